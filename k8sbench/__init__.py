@@ -1,0 +1,7 @@
+"""k8sbench: how fast a training job really is on a GPU cluster, on PyTorch and on Paddle.
+
+Imports nothing, so that ``k8sbench --help`` and the trainers (which travel into pods with this
+file) start at once. The rooms and what each may import are drawn in ``docs/architecture.md``.
+"""
+
+__version__ = "0.1.0"

@@ -1,0 +1,132 @@
+"""The command line: its commands, loaded only when one is run, and how errors reach the user.
+
+``k8sbench --help`` imports no command, so that it answers at once: names and help lines stand in
+:data:`COMMANDS`, and a test holds them equal to what the commands say of themselves.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from k8sbench import __version__
+from k8sbench.model.errors import BenchError, NotAvailableYet
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "benchmarks": ("k8sbench.cli.benchmarks", "List the catalog, or one benchmark with figures."),
+    "submit": ("k8sbench.cli.submit", "Plan, run, measure and record a benchmark."),
+    "render": ("k8sbench.cli.render", "Print the manifest that submit would create."),
+    "list": ("k8sbench.cli.list", "List the recorded runs."),
+    "status": ("k8sbench.cli.status", "Say what became of a run."),
+    "logs": ("k8sbench.cli.logs", "Print the logs that a run left."),
+    "measure": ("k8sbench.cli.measure", "Measure logs that exist already, from any source."),
+    "results": ("k8sbench.cli.results", "Print summary tables of what was measured."),
+    "store": ("k8sbench.cli.store", "Show, check or rebuild the store."),
+}
+"""Name → module that holds ``command``, and its help line."""
+
+PLANNED = (
+    "watch cancel delete collect explain compare baseline history top doctor pools images data "
+    "import export"
+).split()
+"""Commands of the design that this version does not have: they say so instead of "no such"."""
+
+
+class Commands(click.Group):
+    """The top-level group; imports a command's module when that command is run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the commands in the order of a user's day."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import and return one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, telling a planned one from a mistyped one."""
+        name = args[0]
+        if name in PLANNED:
+            raise NotAvailableYet(f"'k8sbench {name}'", f"This version has: {', '.join(COMMANDS)}.")
+        if name not in COMMANDS:
+            near = difflib.get_close_matches(name, COMMANDS, n=1)
+            hint = f" Did you mean {near[0]}?" if near else f" Commands: {', '.join(COMMANDS)}."
+            raise click.UsageError(f"There is no command {name!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the command list from the table, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="k8sbench")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def cli(debug: bool) -> None:  # noqa: ARG001 - read by main()
+    """Say how fast a training job really is: submit, watch, measure, report.
+
+    \b
+    k8sbench benchmarks                          what can be run
+    k8sbench submit deeplabv3p --replicas 2      run it; here, where there is no cluster
+    k8sbench results                             the rows
+    """
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns (and, as a console script, exits with) its exit code."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in args
+    try:
+        code = cli.main(args=args, prog_name="k8sbench", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except BenchError as wrong:
+        if debug:
+            raise
+        return _tell(wrong.message, wrong.action, wrong.exit_code)
+    except click.UsageError as wrong:
+        where = wrong.ctx.command_path if wrong.ctx else "k8sbench"
+        return _tell(wrong.format_message(), f"See '{where} --help'.", 2)
+    except click.ClickException as wrong:
+        return _tell(wrong.format_message(), "", 2)
+    except (click.Abort, KeyboardInterrupt):
+        return _tell("Interrupted.", "", 130)
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`): as quiet as any other program. Python
+        # would complain once more when it flushes at exit, so stdout goes to nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 141
+    except Exception as wrong:
+        if debug:
+            raise
+        return _tell(
+            f"Internal error: {type(wrong).__name__}: {wrong}",
+            "Run it again with --debug for the traceback, and report that.",
+            1,
+        )
+
+
+def _tell(message: str, action: str, code: int) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    if action:
+        print(f"  {action}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""What can go wrong, as the user meets it.
+
+Each error carries one sentence on what is wrong and one on what to do, and the exit code of the
+command that meets it. Adapters translate foreign errors into these and chain the cause.
+
+::
+
+    BenchError                 1   an internal error, or one of its kinds below
+    ├── UsageError             2   the command, a flag or an option is wrong
+    │   ├── InputError         2   a file that was given cannot be read or understood
+    │   ├── NotFound           2   no such benchmark, run, set or pool
+    │   └── NotAvailableYet    2   designed, not built yet
+    ├── StoreError             1   the store cannot be opened, read or written
+    │   └── RepeatTaken        1   (set, case, repeat) exists already: draw the next and try again
+    ├── JobFailed              3   the job ran and failed, or can never start
+    ├── TimedOut               4   the run outlived its --timeout
+    ├── Unreachable            6   the cluster cannot be reached or is not ready
+    └── Interrupted          130   Ctrl-C or SIGTERM
+"""
+
+from __future__ import annotations
+
+
+class BenchError(Exception):
+    """Base of all our errors: ``message`` says what is wrong, ``action`` what to do about it."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, action: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.action = action
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.action}".rstrip()
+
+
+class UsageError(BenchError):
+    """The command cannot be carried out as typed."""
+
+    exit_code = 2
+
+
+class InputError(UsageError):
+    """A file was given that cannot be read or understood; names the file, and the line if known."""
+
+    def __init__(
+        self, message: str, action: str = "", *, file: str | None = None, line: int | None = None
+    ) -> None:
+        where = "" if file is None else f"{file}: " if line is None else f"{file}:{line}: "
+        super().__init__(where + message, action)
+        self.file = file
+        self.line = line
+
+
+class NotFound(UsageError):
+    """A name was given that stands for nothing; the action lists the nearest names."""
+
+
+class NotAvailableYet(UsageError):
+    """The design has it, this version does not. Never a silent half."""
+
+    def __init__(self, what: str, action: str = "") -> None:
+        super().__init__(f"{what} is not available yet.", action)
+
+
+class StoreError(BenchError):
+    """The store or the artifacts folder cannot be opened, read or written."""
+
+
+class RepeatTaken(StoreError):
+    """Another process recorded this (set, case, repeat) first; the caller draws the next repeat."""
+
+
+class JobFailed(BenchError):
+    """The job ran and failed, or cannot ever start."""
+
+    exit_code = 3
+
+
+class TimedOut(BenchError):
+    """The run outlived its time limit."""
+
+    exit_code = 4
+
+
+class Unreachable(BenchError):
+    """The cluster does not answer, or is not ready for the job."""
+
+    exit_code = 6
+
+
+class Interrupted(BenchError):
+    """The user or the system asked k8sbench to stop."""
+
+    exit_code = 130
+
+
+REJECTED_EXIT_CODE = 5
+"""Measured, but rejected: not an error of the program, so not an exception."""

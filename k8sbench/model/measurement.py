@@ -1,0 +1,160 @@
+"""The figures of one run (or one log) over one stated window, and the verdict on them.
+
+This is also the JSON that ``k8sbench measure -o json`` prints and that the store keeps; the page
+``docs/schema.md`` describes it and a test holds the two together. A figure that is not there is
+None, and ``missing`` says why under the figure's path. Never 0 for "not measured".
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from k8sbench.model.sample import Place
+from k8sbench.model.spec import Accuracy
+
+SCHEMA = 1
+"""Version of every JSON document that k8sbench prints or keeps."""
+
+Severity = Literal["reject", "warn"]
+Verdict = Literal["valid", "rejected"]
+
+
+class Reason(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a measurement is rejected, or what its reader should know."""
+
+    id: str
+    """Stable: ``too-few-records``, ``gpu-count``, … (the table in ``docs/integrity.md``)."""
+    severity: Severity
+    message: str
+    evidence: tuple[Place, ...] = ()
+    accepted: bool = False
+    """True where ``--accept ID`` overruled it; the tables mark it."""
+
+
+class Throughput(msgspec.Struct, frozen=True, kw_only=True):
+    """Samples per second of the whole job over the window, by each estimator.
+
+    ``time_weighted`` is the headline: samples in the window ÷ time in the window.
+    ``time_weighted_steady`` leaves out records that hold an evaluation, a checkpoint or a
+    restart. ``median`` and ``arithmetic`` are over the records' rates; ``timestamps`` divides the
+    samples between the first and last stamped record by the log's own clock.
+    """
+
+    time_weighted: float | None
+    time_weighted_steady: float | None
+    median: float | None
+    arithmetic: float | None
+    timestamps: float | None
+    unit: str
+    """``samples/s``, ``images/s``, ``clips/s``, ``sequences/s`` or ``tokens/s``."""
+
+
+class MeasuredWindow(msgspec.Struct, frozen=True, kw_only=True):
+    """What the figures were taken from."""
+
+    first_iteration: int
+    last_iteration: int
+    seconds: float | None
+    """Time that the window's records cover, by their own figures."""
+    started_at: float | None = None
+    ended_at: float | None = None
+    """Unix seconds by the log's stamps, read as UTC where the log names no zone."""
+    left_out: tuple[Place, ...] = ()
+    """Records that ``time_weighted_steady`` leaves out (the first 20)."""
+    left_out_count: int = 0
+
+
+class AccuracyResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What the evaluations of the run reached."""
+
+    metric: str
+    best: float
+    final: float
+    unit: str
+    evaluations: int
+
+
+class RankTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """Step time of one rank over the window, seconds; tells the slowest rank and node."""
+
+    rank: int
+    host: str | None
+    mean: float
+    median: float
+    p95: float
+    max: float
+
+
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
+    """One run's figures, with everything a reader needs to believe or doubt them."""
+
+    schema: int = SCHEMA
+    files: tuple[str, ...]
+    format: str
+    impl: str
+    """``k8sbench``, ``upstream``, ``user`` or ``unknown``: whose program wrote the log."""
+    framework: str | None
+    gpus: int | None
+    """GPUs of the job (CPU processes where there is no GPU)."""
+    precision: str | None
+    """As requested or as the log says."""
+    precision_effective: str | None = None
+    """What really ran: ``fp32`` where AMP had no effect."""
+    amp_dtype: str | None = None
+    batch_size_per_gpu: int | None
+    warmup_iterations: int
+    iterations: int
+    """Iterations inside the window that were measured."""
+    records: int
+    """Records inside the window."""
+    throughput: Throughput | None
+    """None where the verdict is ``rejected``; the figures are then under ``unverified``."""
+    unverified: Throughput | None = None
+    estimator: str = "time_weighted"
+    """Which of the throughputs is the headline."""
+    final_loss: float | None
+    accuracy: AccuracyResult | None
+    time_to_train_s: float | None
+    """AI-Rank's Time2Train: from ``test_begin`` to the first evaluation that reaches the target."""
+    train_wall_s: float | None
+    """From the first to the last stamp of training, seconds."""
+    data: str | None = None
+    device: str | None = None
+    gpu_model: str | None = None
+    parameters: int | None = None
+    memory_mib: float | None = None
+    """Peak device memory that the program reports, MiB."""
+    data_fraction: float | None = None
+    """Share of the window's time spent waiting for data, 0–1."""
+    window: MeasuredWindow | None = None
+    ranks: tuple[RankTimes, ...] = ()
+    environment: dict[str, str | int | float | bool | None]
+    log_digest: str | None = None
+    """SHA-256 over the log's records; equal for the same log counted twice."""
+    missing: dict[str, str] = {}
+    """Path of each figure that is None → why."""
+    verdict: Verdict
+    reasons: tuple[Reason, ...]
+
+    @property
+    def rate(self) -> float | None:
+        """The headline throughput, samples/s of the whole job; None unless valid."""
+        if self.throughput is None:
+            return None
+        return getattr(self.throughput, self.estimator, None)
+
+
+__all__ = [
+    "SCHEMA",
+    "Accuracy",
+    "AccuracyResult",
+    "MeasuredWindow",
+    "Measurement",
+    "RankTimes",
+    "Reason",
+    "Severity",
+    "Throughput",
+    "Verdict",
+]

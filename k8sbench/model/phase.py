@@ -1,0 +1,46 @@
+"""The states of a run, and which of them are final.
+
+The words of other systems (Kubernetes conditions, exit codes of processes) become these through
+one table each, in the adapter that meets them.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+
+class Phase(enum.StrEnum):
+    """State of a run. A run starts as Created, recorded before anything else happens."""
+
+    CREATED = "Created"
+    QUEUED = "Queued"
+    PENDING = "Pending"
+    PULLING = "Pulling"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    CANCELLED = "Cancelled"
+    LOST = "Lost"
+
+    @property
+    def final(self) -> bool:
+        """Whether the run can change no more."""
+        return self in FINAL
+
+
+FINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED, Phase.LOST})
+
+
+class Transition(msgspec.Struct, frozen=True, kw_only=True):
+    """One change of state: when, and in one sentence why."""
+
+    phase: Phase
+    at: float
+    """Unix seconds."""
+    cause: str
+    """One sentence; for a failure it names the replica and the exit code."""
+    cause_id: str | None = None
+    """Stable identifier of the diagnosis (``replica-failed``, ``timeout``, ``owner-killed`` …)."""

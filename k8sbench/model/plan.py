@@ -1,0 +1,125 @@
+"""A run plan: one case of a benchmark made concrete. Values only; planning is its own module."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from k8sbench.model.pool import NodePool
+from k8sbench.model.spec import (
+    AmpDtype,
+    Fingerprint,
+    Framework,
+    Impl,
+    LogFormat,
+    Mode,
+    Precision,
+    Preset,
+)
+
+Device = Literal["cuda", "cpu"]
+Backend = Literal["kubernetes", "local"]
+TrainersBy = Literal["configmap", "image"]
+
+
+class PlannedWindow(msgspec.Struct, frozen=True, kw_only=True):
+    """Which iterations count, and how the program logs them."""
+
+    warmup: int
+    iterations: int
+    log_interval: int
+    min_steady_seconds: float
+    """Steps go on after the window until this many seconds have passed since the warm-up, so that
+    GPU metrics have enough samples; throughput is still taken from the window."""
+    rule: str
+
+    @property
+    def total(self) -> int:
+        """Warm-up and measured iterations."""
+        return self.warmup + self.iterations
+
+
+class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that decides what runs and how it is judged; carried whole by the job.
+
+    Holds no credential, no clock and no secret: it is written into annotations and files.
+    """
+
+    schema: int = 1
+    run_id: str
+    set_name: str
+    repeat: int
+    """1-based within (set, case)."""
+    benchmark: str
+    spec_digest: str
+    """SHA-256 of the catalog file's text."""
+    spec_source: str
+    """``built-in`` or the user's path."""
+    variant: str
+    impl: Impl
+    framework: Framework
+    precision: Precision
+    amp_dtype: AmpDtype | None
+    device: Device
+    replicas: int
+    gpus_per_replica: int
+    """0 on a machine without GPUs."""
+    processes_per_replica: int
+    batch_size: int
+    """Per GPU (per process where there is no GPU)."""
+    preset: Preset
+    mode: Mode
+    data: str
+    """``synthetic``, ``path:DIR`` or ``pvc:NAME[/SUB]``."""
+    window: PlannedWindow
+    log: str | LogFormat
+    unit: str
+    trainer: str | None
+    """File stem under ``k8sbench/trainers/``; None for a command of upstream's or the user's."""
+    command: tuple[str, ...]
+    """The container's command, complete; no shell."""
+    env: dict[str, str]
+    workdir: str | None
+    options: dict[str, str | int | float | bool]
+    """Speed options in force (channels_last, compile, …): part of the group key."""
+    image: str | None
+    image_reason: str
+    trainers_by: TrainersBy | None
+    """How our trainers reach the container; None where none of ours runs."""
+    trainers_digest: str | None
+    pool: NodePool
+    backend: Backend
+    timeout_s: float | None
+    fingerprint: Fingerprint | None
+    sync_bn: bool
+    queue: str | None = None
+    gang: bool = False
+    notes: tuple[str, ...] = ()
+    """What the user should know: a replaced default, a batch unlike the report's, no figures."""
+
+    @property
+    def world_size(self) -> int:
+        """Number of processes of the job: GPUs, or CPU processes."""
+        return self.replicas * self.processes_per_replica
+
+    @property
+    def global_batch(self) -> int:
+        """Samples per step of the whole job."""
+        return self.batch_size * self.world_size
+
+    @property
+    def case(self) -> str:
+        """``4x8``; ``2x1-cpu`` where there is no GPU."""
+        return case_name(self.replicas, self.processes_per_replica, self.device)
+
+    @property
+    def job_name(self) -> str:
+        """Name of the job and prefix of its pods: the run id itself."""
+        return self.run_id
+
+
+def case_name(replicas: int, processes_per_replica: int, device: Device) -> str:
+    """Name a case: replicas × GPUs per replica, marked where the GPUs are none."""
+    suffix = "" if device == "cuda" else "-cpu"
+    return f"{replicas}x{processes_per_replica}{suffix}"

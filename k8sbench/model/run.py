@@ -1,0 +1,63 @@
+"""A run as the store keeps it: its plan, its history and, in the end, its measurement."""
+
+from __future__ import annotations
+
+import msgspec
+
+from k8sbench.model.identity import GroupKey, group_key
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.plan import RunPlan
+
+
+class Owner(msgspec.Struct, frozen=True, kw_only=True):
+    """The process that answers for a local run; gone process, lost run."""
+
+    host: str
+    boot_id: str
+    pid: int
+    started: float
+    """Start time of the process in clock ticks since boot: tells a reused pid apart."""
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One run: what was planned, what became of it, what was measured."""
+
+    schema: int = 1
+    plan: RunPlan
+    case_key: str
+    created_at: float
+    """Unix seconds."""
+    owner: Owner | None
+    history: tuple[Transition, ...]
+    """Oldest first; never empty: the first is Created."""
+    artifacts: str
+    """URL of the run's folder."""
+    measurement: Measurement | None = None
+    image_digest: str | None = None
+
+    @property
+    def run_id(self) -> str:
+        """The run's id, also the job's name."""
+        return self.plan.run_id
+
+    @property
+    def phase(self) -> Phase:
+        """The latest state."""
+        return self.history[-1].phase
+
+    @property
+    def ended_at(self) -> float | None:
+        """When the run reached its final state, Unix seconds; None while it goes on."""
+        return self.history[-1].at if self.phase.final else None
+
+    @property
+    def group_key(self) -> GroupKey:
+        """What this run may be taken together with."""
+        measured = self.measurement
+        return group_key(
+            self.plan,
+            precision_effective=measured.precision_effective if measured else None,
+            gpu_model=measured.gpu_model if measured else None,
+            image=self.image_digest,
+        )

@@ -1,0 +1,122 @@
+"""The seams: what a run needs of the world. Synchronous; streams are iterators.
+
+``runs/`` talks to these and to nothing else of the outside; ``adapters/`` implements them. A fake
+in a unit test stands here and nowhere deeper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Owner, Run
+
+Manifest = Mapping[str, Any]
+"""One Kubernetes object as plain data."""
+
+
+class LogLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of one replica's output."""
+
+    replica: str
+    """``master-0``, ``worker-1``."""
+    at: float
+    """Unix seconds at which it was received."""
+    text: str
+    """Without the line end."""
+
+
+class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
+    """State of one replica of a job."""
+
+    replica: str
+    phase: Phase
+    node: str | None = None
+    restarts: int = 0
+    exit_code: int | None = None
+    detail: str = ""
+
+
+class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """What a watch yields: the job's state changed, a replica's did, or a line was printed."""
+
+    transition: Transition | None = None
+    replica: ReplicaState | None = None
+    line: LogLine | None = None
+
+
+class Cluster(Protocol):
+    """Seam 1: where jobs run."""
+
+    name: str
+    """``kubernetes`` or ``local``."""
+
+    def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> None:
+        """Start the job; finds its own job instead of making a second one."""
+
+    def watch(self, run_id: str) -> Iterator[JobEvent]:
+        """Yield what happens until the job's final transition, which is the last event.
+
+        Every line of every replica is yielded before the final transition.
+        """
+
+    def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
+        """Ask the job to end; the watch then yields the final transition. Idempotent."""
+
+    def close(self) -> None:
+        """Let go of everything held; ends local jobs that still run."""
+
+
+class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs of the store: all fields are and-ed, None means any."""
+
+    benchmark: str | None = None
+    framework: str | None = None
+    set_name: str | None = None
+    since: float | None = None
+    """Created at or after, Unix seconds."""
+    phase: Phase | None = None
+    limit: int | None = None
+    """The newest this many."""
+
+
+class Store(Protocol):
+    """Where runs are kept: a database row each, beside a folder of plain files."""
+
+    def next_repeat(self, set_name: str, case_key: str) -> int:
+        """The first repeat number that no run of this case has in this set."""
+
+    def record(self, plan: RunPlan, *, at: float, owner: Owner | None) -> Run:
+        """Record a run before it starts.
+
+        Raises :class:`~k8sbench.model.errors.RepeatTaken` if (set, case, repeat) exists, and
+        :class:`~k8sbench.model.errors.UsageError` if the run id does.
+        """
+
+    def move(self, run_id: str, transition: Transition) -> Run:
+        """Add a transition; a run that is final already stays as it is."""
+
+    def measured(self, run_id: str, measurement: Measurement) -> Run:
+        """Keep the run's measurement, replacing an earlier one."""
+
+    def run(self, run_id: str) -> Run:
+        """The run, or :class:`~k8sbench.model.errors.NotFound` with the nearest ids."""
+
+    def runs(self, wanted: RunFilter) -> list[Run]:
+        """The runs that match, oldest first."""
+
+    def folder(self, run_id: str) -> Path:
+        """The run's folder of artifacts; exists once the run is recorded."""
+
+    def close(self) -> None:
+        """Let go of the database."""
+
+
+Clock = Callable[[], float]
+"""Unix seconds."""
