@@ -73,6 +73,16 @@ class Cluster(Protocol):
         """Let go of everything held; ends local jobs that still run."""
 
 
+class LogArchive(Protocol):
+    """Where a run's log lines go as they come: one file per replica, in the run's folder."""
+
+    def write(self, line: LogLine) -> None:
+        """Append one line with its time stamp."""
+
+    def close(self) -> None:
+        """Flush and let go; idempotent."""
+
+
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which runs of the store: all fields are and-ed, None means any."""
 
@@ -113,6 +123,15 @@ class Store(Protocol):
 
     def folder(self, run_id: str) -> Path:
         """The run's folder of artifacts; exists once the run is recorded."""
+
+    def keep(self, run_id: str, name: str, text: str) -> None:
+        """Write one artifact (``manifest.yaml``, ``environment.json``) whole, or not at all."""
+
+    def archive(self, run_id: str) -> LogArchive:
+        """Open the run's log files for appending."""
+
+    def log_files(self, run_id: str) -> list[Path]:
+        """The run's log files, rank 0's replica first; empty if it left none."""
 
     def close(self) -> None:
         """Let go of the database."""

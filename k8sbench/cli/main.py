@@ -31,9 +31,22 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Name → module that holds ``command``, and its help line."""
 
 PLANNED = (
-    "watch cancel delete collect explain compare baseline history top doctor pools images data "
-    "import export"
-).split()
+    "watch",
+    "cancel",
+    "delete",
+    "collect",
+    "explain",
+    "compare",
+    "baseline",
+    "history",
+    "top",
+    "doctor",
+    "pools",
+    "images",
+    "data",
+    "import",
+    "export",
+)
 """Commands of the design that this version does not have: they say so instead of "no such"."""
 
 
@@ -77,7 +90,7 @@ class Commands(click.Group):
 )
 @click.version_option(__version__, prog_name="k8sbench")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-def cli(debug: bool) -> None:  # noqa: ARG001 - read by main()
+def cli(debug: bool) -> None:
     """Say how fast a training job really is: submit, watch, measure, report.
 
     \b

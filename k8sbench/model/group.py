@@ -1,11 +1,16 @@
-"""The repeats of one case in one set, taken together, and what may be said of them."""
+"""The repeats of one case in one set, taken together, and what may be said of them.
+
+A :class:`Group` holds what its own runs say. What needs a second group, a published figure or the
+GPU's data sheet (speedup, deviation, share of peak, parity) stands beside it in a
+:class:`Result` and a :class:`Parity`. Each figure is a value or None with its reason.
+"""
 
 from __future__ import annotations
 
 import msgspec
 
 from k8sbench.model.identity import GroupKey
-from k8sbench.model.measurement import Reason
+from k8sbench.model.measurement import AccuracyResult, Reason
 from k8sbench.model.plan import RunPlan
 
 
@@ -38,8 +43,10 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     """samples/s by the group's estimator; None where the run does not count."""
     phase: str
     verdict: str | None
-    """None where nothing was measured; the reasons say why."""
+    """As the group sees it; None where nothing was measured, and the reasons say why."""
     reasons: tuple[Reason, ...]
+    unverified: float | None = None
+    """What a run that does not count would have said: for the reader, never for a figure."""
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,20 +54,131 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     key: GroupKey
     plan: RunPlan
-    """Of the first member: what they all have in common."""
+    """Of the first member that counts: what they all have in common."""
     unit: str
     estimator: str
     members: tuple[Member, ...]
     spread: Spread | None
-    """None where no run counts; ``reasons`` says why."""
+    """None where no run counts; the reasons of the group and of its members say why."""
     reasons: tuple[Reason, ...]
-    """What concerns the group as a whole (mixed GPU models, an outlier, a log counted twice)."""
+    """What concerns the group as a whole; each run's own reasons stand with the run."""
     parameters: int | None = None
+    """Of the model, as the runs report it, else as the catalog has it."""
     gmac: float | None = None
+    """10⁹ multiply-accumulates of one sample's forward pass, of the model as the catalog has it;
+    None where the runs report another number of parameters than the catalog."""
     precision_effective: str | None = None
     device: str | None = None
+    by_estimator: dict[str, float] = {}
+    """Median over the counted runs by each estimator that all of them have a figure for."""
+    accuracy: AccuracyResult | None = None
+    """The best of the counted runs."""
+    time_to_train_s: float | None = None
+    """Median of the counted runs that reached the target accuracy."""
+    gpu_hours: float | None = None
+    """GPUs × hours that all ended runs held them, whether they count or not."""
+    missing: dict[str, str] = {}
+    """Name of each figure above that is None → why."""
 
     @property
     def counted(self) -> int:
         """Number of runs behind the figures."""
         return sum(member.rate is not None for member in self.members)
+
+    @property
+    def latest(self) -> float:
+        """When the youngest run was created, Unix seconds."""
+        return max(member.created_at for member in self.members)
+
+    @property
+    def state(self) -> str:
+        """``valid``, ``rejected`` (measured, but nothing counts), ``running`` or ``failed``."""
+        if self.spread is not None:
+            return "valid"
+        if any(member.verdict is not None for member in self.members):
+            return "rejected"
+        if any(reason.id == "run-in-progress" for m in self.members for reason in m.reasons):
+            return "running"
+        return "failed"
+
+    @property
+    def smoke(self) -> bool:
+        """Whether this checked the path and not the speed."""
+        return self.plan.preset == "smoke"
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether no GPU was measured."""
+        return "cpu" in (self.plan.device, self.device)
+
+    def ids(self, severity: str) -> tuple[str, ...]:
+        """Sorted ids of the reasons of one severity, of the group and its members."""
+        every = [*self.reasons, *(r for member in self.members for r in member.reasons)]
+        return tuple(sorted({r.id for r in every if r.severity == severity and not r.accepted}))
+
+    @property
+    def accepted_ids(self) -> tuple[str, ...]:
+        """Ids of the reasons that ``--accept`` overruled."""
+        every = [*self.reasons, *(r for member in self.members for r in member.reasons)]
+        return tuple(sorted({reason.id for reason in every if reason.accepted}))
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """A figure that follows from others: its value, or why there is none; and what to know."""
+
+    value: float | None
+    reason: str | None = None
+    """Why there is no value; None where there is one."""
+    notes: tuple[str, ...] = ()
+
+
+class Deviation(msgspec.Struct, frozen=True, kw_only=True):
+    """One published figure beside ours."""
+
+    source: str
+    """Key of the source in the catalog."""
+    title: str
+    case: str
+    precision: str
+    batch_size: int
+    gpu_model: str
+    published: float
+    estimator: str
+    """The published figure's; ours is by the same one, or there is no ratio."""
+    ours: float | None
+    """By that estimator; None where we have none."""
+    ratio: float | None
+    """ours ÷ published − 1; None unless all that must match does."""
+    not_comparable: tuple[str, ...] = ()
+    """Ids of what does not match."""
+    notes: tuple[str, ...] = ()
+    """What differs and is allowed to: ``impl k8sbench``, ``data synthetic``."""
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """One group with all that can be said of it: a row of the tables."""
+
+    group: Group
+    speedup: Figure
+    efficiency: Figure
+    baseline: str | None
+    """Id of the 1x1 group that the speedup refers to."""
+    tflops_per_gpu: Figure
+    peak_share: Figure
+    """tflops_per_gpu ÷ the GPU's peak in the precision that had effect."""
+    deviations: tuple[Deviation, ...] | None = None
+    """None where published figures were not asked for."""
+    deviations_reason: str | None = None
+    """Why there is nothing published to compare with."""
+
+
+class Parity(msgspec.Struct, frozen=True, kw_only=True):
+    """Paddle beside PyTorch: one case of one benchmark on both."""
+
+    paddle: Group
+    pytorch: Group
+    ratio: float | None
+    """Paddle ÷ PyTorch, by the median and estimator that both share."""
+    not_comparable: tuple[str, ...] = ()
+    """Ids of what is unequal."""
+    notes: tuple[str, ...] = ()

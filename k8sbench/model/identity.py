@@ -8,9 +8,9 @@ together, and needs what only the run itself can tell (GPU model, precision in e
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import re
-import time
 
 import msgspec
 
@@ -28,7 +28,6 @@ SET_NAME = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$")
 TOKEN_LETTERS = "bcdfghjkmnpqrstvwxz23456789"
 """Letters of the random part: no vowels, so no words; none that read alike."""
 TOKEN_LENGTH = 6
-_STAMP = "%y%m%d-%H%M%S"
 
 
 def draw_run_id(benchmark: str, *, at: float, token: str) -> str:
@@ -36,14 +35,14 @@ def draw_run_id(benchmark: str, *, at: float, token: str) -> str:
 
     DNS-1035, and short enough for every replica's suffix: ``deeplabv3p-261120-081500-x7k2qd``.
     """
-    stamp = time.strftime(_STAMP, time.gmtime(at))
+    stamp = _stamp(at)
     room = NAME_LIMIT - len(stamp) - len(token) - 2
     return f"{benchmark[:room].rstrip('-')}-{stamp}-{token}"
 
 
 def draw_set_name(*, at: float, token: str) -> str:
     """Name the set that a submit opens when none is given: ``261120-081500-x7k2qd``."""
-    return f"{time.strftime(_STAMP, time.gmtime(at))}-{token}"
+    return f"{_stamp(at)}-{token}"
 
 
 def checked_run_id(text: str) -> str:
@@ -159,6 +158,10 @@ def labels(plan: RunPlan) -> dict[str, str]:
         f"{LABEL_DOMAIN}/case": plan.case,
         f"{LABEL_DOMAIN}/repeat": str(plan.repeat),
     }
+
+
+def _stamp(at: float) -> str:
+    return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%y%m%d-%H%M%S")
 
 
 def _digest(text: bytes) -> str:

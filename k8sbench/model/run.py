@@ -18,6 +18,8 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     started: float
     """Start time of the process in clock ticks since boot: tells a reused pid apart."""
+    pid_space: str = ""
+    """The pid namespace that the pid counts in: every container has its own."""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,107 @@
+# k8sbench: `make demo` shows it, `make test` proves it. Everything lands in .venv and .demo.
+#
+#   make demo                     both frameworks (4 GB of downloads the first time)
+#   make demo FRAMEWORKS=paddle   the small download (0.2 GB)
+#   make check                    format, lint, types, imports, tests: what CI runs
+#   make bench                    the measured ratios of tests/bench/
+
+SHELL := /bin/bash -euo pipefail
+.DELETE_ON_ERROR:
+.ONESHELL:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+FRAMEWORKS ?= pytorch paddle
+EXTRA_pytorch := torch
+EXTRA_paddle := paddle
+DEMO_STORE := .demo
+
+# An environment is as good as what it was made from: the stamp's name holds the checksum, so a
+# changed pin or extra installs again and nothing else does. pip's own cache keeps the downloads.
+comma := ,
+empty :=
+space := $(empty) $(empty)
+DEMO_EXTRAS := $(subst $(space),$(comma),$(foreach f,$(FRAMEWORKS),$(or $(EXTRA_$(f)),$(error FRAMEWORKS=$(f): choose from pytorch paddle))))
+ALL_EXTRAS := torch,paddle,report,dev
+SUM := $(shell cat pyproject.toml constraints.txt k8sbench/__init__.py | sha256sum | cut -c1-12)
+DEMO_STAMP := $(VENV)/.installed-$(SUM)-$(subst $(comma),-,$(DEMO_EXTRAS))
+ALL_STAMP := $(VENV)/.installed-$(SUM)-all
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# In the environment, so that it also binds the build requirements in pip's isolated builds.
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+
+.PHONY: help demo test check lint types imports tests bench golden constraints clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+$(VENV)/bin/python:
+	@if ! $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+		echo "error: k8sbench needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1)." >&2
+		echo "  Name another: make $(MAKECMDGOALS) PYTHON=python3.12" >&2
+		exit 2
+	fi
+	if ! $(PYTHON) -c 'import ensurepip' 2>/dev/null; then
+		echo "error: $(PYTHON) cannot make virtual environments: its ensurepip is missing." >&2
+		echo "  On Debian: apt-get install python3-venv" >&2
+		exit 2
+	fi
+	$(PYTHON) -m venv $(VENV)
+
+# What has everything has what the demo needs.
+$(DEMO_STAMP): | $(VENV)/bin/python
+	@if [ ! -e $(ALL_STAMP) ]; then
+		echo "installing k8sbench[$(DEMO_EXTRAS)] into $(VENV) ..."
+		$(VENV)/bin/python -m pip install --quiet --editable '.[$(DEMO_EXTRAS)]'
+	fi
+	touch $@
+
+$(ALL_STAMP): | $(VENV)/bin/python
+	@echo "installing k8sbench[$(ALL_EXTRAS)] into $(VENV) ..."
+	$(VENV)/bin/python -m pip install --quiet --editable '.[$(ALL_EXTRAS)]'
+	touch $@
+
+# One framework alone is named; several are "all".
+DEMO_ALL := --framework $(if $(word 2,$(FRAMEWORKS)),all,$(FRAMEWORKS))
+DEMO_ONE := $(if $(word 2,$(FRAMEWORKS)),,--framework $(FRAMEWORKS))
+
+demo: $(DEMO_STAMP)
+	@export K8SBENCH_STORE=$(DEMO_STORE)
+	run() { echo; echo "\$$ $$*"; "$(VENV)/bin/$$1" "$${@:2}"; }
+	run k8sbench submit deeplabv3p --replicas 2 $(DEMO_ALL)
+	run k8sbench submit deeplabv3p --replicas 2 --amp $(DEMO_ONE)
+	run k8sbench results
+	echo
+	echo "The runs and their logs are in $(DEMO_STORE); look around with:"
+	echo "  K8SBENCH_STORE=$(DEMO_STORE) $(VENV)/bin/k8sbench list"
+
+test: check
+
+check: lint types imports tests
+
+lint: $(ALL_STAMP)
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+
+types: $(ALL_STAMP)
+	$(VENV)/bin/mypy
+
+imports: $(ALL_STAMP)
+	$(VENV)/bin/lint-imports --no-cache
+
+tests: $(ALL_STAMP)
+	$(VENV)/bin/python -m pytest
+
+bench: $(ALL_STAMP)
+	for file in tests/bench/*.py; do echo "== $$file"; $(VENV)/bin/python $$file; done
+
+golden: $(ALL_STAMP)
+	K8SBENCH_UPDATE_GOLDEN=1 $(VENV)/bin/python -m pytest tests/unit -k golden
+
+constraints: $(ALL_STAMP)
+	$(VENV)/bin/python -m pip list --format=freeze --exclude-editable --exclude pip
+
+clean:
+	rm -rf $(VENV) $(DEMO_STORE) dist build

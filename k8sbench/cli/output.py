@@ -1,0 +1,186 @@
+"""How commands speak: data on stdout, everything else on stderr.
+
+Data is what was asked for (a table, JSON, YAML, CSV, names) and goes to stdout alone, so that it
+can be piped. Notes, progress and hints go to stderr. A table on a terminal takes the terminal's
+width and wraps inside its cells; in a pipe it is plain text of any width, never truncated and
+never coloured. Text that comes from logs or clusters is shown without its control characters.
+
+JSON documents carry ``schema``; what is in them is described in ``docs/schema.md``.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import math
+import sys
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Any, TextIO
+
+import msgspec
+
+GAP = "   "
+"""Between the columns of a table, as kubectl has it."""
+ABSENT = "-"
+"""A cell without a value. Never 0, never empty."""
+
+
+class Column(msgspec.Struct, frozen=True):
+    """One column of a table."""
+
+    title: str
+    right: bool = False
+    """Numbers stand to the right."""
+    whole: bool = False
+    """Never wrapped on a terminal: ids, which people copy."""
+
+
+def note(text: str) -> None:
+    """Tell the user something that is not the data: stderr."""
+    write(text + "\n", sys.stderr)
+
+
+def write(text: str, stream: TextIO | None = None) -> None:
+    """Write text as it is; what the stream's encoding cannot say becomes ``?``."""
+    stream = sys.stdout if stream is None else stream
+    try:
+        stream.write(text)
+    except UnicodeEncodeError:
+        encoding = stream.encoding or "ascii"
+        stream.write(text.encode(encoding, "replace").decode(encoding))
+
+
+def write_json(value: Any) -> None:
+    """Write one JSON document, indented. Structs are written by their fields."""
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    write(text + "\n")
+
+
+def write_yaml(value: Any) -> None:
+    """Write one YAML document of the same content as :func:`write_json`."""
+    import yaml
+
+    # Through JSON: plain values, and no number that JSON does not have.
+    plain = msgspec.json.decode(msgspec.json.encode(value))
+    write(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100))
+
+
+def write_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write CSV (RFC 4180 quoting, ``\\n`` line ends); None is an empty field."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([_csv_field(value) for value in row] for row in rows)
+    write(text.getvalue())
+
+
+def write_names(names: Iterable[str]) -> None:
+    """Write one name per line."""
+    write("".join(f"{name}\n" for name in names))
+
+
+def write_table(columns: Sequence[Column], rows: Iterable[Sequence[str | None]]) -> None:
+    """Write a table for people: fitted to a terminal, plain and complete in a pipe."""
+    cells = [[ABSENT if cell is None else plain(cell) for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        _draw(columns, cells)
+    else:
+        write(plain_table(columns, cells))
+
+
+def plain_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
+    """Lay a table out as plain text: no colours, no truncation, no trailing blanks."""
+    lines = [[column.title for column in columns], *rows]
+    widths = [max(_width(line[i]) for line in lines) for i in range(len(columns))]
+    return "".join(
+        GAP.join(
+            _padded(cell, width, right=column.right)
+            for cell, width, column in zip(line, widths, columns, strict=True)
+        ).rstrip()
+        + "\n"
+        for line in lines
+    )
+
+
+def plain(text: str) -> str:
+    """Make text fit for one line of a terminal: whitespace is one blank, controls are gone."""
+    return "".join(
+        " " if char in "\t\n\r" else "" if unicodedata.category(char) in ("Cc", "Cs") else char
+        for char in text
+    )
+
+
+def stamp(at: float | None) -> str | None:
+    """Write a time as RFC 3339 in UTC, to the second: ``2026-11-20T08:15:30Z``."""
+    if at is None:
+        return None
+    try:
+        moment = datetime.datetime.fromtimestamp(at, datetime.UTC)
+    except (OverflowError, ValueError, OSError):  # a number that is no time we can write
+        return None
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def duration(seconds: float | None) -> str:
+    """Write a length of time as people say it, in two units at most: ``45s``, ``3m12s``, ``2d4h``.
+
+    Below ten seconds one decimal is kept (``0.4s``). A negative length (a clock that was set
+    back) is ``0s``.
+    """
+    if seconds is None or math.isnan(seconds):
+        return ABSENT
+    if seconds < 9.95:
+        return f"{max(seconds, 0.0):.1f}".removesuffix(".0") + "s"
+    if math.isinf(seconds):
+        return "∞"
+    whole = round(seconds)
+    for size, unit, smaller, small in (
+        (86400, "d", 3600, "h"),
+        (3600, "h", 60, "m"),
+        (60, "m", 1, "s"),
+    ):
+        if whole >= size:
+            rest = whole % size // smaller
+            return f"{whole // size}{unit}" + (f"{rest}{small}" if rest else "")
+    return f"{whole}s"
+
+
+def _csv_field(value: Any) -> Any:
+    return "" if value is None else plain(value) if isinstance(value, str) else value
+
+
+def _width(text: str) -> int:
+    """Count the columns of a terminal that text takes: wide (CJK) characters take two."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        for char in text
+    )
+
+
+def _padded(text: str, width: int, *, right: bool) -> str:
+    blanks = " " * (width - _width(text))
+    return blanks + text if right else text + blanks
+
+
+def _draw(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    """Draw on a terminal. Cells are texts, never markup: ``[red]`` in a name stays as it is."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(
+            Text(column.title),
+            justify="right" if column.right else "left",
+            no_wrap=column.whole,
+            # Folding keeps every letter where a cell has to be cut.
+            overflow="fold",
+        )
+    for row in rows:
+        table.add_row(*[Text(cell) for cell in row])
+    Console(file=sys.stdout, highlight=False).print(table)

@@ -1,0 +1,196 @@
+"""The options that ``submit`` and ``render`` share: which case to make of a benchmark, and where.
+
+Options of the design that this version does not have are known by name, so that they answer "not
+available yet" instead of "no such option".
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
+
+import click
+import msgspec
+
+from k8sbench.model.choices import Request
+from k8sbench.model.errors import NotAvailableYet, UsageError
+from k8sbench.runs.preparing import Selection
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"^(?:\d+(?:\.\d+)?[smhd])+$")
+
+
+class Typed(msgspec.Struct, frozen=True, kw_only=True):
+    """What was typed, sorted by who needs it."""
+
+    benchmark: str
+    request: Request
+    selection: Selection
+    backend: Literal["auto", "kubernetes", "local"]
+    node_pool: str | None
+    pools_file: str | None
+
+
+class Duration(click.ParamType[float]):
+    """A length of time: ``90s``, ``15m``, ``2h``, ``1h30m``; seconds without a unit."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Turn the text into seconds, above 0."""
+        if isinstance(value, float):
+            return value
+        text = str(value).strip()
+        if _DURATION.match(text):
+            seconds = sum(
+                float(part) * UNITS[unit] for part, unit in re.findall(r"([\d.]+)([smhd])", text)
+            )
+        else:
+            try:
+                seconds = float(text)
+            except ValueError:
+                self.fail(f"{text!r} is no length of time; write 90s, 15m, 2h or 1h30m", param, ctx)
+        if not 0 < seconds <= 366 * 86400:
+            self.fail(f"{text!r} is no usable length of time", param, ctx)
+        return seconds
+
+
+def _not_yet(ctx: click.Context, param: click.Parameter, value: Any) -> Any:  # noqa: ARG001
+    if value:
+        raise NotAvailableYet(param.opts[-1], "Leave it out.")
+    return value
+
+
+def not_available(name: str, *, flag: bool = False) -> Callable[[F], F]:
+    """Declare a hidden option that answers "not available yet"."""
+    return click.option(
+        name, is_flag=flag, hidden=True, expose_value=False, callback=_not_yet, help="Not yet."
+    )
+
+
+_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    click.argument("benchmark", metavar="BENCHMARK|FILE"),
+    click.option(
+        "--framework",
+        type=click.Choice(["pytorch", "paddle", "all"]),
+        help="Framework; default: the benchmark's own default, printed in the plan.",
+    ),
+    click.option("--variant", metavar="NAME", help="Variant of the framework; see benchmarks."),
+    click.option(
+        "--impl",
+        type=click.Choice(["k8sbench", "upstream", "user"]),
+        help="Whose program runs: k8sbench's trainer (default) or the published one.",
+    ),
+    click.option("--replicas", type=int, metavar="N", help="Nodes; default 1."),
+    click.option(
+        "--gpus", type=int, metavar="G", help="GPUs per replica; default: all of a node's."
+    ),
+    click.option("--case", metavar="NxG", help="Replicas and GPUs in one, as 4x8."),
+    click.option("--all-cases", is_flag=True, help="Every case of the catalog."),
+    click.option("--amp", is_flag=True, help="Automatic mixed precision: --precision amp."),
+    click.option("--precision", type=click.Choice(["fp32", "amp"]), help="Default fp32."),
+    click.option(
+        "--amp-dtype", type=click.Choice(["fp16", "bf16"]), help="Half type of AMP; default fp16."
+    ),
+    click.option("--batch-size", type=int, metavar="B", help="Samples per GPU and step."),
+    click.option("--iterations", type=int, metavar="N", help="Measured iterations."),
+    click.option("--warmup", type=int, metavar="N", help="Iterations left out before them."),
+    click.option(
+        "--repeats",
+        type=int,
+        metavar="R",
+        help="Runs of each case; default 1, the catalog's count with --all-cases.",
+    ),
+    click.option(
+        "--preset",
+        type=click.Choice(["full", "smoke"]),
+        help="Full size (default with GPUs) or a few small steps (default without).",
+    ),
+    click.option(
+        "--mode",
+        type=click.Choice(["throughput", "train"]),
+        default="throughput",
+        help="What to run for; train is not available yet.",
+    ),
+    click.option(
+        "--data",
+        default="synthetic",
+        metavar="synthetic|pvc:NAME[/SUB]",
+        help="Where samples come from; default synthetic.",
+    ),
+    click.option("--image", metavar="NAME:TAG", help="Container image."),
+    click.option("--image-registry", metavar="HOST/PATH", help="Where images/ were pushed to."),
+    click.option("--node-pool", metavar="NAME", help="Node pool; default: the pools file's."),
+    click.option("--pools", "pools_file", metavar="FILE", help="Pools file."),
+    click.option("--queue", metavar="NAME", help="Kueue queue; the job starts suspended."),
+    click.option("--gang", is_flag=True, help="Start all replicas together or none."),
+    click.option("--timeout", type=Duration(), metavar="TIME", help="End the run after TIME."),
+    click.option("--seed", type=int, default=0, metavar="N", help="Random seed; default 0."),
+    click.option(
+        "--backend",
+        type=click.Choice(["auto", "kubernetes", "local"]),
+        default="auto",
+        help="Where to run.",
+    ),
+)
+
+
+def plan_options(function: F) -> F:
+    """Add the shared options to a command; it receives them as one :class:`Typed`."""
+
+    own = set(inspect.signature(function).parameters) - {"typed"}
+
+    def command(**values: Any) -> Any:
+        return function(typed(values), **{name: values[name] for name in own})
+
+    command.__doc__ = function.__doc__
+    command.__name__ = function.__name__
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command  # type: ignore[return-value]
+
+
+def typed(values: dict[str, Any]) -> Typed:
+    """Sort what was typed; refuses what contradicts itself."""
+    if values["amp"] and values["precision"] == "fp32":
+        raise UsageError("--amp and --precision fp32 exclude each other.", "Give one of them.")
+    framework = values["framework"]
+    return Typed(
+        benchmark=values["benchmark"],
+        request=Request(
+            framework=None if framework == "all" else framework,
+            variant=values["variant"],
+            impl=values["impl"],
+            replicas=values["replicas"],
+            gpus=values["gpus"],
+            precision="amp" if values["amp"] else values["precision"] or "fp32",
+            amp_dtype=values["amp_dtype"],
+            batch_size=values["batch_size"],
+            warmup=values["warmup"],
+            iterations=values["iterations"],
+            preset=values["preset"],
+            mode=values["mode"],
+            data=values["data"],
+            image=values["image"],
+            image_registry=values["image_registry"],
+            timeout_s=values["timeout"],
+            queue=values["queue"],
+            gang=values["gang"],
+            seed=values["seed"],
+        ),
+        selection=Selection(
+            framework=framework,
+            case=values["case"],
+            all_cases=values["all_cases"],
+            repeats=values["repeats"],
+        ),
+        backend=values["backend"],
+        node_pool=values["node_pool"],
+        pools_file=values["pools_file"],
+    )

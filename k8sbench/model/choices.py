@@ -1,0 +1,377 @@
+"""The single choices behind a plan: shape, preset, batch, window, AMP type, data, image.
+
+Each takes the :class:`Case` (who asks for what, where) and returns a value, or raises a
+:class:`~k8sbench.model.errors.UsageError` that says what to do. What the user should know of a
+choice that they did not make goes into ``notes``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+import msgspec
+
+from k8sbench.model.errors import NotAvailableYet, NotFound, UsageError
+from k8sbench.model.plan import Backend, Device, PlannedWindow, TrainersBy
+from k8sbench.model.pool import NodePool
+from k8sbench.model.spec import (
+    AmpDtype,
+    BenchmarkSpec,
+    Framework,
+    Impl,
+    Mode,
+    Precision,
+    Preset,
+    Variant,
+)
+
+PUBLIC_IMAGES: dict[Framework, str] = {
+    "pytorch": "pytorch/pytorch:2.10.0-cuda12.8-cudnn9-runtime",
+    "paddle": "paddlepaddle/paddle:2.6.2-gpu-cuda11.7-cudnn8.4-trt8.4",
+}
+"""Public images of the pinned framework versions, which have kernels for the V100 (sm_70)."""
+STEADY_SECONDS = 120.0
+"""A throughput run on GPUs goes on this long after the warm-up: exporters sample every 15–30 s."""
+RECORDS_WANTED = 5
+"""Fewer records in the window are rejected, so a short window is logged more often."""
+PROCESSES_PER_CORE = 4
+"""More CPU processes than this per core measure nothing but the scheduler."""
+MOST_REPLICAS = 1000
+_CASE = re.compile(r"^([0-9]{1,6})x([0-9]{1,6})(-cpu)?$")
+_PVC = re.compile(r"^pvc:([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?)(/[^\0]*)?$")
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user asked for; None where they left it to the catalog or the pool."""
+
+    framework: Framework | None = None
+    variant: str | None = None
+    impl: Impl | None = None
+    replicas: int | None = None
+    gpus: int | None = None
+    """Per replica."""
+    precision: Precision = "fp32"
+    amp_dtype: AmpDtype | None = None
+    batch_size: int | None = None
+    """Per GPU."""
+    warmup: int | None = None
+    iterations: int | None = None
+    preset: Preset | None = None
+    mode: Mode = "throughput"
+    data: str = "synthetic"
+    image: str | None = None
+    image_registry: str | None = None
+    timeout_s: float | None = None
+    queue: str | None = None
+    gang: bool = False
+    seed: int = 0
+
+
+class Site(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the run would take place."""
+
+    backend: Backend
+    pool: NodePool
+    cores: int | None = None
+    """CPU cores of this machine, for local runs."""
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """The settled part of a plan, which every further choice looks at."""
+
+    spec: BenchmarkSpec
+    framework: Framework
+    variant: Variant
+    impl: Impl
+    device: Device
+    request: Request
+    site: Site
+
+    @property
+    def label(self) -> str:
+        """Benchmark and variant, for sentences."""
+        return f"{self.spec.name} ({self.variant.name})"
+
+
+def parse_case(text: str) -> tuple[int, int]:
+    """Read ``4x8`` as (replicas, GPUs per replica)."""
+    match = _CASE.match(text.strip())
+    if not match:
+        raise UsageError(f"{text!r} is no case.", "Write replicas x GPUs per replica, as 4x8.")
+    return int(match[1]), int(match[2])
+
+
+def settle(spec: BenchmarkSpec, request: Request, site: Site) -> Case:
+    """Find the variant and the program that a request stands for, and where it would run."""
+    framework, variant = choose_variant(spec, request.framework, request.variant)
+    impl = request.impl or variant.impl
+    has = {
+        "k8sbench": variant.trainer is not None,
+        "upstream": variant.upstream is not None,
+        "user": bool(variant.command),
+    }
+    if not has[impl]:
+        raise UsageError(
+            f"{spec.name} ({variant.name}) has no {impl} program.",
+            f"It has: {', '.join(name for name, there in has.items() if there)}.",
+        )
+    case = Case(
+        spec=spec,
+        framework=framework,
+        variant=variant,
+        impl=impl,
+        device="cuda" if site.pool.gpus_per_node > 0 else "cpu",
+        request=request,
+        site=site,
+    )
+    if site.backend == "local":
+        _check_local(case)
+    return case
+
+
+def choose_variant(
+    spec: BenchmarkSpec, framework: Framework | None, name: str | None
+) -> tuple[Framework, Variant]:
+    """Find the variant that a framework and a name stand for."""
+    if framework is None and name is not None:
+        # A name that only one framework has says which framework is meant.
+        having = [v.framework for v in spec.variants if v.name == name]
+        if having and spec.default_framework not in having:
+            framework = having[0]
+    framework = framework or spec.default_framework
+    mine = spec.variants_of(framework)
+    if not mine:
+        raise UsageError(
+            f"{spec.name} has no variant for {framework}.",
+            f"It runs on: {', '.join(spec.frameworks)}.",
+        )
+    if name is None:
+        chosen = spec.default_variant(framework)
+        assert chosen is not None, "the catalog's rules demand a default per framework"
+        return framework, chosen
+    for variant in mine:
+        if variant.name == name:
+            return framework, variant
+    names = [v.name for v in mine]
+    near = difflib.get_close_matches(name, names, n=1)
+    raise NotFound(
+        f"{spec.name} on {framework} has no variant {name!r}.",
+        (f"Did you mean {near[0]}? " if near else "") + f"Variants: {', '.join(names)}.",
+    )
+
+
+def shape(case: Case, notes: list[str]) -> tuple[int, int]:
+    """Replicas, and processes (GPUs, where there are any) per replica."""
+    request, pool = case.request, case.site.pool
+    replicas = 1 if request.replicas is None else request.replicas
+    if not 1 <= replicas <= MOST_REPLICAS:
+        raise UsageError(
+            f"--replicas {replicas} is no number of nodes.", f"Give 1 to {MOST_REPLICAS}."
+        )
+    if request.gpus is not None and request.gpus < 1:
+        raise UsageError(
+            f"--gpus {request.gpus} is no number of GPUs.",
+            "Give 1 or more GPUs per replica; without a GPU it counts CPU processes.",
+        )
+    if case.device == "cpu":
+        processes = request.gpus or 1
+        most = PROCESSES_PER_CORE * (case.site.cores or 1)
+        if case.site.backend == "local" and replicas * processes > most:
+            raise UsageError(
+                f"{replicas} × {processes} CPU processes are too many for {case.site.cores} cores.",
+                f"Without a GPU this machine takes up to {most}; give fewer --replicas.",
+            )
+        return replicas, processes
+    if case.site.backend == "local":
+        return replicas, _local_gpus(replicas, request.gpus, pool.gpus_per_node)
+    processes = request.gpus or pool.gpus_per_node
+    if processes > pool.gpus_per_node:
+        raise UsageError(
+            f"--gpus {processes} is more than a node of pool {pool.name} has"
+            f" ({pool.gpus_per_node}).",
+            "Give more --replicas instead, or another --node-pool.",
+        )
+    if pool.gpus_per_node % processes:
+        notes.append(
+            f"{processes} GPUs do not divide a node's {pool.gpus_per_node}: some stay idle,"
+            " and a neighbour's job on them can disturb the figures"
+        )
+    return replicas, processes
+
+
+def _local_gpus(replicas: int, asked: int | None, here: int) -> int:
+    if asked is None and (here < replicas or here % replicas):
+        raise UsageError(
+            f"The {here} GPUs of this machine do not divide over {replicas} replicas.",
+            "Give --gpus (per replica), or a number of replicas that divides them.",
+        )
+    processes = asked or here // replicas
+    if replicas * processes > here:
+        raise UsageError(
+            f"{replicas} × {processes} GPUs are more than the {here} of this machine.",
+            "Give fewer --replicas or --gpus.",
+        )
+    return processes
+
+
+def preset(case: Case, notes: list[str]) -> Preset:
+    """Full size, or the small form where there is no GPU."""
+    asked = case.request.preset
+    if case.impl != "k8sbench":
+        if asked == "smoke":
+            raise UsageError(
+                f"--preset smoke is for k8sbench's own trainers; --impl {case.impl} has no small"
+                " form.",
+                "Leave it out, or leave out --impl.",
+            )
+        return "full"
+    chosen: Preset = asked or ("full" if case.device == "cuda" else "smoke")
+    if chosen == "smoke" and case.variant.smoke is None:
+        raise UsageError(
+            f"{case.label} has no smoke preset.",
+            "Add smoke: to its YAML, or use --preset full.",
+        )
+    if chosen == "smoke" and asked is None:
+        notes.append("no GPU here: smoke preset, which checks the path, not the speed")
+    if chosen == "full" and case.device == "cpu":
+        notes.append("full size without a GPU: this can take hours and measures no GPU")
+    return chosen
+
+
+def amp_dtype(case: Case) -> AmpDtype | None:
+    """The half type of AMP; None for FP32."""
+    request, pool = case.request, case.site.pool
+    if request.precision == "fp32":
+        if request.amp_dtype is not None:
+            raise UsageError(
+                f"--amp-dtype {request.amp_dtype} without AMP.", "Add --amp, or leave it out."
+            )
+        return None
+    if case.device == "cpu":
+        # fp16 autocast on CPU is slower than fp32 in PyTorch, and nothing in Paddle has effect.
+        return request.amp_dtype or "bf16"
+    chosen = request.amp_dtype or case.variant.amp_dtype
+    if chosen == "bf16" and pool.gpu_model and "V100" in pool.gpu_model:
+        raise UsageError(
+            f"The {pool.gpu_model} of pool {pool.name} has no bf16.",
+            "Use --amp-dtype fp16, which is also its default.",
+        )
+    return chosen
+
+
+def batch_size(case: Case, size: Preset, notes: list[str]) -> int:
+    """Samples per GPU and step; says so where the report has another."""
+    request, variant = case.request, case.variant
+    asked = request.batch_size
+    if asked is not None and not 1 <= asked <= 1_000_000:
+        raise UsageError(f"--batch-size {asked} is no batch.", "Give 1 or more samples per GPU.")
+    if size == "smoke":
+        assert variant.smoke is not None, "checked by preset()"
+        return asked or variant.smoke.batch_size
+    reported = variant.batch_size.get(request.precision)
+    if reported is None:
+        other = next(iter(variant.batch_size.values()))
+        taken = f"; batch {other} as in its other precision" if asked is None else ""
+        notes.append(f"the report has no {request.precision} run of {case.label}{taken}")
+        return asked or other
+    if asked is not None and asked != reported:
+        notes.append(f"batch {asked} per GPU, where the report has {reported}")
+    return asked or reported
+
+
+def window(case: Case, size: Preset, world_size: int, notes: list[str]) -> PlannedWindow:
+    """Which iterations count and how often the program logs."""
+    request, base = case.request, case.variant.window
+    if request.warmup is not None and request.warmup < 0:
+        raise UsageError(f"--warmup {request.warmup} is negative.", "Give 0 or more iterations.")
+    if request.iterations is not None and request.iterations < 1:
+        raise UsageError(
+            f"--iterations {request.iterations} measures nothing.", "Give 1 or more iterations."
+        )
+    smoke = case.variant.smoke if size == "smoke" else None
+    if smoke is not None:
+        warmup, iterations, interval = smoke.warmup, smoke.iterations, smoke.log_interval
+        rule = "smoke preset: a few small steps"
+    else:
+        warmup, iterations, rule = base.warmup, base.iterations, base.rule
+        interval = base.log_interval["one_gpu" if world_size == 1 else "many_gpus"]
+    if request.warmup is not None or request.iterations is not None:
+        rule = "as given on the command line"
+    warmup = warmup if request.warmup is None else request.warmup
+    iterations = iterations if request.iterations is None else request.iterations
+    ours = case.impl == "k8sbench"
+    if ours and iterations // interval < RECORDS_WANTED and interval > 1:
+        finer = max(1, iterations // RECORDS_WANTED)
+        notes.append(f"a log line each {finer} iterations instead of {interval}: short window")
+        interval = finer
+    if ours and iterations < RECORDS_WANTED:
+        notes.append(f"fewer than {RECORDS_WANTED} iterations: the measurement will be rejected")
+    steady = ours and size == "full" and case.device == "cuda"
+    return PlannedWindow(
+        warmup=warmup,
+        iterations=iterations,
+        log_interval=interval,
+        min_steady_seconds=STEADY_SECONDS if steady else 0.0,
+        rule=rule,
+    )
+
+
+def data(case: Case) -> str:
+    """Where the samples come from: ``synthetic``, ``pvc:NAME[/SUB]`` or ``path:DIR``."""
+    asked = case.request.data
+    if asked == "synthetic":
+        return asked
+    if case.impl == "k8sbench":
+        raise NotAvailableYet(
+            f"--data {asked} (real data in k8sbench's own trainers)", "Use --data synthetic."
+        )
+    if asked.startswith("pvc:"):
+        if not _PVC.match(asked) or ".." in asked.split("/"):
+            raise UsageError(f"--data {asked!r} names no volume claim.", "Write pvc:NAME[/SUB].")
+        return asked
+    raise UsageError(
+        f"--data {asked}: a path of the nodes would be a hostPath volume, which the restricted"
+        " Pod Security Standard forbids.",
+        "Put the data on a PersistentVolumeClaim and give --data pvc:NAME[/SUB].",
+    )
+
+
+def image(case: Case) -> tuple[str | None, str, TrainersBy | None]:
+    """The container image, why that one, and how our trainers get into it."""
+    request, ours = case.request, case.impl == "k8sbench"
+    if request.image and request.image_registry:
+        raise UsageError("--image and --image-registry exclude each other.", "Give one of them.")
+    if case.site.backend == "local":
+        return None, "local run: no image", "configmap"
+    if request.image:
+        return request.image, "--image", "configmap" if ours else None
+    if not ours:
+        if case.variant.image and case.impl == "user":
+            return case.variant.image, f"image of {case.spec.name}", None
+        raise UsageError(
+            f"--impl {case.impl} of {case.spec.name} needs an image that holds the program.",
+            "Give it with --image NAME:TAG.",
+        )
+    if request.image_registry:
+        registry = request.image_registry.rstrip("/")
+        return f"{registry}/k8sbench-{case.framework}:latest", "--image-registry", "image"
+    reason = "public framework image, trainers by ConfigMap"
+    return PUBLIC_IMAGES[case.framework], reason, "configmap"
+
+
+def _check_local(case: Case) -> None:
+    if case.impl != "k8sbench" or not case.variant.local:
+        raise UsageError(
+            f"The local backend does not run {case.label} with impl {case.impl}: it runs only"
+            " k8sbench's own trainers, and only where the catalog says local: true.",
+            "Use render to see its manifest; running it on Kubernetes is not available yet.",
+        )
+    for flag, value in (
+        ("--queue", case.request.queue),
+        ("--gang", case.request.gang),
+        ("--image", case.request.image),
+        ("--image-registry", case.request.image_registry),
+    ):
+        if value:
+            raise UsageError(f"{flag} has no meaning for a local run.", "Leave it out.")

@@ -1,0 +1,232 @@
+"""Deciding what runs: a benchmark's spec and a user's request become one concrete plan.
+
+Pure: what depends on the moment or the machine (run id, set, repeat, GPUs at hand, the pool) comes
+in as arguments. The single choices are in :mod:`k8sbench.model.choices`; here they become a plan
+and a command.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from k8sbench.model import choices
+from k8sbench.model.choices import Case, Request, Site
+from k8sbench.model.errors import NotAvailableYet, UsageError
+from k8sbench.model.plan import PlannedWindow, RunPlan
+from k8sbench.model.spec import AmpDtype, BenchmarkSpec, Preset
+
+TRAINERS_MOUNT = "/opt/k8sbench"
+"""Where our trainers lie inside a container, by ConfigMap and by image alike."""
+DATA_MOUNT = "/data"
+"""Where a data volume lies inside a container."""
+
+Option = str | int | float | bool
+
+
+class SpecSource(msgspec.Struct, frozen=True, kw_only=True):
+    """Which text the spec was read from."""
+
+    digest: str
+    source: str
+
+
+def make_plan(
+    spec: BenchmarkSpec,
+    source: SpecSource,
+    request: Request,
+    site: Site,
+    *,
+    run_id: str,
+    set_name: str,
+    repeat: int,
+    trainers_digest: str | None,
+) -> RunPlan:
+    """Make one case concrete.
+
+    Raises :class:`UsageError` (or one of its kinds) with what to do, for anything that cannot run
+    as asked. ``trainers_digest`` is that of the sources at hand, recorded where they run.
+    """
+    if request.mode != "throughput":
+        raise NotAvailableYet(f"--mode {request.mode}", "Use --mode throughput.")
+    notes: list[str] = []
+    case = choices.settle(spec, request, site)
+    variant, impl = case.variant, case.impl
+    replicas, processes = choices.shape(case, notes)
+    world_size = replicas * processes
+    size = choices.preset(case, notes)
+    amp_dtype = choices.amp_dtype(case)
+    batch_size = choices.batch_size(case, size, notes)
+    window = choices.window(case, size, world_size, notes)
+    data = choices.data(case)
+    image, image_reason, trainers_by = choices.image(case)
+    smoke = variant.smoke if size == "smoke" else None
+    options = {**variant.args, **(smoke.args if smoke else {})} if impl == "k8sbench" else {}
+    workdir = None
+    env = dict(variant.env)
+    if impl == "k8sbench":
+        command = _own_command(case, window, batch_size, amp_dtype, size, options)
+    else:
+        values: dict[str, int | str] = {
+            "batch_size": batch_size,
+            "global_batch": batch_size * world_size,
+            "replicas": replicas,
+            "gpus_per_replica": processes,
+            "world_size": world_size,
+            "iterations": window.iterations,
+            "total_iterations": window.total,
+            "data": DATA_MOUNT,
+        }
+        command = _filled(_foreign_words(case), values)
+    if impl == "upstream" and variant.upstream is not None:
+        env |= variant.upstream.env
+        workdir = variant.upstream.workdir
+        if variant.upstream.data == "real" and data == "synthetic":
+            data = "image"
+            notes.append(
+                f"upstream reads real data from {DATA_MOUNT}: mount it with --data pvc:NAME/SUB,"
+                " or use an image that holds it"
+            )
+    case_name = f"{replicas}x{processes}"
+    if size == "full" and not any(
+        (p.case, p.precision, p.batch_size) == (case_name, request.precision, batch_size)
+        and p.throughput is not None
+        for p in variant.published
+    ):
+        notes.append("no published figure for this case, precision and batch")
+    return RunPlan(
+        run_id=run_id,
+        set_name=set_name,
+        repeat=repeat,
+        benchmark=spec.name,
+        spec_digest=source.digest,
+        spec_source=source.source,
+        variant=variant.name,
+        impl=impl,
+        framework=case.framework,
+        precision=request.precision,
+        amp_dtype=amp_dtype,
+        device=case.device,
+        replicas=replicas,
+        gpus_per_replica=processes if case.device == "cuda" else 0,
+        processes_per_replica=processes,
+        batch_size=batch_size,
+        preset=size,
+        mode=request.mode,
+        data=data,
+        window=window,
+        log="k8sbench" if impl == "k8sbench" else variant.log,
+        unit=spec.unit,
+        trainer=variant.trainer_module if impl == "k8sbench" else None,
+        command=command,
+        env=env,
+        workdir=workdir,
+        options=options,
+        image=image,
+        image_reason=image_reason,
+        trainers_by=trainers_by,
+        trainers_digest=trainers_digest if impl == "k8sbench" else None,
+        pool=site.pool,
+        backend=site.backend,
+        timeout_s=request.timeout_s,
+        fingerprint=variant.fingerprint,
+        sync_bn=variant.sync_bn and world_size > 1 and case.device == "cuda",
+        queue=request.queue,
+        gang=request.gang,
+        notes=tuple(notes),
+    )
+
+
+def describe(plan: RunPlan) -> str:
+    """The plan in one line, as printed before anything is created."""
+    each, job = ("GPU", "GPU") if plan.device == "cuda" else ("process", "CPU process")
+    shape = (
+        f"{_count(plan.replicas, 'replica')} × {_count(plan.processes_per_replica, each)}"
+        f" = {_count(plan.world_size, job)}"
+    )
+    parts = [
+        plan.benchmark,
+        plan.framework if plan.impl == "k8sbench" else f"{plan.framework} ({plan.impl})",
+        plan.variant,
+        plan.precision if plan.amp_dtype is None else f"amp ({plan.amp_dtype})",
+        shape,
+        f"batch {plan.batch_size} × {plan.world_size} = {plan.global_batch}",
+        f"{plan.window.warmup} + {plan.window.iterations} iterations",
+        "local" if plan.backend == "local" else f"pool {plan.pool.name}",
+    ]
+    if plan.image:
+        parts.append(f"image {plan.image}")
+    if plan.preset == "smoke":
+        parts.append("smoke: checks the path, not the speed")
+    return " · ".join(parts)
+
+
+def _count(number: int, noun: str) -> str:
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{number} {noun if number == 1 else plural}"
+
+
+def _own_command(
+    case: Case,
+    window: PlannedWindow,
+    batch_size: int,
+    amp_dtype: AmpDtype | None,
+    size: Preset,
+    options: dict[str, Option],
+) -> tuple[str, ...]:
+    module = case.variant.trainer_module
+    # Both launchers take the number of nodes, this node's rank and the rendezvous from the
+    # variables that the training operator injects, and start one process per GPU.
+    if case.framework == "pytorch":
+        start: tuple[str, ...] = (
+            "python3",
+            "-m",
+            "torch.distributed.run",
+            "-m",
+            f"k8sbench.trainers.{module}",
+        )
+    else:
+        folder = f"{TRAINERS_MOUNT}/k8sbench/trainers"
+        start = ("python3", f"{folder}/paddle_launch.py", f"{folder}/{module}.py")
+    # Nothing of one run alone stands here (its id is in K8SBENCH_RUN_ID): repeats of a case have
+    # equal commands.
+    settings: dict[str, Option] = {
+        "benchmark": case.spec.name,
+        "variant": case.variant.name,
+        "batch-size": batch_size,
+        "warmup": window.warmup,
+        "iterations": window.iterations,
+        "log-interval": window.log_interval,
+        "min-steady-seconds": window.min_steady_seconds,
+        "amp-dtype": amp_dtype or "none",
+        "device": case.device,
+        "data": case.request.data,
+        "preset": size,
+        "seed": case.request.seed,
+    }
+    words = list(start)
+    for key, value in {**settings, **options}.items():
+        if value is True:
+            words.append(f"--{key}")
+        elif value is not False:
+            words += [f"--{key}", str(value)]
+    return tuple(words)
+
+
+def _foreign_words(case: Case) -> tuple[str, ...]:
+    """Command of the report or of the user, its placeholders still open."""
+    if case.impl == "user":
+        return case.variant.command
+    assert case.variant.upstream is not None, "checked by settle()"
+    commands = case.variant.upstream.command
+    if case.request.precision not in commands:
+        raise UsageError(
+            f"The report of {case.label} has no {case.request.precision} command.",
+            f"It ran: {', '.join(commands)}.",
+        )
+    return commands[case.request.precision]
+
+
+def _filled(words: tuple[str, ...], values: dict[str, int | str]) -> tuple[str, ...]:
+    return tuple(re.sub(r"\{(\w+)\}", lambda m: str(values[m[1]]), word) for word in words)
