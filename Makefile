@@ -5,7 +5,8 @@
 #   make check                    format, lint, types, imports, tests: what CI runs
 #   make bench                    the measured ratios of tests/bench/
 
-SHELL := /bin/bash -euo pipefail
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .ONESHELL:
 .DEFAULT_GOAL := help

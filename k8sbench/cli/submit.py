@@ -182,7 +182,7 @@ def _run_all(
             store=store,
             cluster=cluster,
             clock=time.time,
-            owner=processes.owner(),
+            owner=processes.this_process(),
             draw_run_id=draw.run_id,
             measure=lambda run: measuring.measure_run(
                 run, store.log_files(run.run_id), accept=accept

@@ -1,0 +1,62 @@
+"""The commands of README and docs, as a reader would copy them.
+
+A fenced block marked ``console`` shows a terminal: lines that begin with ``$ `` are commands (a
+trailing backslash continues one), the others are what they print, for the reader. ``# exit N`` at
+a command's end states its exit code where that is not 0.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import msgspec
+
+from tests.tiers import ROOT
+
+FENCE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+EXIT = re.compile(r"\s+# exit (\d+)$")
+
+
+class Command(msgspec.Struct, frozen=True):
+    """One command of a page."""
+
+    page: str
+    line: int
+    text: str
+    code: int
+
+
+def pages() -> list[pathlib.Path]:
+    """README and every page of docs/."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def commands(page: pathlib.Path) -> list[Command]:
+    """The commands of one page, in order."""
+    text = page.read_text()
+    found: list[Command] = []
+    for block in FENCE.finditer(text):
+        first = text.count("\n", 0, block.start(1)) + 1
+        pending = ""
+        for offset, line in enumerate(block[1].splitlines()):
+            if pending:
+                pending += " " + line.strip()
+            elif line.startswith("$ "):
+                pending = line[2:]
+            else:
+                continue
+            if pending.endswith("\\"):
+                pending = pending[:-1].rstrip()
+                continue
+            code = EXIT.search(pending)
+            found.append(
+                Command(
+                    page=str(page.relative_to(ROOT)),
+                    line=first + offset,
+                    text=EXIT.sub("", pending),
+                    code=int(code[1]) if code else 0,
+                )
+            )
+            pending = ""
+    return found

@@ -1,0 +1,65 @@
+"""Every command of README and docs does what the page says, in the page's order."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.docs import pages
+from tests.tiers import ROOT
+
+PAGES = [page for page in pages.pages() if pages.commands(page)]
+
+
+@pytest.mark.tier("frameworks")
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_commands_of_a_page_run_in_its_order(
+    page: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    shutil.copytree(ROOT / "docs" / "examples", tmp_path / "docs" / "examples")
+    environment = os.environ | {
+        "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
+        "XDG_DATA_HOME": str(tmp_path / "data"),
+        "HOME": str(tmp_path),
+        "PYTHONWARNINGS": "default",
+    }
+    for command in pages.commands(page):
+        if command.text.startswith("make "):
+            continue  # the test below holds these
+        done = subprocess.run(
+            ["bash", "-c", command.text],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == command.code, (
+            f"{command.page}:{command.line}: {command.text}\n"
+            f"exit {done.returncode}, not {command.code}\n{done.stdout}\n{done.stderr}"
+        )
+
+
+def test_the_make_commands_of_the_pages_are_the_ones_that_ci_runs() -> None:
+    ci = (ROOT / ".ci" / "run").read_text()
+    makefile = (ROOT / "Makefile").read_text()
+    shown = {c.text for page in PAGES for c in pages.commands(page) if c.text.startswith("make ")}
+    assert {"make demo", "make test"} <= shown
+    for command in shown:
+        assert re.search(rf"^{re.escape(command)}$", ci, re.MULTILINE) or (
+            re.search(rf"^{command.split()[1]}:", makefile, re.MULTILINE)
+        ), command
+    assert all(re.search(rf"^{c}$", ci, re.MULTILINE) for c in ("make demo", "make test"))
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text()
+    for page in pages.pages()[1:]:
+        assert f"docs/{page.name}" in readme, page.name

@@ -1,0 +1,33 @@
+"""The help of the commands and what the pages say of them."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+import pytest
+
+from k8sbench.cli import main
+from tests.tiers import ROOT
+
+
+@pytest.mark.parametrize("name", main.COMMANDS)
+def test_the_command_list_says_what_the_command_says_of_itself(name: str) -> None:
+    module, text = main.COMMANDS[name]
+    command = importlib.import_module(module).command
+    assert isinstance(command, click.Command)
+    assert command.get_short_help_str(limit=200) == text
+
+
+@pytest.mark.parametrize("name", main.COMMANDS)
+def test_every_option_has_a_help_text(name: str) -> None:
+    command = importlib.import_module(main.COMMANDS[name][0]).command
+    for param in command.params:
+        if isinstance(param, click.Option) and not param.hidden:
+            assert param.help, f"{name} {param.opts}"
+
+
+@pytest.mark.parametrize("name", main.COMMANDS)
+def test_every_command_is_shown_in_the_docs(name: str) -> None:
+    texts = [p.read_text() for p in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]]
+    assert any(f"$ k8sbench {name}" in text for text in texts)

@@ -1,0 +1,74 @@
+"""The tiers of tests: what each needs, and whether that is here.
+
+A test belongs to the tier that its ``@pytest.mark.tier(NAME)`` names, or that its folder stands
+for; to none (``unit``) otherwise. Where the need is missing the test is skipped with the reason,
+and the run's summary names the tier. With ``K8SBENCH_REQUIRE_TIERS=all`` (as CI sets it) or a
+list of names, a missing need is a failure instead. The log corpus is the one exception to "all":
+it cannot be installed, only given, so the last line of the run says whether it was there.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import pathlib
+import shutil
+import sys
+from collections.abc import Callable
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FOLDERS = {"local": "frameworks", "corpus": "corpus", "package": "package"}
+"""Folder under tests/ → tier of everything in it."""
+
+
+def _frameworks() -> str | None:
+    if not sys.platform.startswith("linux"):
+        return "the local backend needs Linux"
+    missing = [name for name in ("torch", "paddle") if importlib.util.find_spec(name) is None]
+    return f"{' and '.join(missing)} not installed" if missing else None
+
+
+def _go() -> str | None:
+    return None if shutil.which("go") else "go is not on PATH"
+
+
+def _package() -> str | None:
+    missing = [name for name in ("build", "hatchling") if importlib.util.find_spec(name) is None]
+    return f"{' and '.join(missing)} not installed" if missing else None
+
+
+def corpus() -> pathlib.Path:
+    """The folder that should hold the real logs."""
+    given = os.environ.get("K8SBENCH_LOG_CORPUS")
+    return pathlib.Path(given) if given else ROOT.parent / "shared" / "logs"
+
+
+def corpus_logs() -> list[pathlib.Path]:
+    """The real logs; none where there is no corpus."""
+    return sorted(p for p in corpus().glob("*") if p.is_file() and p.suffix != ".md")
+
+
+def _corpus() -> str | None:
+    return None if (corpus() / "INDEX.md").is_file() else f"no real logs at {corpus()}"
+
+
+NEEDS: dict[str, Callable[[], str | None]] = {
+    "frameworks": _frameworks,
+    "go": _go,
+    "package": _package,
+    "corpus": _corpus,
+}
+"""Tier → what is missing for it, or None."""
+
+
+@functools.cache
+def missing(tier: str) -> str | None:
+    """Say what a tier lacks here; None if it can run."""
+    return NEEDS[tier]()
+
+
+def required(tier: str) -> bool:
+    """Whether a missing need of this tier is a failure."""
+    wanted = os.environ.get("K8SBENCH_REQUIRE_TIERS", "").replace(",", " ").split()
+    return tier in wanted or ("all" in wanted and tier != "corpus")

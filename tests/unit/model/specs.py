@@ -1,0 +1,95 @@
+"""A small benchmark for tests of planning: two frameworks, one of them with a second variant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from k8sbench.model.choices import Site
+from k8sbench.model.planning import SpecSource
+from k8sbench.model.pool import CPU_POOL, NodePool
+from k8sbench.model.spec import BenchmarkSpec
+
+V100 = NodePool(name="v100-32gb", gpus_per_node=8, gpu_model="Tesla V100-SXM2-32GB")
+SOURCE = SpecSource(digest="d" * 64, source="built-in")
+CLUSTER = Site(backend="kubernetes", pool=V100)
+LAPTOP = Site(backend="local", pool=CPU_POOL, cores=2)
+GPU_BOX = Site(backend="local", pool=msgspec.structs.replace(V100, name="local"), cores=16)
+
+WINDOW = {
+    "warmup": 20,
+    "iterations": 80,
+    "rule": "ours",
+    "log_interval": {"one_gpu": 10, "many_gpus": 2},
+}
+SMOKE = {"batch_size": 2, "warmup": 2, "iterations": 8, "args": {"crop": "64x64"}}
+
+
+def spec(**changes: Any) -> BenchmarkSpec:
+    """Build the benchmark, with fields of it replaced."""
+    fields: dict[str, Any] = {
+        "name": "seg",
+        "title": "Segmentation",
+        "task": "segmentation",
+        "unit": "samples",
+        "default_framework": "pytorch",
+        "sources": {"report": {"title": "A report"}},
+        "variants": [
+            {
+                "name": "mm",
+                "framework": "pytorch",
+                "title": "PyTorch",
+                "trainer": "seg-pytorch",
+                "local": True,
+                "log": "mmseg",
+                "batch_size": {"fp32": 2, "amp": 4},
+                "window": WINDOW,
+                "cases": ["1x1", "1x8", "4x8"],
+                "repeats": 3,
+                "args": {"crop": "512x1024"},
+                "smoke": SMOKE,
+                "sync_bn": True,
+                "published": [
+                    {
+                        "case": "4x8",
+                        "precision": "amp",
+                        "batch_size": 4,
+                        "gpu_model": "Tesla V100-SXM2-32GB",
+                        "throughput": 182.07,
+                        "source": "report",
+                    }
+                ],
+                "upstream": {
+                    "repository": "example/seg",
+                    "commit": "abc",
+                    "command": {"fp32": ["python", "train.py", "--batch", "{batch_size}"]},
+                    "environment": {"PyTorch": "1.7"},
+                },
+            },
+            {
+                "name": "ps",
+                "framework": "paddle",
+                "title": "Paddle",
+                "default": True,
+                "trainer": "seg-paddle",
+                "local": True,
+                "log": "paddleseg",
+                "batch_size": {"fp32": 2},
+                "window": WINDOW,
+                "cases": ["1x1"],
+                "smoke": SMOKE,
+            },
+            {
+                "name": "matched",
+                "framework": "paddle",
+                "title": "Paddle, same model",
+                "trainer": "seg-paddle",
+                "log": "paddleseg",
+                "batch_size": {"fp32": 2},
+                "window": WINDOW,
+                "cases": ["1x1"],
+            },
+        ],
+    }
+    return msgspec.convert(fields | changes, BenchmarkSpec)

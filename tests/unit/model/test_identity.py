@@ -1,0 +1,118 @@
+"""Run ids, sets, case keys and group keys: who a run is, and what it may be compared with."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k8sbench.model import identity
+from k8sbench.model.choices import Request
+from k8sbench.model.errors import UsageError
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.planning import make_plan
+from tests.unit.model.specs import CLUSTER, SOURCE, spec
+
+DNS_1035 = re.compile(r"^[a-z]([-a-z0-9]*[a-z0-9])?$")
+
+
+def plan(run_id: str = "seg-1", set_name: str = "s", repeat: int = 1, **asked: Any) -> RunPlan:
+    return make_plan(
+        spec(),
+        SOURCE,
+        Request(**asked),
+        CLUSTER,
+        run_id=run_id,
+        set_name=set_name,
+        repeat=repeat,
+        trainers_digest="t",
+    )
+
+
+def test_a_run_id_reads_as_benchmark_time_and_chance() -> None:
+    assert (
+        identity.draw_run_id("deeplabv3p", at=1795161600.0, token="x7k2qd")
+        == "deeplabv3p-261120-080000-x7k2qd"
+    )
+
+
+@given(
+    name=st.from_regex(r"\A[a-z][a-z0-9-]{0,39}\Z"),
+    at=st.floats(0, 4e9),
+    token=st.text(identity.TOKEN_LETTERS, min_size=6, max_size=6),
+)
+def test_every_run_id_names_a_job_with_room_for_its_replicas(
+    name: str, at: float, token: str
+) -> None:
+    run_id = identity.draw_run_id(name, at=at, token=token)
+    assert DNS_1035.match(run_id)
+    assert len(run_id + identity.LONGEST_SUFFIX) <= 63
+    assert identity.checked_run_id(run_id) == run_id
+
+
+@pytest.mark.parametrize("bad", ["", "1st", "Upper", "a_b", "a-", "-a", "a" * 60, "a b", "ä"])
+def test_a_run_id_that_cannot_name_a_job_is_refused(bad: str) -> None:
+    with pytest.raises(UsageError, match="--run-id"):
+        identity.checked_run_id(bad)
+
+
+@pytest.mark.parametrize("bad", ["", ".x", "x-", "a/b", "a" * 64, "a b", "../up", "ä"])
+def test_a_set_name_that_cannot_be_a_label_is_refused(bad: str) -> None:
+    with pytest.raises(UsageError, match="cannot name a set"):
+        identity.checked_set_name(bad)
+
+
+def test_repeats_of_one_case_have_one_case_key() -> None:
+    first = identity.case_key(plan("seg-1", "a", 1))
+    assert first == identity.case_key(plan("seg-2", "b", 2, timeout_s=60.0))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"replicas": 2},
+        {"gpus": 4},
+        {"precision": "amp"},
+        {"batch_size": 3},
+        {"framework": "paddle"},
+        {"warmup": 10},
+        {"iterations": 100},
+        {"image": "other:1"},
+        {"seed": 1},
+        {"preset": "smoke"},
+    ],
+)
+def test_anything_that_decides_what_runs_changes_the_case_key(asked: dict[str, Any]) -> None:
+    assert identity.case_key(plan(**asked)) != identity.case_key(plan())
+
+
+def key(of: RunPlan, **facts: Any) -> identity.GroupKey:
+    known = {"precision_effective": "fp32", "gpu_model": "V100", "image": "sha256:1"}
+    return identity.group_key(of, **(known | facts))
+
+
+def test_repeats_of_one_set_are_one_group_and_another_set_is_another() -> None:
+    assert key(plan("seg-1", "a", 1)) == key(plan("seg-2", "a", 2))
+    assert key(plan(set_name="a")).id != key(plan(set_name="b")).id
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [{"precision_effective": "amp"}, {"gpu_model": "A100"}, {"image": "sha256:2"}],
+)
+def test_what_only_the_run_can_tell_is_part_of_the_group(facts: dict[str, Any]) -> None:
+    assert key(plan(), **facts).id != key(plan()).id
+
+
+def test_amp_without_effect_never_joins_fp32() -> None:
+    amp = key(plan(precision="amp"), precision_effective="fp32")
+    assert amp != key(msgspec.structs.replace(plan(precision="amp"), precision="fp32"))
+
+
+def test_labels_are_label_values() -> None:
+    for name, value in identity.labels(plan()).items():
+        assert re.match(r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$", value), name

@@ -1,0 +1,242 @@
+"""A request becomes a concrete plan, or one clear error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k8sbench.model.choices import Request, Site
+from k8sbench.model.errors import NotAvailableYet, NotFound, UsageError
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.planning import describe, make_plan
+from tests.unit.model.specs import CLUSTER, GPU_BOX, LAPTOP, SOURCE, V100, spec
+
+
+def planned(site: Site = CLUSTER, **asked: Any) -> RunPlan:
+    return make_plan(
+        spec(),
+        SOURCE,
+        Request(**asked),
+        site,
+        run_id="seg-x",
+        set_name="s",
+        repeat=1,
+        trainers_digest="t" * 64,
+    )
+
+
+def option(plan: RunPlan, name: str) -> str:
+    return plan.command[plan.command.index(f"--{name}") + 1]
+
+
+def test_the_main_job_is_planned_as_the_user_typed_it() -> None:
+    plan = planned(replicas=4, precision="amp")
+    assert (plan.framework, plan.variant, plan.amp_dtype) == ("pytorch", "mm", "fp16")
+    assert (plan.replicas, plan.gpus_per_replica, plan.world_size, plan.case) == (4, 8, 32, "4x8")
+    assert (plan.batch_size, plan.global_batch) == (4, 128)
+    assert plan.sync_bn
+    assert plan.notes == ()
+    assert describe(plan) == (
+        "seg · pytorch · mm · amp (fp16) · 4 replicas × 8 GPUs = 32 GPUs · batch 4 × 32 = 128"
+        " · 20 + 80 iterations · pool v100-32gb"
+        " · image pytorch/pytorch:2.10.0-cuda12.8-cudnn9-runtime"
+    )
+
+
+def test_torchrun_and_the_paddle_launcher_start_the_processes_of_a_node() -> None:
+    assert planned().command[:5] == (
+        "python3",
+        "-m",
+        "torch.distributed.run",
+        "-m",
+        "k8sbench.trainers.seg_pytorch",
+    )
+    folder = "/opt/k8sbench/k8sbench/trainers"
+    assert planned(framework="paddle").command[:3] == (
+        "python3",
+        f"{folder}/paddle_launch.py",
+        f"{folder}/seg_paddle.py",
+    )
+
+
+def test_the_trainer_is_told_the_whole_case() -> None:
+    plan = planned(replicas=1, gpus=1)
+    assert option(plan, "batch-size") == "2"
+    assert option(plan, "amp-dtype") == "none"
+    assert option(plan, "log-interval") == "10"
+    assert option(plan, "min-steady-seconds") == "120.0"
+    assert option(plan, "crop") == "512x1024"
+
+
+def test_several_gpus_log_as_often_as_the_report_did_on_several() -> None:
+    assert planned().window.log_interval == 2
+
+
+def test_without_a_gpu_the_smoke_preset_is_taken_and_said() -> None:
+    plan = planned(LAPTOP, replicas=2)
+    assert (plan.preset, plan.case, plan.device, plan.gpus_per_replica) == (
+        "smoke",
+        "2x1-cpu",
+        "cpu",
+        0,
+    )
+    assert option(plan, "crop") == "64x64"
+    assert option(plan, "min-steady-seconds") == "0.0"
+    assert not plan.sync_bn
+    assert any("smoke preset" in note for note in plan.notes)
+    assert "2 replicas × 1 process = 2 CPU processes" in describe(plan)
+
+
+def test_amp_without_a_gpu_is_bf16_because_fp16_has_no_speed_there() -> None:
+    assert planned(LAPTOP, precision="amp").amp_dtype == "bf16"
+
+
+def test_local_gpus_are_divided_over_the_replicas() -> None:
+    assert planned(GPU_BOX, replicas=2).case == "2x4"
+    with pytest.raises(UsageError, match="do not divide over 3 replicas"):
+        planned(GPU_BOX, replicas=3)
+    with pytest.raises(UsageError, match="more than the 8 of this machine"):
+        planned(GPU_BOX, replicas=3, gpus=4)
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"replicas": 0}, "--replicas 0"),
+        ({"replicas": -1}, "--replicas -1"),
+        ({"replicas": 100_000}, "1 to 1000"),
+        ({"gpus": 0}, "--gpus 0"),
+        ({"gpus": 9}, r"more than a node of pool v100-32gb has \(8\)"),
+        ({"batch_size": -1}, "--batch-size -1"),
+        ({"batch_size": 0}, "--batch-size 0"),
+        ({"warmup": -1}, "--warmup -1"),
+        ({"iterations": 0}, "--iterations 0"),
+        ({"amp_dtype": "bf16"}, "without AMP"),
+        ({"amp_dtype": "bf16", "precision": "amp"}, "has no bf16"),
+        ({"impl": "user"}, "has no user program"),
+        ({"impl": "upstream"}, "needs an image"),
+        ({"impl": "upstream", "image": "x", "precision": "amp"}, "no amp command"),
+        ({"impl": "upstream", "image": "x", "preset": "smoke"}, "no small form"),
+        ({"impl": "upstream", "image": "x", "data": "/mnt/data"}, "hostPath"),
+        ({"impl": "upstream", "image": "x", "data": "pvc:a/../b"}, "names no volume claim"),
+        ({"impl": "upstream", "image": "x", "data": "pvc:"}, "names no volume claim"),
+        ({"image": "x", "image_registry": "y"}, "exclude each other"),
+        ({"framework": "paddle", "variant": "matched", "preset": "smoke"}, "no smoke preset"),
+    ],
+)
+def test_what_cannot_run_says_so_and_what_to_do(asked: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says) as caught:
+        planned(**asked)
+    assert caught.value.exit_code == 2
+    assert caught.value.action
+
+
+def test_a_mistyped_variant_is_told_the_nearest() -> None:
+    with pytest.raises(NotFound, match="Did you mean matched"):
+        planned(framework="paddle", variant="mached")
+
+
+def test_a_variant_that_only_one_framework_has_names_the_framework() -> None:
+    assert planned(variant="matched").framework == "paddle"
+
+
+def test_too_many_cpu_processes_are_refused_before_they_thrash_the_machine() -> None:
+    assert planned(LAPTOP, replicas=4).world_size == 4
+    with pytest.raises(UsageError, match="too many for 2 cores"):
+        planned(LAPTOP, replicas=16)
+
+
+@pytest.mark.parametrize(
+    "asked", [{"impl": "upstream"}, {"framework": "paddle", "variant": "matched"}]
+)
+def test_the_local_backend_runs_only_what_the_catalog_marks_local(asked: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="local: true"):
+        planned(LAPTOP, **asked)
+
+
+def test_modes_and_data_that_are_not_built_say_so() -> None:
+    with pytest.raises(NotAvailableYet):
+        planned(mode="train")
+    with pytest.raises(NotAvailableYet):
+        planned(data="pvc:cityscapes")
+
+
+@pytest.mark.parametrize(
+    ("asked", "note"),
+    [
+        ({"gpus": 3}, "do not divide a node's 8"),
+        ({"batch_size": 3}, "batch 3 per GPU, where the report has 2"),
+        ({"replicas": 7}, "no published figure"),
+        ({"framework": "paddle", "precision": "amp"}, "no amp run"),
+        ({"iterations": 6}, "a log line each 1 iterations instead of 2"),
+        ({"iterations": 3}, "will be rejected"),
+    ],
+)
+def test_what_is_allowed_but_unlike_the_report_is_marked(asked: dict[str, Any], note: str) -> None:
+    assert any(note in text for text in planned(**asked).notes)
+
+
+def test_upstreams_command_is_filled_without_a_shell() -> None:
+    plan = planned(impl="upstream", image="seg:1", replicas=1, gpus=1)
+    assert plan.command == ("python", "train.py", "--batch", "2")
+    assert plan.log == "mmseg"
+    assert plan.trainers_by is None
+    assert plan.options == {}
+    assert any("real data" in note for note in plan.notes)
+    with_data = planned(impl="upstream", image="seg:1", data="pvc:city/train")
+    assert with_data.data == "pvc:city/train"
+
+
+def test_an_image_from_images_holds_the_trainers_and_any_other_gets_them_by_configmap() -> None:
+    assert planned(image="mine:1").trainers_by == "configmap"
+    built = planned(image_registry="registry.example/bench/")
+    assert (built.image, built.trainers_by) == (
+        "registry.example/bench/k8sbench-pytorch:latest",
+        "image",
+    )
+
+
+@given(
+    replicas=st.integers(-3, 1200),
+    gpus=st.none() | st.integers(-3, 20),
+    batch=st.none() | st.integers(-3, 64),
+    warmup=st.none() | st.integers(-3, 200),
+    iterations=st.none() | st.integers(-3, 2000),
+    precision=st.sampled_from(["fp32", "amp"]),
+    site=st.sampled_from([CLUSTER, LAPTOP, GPU_BOX]),
+)
+def test_any_request_is_a_sound_plan_or_a_usage_error(
+    replicas: int,
+    gpus: int | None,
+    batch: int | None,
+    warmup: int | None,
+    iterations: int | None,
+    precision: Any,
+    site: Site,
+) -> None:
+    try:
+        plan = planned(
+            site,
+            replicas=replicas,
+            gpus=gpus,
+            batch_size=batch,
+            warmup=warmup,
+            iterations=iterations,
+            precision=precision,
+        )
+    except UsageError:
+        return
+    assert plan.global_batch == plan.batch_size * plan.replicas * plan.processes_per_replica > 0
+    assert plan.window.iterations >= 1
+    assert plan.window.log_interval <= plan.window.iterations
+    assert (plan.amp_dtype is None) == (plan.precision == "fp32")
+    assert msgspec.json.decode(msgspec.json.encode(plan), type=RunPlan) == plan
+
+
+def test_the_same_request_plans_the_same_run() -> None:
+    assert planned(replicas=2) == planned(replicas=2)
+    assert V100.gpus_per_node == 8
