@@ -6,6 +6,7 @@ available yet" instead of "no such option".
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable
@@ -146,14 +147,16 @@ def plan_options(function: F) -> F:
 
     own = set(inspect.signature(function).parameters) - {"typed"}
 
+    # wraps() also carries over the options that the command declared itself.
+    @functools.wraps(function)
     def command(**values: Any) -> Any:
         return function(typed(values), **{name: values[name] for name in own})
 
-    command.__doc__ = function.__doc__
-    command.__name__ = function.__name__
+    wrapped: Any = command
     for option in reversed(_OPTIONS):
-        command = option(command)
-    return command  # type: ignore[return-value]
+        wrapped = option(wrapped)
+    result: F = wrapped
+    return result
 
 
 def typed(values: dict[str, Any]) -> Typed:

@@ -207,7 +207,7 @@ def _run_all(
                 codes.append(exit_code(run))
                 if stop.cause is not None:
                     raise submitting.interrupted(stop, run)
-        _print_rows(store, done, form)
+        _print_rows(store, done, form, accept)
     return next(code for code in EXIT_ORDER if code in codes)
 
 
@@ -256,10 +256,10 @@ def _signals(stop: submitting.Stop) -> Iterator[None]:
             signal.signal(number, old)
 
 
-def _print_rows(store: Any, run_ids: Sequence[str], form: str) -> None:
+def _print_rows(store: Any, run_ids: Sequence[str], form: str, accept: Sequence[str]) -> None:
     if form == "name":
         output.write_names(run_ids)
         return
-    from k8sbench.runs import reporting
+    from k8sbench.cli import results
 
-    reporting.print_runs(store, run_ids, form)
+    results.print_runs(store, run_ids, form, accept=accept)

@@ -69,6 +69,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     None where the runs report another number of parameters than the catalog."""
     precision_effective: str | None = None
     device: str | None = None
+    by_rule: dict[str, str] = {}
+    """What the program chose by the benchmark's own rule: its loss ``head``, its ``norm`` layer."""
     by_estimator: dict[str, float] = {}
     """Median over the counted runs by each estimator that all of them have a figure for."""
     accuracy: AccuracyResult | None = None
@@ -92,14 +94,18 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> str:
-        """``valid``, ``rejected`` (measured, but nothing counts), ``running`` or ``failed``."""
+        """``valid``, ``running``, ``rejected`` (measured, but nothing counts) or ``failed``."""
         if self.spread is not None:
             return "valid"
-        if any(member.verdict is not None for member in self.members):
-            return "rejected"
-        if any(reason.id == "run-in-progress" for m in self.members for reason in m.reasons):
+        if self.in_progress:
             return "running"
-        return "failed"
+        measured = any(member.verdict is not None for member in self.members)
+        return "rejected" if measured else "failed"
+
+    @property
+    def in_progress(self) -> int:
+        """Number of runs that have not ended."""
+        return sum(any(r.id == "run-in-progress" for r in m.reasons) for m in self.members)
 
     @property
     def smoke(self) -> bool:
@@ -153,6 +159,8 @@ class Deviation(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of what does not match."""
     notes: tuple[str, ...] = ()
     """What differs and is allowed to: ``impl k8sbench``, ``data synthetic``."""
+    remark: str | None = None
+    """The catalog's note on the published figure."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):

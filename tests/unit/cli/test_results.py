@@ -1,0 +1,246 @@
+"""``k8sbench results``: what it prints where, what it refuses, what it imports."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from k8sbench.adapters.sql_store import open_store
+from k8sbench.cli import main, results
+from k8sbench.model.phase import Transition
+from k8sbench.model.run import Run
+from tests.unit.report import example
+from tests.unit.report.factory import START, repeats, run, smoke
+
+Fill = Callable[[Iterable[Run]], None]
+
+
+@pytest.fixture
+def where(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """A place for a store, and no terminal."""
+    monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def fill(where: pathlib.Path) -> Fill:
+    """Put runs into the store, as submit would."""
+
+    def put(runs: Iterable[Run]) -> None:
+        with open_store(str(where)) as store:
+            for one in runs:
+                store.record(one.plan, at=one.created_at, owner=None)
+                for step in one.history[1:]:
+                    store.move(one.run_id, Transition(phase=step.phase, at=step.at, cause="test"))
+                if one.measurement is not None:
+                    store.measured(one.run_id, one.measurement)
+
+    return put
+
+
+@pytest.fixture
+def typed(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Type a command; gives exit code, stdout, stderr."""
+
+    def type_it(*words: str) -> tuple[int, str, str]:
+        code = main.main(["results", *words])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return type_it
+
+
+Typed = Callable[..., tuple[int, str, str]]
+
+
+def test_rows_go_to_stdout_and_nothing_else_does(fill: Fill, typed: Typed) -> None:
+    fill([*repeats([100.0, 101.0, 102.0]), run(90.0, set_name="old", at=START)])
+    code, out, err = typed()
+    assert code == 0
+    assert "101.00 images/s" in out
+    assert "1 rows of older sets" not in out
+    assert "--all shows them" in err
+
+
+def test_every_format_comes_from_the_same_rows(fill: Fill, typed: Typed) -> None:
+    fill(example.runs())
+    document = json.loads(typed("-o", "json")[1])
+    assert document["schema"] == 1
+    rows = {row["group"]: row for row in document["rows"]}
+    lines = list(csv.DictReader(io.StringIO(typed("-o", "csv")[1])))
+    assert [line["group"] for line in lines] == list(rows)
+    for line in lines:
+        throughput = rows[line["group"]]["throughput"]
+        assert line["throughput"] == ("" if throughput is None else str(throughput))
+        assert ("throughput:" in line["missing"]) == (throughput is None)
+    assert typed("-o", "markdown")[1].startswith("| case | GPUs |")
+    assert "TFLOP/s per GPU" in typed("-o", "wide")[1]
+    dlperf = typed("-o", "dlperf")
+    assert json.loads(dlperf[1])["resnet50"]["1n8g"]["median_speed"] == 2806.66
+    assert "left out of the DLPerf file" in dlperf[2]
+
+
+def test_what_it_prints_in_a_pipe_is_plain_and_whole(fill: Fill, typed: Typed) -> None:
+    fill(example.runs())
+    out = typed("-o", "wide")[1]
+    assert "\x1b" not in out
+    assert max(map(len, out.splitlines())) > 200
+
+
+def test_on_a_terminal_it_keeps_to_the_width(
+    fill: Fill, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(example.runs())
+    monkeypatch.setattr(results, "_terminal_width", lambda: 60)
+    lines = typed()[1].splitlines()
+    assert max(map(len, lines)) <= 60
+
+
+def test_a_store_that_is_not_there_is_empty_and_is_not_made(
+    where: pathlib.Path, typed: Typed
+) -> None:
+    code, out, err = typed()
+    assert (code, out) == (0, "")
+    assert "k8sbench submit" in err
+    assert not where.exists()
+    assert json.loads(typed("-o", "json")[1]) == {"schema": 1, "rows": [], "parity": []}
+
+
+def test_a_filter_that_nothing_fits_says_what_there_is(fill: Fill, typed: Typed) -> None:
+    fill([run(100.0)])
+    code, out, err = typed("--benchmark", "resnet5O")
+    assert (code, out) == (0, "")
+    assert "Did you mean resnet50?" in err
+
+
+def test_a_set_that_is_not_there_is_bad_input(fill: Fill, typed: Typed) -> None:
+    fill([run(100.0)])
+    code, _, err = typed("--set", "nightly")
+    assert code == 2
+    assert "Latest sets: set-a." in err
+
+
+@pytest.mark.parametrize("words", [("-o", "html"), ("-o", "latex"), ("--lang", "zh")])
+def test_what_the_design_has_and_this_version_has_not_says_so(
+    words: tuple[str, ...], typed: Typed, where: pathlib.Path
+) -> None:
+    code, out, err = typed(*words)
+    assert (code, out) == (2, "")
+    assert "not available yet" in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-o", "xml"),
+        ("--framework", "mxnet"),
+        ("--since", "soon"),
+        ("--plot", "picture"),
+        ("--plot", "picture.gif"),
+        ("surplus",),
+    ],
+)
+def test_bad_input_is_exit_code_2_and_one_clear_error(
+    words: tuple[str, ...], typed: Typed, where: pathlib.Path
+) -> None:
+    code, out, err = typed(*words)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert "Traceback" not in err
+
+
+def test_accept_overrules_by_id_and_refuses_a_typo(fill: Fill, typed: Typed) -> None:
+    fill(repeats([100.0, 101.0, 40.0]))
+    assert "2/3" in typed()[1]
+    code, out, err = typed("--accept", "outlier")
+    assert code == 0
+    assert "3/3" in out
+    assert "accepted: outlier" in out
+    assert err == ""
+    code, out, err = typed("--accept", "outlyer")
+    assert (code, out) == (2, "")
+    assert "Did you mean outlier?" in err
+
+
+def test_the_demos_rows_end_with_the_parity_row_and_its_reasons(fill: Fill, typed: Typed) -> None:
+    fill([smoke(1.0), smoke(0.5, framework="paddle", repeat=2)])
+    out = typed()[1]
+    assert "Paddle : PyTorch" in out
+    assert "not comparable: smoke, cpu" in out
+
+
+def test_published_figures_come_from_the_catalog(fill: Fill, typed: Typed) -> None:
+    from k8sbench.adapters import catalog
+
+    variant = catalog.find("resnet50").spec.variants[0]
+    fill(repeats([2810.0, 2811.0], variant=variant.name, framework=variant.framework))
+    _, out, _ = typed("--published")
+    (row,) = json.loads(typed("--published", "-o", "json")[1])["rows"]
+    ours = row["by_estimator"]["timestamps"]
+    matching = [d for d in row["published"] if d["ratio"] is not None]
+    assert [d["ratio"] for d in matching] == [
+        pytest.approx(ours / d["published"] - 1) for d in matching
+    ]
+    assert matching
+    assert "(impl k8sbench, data synthetic" in out
+
+
+def test_an_entry_that_the_catalog_has_not_is_said_and_not_fatal(fill: Fill, typed: Typed) -> None:
+    fill([run(100.0, benchmark="mine", spec_source="gone/mine.yaml")])
+    code, out, err = typed("--published")
+    assert code == 0
+    assert "no catalog entry for mine" in out
+    assert "gone/mine.yaml" in err
+
+
+def test_a_plot_is_written_beside_the_table(
+    fill: Fill, typed: Typed, tmp_path: pathlib.Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    fill(repeats([100.0, 101.0]))
+    code, out, err = typed("--plot", "rows.svg")
+    assert code == 0
+    assert "100.50 images/s" in out
+    assert "plot: rows.svg" in err
+    assert (tmp_path / "rows.svg").read_text().startswith("<?xml")
+
+
+def test_a_plot_that_cannot_be_written_is_bad_input(fill: Fill, typed: Typed) -> None:
+    pytest.importorskip("matplotlib")
+    fill([run(100.0)])
+    code, _, err = typed("--plot", "nowhere/rows.svg")
+    assert code == 2
+    assert "nowhere/rows.svg" in err
+    assert typed("--benchmark", "tsm", "--plot", "rows.svg")[0] == 2
+
+
+def test_submit_prints_the_rows_of_its_runs(
+    fill: Fill, where: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [*repeats([100.0, 101.0]), run(50.0, case="1x4")]
+    fill(runs)
+    with open_store(str(where)) as store:
+        results.print_runs(store, [runs[0].run_id], "table")
+    out = capsys.readouterr().out
+    assert "100.50 images/s" in out
+    assert "1x4" not in out
+
+
+def test_printing_rows_takes_no_drawing_and_no_framework(fill: Fill, where: pathlib.Path) -> None:
+    fill([smoke(1.0)])
+    code = (
+        "import sys; from k8sbench.cli import main; main.main(['results']);"
+        "heavy = {'matplotlib', 'numpy', 'torch', 'paddle', 'kubernetes', 'rich', 'jinja2'};"
+        "found = heavy & set(sys.modules); assert not found, found"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "smoke (CPU): checks the path, not the speed" in done.stdout

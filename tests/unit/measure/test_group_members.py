@@ -1,0 +1,406 @@
+"""Which runs count in their group, and what the others say of themselves."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from k8sbench.measure import grouping
+from k8sbench.measure.grouping import groups
+from k8sbench.model.group import Group, Member
+from k8sbench.model.phase import Phase
+from k8sbench.model.pool import NodePool
+from tests.unit.report.factory import (
+    V100_16,
+    V100_32,
+    changed,
+    measurement,
+    reject,
+    repeats,
+    run,
+    smoke,
+    throughput,
+)
+
+REAL = (2806.66, 2833.72, 2800.71, 2808.11, 2803.56)
+SIDE = (688.80, 701.07, 674.42)
+"""Logs of side runs that the published 1x8 row of resnet50 averaged in."""
+
+
+def only(runs: Any, **options: Any) -> Group:
+    (group,) = groups(runs, **options)
+    return group
+
+
+def ids(member: Member) -> list[str]:
+    return [reason.id for reason in member.reasons]
+
+
+def rejected(group: Group) -> dict[float | None, list[str]]:
+    return {m.unverified: ids(m) for m in group.members if m.rate is None}
+
+
+def test_the_published_1x8_folder_ends_with_the_median_of_its_five_real_runs() -> None:
+    group = only(repeats([*SIDE, *REAL]))
+    assert group.spread is not None
+    assert group.spread.median == 2806.66
+    assert round(group.spread.mean, 2) == 2810.55
+    assert group.counted == 5
+    assert rejected(group) == {rate: ["outlier"] for rate in SIDE}
+    first = group.members[0].reasons[0]
+    assert first.message == ("688.80 is 0.25 × the group's median of 2806.66; 5 of 8 runs agree.")
+    assert [reason.id for reason in group.reasons] == ["many-outliers"]
+
+
+def test_the_side_runs_are_found_wherever_they_stand_among_the_real_ones() -> None:
+    for order in ([*REAL, *SIDE], [SIDE[0], *REAL, *SIDE[1:]], [*REAL[:2], *SIDE, *REAL[2:]]):
+        group = only(repeats(order))
+        assert group.spread is not None
+        assert group.spread.median == 2806.66
+
+
+def test_of_two_runs_that_disagree_neither_counts() -> None:
+    # 160 is inside 0.8–1.25 × the mean of the two; that makes it no more right than 100.
+    group = only(repeats([100.0, 160.0]))
+    assert group.spread is None
+    assert group.state == "rejected"
+    assert [ids(m) for m in group.members] == [["outlier"], ["outlier"]]
+    assert "Which is wrong cannot be told" in group.members[1].reasons[0].message
+
+
+def test_without_a_majority_that_agrees_no_run_counts() -> None:
+    assert only(repeats([100.0, 101.0, 300.0, 301.0])).counted == 0
+    assert only(repeats([50.0, 100.0, 101.0, 200.0])).counted == 0
+
+
+def test_a_single_outlier_of_three_is_left_out() -> None:
+    group = only(repeats([100.0, 101.0, 40.0]))
+    assert group.spread is not None
+    assert group.spread.median == 100.5
+    assert rejected(group) == {40.0: ["outlier"]}
+
+
+def test_an_accepted_outlier_counts_and_stays_marked() -> None:
+    group = only(repeats([100.0, 101.0, 40.0]), accept={"outlier"})
+    assert group.counted == 3
+    assert group.accepted_ids == ("outlier",)
+    assert group.ids("reject") == ()
+
+
+@given(st.lists(st.floats(1.0, 1e5), min_size=1, max_size=9))
+def test_what_stays_agrees_with_its_own_median_and_is_a_majority(rates: list[float]) -> None:
+    inside = grouping.agreeing(rates)
+    if inside is None:
+        return
+    median = statistics.median(inside)
+    assert inside == sorted(r for r in rates if 0.8 * median <= r <= 1.25 * median)
+    assert 2 * len(inside) > len(rates)
+
+
+@given(
+    st.lists(st.floats(100.0, 112.0), min_size=3, max_size=6),
+    st.lists(st.floats(1.0, 1e5), max_size=2),
+)
+def test_a_majority_that_agrees_is_always_found(near: list[float], others: list[float]) -> None:
+    inside = grouping.agreeing([*near, *others])
+    assert inside is not None
+    assert set(near) <= set(inside)
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([90.0, 100.0, 101.0, 250.0]), min_size=1, max_size=7), st.data())
+def test_the_order_in_which_runs_come_changes_nothing(
+    rates: list[float], data: st.DataObject
+) -> None:
+    runs = repeats(rates)
+    shuffled = data.draw(st.permutations(runs))
+    assert groups(shuffled) == groups(runs)
+
+
+def test_a_run_that_is_given_twice_is_one_run() -> None:
+    runs = repeats([100.0, 101.0])
+    early = changed(runs[0], history=runs[0].history[:2], measurement=None)
+    assert groups([early, *runs, runs[1]]) == groups(runs)
+
+
+@pytest.mark.parametrize(
+    ("phase", "reason"),
+    [
+        (Phase.FAILED, "run-failed"),
+        (Phase.CANCELLED, "run-cancelled"),
+        (Phase.LOST, "run-lost"),
+        (Phase.RUNNING, "run-in-progress"),
+        (Phase.QUEUED, "run-in-progress"),
+    ],
+)
+def test_a_run_that_did_not_succeed_is_a_member_that_does_not_count(
+    phase: Phase, reason: str
+) -> None:
+    good, bad = run(100.0), run(None, repeat=2, phase=phase)
+    group = only([good, bad])
+    assert group.counted == 1
+    assert ids(group.members[1]) == [reason]
+    assert group.members[1].verdict is None
+    assert only([bad]).state == ("running" if reason == "run-in-progress" else "failed")
+
+
+def test_a_failed_run_does_not_count_even_with_a_measurement() -> None:
+    group = only([run(100.0, phase=Phase.FAILED)])
+    assert group.spread is None
+    assert group.members[0].unverified == 100.0
+    assert group.members[0].verdict == "rejected"
+
+
+def test_a_run_that_ended_unmeasured_says_so() -> None:
+    assert ids(only([run(None)]).members[0]) == ["not-measured"]
+
+
+def test_no_accept_makes_a_figure_where_there_is_none() -> None:
+    runs = [run(None, phase=Phase.FAILED), run(None, repeat=2)]
+    assert only(runs, accept={"run-failed", "not-measured"}).counted == 0
+
+
+def test_a_rejected_measurement_keeps_its_reasons_and_does_not_count() -> None:
+    bad = run(
+        None,
+        repeat=2,
+        measured={"unverified": throughput(50.0), "reasons": (reject("too-few-records"),)},
+    )
+    group = only([run(100.0), bad])
+    assert group.counted == 1
+    assert rejected(group) == {50.0: ["too-few-records"]}
+    assert group.ids("reject") == ("too-few-records",)
+
+
+def test_a_rejected_measurement_counts_once_all_its_reasons_are_accepted() -> None:
+    bad = run(
+        None,
+        measured={
+            "unverified": throughput(50.0),
+            "reasons": (reject("too-few-records"), reject("gpu-count")),
+        },
+    )
+    assert only([bad], accept={"gpu-count"}).counted == 0
+    group = only([bad], accept={"gpu-count", "too-few-records"})
+    assert group.spread is not None
+    assert group.spread.median == 50.0
+    assert group.accepted_ids == ("gpu-count", "too-few-records")
+
+
+def test_the_same_log_counts_once_the_earlier_run_having_it() -> None:
+    runs = repeats([100.0, 101.0, 102.0])
+    twin = changed(runs[2], measurement=changed(runs[2].measurement, log_digest="same"))
+    first = changed(runs[0], measurement=changed(runs[0].measurement, log_digest="same"))
+    group = only([twin, runs[1], first])
+    assert rejected(group) == {102.0: ["log-counted-twice"]}
+    assert first.run_id in group.members[2].reasons[0].message
+
+
+def test_the_same_log_is_found_in_another_set_too() -> None:
+    one = run(100.0, measured={"log_digest": "same"})
+    two = run(100.0, measured={"log_digest": "same"}, set_name="set-b", at=one.created_at + 1)
+    first, second = groups([two, one])
+    assert (first.counted, second.counted) == (1, 0)
+
+
+def test_a_log_whose_first_owner_does_not_count_may_count_for_the_second() -> None:
+    wrong = run(None, measured={"log_digest": "same", "reasons": (reject("benchmark"),)})
+    right = run(100.0, measured={"log_digest": "same"}, repeat=2)
+    assert only([wrong, right]).counted == 1
+
+
+def test_of_two_runs_with_one_number_the_later_does_not_count() -> None:
+    one, two = run(100.0, at=1.0), run(101.0, at=2.0)
+    group = only([two, one])
+    assert rejected(group) == {101.0: ["repeat-collision"]}
+
+
+def test_a_number_of_a_failed_run_may_be_taken_again() -> None:
+    assert only([run(None, phase=Phase.FAILED), run(100.0)]).counted == 1
+
+
+MIXED: dict[str, dict[str, Any]] = {
+    "mixed-gpu-model": {"measured": {"gpu_model": V100_32}},
+    "mixed-precision": {"measured": {"precision_effective": "amp"}},
+    "mixed-image": {"image_digest": "sha256:other"},
+    "mixed-driver": {"measured": {"environment": {"driver": "470.1"}}},
+    "mixed-framework": {"measured": {"environment": {"framework_version": "2.9"}}},
+    "mixed-plan": {"env": {"OMP_NUM_THREADS": "1"}},
+}
+
+
+@pytest.mark.parametrize("reason", MIXED)
+def test_what_differs_from_the_majority_does_not_count(reason: str) -> None:
+    group = only([*repeats([100.0, 101.0]), run(100.5, repeat=3, **MIXED[reason])])
+    assert rejected(group) == {100.5: [reason]}
+    assert group.key.gpu_model == V100_16
+
+
+@pytest.mark.parametrize("reason", MIXED)
+def test_without_a_majority_nothing_mixed_counts(reason: str) -> None:
+    group = only([run(100.0), run(100.5, repeat=2, **MIXED[reason])])
+    assert rejected(group) == {100.0: [reason], 100.5: [reason]}
+
+
+@pytest.mark.parametrize("reason", MIXED)
+def test_what_is_mixed_counts_when_it_was_accepted(reason: str) -> None:
+    runs = [run(100.0), run(100.5, repeat=2, **MIXED[reason])]
+    assert only(runs, accept={reason}).counted == 2
+
+
+def test_an_accepted_mixture_of_gpus_is_named_in_the_key() -> None:
+    runs = [run(100.0), run(100.5, repeat=2, **MIXED["mixed-gpu-model"])]
+    group = only(runs, accept={"mixed-gpu-model"})
+    assert group.key.gpu_model == f"{V100_16} + {V100_32}"
+
+
+def test_what_a_run_does_not_tell_is_held_against_nobody() -> None:
+    quiet = run(100.5, repeat=2, measured={"gpu_model": None, "environment": {}})
+    group = only([run(100.0), quiet])
+    assert group.counted == 2
+    assert group.key.gpu_model == V100_16
+
+
+def test_a_note_on_the_pool_makes_no_other_plan() -> None:
+    pool = NodePool(name="v100-16gb", gpus_per_node=8, gpu_model=V100_16, note="new rack")
+    assert only([run(100.0), run(100.0, repeat=2, pool=pool)]).counted == 2
+
+
+def test_the_estimator_is_the_one_that_most_runs_have() -> None:
+    odd = run(None, repeat=3)
+    figures = throughput(
+        500.0, time_weighted=None, time_weighted_steady=None, median=None, timestamps=None
+    )
+    odd = changed(
+        odd, measurement=measurement(500.0, odd.plan, throughput=figures, estimator="arithmetic")
+    )
+    group = only([*repeats([100.0, 101.0]), odd])
+    assert group.estimator == "time_weighted"
+    assert rejected(group) == {None: ["mixed-estimator"]}
+    assert only([odd]).estimator == "arithmetic"
+
+
+def test_more_arithmetic_than_the_gpu_has_is_rejected() -> None:
+    # 8 × 15.7 TFLOP/s at 6 × 4.089 GFLOP per image are 5119 images/s.
+    group = only(repeats([5000.0, 5200.0]))
+    assert rejected(group) == {5200.0: ["above-peak"]}
+    assert "15.9 TFLOP/s per GPU are more than the 15.7" in group.members[1].reasons[0].message
+    assert only(repeats([5200.0]), accept={"above-peak"}).counted == 1
+
+
+def test_a_gpu_without_a_known_peak_is_not_held_against_one() -> None:
+    assert only([run(5200.0, measured={"gpu_model": "Mystery 1"})]).counted == 1
+
+
+def test_where_tf32_may_have_been_on_its_peak_is_the_limit() -> None:
+    theirs: dict[str, Any] = {
+        "impl": "upstream",
+        "trainer": None,
+        "trainers_digest": None,
+        "measured": {"gpu_model": "NVIDIA A100-SXM4-40GB"},
+    }
+    fast = 10_000.0  # 30.7 TFLOP/s per GPU: above FP32's 19.5, far below TF32's 156
+    assert only([run(fast, **theirs)]).counted == 1
+    assert only([run(60_000.0, **theirs)]).ids("reject") == ("above-peak",)
+    assert only([run(fast, measured=theirs["measured"])]).ids("reject") == ("above-peak",)
+
+
+def test_efficiency_above_the_limit_rejects_the_group_and_not_its_baseline() -> None:
+    one, eight = groups([run(100.0, case="1x1"), *repeats([850.0, 851.0])])
+    assert one.counted == 1
+    assert eight.spread is None
+    assert eight.state == "rejected"
+    assert eight.ids("reject") == ("efficiency-above-limit",)
+    assert [m.unverified for m in eight.members] == [850.0, 851.0]
+    assert one.key.id in eight.reasons[0].message
+
+
+def test_efficiency_at_the_limit_is_no_reason() -> None:
+    assert groups([run(100.0, case="1x1"), run(840.0)])[1].counted == 1
+
+
+def test_an_accepted_efficiency_leaves_the_figures() -> None:
+    eight = groups([run(100.0, case="1x1"), run(850.0)], accept={"efficiency-above-limit"})[1]
+    assert eight.spread is not None
+    assert eight.accepted_ids == ("efficiency-above-limit",)
+
+
+def test_a_wide_interval_is_a_warning() -> None:
+    group = only(repeats([100.0, 111.0]))
+    assert group.ids("warn") == ("wide-interval",)
+    assert group.counted == 2
+
+
+def test_gpu_hours_are_those_of_all_ended_runs() -> None:
+    runs = [
+        run(100.0, seconds=1800.0),
+        run(None, repeat=2, phase=Phase.FAILED, seconds=900.0),
+        run(None, repeat=3, phase=Phase.RUNNING),
+    ]
+    group = only(runs)
+    assert group.gpu_hours == pytest.approx(8 * 2700 / 3600)
+
+
+def test_hours_that_the_history_does_not_tell_are_missing_and_not_zero() -> None:
+    done = run(100.0)
+    group = only([changed(done, history=(done.history[0], done.history[2]))])
+    assert group.gpu_hours is None
+    assert "when the runs started" in group.missing["gpu_hours"]
+
+
+def test_cpu_runs_use_no_gpu_hours() -> None:
+    group = only([smoke(1.0)])
+    assert group.gpu_hours is None
+    assert group.missing["gpu_hours"] == "no GPU was used"
+
+
+def test_the_catalogs_gmac_is_only_for_the_catalogs_model() -> None:
+    assert only([run(100.0)]).gmac == 4.089
+    small = only([run(100.0, measured={"parameters": 11_000_000})])
+    assert small.gmac is None
+    assert small.parameters == 11_000_000
+    assert "11,000,000" in small.missing["gmac"]
+
+
+def test_a_group_has_its_medians_by_every_estimator_that_all_runs_have() -> None:
+    runs = repeats([100.0, 102.0])
+    figures = throughput(102.0, timestamps=None)
+    runs[1] = changed(runs[1], measurement=changed(runs[1].measurement, throughput=figures))
+    assert only(runs).by_estimator == {
+        "time_weighted": 101.0,
+        "time_weighted_steady": pytest.approx(101.101),
+        "median": pytest.approx(101.202),
+        "arithmetic": pytest.approx(101.303),
+    }
+
+
+def test_sets_cases_and_smoke_runs_never_share_a_group() -> None:
+    runs = [
+        run(100.0),
+        run(100.0, set_name="set-b"),
+        run(100.0, case="4x8"),
+        run(100.0, preset="smoke"),
+        run(100.0, batch_size=64),
+        run(100.0, options={"channels_last": True}),
+        run(100.0, trainers_digest="f" * 64),
+    ]
+    assert [group.counted for group in groups(runs)] == [1] * 7
+
+
+def test_groups_come_in_the_order_of_their_keys() -> None:
+    runs = [run(800.0, case="4x8"), run(800.0), run(100.0, case="1x1"), run(1.0, benchmark="a")]
+    random.Random(1).shuffle(runs)
+    cases = [(g.key.benchmark, g.key.case) for g in groups(runs)]
+    assert cases == [("a", "1x8"), ("resnet50", "1x1"), ("resnet50", "1x8"), ("resnet50", "4x8")]
+
+
+def test_every_reason_that_grouping_gives_is_in_its_table() -> None:
+    source = msgspec.json.encode(sorted(grouping.REASONS)).decode()
+    for reason in [*MIXED, "outlier", "log-counted-twice", "repeat-collision", "above-peak"]:
+        assert f'"{reason}"' in source

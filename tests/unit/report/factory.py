@@ -1,0 +1,192 @@
+"""Runs as the store would give them, with every field that decides a comparison within reach."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from k8sbench.model.identity import case_key
+from k8sbench.model.measurement import AccuracyResult, Measurement, Reason, Throughput
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.plan import PlannedWindow, RunPlan
+from k8sbench.model.pool import CPU_POOL, NodePool
+from k8sbench.model.run import Run
+from k8sbench.model.spec import Fingerprint
+
+V100_16 = "Tesla V100-SXM2-16GB"
+V100_32 = "Tesla V100-SXM2-32GB"
+START = 1_795_000_000.0
+"""A fixed moment: 2026-11-18."""
+RESNET50 = Fingerprint(model="ResNet-50 v1.5", parameters=25_557_032, gmac=4.089, input="3×224×224")
+
+_numbers = itertools.count(1)
+
+
+def plan(**changes: Any) -> RunPlan:
+    """A plan of resnet50 on V100s, fields replaced by ``changes``."""
+    number = next(_numbers)
+    changes.setdefault("run_id", f"resnet50-{number:05d}")
+    fields: dict[str, Any] = {
+        "set_name": "set-a",
+        "repeat": 1,
+        "benchmark": "resnet50",
+        "spec_digest": "d" * 64,
+        "spec_source": "built-in",
+        "variant": "dle",
+        "impl": "k8sbench",
+        "framework": "pytorch",
+        "precision": "fp32",
+        "amp_dtype": None,
+        "device": "cuda",
+        "replicas": 1,
+        "gpus_per_replica": 8,
+        "processes_per_replica": 8,
+        "batch_size": 128,
+        "preset": "full",
+        "mode": "throughput",
+        "data": "synthetic",
+        "window": PlannedWindow(
+            warmup=20, iterations=100, log_interval=1, min_steady_seconds=120.0, rule="ours"
+        ),
+        "log": "k8sbench",
+        "unit": "images",
+        "trainer": "resnet50",
+        "command": ("python3", "-m", "k8sbench.trainers.resnet50"),
+        "env": {},
+        "workdir": None,
+        "options": {},
+        "image": "registry.example/pytorch:1",
+        "image_reason": "test",
+        "trainers_by": "configmap",
+        "trainers_digest": "e" * 64,
+        "pool": NodePool(name="v100-16gb", gpus_per_node=8, gpu_model=V100_16),
+        "backend": "kubernetes",
+        "timeout_s": None,
+        "fingerprint": RESNET50,
+        "sync_bn": False,
+    }
+    if "case" in changes:
+        replicas, processes = (int(part) for part in changes.pop("case").split("x"))
+        fields |= {
+            "replicas": replicas,
+            "gpus_per_replica": processes,
+            "processes_per_replica": processes,
+        }
+    return RunPlan(**(fields | changes))
+
+
+def throughput(rate: float, unit: str = "images/s", **others: float | None) -> Throughput:
+    """All estimators a little apart, so that a mix-up shows."""
+    figures: dict[str, Any] = {
+        "time_weighted": rate,
+        "time_weighted_steady": rate * 1.001,
+        "median": rate * 1.002,
+        "arithmetic": rate * 1.003,
+        "timestamps": rate * 0.999,
+    }
+    return Throughput(**(figures | others), unit=unit)
+
+
+def measurement(rate: float | None, planned: RunPlan, **changes: Any) -> Measurement:
+    """What measuring that plan's run gave; rejected where there is no rate."""
+    fields: dict[str, Any] = {
+        "files": (f"{planned.run_id}.log",),
+        "format": "k8sbench",
+        "impl": planned.impl,
+        "framework": planned.framework,
+        "gpus": planned.world_size,
+        "precision": planned.precision,
+        "precision_effective": planned.precision,
+        "amp_dtype": planned.amp_dtype,
+        "batch_size_per_gpu": planned.batch_size,
+        "warmup_iterations": planned.window.warmup,
+        "iterations": planned.window.iterations,
+        "records": planned.window.iterations,
+        "throughput": None if rate is None else throughput(rate, f"{planned.unit}/s"),
+        "final_loss": 6.9,
+        "accuracy": None,
+        "time_to_train_s": None,
+        "train_wall_s": 60.0,
+        "data": planned.data,
+        "device": planned.device,
+        "gpu_model": planned.pool.gpu_model,
+        "parameters": planned.fingerprint.parameters if planned.fingerprint else None,
+        "environment": {"driver": "535.54", "framework_version": "2.10.0"},
+        "log_digest": f"digest of {planned.run_id}",
+        "verdict": "valid" if rate is not None else "rejected",
+        "reasons": (),
+    }
+    return Measurement(**(fields | changes))
+
+
+def run(
+    rate: float | None = None,
+    *,
+    phase: Phase = Phase.SUCCEEDED,
+    at: float | None = None,
+    seconds: float = 180.0,
+    measured: Mapping[str, Any] | None = None,
+    unmeasured: bool = False,
+    image_digest: str | None = None,
+    **plan_changes: Any,
+) -> Run:
+    """One run; ``rate`` None and ``measured`` None: nothing was measured."""
+    planned = plan(**plan_changes)
+    created = START + 600 * planned.repeat if at is None else at
+    history = [
+        Transition(phase=Phase.CREATED, at=created, cause="submitted"),
+        Transition(phase=Phase.RUNNING, at=created + 10, cause="all replicas run"),
+    ]
+    if phase.final:
+        history.append(Transition(phase=phase, at=created + 10 + seconds, cause=f"it is {phase}"))
+    has = not unmeasured and (rate is not None or measured is not None)
+    return Run(
+        plan=planned,
+        case_key=case_key(planned),
+        created_at=created,
+        owner=None,
+        history=tuple(history),
+        artifacts=f"runs/{planned.run_id}",
+        measurement=measurement(rate, planned, **(measured or {})) if has else None,
+        image_digest=image_digest,
+    )
+
+
+def repeats(rates: Iterable[float], **fields: Any) -> list[Run]:
+    """Runs of one case, numbered from 1."""
+    return [run(rate, repeat=n, **fields) for n, rate in enumerate(rates, 1)]
+
+
+def smoke(rate: float, **fields: Any) -> Run:
+    """A run of the demo: CPU, local, small."""
+    fields = {
+        "preset": "smoke",
+        "device": "cpu",
+        "backend": "local",
+        "replicas": 2,
+        "gpus_per_replica": 0,
+        "processes_per_replica": 1,
+        "batch_size": 2,
+        "image": None,
+        "pool": CPU_POOL,
+        **fields,
+    }
+    return run(rate, **fields)
+
+
+def reject(name: str, message: str = "It is wrong.") -> Reason:
+    """A reason that rejects."""
+    return Reason(id=name, severity="reject", message=message)
+
+
+def accuracy(best: float) -> AccuracyResult:
+    """A reached top-1 accuracy."""
+    return AccuracyResult(metric="top-1", best=best, final=best, unit="%", evaluations=50)
+
+
+def changed(value: Any, **fields: Any) -> Any:
+    """The struct with fields replaced."""
+    return msgspec.structs.replace(value, **fields)

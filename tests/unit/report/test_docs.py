@@ -1,0 +1,46 @@
+"""``docs/results.md`` names every reason, id, peak and field that there is."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from k8sbench.measure.comparison import NOT_COMPARABLE
+from k8sbench.measure.gpu_peaks import PEAKS
+from k8sbench.measure.grouping import REASONS
+from k8sbench.report import document
+from tests.tiers import ROOT
+from tests.unit.report import example
+
+PAGE = (ROOT / "docs" / "results.md").read_text()
+
+
+@pytest.mark.parametrize("name", [*REASONS, *NOT_COMPARABLE])
+def test_every_id_has_a_line_in_a_table(name: str) -> None:
+    assert re.search(rf"^\| `{name}` \| .+ \|$", PAGE, re.MULTILINE)
+
+
+def test_the_page_explains_no_id_that_does_not_exist() -> None:
+    explained = set(re.findall(r"^\| `([a-z][a-z0-9-]*)` \|", PAGE, re.MULTILINE))
+    fields = {name for name in explained if name in ("state", "published", "missing")}
+    assert explained - fields == {*REASONS, *NOT_COMPARABLE}
+
+
+def test_the_pages_peaks_are_those_of_the_table() -> None:
+    rows = re.findall(
+        r"^\| ([A-Z][^|]+) \| ([\d.]+) \| ([\d.–]+) \| ([\d.]+) \| ([\d.–]+) \|$",
+        PAGE,
+        re.MULTILINE,
+    )
+    shown = [tuple(None if n == "–" else float(n) for n in row[1:]) for row in rows]
+    assert shown == [(peak.fp32, peak.tf32, peak.fp16, peak.bf16) for peak in PEAKS]
+
+
+def test_every_field_of_a_row_and_of_the_csv_is_explained() -> None:
+    made = example.made()
+    rows = document.document(made.results, made.parities)["rows"]
+    header, _ = document.flat(made.results, made.parities)
+    for name in {*rows[0], *header}:
+        generic = re.sub(r"^(published|deviation) \w+", r"\1 SOURCE", name)
+        assert f"`{generic}`" in PAGE.replace("deviation\nSOURCE", "deviation SOURCE"), name

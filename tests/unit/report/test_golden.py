@@ -1,0 +1,67 @@
+"""The whole output for a small store, as reviewed text. Renewed by ``make golden``."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+from collections.abc import Callable
+
+import pytest
+
+from k8sbench.cli import output
+from k8sbench.report import document, layout, tables
+from k8sbench.runs.reporting import Report, Wanted, report
+from tests.unit.report import example
+
+FOLDER = pathlib.Path(__file__).parent / "golden"
+
+
+def _text(made: Report, *, wide: bool = False, width: int | None = None) -> str:
+    return tables.text(layout.tables(made.results, made.parities, wide=wide), width=width)
+
+
+def _markdown(made: Report) -> str:
+    return tables.markdown(layout.tables(made.results, made.parities, airank=True))
+
+
+def _trained(_: Report) -> str:
+    return _markdown(report(example.trained(), Wanted()))
+
+
+def _csv(made: Report, capture: pytest.CaptureFixture[str]) -> str:
+    header, rows = document.flat(made.results, made.parities)
+    output.write_csv(header, rows)
+    return capture.readouterr().out
+
+
+FORMS: dict[str, Callable[[Report], str]] = {
+    "table.txt": _text,
+    "wide.txt": lambda made: _text(made, wide=True),
+    "terminal-100.txt": lambda made: _text(made, width=100),
+    "terminal-40.txt": lambda made: _text(made, width=40),
+    "table.md": _markdown,
+    "airank.md": _trained,
+    "results.json": lambda made: (
+        json.dumps(document.document(made.results, made.parities), indent=1, ensure_ascii=False)
+        + "\n"
+    ),
+    "dlperf.json": lambda made: json.dumps(document.dlperf(made.results).content, indent=1) + "\n",
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_output_is_the_golden_one(name: str) -> None:
+    _compare(name, FORMS[name](example.made()))
+
+
+def test_the_csv_is_the_golden_one(capsys: pytest.CaptureFixture[str]) -> None:
+    _compare("results.csv", _csv(example.made(), capsys))
+
+
+def _compare(name: str, text: str) -> None:
+    file = FOLDER / name
+    if os.environ.get("K8SBENCH_UPDATE_GOLDEN"):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    assert text == file.read_text()

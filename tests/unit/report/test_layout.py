@@ -1,0 +1,317 @@
+"""What stands in the cells, and that nothing is ever 0 for "not measured"."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from k8sbench.measure.grouping import groups
+from k8sbench.model.measurement import Reason
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Run
+from k8sbench.model.sample import Place
+from k8sbench.report import document, layout, numbers
+from k8sbench.report.numbers import ABSENT
+from k8sbench.report.tables import Cell, Table, text
+from k8sbench.runs.reporting import Report, Wanted, report
+from tests.unit.report import example
+from tests.unit.report.factory import V100_16, accuracy, reject, repeats, run, smoke
+
+
+def rows(made: Report | list[Run], **options: Any) -> list[dict[str, Cell]]:
+    shown = made if isinstance(made, Report) else report(made, Wanted(every=True))
+    table = layout.tables(shown.results, shown.parities, **options)[0]
+    return as_dicts(table)
+
+
+def as_dicts(table: Table) -> list[dict[str, Cell]]:
+    titles = [column.title for column in table.columns]
+    return [dict(zip(titles, row, strict=True)) for row in table.rows]
+
+
+def only(one: Run | list[Run], **options: Any) -> dict[str, Cell]:
+    (found,) = rows(one if isinstance(one, list) else [one], **options)
+    return found
+
+
+def test_a_smoke_row_is_marked_and_compared_with_nothing() -> None:
+    found = only(smoke(1.2345))
+    assert found["verdict"].text == "valid; smoke (CPU): checks the path, not the speed"
+    assert found["throughput"].text == "1.234 samples/s" or found["throughput"].text.endswith("/s")
+    assert found["speedup"].text == found["efficiency"].text == ABSENT
+    assert found["GPUs"] == Cell(ABSENT, ("CPU processes: no GPU was used",))
+
+
+def test_a_smoke_run_on_a_gpu_is_marked_too() -> None:
+    assert "smoke: checks the path" in only(run(800.0, preset="smoke"))["verdict"].text
+
+
+def test_full_size_on_a_cpu_says_that_no_gpu_was_measured() -> None:
+    found = only(smoke(1.0, preset="full"))
+    assert found["verdict"].text == "valid; CPU: no GPU was measured"
+
+
+def test_a_rejected_group_has_its_ids_where_its_figure_would_be() -> None:
+    bad = {"reasons": (reject("gpu-count", "4 GPUs, 8 were planned."), reject("batch"))}
+    found = only(run(None, measured=bad))
+    assert found["throughput"].text == "rejected: batch, gpu-count"
+    assert found["throughput"].notes[0].endswith("4 GPUs, 8 were planned.")
+    assert found["interval"].text == ABSENT
+
+
+def test_a_run_in_progress_is_shown_as_such() -> None:
+    found = only(run(None, phase=Phase.RUNNING))
+    assert found["throughput"].text == "running"
+    assert found["verdict"].text == "running"
+
+
+def test_a_group_with_a_figure_says_that_a_run_still_goes_on() -> None:
+    found = only([run(800.0), run(None, repeat=2, phase=Phase.RUNNING)])
+    assert found["throughput"].text == "800.00 images/s"
+    assert "1 still running" in found["verdict"].text
+
+
+def test_a_failed_group_says_why() -> None:
+    found = only(run(None, phase=Phase.FAILED))
+    assert found["throughput"].text == "failed: run-failed"
+    assert found["throughput"].notes[0].endswith("it is Failed")
+
+
+def test_runs_that_were_left_out_are_counted_and_footnoted() -> None:
+    found = only(repeats([100.0, 101.0, 40.0], case="2x8"))
+    assert found["runs"].text == "2/3"
+    assert "left out: outlier" in found["verdict"].text
+    assert len(found["runs"].notes) == 1
+
+
+def test_an_accepted_reason_is_marked() -> None:
+    shown = report(repeats([100.0, 101.0, 40.0]), Wanted(), accept=["outlier"])
+    (found,) = rows(shown)
+    assert found["runs"].text == "3/3"
+    assert "accepted: outlier" in found["verdict"].text
+    assert found["verdict"].notes
+
+
+def test_a_warning_that_all_runs_share_is_one_footnote() -> None:
+    stalls = Reason(id="loader-stalls", severity="warn", message="The loader stalls.")
+    runs = [run(100.0, repeat=n, measured={"reasons": (stalls,)}) for n in (1, 2, 3)]
+    assert only(runs)["verdict"].notes == ("loader-stalls (3 runs): The loader stalls.",)
+
+
+def test_a_reason_names_its_first_evidence() -> None:
+    places = tuple(Place(file="master-0.log", line=n) for n in (7, 8, 9))
+    wrong = Reason(id="loss-nan", severity="reject", message="NaN.", evidence=places)
+    note = only(run(None, measured={"reasons": (wrong,)}))["throughput"].notes[0]
+    assert note.endswith("NaN. See master-0.log:7 and 2 more.")
+
+
+@pytest.mark.parametrize(
+    ("fields", "shown"),
+    [
+        ({}, "fp32"),
+        ({"precision": "amp", "amp_dtype": "fp16"}, "amp (fp16)"),
+        (
+            {"precision": "amp", "amp_dtype": "bf16", "measured": {"precision_effective": "fp32"}},
+            "amp (bf16), in effect fp32",
+        ),
+    ],
+)
+def test_precision_is_as_asked_and_as_it_was(fields: dict[str, Any], shown: str) -> None:
+    assert only(run(800.0, **fields))["precision"].text == shown
+
+
+@pytest.mark.parametrize(
+    ("fields", "title"),
+    [
+        ({"set_name": "set-b"}, "set"),
+        ({"data": "pvc:imagenet"}, "data"),
+        ({"options": {"channels_last": True}}, "options"),
+        ({"backend": "local"}, "backend"),
+        ({"trainers_digest": "f" * 64}, "program"),
+        ({"mode": "train"}, "mode"),
+    ],
+)
+def test_a_column_that_tells_two_rows_apart_appears_by_itself(
+    fields: dict[str, Any], title: str
+) -> None:
+    assert title not in only(run(100.0))
+    one, two = rows([run(100.0), run(100.0, **fields)])
+    assert one[title].text != two[title].text
+    shown = [name for name in one if one[name].text != two[name].text]
+    assert title in shown
+
+
+def test_rows_that_differ_in_a_shown_column_need_no_further_one() -> None:
+    one, _ = rows([run(100.0, case="1x1"), run(700.0, set_name="set-b")])
+    assert "set" not in one
+
+
+def test_wide_has_the_arithmetic_and_where_it_ran() -> None:
+    found = only(run(2806.66), wide=True)
+    assert found["TFLOP/s per GPU"].text == "8.61"
+    assert found["of peak"].text == "54.8 %"
+    assert found["GPU-hours"].text == "0.4"
+    assert found["parameters"].text == "25.56 M"
+    assert found["GPU model"].text == V100_16
+    assert found["group"].text.startswith("g-")
+
+
+def test_the_columns_of_training_appear_only_where_a_run_trained() -> None:
+    goal: dict[str, Any] = {"accuracy": accuracy(76.6), "time_to_train_s": 1234.5}
+    trained = run(800.0, measured=goal)
+    assert "accuracy(%)" not in only(run(800.0))
+    found = rows([trained, run(800.0, case="2x8")])
+    assert found[0]["Time2train(sec)"].text == "1234.5"
+    assert found[0]["accuracy(%)"].text == "76.6 (top-1)"
+    assert found[1]["Time2train(sec)"].text == ABSENT
+
+
+def test_ai_ranks_five_columns_come_first_in_its_order_and_words() -> None:
+    goal: dict[str, Any] = {"accuracy": accuracy(76.6), "time_to_train_s": 1234.5}
+    assert list(only(run(800.0, measured=goal), airank=True))[:5] == [
+        "GPUs",
+        "Time2train(sec)",
+        "throughput(samples/sec)",
+        "accuracy(%)",
+        "speedup",
+    ]
+
+
+def test_the_estimator_is_named_in_every_table_with_a_rate() -> None:
+    made = example.made()
+    for table in layout.tables(made.results, made.parities):
+        assert "estimator" in [column.title for column in table.columns]
+
+
+def test_every_absent_cell_of_the_rows_has_its_reason() -> None:
+    made = example.made()
+    keys = {"set", "options", "image", "GPU model"}  # – where a setting does not apply
+    for row in rows(made, wide=True):
+        for title, cell in row.items():
+            if cell.text == ABSENT and title not in keys:
+                assert cell.notes, title
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(
+        st.one_of(
+            st.none(),
+            st.floats(0.001, 1e5),
+            st.sampled_from(list(Phase)),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    st.booleans(),
+)
+def test_whatever_the_runs_no_figure_is_ever_0_for_not_measured(
+    kinds: list[Any], small: bool
+) -> None:
+    build: Any = smoke if small else run
+    runs = [
+        build(None, repeat=n, phase=kind)
+        if isinstance(kind, Phase)
+        else build(kind, repeat=n, seconds=600.0)
+        for n, kind in enumerate(kinds, 1)
+    ]
+    made = report(runs, Wanted())
+    for row in document.document(made.results, made.parities)["rows"]:
+        for name in ("throughput", "mean", "minimum", "maximum", "speedup", "interval_low"):
+            assert row[name] is None or row[name] > 0
+            assert (row[name] is None) == (name in row["missing"])
+    figures = ("throughput", "interval", "speedup", "efficiency", "mean", "TFLOP/s per GPU")
+    for cells in rows(made, wide=True):
+        for title in figures:
+            assert not re.match(r"[0.]+( |$)", cells[title].text)
+
+
+def test_every_missing_figure_of_the_document_is_null_and_every_null_has_its_reason() -> None:
+    made = example.made()
+    for row in document.document(made.results, made.parities)["rows"]:
+        nulls = {name for name, value in row.items() if value is None}
+        assert nulls == set(row["missing"])
+
+
+def test_the_flat_rows_have_one_value_per_column() -> None:
+    made = example.made()
+    header, lines = document.flat(made.results, made.parities)
+    assert len(header) == len(set(header))
+    assert {len(line) for line in lines} == {len(header)}
+    assert document.flat([], [])[1] == []
+
+
+def test_dlperfs_file_holds_speeds_of_gpus_only_and_says_what_it_left_out() -> None:
+    made = example.made()
+    file = document.dlperf(made.results)
+    assert file.content == {
+        "resnet50": {
+            "1n1g": {
+                "average_speed": 366.05,
+                "batch_size_per_device": 128,
+                "median_speed": 366.14,
+                "speedup": 1.0,
+            },
+            "1n4g": {
+                "average_speed": 1447.67,
+                "batch_size_per_device": 128,
+                "median_speed": 1448.06,
+                "speedup": 3.95,
+            },
+            "1n8g": {
+                "average_speed": 2810.55,
+                "batch_size_per_device": 128,
+                "median_speed": 2806.66,
+                "speedup": 7.67,
+            },
+        }
+    }
+    assert len(file.left_out) == len(made.results) - 3
+
+
+def test_dlperfs_names_tell_rows_of_one_case_apart() -> None:
+    runs = [run(100.0), run(90.0, framework="paddle"), run(100.0, batch_size=64, case="2x8")]
+    file = document.dlperf(report(runs, Wanted()).results)
+    assert set(file.content) == {"resnet50 paddle", "resnet50 pytorch"}
+    assert document.dlperf([]).content == {}
+
+
+def test_a_cause_with_control_characters_cannot_paint_the_terminal() -> None:
+    nasty = reject("batch", "\x1b[31mred\x1b[0m\nnext\tline")
+    made = report([run(None, measured={"reasons": (nasty,)})], Wanted())
+    shown = text(layout.tables(made.results, made.parities))
+    assert "\x1b" not in shown
+    assert "[31mred[0m next line" in shown
+
+
+def test_rates_keep_the_digits_that_tell_runs_apart() -> None:
+    assert [numbers.rate(v) for v in (11084.53, 12.3456, 1.23456, 0.012345)] == [
+        "11084.53",
+        "12.35",
+        "1.235",
+        "0.0123",
+    ]
+
+
+def test_small_numbers_are_written_out_and_never_become_0() -> None:
+    assert numbers.rate(0.0000312) == "0.0000312"
+    assert numbers.ratio(0.00123) == "0.00123"
+    assert numbers.percent(0.0000123) == "0.0012 %"
+    assert numbers.plain(1234567.0) == "1230000"
+
+
+def test_percentages_have_a_real_minus_and_never_a_signed_zero() -> None:
+    assert numbers.signed_percent(-0.0123) == "−1.2 %"
+    assert numbers.signed_percent(0.0123) == "+1.2 %"
+    assert numbers.signed_percent(-0.0001) == "±0.0 %"
+
+
+def test_a_group_is_found_again_by_its_id() -> None:
+    made = example.made()
+    ids = [row["group"].text for row in rows(made, wide=True)]
+    assert ids == [group.key.id for group in groups(example.runs())]
+    assert len(set(ids)) == len(ids)

@@ -1,0 +1,109 @@
+"""Which rows are shown: the latest set of each case, unless more is asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from k8sbench.model.errors import NotFound
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Run
+from k8sbench.runs.reporting import Report, Wanted, report, report_of_runs
+from tests.unit.report.factory import START, run
+
+DAY = 86400.0
+
+
+def night(number: int, rate: float | None = 700.0, **fields: object) -> Run:
+    digest = f"{number}" * 64  # the trainers change from night to night
+    return run(
+        rate,
+        set_name=f"night-{number}",
+        at=START + DAY * number,
+        trainers_digest=digest,
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def shown(made: Report) -> list[tuple[str, str]]:
+    return [(result.group.key.set_name, result.group.key.case) for result in made.results]
+
+
+NIGHTS = [night(1, case="1x1", rate=100.0), night(1), night(2), night(2, case="4x8", rate=2500.0)]
+
+
+def test_of_each_case_the_latest_set_is_shown_and_the_rest_is_counted() -> None:
+    made = report(NIGHTS, Wanted())
+    assert shown(made) == [("night-1", "1x1"), ("night-2", "1x8"), ("night-2", "4x8")]
+    assert made.older == 1
+
+
+def test_all_shows_every_set() -> None:
+    made = report(NIGHTS, Wanted(every=True))
+    assert len(made.results) == 4
+    assert made.older == 0
+
+
+def test_a_named_set_is_shown_whole() -> None:
+    assert shown(report(NIGHTS, Wanted(set_name="night-1"))) == [
+        ("night-1", "1x1"),
+        ("night-1", "1x8"),
+    ]
+
+
+def test_since_shows_every_set_with_a_run_since_then_whole() -> None:
+    late = run(701.0, set_name="night-1", at=START + 3 * DAY, repeat=2, trainers_digest="1" * 64)
+    made = report([*NIGHTS, late], Wanted(since=START + 2.5 * DAY))
+    assert shown(made) == [("night-1", "1x8")]
+    assert made.results[0].group.counted == 2
+
+
+def test_a_set_that_failed_is_the_latest_all_the_same() -> None:
+    made = report([night(1), night(2, None, phase=Phase.FAILED)], Wanted())
+    assert shown(made) == [("night-2", "1x8")]
+    assert made.results[0].group.state == "failed"
+
+
+def test_another_batch_or_option_is_another_case_and_stays() -> None:
+    runs = [night(1, batch_size=64), night(1, options={"compile": True}), night(2)]
+    assert len(report(runs, Wanted()).results) == 3
+
+
+def test_filters_are_anded() -> None:
+    runs = [run(1.0), run(1.0, framework="paddle"), run(1.0, benchmark="tsm")]
+    assert len(report(runs, Wanted(benchmark="resnet50")).results) == 2
+    assert len(report(runs, Wanted(framework="paddle")).results) == 1
+    assert report(runs, Wanted(benchmark="tsm", framework="paddle")).results == ()
+
+
+def test_a_baseline_is_found_even_where_it_is_not_shown() -> None:
+    runs = [run(100.0, case="1x1", set_name="old", at=1.0), run(700.0, set_name="new")]
+    (result,) = report(runs, Wanted(set_name="new")).results
+    assert result.speedup.value == 7.0
+
+
+def test_a_log_of_an_older_set_is_counted_twice_even_where_that_is_not_shown() -> None:
+    twin = {"log_digest": "same"}
+    runs = [night(1, measured=twin), night(2, measured=twin)]
+    (result,) = report(runs, Wanted()).results
+    assert result.group.ids("reject") == ("log-counted-twice",)
+
+
+def test_paddle_and_pytorch_pair_across_sets() -> None:
+    runs = [run(700.0), run(600.0, framework="paddle", set_name="set-b")]
+    (pair,) = report(runs, Wanted()).parities
+    assert pair.ratio == pytest.approx(600 / 700)
+
+
+def test_a_set_that_is_not_there_is_an_error_that_names_the_latest() -> None:
+    with pytest.raises(NotFound, match=r"no set 'night-9'.*night-2, night-1"):
+        report(NIGHTS, Wanted(set_name="night-9"))
+    with pytest.raises(NotFound, match="store is empty"):
+        report([], Wanted(set_name="night-9"))
+
+
+def test_submit_shows_the_whole_group_of_its_run() -> None:
+    runs = [run(700.0), run(710.0, repeat=2), run(100.0, case="1x1")]
+    made = report_of_runs(runs, [runs[1].run_id])
+    (result,) = made.results
+    assert result.group.counted == 2
+    assert result.speedup.value == pytest.approx(7.05)
