@@ -1,9 +1,9 @@
 """How commands speak: data on stdout, everything else on stderr.
 
 Data is what was asked for (a table, JSON, YAML, CSV, names) and goes to stdout alone, so that it
-can be piped. Notes, progress and hints go to stderr. A table on a terminal takes the terminal's
-width and wraps inside its cells; in a pipe it is plain text of any width, never truncated and
-never coloured. Text that comes from logs or clusters is shown without its control characters.
+can be piped. Notes, progress and hints go to stderr. A table is plain text and never truncated;
+on a terminal long sentences are wrapped inside their cells. Text that comes from logs or clusters
+is shown without its control characters.
 
 JSON documents carry ``schema``; what is in them is described in ``docs/schema.md``.
 """
@@ -13,7 +13,9 @@ from __future__ import annotations
 import csv
 import datetime
 import io
+import itertools
 import math
+import shutil
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -25,6 +27,8 @@ GAP = "   "
 """Between the columns of a table, as kubectl has it."""
 ABSENT = "-"
 """A cell without a value. Never 0, never empty."""
+NARROWEST_SENTENCE = 24
+"""Columns of a terminal. Narrower than that, wrapped text is harder to read than a long line."""
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -34,7 +38,7 @@ class Column(msgspec.Struct, frozen=True):
     right: bool = False
     """Numbers stand to the right."""
     whole: bool = False
-    """Never wrapped on a terminal: ids, which people copy."""
+    """Never wrapped, however long: ids, which people copy."""
 
 
 def note(text: str) -> None:
@@ -82,26 +86,34 @@ def write_names(names: Iterable[str]) -> None:
 
 
 def write_table(columns: Sequence[Column], rows: Iterable[Sequence[str | None]]) -> None:
-    """Write a table for people: fitted to a terminal, plain and complete in a pipe."""
+    """Write a table for people: fitted to a terminal, and of any width in a pipe."""
     cells = [[ABSENT if cell is None else plain(cell) for cell in row] for row in rows]
-    if sys.stdout.isatty():
-        _draw(columns, cells)
-    else:
-        write(plain_table(columns, cells))
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    write(plain_table(columns, cells, room=room))
 
 
-def plain_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
-    """Lay a table out as plain text: no colours, no truncation, no trailing blanks."""
+def plain_table(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], *, room: int | None = None
+) -> str:
+    """Lay a table out as plain text, losing nothing: no colours, no ``…``, no trailing blanks.
+
+    Where ``room`` (columns of the terminal) is too little, sentences are wrapped inside their
+    cells, if that helps. Names and numbers never are: the terminal itself wraps longer lines.
+    """
     lines = [[column.title for column in columns], *rows]
     widths = [max(_width(line[i]) for line in lines) for i in range(len(columns))]
-    return "".join(
-        GAP.join(
-            _padded(cell, width, right=column.right)
-            for cell, width, column in zip(line, widths, columns, strict=True)
-        ).rstrip()
-        + "\n"
-        for line in lines
-    )
+    if room is not None:
+        widths = _fitted(columns, widths, room)
+    text = []
+    for line in lines:
+        wrapped = [_wrapped(cell, width) for cell, width in zip(line, widths, strict=True)]
+        for part in itertools.zip_longest(*wrapped, fillvalue=""):
+            padded = (
+                _padded(cell, width, right=column.right)
+                for cell, width, column in zip(part, widths, columns, strict=True)
+            )
+            text.append(GAP.join(padded).rstrip() + "\n")
+    return "".join(text)
 
 
 def plain(text: str) -> str:
@@ -166,21 +178,37 @@ def _padded(text: str, width: int, *, right: bool) -> str:
     return blanks + text if right else text + blanks
 
 
-def _draw(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    """Draw on a terminal. Cells are texts, never markup: ``[red]`` in a name stays as it is."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def _fitted(columns: Sequence[Column], widths: Sequence[int], room: int) -> list[int]:
+    """Take from the widest sentences, evenly, what the terminal lacks; all or nothing."""
+    fitted = list(widths)
+    over = sum(fitted) + len(GAP) * (len(fitted) - 1) - room
+    while over > 0:
+        sentences = [
+            i
+            for i, column in enumerate(columns)
+            if not column.whole and fitted[i] > NARROWEST_SENTENCE
+        ]
+        if not sentences:
+            return list(widths)
+        fitted[max(sentences, key=fitted.__getitem__)] -= 1
+        over -= 1
+    return fitted
 
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
-    for column in columns:
-        table.add_column(
-            Text(column.title),
-            justify="right" if column.right else "left",
-            no_wrap=column.whole,
-            # Folding keeps every letter where a cell has to be cut.
-            overflow="fold",
-        )
-    for row in rows:
-        table.add_row(*[Text(cell) for cell in row])
-    Console(file=sys.stdout, highlight=False).print(table)
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Break text into lines, between words where it can be."""
+    if _width(text) <= width:
+        return [text]
+    lines = [""]
+    for word in text.split(" "):
+        longer = f"{lines[-1]} {word}" if lines[-1] else word
+        if _width(longer) <= width:
+            lines[-1] = longer
+            continue
+        if lines[-1]:
+            lines.append("")
+        for char in word:
+            if _width(lines[-1] + char) > width:
+                lines.append("")
+            lines[-1] += char
+    return lines

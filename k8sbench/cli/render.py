@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from k8sbench.adapters import catalog, templates, trainer_sources
@@ -30,7 +32,7 @@ def command(typed: Typed, run_id: str | None, set_name: str, form: str) -> None:
     chosen = sites.for_render(typed)
     sources = trainer_sources.read()
     texts = templates.read()
-    objects = []
+    objects: list[dict[str, Any]] = []
     wanted = list(preparing.requests(found.spec, typed.request, typed.selection))
     for number, (request, _) in enumerate(wanted, start=1):
         suffix = "" if len(wanted) == 1 else f"-{number}"

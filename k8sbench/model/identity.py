@@ -74,7 +74,7 @@ def case_key(plan: RunPlan) -> str:
     decisive = msgspec.to_builtins(plan)
     for field in ("run_id", "set_name", "repeat", "timeout_s", "notes", "image_reason", "schema"):
         decisive.pop(field)
-    text = msgspec.json.encode(decisive, order="deterministic")
+    text = _without_id(plan, msgspec.json.encode(decisive, order="deterministic"))
     return f"{plan.benchmark}/{plan.framework}/{plan.case}/{plan.precision}/{_digest(text)}"
 
 
@@ -118,7 +118,7 @@ def group_key(
     plan: RunPlan, *, precision_effective: str | None, gpu_model: str | None, image: str | None
 ) -> GroupKey:
     """Build the group key of a run from its plan and what the run itself told."""
-    program = plan.trainers_digest or _digest(msgspec.json.encode(plan.command))
+    program = plan.trainers_digest or _digest(_without_id(plan, msgspec.json.encode(plan.command)))
     return GroupKey(
         benchmark=plan.benchmark,
         framework=plan.framework,
@@ -158,6 +158,11 @@ def labels(plan: RunPlan) -> dict[str, str]:
         f"{LABEL_DOMAIN}/case": plan.case,
         f"{LABEL_DOMAIN}/repeat": str(plan.repeat),
     }
+
+
+def _without_id(plan: RunPlan, text: bytes) -> bytes:
+    """A foreign command may hold host names, and they begin with the run's own id."""
+    return text.replace(plan.run_id.encode(), b"RUN")
 
 
 def _stamp(at: float) -> str:

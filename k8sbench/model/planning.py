@@ -22,6 +22,9 @@ TRAINERS_MOUNT = "/opt/k8sbench"
 DATA_MOUNT = "/data"
 """Where a data volume lies inside a container."""
 
+POD_VARIABLE = "POD_NAME"
+"""Variable of every container that holds its pod's name, which is its service's name too."""
+
 Option = str | int | float | bool
 
 
@@ -69,20 +72,28 @@ def make_plan(
         command = _own_command(case, window, batch_size, amp_dtype, size, options)
     else:
         values: dict[str, int | str] = {
+            "precision": request.precision,
             "batch_size": batch_size,
             "global_batch": batch_size * world_size,
             "replicas": replicas,
             "gpus_per_replica": processes,
             "world_size": world_size,
+            "warmup": window.warmup,
             "iterations": window.iterations,
             "total_iterations": window.total,
+            "log_interval": window.log_interval,
+            "gpu_ids": ",".join(str(index) for index in range(processes)),
+            "hosts": ",".join(_hosts(case, run_id, replicas)),
+            "host": f"$({POD_VARIABLE})",
             "data": DATA_MOUNT,
         }
-        command = _filled(_foreign_words(case), values)
-    if impl == "upstream" and variant.upstream is not None:
-        env |= variant.upstream.env
-        workdir = variant.upstream.workdir
-        if variant.upstream.data == "real" and data == "synthetic":
+        if impl == "upstream" and variant.upstream is not None:
+            values = variant.upstream.values(values)
+            env |= {name: _fill(text, values) for name, text in variant.upstream.env.items()}
+            workdir = variant.upstream.workdir
+        command = tuple(_fill(word, values) for word in _foreign_words(case, world_size))
+        real = variant.upstream is not None and variant.upstream.data == "real"
+        if impl == "upstream" and real and data == "synthetic":
             data = "image"
             notes.append(
                 f"upstream reads real data from {DATA_MOUNT}: mount it with --data pvc:NAME/SUB,"
@@ -214,19 +225,26 @@ def _own_command(
     return tuple(words)
 
 
-def _foreign_words(case: Case) -> tuple[str, ...]:
+def _foreign_words(case: Case, world_size: int) -> tuple[str, ...]:
     """Command of the report or of the user, its placeholders still open."""
     if case.impl == "user":
         return case.variant.command
-    assert case.variant.upstream is not None, "checked by settle()"
-    commands = case.variant.upstream.command
-    if case.request.precision not in commands:
+    upstream, request = case.variant.upstream, case.request
+    assert upstream is not None, "checked by settle()"
+    if request.precision not in upstream.command:
         raise UsageError(
-            f"The report of {case.label} has no {case.request.precision} command.",
-            f"It ran: {', '.join(commands)}.",
+            f"The report of {case.label} has no {request.precision} command.",
+            f"It ran: {', '.join(upstream.command)}.",
         )
-    return commands[case.request.precision]
+    return upstream.words(request.precision, world_size=world_size, mode=request.mode)
 
 
-def _filled(words: tuple[str, ...], values: dict[str, int | str]) -> tuple[str, ...]:
-    return tuple(re.sub(r"\{(\w+)\}", lambda m: str(values[m[1]]), word) for word in words)
+def _hosts(case: Case, run_id: str, replicas: int) -> list[str]:
+    """Host names of the replicas as the training operator names their services, rank 0 first."""
+    if case.framework == "pytorch":
+        return [f"{run_id}-master-0", *(f"{run_id}-worker-{i}" for i in range(replicas - 1))]
+    return [f"{run_id}-worker-{i}" for i in range(replicas)]
+
+
+def _fill(word: str, values: dict[str, int | str]) -> str:
+    return re.sub(r"\{(\w+)\}", lambda m: str(values[m[1]]), word)

@@ -1,54 +1,198 @@
-"""Node pools: what a replica's pod asks of the nodes it runs on."""
+"""Node pools: what a replica's pod asks of the nodes it runs on.
+
+Pools are data with one home, a pools file (``pools.yaml``); the built-in one stands beside the
+package. What one field alone cannot state (a pool named twice, more shared memory than the pod has
+memory) is in :func:`problems` and :func:`document_problems`.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Annotated, Literal
+
 import msgspec
+
+At = tuple[str | int, ...]
+"""Path of the offending key."""
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+Quantity = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[0-9]{1,15}(\.[0-9]{1,9})?(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei"
+        r"|[eE][+-]?[0-9]{1,2})?\Z",
+        description="a Kubernetes quantity such as 4, 500m or 32Gi",
+    ),
+]
+"""An amount as Kubernetes writes it: a number and a unit, without a sign."""
+LabelKey = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?"
+        r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?\Z",
+        description="a Kubernetes name such as nvidia.com/gpu",
+    ),
+]
+LabelValue = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?\Z",
+        description="a label's value: at most 63 letters, digits, '-', '_' and '.'",
+    ),
+]
+EnvName = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z", description="the name of an environment variable"
+    ),
+]
+PoolName = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z",
+        description="a name of lower-case letters, digits and '-'",
+    ),
+]
+Capability = Annotated[
+    str,
+    msgspec.Meta(pattern=r"^[A-Z][A-Z_]*\Z", description="a Linux capability such as IPC_LOCK"),
+]
 
 
 class Toleration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A Kubernetes toleration; fields as in ``core/v1``."""
 
-    key: str | None = None
-    operator: str = "Exists"
-    value: str | None = None
-    effect: str | None = None
+    key: LabelKey | None = None
+    """Key of the taint; without it every taint."""
+    operator: Literal["Exists", "Equal"] = "Exists"
+    """Whether any value will do."""
+    value: LabelValue | None = None
+    """The taint's value, for ``Equal``."""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    """Without it every effect."""
 
 
 class Rdma(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """RDMA devices of a pool. Any of it leaves the restricted Pod Security Standard."""
 
-    resource: str
+    resource: LabelKey
     """Extended resource name of the device plugin, for example ``rdma/hca_shared_devices_a``."""
-    count: int = 1
-    capabilities: tuple[str, ...] = ("IPC_LOCK",)
+    count: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
+    """Devices per pod."""
+    capabilities: tuple[Capability, ...] = ("IPC_LOCK",)
+    """Linux capabilities that the devices need: memory is locked for them."""
 
 
 class NodePool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A kind of node and what its pods carry. Quantities are Kubernetes quantities."""
 
-    name: str
-    gpus_per_node: int
-    gpu_model: str | None
-    """As the driver names it (``Tesla V100-SXM2-16GB``); None for a pool of no GPUs."""
-    gpu_resource: str = "nvidia.com/gpu"
-    selector: dict[str, str] = {}
+    name: PoolName
+    """What ``--node-pool`` takes."""
+    gpus_per_node: Annotated[int, msgspec.Meta(ge=0, le=64)]
+    """Also the default of ``--gpus``."""
+    gpu_model: Text | None
+    """As the driver names it (``Tesla V100-SXM2-16GB``); null for a pool of no GPUs."""
+    gpu_resource: LabelKey = "nvidia.com/gpu"
+    """Extended resource that a pod asks for, one per GPU."""
+    selector: dict[LabelKey, LabelValue] = {}
+    """Node labels that a node must have."""
     tolerations: tuple[Toleration, ...] = ()
-    cpu_per_gpu: str = "4"
-    memory_per_gpu: str = "32Gi"
-    shm: str = "8Gi"
+    """Taints of the nodes that the pods bear."""
+    cpu_per_gpu: Quantity = "4"
+    """CPU cores of a pod, per GPU."""
+    memory_per_gpu: Quantity = "32Gi"
+    """Memory of a pod, per GPU; ``shm`` is part of it."""
+    shm: Quantity = "8Gi"
     """Size of /dev/shm, a memory volume: it counts against the pod's memory limit."""
-    runtime_class: str | None = None
-    priority_class: str | None = None
-    image_pull_secrets: tuple[str, ...] = ()
-    annotations: dict[str, str] = {}
-    nccl_env: dict[str, str] = {}
+    runtime_class: Text | None = None
+    """``runtimeClassName``, where GPUs need one."""
+    priority_class: Text | None = None
+    """``priorityClassName``."""
+    image_pull_secrets: tuple[Text, ...] = ()
+    """Names of secrets in the job's namespace."""
+    annotations: dict[LabelKey, str] = {}
+    """Annotations of the pods, such as a network attachment."""
+    nccl_env: dict[EnvName, str] = {}
+    """Variables of the communication library (``NCCL_…``)."""
     rdma: Rdma | None = None
+    """RDMA devices; without them NCCL talks over TCP between nodes."""
     host_network: bool = False
+    """Use the node's network; leaves the restricted Pod Security Standard."""
     ipc_lock: bool = False
-    note: str | None = None
+    """Add IPC_LOCK without RDMA devices; leaves the restricted Pod Security Standard."""
+    note: Text | None = None
+    """What to know or to adapt."""
+
+
+class PoolsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A pools file as a whole."""
+
+    pools: tuple[NodePool, ...]
+    """The pools, each with a name of its own."""
+    default: PoolName | None = None
+    """The pool that runs without ``--node-pool`` get; not needed where there is one alone."""
 
 
 CPU_POOL = NodePool(
     name="local", gpus_per_node=0, gpu_model=None, cpu_per_gpu="1", memory_per_gpu="4Gi", shm="1Gi"
 )
 """What a local machine without a GPU counts as; selects nothing, asks for no GPU."""
+
+_BINARY = {unit: Decimal(1024) ** power for power, unit in enumerate("KMGTPE", start=1)}
+_DECIMAL = {
+    unit: Decimal(10) ** power
+    for unit, power in {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15}.items()
+} | {"E": Decimal(10) ** 18, "": Decimal(1)}
+
+
+def amount(quantity: str) -> Decimal:
+    """Read a Kubernetes quantity: ``500m`` is 0.5, ``8Gi`` (of memory, in bytes) is 8589934592."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([a-zA-Z]?i?|[eE][+-]?[0-9]+)", quantity)
+    if match is None:
+        raise ValueError(f"{quantity!r} is no Kubernetes quantity")
+    number, unit = Decimal(match[1]), match[2]
+    if unit[:1] in ("e", "E") and unit[1:]:
+        return number.scaleb(int(unit[1:])) if unit[1:] != "i" else number * _BINARY["E"]
+    if unit.endswith("i") and unit[:-1] in _BINARY:
+        return number * _BINARY[unit[:-1]]
+    if unit in _DECIMAL:
+        return number * _DECIMAL[unit]
+    raise ValueError(f"{quantity!r} is no Kubernetes quantity")
+
+
+def problems(pool: NodePool, *, gpus: int | None = None) -> Iterator[tuple[At, str]]:
+    """Yield what is wrong with a pool for pods of ``gpus`` GPUs (default: a whole node's)."""
+    for field in ("cpu_per_gpu", "memory_per_gpu", "shm"):
+        if amount(getattr(pool, field)) <= 0:
+            yield (field,), f"is {getattr(pool, field)}; a pod needs some"
+    shares = max(1, pool.gpus_per_node if gpus is None else gpus)
+    if amount(pool.shm) > shares * amount(pool.memory_per_gpu):
+        yield (
+            ("shm",),
+            f"is {pool.shm}, more than the memory ({shares} × {pool.memory_per_gpu}) it is part of",
+        )
+    if pool.gpus_per_node > 0 and pool.gpu_model is None:
+        yield ("gpu_model",), "is null, but the pool has GPUs; name it as nvidia-smi does"
+    for index, toleration in enumerate(pool.tolerations):
+        at: At = ("tolerations", index)
+        if toleration.operator == "Exists" and toleration.value is not None:
+            yield (
+                (*at, "value"),
+                "stands beside operator Exists; Kubernetes takes it for Equal only",
+            )
+        if toleration.operator == "Equal" and toleration.key is None:
+            yield (*at, "operator"), "is Equal without a key"
+
+
+def document_problems(document: PoolsFile) -> Iterator[tuple[At, str]]:
+    """Yield what is wrong with a pools file as a whole."""
+    if not document.pools:
+        yield ("pools",), "is empty; a pools file needs at least one pool"
+    names = [pool.name for pool in document.pools]
+    for index, pool in enumerate(document.pools):
+        if pool.name in names[:index]:
+            yield ("pools", index, "name"), f"says {pool.name} a second time"
+        yield from ((("pools", index, *path), text) for path, text in problems(pool))
+    if document.default is not None and document.default not in names:
+        yield ("default",), f"is {document.default!r}; the file's pools are {', '.join(names)}"

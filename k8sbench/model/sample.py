@@ -8,6 +8,8 @@ them to the whole job is measuring, not parsing.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 
@@ -19,3 +21,112 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """1-based."""
     text: str = ""
     """The line, cut to 240 characters, internal addresses and user paths redacted."""
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """What the number of one kind of record is: of what, per whom, averaged over what."""
+
+    name: str
+    """The family, and its generation where there are several."""
+    number: Literal["rate", "seconds"]
+    """Which of a record's numbers decides: samples/s, or seconds per iteration."""
+    per: Literal["job", "card"] = "job"
+    """Whether a printed rate is the whole job's or one GPU's."""
+    averaged: Literal["interval", "step", "running"] = "interval"
+    """The mean covers the iterations since the record before, that one iteration, or all of them
+    since the epoch began (and ``skips`` iterations of it were over)."""
+    skips: int = 0
+    numbering: Literal["run", "epoch"] = "run"
+    """Whether iterations are counted on, or from the start of each epoch."""
+    first_epoch: int = 0
+    holds_events: bool = False
+    """Whether an evaluation or a checkpoint between two records lies in the second one's time."""
+    complete: bool = True
+    """Whether the printed times add up to the time that passes, so that the log's stamps must
+    agree with them."""
+    resolution: float | None = None
+    """Seconds between two stamps that can be told apart; None where records carry no stamp."""
+    dated: bool = True
+    """Whether stamps carry the year."""
+    strays: float = 0.05
+    """Relative difference allowed between printed times and stamps: a stamp is taken when the
+    line is printed, shortly after the time was."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One printed training line, as printed."""
+
+    line: int
+    text: str
+    shape: Shape
+    iteration: int
+    """1-based number of the last iteration that it covers."""
+    source: str = ""
+    """Rank that printed it, where the line says so."""
+    epoch: int | None = None
+    total: int | None = None
+    """Planned iterations (of the epoch, where they are counted so)."""
+    rate: float | None = None
+    """Samples per second."""
+    seconds: float | None = None
+    """Seconds of one iteration."""
+    mean_seconds: float | None = None
+    """Running mean of the seconds of an iteration."""
+    loss: float | None = None
+    waiting: float | None = None
+    """Share of the time that was spent waiting for data, 0–1."""
+    stamp: float | None = None
+    """Unix seconds, the text read as UTC."""
+    steps: int | None = None
+    """How many iterations it covers, where the line says so."""
+    memory_mib: float | None = None
+    holds: tuple[str, ...] = ()
+    """What else lies in its time, where the line says so."""
+
+
+class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
+    """One evaluation's result, as printed."""
+
+    line: int
+    text: str
+    metric: str
+    value: float
+    unit: Literal["%", "fraction", "unknown"]
+    subset: str = ""
+    """Which data set, where a program evaluates several."""
+    source: str = ""
+    stamp: float | None = None
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True):
+    """Something the log tells of its own run, as text."""
+
+    line: int
+    text: str
+    name: str
+    value: str
+    source: str = ""
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened at this line."""
+
+    line: int
+    text: str
+    kind: Literal[
+        "start",
+        "evaluation",
+        "checkpoint",
+        "restart",
+        "epoch-end",
+        "rank",
+        "summary",
+        "finished",
+        "airank",
+    ]
+    values: dict[str, float | str | None] = {}
+    source: str = ""
+    stamp: float | None = None
+
+
+Item = Record | Evaluation | Fact | Mark

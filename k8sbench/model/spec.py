@@ -1,7 +1,8 @@
 """What a benchmark is: the typed form of one catalog file.
 
-Every field of the YAML is here with its unit. Unknown fields are errors. The rules that one
-field alone cannot state (a case that no batch belongs to, two defaults for one framework) are in
+Every field of the YAML is here with its unit; ``docs/catalog.md`` is generated from this text.
+Unknown fields are errors. The rules that one field alone cannot state (a source that is not
+listed, two defaults for one framework, a median that is not the median of its runs) are in
 :func:`problems`, which names the path of the offending key so that the reader of the file can
 give its line.
 """
@@ -9,7 +10,7 @@ give its line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
 import msgspec
@@ -23,115 +24,224 @@ Mode = Literal["throughput", "train"]
 Estimator = Literal[
     "time_weighted", "time_weighted_steady", "median", "arithmetic", "timestamps", "unknown"
 ]
-PositiveInt = Annotated[int, msgspec.Meta(ge=1)]
-NonNegativeInt = Annotated[int, msgspec.Meta(ge=0)]
-PositiveFloat = Annotated[float, msgspec.Meta(gt=0)]
-Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
-CaseName = Annotated[str, msgspec.Meta(pattern=r"^[1-9][0-9]{0,3}x[1-9][0-9]{0,2}$")]
-"""Replicas × GPUs per replica, as ``4x8``."""
+LARGEST_INT = 2**53
+"""Every JSON reader holds whole numbers up to here exactly."""
+PositiveInt = Annotated[int, msgspec.Meta(ge=1, le=LARGEST_INT)]
+Command = tuple[str, ...]
+"""A program and its arguments, one word each; no shell."""
+NonNegativeInt = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_INT)]
+PositiveFloat = Annotated[float, msgspec.Meta(gt=0, le=1e300)]
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+Name = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?\Z",
+        description="a name of at most 40 lower-case letters, digits and '-', a letter first",
+    ),
+]
+CaseName = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[1-9][0-9]{0,3}x[1-9][0-9]{0,2}\Z",
+        description="a case: replicas x GPUs per replica, as 4x8",
+    ),
+]
+OptionName = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[a-z][a-z0-9-]*\Z", description="the name of a long option without its dashes"
+    ),
+]
+EnvName = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z", description="the name of an environment variable"
+    ),
+]
+NumberName = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[a-z][a-z0-9_]*\Z",
+        description="a placeholder's name: lower-case letters, digits and '_'",
+    ),
+]
+Md5 = Annotated[
+    str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z", description="an MD5 sum: 32 hexadecimal digits")
+]
 
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A value that refuses keys it does not know."""
 
 
-class Window(_Strict, frozen=True):
+class Window(_Strict, frozen=True, kw_only=True):
     """Which iterations count: the first ``warmup`` are left out, the next ``iterations`` count."""
 
     warmup: NonNegativeInt
+    """Iterations left out."""
     iterations: PositiveInt
-    rule: str
+    """Iterations measured."""
+    rule: Text
     """In words, with whose rule it is (ours or the report's)."""
     log_interval: dict[Literal["one_gpu", "many_gpus"], PositiveInt]
     """Iterations per log line, on one GPU and on several."""
 
 
-class Smoke(_Strict, frozen=True):
+class Smoke(_Strict, frozen=True, kw_only=True):
     """The small form that a machine without a GPU runs: checks the path, not the speed."""
 
     batch_size: PositiveInt
+    """Samples per process and step."""
     warmup: NonNegativeInt
+    """Iterations left out."""
     iterations: PositiveInt
+    """Iterations measured."""
     log_interval: PositiveInt = 1
-    args: dict[str, str | int | float | bool] = {}
+    """Iterations per log line."""
+    args: dict[OptionName, str | int | float | bool] = {}
+    """Options of the trainer that make it small; they overrule the variant's ``args``."""
 
 
-class Fingerprint(_Strict, frozen=True):
+class Fingerprint(_Strict, frozen=True, kw_only=True):
     """What identifies the model, whoever wrote it."""
 
-    model: str
+    model: Text
+    """Architecture, as its authors name it."""
     parameters: PositiveInt
+    """Trainable parameters on all GPUs together, without a classifier that is sharded."""
     gmac: PositiveFloat
     """10⁹ multiply-accumulates of one sample's forward pass at ``input``."""
-    input: str
+    input: Text
     """Shape of one sample, as ``3×512×1024``."""
-    note: str | None = None
+    note: Text | None = None
+    """How the figures were obtained, and what they leave out."""
 
 
-class Source(_Strict, frozen=True):
+class Source(_Strict, frozen=True, kw_only=True):
     """Where published figures come from."""
 
-    title: str
-    repository: str | None = None
-    commit: str | None = None
-    note: str | None = None
+    title: Text
+    """Whose report it is, with its month."""
+    repository: Text | None = None
+    """``owner/name`` on GitHub, or an address."""
+    commit: Text | None = None
+    """The version that holds the figures."""
+    path: Text | None = None
+    """The file in the repository."""
+    note: Text | None = None
+    """What to know of the report as a whole."""
 
 
-class Accuracy(_Strict, frozen=True):
+class Accuracy(_Strict, frozen=True, kw_only=True):
     """An accuracy with its metric and unit."""
 
-    metric: str
+    metric: Text
+    """Such as ``mIoU`` or ``top-1``."""
     value: float
-    unit: str = "%"
-    note: str | None = None
+    """In ``unit``."""
+    unit: Text = "%"
+    """Unit of the value."""
+    note: Text | None = None
+    """Where the value comes from."""
 
 
-class Published(_Strict, frozen=True):
+class Published(_Strict, frozen=True, kw_only=True):
     """One published figure of the upstream program. An absent figure is absent, with a note."""
 
     case: CaseName
+    """Replicas × GPUs per replica that it was measured on."""
     precision: Precision
+    """``fp32`` or ``amp``."""
     batch_size: PositiveInt
-    """Per GPU."""
-    gpu_model: str
+    """Samples per GPU and step."""
+    gpu_model: Text
+    """As the driver names it: ``Tesla V100-SXM2-32GB``."""
     source: str
     """Key into the file's ``sources``."""
     throughput: PositiveFloat | None = None
-    """Whole job, in the benchmark's unit per second."""
+    """Whole job, in the benchmark's unit per second, as published."""
     estimator: Estimator = "unknown"
+    """How a run's log became its figure."""
     data: Literal["real", "synthetic"] = "real"
+    """What it was trained on."""
+    aggregate: Literal["single", "median", "mean", "unknown"] = "unknown"
+    """How the runs became ``throughput``."""
     runs: tuple[PositiveFloat, ...] = ()
-    """The report's single runs, in the order in which it lists them."""
+    """The report's single runs, in the order in which it counts them; same unit."""
     mean: PositiveFloat | None = None
+    """Mean of the runs as published; same unit."""
     speedup: PositiveFloat | None = None
+    """Over the report's own 1x1, as published."""
     time_to_train_s: PositiveFloat | None = None
+    """Seconds to the target accuracy."""
     accuracy: Accuracy | None = None
+    """Reached accuracy."""
     anomalous: bool = False
     """True where the figure is odd or wrong by its own report; the note says how."""
-    note: str | None = None
+    note: Text | None = None
+    """What its reader must know."""
 
 
-class Upstream(_Strict, frozen=True):
+class Scaled(_Strict, frozen=True, kw_only=True):
+    """A number that a command takes and that grows with the job: a factor times a product."""
+
+    factor: PositiveFloat
+    """What the product is multiplied by."""
+    of: tuple[Literal["batch_size", "gpus_per_replica", "replicas", "world_size"], ...]
+    """What is multiplied."""
+
+    def value(self, known: Mapping[str, int | str]) -> str:
+        """The number as a command's word: ``0.02``, never ``2e-02``."""
+        number = self.factor
+        for name in self.of:
+            number *= int(known[name])
+        return f"{number:.12f}".rstrip("0").rstrip(".")
+
+
+class Upstream(_Strict, frozen=True, kw_only=True):
     """The published program itself, for ``--impl upstream --image X``.
 
-    ``command`` may hold ``{batch_size}``, ``{global_batch}``, ``{replicas}``,
-    ``{gpus_per_replica}``, ``{world_size}``, ``{iterations}``, ``{total_iterations}`` and
-    ``{data}``; nothing else is interpolated and no shell ever sees it.
+    Words of a command may hold ``{placeholders}`` (the list below) and the keys of ``numbers``;
+    nothing else is interpolated and no shell ever sees it. ``$(NAME)`` is Kubernetes' own: the
+    kubelet puts in the variables that the training operator injects, such as ``$(RANK)``.
     """
 
-    repository: str
-    commit: str
-    command: dict[Precision, tuple[str, ...]]
+    repository: Text
+    """``owner/name`` on GitHub, or an address."""
+    commit: Text
+    """The version that the report ran."""
+    command: dict[Precision, Command]
+    """The report's command by precision, for several GPUs on one node or more."""
+    command_one_gpu: dict[Precision, Command] = {}
+    """The same for one GPU, where the report starts that differently."""
+    added: dict[Mode, Command] = {}
+    """Words that k8sbench appends by mode, for what the report set by editing files or by
+    stopping the run by hand."""
+    numbers: dict[NumberName, Scaled] = {}
+    """Placeholders of this file's own, such as a learning rate that grows with the GPUs."""
     environment: dict[str, str]
     """What the report ran on: versions of framework, CUDA, cuDNN, image. For the reader."""
-    env: dict[str, str] = {}
-    """Environment variables of the command."""
-    workdir: str | None = None
+    env: dict[EnvName, str] = {}
+    """Environment variables of the command; values may hold placeholders too."""
+    workdir: Text | None = None
+    """Folder in the container from which the command starts."""
     data: Literal["real", "synthetic"] = "real"
-    note: str | None = None
+    """What the program trains on."""
+    note: Text | None = None
+    """What the image must hold, and where our command differs from the report's."""
+
+    def words(self, precision: Precision, *, world_size: int, mode: Mode) -> Command:
+        """The command of one case, its placeholders still open; KeyError: no such precision."""
+        several = self.command[precision]
+        chosen = self.command_one_gpu.get(precision, several) if world_size == 1 else several
+        return chosen + self.added.get(mode, ())
+
+    def values(self, known: Mapping[str, int | str]) -> dict[str, int | str]:
+        """``known`` placeholders and, computed from them, those of ``numbers``."""
+        return {**known, **{name: n.value(known) for name, n in self.numbers.items()}}
 
 
-class LogFormat(_Strict, frozen=True):
+class LogFormat(_Strict, frozen=True, kw_only=True):
     """A log format declared by regular expressions with named groups.
 
     ``record`` must match one training line and name ``iteration`` and one of ``rate``
@@ -140,64 +250,89 @@ class LogFormat(_Strict, frozen=True):
     """
 
     name: Name
-    unit: str
+    """What results call the format."""
+    unit: Text
+    """What ``rate`` counts per second, as the log says it."""
     per: Literal["job", "card"]
-    record: str | None = None
-    summary: str | None = None
+    """Whether ``rate`` is the whole job's or one GPU's."""
+    record: Text | None = None
+    """Pattern of one training line."""
+    summary: Text | None = None
+    """Pattern of the line that states the whole run's rate."""
     averaged: Literal["interval", "step", "running"] = "interval"
     """What the printed number is a mean of: the log interval, that one step, or all so far."""
     first_iteration: Literal[0, 1] = 1
-    stamp_format: str | None = None
+    """The number that the log gives the first iteration."""
+    stamp_format: Text | None = None
     """``strptime`` format of the group ``stamp``."""
 
 
-class DataSet(_Strict, frozen=True):
+class DataSet(_Strict, frozen=True, kw_only=True):
     """A data set that the published figures were measured on."""
 
-    name: str
-    file: str | None = None
-    md5: str | None = None
+    name: Text
+    """What people call it."""
+    file: Text | None = None
+    """The archive that was used."""
+    md5: Md5 | None = None
+    """Of that archive, as the report gives it."""
     samples: PositiveInt | None = None
-    note: str | None = None
+    """Training samples."""
+    note: Text | None = None
+    """What to know of it."""
 
 
-class Variant(_Strict, frozen=True):
+class Variant(_Strict, frozen=True, kw_only=True):
     """One way to run the benchmark: a framework, a model, a program and its log."""
 
     name: Name
+    """Unique within its framework; handed to our trainers as ``--variant``."""
     framework: Framework
-    title: str
+    """Decides the kind of job: PyTorchJob or PaddleJob."""
+    title: Text
+    """One line for people."""
     log: str | LogFormat
     """A family's name, or a format of the user's own."""
     batch_size: dict[Precision, PositiveInt]
-    """Per GPU."""
+    """Samples per GPU and step, by precision."""
     window: Window
+    """Which iterations count."""
     cases: tuple[CaseName, ...]
+    """What ``--all-cases`` runs: the report's cases. Any other case may be asked for by name."""
     default: bool = False
     """Whether this is what ``--framework`` alone means; one per framework."""
     trainer: Name | None = None
     """Our own trainer: the module ``k8sbench.trainers.NAME`` with ``-`` read as ``_``."""
-    command: tuple[str, ...] = ()
-    """The user's own program (``impl: user``), as in :class:`Upstream`."""
-    image: str | None = None
+    command: Command = ()
+    """The user's own program (``impl: user``), with the placeholders of ``upstream``'s."""
+    image: Text | None = None
     """Image of the user's own program; ``--image`` overrules it."""
-    env: dict[str, str] = {}
+    env: dict[EnvName, str] = {}
+    """Environment variables of the program."""
     local: bool = False
     """Whether the local backend may run it: only ever our own trainers."""
     amp_dtype: AmpDtype = "fp16"
-    args: dict[str, str | int | float | bool] = {}
+    """Half type of AMP; V100s have no bf16."""
+    args: dict[OptionName, str | int | float | bool] = {}
     """Options of the trainer, as ``--name value``; true is a bare flag, false leaves it out."""
     smoke: Smoke | None = None
-    repeats: PositiveInt = 1
+    """Small form for machines without a GPU; without it there is no ``--preset smoke``."""
+    repeats: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
     """Repeats of each case in the report, taken by ``--all-cases``."""
     fingerprint: Fingerprint | None = None
+    """What the model is; without it no TFLOP/s and no parity ratio."""
     sync_bn: bool = False
     """Whether upstream synchronises batch norm over GPUs (and not on one)."""
-    case_notes: dict[CaseName, str] = {}
+    case_notes: dict[CaseName, Text] = {}
+    """What differs in one case by the benchmark's own rule: a footnote of its row."""
     data_set: DataSet | None = None
+    """What the published figures were measured on."""
     published: tuple[Published, ...] = ()
+    """Figures to be compared with."""
     upstream: Upstream | None = None
-    note: str | None = None
+    """The published program."""
+    note: Text | None = None
+    """What to know of the variant."""
 
     @property
     def impl(self) -> Impl:
@@ -210,19 +345,27 @@ class Variant(_Strict, frozen=True):
         return None if self.trainer is None else self.trainer.replace("-", "_")
 
 
-class BenchmarkSpec(_Strict, frozen=True):
+class BenchmarkSpec(_Strict, frozen=True, kw_only=True):
     """One benchmark: its variants, and the figures that were published for them."""
 
     name: Name
-    title: str
-    task: str
+    """What is typed: ``k8sbench submit NAME``."""
+    title: Text
+    """One line for lists."""
+    task: Text
+    """What is trained, on what."""
     unit: Literal["samples", "clips", "images", "sequences", "tokens"]
     """What a sample is called; throughput is per second of it, over the whole job."""
     default_framework: Framework
+    """What runs without ``--framework``."""
     variants: tuple[Variant, ...]
+    """At least one; each framework has one default."""
     target_accuracy: Accuracy | None = None
-    sources: dict[str, Source] = {}
-    notes: tuple[str, ...] = ()
+    """Time to train ends here."""
+    sources: dict[Name, Source] = {}
+    """Where the published figures come from, by a key of your own."""
+    notes: tuple[Text, ...] = ()
+    """What every reader of its figures must know."""
 
     @property
     def frameworks(self) -> tuple[Framework, ...]:
@@ -253,19 +396,23 @@ FAMILIES = (
 )
 """Log families that :mod:`k8sbench.parse` knows."""
 
-PLACEHOLDERS = frozenset(
-    {
-        "batch_size",
-        "global_batch",
-        "replicas",
-        "gpus_per_replica",
-        "world_size",
-        "iterations",
-        "total_iterations",
-        "data",
-    }
-)
-"""What ``{…}`` in a command may name."""
+PLACEHOLDERS: dict[str, str] = {
+    "precision": "fp32 or amp",
+    "batch_size": "samples per GPU and step",
+    "global_batch": "samples per step of the whole job",
+    "replicas": "nodes",
+    "gpus_per_replica": "GPUs, or processes, per node",
+    "world_size": "GPUs, or processes, of the whole job",
+    "warmup": "iterations left out",
+    "iterations": "iterations measured",
+    "total_iterations": "both",
+    "log_interval": "iterations per log line",
+    "gpu_ids": "a node's GPUs, as 0,1,2,3",
+    "hosts": "host names of all replicas, the first first, separated by commas",
+    "host": "this replica's own host name, one of those",
+    "data": "where the data volume lies in the container",
+}
+"""What ``{…}`` in a command may name, and what it stands for."""
 
 Problem = tuple[tuple[str | int, ...], str]
 """Path of the offending key, and one sentence."""
@@ -286,13 +433,17 @@ def problems(spec: BenchmarkSpec) -> Iterator[Problem]:
         seen.add((variant.framework, variant.name))
         yield from ((at + path, text) for path, text in _variant_problems(spec, variant))
     for framework in spec.frameworks:
-        if spec.variants_of(framework) and spec.default_variant(framework) is None:
+        mine = spec.variants_of(framework)
+        if mine and spec.default_variant(framework) is None:
             yield (
                 ("variants",),
                 f"has no single default for {framework}; set default: true on exactly one",
             )
-        if sum(v.default for v in spec.variants_of(framework)) > 1:
-            yield ("variants",), f"has several defaults for {framework}; keep one"
+        for variant in [v for v in mine if v.default][1:]:
+            yield (
+                ("variants", spec.variants.index(variant), "default"),
+                f"is true on a second variant for {framework}; keep one",
+            )
 
 
 def _variant_problems(spec: BenchmarkSpec, variant: Variant) -> Iterator[Problem]:
@@ -300,6 +451,9 @@ def _variant_problems(spec: BenchmarkSpec, variant: Variant) -> Iterator[Problem
         yield ("batch_size",), "is empty; give the batch per GPU for fp32, amp or both"
     if not variant.cases:
         yield ("cases",), "is empty; give at least one case such as 1x8"
+    for index, case in enumerate(variant.cases):
+        if case in variant.cases[:index]:
+            yield ("cases", index), f"says {case} a second time"
     if variant.trainer and variant.command:
         yield ("command",), "stands beside trainer; a variant runs one program"
     if variant.trainer is None and not variant.command and variant.upstream is None:
@@ -315,18 +469,87 @@ def _variant_problems(spec: BenchmarkSpec, variant: Variant) -> Iterator[Problem
         yield ("log",), f"is {variant.log!r}; known families: {', '.join(FAMILIES)}"
     if isinstance(variant.log, LogFormat):
         yield from ((("log", *path), text) for path, text in _format_problems(variant.log))
-    for index, figure in enumerate(variant.published):
-        if figure.source not in spec.sources:
-            yield ("published", index, "source"), f"names {figure.source!r}, not among sources"
-    commands: dict[tuple[str, ...], tuple[str, ...]] = {("command",): variant.command}
+    yield from _figure_problems(spec, variant)
+    yield from _command_problems(("command",), variant.command, PLACEHOLDERS)
     if variant.upstream is not None:
-        for precision, words in variant.upstream.command.items():
-            commands[("upstream", "command", precision)] = words
-    for path, words in commands.items():
-        for word in words:
-            for name in re.findall(r"\{(\w*)\}", word):
-                if name not in PLACEHOLDERS:
-                    yield path, f"holds {{{name}}}; known: {', '.join(sorted(PLACEHOLDERS))}"
+        yield from ((("upstream", *path), t) for path, t in _upstream_problems(variant.upstream))
+
+
+def _figure_problems(spec: BenchmarkSpec, variant: Variant) -> Iterator[Problem]:
+    seen: set[tuple[object, ...]] = set()
+    for index, figure in enumerate(variant.published):
+        at = ("published", index)
+        if figure.source not in spec.sources:
+            known = ", ".join(spec.sources) or "none"
+            yield (*at, "source"), f"is {figure.source!r}, not among the file's sources ({known})"
+        key = (figure.source, figure.case, figure.precision, figure.batch_size, figure.gpu_model)
+        if key in seen:
+            yield at, f"gives {figure.case} {figure.precision} of {figure.source} a second time"
+        seen.add(key)
+        if figure.throughput is None and figure.note is None:
+            yield at, "has neither throughput nor a note that says why"
+        if figure.anomalous:
+            if figure.note is None:
+                yield (*at, "anomalous"), "is true without a note that says how"
+            continue
+        if not figure.runs:
+            continue
+        if figure.aggregate == "median":
+            yield from _differing((*at, "throughput"), figure.throughput, "median", figure.runs)
+        yield from _differing((*at, "mean"), figure.mean, "mean", figure.runs)
+
+
+def _differing(
+    path: tuple[str | int, ...],
+    stated: float | None,
+    what: Literal["median", "mean"],
+    runs: tuple[float, ...],
+) -> Iterator[Problem]:
+    ordered = sorted(runs)
+    middle = len(ordered) // 2
+    median = (ordered[middle] + ordered[~middle]) / 2
+    computed = median if what == "median" else sum(runs) / len(runs)
+    # Reports round to two digits or more.
+    if stated is not None and abs(stated - computed) > 0.0051:
+        text = (
+            f"is {stated:g}, but the {what} of its runs is {computed:.2f}; where the report itself"
+            " says so, set anomalous: true and a note"
+        )
+        yield path, text
+
+
+def _upstream_problems(upstream: Upstream) -> Iterator[Problem]:
+    if not upstream.command:
+        yield ("command",), "is empty; give the report's command for fp32, amp or both"
+    for precision in upstream.command_one_gpu:
+        if precision not in upstream.command:
+            yield ("command_one_gpu", precision), f"has no counterpart command for {precision}"
+    for name in upstream.numbers:
+        if name in PLACEHOLDERS:
+            yield ("numbers", name), "is a placeholder already; take another name"
+    known = {*PLACEHOLDERS, *upstream.numbers}
+    for field, commands in (
+        ("command", upstream.command),
+        ("command_one_gpu", upstream.command_one_gpu),
+    ):
+        for precision, words in commands.items():
+            if not words:
+                yield (field, precision), "is empty"
+            yield from _command_problems((field, precision), words, known)
+    for mode, words in upstream.added.items():
+        yield from _command_problems(("added", mode), words, known)
+    for name, value in upstream.env.items():
+        for path, text in _command_problems(("env", name), (value,), known):
+            yield path[:-1], text
+
+
+def _command_problems(
+    path: tuple[str | int, ...], words: Command, known: Mapping[str, str] | set[str]
+) -> Iterator[Problem]:
+    for index, word in enumerate(words):
+        for name in re.findall(r"\{(\w*)\}", word):
+            if name not in known:
+                yield (*path, index), f"holds {{{name}}}; known: {', '.join(sorted(known))}"
 
 
 def _format_problems(log: LogFormat) -> Iterator[Problem]:
@@ -337,10 +560,12 @@ def _format_problems(log: LogFormat) -> Iterator[Problem]:
             continue
         try:
             groups = set(re.compile(pattern).groupindex)
-        except re.error as wrong:
+        except (re.error, OverflowError, RecursionError) as wrong:
             yield (field,), f"is not a regular expression: {wrong}"
             continue
         if field == "record" and "iteration" not in groups:
             yield (field,), "has no group named iteration: (?P<iteration>\\d+)"
         if not groups & {"rate", "step_seconds"}:
             yield (field,), "has no group named rate or step_seconds"
+        if "stamp" in groups and log.stamp_format is None:
+            yield (field,), "has a group named stamp; give its stamp_format"

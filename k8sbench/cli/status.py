@@ -1,0 +1,130 @@
+"""``k8sbench status``: what was planned, what became of it, what was measured, where it lies."""
+
+from __future__ import annotations
+
+import shlex
+import urllib.parse
+
+import click
+
+from k8sbench.cli import output, reading
+from k8sbench.cli.output import Column
+from k8sbench.model.phase import Phase
+from k8sbench.model.planning import describe
+from k8sbench.runs import records
+from k8sbench.runs.records import RunStatus
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["table", "json", "yaml"]),
+    default="table",
+    help="Format.",
+)
+@reading.store_option
+def command(run: str, form: str, where: str | None) -> None:
+    """Say what became of a run.
+
+    RUN is a run id or a unique beginning of one. The exit code is 0 whatever became of it.
+    """
+    now = reading.now()
+    with reading.opened(where) as store:
+        found = records.find(store, run, alive=reading.alive(), now=now)
+        said = records.status(store, found, alive=reading.alive())
+    if form == "json":
+        output.write_json(said)
+    elif form == "yaml":
+        output.write_yaml(said)
+    else:
+        _print(said, now)
+
+
+def _print(said: RunStatus, now: float) -> None:
+    plan = said.plan
+    id_part = f" ({said.cause_id})" if said.cause_id else ""
+    facts: list[tuple[str, str]] = [
+        ("Run", said.run_id),
+        ("Phase", f"{said.phase}{id_part}: {said.cause}"),
+        ("Plan", describe(plan)),
+        *(("Note", text) for text in plan.notes),
+        ("Set", f"{plan.set_name}, repeat {plan.repeat}; group {said.group}"),
+        ("Times", _times(said, now)),
+        *_verdict(said),
+        ("Files", _local_path(said.artifacts)),
+    ]
+    if said.owner is not None and said.owner_alive is None and not said.phase.final:
+        who = f"pid {said.owner.pid} on {said.owner.host}"
+        facts.append(("Process", f"{who}; whether it still runs cannot be seen from here"))
+    width = max(len(name) for name, _ in facts) + 1
+    last = ""
+    for name, text in facts:
+        shown = "" if name == last else f"{name}:"
+        output.write(f"{shown:<{width}} {output.plain(text)}\n")
+        last = name
+    output.write("\n")
+    output.write_table(
+        (Column("TIME", whole=True), Column("PHASE"), Column("AFTER", right=True), Column("CAUSE")),
+        [
+            (
+                output.stamp(step.at),
+                step.phase,
+                output.duration(step.at - said.created_at),
+                step.cause if step.cause_id is None else f"{step.cause} ({step.cause_id})",
+            )
+            for step in said.history
+        ],
+    )
+
+
+def _times(said: RunStatus, now: float) -> str:
+    text = f"created {output.stamp(said.created_at)} ({output.duration(now - said.created_at)} ago)"
+    if said.started_at is not None:
+        until = now if said.ended_at is None else said.ended_at
+        text += f", running for {output.duration(until - said.started_at)}"
+    if said.ended_at is not None:
+        text += f", ended {output.stamp(said.ended_at)}"
+    return text
+
+
+def _verdict(said: RunStatus) -> list[tuple[str, str]]:
+    measured = said.measurement
+    if measured is None:
+        return [("Verdict", _not_measured(said))]
+    rate = measured.rate
+    smoke = ", smoke: checks the path, not the speed" if said.plan.preset == "smoke" else ""
+    if rate is not None and measured.throughput is not None:
+        figure = f"{rate:.4g} {measured.throughput.unit} ({measured.estimator}{smoke})"
+    else:
+        figure = f"no figure{smoke}"
+    lines = [("Verdict", f"{measured.verdict}, {figure}")]
+    for reason in measured.reasons:
+        severity = "accepted" if reason.accepted else reason.severity
+        lines.append(("Reasons", f"{severity} {reason.id}: {reason.message}"))
+        lines += [
+            ("Reasons", f"  {place.file}:{place.line}: {place.text}")
+            for place in reason.evidence[:3]
+        ]
+    return lines
+
+
+def _not_measured(said: RunStatus) -> str:
+    if not said.phase.final:
+        return "not measured yet"
+    if said.phase is not Phase.SUCCEEDED:
+        return f"not measured: the run is {said.phase}"
+    logs = " ".join(shlex.quote(path) for path in said.log_files) or "LOG"
+    return (
+        "not measured: k8sbench ended before it came to that; measure it with: k8sbench measure"
+        f" {logs} --benchmark {said.plan.benchmark} --gpus {said.plan.world_size} --one-run"
+    )
+
+
+def _local_path(url: str) -> str:
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme == "file" and not parts.netloc:
+        return urllib.parse.unquote(parts.path)
+    return url

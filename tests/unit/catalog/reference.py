@@ -1,0 +1,153 @@
+"""The reference part of ``docs/catalog.md``, made from the Structs themselves.
+
+A field's description is the string below it in the source, its type and default come from msgspec.
+``python -m tests.unit.catalog.reference`` writes the page anew; a test holds it equal.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import pathlib
+import textwrap
+from types import ModuleType
+from typing import Any
+
+import msgspec
+import msgspec.inspect as types
+
+from k8sbench.model import pool, spec
+
+PAGE = pathlib.Path(__file__).parents[3] / "docs" / "catalog.md"
+BEGIN, END = "<!-- reference: begin -->\n", "<!-- reference: end -->\n"
+STRUCTS: tuple[tuple[str, ModuleType, type[Any]], ...] = (
+    ("The file", spec, spec.BenchmarkSpec),
+    ("`variants[]`", spec, spec.Variant),
+    ("`variants[].window`", spec, spec.Window),
+    ("`variants[].smoke`", spec, spec.Smoke),
+    ("`variants[].log`, where it is no family's name", spec, spec.LogFormat),
+    ("`variants[].fingerprint`", spec, spec.Fingerprint),
+    ("`variants[].data_set`", spec, spec.DataSet),
+    ("`variants[].published[]`", spec, spec.Published),
+    ("`target_accuracy`, `variants[].published[].accuracy`", spec, spec.Accuracy),
+    ("`variants[].upstream`", spec, spec.Upstream),
+    ("`variants[].upstream.numbers`", spec, spec.Scaled),
+    ("`sources`", spec, spec.Source),
+    ("A pools file", pool, pool.PoolsFile),
+    ("`pools[]`", pool, pool.NodePool),
+    ("`pools[].tolerations[]`", pool, pool.Toleration),
+    ("`pools[].rdma`", pool, pool.Rdma),
+)
+
+
+def reference() -> str:
+    """The generated part of the page."""
+    parts = [_table(title, module, struct) for title, module, struct in STRUCTS]
+    placeholders = [f"| `{{{name}}}` | {what} |" for name, what in spec.PLACEHOLDERS.items()]
+    parts.append(
+        "### Placeholders\n\nIn `command`, `upstream`'s commands and `upstream.env`.\n\n"
+        "| placeholder | stands for |\n| --- | --- |\n" + "\n".join(placeholders) + "\n"
+    )
+    parts.append(
+        "### Log families\n\nWhat `log` may name: "
+        + ", ".join(f"`{family}`" for family in spec.FAMILIES)
+        + ".\n"
+    )
+    return "\n".join(parts)
+
+
+def descriptions(module: ModuleType, struct: type[Any]) -> dict[str, str]:
+    """Field → the string that stands below it in the source."""
+    tree = ast.parse(inspect.getsource(module))
+    body = next(
+        node.body
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and node.name == struct.__name__
+    )
+    found = {}
+    for field, below in zip(body, [*body[1:], ast.Pass()], strict=True):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            text = ""
+            if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+                text = " ".join(str(below.value.value).split())
+            found[field.target.id] = text
+    return found
+
+
+def _table(title: str, module: ModuleType, struct: type[Any]) -> str:
+    told = descriptions(module, struct)
+    info = types.type_info(struct)
+    assert isinstance(info, types.StructType)
+    rows = [
+        f"| `{field.encode_name}` | {_kind(field.type)} | {_default(field)}"
+        f" | {told[field.encode_name].replace('``', '`')} |"
+        for field in info.fields
+    ]
+    intro = " ".join((inspect.getdoc(struct) or "").split()).replace("``", "`")
+    return (
+        "\n".join(
+            [
+                f"### {title}",
+                "",
+                *textwrap.wrap(intro, 100, break_on_hyphens=False),
+                "",
+                "| key | value | default | meaning |",
+                "| --- | --- | --- | --- |",
+                *rows,
+            ]
+        )
+        + "\n"
+    )
+
+
+def _default(field: Any) -> str:
+    if field.required:
+        return "required"
+    if field.default_factory is not msgspec.NODEFAULT:
+        return "none"
+    value = field.default
+    if value is None or value == ():
+        return "none"
+    if isinstance(value, bool):
+        return "`true`" if value else "`false`"
+    if isinstance(value, tuple):
+        return f"`[{', '.join(map(str, value))}]`"
+    return f"`{value}`"
+
+
+def _kind(kind: Any) -> str:
+    if isinstance(kind, types.Metadata):
+        words = (kind.extra_json_schema or {}).get("description")
+        return str(words) if words else _kind(kind.type)
+    if isinstance(kind, types.UnionType):
+        parts = [each for each in kind.types if not isinstance(each, types.NoneType)]
+        return " or ".join(_kind(each) for each in parts)
+    if isinstance(kind, types.LiteralType):
+        return ", ".join(f"`{value}`" for value in kind.values)
+    if isinstance(kind, types.StructType):
+        return "a mapping, see below"
+    if isinstance(kind, types.DictType):
+        return f"a mapping: {_kind(kind.key_type)} → {_kind(kind.value_type)}"
+    if isinstance(kind, types.VarTupleType):
+        return f"a list of: {_kind(kind.item_type)}"
+    if isinstance(kind, types.IntType):
+        least = "" if kind.ge is None else f" from {kind.ge}"
+        return f"a whole number{least}"
+    if isinstance(kind, types.FloatType):
+        return "a number above 0" if kind.gt == 0 else "a number"
+    if isinstance(kind, types.BoolType):
+        return "`true` or `false`"
+    assert isinstance(kind, types.StrType)
+    return "text"
+
+
+def page() -> str:
+    """The page as it should be: its hand-written parts, and the reference."""
+    text = PAGE.read_text()
+    head, _, rest = text.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    return head + BEGIN + "\n" + reference() + "\n" + END + tail
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

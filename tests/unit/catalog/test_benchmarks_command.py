@@ -1,0 +1,226 @@
+"""``k8sbench benchmarks``: what it prints, to people and to programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from k8sbench.adapters import catalog
+from k8sbench.cli import benchmarks
+from k8sbench.cli.main import COMMANDS, main
+from tests.tiers import ROOT
+
+NAMES = ["arcface", "deeplabv3p", "resnet50", "tsm"]
+MINE = ROOT / "docs" / "examples" / "my-model.yaml"
+
+
+def run(*args: str) -> Result:
+    result = CliRunner().invoke(benchmarks.command, list(args), catch_exceptions=False)
+    assert result.exit_code == 0
+    return result
+
+
+def on_terminal(columns: int, *args: str) -> str:
+    """What a terminal of that width shows."""
+    child, stream = pty.fork()
+    if child == 0:
+        os.environ |= {"COLUMNS": str(columns), "TERM": "xterm", "NO_COLOR": "1"}
+        os.execv(sys.executable, [sys.executable, "-m", "k8sbench", "benchmarks", *args])
+    shown = b""
+    try:
+        while part := os.read(stream, 65536):
+            shown += part
+    except OSError:  # the child has closed the terminal
+        pass
+    finally:
+        os.close(stream)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).replace("\r\n", "\n")
+
+
+def test_the_list_has_a_row_per_benchmark() -> None:
+    lines = run().stdout.splitlines()
+    assert lines[0].split() == ["NAME", "TITLE", "FRAMEWORKS", "VARIANTS", "CASES"]
+    assert [line.split()[0] for line in lines[1:]] == NAMES
+    assert re.search(r"pytorch, paddle +mmseg, paddleseg, matched +1x1, 1x8, 2x8, 4x8", lines[2])
+
+
+def test_names_are_one_per_line() -> None:
+    assert run("-o", "name").stdout.splitlines() == NAMES
+    assert run("tsm", "-o", "name").stdout == "tsm\n"
+
+
+def test_the_list_for_programs_carries_its_schema() -> None:
+    listed = json.loads(run("-o", "json").stdout)
+    assert listed["schema"] == 1
+    assert [each["name"] for each in listed["benchmarks"]] == NAMES
+    deeplab = listed["benchmarks"][1]
+    assert [v["name"] for v in deeplab["variants"] if v["default"]] == ["mmseg", "paddleseg"]
+    assert yaml.safe_load(run("-o", "yaml").stdout) == listed
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_json_of_one_holds_everything_that_its_file_holds(name: str) -> None:
+    shown = json.loads(run(name, "-o", "json").stdout)
+    assert shown["schema"] == 1
+    assert shown["source"] == "built-in"
+    found = catalog.find(name)
+    assert shown["digest"] == found.digest
+    text = (ROOT / "k8sbench" / "benchmarks" / f"{name}.yaml").read_text()
+
+    def held(part: object, whole: object) -> bool:
+        if isinstance(part, dict):
+            return isinstance(whole, dict) and all(held(v, whole[k]) for k, v in part.items())
+        if isinstance(part, list):
+            return isinstance(whole, list) and all(map(held, part, whole))
+        return part == whole
+
+    assert held(yaml.safe_load(text), shown["benchmark"])
+    assert yaml.safe_load(run(name, "-o", "yaml").stdout) == shown
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("form", ["table", "wide"])
+def test_every_figure_note_and_source_is_shown(name: str, form: str) -> None:
+    shown = run(name, "-o", form).stdout
+    spec = catalog.find(name).spec
+    assert "\x1b" not in shown
+    for variant in spec.variants:
+        (section,) = re.findall(
+            rf"^{variant.framework} · {variant.name}\b.*?^$", shown, re.MULTILINE | re.DOTALL
+        )
+        for figure in variant.published:
+            (row,) = {
+                line
+                for line in section.splitlines()
+                if re.match(rf" +{figure.case} +{figure.precision} +{figure.batch_size} ", line)
+                and figure.source in line.split()
+            }
+            for number in (figure.throughput, figure.speedup, figure.mean, *figure.runs):
+                assert number is None or f"{number:.15g}" in row
+            for part in (figure.time_to_train_s, figure.accuracy and figure.accuracy.value):
+                assert part is None or f"{part:.15g}" in row
+            if figure.throughput is not None:
+                assert f" {figure.estimator} " in row
+                assert f" {figure.data} " in row
+            assert ("anomalous" in row) == figure.anomalous
+            assert figure.note is None or figure.note in section
+        for note in (*variant.case_notes.values(), variant.note):
+            assert note is None or note in section
+        if variant.upstream is not None:
+            assert f"{variant.upstream.repository} at {variant.upstream.commit}" in shown
+            assert (variant.upstream.note or "") in shown
+    for note in spec.notes:
+        assert note in shown
+    for key, source in spec.sources.items():
+        assert key in shown
+        assert (source.note or "") in shown
+        assert (source.commit or "") in shown
+
+
+def test_wide_shows_upstreams_commands_as_they_are() -> None:
+    shown = run("tsm", "-o", "wide").stdout
+    assert "main.py kinetics RGB --arch resnet50" in shown
+    assert "{lr} is 0.0025 × gpus_per_replica" in shown
+    assert "main.py kinetics" not in run("tsm").stdout
+
+
+def test_an_unknown_estimator_is_printed_as_such() -> None:
+    assert re.search(r"1x8 +amp +4 +58\.2 +unknown ", run("deeplabv3p").stdout)
+
+
+def test_an_empty_cell_of_a_report_is_no_zero() -> None:
+    row = next(line for line in run("deeplabv3p").stdout.splitlines() if "perf-2021-05 " in line)
+    assert " 0 " not in row
+    assert "[1]" in row
+
+
+def test_a_file_of_the_users_is_shown_like_a_built_in_one() -> None:
+    shown = run(str(MINE)).stdout
+    assert f"Read from   {MINE}" in shown
+    assert "torchrun --nnodes={replicas}" in shown
+    assert "408.7 409.2 411" in shown
+
+
+def test_a_file_with_a_built_in_name_says_so_beside_the_data(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(MINE.read_text().replace("name: my-model\ntitle", "name: tsm\ntitle"))
+    result = run(str(path), "-o", "json")
+    assert json.loads(result.stdout)["shadows_built_in"]
+    assert "also a built-in benchmark" in result.stderr
+
+
+def test_mistakes_end_with_code_2_and_one_clear_message(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["benchmarks", "resnet5"]) == 2
+    assert "Did you mean resnet50?" in capsys.readouterr().err
+    path = tmp_path / "mine.yaml"
+    path.write_text(MINE.read_text().replace("    batch_size:", "    batchsize:", 1))
+    assert main(["benchmarks", str(path)]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert re.search(rf"error: {re.escape(str(path))}:\d+: unknown key", shown.err)
+    assert "Did you mean" in shown.err
+    assert "Traceback" not in shown.err
+    for strange in ("/dev/zero", str(tmp_path), "/no/such/file.yaml"):
+        assert main(["benchmarks", strange]) == 2
+
+
+def test_the_help_line_is_the_one_of_the_overview() -> None:
+    assert (benchmarks.command.help or "").splitlines()[0] == COMMANDS["benchmarks"][1]
+
+
+@pytest.mark.parametrize("columns", [30, 50, 80])
+def test_a_narrow_terminal_shows_lists_that_fit(columns: int) -> None:
+    shown = on_terminal(columns, "resnet50")
+    assert max(map(len, shown.splitlines())) <= max(columns, 44)  # a commit is one word
+    flat = " ".join(shown.split())
+    for number in ("2802.14", "2014.63", "2833.72", "timestamps", "anomalous"):
+        assert number in flat
+
+
+def test_a_wide_terminal_shows_the_table() -> None:
+    shown = on_terminal(220, "resnet50")
+    assert re.search(r"1x8 +fp32 +128 +2802\.14 +timestamps +7\.65", shown)
+    listed = on_terminal(120)
+    assert [line.split()[0] for line in listed.splitlines() if line.strip()] == ["NAME", *NAMES]
+
+
+def test_a_pipe_gets_the_data_without_colours_and_without_rich() -> None:
+    code = (
+        "import sys; from k8sbench.cli.main import main; main(['benchmarks', 'resnet50']);"
+        "print(sorted({'rich', 'sqlalchemy', 'kubernetes', 'jinja2'} & set(sys.modules)))"
+    )
+    environ = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": "40"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environ,
+        timeout=60,
+    )
+    assert "\x1b" not in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert "…" not in done.stdout.replace("…_", "")
+
+
+def test_a_terminal_of_another_encoding_gets_question_marks_and_no_error() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "k8sbench", "benchmarks", "deeplabv3p"],
+        capture_output=True,
+        check=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C"},
+        timeout=60,
+    )
+    assert b"paddle ? paddleseg" in done.stdout

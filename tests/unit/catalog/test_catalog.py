@@ -1,0 +1,160 @@
+"""Finding a benchmark by its name or in a user's file."""
+
+from __future__ import annotations
+
+import hashlib
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from k8sbench import benchmarks
+from k8sbench.adapters import catalog, strict_yaml
+from k8sbench.model.errors import BenchError, InputError, NotFound
+
+MINE = """\
+name: {name}
+title: Mine
+task: Anything
+unit: images
+default_framework: pytorch
+variants:
+- name: base
+  framework: pytorch
+  title: Base
+  log: mmseg
+  batch_size: {{fp32: 1}}
+  window: {{warmup: 1, iterations: 10, rule: ours, log_interval: {{one_gpu: 1, many_gpus: 1}}}}
+  cases: [1x1]
+  trainer: resnet50
+"""
+
+
+def mine(folder: pathlib.Path, file: str = "mine.yaml", name: str = "mine") -> str:
+    path = folder / file
+    path.write_text(MINE.format(name=name))
+    return str(path)
+
+
+def test_a_name_is_a_built_in_file_whose_text_the_digest_is_of() -> None:
+    found = catalog.find("resnet50")
+    text = (pathlib.Path(benchmarks.__path__[0]) / "resnet50.yaml").read_bytes()
+    assert found.spec.name == "resnet50"
+    assert found.source == "built-in"
+    assert found.digest == hashlib.sha256(text).hexdigest()
+    assert not found.shadows
+
+
+def test_a_path_is_a_users_file_and_is_named_as_given(tmp_path: pathlib.Path) -> None:
+    path = mine(tmp_path)
+    found = catalog.find(path)
+    assert (found.spec.name, found.source, found.shadows) == ("mine", path, False)
+
+
+@pytest.mark.parametrize("file", ["bench.yaml", "bench.yml", "bench"])
+def test_a_file_of_this_folder_needs_no_slash(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    mine(tmp_path, file)
+    monkeypatch.chdir(tmp_path)
+    assert catalog.find(file).source == file
+
+
+def test_a_bare_name_is_the_built_in_one_even_beside_a_file_of_that_name(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine(tmp_path, "tsm")
+    monkeypatch.chdir(tmp_path)
+    assert catalog.find("tsm").source == "built-in"
+    assert catalog.find("./tsm").source == "./tsm"
+
+
+def test_a_users_file_may_have_a_built_in_name_and_tells_so(tmp_path: pathlib.Path) -> None:
+    found = catalog.find(mine(tmp_path, name="resnet50"))
+    assert found.shadows
+    assert found.source != "built-in"
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("resnet5", "resnet50"), ("deeplab", "deeplabv3p"), ("arcfaces", "arcface")]
+)
+def test_an_unknown_name_is_answered_with_the_nearest_and_the_list(name: str, near: str) -> None:
+    with pytest.raises(NotFound) as caught:
+        catalog.find(name)
+    assert repr(name) in caught.value.message
+    assert f"Did you mean {near}?" in caught.value.action
+    assert "arcface, deeplabv3p, resnet50, tsm" in caught.value.action
+
+
+@pytest.mark.parametrize("name", ["", "x" * 300, "nul\0", "RESNET50", "..", "*"])
+def test_odd_names_are_not_found(name: str) -> None:
+    with pytest.raises(NotFound):
+        catalog.find(name)
+
+
+@pytest.mark.parametrize("path", ["./no/such.yaml", "no-such.yml", "/", "a\0b.yaml"])
+def test_a_path_without_a_file_is_an_input_error(path: str) -> None:
+    with pytest.raises(InputError):
+        catalog.find(path)
+
+
+def test_two_built_in_files_of_one_name_are_an_error(tmp_path: pathlib.Path) -> None:
+    mine(tmp_path, "one.yaml", "one")
+    mine(tmp_path, "one.yml", "one")
+    with pytest.raises(BenchError, match=r"one\.ya?ml and one\.ya?ml"):
+        catalog.names(tmp_path)
+    with pytest.raises(BenchError, match="define one"):
+        catalog.find("one", tmp_path)
+
+
+def test_a_built_in_file_that_defines_another_name_is_an_error(tmp_path: pathlib.Path) -> None:
+    mine(tmp_path, "one.yaml", "two")
+    with pytest.raises(InputError, match="defines 'two'"):
+        catalog.find("one", tmp_path)
+
+
+def test_adding_a_benchmark_is_adding_a_file(tmp_path: pathlib.Path) -> None:
+    mine(tmp_path, "new.yaml", "new")
+    (tmp_path / "README.md").write_text("no benchmark")
+    assert catalog.names(tmp_path) == ["new"]
+    assert [found.spec.name for found in catalog.load_all(tmp_path)] == ["new"]
+
+
+def test_only_the_file_that_is_asked_for_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    parse = strict_yaml.parse
+
+    def spy(text: str, type_: type[object], *, file: str, rules: object = None) -> object:
+        read.append(file)
+        return parse(text, type_, file=file, rules=rules)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(strict_yaml, "parse", spy)
+    catalog.names()
+    catalog.find("tsm")
+    assert read == ["built-in tsm.yaml"]
+
+
+def test_a_trainer_that_k8sbench_does_not_have_is_told_with_its_line(
+    tmp_path: pathlib.Path,
+) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(MINE.format(name="mine").replace("trainer: resnet50", "trainer: resnet51"))
+    with pytest.raises(InputError) as caught:
+        catalog.find(str(path))
+    assert caught.value.line == 14
+    assert "did you mean resnet50?" in caught.value.message
+
+
+def test_finding_a_benchmark_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from k8sbench.adapters import catalog, pools;"
+        "catalog.find('deeplabv3p'); pools.load();"
+        "heavy = {'kubernetes', 'torch', 'paddle', 'sqlalchemy', 'numpy', 'rich', 'jinja2',"
+        " 'asyncio'};"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,112 @@
+"""The page on benchmark files says what the program does, and its examples work."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from k8sbench.adapters import catalog, pools
+from k8sbench.model import pool, spec
+from k8sbench.model.errors import InputError
+from k8sbench.model.spec import LogFormat
+from tests import tiers
+from tests.unit.catalog import reference
+
+EXAMPLES = sorted((tiers.ROOT / "docs" / "examples").glob("*.yaml"))
+LINES = {
+    "my-model": (
+        "2026-03-02 11:20:31 step 120/250 loss 0.5312 412.7 img/s",
+        {
+            "stamp": "2026-03-02 11:20:31",
+            "iteration": "120",
+            "total": "250",
+            "loss": "0.5312",
+            "rate": "412.7",
+        },
+    ),
+    "paddlenlp-bert": (
+        "global step 40, epoch: 0, batch: 39, loss: 11.09, speed: 6.5, ips: 630.03 sequences/s",
+        {"iteration": "40", "epoch": "0", "loss": "11.09", "rate": "630.03"},
+    ),
+}
+
+
+def blocks(kind: str) -> list[str]:
+    text = reference.PAGE.read_text()
+    return re.findall(rf"^```{kind}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def test_the_reference_is_what_the_program_says_of_itself() -> None:
+    assert reference.PAGE.read_text() == reference.page(), (
+        "write it anew: python -m tests.unit.catalog.reference"
+    )
+
+
+@pytest.mark.parametrize(("module", "struct"), [each[1:] for each in reference.STRUCTS], ids=str)
+def test_every_field_of_every_mapping_says_what_it_means(
+    module: ModuleType, struct: type[Any]
+) -> None:
+    told = reference.descriptions(module, struct)
+    assert set(told) == set(struct.__struct_fields__)
+    assert [name for name, text in told.items() if not text] == []
+
+
+def test_every_mapping_of_a_file_is_in_the_reference() -> None:
+    structs = {
+        value
+        for module in (spec, pool)
+        for value in vars(module).values()
+        if isinstance(value, type) and hasattr(value, "__struct_fields__")
+        if value.__module__ == module.__name__ and not value.__name__.startswith("_")
+    }
+    assert structs == {struct for _, _, struct in reference.STRUCTS}
+
+
+def test_the_example_on_the_page_is_the_file_and_loads() -> None:
+    assert blocks("yaml")[0] == (tiers.ROOT / "docs" / "examples" / "my-model.yaml").read_text()
+
+
+def test_the_pools_on_the_page_load(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "pools.yaml"
+    path.write_text(blocks("yaml")[1])
+    assert pools.load(str(path)).pool().gpu_model == "Tesla T4"
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_loads_and_reads_its_own_log(path: pathlib.Path) -> None:
+    found = catalog.find(str(path)).spec
+    assert found.name == path.stem
+    for variant in found.variants:
+        assert variant.impl == "user"
+        assert isinstance(variant.log, LogFormat)
+        line, groups = LINES[variant.log.name]
+        match = re.search(variant.log.record or "", line)
+        assert match is not None
+        assert match.groupdict() == groups
+
+
+def test_the_bert_example_reads_a_real_log() -> None:
+    logs = [log for log in tiers.corpus_logs() if log.name.startswith("Bert__V100_LOG__PaddleNLP")]
+    if not logs:
+        pytest.skip("corpus: absent")
+    log = catalog.find(str(tiers.ROOT / "docs/examples/bert-paddlenlp.yaml")).spec.variants[0].log
+    assert isinstance(log, LogFormat)
+    text = logs[0].read_text(errors="replace")
+    rates = [float(m["rate"]) for m in re.finditer(log.record or "", text)]
+    assert len(rates) > 40
+    assert 160 < sum(rates) / len(rates) < 170
+
+
+def test_what_the_page_says_is_refused_is_refused(tmp_path: pathlib.Path) -> None:
+    text = (tiers.ROOT / "docs" / "examples" / "my-model.yaml").read_text()
+    page = reference.PAGE.read_text()
+    for word in ("yes", "no", "on", "off", "010", "0x1F", "1_000", "1:30", "2020-01-01", ".inf"):
+        assert f"`{word}`" in page
+        path = tmp_path / "mine.yaml"
+        path.write_text(text.replace("title: Our own segmentation model", f"title: {word}"))
+        with pytest.raises(InputError, match=re.escape(f":2: {word} ")):
+            catalog.find(str(path))

@@ -1,0 +1,220 @@
+"""Node pools: where they come from, and what a pool may say."""
+
+from __future__ import annotations
+
+import pathlib
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k8sbench.adapters import pools
+from k8sbench.model.errors import InputError, NotFound, UsageError
+from k8sbench.model.pool import CPU_POOL, NodePool, Toleration, amount, problems
+
+ONE = "pools:\n- name: a\n  gpus_per_node: 1\n  gpu_model: X\n"
+POOL = "pools:\n- {{name: {name}, gpus_per_node: 4, gpu_model: Tesla T4}}\n"
+
+
+def file(path: pathlib.Path, name: str) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(POOL.format(name=name))
+    return str(path)
+
+
+def test_the_built_in_pools_are_the_reports_nodes_and_the_a100() -> None:
+    found = pools.load()
+    assert found.source == "built-in"
+    assert list(found.pools) == ["v100-16gb", "v100-32gb", "a100"]
+    assert found.pool().name == found.default == "v100-32gb"
+    for name, model in (
+        ("v100-16gb", "Tesla V100-SXM2-16GB"),
+        ("v100-32gb", "Tesla V100-SXM2-32GB"),
+        ("a100", "NVIDIA A100-SXM4-80GB"),
+    ):
+        pool = found.pool(name)
+        assert pool.gpu_model == model
+        assert pool.gpus_per_node == 8
+        # feature discovery writes the driver's name with dashes
+        assert pool.selector == {"nvidia.com/gpu.product": model.replace(" ", "-")}
+        assert [t.key for t in pool.tolerations] == ["nvidia.com/gpu"]
+        assert not pool.host_network
+        assert not pool.ipc_lock
+        assert pool.rdma is None
+        assert list(problems(pool)) == []
+        assert list(problems(pool, gpus=1)) == []
+
+
+def test_the_first_file_found_is_taken_whole_and_named(
+    tmp_path: pathlib.Path, private_home: pathlib.Path
+) -> None:
+    option = file(tmp_path / "option.yaml", "by-option")
+    variable = file(tmp_path / "variable.yaml", "by-variable")
+    config = file(tmp_path / "config" / "k8sbench" / "pools.yaml", "by-config")
+    home = file(private_home / ".config" / "k8sbench" / "pools.yaml", "by-home")
+    env = {
+        "K8SBENCH_POOLS": variable,
+        "XDG_CONFIG_HOME": str(tmp_path / "config"),
+        "HOME": str(private_home),
+    }
+
+    def taken(path: str | None, *without: str) -> tuple[str, list[str]]:
+        kept = {key: value for key, value in env.items() if key not in without}
+        found = pools.load(path, environ=kept)
+        return found.source, list(found.pools)
+
+    assert taken(option) == (option, ["by-option"])
+    assert taken(None) == (variable, ["by-variable"])
+    assert taken(None, "K8SBENCH_POOLS") == (config, ["by-config"])
+    assert taken(None, "K8SBENCH_POOLS", "XDG_CONFIG_HOME") == (home, ["by-home"])
+    assert taken(None, "K8SBENCH_POOLS", "XDG_CONFIG_HOME", "HOME")[0] == "built-in"
+
+
+def test_the_process_environment_is_what_counts(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("K8SBENCH_POOLS", file(tmp_path / "p.yaml", "here"))
+    assert list(pools.load().pools) == ["here"]
+    monkeypatch.setenv("K8SBENCH_POOLS", "")
+    assert pools.load().source == "built-in"
+
+
+def test_a_relative_config_folder_is_ignored_as_the_standard_says(
+    private_home: pathlib.Path,
+) -> None:
+    home = file(private_home / ".config" / "k8sbench" / "pools.yaml", "by-home")
+    found = pools.load(environ={"XDG_CONFIG_HOME": "config", "HOME": str(private_home)})
+    assert found.source == home
+
+
+def test_a_named_file_that_is_not_there_is_an_error_and_not_a_fallback(
+    tmp_path: pathlib.Path,
+) -> None:
+    missing = str(tmp_path / "missing.yaml")
+    with pytest.raises(InputError, match="no such file"):
+        pools.load(missing)
+    with pytest.raises(InputError, match="no such file") as caught:
+        pools.load(environ={"K8SBENCH_POOLS": missing})
+    assert "K8SBENCH_POOLS names it" in caught.value.action
+
+
+def test_the_users_file_is_not_passed_over_where_it_is_broken(tmp_path: pathlib.Path) -> None:
+    own = tmp_path / "k8sbench" / "pools.yaml"
+    own.parent.mkdir()
+    own.symlink_to(tmp_path / "gone")
+    with pytest.raises(InputError, match="no such file"):
+        pools.load(environ={"XDG_CONFIG_HOME": str(tmp_path)})
+
+
+def test_an_unknown_pool_is_answered_with_the_nearest_and_the_list() -> None:
+    with pytest.raises(NotFound) as caught:
+        pools.load().pool("v100-32g")
+    assert "Did you mean v100-32gb?" in caught.value.action
+    assert "v100-16gb, v100-32gb, a100" in caught.value.action
+    assert "built-in" in caught.value.message
+
+
+def test_one_pool_alone_needs_no_default_and_several_without_one_ask(
+    tmp_path: pathlib.Path,
+) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(POOL.format(name="a"))
+    assert pools.load(str(path)).pool().name == "a"
+    path.write_text(POOL.format(name="a") + "- {name: b, gpus_per_node: 0, gpu_model: null}\n")
+    assert pools.load(str(path)).pool("b").gpus_per_node == 0
+    with pytest.raises(UsageError, match="no default") as caught:
+        pools.load(str(path)).pool()
+    assert "--node-pool: a, b" in caught.value.action
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("pools: []\n", 1, "pools is empty"),
+        ("pool: []\n", 1, "unknown key 'pool'"),
+        (POOL.format(name="a") + "default: b\n", 3, "default is 'b'"),
+        (POOL.format(name="a") * 2, 3, "a second time"),
+        (POOL.format(name="a") + "- {name: a, gpus_per_node: 1, gpu_model: X}\n", 3, "says a a"),
+        (POOL.format(name="A B"), 2, "pools[0].name should be a name of lower-case"),
+        ("pools:\n- {name: a, gpus_per_node: 65, gpu_model: X}\n", 2, "must be at most 64"),
+        ("pools:\n- {name: a, gpus_per_node: -1, gpu_model: X}\n", 2, "must be at least 0"),
+        ("pools:\n- {name: a, gpus_per_node: 1, gpu_model: null}\n", 2, "gpu_model is null"),
+        (ONE + "  shm: 8GB\n", 5, "quantity"),
+        (ONE + "  shm: 8\n", 5, "shm should be"),
+        (ONE + "  shm: '0'\n", 5, "shm is 0"),
+        (ONE + "  shm: 33Gi\n", 5, "more than"),
+        (ONE + "  cpu_per_gpu: -1\n", 5, "cpu_per"),
+        (ONE + "  nccl_env: {A B: c}\n", 5, "environment variable"),
+        (ONE + "  selector: {a b: c}\n", 5, "a Kubernetes name"),
+        (ONE + "  tolerations: [{key: k, operator: Exist}]\n", 5, "not one of Equal, Exists"),
+        (ONE + "  tolerations: [{key: k, value: v}]\n", 5, "stands beside operator Exists"),
+        (ONE + "  rdma: {resource: rdma/hca, count: 0}\n", 5, "count is 0"),
+    ],
+)
+def test_a_wrong_pools_file_is_told_with_its_line(
+    tmp_path: pathlib.Path, text: str, line: int, said: str
+) -> None:
+    path = tmp_path / "pools.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        pools.load(str(path))
+    assert said in caught.value.message
+    assert caught.value.line == line
+
+
+def test_shared_memory_must_fit_into_the_memory_of_the_gpus_that_a_pod_gets() -> None:
+    pool = NodePool(name="a", gpus_per_node=8, gpu_model="X", memory_per_gpu="4Gi", shm="16Gi")
+    assert list(problems(pool)) == []
+    assert list(problems(pool, gpus=4)) == []
+    [(path, text)] = problems(pool, gpus=3)
+    assert path == ("shm",)
+    assert "16Gi" in text
+    assert "3 × 4Gi" in text
+
+
+def test_a_toleration_of_equal_needs_a_key() -> None:
+    pool = NodePool(
+        name="a", gpus_per_node=1, gpu_model="X", tolerations=(Toleration(operator="Equal"),)
+    )
+    assert [path for path, _ in problems(pool)] == [("tolerations", 0, "operator")]
+
+
+def test_the_pool_of_a_machine_without_gpus_is_sound() -> None:
+    assert list(problems(CPU_POOL)) == []
+
+
+@pytest.mark.parametrize(
+    ("quantity", "number"),
+    [
+        ("0", "0"),
+        ("4", "4"),
+        ("500m", "0.5"),
+        ("0.5", "0.5"),
+        ("1k", "1000"),
+        ("1Ki", "1024"),
+        ("8Gi", "8589934592"),
+        ("1.5Gi", "1610612736"),
+        ("8G", "8000000000"),
+        ("2E", "2000000000000000000"),
+        ("2Ei", "2305843009213693952"),
+        ("2e3", "2000"),
+        ("2E3", "2000"),
+        ("2e-1", "0.2"),
+        ("7u", "0.000007"),
+        ("7n", "0.000000007"),
+    ],
+)
+def test_quantities_are_read_as_kubernetes_reads_them(quantity: str, number: str) -> None:
+    assert amount(quantity) == Decimal(number)
+
+
+@pytest.mark.parametrize("text", ["", "x", "8GB", "8 Gi", "1i", "-1", "+1", "1e", "Gi", "1K", "٣"])
+def test_what_is_no_quantity_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="no Kubernetes quantity"):
+        amount(text)
+
+
+@given(st.integers(0, 10**9), st.sampled_from(["", "k", "Ki", "M", "Mi", "G", "Gi", "T", "Ti"]))
+def test_a_larger_number_of_one_unit_is_a_larger_amount(number: int, unit: str) -> None:
+    assert amount(f"{number + 1}{unit}") > amount(f"{number}{unit}") >= 0

@@ -1,0 +1,208 @@
+"""What is wrong with a benchmark file as a whole, and how upstream's command is put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from k8sbench.adapters import strict_yaml
+from k8sbench.model.errors import InputError
+from k8sbench.model.spec import PLACEHOLDERS, BenchmarkSpec, Scaled, Upstream, problems
+
+SOUND = """\
+name: mine
+title: Mine
+task: Anything
+unit: images
+default_framework: pytorch
+sources:
+  first: {title: First}
+variants:
+- name: base
+  framework: pytorch
+  title: Base
+  log: mmseg
+  batch_size: {fp32: 1}
+  window: {warmup: 1, iterations: 10, rule: ours, log_interval: {one_gpu: 1, many_gpus: 1}}
+  cases: [1x1]
+  command: [python, train.py]
+"""
+FIGURE = "{case: 1x1, precision: fp32, batch_size: 1, gpu_model: X, source: first"
+LOG = "{name: x, unit: images/s, per: job"
+
+
+def said(text: str) -> tuple[int | None, str]:
+    with pytest.raises(InputError) as caught:
+        strict_yaml.parse(text, BenchmarkSpec, file="f", rules=problems)
+    return caught.value.line, caught.value.message
+
+
+def test_a_sound_file_has_no_problem() -> None:
+    spec = strict_yaml.parse(SOUND, BenchmarkSpec, file="f", rules=problems)
+    assert list(problems(spec)) == []
+    assert spec.default_variant("pytorch") is spec.variants[0]
+    assert spec.variants[0].impl == "user"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what"),
+    [
+        (SOUND[: SOUND.index("variants")] + "variants: []\n", 8, "has no variant"),
+        (SOUND.replace("default_framework: pytorch", "default_framework: paddle"), 5, "is paddle"),
+        (SOUND.replace("{fp32: 1}", "{}"), 13, "batch_size is empty"),
+        (SOUND.replace("[1x1]", "[]"), 15, "cases is empty"),
+        (SOUND.replace("[1x1]", "[1x1, 1x8, 1x1]"), 15, "says 1x1 a second time"),
+        (SOUND.replace("1x1", "1x0"), 15, "should be a case"),
+        (SOUND.replace("1x1", "'1x1\\n'"), 15, "should be a case"),
+        (SOUND.replace("one_gpu: 1, many_gpus: 1", "one_gpu: 1"), 14, "needs both"),
+        (SOUND.replace("log: mmseg", "log: mmsge"), 12, "known families: k8sbench, mmseg"),
+        (SOUND + "  trainer: resnet50\n", 16, "stands beside trainer"),
+        (SOUND.replace("  command: [python, train.py]\n", ""), 9, "has no program"),
+        (SOUND + "  local: true\n", 17, "only k8sbench's trainers"),
+        (SOUND.replace("train.py", "'{steps}'"), 16, "holds {steps}; known: batch_size"),
+        (SOUND.replace("train.py", "'{}'"), 16, "holds {}"),
+        (SOUND + f"  published: [{FIGURE}}}]\n".replace("first", "last"), 17, "is 'last', not"),
+        (SOUND + f"  published: [{FIGURE}}}]\n", 17, "neither throughput nor a note"),
+        (SOUND + f"  published: [{FIGURE}, throughput: 1, anomalous: true}}]\n", 17, "without a"),
+        (
+            SOUND + f"  published:\n  - {FIGURE}, throughput: 1}}\n  - {FIGURE}, throughput: 2}}\n",
+            19,
+            "gives 1x1 fp32 of first a second time",
+        ),
+        (
+            SOUND
+            + f"  published: [{FIGURE}, throughput: 2.02, aggregate: median, runs: [1, 2, 9]}}]",
+            17,
+            "is 2.02, but the median of its runs is 2.00",
+        ),
+        (SOUND + f"  published: [{FIGURE}, throughput: 2, mean: 3, runs: [1, 3]}}]", 17, "mean of"),
+        (SOUND.replace("mmseg", LOG + "}"), 12, "needs record, summary or both"),
+        (SOUND.replace("mmseg", LOG + ", record: '('}"), 12, "no regular expression"),
+        (SOUND.replace("mmseg", LOG + ", record: 'x'}"), 12, "no group named iteration"),
+        (SOUND.replace("mmseg", LOG + ", record: '(?P<iteration>.)'}"), 12, "named rate or step_s"),
+        (SOUND.replace("mmseg", LOG + ", summary: 'x'}"), 12, "named rate or step_seconds"),
+        (
+            SOUND.replace("mmseg", LOG + ", record: '(?P<iteration>.)(?P<rate>.)(?P<stamp>.)'}"),
+            12,
+            "give its stamp_format",
+        ),
+        (SOUND.replace("name: mine", "name: Mine"), 1, "should be a name of at most 40"),
+        (SOUND.replace("name: mine", "name: mine-"), 1, "should be a name of at most 40"),
+        (SOUND.replace("name: mine", "name: " + "m" * 41), 1, "should be a name of at most 40"),
+        (SOUND.replace("iterations: 10", "iterations: 0"), 14, "must be at least 1"),
+        (SOUND + "  repeats: 1001\n", 17, "must be at most 1000"),
+        (SOUND + "  data_set: {name: x, md5: abc}\n", 17, "MD5 sum"),
+    ],
+)
+def test_what_one_key_alone_cannot_show_is_told_with_its_line(
+    text: str, line: int, what: str
+) -> None:
+    found, message = said(text)
+    assert what.replace("no regular", "not a regular") in message
+    assert found == line
+
+
+def second(**changes: str) -> str:
+    block = SOUND[SOUND.index("- name: base") :]
+    for old, new in changes.items():
+        block = block.replace(f"{old}: ", f"{old}: {new} #", 1)
+    return SOUND + block
+
+
+def test_two_variants_of_one_name_and_framework_are_an_error() -> None:
+    text = second().replace("  title: Base", "  title: Base\n  default: true", 1)
+    assert said(text) == (18, "f:18: variants[1].name says base a second time for pytorch.")
+
+
+def test_two_frameworks_may_have_a_variant_of_one_name() -> None:
+    text = second(framework="paddle")
+    spec = strict_yaml.parse(text, BenchmarkSpec, file="f", rules=problems)
+    assert spec.frameworks == ("pytorch", "paddle")
+
+
+def test_several_variants_need_one_default() -> None:
+    text = second().replace("- name: base", "- name: other", 1)
+    assert "no single default for pytorch" in said(text)[1]
+    both = text.replace("  title: Base", "  title: Base\n  default: true")
+    line, message = said(both)
+    assert "true on a second variant for pytorch" in message
+    assert line == 21
+
+
+UPSTREAM: dict[str, Any] = {
+    "repository": "a/b",
+    "commit": "c",
+    "command": {"fp32": ["run", "{replicas}"], "amp": ["run", "--amp"]},
+    "command_one_gpu": {"fp32": ["alone", "{rate}"]},
+    "added": {"throughput": ["--stop={total_iterations}"]},
+    "numbers": {"rate": {"factor": 0.0025, "of": ["gpus_per_replica", "batch_size"]}},
+    "environment": {},
+}
+
+
+def upstream(**changes: Any) -> str:
+    text = msgspec.yaml.encode({**UPSTREAM, **changes}).decode()
+    indented = "".join(f"    {line}\n" for line in text.splitlines())
+    return SOUND.replace("  command: [python, train.py]\n", f"  upstream:\n{indented}")
+
+
+def test_an_upstream_program_is_a_program() -> None:
+    spec = strict_yaml.parse(upstream(), BenchmarkSpec, file="f", rules=problems)
+    assert spec.variants[0].impl == "upstream"
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"command": {}}, "upstream.command is empty"),
+        ({"command": {"fp32": []}, "command_one_gpu": {}}, "upstream.command.fp32 is empty"),
+        ({"command": {"amp": ["x"]}}, "no counterpart command for fp32"),
+        ({"command": {"fp32": ["{nope}"]}}, "holds {nope}"),
+        ({"command_one_gpu": {"fp32": ["{nope}"]}}, "holds {nope}"),
+        ({"added": {"train": ["{nope}"]}}, "upstream.added.train[0] holds {nope}"),
+        ({"env": {"A": "{nope}"}}, "upstream.env.A holds {nope}"),
+        ({"numbers": {}}, "holds {rate}"),
+        ({"numbers": {"replicas": {"factor": 1, "of": []}}, "command_one_gpu": {}}, "is a placeho"),
+        ({"added": {"both": []}}, "unknown key 'both'"),
+        ({"numbers": {"rate": {"factor": 1, "of": ["data"]}}}, "not one of batch_size"),
+    ],
+)
+def test_a_wrong_upstream_program_is_told(changes: dict[str, Any], what: str) -> None:
+    assert what in said(upstream(**changes))[1]
+
+
+def test_upstreams_words_are_those_of_the_case() -> None:
+    made = msgspec.convert(UPSTREAM, Upstream)
+    assert made.words("fp32", world_size=8, mode="throughput") == (
+        "run",
+        "{replicas}",
+        "--stop={total_iterations}",
+    )
+    assert made.words("fp32", world_size=1, mode="train") == ("alone", "{rate}")
+    assert made.words("amp", world_size=1, mode="train") == ("run", "--amp")
+    values = made.values({"gpus_per_replica": 8, "batch_size": 16, "replicas": 4})
+    assert values["rate"] == "0.32"
+    assert values["replicas"] == 4
+
+
+@pytest.mark.parametrize(
+    ("factor", "of", "word"),
+    [
+        (0.0025, ("gpus_per_replica",), "0.02"),
+        (0.001, ("batch_size", "gpus_per_replica"), "1.024"),
+        (1e-9, ("gpus_per_replica",), "0.000000008"),
+        (2, ("gpus_per_replica",), "16"),
+        (100, (), "100"),
+    ],
+)
+def test_numbers_are_written_as_people_write_them(
+    factor: float, of: tuple[Any, ...], word: str
+) -> None:
+    known: dict[str, int | str] = {"gpus_per_replica": 8, "batch_size": 128}
+    assert Scaled(factor=factor, of=of).value(known) == word
+
+
+def test_every_placeholder_says_what_it_stands_for() -> None:
+    assert all(PLACEHOLDERS.values())

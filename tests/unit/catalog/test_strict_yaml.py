@@ -1,0 +1,450 @@
+"""Reading YAML that people wrote: what is taken, and what each mistake is answered with."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import re
+import socket
+import time
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from k8sbench.adapters import strict_yaml
+from k8sbench.model.errors import InputError
+
+
+class Part(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    size: Annotated[int, msgspec.Meta(ge=1, le=9)]
+    rate: float = 1.0
+
+
+class Thing(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    colour: Literal["red", "green"] = "red"
+    code: Annotated[
+        str, msgspec.Meta(pattern=r"^[a-z]+\Z", description="a code of small letters")
+    ] = "x"
+    parts: tuple[Part, ...] = ()
+    by: dict[Literal["one", "two"], Part] = {}
+    env: dict[Annotated[str, msgspec.Meta(pattern=r"^[A-Z]+\Z")], str] = {}
+    either: str | Part | None = None
+    flag: bool = False
+    exact: Annotated[float, msgspec.Meta(gt=0)] = 1.0
+
+
+def wrong(text: str, **kwargs: Any) -> InputError:
+    with pytest.raises(InputError) as caught:
+        strict_yaml.parse(text, Thing, file="mine.yaml", **kwargs)
+    return caught.value
+
+
+def parsed(text: str) -> Thing:
+    return strict_yaml.parse(text, Thing, file="mine.yaml")
+
+
+def test_a_plain_file_becomes_the_value_it_says() -> None:
+    thing = parsed(
+        "# a comment\nname: x\ncolour: green\nparts:\n- {size: 2, rate: 0.5}\n- size: 3\n"
+        "by: {two: {size: 1}}\nenv: {A: '1', B: ''}\neither: text\nflag: true\nexact: 2\n"
+    )
+    assert thing == Thing(
+        name="x",
+        colour="green",
+        parts=(Part(size=2, rate=0.5), Part(size=3)),
+        by={"two": Part(size=1)},
+        env={"A": "1", "B": ""},
+        either="text",
+        flag=True,
+        exact=2.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "value"),
+    [
+        ("either: {size: 1}", "either", Part(size=1)),
+        ("either: null", "either", None),
+        ("either: ~", "either", None),
+        ("either:", "either", None),
+        ('either: "no"', "either", "no"),
+        ("either: 'null'", "either", "null"),
+        ("either: |\n  two\n  lines\n", "either", "two\nlines\n"),
+        ("either: 4x8", "either", "4x8"),
+        ("either: 10.0.0.1", "either", "10.0.0.1"),
+        ("either: y", "either", "y"),
+        ("either: Grüße × 中文", "either", "Grüße × 中文"),
+        ('either: "tab\\there"', "either", "tab\there"),
+        ("flag: False", "flag", False),
+        ("exact: 1e3", "exact", 1000.0),
+        ("exact: +.5", "exact", 0.5),
+        ("exact: 3", "exact", 3.0),
+    ],
+)
+def test_scalars_mean_what_they_look_like(line: str, field: str, value: object) -> None:
+    assert getattr(parsed(f"name: x\n{line}\n"), field) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("name: x\nnmae: y\n", 2, "unknown key 'nmae'"),
+        ("name: x\nparts:\n- size: 1\n- sise: 1\n", 4, "unknown key 'sise' in parts[1]"),
+        ("name: x\nby:\n  one: {size: 1}\n  too: {size: 1}\n", 4, "unknown key 'too' in by"),
+        ("colour: red\n", 1, "the file lacks the key 'name'"),
+        ("name: x\nparts:\n- size: 1\n-\n  rate: 1\n", 5, "parts[1] lacks the key 'size'"),
+        ("name: x\nparts:\n- size: big\n", 3, "parts[0].size should be a whole number"),
+        ("name: x\nparts: {}\n", 2, "parts should be a list, but is a mapping"),
+        ("name: x\nby:\n  one:\n    size: 0\n", 4, "by.one.size is 0, but must be at least 1"),
+        ("name: x\nby: {one: {size: 10}}\n", 2, "by.one.size is 10, but must be at most 9"),
+        ("name: x\nexact: 0\n", 2, "exact is 0, but must be above 0"),
+        ("name: ''\n", 1, "name is empty"),
+        ("name:\n", 1, "name has no value"),
+        ("name: x\ncode: A\n", 2, "code should be a code of small letters, but is the text 'A'"),
+        ("name: x\nenv:\n  A: '1'\n  b: '1'\n", 4, "the key 'b' in env"),
+        ("name: x\nenv:\n  A: 1\n", 3, "env.A should be text, but is the number 1"),
+        ("name: x\ncolour: blue\n", 2, "colour is the text 'blue', not one of green, red"),
+        ("name: x\ncolour: 1\n", 2, "colour is the number 1, not one of green, red"),
+        ("name: x\neither: 1\n", 2, "either should be text or a mapping"),
+        ("name: x\neither: {}\n", 2, "either lacks the key 'size'"),
+        ("name: x\nflag: 1\n", 2, "flag should be true or false, but is the number 1"),
+        ("name: 1.10\n", 1, "name should be text, but is the number 1.10"),
+        ("name: x\nparts: [{size: true}]\n", 2, "size should be a whole number, but is true"),
+        ("name: x\nparts: [{size: 1.0}]\n", 2, "size should be a whole number"),
+        ("name: x\nparts: [{size: '1'}]\n", 2, "size should be a whole number, but is the text"),
+    ],
+)
+def test_a_wrong_value_is_told_with_its_line(text: str, line: int, said: str) -> None:
+    error = wrong(text)
+    assert said in error.message
+    assert (error.file, error.line) == ("mine.yaml", line)
+    assert error.message.startswith(f"mine.yaml:{line}: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("name: x\nname: y\n", 2, "a second time; the first is in line 1"),
+        ("name: &a x\n", 1, "anchor &a"),
+        ("name: x\neither: *a\n", 2, "alias *a"),
+        ("name: x\n<<: {a: 1}\n", 2, "merge key"),
+        ("name: !!str x\n", 1, "tag"),
+        ("name: !mine x\n", 1, "tag"),
+        ("name: ! x\n", 1, "tag"),
+        ("--- !!map\nname: x\n", 1, "tag"),
+        ("name: x\n---\nname: y\n", 2, "second document"),
+        ("", 1, "is empty"),
+        ("# nothing\n\n", 1, "is empty"),
+        ("---\n...\n", 2, "is empty"),
+        ("- name: x\n", 1, "is a list, not a mapping"),
+        ("just words\n", 1, "not a mapping"),
+        ("42\n", 1, "not a mapping"),
+        ("name: x\n1: y\n", 2, "the key '1', which is the number 1"),
+        ("name: x\ntrue: y\n", 2, "which is true"),
+        ("name: x\n~: y\n", 2, "which is empty"),
+        ("? [a]\n: y\n", 1, "a list as a key"),
+        ("? {a: b}\n: y\n", 1, "a mapping as a key"),
+        ("name: x\nflag: yes\n", 2, "yes is true or false to some"),
+        ("name: x\neither: no\n", 2, "no is true or false to some"),
+        ("name: x\neither: Off\n", 2, "Off is true or false to some"),
+        ("name: x\non: 1\n", 2, "on is true or false to some"),
+        ("name: x\neither: 010\n", 2, "010 is octal to some"),
+        ("name: x\neither: 0x1F\n", 2, "another base"),
+        ("name: x\neither: 0b11\n", 2, "another base"),
+        ("name: x\neither: 0o17\n", 2, "another base"),
+        ("name: x\neither: 1_000\n", 2, "1_000 is a number to some"),
+        ("name: x\neither: 1:30\n", 2, "base 60"),
+        ("name: x\neither: 12:30:45.5\n", 2, "base 60"),
+        ("name: x\neither: 2020-01-01\n", 2, "is a date to some"),
+        ("name: x\neither: 2020-01-01T10:00:00Z\n", 2, "is a date to some"),
+        ("name: x\nexact: .inf\n", 2, "not a finite number"),
+        ("name: x\nexact: -.INF\n", 2, "not a finite number"),
+        ("name: x\nexact: .nan\n", 2, "not a finite number"),
+        ("name: x\nexact: 1e999\n", 2, "too large"),
+        ("name: x\nparts: [{size: 99999999999999999999}]\n", 2, "too large"),
+        ("name: x\nparts: [{size: 9223372036854775808}]\n", 2, "too large"),
+        ("name: x\x00\n", 1, "U+0000"),
+        ("name: x\neither: \x07\n", 2, "U+0007"),
+        ("name: x\neither: \x85\n", 2, "U+0085"),
+        ("name: x\neither: \u2028\n", 2, "U+2028"),
+        ('name: x\neither: "\\0"\n', 2, "escapes the character U+0000"),
+        ("name: x\n\tflag: true\n", 2, "is not YAML"),
+        ("name: 'x\n", 2, "is not YAML"),
+        ("name: x: y\n", 1, "is not YAML"),
+        ("name: @x\n", 1, "is not YAML"),
+        ("name: [1, 2\n", 2, "is not YAML"),
+        ("name: x\n  flag: true\n", 2, "is not YAML"),
+    ],
+)
+def test_what_yaml_allows_and_we_do_not_is_told_with_its_line(
+    text: str, line: int, said: str
+) -> None:
+    error = wrong(text)
+    assert said in error.message
+    assert (error.file, error.line) == ("mine.yaml", line)
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("nmae: x\n", "Did you mean name? Known keys: name, colour"),
+        ("name: x\nColour: red\n", "Did you mean colour?"),
+        ("name: x\nzzz: 1\n", "Known keys: name, colour, code, parts"),
+        ("name: x\ncolour: gren\n", "Did you mean green?"),
+        ("name: x\nby: {On: {size: 1}}\n", ""),
+        ("name: 1.10\n", 'Write it in quotes: "1.10".'),
+        ("name: x\neither: no\n", 'in quotes: "no"'),
+        ("name: x\nparts: [{size: '1'}]\n", "without quotes"),
+        ("name: x\nparts: [{size: 1e0}]\n", "Write 1."),
+        ("name: x\nparts: y\n", "Write a list: [y]."),
+        ("name: x\n\tflag: true\n", "Indent with blanks"),
+        ("flag: true\n", "Add 'name: …'."),
+        ("a: &b c\n", "Write the value out"),
+    ],
+)
+def test_the_error_says_what_to_write_instead(text: str, advice: str) -> None:
+    assert advice in wrong(text).action
+
+
+def test_of_several_faults_the_first_line_is_told() -> None:
+    assert wrong("name: x\nparts:\n- size: 1\n- size: 0\ncolour: blue\nzzz: 1\n").line == 4
+
+
+def test_a_mistyped_key_is_told_as_such_and_not_as_a_missing_one() -> None:
+    assert "unknown key 'nam'" in wrong("colour: red\nnam: x\n").message
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text() -> None:
+    content = "﻿name: x\n".encode()
+    assert parsed(strict_yaml.decode(content, file="f")).name == "x"
+
+
+def test_windows_line_ends_are_read_and_counted() -> None:
+    assert parsed("name: x\r\nflag: true\r\n").flag
+    assert wrong("name: x\r\nflag: true\r\nzzz: 1\r\n").line == 3
+
+
+def test_a_rule_about_the_whole_is_told_with_the_line_of_its_key() -> None:
+    def rules(thing: Thing) -> list[tuple[tuple[str | int, ...], str]]:
+        return [
+            (("parts", 1, "size"), "is too much"),
+            (("by", "one"), "is first"),
+            (("env", "NO", "where"), "is at the nearest place that the file has"),
+        ]
+
+    text = "name: x\nenv: {}\nby:\n  one: {size: 1}\nparts:\n- size: 1\n- rate: 1\n  size: 2\n"
+    error = wrong(text, rules=rules)
+    assert (error.line, error.message) == (
+        2,
+        "mine.yaml:2: env.NO.where is at the nearest place that the file has.",
+    )
+    assert wrong(text, rules=lambda thing: rules(thing)[:2]).line == 4
+    assert wrong(text, rules=lambda thing: rules(thing)[:1]).line == 8
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 1_000_000,
+        "{a: " * 250_000,
+        "- " * 500_000,
+        "? " * 500_000,
+        "&a " * 300_000,
+        "a: " + "1_" * 500_000 + "x",
+        "1" * 1_000_000,
+        "- a\n" * 260_000,
+        "a: {" + ", ".join(f"k{i}: {i}" for i in range(60_000)) + "}",
+        "\n".join(f"k{i}: {i}" for i in range(60_000)),
+        "name: x\nby: {" + ", ".join(f"k{i}: {i}" for i in range(60_000)) + "}",
+        "#" * 1_000_000,
+        "\n" * 1_000_000,
+        "'" + "''" * 500_000 + "'",
+        "a: " + "x " * 500_000,
+    ],
+    ids=lambda text: text[:6].strip(),
+)
+def test_a_hostile_megabyte_is_answered_soon(text: str) -> None:
+    began = time.process_time()
+    wrong(text)
+    assert time.process_time() - began < 8
+
+
+def test_fifty_levels_are_the_most() -> None:
+    def deep(levels: int) -> str:
+        return "name: x\neither: " + "[" * levels + "]" * levels + "\n"
+
+    assert "nests deeper" not in wrong(deep(strict_yaml.DEPTH - 1)).message
+    assert "nests deeper than 50 levels" in wrong(deep(strict_yaml.DEPTH)).message
+
+
+def test_the_bomb_of_a_billion_laughs_never_grows() -> None:
+    lines = ["a: &a [x, x, x, x, x, x, x, x, x]"]
+    lines += [
+        f"{b}: &{b} [{', '.join(f'*{a}' for _ in range(9))}]"
+        for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+    ]
+    assert wrong("\n".join(lines)).line == 1
+
+
+def unread(path: object) -> InputError:
+    with pytest.raises(InputError) as caught:
+        strict_yaml.read_text(str(path))
+    return caught.value
+
+
+def test_a_file_of_one_mebibyte_is_read_and_a_larger_one_is_not(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "large.yaml"
+    file.write_bytes(b"#" * strict_yaml.LIMIT)
+    assert len(strict_yaml.read_text(str(file))) == strict_yaml.LIMIT
+    with file.open("ab") as stream:
+        stream.truncate(100_000_000)
+    began = time.monotonic()
+    assert "larger than 1 MiB" in unread(file).message
+    assert time.monotonic() - began < 1
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/dev/zero", "is a device, not a file"),
+        ("/dev/null", "is a device, not a file"),
+        ("/nowhere/at/all.yaml", "no such file or directory"),
+        ("nul\0byte", "is no file name"),
+        ("", "no such file or directory"),
+        ("x" * 5000, "file name too long"),
+    ],
+)
+def test_what_is_no_readable_file_is_answered_at_once(path: str, said: str) -> None:
+    began = time.monotonic()
+    assert said in unread(path).message
+    assert time.monotonic() - began < 1
+
+
+def test_folders_pipes_and_sockets_are_no_files(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "is a folder, not a file" in unread(tmp_path).message
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert "is a pipe, not a file" in unread(pipe).message
+    with socket.socket(socket.AF_UNIX) as server:
+        monkeypatch.chdir(tmp_path)  # a socket's path is short
+        server.bind("socket")
+        assert "is a device, not a file" in unread("socket").message
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    assert "symbolic links" in unread(loop).message
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_file_without_permission_is_told_as_such(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "secret.yaml"
+    file.write_text("name: x\n")
+    file.chmod(0)
+    assert "permission denied" in unread(file).message
+
+
+@pytest.mark.parametrize("content", [b"name: \xff\n", "name: ü\n".encode("latin-1")])
+def test_text_that_is_not_utf8_is_told_with_its_line(
+    tmp_path: pathlib.Path, content: bytes
+) -> None:
+    file = tmp_path / "f.yaml"
+    file.write_bytes(b"a: b\n" + content)
+    error = unread(file)
+    assert "is not text in UTF-8" in error.message
+    assert (error.file, error.line) == (str(file), 2)
+
+
+def test_utf16_is_not_utf8(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "f.yaml"
+    file.write_bytes("name: x\n".encode("utf-16"))
+    assert "UTF-8" in unread(file).message
+
+
+@pytest.fixture(params=["CSafeLoader", "SafeLoader"])
+def loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strict_yaml, "_LOADER", getattr(yaml, request.param))
+
+
+@pytest.mark.usefixtures("loader")
+def test_both_of_pyyamls_parsers_lead_to_the_same_values_and_lines() -> None:
+    assert parsed("name: x\nparts:\n- {size: 2}\nenv:\n  A: 'b'\n") == Thing(
+        name="x", parts=(Part(size=2),), env={"A": "b"}
+    )
+    for text, line in (
+        ("name: x\nparts:\n- size: 0\n", 3),
+        ("name: x\nname: y\n", 2),
+        ("name: &a x\n", 1),
+        ("name: !!str x\n", 1),
+        ("name: x\neither: no\n", 2),
+        ("name: x\n---\nname: y\n", 2),
+        ("name: x: y\n", 1),
+        ("", 1),
+    ):
+        assert wrong(text).line == line
+
+
+YAML_LETTERS = st.text(
+    alphabet=st.sampled_from("ab:- \n\t[]{}#&*!|>'\"%@`,?0123.ex_~<=\\\u0085é中\x00"), max_size=60
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.one_of(YAML_LETTERS, st.text(max_size=60), YAML_LETTERS.map(lambda t: f"name: {t}")))
+def test_any_text_gives_a_value_or_one_clear_error(text: str) -> None:
+    error = None
+    try:
+        thing = strict_yaml.parse(text, Thing, file="mine.yaml")
+    except InputError as caught:
+        error = caught
+    if error is None:
+        assert isinstance(thing, Thing)
+    else:
+        assert error.message.startswith("mine.yaml")
+        assert "\n" not in error.message
+        assert error.line is None or 1 <= error.line <= text.count("\n") + text.count("\r") + 2
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=60))
+def test_any_bytes_give_text_or_one_clear_error(content: bytes) -> None:
+    with contextlib.suppress(InputError):
+        assert isinstance(strict_yaml.decode(content, file="f"), str)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.fixed_dictionaries(
+        {
+            "name": st.text(
+                alphabet=st.characters(codec="utf-8", categories=["L", "N", "P", "S"]), min_size=1
+            )
+        },
+        optional={
+            "parts": st.lists(
+                st.fixed_dictionaries(
+                    {"size": st.integers(1, 9)}, optional={"rate": st.floats(0.1, 1e6)}
+                ),
+                max_size=3,
+            ),
+            "flag": st.booleans(),
+            "env": st.dictionaries(st.from_regex(r"[A-Z]{1,4}", fullmatch=True), st.text("abc0 ")),
+        },
+    )
+)
+def test_whatever_pyyaml_writes_is_read_back_as_it_was(value: dict[str, Any]) -> None:
+    # PyYAML quotes what YAML 1.1 reads differently; what it leaves bare is what it looks like.
+    text = yaml.safe_dump(value, allow_unicode=True)
+    assert parsed(text) == msgspec.convert(value, Thing)
+
+
+def test_no_message_shows_pythons_or_msgspecs_own_words() -> None:
+    for text in ("name: x\nparts: y\n", "name: 1\n", "name: x\nby: {one: {size: 99}}\n"):
+        message = wrong(text).message
+        assert not re.search(r"`|\$\.|array|object|str\b", message)
