@@ -92,6 +92,8 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     since: float | None = None
     """Created at or after, Unix seconds."""
     phase: Phase | None = None
+    unfinished: bool = False
+    """Only runs that are not final, or succeeded and still owe their measurement."""
     limit: int | None = None
     """The newest this many."""
 
@@ -120,6 +122,18 @@ class Store(Protocol):
 
     def runs(self, wanted: RunFilter) -> list[Run]:
         """The runs that match, oldest first."""
+
+    def ids(self) -> list[str]:
+        """All run ids, oldest first."""
+
+    def caught_up(self, run_id: str) -> Run:
+        """Take over what the run's folder has and its row has not (a process was killed between).
+
+        Returns the run as it is then.
+        """
+
+    def last_sign(self, run_id: str) -> float | None:
+        """When anything in the run's folder was last written; None where that cannot be seen."""
 
     def folder(self, run_id: str) -> Path:
         """The run's folder of artifacts; exists once the run is recorded."""

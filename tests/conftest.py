@@ -22,11 +22,8 @@ def _tier(item: pytest.Item) -> str | None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip, or fail where it is required, a test whose tier lacks something here."""
     tier = _tier(item)
-    if tier is None or (reason := tiers.missing(tier)) is None:
-        return
-    if tiers.required(tier):
-        pytest.fail(f"tier {tier} is required and cannot run: {reason}", pytrace=False)
-    pytest.skip(f"tier {tier}: {reason}")
+    if tier is not None:
+        tiers.demand(tier)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -17,7 +17,11 @@ import shutil
 import sys
 from collections.abc import Callable
 
+import pytest
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+"""The user's real cache folder, read before tests get a home of their own."""
 FOLDERS = {"local": "frameworks", "corpus": "corpus", "package": "package"}
 """Folder under tests/ → tier of everything in it."""
 
@@ -31,6 +35,12 @@ def _frameworks() -> str | None:
 
 def _go() -> str | None:
     return None if shutil.which("go") else "go is not on PATH"
+
+
+def _postgres() -> str | None:
+    from tests.unit.store import postgres
+
+    return postgres.missing()
 
 
 def _package() -> str | None:
@@ -57,6 +67,7 @@ NEEDS: dict[str, Callable[[], str | None]] = {
     "frameworks": _frameworks,
     "go": _go,
     "package": _package,
+    "postgres": _postgres,
     "corpus": _corpus,
 }
 """Tier → what is missing for it, or None."""
@@ -72,3 +83,13 @@ def required(tier: str) -> bool:
     """Whether a missing need of this tier is a failure."""
     wanted = os.environ.get("K8SBENCH_REQUIRE_TIERS", "").replace(",", " ").split()
     return tier in wanted or ("all" in wanted and tier != "corpus")
+
+
+def demand(tier: str) -> None:
+    """Skip the test that asks if the tier lacks something; fail it where the tier is required."""
+    reason = missing(tier)
+    if reason is None:
+        return
+    if required(tier):
+        pytest.fail(f"tier {tier} is required and cannot run: {reason}", pytrace=False)
+    pytest.skip(f"tier {tier}: {reason}")

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import click
 
 from k8sbench import __version__
+from k8sbench.cli.output import ReaderGone
 from k8sbench.model.errors import BenchError, NotAvailableYet
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -119,8 +120,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _tell(wrong.format_message(), "", 2)
     except (click.Abort, KeyboardInterrupt):
         return _tell("Interrupted.", "", 130)
-    except BrokenPipeError:
-        # The reader of our output has gone (`| head`): as quiet as any other program. Python
+    except (ReaderGone, BrokenPipeError):
+        # As quiet as any other program, with the exit code that a shell gives SIGPIPE. Python
         # would complain once more when it flushes at exit, so stdout goes to nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141

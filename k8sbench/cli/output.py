@@ -31,6 +31,10 @@ NARROWEST_SENTENCE = 24
 """Columns of a terminal. Narrower than that, wrapped text is harder to read than a long line."""
 
 
+class ReaderGone(Exception):
+    """Whoever read our output has gone (``| head``); nothing more is to be written."""
+
+
 class Column(msgspec.Struct, frozen=True):
     """One column of a table."""
 
@@ -51,6 +55,10 @@ def write(text: str, stream: TextIO | None = None) -> None:
     stream = sys.stdout if stream is None else stream
     try:
         stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        # As an error of our own: click would turn the system's into exit code 1.
+        raise ReaderGone from None
     except UnicodeEncodeError:
         encoding = stream.encoding or "ascii"
         stream.write(text.encode(encoding, "replace").decode(encoding))

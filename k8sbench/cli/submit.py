@@ -183,6 +183,7 @@ def _run_all(
             cluster=cluster,
             clock=time.time,
             owner=processes.this_process(),
+            alive=processes.alive,
             draw_run_id=draw.run_id,
             measure=lambda run: measuring.measure_run(
                 run, store.log_files(run.run_id), accept=accept

@@ -47,7 +47,7 @@ def draw_set_name(*, at: float, token: str) -> str:
 
 def checked_run_id(text: str) -> str:
     """Return ``text`` if it may name a job, else raise :class:`UsageError`."""
-    if len(text) > NAME_LIMIT or not RUN_ID.match(text):
+    if len(text) > NAME_LIMIT or not RUN_ID.fullmatch(text):
         raise UsageError(
             f"--run-id {text!r} cannot name a job.",
             f"Use at most {NAME_LIMIT} lower-case letters, digits and '-', a letter first.",
@@ -57,7 +57,7 @@ def checked_run_id(text: str) -> str:
 
 def checked_set_name(text: str) -> str:
     """Return ``text`` if it may name a set (a Kubernetes label value), else raise."""
-    if not SET_NAME.match(text):
+    if not SET_NAME.fullmatch(text):
         raise UsageError(
             f"{text!r} cannot name a set.",
             "Use at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends.",

@@ -21,6 +21,7 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Owner, Run
 from k8sbench.ports import Clock, Cluster, JobEvent, Manifest, RunFilter, Store
+from k8sbench.runs import records
 
 REPEAT_TRIES = 100
 """Other submits into the same set may take a repeat number first; more than this is a fault."""
@@ -56,6 +57,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     cluster: Cluster
     clock: Clock
     owner: Owner | None
+    alive: records.Alive
     draw_run_id: Callable[[str], str]
     """Benchmark name → a new run id."""
     measure: Callable[[Run], Measurement]
@@ -146,10 +148,9 @@ def interrupted(stop: Stop, run: Run) -> Interrupted:
 
 def _existing(world: World, work: Work, run_id: str) -> Run | None:
     try:
+        records.reconcile(world.store, alive=world.alive, now=world.clock())
         run = world.store.run(run_id)
     except NotFound:
-        return None
-    if run.run_id != run_id:  # a prefix of another run's id
         return None
     wanted = work.plan(run_id, run.plan.set_name, run.plan.repeat)
     if case_key(wanted) != run.case_key:

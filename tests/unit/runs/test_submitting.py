@@ -137,6 +137,7 @@ def world(store: Store, cluster: FakeCluster) -> submitting.World:
         cluster=cluster,
         clock=lambda: 10.0,
         owner=None,
+        alive=lambda _: None,
         draw_run_id=lambda benchmark: f"{benchmark}-{next(numbers)}",
         measure=lambda _: measurement(),
     )
@@ -224,7 +225,7 @@ def test_a_repeat_number_that_another_process_takes_first_is_drawn_again(store: 
                 store.record(rival, at=1.0, owner=None)
             return number
 
-    run = submit(Raced(), FakeCluster(at(Phase.SUCCEEDED)))  # type: ignore[arg-type]
+    run = submit(Raced(), FakeCluster(at(Phase.SUCCEEDED)))
     assert run.plan.repeat == 2
     assert {r.run_id for r in store.runs(RunFilter())} == {"rival-1", "seg-1"}
 

@@ -1,0 +1,451 @@
+"""A run's folder of plain files: what the database can be rebuilt from.
+
+::
+
+    runs/<run id>/run.json          plan, case key, time, owner; written before anything starts
+                  events.jsonl      one change of state per line, appended as they happen
+                  measurement.json  the figures and the verdict
+                  manifest.yaml     what was asked of the cluster
+                  environment.json  what it ran on
+                  logs/<replica>.log   every line of every replica, stamped
+
+A process can be killed between any two steps here. Whole files are therefore written under
+another name, flushed to the disk and renamed; lines are appended with one write each, and a last
+line without its end is what a killed writer leaves: it is passed over, not an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import errno
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+import msgspec
+
+from k8sbench.model.errors import StoreError
+from k8sbench.model.identity import NAME_LIMIT, RUN_ID
+from k8sbench.model.measurement import SCHEMA, Measurement
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Owner, Run
+from k8sbench.ports import LogLine
+
+RUNS = "runs"
+RUN_FILE = "run.json"
+EVENTS = "events.jsonl"
+MEASUREMENT = "measurement.json"
+MANIFEST = "manifest.yaml"
+ENVIRONMENT = "environment.json"
+LOGS = "logs"
+LOG_SUFFIX = ".log"
+UNFINISHED = re.compile(r"^\..*\.tmp$")
+"""Files that a killed process left half written."""
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+_STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6})Z ")
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+_T = TypeVar("_T")
+
+
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """``run.json``: what is known of a run before it starts."""
+
+    schema: int = SCHEMA
+    plan: RunPlan
+    case_key: str
+    created_at: float
+    owner: Owner | None
+
+
+class RunFolder:
+    """The files of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def create(self, record: RunRecord, created: Transition) -> None:
+        """Make the folder and write its first files.
+
+        A folder of that name whose run ever started is another run's and is an error; one that
+        holds nothing but a beginning is what a process left that was killed right here, before
+        its run was recorded, and is taken over.
+        """
+        with _told(f"make the run's folder {self.path}"):
+            self.path.mkdir(parents=True, exist_ok=True)
+            if not self._only_begun():
+                raise StoreError(
+                    f"There is a run in {self.path} that the database does not know.",
+                    "Take it up with: k8sbench store rebuild",
+                )
+            (self.path / EVENTS).unlink(missing_ok=True)
+            _sync_folder(self.path.parent)
+        self.write(RUN_FILE, _pretty(record))
+        self.append(created)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write one file whole, or not at all."""
+        _check_name(name)
+        write_whole(self.path / name, data)
+
+    def append(self, transition: Transition) -> None:
+        """Add a line to ``events.jsonl`` and see it to the disk."""
+        path = self.path / EVENTS
+        with _told(f"write {path}"), path.open("ab", buffering=0) as file:
+            # A torn last line (a writer was killed) must not swallow this one.
+            torn = b"\n" if file.tell() and not _ends_line(path) else b""
+            _write_all(file, torn + msgspec.json.encode(transition) + b"\n")
+            os.fsync(file.fileno())
+
+    def keep_measurement(self, measurement: Measurement) -> None:
+        """Write ``measurement.json``, replacing an earlier one."""
+        self.write(MEASUREMENT, _pretty(measurement))
+
+    def record(self) -> RunRecord:
+        """Read ``run.json``; :class:`StoreError` names what is wrong with it."""
+        record = self._read(RUN_FILE, RunRecord)
+        if record is None:
+            raise StoreError(f"{self.path} holds no {RUN_FILE}.", "It is no folder of a run.")
+        if record.plan.run_id != self.path.name:
+            raise StoreError(
+                f"{self.path / RUN_FILE} belongs to run {record.plan.run_id}.",
+                "A run's folder carries its run id; rename it back.",
+            )
+        return record
+
+    def events(self) -> tuple[tuple[Transition, ...], list[str]]:
+        """Read the history as far as it goes, and what could not be read of it.
+
+        Nothing follows a final state, and a state that was written twice (the database said no
+        after the first) counts once.
+        """
+        path = self.path / EVENTS
+        history: list[Transition] = []
+        problems: list[str] = []
+        try:
+            text = path.read_bytes()
+        except FileNotFoundError:
+            return (), []
+        except OSError as wrong:
+            raise store_error(wrong, f"read {path}") from wrong
+        lines = text.split(b"\n")
+        for number, line in enumerate(lines, start=1):
+            if not line.strip(b"\0 \r"):
+                continue
+            try:
+                transition = msgspec.json.decode(line, type=Transition)
+            except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
+                # The last line has no end: its writer was killed.
+                if number < len(lines):
+                    problems.append(f"{path}:{number}: {wrong}")
+                continue
+            if (history and history[-1].phase.final) or transition in history[-1:]:
+                continue
+            history.append(transition)
+        return tuple(history), problems
+
+    def measurement(self) -> Measurement | None:
+        """Read ``measurement.json``; None if the run has none."""
+        return self._read(MEASUREMENT, Measurement)
+
+    def run(self) -> tuple[Run, list[str]]:
+        """Read the whole run, and what could not be read of it."""
+        record = self.record()
+        history, problems = self.events()
+        if not history or history[0].phase is not Phase.CREATED:
+            history = (created(record.created_at), *history)
+        try:
+            measurement = self.measurement()
+        except StoreError as wrong:
+            measurement = None
+            problems.append(str(wrong))
+        run = Run(
+            plan=record.plan,
+            case_key=record.case_key,
+            created_at=record.created_at,
+            owner=record.owner,
+            history=history,
+            artifacts=self.path.as_uri(),
+            measurement=measurement,
+        )
+        return run, problems
+
+    def last_sign(self) -> float | None:
+        """When anything in the folder was last written, Unix seconds; None if it is gone."""
+        newest = None
+        for folder in (self.path, self.path / LOGS):
+            with contextlib.suppress(OSError), os.scandir(folder) as entries:
+                for entry in entries:
+                    with contextlib.suppress(OSError):
+                        written = entry.stat(follow_symlinks=False).st_mtime
+                        newest = written if newest is None else max(newest, written)
+        return newest
+
+    def log_files(self) -> list[Path]:
+        """List the log files: master first, then workers by number."""
+        try:
+            found = [
+                entry
+                for entry in (self.path / LOGS).iterdir()
+                if entry.suffix == LOG_SUFFIX and entry.is_file()
+            ]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as wrong:
+            raise store_error(wrong, f"read {self.path / LOGS}") from wrong
+        return sorted(found, key=lambda path: _replica_order(path.stem))
+
+    def _only_begun(self) -> bool:
+        names = {entry.name for entry in self.path.iterdir() if not UNFINISHED.match(entry.name)}
+        return names <= {RUN_FILE, EVENTS} and len(self.events()[0]) <= 1
+
+    def _read(self, name: str, kind: type[_T]) -> _T | None:
+        path = self.path / name
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as wrong:
+            raise store_error(wrong, f"read {path}") from wrong
+        return decoded(data, kind, str(path))
+
+
+class LogWriter:
+    """Writes a run's log lines, one file per replica.
+
+    Every line is one write to the system, so a kill loses nothing that was handed over. The first
+    failure is raised; the lines after it are only counted, so that one full disk is one error.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / LOGS
+        self._files: dict[str, BinaryIO] = {}
+        self._second = (-1, b"")
+        self._failed = False
+        self.lost = 0
+        """Lines that came after the failure."""
+
+    def write(self, line: LogLine) -> None:
+        """Append one line with its time stamp."""
+        if self._failed:
+            self.lost += 1
+            return
+        try:
+            file = self._files.get(line.replica) or self._open(line.replica)
+            stamp = self._stamp(line.at)
+            # What looks like several lines to a reader is written as several.
+            for part in line.text.encode("utf-8", "surrogateescape").split(b"\n"):
+                _write_all(file, stamp + part + b"\n")
+        except OSError as wrong:
+            self._failed = True
+            raise store_error(
+                wrong, f"write the log of {line.replica} in {self._folder}"
+            ) from wrong
+
+    def close(self) -> None:
+        """Let go of the files; idempotent."""
+        while self._files:
+            _, file = self._files.popitem()
+            with contextlib.suppress(OSError):
+                file.close()
+
+    def _open(self, replica: str) -> BinaryIO:
+        _check_name(replica)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"{replica}{LOG_SUFFIX}"
+        file = path.open("ab", buffering=0)
+        if file.tell() and not _ends_line(path):
+            _write_all(file, b"\n")
+        self._files[replica] = file
+        return file
+
+    def _stamp(self, at: float) -> bytes:
+        second, micros = divmod(round(at * 1_000_000), 1_000_000)
+        if self._second[0] != second:
+            self._second = (second, _to_the_second(second))
+        return b"%b.%06dZ " % (self._second[1], micros)
+
+
+class LogTail:
+    """Reads a log file in pieces, as far as it is written."""
+
+    def __init__(self, path: Path) -> None:
+        self.replica = path.stem
+        self._path = path
+        self._file: BinaryIO | None = None
+        self._rest = b""
+        self._at = 0.0
+
+    def lines(self, *, to_end: bool = False) -> Iterator[tuple[float, bytes]]:
+        """Yield (time, line) of the lines that have come since the last call.
+
+        A line still without its end is kept for the next call, or yielded with ``to_end``. Lines
+        without a stamp get that of the line before; times never go back.
+        """
+        try:
+            if self._file is None:
+                self._file = self._path.open("rb")
+            while piece := self._file.readline():
+                self._rest += piece
+                if self._rest.endswith(b"\n"):
+                    yield self._taken()
+        except OSError as wrong:
+            raise store_error(wrong, f"read {self._path}") from wrong
+        if to_end and self._rest:
+            yield self._taken()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            self._file.close()
+
+    def _taken(self) -> tuple[float, bytes]:
+        line, self._rest = self._rest.rstrip(b"\n"), b""
+        at, text = split_stamp(line)
+        self._at = max(self._at, at or 0.0)
+        return self._at, text
+
+
+def split_stamp(line: bytes) -> tuple[float | None, bytes]:
+    """Part a log line into its time (Unix seconds) and its text; no stamp, no time."""
+    match = _STAMP.match(line)
+    if match is None:
+        return None, line
+    try:
+        moment = datetime.datetime.fromisoformat(match.group(1).decode())
+    except ValueError:
+        return None, line
+    return moment.replace(tzinfo=datetime.UTC).timestamp(), line[match.end() :]
+
+
+def stamp(at: float) -> bytes:
+    """Write a time (Unix seconds) as log lines begin with it: ``2026-11-20T08:15:30.123456Z``."""
+    second, micros = divmod(round(at * 1_000_000), 1_000_000)
+    return b"%b.%06dZ" % (_to_the_second(second), micros)
+
+
+def created(at: float) -> Transition:
+    """Build the first state of every run."""
+    return Transition(phase=Phase.CREATED, at=at, cause="Recorded; nothing was started yet.")
+
+
+def is_run_id(text: str) -> bool:
+    """Whether text may name a run and so a folder: nothing that leads anywhere else."""
+    return len(text) <= NAME_LIMIT and RUN_ID.fullmatch(text) is not None and text.isprintable()
+
+
+def decoded(data: bytes | str, kind: type[_T], where: str) -> _T:
+    """Decode JSON that k8sbench wrote once; :class:`StoreError` says where it is not that."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
+        raise StoreError(
+            f"{where} cannot be read: {wrong}.",
+            "It was damaged, or written by another version of k8sbench.",
+        ) from wrong
+
+
+def encoded(value: msgspec.Struct) -> bytes:
+    """Encode as JSON; refuses what could not be read back (NaN where a figure must be)."""
+    try:
+        text = msgspec.json.encode(value)
+        msgspec.json.decode(text, type=type(value))
+    except (msgspec.MsgspecError, UnicodeError, OverflowError) as wrong:
+        raise StoreError(
+            f"A {type(value).__name__} holds what JSON cannot: {wrong}.",
+            "This is a fault of k8sbench, or of a name that is no valid text.",
+        ) from wrong
+    return text
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that a reader, and a kill at any moment, finds the old or the new one."""
+    half = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with _told(f"write {path}"):
+        try:
+            with half.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            half.replace(path)
+        except BaseException:
+            half.unlink(missing_ok=True)
+            raise
+        _sync_folder(path.parent)
+
+
+def store_error(wrong: OSError, doing: str) -> StoreError:
+    """Say in our words why a file could not be read or written."""
+    if wrong.errno in _DISK_FULL:
+        return StoreError(
+            f"Cannot {doing}: the disk is full, or its quota is used up.",
+            "Free some space and try again; what was recorded before is kept.",
+        )
+    if wrong.errno == errno.EROFS:
+        return StoreError(
+            f"Cannot {doing}: the file system is read-only.",
+            "Name another place with --store or K8SBENCH_STORE.",
+        )
+    if wrong.errno in {errno.EACCES, errno.EPERM}:
+        return StoreError(
+            f"Cannot {doing}: not permitted.",
+            "Ask for the right to it, or name another place with --store or K8SBENCH_STORE.",
+        )
+    return StoreError(
+        f"Cannot {doing}: {wrong.strerror or wrong}.",
+        "Name another place with --store or K8SBENCH_STORE if this one cannot be used.",
+    )
+
+
+@contextlib.contextmanager
+def _told(doing: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as wrong:
+        raise store_error(wrong, doing) from wrong
+
+
+def _check_name(name: str) -> None:
+    if not _PLAIN_NAME.fullmatch(name):
+        raise StoreError(f"{name!r} cannot name a file of a run.", "This is a fault of k8sbench.")
+
+
+def _pretty(value: msgspec.Struct) -> bytes:
+    return msgspec.json.format(encoded(value), indent=2) + b"\n"
+
+
+def _write_all(file: BinaryIO, data: bytes) -> None:
+    """Write unbuffered to the end: the system may take a part only."""
+    while data:
+        data = data[file.write(data) :]
+
+
+def _ends_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+
+
+def _sync_folder(path: Path) -> None:
+    """See a rename or a new folder to the disk, where the file system can."""
+    with contextlib.suppress(OSError):
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _to_the_second(second: int) -> bytes:
+    moment = datetime.datetime.fromtimestamp(second, datetime.UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S").encode()
+
+
+def _replica_order(replica: str) -> tuple[bool, str, int]:
+    """Rank 0 first: the master, then each kind by number, 10 after 9."""
+    kind, _, number = replica.rpartition("-")
+    return (not replica.startswith("master"), kind, int(number) if number.isdecimal() else 0)

@@ -1,0 +1,143 @@
+"""How the database came to its present shape, step by step.
+
+Every step is a numbered function that stays as it was when it was released: it defines its own
+tables and knows nothing of the program's present ones. Each is applied in a transaction of its
+own, together with the row that records it. Several processes may open a new store at once: each
+asks again inside its transaction, which excludes the others'.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import sqlalchemy as sa
+
+from k8sbench.model.errors import StoreError
+
+Step = Callable[[sa.Connection], None]
+
+
+class NewerSchema(StoreError):
+    """The database has had steps that this program does not know: reading it could lose some."""
+
+
+APPLIED = sa.Table(
+    "schema_migrations",
+    sa.MetaData(),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("applied_at", sa.Double, nullable=False),
+)
+ADVISORY_LOCK = 0x6B38_7362
+"""Of PostgreSQL: ``k8sb``; held by whoever applies a step."""
+STEPS: list[Step] = []
+"""In order; number = place, from 1."""
+
+
+def migration(step: Step) -> Step:
+    """Append a step; its name carries its number, so that two branches cannot both be the third."""
+    number = len(STEPS) + 1
+    if not step.__name__.startswith(f"m{number:03}_"):
+        raise ValueError(f"{step.__name__} is step {number}: name it m{number:03}_…")
+    STEPS.append(step)
+    return step
+
+
+@migration
+def m001_runs(db: sa.Connection) -> None:
+    """Runs: what lists and filters need as columns, the whole values as JSON text."""
+    metadata = sa.MetaData()
+    runs = sa.Table(
+        "runs",
+        metadata,
+        sa.Column("run_id", sa.Text, primary_key=True),
+        sa.Column("set_name", sa.Text, nullable=False),
+        sa.Column("case_key", sa.Text, nullable=False),
+        sa.Column("repeat", sa.Integer, nullable=False),
+        sa.Column("benchmark", sa.Text, nullable=False),
+        sa.Column("framework", sa.Text, nullable=False),
+        sa.Column("backend", sa.Text, nullable=False),
+        sa.Column("phase", sa.Text, nullable=False),
+        sa.Column("created_at", sa.Double, nullable=False),
+        sa.Column("artifacts", sa.Text, nullable=False),
+        sa.Column("plan", sa.Text, nullable=False),
+        sa.Column("owner", sa.Text),
+        sa.Column("measurement", sa.Text),
+        sa.UniqueConstraint("set_name", "case_key", "repeat", name="runs_one_of_each_repeat"),
+    )
+    sa.Index("runs_by_time", runs.c.created_at)
+    metadata.create_all(db, checkfirst=False)
+
+
+@migration
+def m002_transitions(db: sa.Connection) -> None:
+    """Histories: every change of state with its time and cause."""
+    metadata = sa.MetaData()
+    sa.Table("runs", metadata, sa.Column("run_id", sa.Text, primary_key=True))
+    transitions = sa.Table(
+        "transitions",
+        metadata,
+        sa.Column(
+            "run_id", sa.Text, sa.ForeignKey("runs.run_id", ondelete="CASCADE"), primary_key=True
+        ),
+        sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("phase", sa.Text, nullable=False),
+        sa.Column("at", sa.Double, nullable=False),
+        sa.Column("cause", sa.Text, nullable=False),
+        sa.Column("cause_id", sa.Text),
+    )
+    transitions.create(db, checkfirst=False)
+
+
+def version(db: sa.Connection) -> int:
+    """Tell how many steps a database has had; 0 for an empty one.
+
+    A database with tables but without a record of steps is somebody else's.
+    """
+    tables = set(sa.inspect(db).get_table_names())
+    if APPLIED.name not in tables:
+        if tables:
+            raise StoreError(
+                "The database holds tables of something else and none of k8sbench.",
+                "Name another folder or database with --store or K8SBENCH_STORE.",
+            )
+        return 0
+    return db.scalar(sa.select(sa.func.coalesce(sa.func.max(APPLIED.c.number), 0))) or 0
+
+
+def check(found: int, steps: list[Step] | None = None) -> bool:
+    """Say whether steps are missing; a database newer than this program is an error."""
+    known = len(STEPS if steps is None else steps)
+    if found > known:
+        raise NewerSchema(
+            f"The store was written by a newer k8sbench (schema {found}, this one knows {known}).",
+            "Upgrade k8sbench, or name another store with --store or K8SBENCH_STORE.",
+        )
+    return found < known
+
+
+def migrate(writing: sa.Engine, steps: list[Step] | None = None) -> int:
+    """Apply the missing steps; returns how many this process applied."""
+    steps = STEPS if steps is None else steps
+    applied = 0
+    while _apply_next(writing, steps):
+        applied += 1
+    return applied
+
+
+def _apply_next(writing: sa.Engine, steps: list[Step]) -> bool:
+    with writing.begin() as db:
+        if db.dialect.name == "postgresql":
+            db.execute(sa.select(sa.func.pg_advisory_xact_lock(ADVISORY_LOCK)))
+        found = version(db)
+        if not check(found, steps):
+            return False
+        if found == 0:
+            APPLIED.create(db, checkfirst=True)
+        step = steps[found]
+        step(db)
+        db.execute(
+            sa.insert(APPLIED).values(number=found + 1, name=step.__name__, applied_at=time.time())
+        )
+        return True

@@ -1,0 +1,91 @@
+"""Who a process is, so that a later one can say whether it still runs.
+
+A pid alone says little: pids are used again, every container counts its own, and a boot starts
+over. An :class:`~k8sbench.model.run.Owner` therefore carries the host, the boot, the pid namespace
+and the process's start time, all read from ``/proc``. Where that is not enough to be sure the
+answer is "cannot be known from here", never a guess: a run that is wrongly called lost would lose
+its result.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+from k8sbench.model.run import Owner
+
+PROC = Path("/proc")
+_DEAD_STATES = frozenset("ZXx")
+"""Zombie and dead: the process has ended, its parent has not asked how."""
+_STATE, _START = 0, 19
+"""Fields 3 and 22 of ``/proc/PID/stat``, counted behind the command's closing bracket."""
+
+
+def this_process() -> Owner:
+    """Describe the calling process."""
+    return describe(os.getpid())
+
+
+def describe(pid: int) -> Owner:
+    """Describe a running process of this machine."""
+    stat = _stat(pid)
+    return Owner(
+        host=platform.node(),
+        boot_id=_boot_id(),
+        pid=pid,
+        started=float(stat[_START]) if stat else 0.0,
+        pid_space=_pid_space(),
+    )
+
+
+def alive(owner: Owner) -> bool | None:
+    """Say whether a process still runs; None where that cannot be known from here."""
+    if owner.host != platform.node():
+        return None
+    if owner.boot_id != _boot_id():
+        # The machine was started anew since. Without boot ids (an odd /proc) nothing is known.
+        return False if owner.boot_id and _boot_id() else None
+    if owner.pid_space != _pid_space():
+        return None
+    stat = _stat(owner.pid)
+    if stat is None:
+        return None if _answers(owner.pid) else False
+    return stat[_STATE] not in _DEAD_STATES and float(stat[_START]) == owner.started
+
+
+def _stat(pid: int) -> list[str] | None:
+    """Fields of ``/proc/PID/stat`` from the state on; None if there is no such process."""
+    try:
+        text = (PROC / str(pid) / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    # The command's name stands in brackets and may itself hold blanks and brackets.
+    fields = text.rpartition(")")[2].split()
+    return fields if len(fields) > _START else None
+
+
+def _answers(pid: int) -> bool:
+    """Whether a pid exists that /proc does not show (``hidepid``: another user's)."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError, ValueError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _boot_id() -> str:
+    try:
+        return (PROC / "sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _pid_space() -> str:
+    """Name of the pid namespace: ``pid:[4026531836]``; two containers have two."""
+    try:
+        return str((PROC / "self/ns/pid").readlink())
+    except OSError:
+        return ""

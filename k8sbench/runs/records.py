@@ -1,0 +1,259 @@
+"""What is recorded of runs, as people ask for it: find one, list some, say what became of it.
+
+A process that is killed cannot record its own end. Whoever reads the store therefore asks first,
+for every local run that is not finished, whether the process that answers for it still runs: a
+run whose process is gone is Lost, and says so (:func:`reconcile`). Clocks and processes come in as
+arguments.
+"""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from k8sbench.model.errors import NotFound, StoreError, UsageError
+from k8sbench.model.measurement import SCHEMA, Measurement, Reason
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Owner, Run
+from k8sbench.ports import RunFilter, Store
+
+Alive = Callable[[Owner], bool | None]
+"""Whether a process still runs; None where that cannot be known from here."""
+OWNER_KILLED = "owner-killed"
+FEW = 5
+"""Names that an error lists before it says how many more there are."""
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_LENGTH = re.compile(r"(?:[0-9]{1,9}(?:\.[0-9]{1,3})?[smhdw])+")
+_LENGTH_PART = re.compile(r"([0-9.]+)([smhdw])")
+
+
+class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One run in ``list -o json``."""
+
+    schema: int = SCHEMA
+    run_id: str
+    set_name: str
+    repeat: int
+    benchmark: str
+    variant: str
+    framework: str
+    impl: str
+    case: str
+    precision: str
+    preset: str
+    backend: str
+    phase: Phase
+    cause: str
+    """Of the present phase, one sentence."""
+    cause_id: str | None
+    created_at: float
+    started_at: float | None
+    ended_at: float | None
+    verdict: str | None
+    reasons: tuple[str, ...]
+    """Ids of the verdict's reasons."""
+    group: str
+    artifacts: str
+
+
+class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One run in ``status -o json``."""
+
+    schema: int = SCHEMA
+    run_id: str
+    phase: Phase
+    cause: str
+    cause_id: str | None
+    created_at: float
+    started_at: float | None
+    ended_at: float | None
+    owner: Owner | None
+    owner_alive: bool | None
+    history: tuple[Transition, ...]
+    group: str
+    case_key: str
+    plan: RunPlan
+    measurement: Measurement | None
+    artifacts: str
+    log_files: tuple[str, ...]
+
+
+def reconcile(store: Store, *, alive: Alive, now: float) -> dict[str, Run]:
+    """Bring runs up to date whose process is gone; returns those that changed, by id.
+
+    Runs of a cluster go on without us, and processes of other machines cannot be seen from here:
+    both are left alone. A store that can only be read stays as it is; what is returned says what
+    would stand in it.
+    """
+    changed: dict[str, Run] = {}
+    for run in store.runs(RunFilter(unfinished=True)):
+        owner = run.owner if run.plan.backend == "local" else None
+        if owner is not None and alive(owner) is False:
+            changed[run.run_id] = _closed(store, run, now=now)
+    return changed
+
+
+def _closed(store: Store, run: Run, *, now: float) -> Run:
+    try:
+        # Only now that the process is gone is its folder final: it may have ended in good order
+        # since the row was read, or been killed with its last word in the folder alone.
+        run = store.caught_up(run.run_id)
+        if run.phase.final:
+            return run
+        return store.move(run.run_id, lost(run, store.last_sign(run.run_id), now=now))
+    except StoreError:
+        if run.phase.final:
+            return run
+        transition = lost(run, store.last_sign(run.run_id), now=now)
+        return msgspec.structs.replace(run, history=(*run.history, transition))
+
+
+def lost(run: Run, last_sign: float | None, *, now: float) -> Transition:
+    """Say what became of a run whose process is gone, and since when."""
+    owner = run.owner
+    assert owner is not None
+    latest = run.history[-1]
+    # Its end left no trace of its own: it came after the last thing that was written.
+    at = min(max(latest.at, last_sign or latest.at), max(now, latest.at))
+    rest = (
+        "nothing of the run had reported yet."
+        if latest.phase is Phase.CREATED
+        else "its processes were ended with it; what it printed until then is kept, see:"
+        f" k8sbench logs {run.run_id}"
+    )
+    cause = (
+        f"k8sbench (pid {owner.pid} on {owner.host}) ended at {_clock(at)} or soon after, while the"
+        f" run was {latest.phase}, without a last word (killed, the machine went down, or the disk"
+        f" was full); {rest}"
+    )
+    return Transition(phase=Phase.LOST, at=at, cause=cause, cause_id=OWNER_KILLED)
+
+
+def listing(store: Store, wanted: RunFilter, *, alive: Alive, now: float) -> list[Run]:
+    """The runs that match, oldest first, as they are now."""
+    changed = reconcile(store, alive=alive, now=now)
+    return [changed.get(run.run_id, run) for run in store.runs(wanted)]
+
+
+def find(store: Store, text: str, *, alive: Alive, now: float) -> Run:
+    """The run of an id or of a unique beginning of one, as it is now."""
+    run_id = resolve(store.ids(), text)
+    changed = reconcile(store, alive=alive, now=now)
+    return changed.get(run_id) or store.run(run_id)
+
+
+def resolve(ids: Sequence[str], text: str) -> str:
+    """The id that ``text`` is, or the only one that begins with it."""
+    if text in ids:
+        return text
+    fitting = [run_id for run_id in ids if text and run_id.startswith(text)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        shown = ", ".join(fitting[-FEW:])
+        more = f" and {len(fitting) - FEW} more" if len(fitting) > FEW else ""
+        raise UsageError(f"{len(fitting)} runs begin with {text!r}: {shown}{more}.", "Give more.")
+    if not ids:
+        raise NotFound(f"There is no run {text!r}: the store is empty.", "See: k8sbench submit -h")
+    near = difflib.get_close_matches(text, ids, n=3, cutoff=0.5) or list(ids[-3:])
+    raise NotFound(f"There is no run {text!r}.", f"Nearest: {', '.join(near)}.")
+
+
+def listed(run: Run) -> ListedRun:
+    """Take from a run what a list shows."""
+    plan, latest, measured = run.plan, run.history[-1], run.measurement
+    return ListedRun(
+        run_id=run.run_id,
+        set_name=plan.set_name,
+        repeat=plan.repeat,
+        benchmark=plan.benchmark,
+        variant=plan.variant,
+        framework=plan.framework,
+        impl=plan.impl,
+        case=plan.case,
+        precision=plan.precision,
+        preset=plan.preset,
+        backend=plan.backend,
+        phase=run.phase,
+        cause=latest.cause,
+        cause_id=latest.cause_id,
+        created_at=run.created_at,
+        started_at=started_at(run),
+        ended_at=run.ended_at,
+        verdict=None if measured is None else measured.verdict,
+        reasons=() if measured is None else tuple(reason.id for reason in measured.reasons),
+        group=run.group_key.id,
+        artifacts=run.artifacts,
+    )
+
+
+def status(store: Store, run: Run, *, alive: Alive) -> RunStatus:
+    """Say everything that is recorded of a run."""
+    latest = run.history[-1]
+    try:
+        log_files = tuple(str(path) for path in store.log_files(run.run_id))
+    except StoreError:  # they lie on another machine
+        log_files = ()
+    return RunStatus(
+        run_id=run.run_id,
+        phase=run.phase,
+        cause=latest.cause,
+        cause_id=latest.cause_id,
+        created_at=run.created_at,
+        started_at=started_at(run),
+        ended_at=run.ended_at,
+        owner=run.owner,
+        owner_alive=None if run.owner is None else alive(run.owner),
+        history=run.history,
+        group=run.group_key.id,
+        case_key=run.case_key,
+        plan=run.plan,
+        measurement=run.measurement,
+        artifacts=run.artifacts,
+        log_files=log_files,
+    )
+
+
+def started_at(run: Run) -> float | None:
+    """When the run was first Running, Unix seconds."""
+    return next((step.at for step in run.history if step.phase is Phase.RUNNING), None)
+
+
+def counted(reasons: Sequence[Reason]) -> Mapping[str, int]:
+    """Count the reasons of a verdict by severity, those that were accepted apart."""
+    counts: dict[str, int] = {}
+    for reason in reasons:
+        kind = "accepted" if reason.accepted else reason.severity
+        counts[kind] = counts.get(kind, 0) + 1
+    return counts
+
+
+def parse_since(text: str, *, now: float) -> float:
+    """Read ``--since``: a length of time back from now (``2h``, ``1d12h``) or a date.
+
+    Dates are ISO 8601; without a zone they are UTC, as all times that k8sbench prints.
+    """
+    text = text.strip()
+    if _LENGTH.fullmatch(text):
+        return now - sum(
+            float(number) * _UNITS[unit] for number, unit in _LENGTH_PART.findall(text)
+        )
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=datetime.UTC)
+        return moment.timestamp()
+    except (ValueError, OverflowError) as wrong:
+        raise UsageError(
+            f"--since {text!r} is neither a length of time nor a date.",
+            "Write 30m, 2h, 3d, 2026-11-20 or 2026-11-20T08:15:30Z.",
+        ) from wrong
+
+
+def _clock(at: float) -> str:
+    return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

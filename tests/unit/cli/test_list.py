@@ -1,0 +1,244 @@
+"""``k8sbench list``: the rows on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import pathlib
+import time
+
+import msgspec
+import pytest
+
+from k8sbench.adapters import processes
+from k8sbench.adapters.sql_store import SqlStore, open_store
+from k8sbench.cli.main import main
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Owner
+from tests.unit.store.examples import OWNER, REJECTION, measurement, plan, step
+
+
+@pytest.fixture
+def root(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
+    return tmp_path / "store"
+
+
+def fill(store: SqlStore) -> float:
+    """Record a valid, a rejected, a running and a lost run, a day apart; returns the time."""
+    now = time.time()
+    day = 86400.0
+    valid = plan("seg-1")
+    store.record(valid, at=now - 3 * day, owner=None)
+    store.move("seg-1", step(Phase.RUNNING, now - 3 * day + 10))
+    store.move("seg-1", step(Phase.SUCCEEDED, now - 3 * day + 100))
+    store.measured("seg-1", measurement())
+    store.record(plan("seg-2", repeat=2), at=now - 2 * day, owner=None)
+    store.move("seg-2", step(Phase.SUCCEEDED, now - 2 * day + 60))
+    store.measured("seg-2", measurement(throughput=None, verdict="rejected", reasons=(REJECTION,)))
+    store.record(plan("arc-1", benchmark="arcface"), at=now - day, owner=processes.this_process())
+    store.move("arc-1", step(Phase.RUNNING, now - day))
+    store.record(plan("old-1", set_name="weekly"), at=now - 60, owner=this_process_of_yore())
+    return now
+
+
+def this_process_of_yore() -> Owner:
+    return msgspec.structs.replace(processes.this_process(), started=1.0)
+
+
+def test_runs_are_listed_oldest_first(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store() as store:
+        fill(store)
+    assert main(["list"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    lines = out.splitlines()
+    assert " ".join(lines[0].split()) == (
+        "RUN BENCHMARK FRAMEWORK CASE PRECISION PHASE VERDICT TOOK AGE"
+    )
+    assert [line.split() for line in lines[1:]] == [
+        ["seg-1", "seg", "pytorch", "1x1-cpu", "fp32", "Succeeded", "valid", "1m30s", "3d"],
+        ["seg-2", "seg", "pytorch", "1x1-cpu", "fp32", "Succeeded", "rejected", "1m", "2d"],
+        ["arc-1", "arcface", "pytorch", "1x1-cpu", "fp32", "Running", "-", "1d", "1d"],
+        ["old-1", "seg", "pytorch", "1x1-cpu", "fp32", "Lost", "-", "1m", "1m"],
+    ]
+    assert all(line == line.rstrip() for line in lines)
+
+
+def test_a_wide_list_is_not_truncated_in_a_pipe(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store() as store:
+        fill(store)
+    assert main(["list", "-o", "wide"]) == 0
+    out, _ = capsys.readouterr()
+    assert "see: k8sbench logs old-1" in out or "nothing of the run had reported yet." in out
+    assert "…" not in out
+    assert "\x1b" not in out
+
+
+def test_json_is_a_list_of_documents(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store() as store:
+        fill(store)
+    assert main(["list", "-o", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["run_id"] for row in rows] == ["seg-1", "seg-2", "arc-1", "old-1"]
+    assert {row["schema"] for row in rows} == {1}
+    assert rows[1]["reasons"] == ["too-few-records"]
+    assert rows[2]["verdict"] is None
+    assert rows[2]["ended_at"] is None
+    assert rows[3]["cause_id"] == "owner-killed"
+
+
+def test_csv_has_the_same_fields_as_json(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store() as store:
+        fill(store)
+    main(["list", "-o", "json"])
+    documents = json.loads(capsys.readouterr().out)
+    main(["list", "-o", "csv"])
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert list(rows[0]) == list(documents[0])
+    assert [row["run_id"] for row in rows] == [row["run_id"] for row in documents]
+    assert rows[2]["verdict"] == ""
+    assert rows[1]["reasons"] == "too-few-records"
+
+
+def test_names_are_one_per_line(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with open_store() as store:
+        fill(store)
+    assert main(["list", "-o", "name"]) == 0
+    assert capsys.readouterr().out == "seg-1\nseg-2\narc-1\nold-1\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        (["--set", "weekly"], ["old-1"]),
+        (["--benchmark", "arcface"], ["arc-1"]),
+        (["--since", "36h"], ["arc-1", "old-1"]),
+        (["--since", "1990-01-01"], ["seg-1", "seg-2", "arc-1", "old-1"]),
+        (["--limit", "2"], ["arc-1", "old-1"]),
+        (["--benchmark", "seg", "--limit", "1", "--set", "nightly"], ["seg-2"]),
+    ],
+)
+def test_lists_are_narrowed(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str], options: list[str], names: list[str]
+) -> None:
+    with open_store() as store:
+        fill(store)
+    assert main(["list", "-o", "name", *options]) == 0
+    assert capsys.readouterr().out.split() == names
+
+
+def test_when_nothing_matches_it_says_what_there_is(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store() as store:
+        fill(store)
+    assert main(["list", "--set", "nihgtly", "-o", "json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out) == []
+    assert "Sets in the store: weekly, nightly." in err
+    assert "Benchmarks in the store: seg, arcface." in err
+
+
+@pytest.mark.parametrize(
+    ("form", "data"), [("table", ""), ("wide", ""), ("json", "[]\n"), ("name", "")]
+)
+def test_no_store_is_an_empty_list_and_a_friendly_line(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str], form: str, data: str
+) -> None:
+    assert main(["list", "-o", form]) == 0
+    out, err = capsys.readouterr()
+    assert out == data
+    assert err == (
+        f"There is no store in {root} yet; k8sbench submit BENCHMARK makes the first run.\n"
+    )
+    assert not root.exists()
+
+
+def test_a_store_without_runs_says_so(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    open_store().close()
+    assert main(["list"]) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"There are no runs in the store {root} yet")
+
+
+def test_csv_of_nothing_has_its_header(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["list", "-o", "csv"]) == 0
+    assert capsys.readouterr().out.startswith("schema,run_id,")
+
+
+def test_a_run_that_cannot_be_read_is_named_and_left_out(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import sqlalchemy as sa
+
+    with open_store() as store:
+        fill(store)
+        with store.database.writing() as db:
+            db.execute(sa.text("UPDATE runs SET plan = '{}' WHERE run_id = 'seg-2'"))
+    assert main(["list", "-o", "name"]) == 0
+    out, err = capsys.readouterr()
+    assert out.split() == ["seg-1", "arc-1", "old-1"]
+    assert "warning: run seg-2 is left out: The row of run seg-2 cannot be read" in err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--limit", "0"],
+        ["--limit", "x"],
+        ["--since", "yesterday"],
+        ["-o", "xml"],
+        ["extra"],
+        ["--store", ""],
+        ["--store", "mysql://u:hemmelig@h/x"],
+        ["--store", "postgresql://u:hemmelig@h:port/x"],
+    ],
+)
+def test_wrong_options_are_usage_errors(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    assert main(["list", *options]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert "hemmelig" not in err
+    assert "Traceback" not in err
+
+
+def test_a_damaged_store_says_how_to_rebuild_it(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root.mkdir()
+    (root / "k8sbench.db").write_text("garbage " * 1000)
+    assert main(["list"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"k8sbench store rebuild --store {root}" in err
+
+
+def test_a_name_with_control_characters_cannot_draw_on_the_terminal(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store() as store:
+        store.record(plan(variant="a\x1b[31mred\nline\x07"), at=time.time(), owner=None)
+    assert main(["list", "-o", "wide"]) == 0
+    out, _ = capsys.readouterr()
+    assert len(out.splitlines()) == 2
+    assert "\x1b" not in out
+    assert "\x07" not in out
+    assert OWNER.host not in out

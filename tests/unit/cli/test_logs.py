@@ -1,0 +1,227 @@
+"""``k8sbench logs``: what a run's replicas printed."""
+
+from __future__ import annotations
+
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from k8sbench.adapters import processes
+from k8sbench.adapters.sql_store import SqlStore, open_store
+from k8sbench.cli.main import main
+from k8sbench.model.phase import Phase
+from k8sbench.ports import LogLine
+from tests.tiers import ROOT
+from tests.unit.store.examples import NOW, plan, step
+
+
+@pytest.fixture
+def root(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
+    return tmp_path / "store"
+
+
+def fill(store: SqlStore, *, replicas: int = 2) -> None:
+    store.record(plan(replicas=replicas), at=NOW, owner=None)
+    archive = store.archive("seg-1")
+    for at, replica, text in (
+        (0, "master-0", "one"),
+        (2, "master-0", "three"),
+        (1, "worker-0", "two"),
+        (3, "worker-0", "  four\t\x1b[32m"),
+    ):
+        if replica == "master-0" or replicas > 1:
+            archive.write(LogLine(replica=replica, at=NOW + at, text=text))
+    archive.close()
+    store.move("seg-1", step(Phase.FAILED, cause="worker-0 ended with 1."))
+
+
+def test_several_replicas_are_merged_by_time_and_named(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store() as store:
+        fill(store)
+    assert main(["logs", "seg-1"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "[master-0] one\n[worker-0] two\n[master-0] three\n[worker-0]   four\t\x1b[32m\n"
+    assert err == ""
+
+
+def test_one_replica_is_printed_as_it_was(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store() as store:
+        fill(store)
+    assert main(["logs", "seg-1", "--replica", "worker-0"]) == 0
+    assert capsys.readouterr().out == "two\n  four\t\x1b[32m\n"
+
+
+def test_a_run_of_one_replica_needs_no_names(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store() as store:
+        fill(store, replicas=1)
+    assert main(["logs", "seg"]) == 0
+    assert capsys.readouterr().out == "one\nthree\n"
+
+
+def test_time_stamps_are_those_of_the_file(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store() as store:
+        fill(store)
+    assert main(["logs", "seg-1", "--replica", "master-0", "--timestamps"]) == 0
+    out = capsys.readouterr().out
+    assert out == (root / "runs" / "seg-1" / "logs" / "master-0.log").read_text()
+    assert out.splitlines()[0] == "2026-11-20T07:33:20.250000Z one"
+
+
+def test_lines_since_a_time(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with open_store() as store:
+        fill(store)
+    assert main(["logs", "seg-1", "--since", "2026-11-20T07:33:22Z"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "[master-0] three"
+    assert main(["logs", "seg-1", "--since", "0s"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_log_that_is_no_text_is_printed_as_it_is(
+    root: pathlib.Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    with open_store() as store:
+        fill(store, replicas=1)
+        log = store.log_files("seg-1")[0]
+    log.write_bytes(log.read_bytes() + b"\xff\xfe\0\n" + b"no end")
+    assert main(["logs", "seg-1"]) == 0
+    assert capfdbinary.readouterr().out == b"one\nthree\n\xff\xfe\0\nno end\n"
+
+
+def test_a_run_without_logs_says_why(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store() as store:
+        store.record(plan(), at=NOW, owner=None)
+        store.move("seg-1", step(Phase.FAILED, cause="No port was free."))
+    assert main(["logs", "seg-1"]) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "Run seg-1 left no logs: it is Failed. No port was free.\n"
+
+
+def test_an_unknown_replica_names_those_there_are(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store() as store:
+        fill(store)
+    for replica in ("worker-7", "../../run", ""):
+        assert main(["logs", "seg-1", "--replica", replica]) == 2
+        assert "Replicas: master-0, worker-0." in capsys.readouterr().err
+
+
+def test_following_a_finished_run_prints_it_and_ends(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store() as store:
+        fill(store, replicas=1)
+    assert main(["logs", "-f", "seg-1"]) == 0
+    assert capsys.readouterr().out == "one\nthree\n"
+
+
+def test_following_a_run_on_a_cluster_is_not_available_yet(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store() as store:
+        store.record(plan(backend="kubernetes"), at=NOW, owner=None)
+    assert main(["logs", "-f", "seg-1"]) == 2
+    assert "not available yet" in capsys.readouterr().err
+
+
+def follow(root: pathlib.Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "k8sbench", "logs", "-f", "seg-1", "--store", str(root)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+
+
+def test_a_running_run_is_followed_until_it_ends(root: pathlib.Path) -> None:
+    with open_store() as store:
+        store.record(plan(replicas=2), at=time.time(), owner=processes.this_process())
+        store.move("seg-1", step(Phase.RUNNING, time.time()))
+        archive = store.archive("seg-1")
+        archive.write(LogLine(replica="master-0", at=time.time(), text="before"))
+        reader = follow(root)
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == "[master-0] before\n"
+        archive.write(LogLine(replica="worker-0", at=time.time(), text="a new file"))
+        assert reader.stdout.readline() == "[worker-0] a new file\n"
+        archive.write(LogLine(replica="master-0", at=time.time(), text="last"))
+        archive.close()
+        store.move("seg-1", step(Phase.SUCCEEDED, time.time(), cause="All ended."))
+        out, err = reader.communicate(timeout=30)
+    assert out == "[master-0] last\n"
+    assert err == "Run seg-1 is Succeeded. All ended.\n"
+    assert reader.returncode == 0
+
+
+def test_following_ends_when_the_runs_process_is_killed(root: pathlib.Path) -> None:
+    owner = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=-1)
+    with open_store() as store:
+        store.record(plan(), at=time.time(), owner=processes.describe(owner.pid))
+        store.move("seg-1", step(Phase.RUNNING, time.time()))
+        archive = store.archive("seg-1")
+        archive.write(LogLine(replica="master-0", at=time.time(), text="hello"))
+        archive.close()
+        reader = follow(root)
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == "hello\n"
+        owner.kill()
+        owner.communicate()
+        _, err = reader.communicate(timeout=30)
+    assert "Run seg-1 is Lost." in err
+    assert reader.returncode == 0
+
+
+def test_ctrl_c_ends_following_and_nothing_else(root: pathlib.Path) -> None:
+    with open_store() as store:
+        store.record(plan(), at=time.time(), owner=processes.this_process())
+        archive = store.archive("seg-1")
+        archive.write(LogLine(replica="master-0", at=time.time(), text="hello"))
+        archive.close()
+        reader = follow(root)
+        assert reader.stdout is not None
+        reader.stdout.readline()
+        reader.send_signal(signal.SIGINT)
+        _, err = reader.communicate(timeout=30)
+        assert reader.returncode == 130
+        assert "Traceback" not in err
+        assert store.run("seg-1").phase is Phase.CREATED
+
+
+def test_a_reader_that_goes_away_is_no_error(root: pathlib.Path) -> None:
+    with open_store() as store:
+        store.record(plan(), at=NOW, owner=None)
+        archive = store.archive("seg-1")
+        for number in range(20_000):
+            archive.write(LogLine(replica="master-0", at=NOW, text=f"line {number} {'x' * 50}"))
+        archive.close()
+        store.move("seg-1", step(Phase.SUCCEEDED))
+    reader = subprocess.Popen(
+        [sys.executable, "-m", "k8sbench", "logs", "seg-1", "--store", str(root)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+    )
+    assert reader.stdout is not None
+    assert reader.stdout.readline().startswith(b"line 0")
+    reader.stdout.close()
+    assert reader.stderr is not None
+    assert reader.stderr.read() == b""
+    reader.stderr.close()
+    assert reader.wait(30) in {1, 141}  # click says 1, the shell's custom is 128 + SIGPIPE

@@ -1,0 +1,130 @@
+"""Data on stdout, notes on stderr; tables for people and for pipes."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import pytest
+import yaml
+
+from k8sbench.cli import output
+from k8sbench.cli.output import Column
+
+COLUMNS = (Column("RUN", whole=True), Column("N", right=True), Column("CAUSE"))
+ROWS = (
+    ("seg-1", "7", "short"),
+    ("深度学习", None, "[red]not markup[/red]\n\x1b[31m" + "long " * 60),
+)
+
+
+class Terminal(io.StringIO):
+    """A stdout that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_table_in_a_pipe_is_plain_complete_and_aligned(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    output.write_table(COLUMNS, ROWS)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "RUN        N   CAUSE"
+    assert lines[1] == "seg-1      7   short"
+    assert lines[2].startswith("深度学习   -   [red]not markup[/red] [31mlong long")
+    assert len(lines) == 3
+    assert lines[2].count("long") == 60
+
+
+def test_a_table_on_a_terminal_wraps_its_sentences_and_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("COLUMNS", "60")
+    output.write_table(COLUMNS, ROWS)
+    lines = screen.getvalue().splitlines()
+    assert max(len(line) for line in lines) <= 60
+    assert screen.getvalue().count("long") == 60
+    assert "[red]not markup[/red]" in screen.getvalue()
+    assert "\x1b" not in screen.getvalue()
+    assert lines[1] == "seg-1      7   short"
+
+
+@pytest.mark.parametrize("room", [1, 10, 40])
+def test_nothing_is_wrapped_where_that_would_not_make_it_fit(room: int) -> None:
+    columns = (Column("RUN", whole=True), Column("PHASE"), Column("CAUSE"))
+    rows = [("deeplabv3p-261120-081500-x7k2qd", "Succeeded", "word " * 20 + "x" * 70)]
+    assert output.plain_table(columns, rows, room=room) == output.plain_table(columns, rows)
+
+
+def test_a_word_that_is_too_long_is_broken() -> None:
+    text = output.plain_table((Column("CAUSE"),), [("a " + "x" * 60 + " 深" * 20,)], room=30)
+    assert max(len(line) for line in text.splitlines()) <= 30
+    assert text.count("x") == 60
+    assert text.count("深") == 20
+
+
+def test_a_table_that_fits_is_the_same_with_and_without_a_terminal() -> None:
+    rows = [("seg-1", "7", "short")]
+    assert output.plain_table(COLUMNS, rows, room=80) == output.plain_table(COLUMNS, rows)
+
+
+def test_a_stream_that_cannot_say_a_letter_gets_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
+    output.write("4 × 8 \udcff\n")
+    sys.stdout.flush()
+    assert raw.getvalue() == b"4 ? 8 ?\n"
+
+
+def test_json_and_yaml_have_no_numbers_that_json_lacks(capsys: pytest.CaptureFixture[str]) -> None:
+    value = {"a": float("nan"), "b": [float("inf"), 1.5], "c": "深: no"}
+    output.write_json(value)
+    expected = {"a": None, "b": [None, 1.5], "c": "深: no"}
+    assert json.loads(capsys.readouterr().out) == expected
+    output.write_yaml(value)
+    assert yaml.safe_load(capsys.readouterr().out) == expected
+
+
+def test_csv_quotes_what_must_be_quoted(capsys: pytest.CaptureFixture[str]) -> None:
+    output.write_csv(["a", "b", "c"], [['x,"y"', None, 1.5], ["two\nlines", "", 0]])
+    assert capsys.readouterr().out == 'a,b,c\n"x,""y""",,1.5\ntwo lines,,0\n'
+
+
+def test_notes_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    output.note("working …")
+    assert capsys.readouterr() == ("", "working …\n")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "-"),
+        (float("nan"), "-"),
+        (float("inf"), "∞"),
+        (-3, "0s"),
+        (0, "0s"),
+        (0.44, "0.4s"),
+        (9.94, "9.9s"),
+        (9.96, "10s"),
+        (59.4, "59s"),
+        (59.6, "1m"),
+        (75, "1m15s"),
+        (3600, "1h"),
+        (3661, "1h1m"),
+        (90_000, "1d1h"),
+        (10**7, "115d17h"),
+    ],
+)
+def test_lengths_of_time_are_written_in_two_units(seconds: float | None, text: str) -> None:
+    assert output.duration(seconds) == text
+
+
+def test_times_are_written_in_utc() -> None:
+    assert output.stamp(1795162530.9) == "2026-11-20T08:15:30Z"
+    assert output.stamp(None) is None
+    assert output.stamp(1e300) is None
+    assert output.stamp(float("nan")) is None

@@ -1,0 +1,178 @@
+"""``k8sbench status``: what was planned, what became of it, what was measured, where it lies."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import time
+
+import msgspec
+import pytest
+import yaml
+
+from k8sbench.adapters import processes
+from k8sbench.adapters.sql_store import SqlStore, open_store
+from k8sbench.cli.main import main
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.ports import LogLine
+from k8sbench.runs.records import RunStatus
+from tests.unit.store.examples import NOW, OWNER, REJECTION, measurement, plan, step
+
+
+@pytest.fixture
+def root(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
+    return tmp_path / "store"
+
+
+def succeeded(store: SqlStore) -> None:
+    store.record(plan(), at=NOW, owner=OWNER)
+    store.move("seg-1", step(Phase.RUNNING, NOW + 4))
+    archive = store.archive("seg-1")
+    archive.write(LogLine(replica="master-0", at=NOW, text="hello"))
+    archive.close()
+    store.move("seg-1", step(Phase.SUCCEEDED, NOW + 94, cause="All replicas ended with 0."))
+
+
+def test_a_valid_run(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with open_store() as store:
+        succeeded(store)
+        store.measured("seg-1", measurement())
+    assert main(["status", "seg-1"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    head, table = out.split("\n\n")
+    lines = dict(line.split(":", 1) for line in head.splitlines())
+    assert lines["Run"].strip() == "seg-1"
+    assert lines["Phase"].strip() == "Succeeded: All replicas ended with 0."
+    assert "seg · pytorch · mm · fp32 · 1 replica × 1 process" in lines["Plan"]
+    assert lines["Set"].strip().startswith("nightly, repeat 1; group g-")
+    assert "running for 1m30s, ended 2026-11-20T07:34:54Z" in lines["Times"]
+    assert lines["Verdict"].strip() == (
+        "valid, 12.5 images/s (time_weighted, smoke: checks the path, not the speed)"
+    )
+    assert lines["Files"].strip() == str(root / "runs" / "seg-1")
+    assert table.splitlines() == [
+        "TIME                   PHASE       AFTER   CAUSE",
+        "2026-11-20T07:33:20Z   Created        0s   Recorded; nothing was started yet.",
+        "2026-11-20T07:33:24Z   Running        4s   All replicas run.",
+        "2026-11-20T07:34:54Z   Succeeded   1m34s   All replicas ended with 0.",
+    ]
+
+
+def test_a_rejected_run_gives_every_reason_with_its_evidence(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    accepted = msgspec.structs.replace(REJECTION, id="gpu-count", accepted=True, evidence=())
+    with open_store() as store:
+        succeeded(store)
+        store.measured(
+            "seg-1",
+            measurement(throughput=None, verdict="rejected", reasons=(REJECTION, accepted)),
+        )
+    assert main(["status", "seg-1"]) == 0
+    out, _ = capsys.readouterr()
+    assert "Verdict: rejected, no figure" in out
+    assert "Reasons: reject too-few-records: 4 records, 5 are needed." in out
+    assert "master-0.log:7: iter 7 …" in out
+    assert "accepted gpu-count" in out
+
+
+def test_a_killed_run(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gone = msgspec.structs.replace(processes.this_process(), started=1.0)
+    with open_store() as store:
+        store.record(plan(), at=time.time() - 100, owner=gone)
+        store.move("seg-1", step(Phase.RUNNING, time.time() - 90))
+    assert main(["status", "seg-1"]) == 0
+    out, _ = capsys.readouterr()
+    assert f"Phase:   Lost (owner-killed): k8sbench (pid {gone.pid} on {gone.host}) ended at" in out
+    assert "Verdict: not measured: the run is Lost" in out
+
+
+def test_a_failed_run_names_its_cause(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store() as store:
+        store.record(plan(), at=NOW, owner=OWNER)
+        store.move(
+            "seg-1",
+            Transition(
+                phase=Phase.FAILED,
+                at=NOW + 1,
+                cause="worker-1 ended with exit code 1.",
+                cause_id="replica-failed",
+            ),
+        )
+    assert main(["status", "seg-1"]) == 0
+    out, _ = capsys.readouterr()
+    assert "Phase:   Failed (replica-failed): worker-1 ended with exit code 1." in out
+
+
+def test_a_run_that_was_not_measured_any_more_says_how_to_do_that(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store() as store:
+        succeeded(store)
+    assert main(["status", "seg-1"]) == 0
+    log = root / "runs" / "seg-1" / "logs" / "master-0.log"
+    assert f"k8sbench measure {log} --benchmark seg --gpus 1 --one-run" in capsys.readouterr().out
+
+
+def test_a_run_of_another_machine_says_that_it_cannot_be_seen(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store() as store:
+        store.record(plan(), at=NOW, owner=OWNER)
+    assert main(["status", "seg-1"]) == 0
+    out, _ = capsys.readouterr()
+    assert "Process: pid 4711 on here; whether it still runs cannot be seen from here" in out
+    assert "Verdict: not measured yet" in out
+
+
+def test_json_and_yaml_say_the_same(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with open_store() as store:
+        succeeded(store)
+        store.measured("seg-1", measurement())
+    assert main(["status", "seg-1", "-o", "json"]) == 0
+    text = capsys.readouterr().out
+    assert main(["status", "seg-1", "-o", "yaml"]) == 0
+    said = json.loads(text)
+    assert yaml.safe_load(capsys.readouterr().out) == said
+    assert msgspec.json.decode(text, type=RunStatus).plan == plan()
+    assert said["schema"] == 1
+    assert said["phase"] == "Succeeded"
+    assert said["measurement"]["throughput"]["time_weighted"] == 12.5
+    assert said["owner_alive"] is None
+
+
+def test_a_beginning_of_the_id_is_enough(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store() as store:
+        store.record(plan("seg-1"), at=NOW, owner=None)
+        store.record(plan("seg-22", repeat=2), at=NOW, owner=None)
+    assert main(["status", "seg-2"]) == 0
+    assert "seg-22" in capsys.readouterr().out
+    assert main(["status", "seg"]) == 2
+    assert "2 runs begin with 'seg': seg-1, seg-22." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "name", ["seg-3", "", "../../etc", "seg-1; rm -rf /", "\x1b[31m", "x" * 500]
+)
+def test_an_unknown_run_exits_2_with_the_nearest(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    with open_store() as store:
+        store.record(plan("seg-1"), at=NOW, owner=None)
+    assert main(["status", name]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "seg-1" in err
+    assert "\x1b" not in err
+
+
+def test_a_run_of_no_store_exits_2(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", "seg-1"]) == 2
+    assert "the store is empty" in capsys.readouterr().err
+    assert not root.exists()

@@ -1,0 +1,120 @@
+"""A PostgreSQL server for the store's contract, where Debian's package (or another) has one."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+
+
+@functools.cache
+def missing() -> str | None:
+    """Say what a PostgreSQL store lacks here; None if nothing."""
+    if importlib.util.find_spec("psycopg") is None:
+        return "psycopg not installed"
+    if _programs() is None:
+        return "PostgreSQL not installed (Debian: apt-get install postgresql)"
+    if os.geteuid() == 0 and _user() is None:
+        return "PostgreSQL does not run as root, and there is no user postgres or nobody"
+    return None
+
+
+class Server:
+    """A server in a folder of its own, reached by a socket only."""
+
+    def __init__(self) -> None:
+        programs = _programs()
+        assert programs is not None
+        self._programs = programs
+        self._user = _user() if os.geteuid() == 0 else None
+        # Short: a socket's path has 107 letters at most.
+        self._folder = pathlib.Path(tempfile.mkdtemp(prefix="k8sb-pg-", dir="/tmp"))
+        if self._user is not None:
+            os.chown(self._folder, pwd.getpwnam(self._user).pw_uid, -1)
+        data = self._folder / "data"
+        self._initialise(data)
+        self._server = subprocess.Popen(
+            [
+                str(programs / "postgres"),
+                *("-D", str(data), "-k", str(self._folder)),
+                *("-c", "listen_addresses=", "-c", "fsync=off"),
+            ],
+            user=self._user,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            self._wait_until_it_answers()
+        except BaseException:
+            self.stop()
+            raise
+
+    def database(self) -> str:
+        """Make an empty schema, which serves as a database of its own; returns its URL."""
+        import psycopg
+
+        name = f"test_{uuid.uuid4().hex[:12]}"
+        with psycopg.connect(self._address, autocommit=True) as db:
+            db.execute(f"CREATE SCHEMA {name}")
+        place = f"host={self._folder}&options=-csearch_path%3D{name}"
+        return f"postgresql://k8sbench:seldom@/postgres?{place}"
+
+    def stop(self) -> None:
+        """End the server and remove its folder."""
+        self._server.send_signal(signal.SIGQUIT)  # at once: nothing here is worth keeping
+        self._server.wait(30)
+        shutil.rmtree(self._folder)
+
+    @property
+    def _address(self) -> str:
+        return f"postgresql://k8sbench@/postgres?host={self._folder}"
+
+    def _initialise(self, data: pathlib.Path) -> None:
+        subprocess.run(
+            [
+                *(str(self._programs / "initdb"), "--pgdata", str(data)),
+                *("--username=k8sbench", "--auth=trust", "--no-sync"),
+            ],
+            user=self._user,
+            cwd=self._folder,
+            check=True,
+            capture_output=True,
+        )
+
+    def _wait_until_it_answers(self) -> None:
+        import psycopg
+
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                psycopg.connect(self._address).close()
+            except psycopg.OperationalError:
+                assert self._server.poll() is None, "postgres ended as it started"
+                assert time.monotonic() < deadline, "postgres does not answer"
+                time.sleep(0.05)
+            else:
+                return
+
+
+def _programs() -> pathlib.Path | None:
+    found = shutil.which("postgres")
+    places = [pathlib.Path(found).parent] if found else []
+    places += sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return next((place for place in places if (place / "initdb").exists()), None)
+
+
+def _user() -> str | None:
+    for name in ("postgres", "nobody"):
+        try:
+            return pwd.getpwnam(name).pw_name
+        except KeyError:
+            continue
+    return None

@@ -1,0 +1,373 @@
+"""What every store does, whatever database is behind it (:class:`k8sbench.ports.Store`)."""
+
+from __future__ import annotations
+
+import pathlib
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from k8sbench.adapters.sql_store import SqlStore
+from k8sbench.model.errors import NotFound, RepeatTaken, StoreError, UsageError
+from k8sbench.model.identity import case_key
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.plan import RunPlan
+from k8sbench.ports import LogLine, RunFilter, Store
+from tests.unit.store.conftest import OpenStore
+from tests.unit.store.examples import (
+    NOW,
+    OWNER,
+    REJECTION,
+    measurement,
+    measurements,
+    plan,
+    plans,
+    step,
+)
+
+SHARED = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def test_it_is_a_store(store: SqlStore) -> None:
+    seam: Store = store
+    assert seam.runs(RunFilter()) == []
+
+
+def test_a_run_is_recorded_before_it_starts(store: SqlStore, open_again: OpenStore) -> None:
+    run = store.record(plan(), at=NOW, owner=OWNER)
+    assert run.phase is Phase.CREATED
+    assert run.created_at == run.history[0].at == NOW
+    assert run.owner == OWNER
+    assert run.measurement is None
+    assert (store.folder("seg-1") / "run.json").is_file()
+    assert open_again().run("seg-1") == run
+
+
+def test_a_run_of_a_cluster_has_no_owner(store: SqlStore) -> None:
+    store.record(plan(), at=NOW, owner=None)
+    assert store.run("seg-1").owner is None
+
+
+def test_the_artifacts_url_is_the_folder(store: SqlStore) -> None:
+    run = store.record(plan(), at=NOW, owner=None)
+    assert run.artifacts == store.folder("seg-1").as_uri() == store.run("seg-1").artifacts
+
+
+def test_a_run_id_is_recorded_once(store: SqlStore) -> None:
+    store.record(plan(), at=NOW, owner=None)
+    with pytest.raises(UsageError, match="'seg-1' already"):
+        store.record(plan(repeat=2), at=NOW + 1, owner=None)
+    assert store.run("seg-1").plan.repeat == 1
+
+
+def test_a_repeat_of_a_case_is_recorded_once_in_a_set(store: SqlStore) -> None:
+    store.record(plan(), at=NOW, owner=None)
+    with pytest.raises(RepeatTaken):
+        store.record(plan("seg-2"), at=NOW + 1, owner=None)
+    assert store.ids() == ["seg-1"]
+    assert not (store.root / "runs" / "seg-2").exists()
+
+
+def test_another_set_or_case_has_the_repeat_number_too(store: SqlStore) -> None:
+    store.record(plan(), at=NOW, owner=None)
+    store.record(plan("seg-2", set_name="other"), at=NOW + 1, owner=None)
+    store.record(plan("seg-3", batch_size=99), at=NOW + 2, owner=None)
+    assert store.ids() == ["seg-1", "seg-2", "seg-3"]
+
+
+def test_the_next_repeat_is_the_first_that_is_free(store: SqlStore) -> None:
+    key = case_key(plan())
+    assert store.next_repeat("nightly", key) == 1
+    for number in (1, 2, 4):
+        store.record(plan(f"seg-{number}", repeat=number), at=NOW, owner=None)
+    assert store.next_repeat("nightly", key) == 3
+    assert store.next_repeat("other", key) == 1
+
+
+def test_changes_of_state_are_kept_in_order(store: SqlStore, open_again: OpenStore) -> None:
+    store.record(plan(), at=NOW, owner=OWNER)
+    steps = [
+        step(Phase.STARTING, NOW + 1),
+        step(Phase.RUNNING, NOW + 2),
+        Transition(
+            phase=Phase.FAILED,
+            at=NOW + 3,
+            cause="worker-1 ended with 1.",
+            cause_id="replica-failed",
+        ),
+    ]
+    for one in steps:
+        run = store.move("seg-1", one)
+    assert run.history[1:] == tuple(steps)
+    assert run.ended_at == NOW + 3
+    assert open_again().run("seg-1") == run
+
+
+def test_a_final_run_stays_as_it_is(store: SqlStore) -> None:
+    store.record(plan(), at=NOW, owner=OWNER)
+    ended = store.move("seg-1", step(Phase.CANCELLED))
+    assert store.move("seg-1", step(Phase.SUCCEEDED, NOW + 9)) == ended == store.run("seg-1")
+
+
+def test_the_same_change_twice_is_one(store: SqlStore) -> None:
+    store.record(plan(), at=NOW, owner=OWNER)
+    once = store.move("seg-1", step(Phase.RUNNING))
+    assert store.move("seg-1", step(Phase.RUNNING)) == once
+    assert len(store.run("seg-1").history) == 2
+
+
+def test_a_cause_that_quotes_binary_output_is_kept_readable(store: SqlStore) -> None:
+    store.record(plan(), at=NOW, owner=OWNER)
+    run = store.move("seg-1", step(Phase.FAILED, cause="worker-0 said 'a\0b\udcff…'."))
+    assert run.history[-1].cause == "worker-0 said 'a\N{REPLACEMENT CHARACTER}b?…'."
+    assert store.run("seg-1") == run
+
+
+def test_a_measurement_is_kept_and_replaced(store: SqlStore, open_again: OpenStore) -> None:
+    store.record(plan(), at=NOW, owner=OWNER)
+    store.move("seg-1", step(Phase.SUCCEEDED))
+    assert store.measured("seg-1", measurement()).measurement == measurement()
+    rejected = measurement(throughput=None, verdict="rejected", reasons=(REJECTION,))
+    run = store.measured("seg-1", rejected)
+    assert run.measurement == rejected
+    assert open_again().run("seg-1") == run
+
+
+def test_a_measurement_that_is_not_a_number_is_refused_whole(store: SqlStore) -> None:
+    store.record(plan(), at=NOW, owner=OWNER)
+    store.measured("seg-1", measurement())
+    accuracy = measurement().accuracy
+    assert accuracy is not None
+    wrong = measurement(accuracy=msgspec.structs.replace(accuracy, best=float("nan")))
+    with pytest.raises(StoreError, match=r"accuracy\.best"):
+        store.measured("seg-1", wrong)
+    assert store.run("seg-1").measurement == measurement()
+
+
+def test_an_unknown_run_is_not_found_and_the_nearest_are_named(store: SqlStore) -> None:
+    store.record(plan("deeplab-261120-081500-x7k2qd"), at=NOW, owner=None)
+    asks = (
+        store.run,
+        store.folder,
+        store.caught_up,
+        store.log_files,
+        lambda run_id: store.move(run_id, step(Phase.RUNNING)),
+        lambda run_id: store.measured(run_id, measurement()),
+        lambda run_id: store.keep(run_id, "manifest.yaml", ""),
+    )
+    for ask in asks:
+        with pytest.raises(NotFound, match="x7k2qd"):
+            ask("deeplab-261120-081500-x7k2qq")
+    assert store.last_sign("deeplab-261120-081500-x7k2qq") is None
+
+
+def test_runs_are_listed_oldest_first(store: SqlStore) -> None:
+    for number in (3, 1, 2):
+        store.record(plan(f"seg-{number}", repeat=number), at=NOW + number, owner=None)
+    assert [run.run_id for run in store.runs(RunFilter())] == ["seg-1", "seg-2", "seg-3"]
+    assert store.ids() == ["seg-1", "seg-2", "seg-3"]
+
+
+def test_filters_are_anded(store: SqlStore) -> None:
+    store.record(plan("a"), at=NOW, owner=None)
+    store.record(plan("b", set_name="weekly"), at=NOW + 10, owner=None)
+    store.record(plan("c", benchmark="other"), at=NOW + 20, owner=None)
+    store.record(plan("d", framework="paddle"), at=NOW + 30, owner=None)
+    store.move("b", step(Phase.RUNNING))
+    store.move("d", step(Phase.FAILED))
+
+    def found(**wanted: object) -> str:
+        return "".join(run.run_id for run in store.runs(RunFilter(**wanted)))  # type: ignore[arg-type]
+
+    assert found() == "abcd"
+    assert found(set_name="weekly") == "b"
+    assert found(benchmark="other") == "c"
+    assert found(framework="paddle") == "d"
+    assert found(phase=Phase.RUNNING) == "b"
+    assert found(since=NOW + 10) == "bcd"
+    assert found(limit=2) == "cd"
+    assert found(since=NOW + 10, limit=1, benchmark="other") == "c"
+    assert found(unfinished=True) == "abc"
+    assert found(limit=0) == found(set_name="none") == found(benchmark="' OR 1=1 --") == ""
+
+
+def test_a_run_that_succeeded_is_unfinished_until_it_is_measured(store: SqlStore) -> None:
+    store.record(plan(), at=NOW, owner=None)
+    store.move("seg-1", step(Phase.SUCCEEDED))
+    assert [run.run_id for run in store.runs(RunFilter(unfinished=True))] == ["seg-1"]
+    store.measured("seg-1", measurement())
+    assert store.runs(RunFilter(unfinished=True)) == []
+
+
+@pytest.mark.parametrize(
+    "run_id",
+    [
+        "",
+        "..",
+        "../../etc/cron.d/x",
+        "/etc/passwd",
+        "a/b",
+        "a\0b",
+        "a\n",
+        "Seg-1",
+        "-rf",
+        "1seg",
+        "a" * 60,
+        "seg 1",
+        "ségmentation",
+        "a-",
+    ],
+)
+def test_what_cannot_name_a_job_names_no_folder(store: SqlStore, run_id: str) -> None:
+    with pytest.raises(UsageError, match="cannot name a run"):
+        store.record(plan(run_id), at=NOW, owner=None)
+    assert list((store.root / "runs").glob("*")) == []
+    assert store.ids() == []
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "x\n", "a b", "-a", "a" * 64, "naïve", "a\0"])
+def test_what_cannot_be_a_label_names_no_set(store: SqlStore, name: str) -> None:
+    with pytest.raises(UsageError, match="cannot name a set"):
+        store.record(plan(set_name=name), at=NOW, owner=None)
+    assert store.ids() == []
+
+
+@pytest.mark.parametrize("name", ["1.0", "A_b-c", "2026-11-20", "drop-table--runs", "x" * 63])
+def test_any_label_names_a_set(store: SqlStore, name: str) -> None:
+    store.record(plan(set_name=name), at=NOW, owner=None)
+    assert [run.plan.set_name for run in store.runs(RunFilter(set_name=name))] == [name]
+
+
+def test_a_plan_that_is_no_text_is_refused_and_leaves_nothing(store: SqlStore) -> None:
+    with pytest.raises(StoreError, match="JSON"):
+        store.record(plan(data="path:/data/\udcff"), at=NOW, owner=None)
+    assert store.ids() == []
+    assert not (store.root / "runs" / "seg-1").exists()
+
+
+def test_artifacts_are_kept_by_name(store: SqlStore) -> None:
+    store.record(plan(), at=NOW, owner=None)
+    store.keep("seg-1", "manifest.yaml", "kind: PyTorchJob  # ×\n")
+    store.keep("seg-1", "manifest.yaml", "kind: PaddleJob\n")
+    folder = store.folder("seg-1")
+    assert (folder / "manifest.yaml").read_text() == "kind: PaddleJob\n"
+    assert {path.name for path in folder.iterdir()} == {"run.json", "events.jsonl", "manifest.yaml"}
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "", ".hidden", "a/b", "a\0"])
+def test_an_artifact_stays_inside_its_folder(store: SqlStore, name: str) -> None:
+    store.record(plan(), at=NOW, owner=None)
+    with pytest.raises(StoreError, match="cannot name a file"):
+        store.keep("seg-1", name, "text")
+
+
+def test_log_files_are_listed_with_rank_0_first(store: SqlStore) -> None:
+    store.record(plan(), at=NOW, owner=None)
+    assert store.log_files("seg-1") == []
+    archive = store.archive("seg-1")
+    for replica in ("worker-10", "worker-9", "master-0", "worker-0"):
+        archive.write(LogLine(replica=replica, at=NOW, text="hello"))
+    archive.close()
+    archive.close()
+    stems = [path.stem for path in store.log_files("seg-1")]
+    assert stems == ["master-0", "worker-0", "worker-9", "worker-10"]
+
+
+def test_the_last_sign_is_the_latest_write(store: SqlStore) -> None:
+    store.record(plan(), at=NOW, owner=None)
+    before = store.last_sign("seg-1")
+    archive = store.archive("seg-1")
+    archive.write(LogLine(replica="master-0", at=NOW, text="hello"))
+    after = store.last_sign("seg-1")
+    archive.close()
+    assert before is not None
+    assert after is not None
+    assert before <= after
+    assert after == max(
+        path.stat().st_mtime for path in store.folder("seg-1").rglob("*") if path.name != "logs"
+    )
+
+
+def test_a_row_catches_up_with_its_folder(store: SqlStore) -> None:
+    """What a process leaves that is killed between its file and its row."""
+    from k8sbench.adapters.artifacts import RunFolder
+
+    store.record(plan(), at=NOW, owner=None)
+    folder = RunFolder(store.folder("seg-1"))
+    folder.append(step(Phase.RUNNING, NOW + 1))
+    folder.append(step(Phase.SUCCEEDED, NOW + 2))
+    folder.keep_measurement(measurement())
+    assert store.run("seg-1").phase is Phase.CREATED
+    run = store.caught_up("seg-1")
+    assert [one.phase for one in run.history] == ["Created", "Running", "Succeeded"]
+    assert run.measurement == measurement()
+    assert store.run("seg-1") == run == store.caught_up("seg-1")
+
+
+def test_a_row_does_not_catch_up_with_a_damaged_folder(store: SqlStore) -> None:
+    store.record(plan(), at=NOW, owner=None)
+    run = store.move("seg-1", step(Phase.RUNNING))
+    (store.folder("seg-1") / "run.json").write_text("{")
+    assert store.caught_up("seg-1") == run
+    (store.folder("seg-1") / "events.jsonl").unlink()
+    assert store.caught_up("seg-1") == run
+
+
+def test_a_run_whose_folder_was_deleted_can_still_end(store: SqlStore) -> None:
+    import shutil
+
+    store.record(plan(), at=NOW, owner=None)
+    shutil.rmtree(store.folder("seg-1"))
+    assert store.move("seg-1", step(Phase.LOST)).phase is Phase.LOST
+    assert store.measured("seg-1", measurement()).measurement == measurement()
+    assert store.log_files("seg-1") == []
+    assert not (store.root / "runs" / "seg-1").exists()
+
+
+def test_a_row_of_another_version_leaves_the_others_readable(store: SqlStore) -> None:
+    import sqlalchemy as sa
+
+    for run_id in ("a", "b"):
+        store.record(plan(run_id, set_name=run_id), at=NOW, owner=None)
+    with store.database.writing() as db:
+        db.execute(sa.text("UPDATE runs SET plan = '{\"schema\": 2}' WHERE run_id = 'a'"))
+    assert [run.run_id for run in store.runs(RunFilter())] == ["b"]
+    assert "a" in store.unreadable
+    with pytest.raises(StoreError, match="row of run a"):
+        store.run("a")
+
+
+def test_a_hundred_threads_share_one_store(store: SqlStore) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    store.record(plan(), at=NOW, owner=None)
+    with ThreadPoolExecutor(20) as threads:
+        moves = [
+            threads.submit(store.move, "seg-1", step(Phase.RUNNING, NOW + n)) for n in range(100)
+        ]
+    assert {len(future.result().history) for future in moves} == set(range(2, 102))
+    assert len(store.run("seg-1").history) == 101
+
+
+@SHARED
+@given(kept=plans())
+def test_any_plan_comes_back_as_it_went(store: SqlStore, kept: RunPlan) -> None:
+    run_id = f"seg-{len(store.ids()) + 1}"
+    kept = msgspec.structs.replace(kept, run_id=run_id, set_name=f"s{run_id}")
+    run = store.record(kept, at=NOW, owner=None)
+    assert store.run(run_id) == run
+    assert store.run(run_id).plan == kept
+
+
+@SHARED
+@given(kept=measurements())
+def test_any_measurement_comes_back_as_it_went(store: SqlStore, kept: Measurement) -> None:
+    if not store.ids():
+        store.record(plan(), at=NOW, owner=None)
+    store.measured("seg-1", kept)
+    assert store.run("seg-1").measurement == kept
+    assert pathlib.Path(store.folder("seg-1") / "measurement.json").stat().st_size > 0

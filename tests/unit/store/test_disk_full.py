@@ -1,0 +1,88 @@
+"""A disk that is full is one clear error, and what was recorded before is kept."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from k8sbench.adapters import upkeep
+from k8sbench.adapters.sql_store import open_store
+from k8sbench.ports import RunFilter
+from tests.tiers import ROOT
+
+FILLS = """
+import resource, sys
+sys.path.insert(0, sys.argv[2])
+from k8sbench.adapters.sql_store import open_store
+from k8sbench.model.errors import StoreError
+from k8sbench.model.phase import Phase
+from tests.unit.store.examples import NOW, measurement, plan, step
+if len(sys.argv) > 3:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), resource.RLIM_INFINITY))
+recorded = []
+try:
+    with open_store(sys.argv[1]) as store:
+        for number in range(1, 100_000):
+            run_id = f"seg-{number}"
+            store.record(plan(run_id, repeat=number), at=NOW + number, owner=None)
+            recorded.append(run_id)
+            store.move(run_id, step(Phase.SUCCEEDED))
+            store.measured(run_id, measurement())
+except StoreError as wrong:
+    print(len(recorded))
+    print(wrong)
+"""
+
+
+def fill(root: pathlib.Path, *limit: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-c", FILLS, str(root), str(ROOT), *limit],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr == ""
+    count, message = done.stdout.splitlines()
+    return int(count), message
+
+
+def check(root: pathlib.Path, recorded: int) -> None:
+    with open_store(str(root)) as store:
+        runs = store.runs(RunFilter())
+        assert len(runs) == recorded
+        assert all(run.measurement is not None for run in runs[:-1])
+        found = {finding.id for finding in upkeep.check(store).findings}
+        # The last change may stand in its folder alone, never in its row alone.
+        assert found <= {"row-differs"}
+
+
+@pytest.mark.parametrize("limit", ["120000", "300000"])
+def test_a_file_that_may_not_grow(root: pathlib.Path, limit: str) -> None:
+    recorded, message = fill(root, limit)
+    assert recorded > 0
+    assert "full" in message or "disk I/O error" in message
+    check(root, recorded)
+
+
+@pytest.mark.parametrize("size", ["64k", "300k", "1m"])
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
+def test_a_small_disk(tmp_path: pathlib.Path, size: str) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "k8sbench-test", str(disk)]
+    mounted = subprocess.run(command, check=False, capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"mounting is not permitted here: {mounted.stderr.strip()}")
+    try:
+        recorded, message = fill(disk / "store")
+        assert "full" in message
+        assert "Free some space" in message
+        if recorded:
+            subprocess.run(["mount", "-o", "remount,size=10m", str(disk)], check=True)
+            check(disk / "store", recorded)
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)

@@ -1,0 +1,210 @@
+"""Killed at any moment, a process leaves a store that opens and runs that say what became of them.
+
+The processes here are real and are really killed (SIGKILL): some wherever they happen to be, some
+at the exact points where a file is written and its row is not.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from k8sbench.adapters import processes, upkeep
+from k8sbench.adapters.sql_store import SqlStore, open_store
+from k8sbench.model.phase import Phase
+from k8sbench.ports import RunFilter
+from k8sbench.runs import records
+from tests.tiers import ROOT
+
+BEGIN = """
+import itertools, os, signal, sys
+sys.path.insert(0, sys.argv[2])
+from k8sbench.adapters import artifacts, processes, sql_store
+from k8sbench.adapters.artifacts import RunFolder
+from k8sbench.adapters.sql_store import SqlStore, open_store
+from k8sbench.model.errors import RepeatTaken
+from k8sbench.model.identity import case_key
+from k8sbench.model.phase import Phase
+from k8sbench.ports import LogLine
+from tests.unit.store.examples import NOW, measurement, plan, step
+
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+store = open_store(sys.argv[1])
+me = processes.this_process()
+"""
+
+WRITES_FOR_EVER = (
+    BEGIN
+    + """
+for number in itertools.count(1):
+    run_id = f"seg-{os.getpid()}-{number}"
+    store.record(plan(run_id, set_name=run_id), at=NOW + number, owner=me)
+    archive = store.archive(run_id)
+    store.move(run_id, step(Phase.RUNNING))
+    for line in range(20):
+        archive.write(LogLine(replica="master-0", at=NOW, text=f"iter {line} " + "x" * 300))
+    archive.close()
+    store.move(run_id, step(Phase.SUCCEEDED))
+    store.measured(run_id, measurement())
+    print(run_id, flush=True)
+"""
+)
+
+
+def start(code: str, root: pathlib.Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", code, str(root), str(ROOT)], stdout=subprocess.PIPE, text=True
+    )
+
+
+def look(store: SqlStore) -> None:
+    records.reconcile(store, alive=processes.alive, now=2e9)
+
+
+@pytest.mark.parametrize("kill_after", range(1, 13))
+def test_killed_wherever_it_is(root: pathlib.Path, kill_after: int) -> None:
+    process = start(WRITES_FOR_EVER, root)
+    assert process.stdout is not None
+    told = [process.stdout.readline().strip() for _ in range(kill_after)]
+    process.send_signal(signal.SIGKILL)
+    told += process.stdout.read().split()
+    process.wait()
+    process.stdout.close()
+    with open_store(str(root)) as store:
+        look(store)
+        runs = {run.run_id: run for run in store.runs(RunFilter())}
+        assert store.unreadable == {}
+        # What was told was recorded; one more may have been on its way.
+        assert set(told) <= set(runs)
+        assert len(runs) <= len(told) + 1
+        for run_id in told:
+            assert runs[run_id].phase is Phase.SUCCEEDED
+            assert runs[run_id].measurement is not None
+        for run in runs.values():
+            assert run.phase in {Phase.SUCCEEDED, Phase.LOST}
+            if run.phase is Phase.LOST:
+                assert f"pid {process.pid}" in run.history[-1].cause
+        assert [
+            f for f in upkeep.check(store).findings if f.id not in {"no-row", "not-a-run"}
+        ] == []
+    upkeep.rebuild_folder(root)
+    with open_store(str(root)) as store:
+        look(store)
+        assert runs == {run_id: run for run_id, run in _by_id(store).items() if run_id in runs}
+
+
+def _by_id(store: SqlStore) -> dict[str, object]:
+    return {run.run_id: run for run in store.runs(RunFilter())}
+
+
+def killed(code: str, root: pathlib.Path) -> None:
+    process = start(BEGIN + code, root)
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_killed_before_anything_is_recorded(root: pathlib.Path) -> None:
+    killed("die()", root)
+    with open_store(str(root)) as store:
+        assert store.runs(RunFilter()) == []
+
+
+@pytest.mark.parametrize("point", ["mkdir", "run.json", "events.jsonl"])
+def test_killed_between_the_folder_and_the_row_of_a_new_run(root: pathlib.Path, point: str) -> None:
+    patch = {
+        "mkdir": "artifacts._sync_folder = die",
+        "run.json": "RunFolder.append = die",
+        "events.jsonl": "RunFolder.append = lambda *a, real=RunFolder.append: (real(*a), die())",
+    }[point]
+    killed(f"{patch}\nstore.record(plan(), at=NOW, owner=me)", root)
+    with open_store(str(root)) as store:
+        look(store)
+        assert store.runs(RunFilter()) == []
+        finding = "not-a-run" if point == "mkdir" else "no-row"
+        assert [f.id for f in upkeep.check(store).findings] == [finding]
+    if point != "mkdir":
+        upkeep.rebuild_folder(root)
+        with open_store(str(root)) as store:
+            look(store)
+            assert [run.phase for run in store.runs(RunFilter())] == [Phase.LOST]
+
+
+def test_a_submit_that_was_killed_as_it_was_recorded_is_done_again_under_its_id(
+    root: pathlib.Path,
+) -> None:
+    from tests.unit.store.examples import NOW, plan
+
+    killed("RunFolder.append = die\nstore.record(plan(), at=NOW, owner=me)", root)
+    with open_store(str(root)) as store:
+        store.record(plan(), at=NOW + 50, owner=None)
+        assert store.run("seg-1").created_at == NOW + 50
+        assert upkeep.check(store).findings == ()
+
+
+def test_killed_between_the_event_and_the_row(root: pathlib.Path) -> None:
+    killed(
+        "store.record(plan(), at=NOW, owner=me)\n"
+        "store.move('seg-1', step(Phase.RUNNING))\n"
+        "SqlStore._extend = die\n"
+        "store.move('seg-1', step(Phase.SUCCEEDED, NOW + 2))",
+        root,
+    )
+    with open_store(str(root)) as store:
+        assert store.run("seg-1").phase is Phase.RUNNING
+        look(store)
+        assert store.run("seg-1").phase is Phase.SUCCEEDED
+        assert upkeep.check(store).findings == ()
+
+
+def test_killed_between_the_measurement_and_the_row(root: pathlib.Path) -> None:
+    killed(
+        "store.record(plan(), at=NOW, owner=me)\n"
+        "store.move('seg-1', step(Phase.SUCCEEDED))\n"
+        "SqlStore._extend = die\n"
+        "store.measured('seg-1', measurement())",
+        root,
+    )
+    with open_store(str(root)) as store:
+        assert store.run("seg-1").measurement is None
+        look(store)
+        assert store.run("seg-1").measurement is not None
+
+
+def test_killed_in_the_middle_of_a_measurement(root: pathlib.Path) -> None:
+    killed(
+        "store.record(plan(), at=NOW, owner=me)\n"
+        "store.move('seg-1', step(Phase.SUCCEEDED))\n"
+        "os.fsync = die\n"
+        "store.measured('seg-1', measurement())",
+        root,
+    )
+    with open_store(str(root)) as store:
+        look(store)
+        run = store.run("seg-1")
+        assert run.phase is Phase.SUCCEEDED
+        assert run.measurement is None
+        assert upkeep.check(store).findings == ()
+
+
+def test_killed_while_it_ran(root: pathlib.Path) -> None:
+    killed(
+        "store.record(plan(), at=NOW, owner=me)\n"
+        "store.move('seg-1', step(Phase.RUNNING))\n"
+        "archive = store.archive('seg-1')\n"
+        "archive.write(LogLine(replica='master-0', at=NOW, text='last words'))\n"
+        "die()",
+        root,
+    )
+    with open_store(str(root)) as store:
+        look(store)
+        run = store.run("seg-1")
+        assert run.phase is Phase.LOST
+        assert run.history[-1].cause_id == "owner-killed"
+        (log,) = store.log_files("seg-1")
+        assert log.read_text().endswith("Z last words\n")

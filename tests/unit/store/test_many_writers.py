@@ -1,0 +1,132 @@
+"""Processes that write at once lose nothing, and read while others write."""
+
+from __future__ import annotations
+
+import collections
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from k8sbench.adapters import upkeep
+from k8sbench.adapters.sql_store import open_store
+from k8sbench.model.phase import Phase
+from k8sbench.ports import RunFilter
+from tests.tiers import ROOT
+from tests.unit.store import postgres
+
+RUNS = 50
+
+WRITER = """
+import json, os, pathlib, sys
+sys.path.insert(0, sys.argv[3])
+from k8sbench.adapters.sql_store import open_store
+from k8sbench.model.errors import RepeatTaken
+from k8sbench.model.identity import case_key
+from k8sbench.model.phase import Phase
+from tests.unit.store.examples import NOW, measurement, plan, step
+
+where, folder, _, name, count = sys.argv[1:]
+store = open_store(where, folder=pathlib.Path(folder))
+print("ready", flush=True)
+sys.stdin.readline()
+key = case_key(plan())
+taken = 0
+repeats = []
+for number in range(int(count)):
+    run_id = f"{name}-{number}"
+    while True:
+        repeat = store.next_repeat("nightly", key)
+        try:
+            store.record(plan(run_id, repeat=repeat), at=NOW + number, owner=None)
+            break
+        except RepeatTaken:
+            taken += 1
+    store.move(run_id, step(Phase.RUNNING))
+    store.move(run_id, step(Phase.SUCCEEDED))
+    store.measured(run_id, measurement(final_loss=float(repeat)))
+    repeats.append(repeat)
+store.close()
+print(json.dumps({"taken": taken, "repeats": repeats}))
+"""
+
+
+def write_at_once(where: str, folder: pathlib.Path, names: str) -> list[list[int]]:
+    """Let processes begin at one moment; returns the repeats that each was given."""
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, where, str(folder), str(ROOT), name, str(RUNS)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name in names
+    ]
+    for writer in writers:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    given = []
+    for writer in writers:
+        out, err = writer.communicate(timeout=100)
+        assert (writer.returncode, err) == (0, "")
+        given.append(json.loads(out)["repeats"])
+    return given
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> tuple[str, pathlib.Path]:
+    folder = tmp_path / "store"
+    if request.param == "sqlite":
+        return str(folder), folder
+    server: postgres.Server = request.getfixturevalue("postgres_server")
+    return server.database(), folder
+
+
+def test_two_processes_that_write_at_once_lose_nothing(place: tuple[str, pathlib.Path]) -> None:
+    where, folder = place
+    given = write_at_once(where, folder, "ab")
+    assert sorted(given[0] + given[1]) == list(range(1, 2 * RUNS + 1))
+    with open_store(where, folder=folder) as store:
+        runs = store.runs(RunFilter())
+        assert len(runs) == 2 * RUNS
+        assert collections.Counter(run.plan.repeat for run in runs).most_common(1)[0][1] == 1
+        for run in runs:
+            assert run.phase is Phase.SUCCEEDED
+            assert len(run.history) == 3
+            assert run.measurement is not None
+            assert run.measurement.final_loss == run.plan.repeat
+        report = upkeep.check(store)
+        assert report.findings == ()
+        assert report.runs == 2 * RUNS
+
+
+def test_a_reader_is_never_in_the_way(root: pathlib.Path) -> None:
+    open_store(str(root)).close()
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(root), str(root), str(ROOT), "a", str(RUNS)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert writer.stdout is not None
+    assert writer.stdin is not None
+    assert writer.stdout.readline() == "ready\n"
+    writer.stdin.write("go\n")
+    writer.stdin.flush()
+    seen = 0
+    while writer.poll() is None:
+        with open_store(str(root), create=False) as store:
+            now = len(store.runs(RunFilter()))
+        assert now >= seen
+        seen = now
+    writer.communicate()
+    assert writer.returncode == 0
+    with open_store(str(root)) as store:
+        assert len(store.ids()) == RUNS

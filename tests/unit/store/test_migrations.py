@@ -1,0 +1,131 @@
+"""The database's shape: numbered steps, each in its own transaction, applied once."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+import sqlalchemy as sa
+
+from k8sbench.adapters import database, migrations, sql_store
+from k8sbench.adapters.sql_store import SqlStore, open_store
+from k8sbench.model.errors import StoreError
+
+
+def m001_one(db: sa.Connection) -> None:
+    db.execute(sa.text("CREATE TABLE one (x INTEGER)"))
+
+
+def m002_two(db: sa.Connection) -> None:
+    db.execute(sa.text("CREATE TABLE two (x INTEGER)"))
+    raise RuntimeError("half way")
+
+
+@pytest.fixture
+def engine(tmp_path: pathlib.Path) -> sa.Engine:
+    engine = database.sqlite_engine(tmp_path / "x.db", "rwc")
+    return engine.execution_options(k8sbench_writes=True)
+
+
+def test_the_program_reads_the_tables_that_the_steps_made(store: SqlStore) -> None:
+    with store.database.reading() as db:
+        seen = sa.inspect(db)
+        for table in (sql_store.RUNS, sql_store.TRANSITIONS):
+            there = {column["name"]: column for column in seen.get_columns(table.name)}
+            assert list(there) == [column.name for column in table.columns]
+            for column in table.columns:
+                assert there[column.name]["nullable"] == (
+                    column.nullable and not column.primary_key
+                )
+                assert type(there[column.name]["type"]).__name__.upper() in {
+                    type(column.type).__name__.upper(),
+                    "DOUBLE_PRECISION",
+                }
+        assert [u["column_names"] for u in seen.get_unique_constraints("runs")] == [
+            ["set_name", "case_key", "repeat"]
+        ]
+
+
+def test_every_step_is_recorded_with_its_name(store: SqlStore) -> None:
+    with store.database.reading() as db:
+        rows = db.execute(sa.select(migrations.APPLIED).order_by("number")).all()
+    assert [(row.number, row.name) for row in rows] == [
+        (number, step.__name__) for number, step in enumerate(migrations.STEPS, start=1)
+    ]
+    assert rows[0].applied_at > 1e9
+
+
+def test_a_step_that_fails_leaves_those_before_it(engine: sa.Engine) -> None:
+    with pytest.raises(RuntimeError):
+        migrations.migrate(engine, [m001_one, m002_two])
+    with engine.connect() as db:
+        assert migrations.version(db) == 1
+        assert set(sa.inspect(db).get_table_names()) == {"one", "schema_migrations"}
+
+
+def test_steps_are_applied_once(engine: sa.Engine) -> None:
+    assert migrations.migrate(engine, [m001_one]) == 1
+    assert migrations.migrate(engine, [m001_one]) == 0
+
+
+def test_a_store_of_an_earlier_version_keeps_its_rows(engine: sa.Engine) -> None:
+    migrations.migrate(engine, [m001_one])
+    with engine.begin() as db:
+        db.execute(sa.text("INSERT INTO one VALUES (42)"))
+
+    def m002_more(db: sa.Connection) -> None:
+        db.execute(sa.text("ALTER TABLE one ADD COLUMN y INTEGER"))
+
+    assert migrations.migrate(engine, [m001_one, m002_more]) == 1
+    with engine.connect() as db:
+        assert db.execute(sa.text("SELECT x, y FROM one")).one() == (42, None)
+
+
+def test_more_steps_than_this_program_knows_are_an_error(engine: sa.Engine) -> None:
+    migrations.migrate(engine, [m001_one])
+    with pytest.raises(StoreError, match="newer"):
+        migrations.migrate(engine, [])
+
+
+def test_a_steps_name_carries_its_number() -> None:
+    with pytest.raises(ValueError, match="name it m003_"):
+        migrations.migration(m001_one)
+    assert m001_one not in migrations.STEPS
+
+
+OPEN = """
+import sys
+from k8sbench.adapters.sql_store import open_store
+print("ready", flush=True)
+sys.stdin.readline()
+with open_store(sys.argv[1]) as store:
+    print(len(store.ids()))
+"""
+
+
+def test_several_processes_may_open_a_new_store_at_once(root: pathlib.Path) -> None:
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", OPEN, str(root)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(6)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    ends = [process.communicate(timeout=60) for process in processes]
+    assert [(end, process.returncode) for end, process in zip(ends, processes, strict=True)] == [
+        (("0\n", ""), 0)
+    ] * 6
+    with open_store(str(root)) as store, store.database.reading() as db:
+        assert migrations.version(db) == len(migrations.STEPS)

@@ -1,0 +1,83 @@
+"""Telling whether the process that answers for a run still runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import msgspec
+import pytest
+
+from k8sbench.adapters import processes
+
+SLEEP = "import sys; print('ready', flush=True); sys.stdin.read()"
+
+
+@pytest.fixture
+def other() -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLEEP], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_this_process_runs() -> None:
+    me = processes.this_process()
+    assert me.pid == os.getpid()
+    assert me.started > 0
+    assert processes.alive(me) is True
+
+
+def test_a_process_that_was_killed_is_gone(other: subprocess.Popen[str]) -> None:
+    owner = processes.describe(other.pid)
+    assert processes.alive(owner) is True
+    other.kill()
+    os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)  # dead, and still in the table
+    assert processes.alive(owner) is False
+    other.communicate()
+    assert processes.alive(owner) is False
+
+
+def test_a_pid_that_was_used_again_is_another_process() -> None:
+    me = processes.this_process()
+    assert processes.alive(msgspec.structs.replace(me, started=me.started - 1)) is False
+
+
+def test_a_boot_ends_every_process() -> None:
+    me = processes.this_process()
+    assert processes.alive(msgspec.structs.replace(me, boot_id="another")) is False
+
+
+@pytest.mark.parametrize("change", [{"host": "elsewhere"}, {"pid_space": "pid:[42]"}])
+def test_a_process_of_another_machine_or_container_cannot_be_seen(change: dict[str, str]) -> None:
+    me = processes.this_process()
+    assert processes.alive(msgspec.structs.replace(me, **change)) is None
+
+
+@pytest.mark.parametrize("pid", [2**22 + 1, 2**40, 0, -1])
+def test_a_pid_that_cannot_be_is_never_taken_for_alive(pid: int) -> None:
+    me = processes.this_process()
+    assert processes.alive(msgspec.structs.replace(me, pid=pid)) is not True
+
+
+def test_a_process_that_proc_hides_is_not_called_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    me = processes.this_process()
+    monkeypatch.setattr(processes, "_stat", lambda _: None)
+    assert processes.alive(me) is None
+
+
+def test_a_command_named_to_confuse_is_read_all_the_same() -> None:
+    rename = "import ctypes; ctypes.CDLL(None).prctl(15, b') R 1 (x', 0, 0, 0);"
+    code = rename + SLEEP
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    owner = processes.describe(process.pid)
+    assert processes.alive(owner) is True
+    process.communicate("")
+    assert processes.alive(owner) is False

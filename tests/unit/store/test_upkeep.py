@@ -1,0 +1,369 @@
+"""The database is made anew from the folders, and held against them."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import typing
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from k8sbench.adapters import database, upkeep
+from k8sbench.adapters.artifacts import RunFolder
+from k8sbench.adapters.sql_store import SqlStore, open_store
+from k8sbench.adapters.upkeep import Finding, StoreReport
+from k8sbench.model.errors import StoreError, UsageError
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.run import Run
+from k8sbench.ports import LogLine, RunFilter
+from tests.tiers import ROOT
+from tests.unit.store.examples import NOW, OWNER, REJECTION, measurement, plan, step
+
+
+def fill(store: SqlStore) -> list[Run]:
+    """Record runs of every kind; returns them as the store has them."""
+    for number in range(1, 6):
+        store.record(plan(f"seg-{number}", repeat=number), at=NOW + number, owner=OWNER)
+    store.record(plan("pod-1", set_name="weekly"), at=NOW + 9, owner=None)
+    for run_id in ("seg-1", "seg-2", "seg-3"):
+        store.move(run_id, step(Phase.RUNNING))
+    store.move("seg-1", step(Phase.SUCCEEDED, NOW + 20))
+    store.measured("seg-1", measurement())
+    store.move(
+        "seg-2",
+        Transition(phase=Phase.FAILED, at=NOW + 30, cause="worker-1: 1", cause_id="replica-failed"),
+    )
+    store.measured("seg-2", measurement(throughput=None, verdict="rejected", reasons=(REJECTION,)))
+    store.keep("seg-1", "manifest.yaml", "kind: PyTorchJob\n")
+    archive = store.archive("seg-1")
+    archive.write(LogLine(replica="master-0", at=NOW, text="hello"))
+    archive.close()
+    return store.runs(RunFilter())
+
+
+def everything(root: pathlib.Path) -> list[Run]:
+    with open_store(str(root)) as store:
+        return store.runs(RunFilter())
+
+
+def ids(report: StoreReport) -> list[str]:
+    return [finding.id for finding in report.findings]
+
+
+@pytest.fixture
+def filled(root: pathlib.Path) -> list[Run]:
+    with open_store(str(root)) as store:
+        return fill(store)
+
+
+def test_a_rebuilt_database_equals_the_one_before(root: pathlib.Path, filled: list[Run]) -> None:
+    report = upkeep.rebuild_folder(root)
+    assert report.runs == len(filled) == 6
+    assert report.findings == ()
+    assert everything(root) == filled
+
+
+@pytest.mark.parametrize("damage", ["deleted", "garbage", "empty", "truncated"])
+def test_a_database_that_is_gone_or_damaged_is_made_anew(
+    root: pathlib.Path, filled: list[Run], damage: str
+) -> None:
+    file = root / "k8sbench.db"
+    if damage == "deleted":
+        file.unlink()
+    elif damage == "garbage":
+        file.write_bytes(os.urandom(20_000))
+    elif damage == "empty":
+        file.write_bytes(b"")
+    else:
+        file.write_bytes(file.read_bytes()[:5000])
+    report = upkeep.rebuild_folder(root)
+    assert report.runs == 6
+    assert ids(report) == (["damaged-database"] if damage in {"garbage", "truncated"} else [])
+    assert everything(root) == filled
+    if damage == "garbage":
+        assert (root / upkeep.BEFORE).stat().st_size == 20_000
+
+
+def test_a_log_of_the_damaged_database_does_not_reach_the_new_one(
+    root: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """A write-ahead log belongs to its database, and SQLite would play it into any of that name."""
+    with open_store(str(root)) as store:
+        fill(store)
+    store = open_store(str(root))
+    store.move("seg-4", step(Phase.STARTING))  # in the log alone, on one page of the database
+    filled = store.runs(RunFilter())
+    copy = tmp_path / "copy"
+    shutil.copytree(root, copy)
+    store.close()
+    assert (copy / "k8sbench.db-wal").stat().st_size > 0
+    (copy / "k8sbench.db").write_bytes(b"garbage " * 1000)
+    assert ids(upkeep.rebuild_folder(copy)) == ["damaged-database"]
+    moved = [replace(run, artifacts=run.artifacts.replace(str(root), str(copy))) for run in filled]
+    assert everything(copy) == moved
+    with open_store(str(copy)) as again:
+        assert upkeep.check(again).findings == ()
+
+
+def test_folders_that_cannot_be_read_are_reported_and_passed_over(
+    root: pathlib.Path, filled: list[Run]
+) -> None:
+    runs = root / "runs"
+    (runs / "foreign").mkdir()
+    (runs / "foreign" / "thesis.doc").write_text("")
+    (runs / "file").write_text("")
+    (runs / "empty").mkdir()
+    (runs / "bad-json").mkdir()
+    (runs / "bad-json" / "run.json").write_text('{"plan": ')
+    (runs / "other-shape").mkdir()
+    (runs / "other-shape" / "run.json").write_text('{"schema": 7}')
+    shutil.copytree(runs / "seg-1", runs / "copied")
+    report = upkeep.rebuild_folder(root)
+    assert report.runs == 6
+    assert sorted((finding.id, pathlib.Path(finding.path).name) for finding in report.findings) == [
+        ("damaged-run", "bad-json"),
+        ("damaged-run", "copied"),
+        ("damaged-run", "other-shape"),
+        ("not-a-run", "empty"),
+        ("not-a-run", "file"),
+        ("not-a-run", "foreign"),
+    ]
+    assert everything(root) == filled
+
+
+def test_a_run_whose_folder_is_gone_or_damaged_is_kept_from_its_row(
+    root: pathlib.Path, filled: list[Run]
+) -> None:
+    shutil.rmtree(root / "runs" / "seg-1")
+    (root / "runs" / "seg-2" / "run.json").write_text("{")
+    report = upkeep.rebuild_folder(root)
+    assert report.runs == 6
+    assert ids(report) == ["damaged-run", "kept-from-row", "kept-from-row"]
+    assert everything(root) == filled
+
+
+def test_lines_and_files_that_the_folder_lost_are_taken_from_the_row(
+    root: pathlib.Path, filled: list[Run]
+) -> None:
+    (root / "runs" / "seg-1" / "events.jsonl").write_text("")
+    (root / "runs" / "seg-1" / "measurement.json").unlink()
+    (root / "runs" / "seg-2" / "measurement.json").write_text("{")
+    report = upkeep.rebuild_folder(root)
+    assert ids(report) == ["damaged-line"]
+    assert everything(root) == filled
+
+
+def test_a_folder_that_knows_more_than_its_row_is_right(
+    root: pathlib.Path, filled: list[Run]
+) -> None:
+    folder = RunFolder(root / "runs" / "seg-3")
+    folder.append(step(Phase.SUCCEEDED, NOW + 50))
+    folder.keep_measurement(measurement())
+    with open_store(str(root)) as store:
+        report = upkeep.check(store)
+        assert ids(report) == ["row-differs"]
+        assert "says Running, the folder says Succeeded" in report.findings[0].message
+    upkeep.rebuild_folder(root)
+    run = next(run for run in everything(root) if run.run_id == "seg-3")
+    assert run.phase is Phase.SUCCEEDED
+    assert run.measurement == measurement()
+
+
+def test_a_run_that_was_killed_before_its_row_stood_is_found(
+    root: pathlib.Path, filled: list[Run], tmp_path: pathlib.Path
+) -> None:
+    with open_store(str(tmp_path / "other")) as other:
+        other.record(plan("seg-9", set_name="mine"), at=NOW + 70, owner=OWNER)
+    shutil.copytree(tmp_path / "other" / "runs" / "seg-9", root / "runs" / "seg-9")
+    with open_store(str(root)) as store:
+        assert ids(upkeep.check(store)) == ["no-row"]
+    assert upkeep.rebuild_folder(root).runs == 7
+    assert everything(root)[-1].run_id == "seg-9"
+
+
+def test_two_runs_that_claim_one_repeat_both_stay(
+    root: pathlib.Path, filled: list[Run], tmp_path: pathlib.Path
+) -> None:
+    """Somebody deleted the database and went on with the set."""
+    with open_store(str(tmp_path / "other")) as other:
+        other.record(plan("later", repeat=1), at=NOW + 70, owner=OWNER)
+    shutil.copytree(tmp_path / "other" / "runs" / "later", root / "runs" / "later")
+    (root / "k8sbench.db").unlink()
+    report = upkeep.rebuild_folder(root)
+    assert ids(report) == ["repeat-taken"]
+    repeats = {run.run_id: run.plan.repeat for run in everything(root)}
+    assert repeats["later"] == 6
+    assert {repeats[f"seg-{n}"] for n in range(1, 6)} == set(range(1, 6))
+    again = upkeep.rebuild_folder(root)
+    assert again.findings == ()
+    assert {run.run_id: run.plan.repeat for run in everything(root)} == repeats
+    with open_store(str(root)) as store:
+        assert upkeep.check(store).findings == ()
+
+
+def test_a_rebuild_refuses_while_another_process_has_the_store_open(
+    root: pathlib.Path, filled: list[Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "REBUILD_WAIT_SECONDS", 0.1)
+    with open_store(str(root)), pytest.raises(StoreError, match=r"has the store .* open"):
+        upkeep.rebuild_folder(root)
+    assert upkeep.rebuild_folder(root).runs == 6
+
+
+def test_a_rebuild_leaves_a_newer_database_alone(
+    root: pathlib.Path, filled: list[Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = (root / "k8sbench.db").read_bytes()
+    monkeypatch.setattr("k8sbench.adapters.migrations.STEPS", [])
+    with pytest.raises(StoreError, match="newer k8sbench"):
+        upkeep.rebuild_folder(root)
+    assert (root / "k8sbench.db").read_bytes() == before
+
+
+def test_a_place_without_a_store_is_not_rebuilt(root: pathlib.Path) -> None:
+    with pytest.raises(UsageError, match="no store"):
+        upkeep.rebuild_folder(root)
+    assert not root.exists()
+    root.mkdir()
+    with pytest.raises(UsageError, match="no store"):
+        upkeep.rebuild_folder(root)
+    assert list(root.iterdir()) == []
+
+
+def test_a_rebuild_that_fails_leaves_the_old_database(
+    root: pathlib.Path, filled: list[Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(upkeep, "_insert", full)
+    with pytest.raises(StoreError, match="disk is full"):
+        upkeep.rebuild_folder(root)
+    assert not list(root.glob("*.new*"))
+    assert everything(root) == filled
+
+
+KILLED = """
+import os, pathlib, signal, sys
+from k8sbench.adapters import upkeep
+real = pathlib.Path.replace
+count = [0]
+def replace(self, target):
+    count[0] += 1
+    if count[0] == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(self, target)
+pathlib.Path.replace = replace
+upkeep.rebuild_folder(pathlib.Path(sys.argv[1]))
+print("done")
+"""
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+@pytest.mark.parametrize("step", [1, 2, 3, 4])
+def test_a_rebuild_that_is_killed_leaves_the_old_or_the_new_database(
+    root: pathlib.Path, filled: list[Run], step: int, damaged: bool
+) -> None:
+    if damaged:
+        (root / "k8sbench.db").write_bytes(b"garbage " * 1000)
+        (root / "k8sbench.db-wal").write_bytes(b"garbage " * 1000)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(root), str(step)], check=False, capture_output=True
+    )
+    assert done.stderr == b""
+    # The steps are: the old one's second name, its log (if any), the new one in its place.
+    assert done.returncode in {0, -9}
+    if not damaged:
+        assert everything(root) == filled
+    upkeep.rebuild_folder(root)
+    assert everything(root) == filled
+    assert not list(root.glob("*.new*"))
+
+
+def test_a_whole_store_has_nothing_to_report(store: SqlStore) -> None:
+    filled = fill(store)
+    assert upkeep.check(store) == StoreReport(store=store.where, runs=len(filled), findings=())
+
+
+def test_a_check_finds_what_is_not_as_it_should_be(store: SqlStore) -> None:
+    import sqlalchemy as sa
+
+    fill(store)
+    shutil.rmtree(store.folder("seg-1"))
+    (store.folder("seg-2") / "measurement.json").unlink()
+    (store.folder("seg-3") / "events.jsonl").write_text("")
+    (store.root / "runs" / "stray").mkdir()
+    with store.database.writing() as db:
+        db.execute(sa.text("UPDATE runs SET plan = '[]' WHERE run_id = 'seg-5'"))
+    report = upkeep.check(store)
+    found = {(finding.id, pathlib.Path(finding.path).name) for finding in report.findings}
+    assert found == {
+        ("no-folder", "seg-1"),
+        ("row-differs", "seg-2"),
+        ("row-differs", "seg-3"),
+        ("not-a-run", "stray"),
+        ("unreadable-row", "seg-5"),
+    }
+    assert report.runs == 6
+
+
+def test_rows_are_brought_up_to_the_folders_in_place(store: SqlStore) -> None:
+    """What a rebuild does with a database that is not ours to replace."""
+    import sqlalchemy as sa
+
+    filled = fill(store)
+    with store.database.writing() as db:
+        db.execute(sa.text("DELETE FROM transitions WHERE run_id = 'seg-2'"))
+        db.execute(sa.text("DELETE FROM runs WHERE run_id = 'seg-2'"))
+        db.execute(sa.text("UPDATE runs SET measurement = NULL WHERE run_id = 'seg-1'"))
+    shutil.rmtree(store.root / "runs" / "seg-4")
+    report = upkeep.rebuild_rows(store)
+    assert report.runs == 6
+    assert store.runs(RunFilter()) == filled
+
+
+def test_the_info_counts_what_is_there(store: SqlStore) -> None:
+    fill(store)
+    said = upkeep.info(store)
+    assert said.exists
+    assert said.writable
+    assert (said.runs, said.sets) == (6, 2)
+    assert said.phases == {"Created": 3, "Failed": 1, "Running": 1, "Succeeded": 1}
+    assert said.kind == store.database.kind
+    assert (said.journal == "wal") == (said.kind == "sqlite")
+    assert said.database_schema == 2
+
+
+def test_the_info_of_no_store_says_so(root: pathlib.Path) -> None:
+    with open_store(str(root), create=False) as store:
+        said = upkeep.info(store)
+    assert not said.exists
+    assert said.runs == 0
+    assert said.database_bytes is None
+    assert said.store == str(root)
+
+
+def test_the_page_explains_every_finding() -> None:
+    page = (ROOT / "docs" / "store.md").read_text()
+    for name in typing.get_args(typing.get_type_hints(Finding)["id"]):
+        assert f"| `{name}` |" in page
+
+
+def test_a_report_can_be_written_as_json(root: pathlib.Path, filled: list[Run]) -> None:
+    report = upkeep.rebuild_folder(root)
+    assert msgspec.json.decode(msgspec.json.encode(report), type=StoreReport) == report
+
+
+def test_the_lock_file_is_all_that_a_rebuild_adds(root: pathlib.Path, filled: list[Run]) -> None:
+    upkeep.rebuild_folder(root)
+    assert {path.name for path in root.iterdir()} == {
+        "runs",
+        database.DATABASE,
+        database.LOCK,
+        upkeep.BEFORE,
+    }
