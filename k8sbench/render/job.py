@@ -1,0 +1,162 @@
+"""What a run plan means for Kubernetes: the job, and the ConfigMap with the trainers' sources.
+
+Decisions only; the templates lay them out. A plan that Kubernetes would not take is refused here
+in the user's own words.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from k8sbench.model import identity
+from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.plan import RunPlan
+from k8sbench.render import syntax
+from k8sbench.render.kinds import KINDS, JobKind
+from k8sbench.render.pod import Pod, fitting, pod
+from k8sbench.render.security import security
+from k8sbench.render.trainer_sources import TrainerSources
+
+DIGEST_ANNOTATION = f"{identity.LABEL_DOMAIN}/trainers-digest"
+SECURITY_ANNOTATION = f"{identity.LABEL_DOMAIN}/pod-security"
+"""The strictest Pod Security Standard that the pods keep to."""
+REASONS_ANNOTATION = f"{identity.LABEL_DOMAIN}/pod-security-reasons"
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+_SOURCE_PATH = re.compile(r"[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*\.py")
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """The job as a whole."""
+
+    kind: JobKind
+    name: str
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    processes: str
+    """Per replica; the operator's field is a string, as it may also say ``auto``."""
+    replicas: tuple[tuple[str, int], ...]
+    replica_count: int
+    suspend: bool
+    gang: bool
+    pod: Pod
+
+
+class Sources(msgspec.Struct, frozen=True, kw_only=True):
+    """The ConfigMap with the trainers' sources."""
+
+    name: str
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    data: dict[str, str]
+
+
+def job(plan: RunPlan, trainers: TrainerSources | None) -> Job:
+    """Decide what the job of ``plan`` is; raises :class:`UsageError` where there can be none."""
+    _check_sizes(plan)
+    kind = KINDS[plan.framework]
+    labels = _labels(plan)
+    mounted = carried(plan, trainers)
+    secured = security(plan.pool)
+    about: dict[str, str] = {SECURITY_ANNOTATION: secured.level}
+    if secured.reasons:
+        about[REASONS_ANNOTATION] = ", ".join(secured.reasons)
+    if mounted is not None:
+        about[DIGEST_ANNOTATION] = mounted.digest
+    items = ({"key": config_key(path), "path": path} for path in (mounted.files if mounted else ()))
+    return Job(
+        kind=kind,
+        name=plan.job_name,
+        labels=labels | ({} if plan.queue is None else {QUEUE_LABEL: _queue(plan.queue)}),
+        annotations=fitting(about | {identity.PLAN_ANNOTATION: _plan_text(plan)}),
+        processes=str(plan.processes_per_replica),
+        replicas=kind.replicas(plan.replicas),
+        replica_count=plan.replicas,
+        suspend=plan.queue is not None,
+        gang=plan.gang,
+        pod=pod(plan, labels=labels, about=about, security=secured, items=tuple(items)),
+    )
+
+
+def sources(plan: RunPlan, trainers: TrainerSources | None) -> Sources | None:
+    """Decide what the ConfigMap of ``plan`` carries; None where the image has the trainers."""
+    mounted = carried(plan, trainers)
+    if mounted is None:
+        return None
+    size = sum(len(text.encode()) for text in mounted.files.values())
+    if size >= syntax.CONFIG_LIMIT:
+        raise BenchError(
+            f"The trainers' sources take {size} bytes, and a ConfigMap holds less than "
+            f"{syntax.CONFIG_LIMIT}.",
+            "Build an image with the trainers in it and name it with --image-registry.",
+        )
+    return Sources(
+        name=plan.job_name,
+        labels=_labels(plan),
+        annotations={DIGEST_ANNOTATION: mounted.digest},
+        data={config_key(path): text for path, text in mounted.files.items()},
+    )
+
+
+def carried(plan: RunPlan, trainers: TrainerSources | None) -> TrainerSources | None:
+    """The sources that travel with ``plan``: those it was planned with, or an error."""
+    if plan.trainers_by != "configmap":
+        return None
+    if trainers is None:
+        raise BenchError("The plan sends the trainers as a ConfigMap, and was given no sources.")
+    if plan.trainers_digest != trainers.digest:
+        raise UsageError(
+            f"Run {plan.run_id} was planned with other trainers "
+            f"({str(plan.trainers_digest)[:12]}) than this k8sbench has ({trainers.digest[:12]}).",
+            "Submit it anew, so that the row says what really ran.",
+        )
+    return trainers
+
+
+def config_key(path: str) -> str:
+    """Key of a source file in the ConfigMap: keys cannot hold slashes, ``path`` has one dot."""
+    if not _SOURCE_PATH.fullmatch(path):
+        raise BenchError(f"The trainers' source {path!r} has a name that a ConfigMap cannot carry.")
+    return path.replace("/", ".")
+
+
+def _check_sizes(plan: RunPlan) -> None:
+    if plan.replicas < 1 or plan.processes_per_replica < 1 or plan.gpus_per_replica < 0:
+        raise UsageError(
+            f"A job of {plan.replicas} replicas × {plan.processes_per_replica} processes on "
+            f"{plan.gpus_per_replica} GPUs cannot run.",
+            "Ask for at least 1 replica and 1 process.",
+        )
+    # Labels are names, and one of them names the job: the error is the one of --run-id.
+    identity.checked_run_id(plan.run_id)
+
+
+def _labels(plan: RunPlan) -> dict[str, str]:
+    labels = identity.labels(plan)
+    for key, value in labels.items():
+        if not syntax.fits(syntax.LABEL_VALUE, value) or not value:
+            raise UsageError(
+                f"{value!r} cannot be the label {key}.",
+                "Use at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends.",
+            )
+    return labels
+
+
+def _plan_text(plan: RunPlan) -> str:
+    try:
+        return msgspec.json.encode(plan, order="deterministic").decode()
+    except UnicodeEncodeError as wrong:
+        raise UsageError(
+            f"The plan holds text that is not valid Unicode: {wrong.object!r}.",
+            "Give names, paths and commands in UTF-8.",
+        ) from wrong
+
+
+def _queue(name: str) -> str:
+    if not syntax.fits(syntax.DNS_1123_SUBDOMAIN, name) or len(name) > 63:
+        raise UsageError(
+            f"--queue {name!r} cannot name a Kueue queue.",
+            "Name a LocalQueue of the namespace: 'kubectl get localqueues' lists them.",
+        )
+    return name

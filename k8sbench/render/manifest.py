@@ -1,0 +1,134 @@
+"""The door of this room: a run plan in, Kubernetes objects out, and their text.
+
+``manifests`` decides (``job``), lays out (``templates``), reads the text back and checks it
+(``structure``): only what comes out of that is called a manifest. The same plan gives the same
+objects and the same bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+import yaml
+
+from k8sbench.model.errors import BenchError
+from k8sbench.model.plan import RunPlan
+from k8sbench.render import job as jobs
+from k8sbench.render import structure
+from k8sbench.render.templates import render
+from k8sbench.render.trainer_sources import TrainerSources
+
+JOB_TEMPLATE = "job.yaml.j2"
+SOURCES_TEMPLATE = "trainers.yaml.j2"
+
+
+def manifests(
+    plan: RunPlan, *, templates: Mapping[str, str], trainers: TrainerSources | None
+) -> tuple[dict[str, Any], ...]:
+    """Render the objects that run ``plan``: the trainers' ConfigMap where one is needed, the job.
+
+    Raises :class:`~k8sbench.model.errors.UsageError` for a plan that Kubernetes would not accept,
+    and :class:`~k8sbench.model.errors.BenchError` where our templates are at fault.
+    """
+    job = jobs.job(plan, trainers)
+    sources = jobs.sources(plan, trainers)
+    texts = []
+    if sources is not None:
+        texts.append(render(templates, SOURCES_TEMPLATE, sources=sources))
+    texts.append(render(templates, JOB_TEMPLATE, job=job, pod=job.pod))
+    found = tuple(_read(text) for text in texts)
+    structure.check(found)
+    return found
+
+
+def to_yaml(objects: Iterable[Mapping[str, Any]]) -> str:
+    """Write ``objects`` as one YAML stream, for people and for ``kubectl create -f -``."""
+    return str(
+        yaml.dump_all(
+            [_plain(each) for each in objects],
+            Dumper=_Dumper,
+            sort_keys=False,
+            allow_unicode=True,
+            default_flow_style=False,
+            explicit_start=True,
+            width=1 << 30,
+        )
+    )
+
+
+# libyaml where PyYAML was built with it, as its wheels are: ten times faster.
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SafeDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+class _OnceLoader(_Loader):  # type: ignore[misc]  # one of two classes
+    """Refuses a key that stands twice, of which YAML would keep the last in silence."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """Construct one mapping."""
+        keys = [key.value for key, _ in node.value]
+        if len(set(keys)) != len(keys):
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise yaml.constructor.ConstructorError(
+                None, None, f"the key {twice!r} stands there twice", node.start_mark
+            )
+        found: dict[Hashable, Any] = super().construct_mapping(node, deep)
+        return found
+
+
+class _Dumper(_SafeDumper):  # type: ignore[misc]  # one of two classes
+    """Writes sources as blocks, and quotes every string that some YAML reader takes for a number.
+
+    PyYAML alone follows YAML 1.1, and writes the string ``1e-4`` bare; Kubernetes' reader then
+    finds a number where a string must stand.
+    """
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
+        """Write everything out: no anchors for readers to resolve."""
+        return True
+
+
+# Words that begin with a letter and hold nothing that YAML could read otherwise.
+_BARE = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]+")
+_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null"})
+# What a block scalar keeps to the letter. Other line breaks and tabs are safe in quotes alone.
+_BLOCK = re.compile(r"[\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd]*")
+
+
+def _represent_text(dumper: Any, text: str) -> yaml.ScalarNode:
+    if "\n" in text and _BLOCK.fullmatch(text):
+        style: str | None = "|"
+    elif _BARE.fullmatch(text) and text.lower() not in _WORDS:
+        style = None
+    elif '"' in text and "'" not in text:
+        style = "'"  # JSON stays readable; the dumper takes double quotes where it must escape
+    else:
+        style = '"'
+    node: yaml.ScalarNode = dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+    return node
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def _read(text: str) -> dict[str, Any]:
+    try:
+        found = yaml.load(text, Loader=_OnceLoader)  # noqa: S506 - a safe loader, made stricter
+    except yaml.YAMLError as wrong:
+        raise BenchError(
+            f"A template gave no YAML: {wrong}",
+            "This is a fault of k8sbench's templates, not of your input; please report it.",
+        ) from wrong
+    if not isinstance(found, dict):
+        raise BenchError(f"A template gave {type(found).__name__}, not an object.")
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value

@@ -1,0 +1,296 @@
+"""What one replica's pod asks for: every decision that ``pod.yaml.j2`` only lays out.
+
+Also where a plan is refused in the user's own words: shared memory beyond the memory limit, a name
+that Kubernetes takes for none, data that the restricted profile forbids to mount.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from k8sbench.model import identity
+from k8sbench.model import pool as pools
+from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.planning import DATA_MOUNT, POD_VARIABLE, TRAINERS_MOUNT
+from k8sbench.model.pool import NodePool, Toleration
+from k8sbench.render import syntax
+from k8sbench.render.kinds import KINDS
+from k8sbench.render.security import Security
+
+SIDECAR = "sidecar.istio.io/inject"
+"""As a label for today's Istio, as an annotation for older ones."""
+GRACE_SECONDS = 15
+"""Between TERM and KILL. A trainer has nothing to save; a cancelled job should free its GPUs."""
+
+
+FIELDS = {POD_VARIABLE: "metadata.name", "NODE_NAME": "spec.nodeName"}
+"""Variables that the kubelet fills in: which pod and node a rank ran on, for the slowest one."""
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """A persistent volume claim that holds the data set, and the folder in it."""
+
+    name: str
+    folder: str | None
+
+
+class Pod(msgspec.Struct, frozen=True, kw_only=True):
+    """One replica's pod. All replicas are alike."""
+
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    container: str
+    image: str | None
+    command: tuple[str, ...]
+    workdir: str | None
+    fields: tuple[tuple[str, str], ...]
+    """Variables by the path of the pod's own field; before ``env``, whose values may use them."""
+    env: tuple[tuple[str, str], ...]
+    port_name: str
+    port: int
+    resources: dict[str, str]
+    shm: str
+    claim: Claim | None
+    claim_mount: str
+    sources: str | None
+    """Name of the ConfigMap with the trainers' sources."""
+    source_items: tuple[dict[str, str], ...]
+    sources_mount: str
+    security: Security
+    selector: dict[str, str]
+    tolerations: tuple[dict[str, str], ...]
+    runtime_class: str | None
+    priority_class: str | None
+    image_pull_secrets: tuple[dict[str, str], ...]
+    host_network: bool
+    grace_seconds: int
+
+
+def pod(
+    plan: RunPlan,
+    *,
+    labels: dict[str, str],
+    about: dict[str, str],
+    security: Security,
+    items: tuple[dict[str, str], ...],
+) -> Pod:
+    """Decide what the pods of ``plan`` are.
+
+    ``about`` are the annotations that say so; ``items`` the keys and paths of the trainers'
+    ConfigMap, empty where the image has them.
+    """
+    kind, pool = KINDS[plan.framework], plan.pool
+    return Pod(
+        labels=labels | {SIDECAR: "false"},
+        annotations=_annotations(pool, about),
+        container=kind.container,
+        image=_image(plan),
+        command=_command(plan),
+        workdir=_workdir(plan),
+        fields=tuple(FIELDS.items()),
+        env=tuple(environment(plan).items()),
+        port_name=kind.port_name,
+        port=kind.port,
+        resources=_resources(plan),
+        shm=pool.shm,
+        claim=_claim(plan),
+        claim_mount=DATA_MOUNT,
+        sources=plan.job_name if items else None,
+        source_items=items,
+        sources_mount=TRAINERS_MOUNT,
+        security=security,
+        selector={_key(pool, "selector", key): value for key, value in _sorted(pool.selector)},
+        tolerations=tuple(_toleration(pool, each) for each in pool.tolerations),
+        runtime_class=_class(pool, "runtime_class", pool.runtime_class),
+        priority_class=_class(pool, "priority_class", pool.priority_class),
+        image_pull_secrets=tuple(
+            {"name": _name(pool, "image_pull_secrets", name)} for name in pool.image_pull_secrets
+        ),
+        host_network=pool.host_network,
+        grace_seconds=GRACE_SECONDS,
+    )
+
+
+def environment(plan: RunPlan) -> dict[str, str]:
+    """Variables of the container, in a fixed order, each name once.
+
+    The plan's overrule the pool's, the pool's overrule our defaults (a home that can be written).
+    What the operator injects and what makes the run itself work cannot be set by anyone: the
+    operator's come after ours in the container, so that a second value would be lost in silence.
+    """
+    kind = KINDS[plan.framework]
+    defaults = {"HOME": "/tmp", "TMPDIR": "/tmp", "USER": "k8sbench"}  # noqa: S108 - in the pod
+    fixed = {"K8SBENCH_RUN_ID": plan.run_id}
+    if kind.processes_env is not None:
+        fixed[kind.processes_env] = str(plan.processes_per_replica)
+    if plan.trainers_by == "configmap":
+        fixed |= {"PYTHONPATH": TRAINERS_MOUNT, "PYTHONDONTWRITEBYTECODE": "1"}
+    given = dict([*_sorted(plan.pool.nccl_env), *_sorted(plan.env)])
+    for name, value in given.items():
+        whose = "The plan's env" if name in plan.env else f"Pool {plan.pool.name}'s nccl_env"
+        if not syntax.fits(syntax.ENV_NAME, name):
+            raise UsageError(f"{whose} holds {name!r}, which cannot name a variable.")
+        if name in kind.injected or name in fixed or name in FIELDS:
+            owner = "the training operator" if name in kind.injected else "k8sbench"
+            raise UsageError(
+                f"{whose} sets {name}, which {owner} sets itself.", f"Leave {name} out."
+            )
+        _without_nul(value, f"{whose}, variable {name},")
+    return {**fixed, **{k: v for k, v in defaults.items() if k not in given}, **given}
+
+
+def fitting(annotations: dict[str, str]) -> dict[str, str]:
+    """Return ``annotations`` if one object can hold them all."""
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
+    if size > syntax.ANNOTATIONS_LIMIT:
+        raise UsageError(
+            f"The plan and its annotations take {size} bytes; an object of Kubernetes holds "
+            f"{syntax.ANNOTATIONS_LIMIT}.",
+            "Shorten the benchmark's command, env and notes, or the pool's annotations.",
+        )
+    return annotations
+
+
+def _annotations(pool: NodePool, about: Mapping[str, str]) -> dict[str, str]:
+    for key in pool.annotations:
+        if key == SIDECAR or key.split("/")[0] == identity.LABEL_DOMAIN:
+            raise UsageError(
+                f"Pool {pool.name} sets the annotation {key}, which k8sbench sets itself.",
+                f"Leave {key} out of the pool.",
+            )
+        _key(pool, "annotation", key)
+    return fitting({SIDECAR: "false", **about, **dict(_sorted(pool.annotations))})
+
+
+def _image(plan: RunPlan) -> str | None:
+    if plan.image is None:
+        if plan.backend == "local":
+            return None
+        raise UsageError(
+            f"There is no image to run {plan.benchmark} in.",
+            "Name one that has the framework with --image, or a registry of built ones with "
+            "--image-registry.",
+        )
+    if not syntax.fits(syntax.IMAGE, plan.image):
+        raise UsageError(
+            f"{plan.image!r} cannot name an image.",
+            "Write it as [registry[:port]/]name[:tag][@sha256:…]; the name is lower case.",
+        )
+    return plan.image
+
+
+def _command(plan: RunPlan) -> tuple[str, ...]:
+    if not plan.command or not plan.command[0]:
+        raise BenchError(f"The plan of {plan.benchmark} has no command.")
+    for word in plan.command:
+        _without_nul(word, "The command")
+    return plan.command
+
+
+def _workdir(plan: RunPlan) -> str | None:
+    if plan.workdir is not None:
+        _without_nul(plan.workdir, "The working directory")
+        if not plan.workdir.startswith("/"):
+            raise UsageError(
+                f"The working directory {plan.workdir!r} is not an absolute path.",
+                "Give workdir as a path inside the image, beginning with '/'.",
+            )
+    return plan.workdir
+
+
+def _without_nul(text: str, what: str) -> None:
+    if "\0" in text:
+        raise UsageError(f"{what} holds a NUL character, which no process can be given.")
+
+
+def _resources(plan: RunPlan) -> dict[str, str]:
+    pool = plan.pool
+    # Where there is no GPU, the pool's figures are per process.
+    shares = plan.gpus_per_replica or plan.processes_per_replica
+    for path, problem in pools.problems(pool, gpus=shares):
+        raise UsageError(
+            f"Pool {pool.name} does not fit {plan.case}: its {path[0]} {problem}.",
+            "Correct the pool, or choose another with --node-pool.",
+        )
+    found: dict[str, str] = {
+        "cpu": syntax.times(pool.cpu_per_gpu, shares),
+        "memory": syntax.times(pool.memory_per_gpu, shares),
+    }
+    if plan.gpus_per_replica:
+        found[_extended(pool, pool.gpu_resource)] = str(plan.gpus_per_replica)
+    if pool.rdma is not None:
+        found[_extended(pool, pool.rdma.resource)] = str(pool.rdma.count)
+    return found
+
+
+def _extended(pool: NodePool, resource: str) -> str:
+    if "/" not in resource:
+        raise UsageError(
+            f"Pool {pool.name} names the resource {resource!r}.",
+            "Extended resources are named as their device plugin does: nvidia.com/gpu.",
+        )
+    return _key(pool, "resource", resource)
+
+
+def _key(pool: NodePool, what: str, key: str) -> str:
+    if not syntax.fits(syntax.QUALIFIED_NAME, key):
+        raise UsageError(
+            f"Pool {pool.name} has the {what} {key!r}, which Kubernetes takes for no name.",
+            "Write it as name or domain/name; the domain is lower case.",
+        )
+    return key
+
+
+def _toleration(pool: NodePool, given: Toleration) -> dict[str, str]:
+    if given.key is not None:
+        _key(pool, "toleration", given.key)
+    said: dict[str, str] = msgspec.to_builtins(given)
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _class(pool: NodePool, field: str, name: str | None) -> str | None:
+    return None if name is None else _name(pool, field, name)
+
+
+def _name(pool: NodePool, field: str, name: str) -> str:
+    if not syntax.fits(syntax.DNS_1123_SUBDOMAIN, name):
+        raise UsageError(
+            f"Pool {pool.name} has {field}: {name!r}, which names nothing in Kubernetes.",
+            "Use lower-case letters, digits, '-' and '.', a letter or digit at both ends.",
+        )
+    return name
+
+
+def _claim(plan: RunPlan) -> Claim | None:
+    source, _, rest = plan.data.partition(":")
+    if plan.data in ("synthetic", "image"):
+        return None
+    if source == "path":
+        if plan.backend == "local":
+            return None
+        raise UsageError(
+            f"--data {rest} is a folder on a node, and the restricted Pod Security Standard lets "
+            "no pod mount one.",
+            "Put the data into a persistent volume claim and give --data pvc:NAME[/SUB].",
+        )
+    name, _, folder = rest.partition("/")
+    folder = folder.removesuffix("/")
+    sound = "\0" not in folder and not {"", ".", ".."} & set(folder.split("/"))
+    if (
+        source != "pvc"
+        or not syntax.fits(syntax.DNS_1123_SUBDOMAIN, name)
+        or (folder and not sound)
+    ):
+        raise UsageError(
+            f"--data {plan.data!r} names no data.",
+            "Give synthetic, or pvc:NAME[/SUB] with the name of a claim and a folder in it.",
+        )
+    return Claim(name=name, folder=folder or None)
+
+
+def _sorted(mapping: Mapping[str, str]) -> list[tuple[str, str]]:
+    # Equal plans may differ in the order of their mappings; their manifests may not.
+    return sorted(mapping.items())

@@ -1,0 +1,79 @@
+"""Every plan rendered once, and the operator's schemas where they are to be had."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+import yaml
+
+from k8sbench.model.plan import RunPlan
+from tests import tiers
+from tests.unit.render import plans
+
+OPERATOR = "github.com/kubeflow/training-operator@v1.9.3"
+# Taken before a test has a home of its own: Go's caches are in the user's.
+GO_ENVIRONMENT = os.environ | {"GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local"}
+
+
+@pytest.fixture(scope="session")
+def everything() -> list[tuple[RunPlan, plans.Objects]]:
+    """All plans, rendered."""
+    return [(plan, plans.rendered(plan)) for plan in plans.all_plans()]
+
+
+@pytest.fixture(scope="session")
+def crd_schemas(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """The operator's own schemas by kind, from its Go module; skipped where that is absent."""
+    folder = _operator_module(tmp_path_factory.mktemp("go"))
+    found = {}
+    for name in ("pytorch", "paddle"):
+        text = (folder / f"manifests/base/crds/kubeflow.org_{name}jobs.yaml").read_text()
+        crd = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        (version,) = crd["spec"]["versions"]
+        found[crd["spec"]["names"]["kind"]] = version["schema"]["openAPIV3Schema"]
+    return found
+
+
+@pytest.fixture(scope="session")
+def go(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+    """Run the go command in a folder of its own and return what it prints."""
+    folder = tmp_path_factory.mktemp("module")
+    return functools.partial(_go, folder)
+
+
+def _operator_module(folder: Path) -> Path:
+    answer = json.loads(_go(folder, "mod", "download", "-json", OPERATOR))
+    return Path(answer["Dir"])
+
+
+def _go(folder: Path, *words: str, given: str | None = None) -> str:
+    if shutil.which("go") is None:
+        _absent("go is not on PATH")
+    done = subprocess.run(
+        ["go", *words],
+        cwd=folder,
+        env=GO_ENVIRONMENT,
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    if done.returncode != 0:
+        _absent(f"go {words[0]} failed: {(done.stderr or done.stdout).strip()[-300:]}")
+    return done.stdout
+
+
+# A go that is there may still lack the module and the network to fetch it.
+def _absent(reason: str) -> NoReturn:
+    if tiers.required("go"):
+        pytest.fail(f"tier go is required and cannot run: {reason}", pytrace=False)
+    pytest.skip(f"tier go: {reason}")

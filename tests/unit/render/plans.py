@@ -1,0 +1,216 @@
+"""Plans to render, and short ways to render them with the project's own templates."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from k8sbench.adapters import templates
+from k8sbench.model.plan import PlannedWindow, RunPlan
+from k8sbench.model.pool import NodePool, Rdma, Toleration
+from k8sbench.render import manifests
+from k8sbench.render.trainer_sources import TrainerSources
+
+POOLS = {
+    "plain": NodePool(name="plain", gpus_per_node=8, gpu_model="Tesla V100-SXM2-16GB"),
+    "full": NodePool(
+        name="full",
+        gpus_per_node=8,
+        gpu_model="Tesla V100-SXM2-32GB",
+        selector={"nvidia.com/gpu.product": "Tesla-V100-SXM2-32GB", "team": ""},
+        tolerations=(
+            Toleration(key="nvidia.com/gpu", effect="NoSchedule"),
+            Toleration(key="team", operator="Equal", value="vision"),
+            Toleration(),
+        ),
+        cpu_per_gpu="4500m",
+        memory_per_gpu="31.5Gi",
+        shm="16Gi",
+        runtime_class="nvidia",
+        priority_class="batch.high",
+        image_pull_secrets=("registry", "registry.mirror"),
+        annotations={"k8s.v1.cni.cncf.io/networks": '[{"name": "ib0"}]'},
+        nccl_env={"NCCL_SOCKET_IFNAME": "=eth0", "NCCL_IB_DISABLE": "1"},
+    ),
+    "rdma": NodePool(
+        name="rdma",
+        gpus_per_node=8,
+        gpu_model="A100",
+        rdma=Rdma(resource="rdma/hca_shared_devices_a", count=2),
+        host_network=True,
+    ),
+    "rdma-restricted": NodePool(
+        name="rdma-restricted",
+        gpus_per_node=8,
+        gpu_model="A100",
+        rdma=Rdma(resource="rdma/hca", capabilities=()),
+    ),
+}
+PROGRAMS: dict[str, dict[str, Any]] = {
+    "ours": {"impl": "k8sbench", "trainers_by": "configmap"},
+    "ours in an image": {"impl": "k8sbench", "trainers_by": "image"},
+    "upstream": {
+        "impl": "upstream",
+        "trainers_by": None,
+        "trainers_digest": None,
+        "trainer": None,
+        "command": ("python", "-m", "torch.distributed.launch", "--node_rank=$(RANK)", "main.py"),
+        "workdir": "/workspace/upstream",
+    },
+    "user": {
+        "impl": "user",
+        "trainers_by": None,
+        "trainers_digest": None,
+        "trainer": None,
+        "command": ("./train",),
+    },
+}
+TURNS: tuple[dict[str, Any], ...] = ({}, {"queue": "team-queue"}, {"gang": True})
+Objects = tuple[dict[str, Any], ...]
+SOURCES = TrainerSources.of(
+    {
+        "k8sbench/__init__.py": '"""The package."""\n',
+        "k8sbench/trainers/__init__.py": "",
+        "k8sbench/trainers/resnet50.py": 'print("batch 4 × 32", "\\t")\n\n\nif True:\n    pass\n',
+    }
+)
+
+
+def plan(case: str = "4x8", **changes: Any) -> RunPlan:
+    """Make a plan: 4x8 of ResNet-50 on PyTorch, with whatever is said to be different."""
+    replicas, gpus = (int(part) for part in case.removesuffix("-cpu").split("x"))
+    cpu = case.endswith("-cpu")
+    framework = changes.get("framework", "pytorch")
+    launch = {
+        "pytorch": ("-m", "torch.distributed.run", "-m", "k8sbench.trainers.resnet50"),
+        "paddle": (
+            "/opt/k8sbench/k8sbench/trainers/paddle_launch.py",
+            "/opt/k8sbench/k8sbench/trainers/resnet50.py",
+        ),
+    }[framework]
+    fields: dict[str, Any] = {
+        "run_id": "resnet50-261120-081500-x7k2qd",
+        "set_name": "nightly.2026-11-20",
+        "repeat": 1,
+        "benchmark": "resnet50",
+        "spec_digest": "0" * 64,
+        "spec_source": "built-in",
+        "variant": "v15",
+        "impl": "k8sbench",
+        "framework": framework,
+        "precision": "fp32",
+        "amp_dtype": "fp16" if changes.get("precision") == "amp" else None,
+        "device": "cpu" if cpu else "cuda",
+        "replicas": replicas,
+        "gpus_per_replica": 0 if cpu else gpus,
+        "processes_per_replica": gpus,
+        "batch_size": 128,
+        "preset": "full",
+        "mode": "throughput",
+        "data": "synthetic",
+        "window": PlannedWindow(
+            warmup=20, iterations=100, log_interval=1, min_steady_seconds=120.0, rule="ours"
+        ),
+        "log": "dle-resnet50",
+        "unit": "images",
+        "trainer": "resnet50",
+        "command": ("python3", *launch, "--batch-size", "128", "--lr", "1e-4"),
+        "env": {},
+        "workdir": None,
+        "options": {"channels_last": False},
+        "image": f"registry.example.com/{framework}:1.2.3",
+        "image_reason": "--image",
+        "trainers_by": "configmap",
+        "trainers_digest": SOURCES.digest,
+        "pool": POOLS["plain"],
+        "backend": "kubernetes",
+        "timeout_s": None,
+        "fingerprint": None,
+        "sync_bn": False,
+    }
+    return RunPlan(**(fields | changes))
+
+
+def all_plans() -> Iterator[RunPlan]:
+    """Every framework × precision × case × program × data × pool × way to queue."""
+    for framework, precision, case, program, data, pool, turn in itertools.product(
+        ("pytorch", "paddle"),
+        ("fp32", "amp"),
+        ("1x1", "1x8", "2x8", "4x8"),
+        PROGRAMS.values(),
+        ("synthetic", "pvc:imagenet/train/jpeg"),
+        POOLS.values(),
+        TURNS,
+    ):
+        yield plan(
+            case=case,
+            framework=framework,
+            precision=precision,
+            data=data,
+            pool=pool,
+            **program,
+            **turn,
+        )
+
+
+def pool(**changes: Any) -> NodePool:
+    """Make the plain pool with whatever is said to be different."""
+    return msgspec.structs.replace(POOLS["plain"], **changes)
+
+
+@functools.cache
+def texts() -> dict[str, str]:
+    """The project's templates."""
+    return templates.read()
+
+
+def rendered(wanted: RunPlan) -> Objects:
+    """Render a plan with the project's templates and the small sources above."""
+    return manifests(wanted, templates=texts(), trainers=SOURCES)
+
+
+def job(wanted: RunPlan) -> dict[str, Any]:
+    """Render a plan and take the job."""
+    return rendered(wanted)[-1]
+
+
+def replicas(wanted: dict[str, Any]) -> dict[str, Any]:
+    """The replicas of a job, by type."""
+    (found,) = (value for key, value in wanted["spec"].items() if key.endswith("ReplicaSpecs"))
+    assert isinstance(found, dict)
+    return found
+
+
+def pod(wanted: RunPlan) -> dict[str, Any]:
+    """Render a plan and take its pod template, which is the same for every replica."""
+    first, *others = (replica["template"] for replica in replicas(job(wanted)).values())
+    assert all(other == first for other in others)
+    assert isinstance(first, dict)
+    return first
+
+
+def container(wanted: RunPlan) -> dict[str, Any]:
+    """Render a plan and take the container of its pods."""
+    (found,) = pod(wanted)["spec"]["containers"]
+    assert isinstance(found, dict)
+    return found
+
+
+def variables(wanted: RunPlan) -> dict[str, str]:
+    """Render a plan and take the variables of its container, which name each once.
+
+    One that the kubelet fills in reads as the path of its field.
+    """
+    entries = container(wanted)["env"]
+    found = {
+        entry["name"]: entry["value"]
+        if "value" in entry
+        else entry["valueFrom"]["fieldRef"]["fieldPath"]
+        for entry in entries
+    }
+    assert len(found) == len(entries)
+    return found

@@ -1,0 +1,58 @@
+"""A handful of manifests, whole, as a person has read them.
+
+They come after the checks: structure, schema and Pod Security are held by other tests, for every
+plan; these show what a change does to the whole. ``K8SBENCH_UPDATE_GOLDEN=1`` (``make golden``)
+writes them anew; the difference is then reviewed like any other.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k8sbench.model import identity
+from k8sbench.model.plan import RunPlan
+from k8sbench.render import to_yaml
+from tests.unit.render.plans import POOLS, PROGRAMS, SOURCES, plan, rendered
+
+FOLDER = Path(__file__).parent / "golden"
+GOLDENS: dict[str, RunPlan] = {
+    "pytorch-1x1": plan("1x1"),
+    "pytorch-4x8-amp-full-pool": plan("4x8", precision="amp", pool=POOLS["full"]),
+    "pytorch-2x1-cpu": plan("2x1-cpu"),
+    "pytorch-upstream-pvc": plan(
+        "2x8", data="pvc:imagenet/train", env={"NCCL_DEBUG": "INFO"}, **PROGRAMS["upstream"]
+    ),
+    "paddle-2x8": plan("2x8", framework="paddle"),
+    "paddle-4x8-rdma-queue-gang": plan(
+        "4x8", framework="paddle", pool=POOLS["rdma"], queue="team-queue", gang=True
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GOLDENS)
+def test_the_manifest_is_the_one_that_was_reviewed(name: str) -> None:
+    text = to_yaml([elided(each) for each in rendered(GOLDENS[name])])
+    path = FOLDER / f"{name}.yaml"
+    if os.environ.get("K8SBENCH_UPDATE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == text, "K8SBENCH_UPDATE_GOLDEN=1 writes it anew"
+
+
+def test_no_golden_is_left_over() -> None:
+    assert {path.stem for path in FOLDER.iterdir()} == set(GOLDENS)
+
+
+def elided(manifest: dict[str, Any]) -> Any:
+    """Leave out what other tests hold and no person reads: sources, digests, the plan's JSON."""
+    found = copy.deepcopy(manifest)
+    if found["kind"] == "ConfigMap":
+        found["data"] = dict.fromkeys(found["data"], "<source>")
+    else:
+        found["metadata"]["annotations"][identity.PLAN_ANNOTATION] = "<plan>"
+    return json.loads(json.dumps(found).replace(SOURCES.digest, "<digest>"))

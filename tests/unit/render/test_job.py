@@ -1,0 +1,198 @@
+"""What the job is: its kind, its replicas, its policies, and the plan that it carries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from k8sbench.model import identity
+from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.plan import RunPlan
+from k8sbench.render import manifests, to_yaml
+from k8sbench.render.trainer_sources import TrainerSources
+from tests.unit.render.plans import (
+    PROGRAMS,
+    SOURCES,
+    Objects,
+    job,
+    plan,
+    pod,
+    rendered,
+    replicas,
+    texts,
+)
+
+
+@pytest.mark.parametrize(
+    ("case", "counts"),
+    [
+        ("1x1", {"Master": 1}),
+        ("1x8", {"Master": 1}),
+        ("2x8", {"Master": 1, "Worker": 1}),
+        ("4x8", {"Master": 1, "Worker": 3}),
+    ],
+)
+def test_a_pytorch_job_of_n_nodes_is_a_master_and_n_less_1_workers(
+    case: str, counts: dict[str, int]
+) -> None:
+    found = job(plan(case))
+    assert (found["apiVersion"], found["kind"]) == ("kubeflow.org/v1", "PyTorchJob")
+    assert {name: each["replicas"] for name, each in replicas(found).items()} == counts
+
+
+@pytest.mark.parametrize(("case", "count"), [("1x1", 1), ("1x8", 1), ("4x8", 4)])
+def test_a_paddle_job_of_n_nodes_is_n_workers_and_no_master(case: str, count: int) -> None:
+    found = job(plan(case, framework="paddle"))
+    assert (found["apiVersion"], found["kind"]) == ("kubeflow.org/v1", "PaddleJob")
+    assert {name: each["replicas"] for name, each in replicas(found).items()} == {"Worker": count}
+
+
+@pytest.mark.parametrize(("framework", "name"), [("pytorch", "pytorch"), ("paddle", "paddle")])
+def test_the_container_has_the_name_that_the_operator_wants(framework: str, name: str) -> None:
+    (container,) = pod(plan(framework=framework))["spec"]["containers"]
+    assert container["name"] == name
+
+
+def test_processes_per_node_are_always_said() -> None:
+    assert job(plan("2x4"))["spec"]["nprocPerNode"] == "4"
+    assert job(plan("2x1-cpu"))["spec"]["nprocPerNode"] == "1"
+    paddle = job(plan("2x4", framework="paddle"))
+    assert "nprocPerNode" not in paddle["spec"]
+    (container,) = replicas(paddle)["Worker"]["template"]["spec"]["containers"]
+    assert {"name": "PADDLE_NPROC_PER_NODE", "value": "4"} in container["env"]
+
+
+def test_nothing_in_the_job_lets_the_operator_delete_pods_and_their_logs(
+    everything: list[tuple[RunPlan, Objects]],
+) -> None:
+    for _, objects in everything:
+        policy = objects[-1]["spec"]["runPolicy"]
+        assert policy["cleanPodPolicy"] == "None"
+        assert not {"backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"} & set(
+            policy
+        )
+        assert {each["restartPolicy"] for each in replicas(objects[-1]).values()} == {"Never"}
+
+
+def test_a_queued_job_waits_suspended_for_kueue() -> None:
+    found = job(plan(queue="team-queue"))
+    assert found["spec"]["runPolicy"]["suspend"] is True
+    assert found["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team-queue"
+    without = job(plan())
+    assert "suspend" not in without["spec"]["runPolicy"]
+    assert "kueue.x-k8s.io/queue-name" not in without["metadata"]["labels"]
+
+
+@pytest.mark.parametrize("framework", ["pytorch", "paddle"])
+def test_a_gang_needs_all_its_replicas(framework: str) -> None:
+    policy = job(plan("4x8", framework=framework, gang=True))["spec"]["runPolicy"]
+    assert policy["schedulingPolicy"] == {"minAvailable": 4}
+    assert "schedulingPolicy" not in job(plan(framework=framework))["spec"]["runPolicy"]
+
+
+def test_everything_of_a_run_bears_its_labels() -> None:
+    wanted = plan()
+    config, found = rendered(wanted)
+    labels = identity.labels(wanted)
+    assert config["metadata"]["labels"] == found["metadata"]["labels"] == labels
+    assert labels.items() <= pod(wanted)["metadata"]["labels"].items()
+    assert config["metadata"]["name"] == found["metadata"]["name"] == wanted.run_id
+
+
+def test_service_meshes_stay_out_of_the_pods() -> None:
+    metadata = pod(plan())["metadata"]
+    assert metadata["labels"]["sidecar.istio.io/inject"] == "false"
+    assert metadata["annotations"]["sidecar.istio.io/inject"] == "false"
+
+
+def test_the_job_carries_the_whole_plan(everything: list[tuple[RunPlan, Objects]]) -> None:
+    for wanted, objects in everything:
+        text = objects[-1]["metadata"]["annotations"][identity.PLAN_ANNOTATION]
+        assert msgspec.json.decode(text, type=RunPlan) == wanted
+
+
+def test_the_same_plan_gives_the_same_bytes(everything: list[tuple[RunPlan, Objects]]) -> None:
+    for wanted, objects in everything[::17]:
+        assert to_yaml(rendered(wanted)) == to_yaml(objects)
+
+
+def test_equal_plans_give_the_same_bytes_whatever_the_order_of_their_mappings() -> None:
+    forwards = {"B": "1", "A": "$(B)", "C": "2"}
+    backwards = dict(reversed(forwards.items()))
+    one, other = plan(env=forwards), plan(env=backwards)
+    assert one == other
+    assert to_yaml(rendered(one)) == to_yaml(rendered(other))
+
+
+def test_the_trainers_come_first_because_the_pods_wait_for_them() -> None:
+    assert [each["kind"] for each in rendered(plan())] == ["ConfigMap", "PyTorchJob"]
+
+
+def test_the_config_map_shows_the_sources_as_a_package(
+    everything: list[tuple[RunPlan, Objects]],
+) -> None:
+    for wanted, objects in everything:
+        if wanted.trainers_by != "configmap":
+            continue
+        config, found = objects
+        assert config["immutable"] is True
+        assert config["metadata"]["annotations"] == {"k8sbench.io/trainers-digest": SOURCES.digest}
+        for replica in replicas(found).values():
+            volume = by_name(replica["template"]["spec"]["volumes"])["trainers"]["configMap"]
+            assert volume["name"] == config["metadata"]["name"]
+            shown = {item["path"]: config["data"][item["key"]] for item in volume["items"]}
+            assert shown == SOURCES.files
+
+
+@pytest.mark.parametrize("program", ["ours in an image", "upstream", "user"])
+def test_an_image_that_has_its_program_gets_nothing_mounted(program: str) -> None:
+    wanted = plan(**PROGRAMS[program])
+    (found,) = rendered(wanted)
+    assert found["kind"] == "PyTorchJob"
+    assert set(by_name(pod(wanted)["spec"]["volumes"])) == {"shm", "tmp"}
+    # What the image has was not looked at, so nothing is said of it.
+    assert "k8sbench.io/trainers-digest" not in found["metadata"]["annotations"]
+
+
+def test_a_plan_made_with_other_trainers_is_refused() -> None:
+    with pytest.raises(UsageError, match="other trainers"):
+        rendered(plan(trainers_digest="0" * 64))
+
+
+def test_sources_that_were_forgotten_are_our_error() -> None:
+    with pytest.raises(BenchError, match="no sources") as error:
+        manifests(plan(), templates=texts(), trainers=None)
+    assert error.value.exit_code == 1
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_sources_of_a_mebibyte_do_not_fit(over: int) -> None:
+    sources = TrainerSources.of({"k8sbench/trainers/x.py": "×" * (2**19) + "x" * over})
+    wanted = plan(trainers_digest=sources.digest)
+    with pytest.raises(BenchError, match=f"take {2**20 + over} bytes, and a ConfigMap"):
+        manifests(wanted, templates=texts(), trainers=sources)
+
+
+def test_sources_just_below_a_mebibyte_fit() -> None:
+    sources = TrainerSources.of({"k8sbench/trainers/x.py": "x" * (2**20 - 1)})
+    wanted = plan(trainers_digest=sources.digest)
+    assert len(manifests(wanted, templates=texts(), trainers=sources)) == 2
+
+
+def test_a_plan_too_long_for_the_annotations_is_refused() -> None:
+    with pytest.raises(UsageError, match="262144"):
+        rendered(plan(notes=("x" * 262144,)))
+
+
+def test_a_local_plan_without_an_image_renders_the_same_job_without_one() -> None:
+    local = plan("2x1-cpu", backend="local", image=None, image_reason="local run: no image")
+    found, cluster = job(local), job(plan("2x1-cpu"))
+    for replica in [*replicas(found).values(), *replicas(cluster).values()]:
+        replica["template"]["spec"]["containers"][0].pop("image", None)
+    assert found["spec"] == cluster["spec"]
+
+
+def by_name(entries: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {entry["name"]: entry for entry in entries}

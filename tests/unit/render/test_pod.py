@@ -1,0 +1,282 @@
+"""What a pod asks for: resources, volumes, variables, and what its pool adds."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k8sbench.model.errors import UsageError
+from k8sbench.model.pool import Rdma, Toleration, amount
+from k8sbench.render import syntax
+from tests.unit.render.plans import POOLS, PROGRAMS, container, job, plan, pod, pool, variables
+
+
+def test_requests_are_limits_and_grow_with_the_gpus() -> None:
+    resources = container(plan("2x8", pool=pool(cpu_per_gpu="4", memory_per_gpu="32Gi")))[
+        "resources"
+    ]
+    assert resources["requests"] == resources["limits"]
+    assert resources["limits"] == {"cpu": "32", "memory": "256Gi", "nvidia.com/gpu": "8"}
+
+
+def test_fractions_of_resources_stay_exact() -> None:
+    limits = container(plan("1x3", pool=pool(cpu_per_gpu="1.5", memory_per_gpu="2.1Gi", shm="1Gi")))
+    assert limits["resources"]["limits"] == {"cpu": "4.5", "memory": "6.3Gi", "nvidia.com/gpu": "3"}
+
+
+def test_without_a_gpu_the_shares_are_those_of_the_processes_and_no_gpu_is_asked_for() -> None:
+    small = pool(cpu_per_gpu="500m", memory_per_gpu="2Gi", shm="1Gi", gpus_per_node=0)
+    limits = container(plan("2x2-cpu", pool=small))["resources"]["limits"]
+    assert limits == {"cpu": "1000m", "memory": "4Gi"}
+
+
+def test_the_pool_names_its_gpu_and_rdma_resources() -> None:
+    devices = pool(
+        gpu_resource="nvidia.com/gpu.shared",
+        rdma=Rdma(resource="rdma/hca", count=2, capabilities=()),
+    )
+    limits = container(plan("1x8", pool=devices))["resources"]["limits"]
+    assert limits["nvidia.com/gpu.shared"] == "8"
+    assert limits["rdma/hca"] == "2"
+    assert "nvidia.com/gpu" not in limits
+
+
+@given(
+    number=st.integers(1, 10**6),
+    fraction=st.sampled_from(["", ".5", ".25", ".125", ".1"]),
+    unit=st.sampled_from(["", "m", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti", "e3", "E-2"]),
+    count=st.integers(1, 1000),
+)
+def test_a_multiplied_quantity_is_the_product(
+    number: int, fraction: str, unit: str, count: int
+) -> None:
+    product = syntax.times(f"{number}{fraction}{unit}", count)
+    assert syntax.fits(syntax.QUANTITY, product)
+    assert amount(product) == amount(f"{number}{fraction}{unit}") * Decimal(count)
+
+
+def test_shared_memory_is_a_memory_volume_of_the_pool_s_size() -> None:
+    wanted = plan(pool=pool(shm="16Gi"))
+    assert volume(wanted, "shm") == {
+        "name": "shm",
+        "emptyDir": {"medium": "Memory", "sizeLimit": "16Gi"},
+    }
+    assert {"name": "shm", "mountPath": "/dev/shm"} in container(wanted)["volumeMounts"]
+
+
+def test_shared_memory_beyond_the_memory_limit_is_refused_with_both_numbers() -> None:
+    big = pool(shm="65Gi", memory_per_gpu="32Gi")
+    with pytest.raises(UsageError) as error:
+        job(plan("1x2", pool=big))
+    assert "65Gi" in str(error.value)
+    assert "2 × 32Gi" in str(error.value)
+    assert error.value.exit_code == 2
+    assert volume(plan("1x2", pool=pool(shm="64Gi")), "shm")["emptyDir"]["sizeLimit"] == "64Gi"
+
+
+def test_shared_memory_is_compared_as_an_amount_and_not_as_text() -> None:
+    with pytest.raises(UsageError, match="9Gi"):
+        job(plan("1x1", pool=pool(shm="9Gi", memory_per_gpu="9000Mi")))
+    job(plan("1x1", pool=pool(shm="9000Mi", memory_per_gpu="9Gi")))
+
+
+def test_synthetic_data_mounts_nothing() -> None:
+    assert "/data" not in mounts(plan(data="synthetic"))
+    assert "/data" not in mounts(plan(data="image", **PROGRAMS["upstream"]))
+
+
+@pytest.mark.parametrize(
+    ("data", "folder"),
+    [
+        ("pvc:imagenet", None),
+        ("pvc:imagenet/", None),
+        ("pvc:imagenet/train", "train"),
+        ("pvc:imagenet/train/jpeg/", "train/jpeg"),
+        ("pvc:data.sets/städte & $(X) {{ y }}", "städte & $(X) {{ y }}"),
+    ],
+)
+def test_a_claim_is_mounted_read_only_at_data(data: str, folder: str | None) -> None:
+    wanted = plan(data=data)
+    claim = data.removeprefix("pvc:").split("/")[0]
+    assert volume(wanted, "data")["persistentVolumeClaim"] == {"claimName": claim, "readOnly": True}
+    expected = {"name": "data", "mountPath": "/data", "readOnly": True}
+    assert mounts(wanted)["/data"] == (expected | ({"subPath": folder} if folder else {}))
+
+
+def test_the_command_is_the_plan_s_word_for_word() -> None:
+    words = ("sh", "-c", 'echo "$(RANK)" {{ x }} && #:', "", "--lr", "1e-4", "0o17", "~", "é\n")
+    assert container(plan(command=words))["command"] == list(words)
+
+
+def test_the_working_directory_is_the_plan_s_or_the_image_s() -> None:
+    assert container(plan(**PROGRAMS["upstream"]))["workingDir"] == "/workspace/upstream"
+    assert "workingDir" not in container(plan())
+
+
+def test_a_run_can_tell_its_own_id() -> None:
+    assert variables(plan())["K8SBENCH_RUN_ID"] == plan().run_id
+
+
+def test_mounted_trainers_can_be_imported_and_are_not_written_beside() -> None:
+    found = variables(plan())
+    assert found["PYTHONPATH"] == "/opt/k8sbench"
+    assert found["PYTHONDONTWRITEBYTECODE"] == "1"
+    assert "PYTHONPATH" not in variables(plan(**PROGRAMS["ours in an image"]))
+
+
+def test_the_plan_overrules_the_pool_and_the_pool_the_defaults() -> None:
+    talking = pool(nccl_env={"NCCL_DEBUG": "WARN", "NCCL_IB_DISABLE": "1", "HOME": "/scratch"})
+    found = variables(plan(pool=talking, env={"NCCL_DEBUG": "INFO", "TMPDIR": "/scratch/tmp"}))
+    assert found["NCCL_DEBUG"] == "INFO"
+    assert found["NCCL_IB_DISABLE"] == "1"
+    assert found["HOME"] == "/scratch"
+    assert found["TMPDIR"] == "/scratch/tmp"
+    assert found["USER"] == "k8sbench"
+
+
+def test_a_program_of_its_own_may_set_its_own_python_path() -> None:
+    found = variables(plan(env={"PYTHONPATH": "/workspace/mmseg"}, **PROGRAMS["upstream"]))
+    assert found["PYTHONPATH"] == "/workspace/mmseg"
+
+
+@pytest.mark.parametrize(
+    ("framework", "name", "owner"),
+    [
+        ("pytorch", "RANK", "training operator"),
+        ("pytorch", "WORLD_SIZE", "training operator"),
+        ("pytorch", "PET_NPROC_PER_NODE", "training operator"),
+        ("pytorch", "PYTHONUNBUFFERED", "training operator"),
+        ("paddle", "PADDLE_MASTER", "training operator"),
+        ("paddle", "POD_IP_DUMMY", "training operator"),
+        ("paddle", "PADDLE_NPROC_PER_NODE", "k8sbench"),
+        ("paddle", "K8SBENCH_RUN_ID", "k8sbench"),
+        ("pytorch", "PYTHONPATH", "k8sbench"),
+    ],
+)
+def test_a_variable_that_someone_else_sets_is_refused_and_not_doubled(
+    framework: str, name: str, owner: str
+) -> None:
+    with pytest.raises(UsageError, match=f"env sets {name}, which .*{owner}"):
+        job(plan(framework=framework, env={name: "1"}))
+    with pytest.raises(UsageError, match=f"Pool plain's nccl_env sets {name}"):
+        job(plan(framework=framework, pool=pool(nccl_env={name: "1"})))
+
+
+def test_what_only_the_other_framework_s_operator_sets_is_free() -> None:
+    assert variables(plan(framework="paddle", env={"RANK": "0"}))["RANK"] == "0"
+
+
+def test_the_pool_s_fields_reach_the_pod() -> None:
+    found = pod(plan(pool=POOLS["full"]))
+    spec = found["spec"]
+    assert spec["nodeSelector"] == POOLS["full"].selector
+    assert spec["tolerations"] == [
+        {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+        {"key": "team", "operator": "Equal", "value": "vision"},
+        {"operator": "Exists"},
+    ]
+    assert spec["runtimeClassName"] == "nvidia"
+    assert spec["priorityClassName"] == "batch.high"
+    assert spec["imagePullSecrets"] == [{"name": "registry"}, {"name": "registry.mirror"}]
+    networks = found["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"]
+    assert networks == '[{"name": "ib0"}]'
+    assert variables(plan(pool=POOLS["full"]))["NCCL_SOCKET_IFNAME"] == "=eth0"
+
+
+def test_a_plain_pool_adds_nothing() -> None:
+    optional = {
+        *("nodeSelector", "tolerations", "runtimeClassName", "priorityClassName"),
+        *("imagePullSecrets", "hostNetwork", "dnsPolicy", "schedulerName", "initContainers"),
+    }
+    assert not optional & set(pod(plan())["spec"])
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "no image": ({"image": None}, "--image"),
+    "image with a space": ({"image": "a b"}, "cannot name an image"),
+    "image in upper case": ({"image": "registry.io/Torch:1"}, "cannot name an image"),
+    "image with a newline": ({"image": "torch:1\n"}, "cannot name an image"),
+    "data by path": ({"data": "path:/mnt/imagenet"}, "/mnt/imagenet is a folder on a node"),
+    "data of no kind": ({"data": "s3://bucket"}, "names no data"),
+    "claim without a name": ({"data": "pvc:"}, "names no data"),
+    "claim in upper case": ({"data": "pvc:ImageNet"}, "names no data"),
+    "claim that climbs": ({"data": "pvc:data/../other"}, "names no data"),
+    "claim with an empty folder": ({"data": "pvc:data//x"}, "names no data"),
+    "queue": ({"queue": "Team Queue"}, "cannot name a Kueue queue"),
+    "long queue": ({"queue": "q" * 64}, "cannot name a Kueue queue"),
+    "run id": ({"run_id": "1bad"}, "cannot name a job"),
+    "long run id": ({"run_id": "x" * 60}, "cannot name a job"),
+    "run id with a newline": ({"run_id": "ok\n"}, "cannot"),
+    "set": ({"set_name": "a b"}, "k8sbench.io/set"),
+    "no replicas": ({"replicas": 0}, "0 replicas"),
+    "no processes": ({"processes_per_replica": 0}, "0 processes"),
+    "relative workdir": ({"workdir": "work"}, "not an absolute path"),
+    "NUL in the command": ({"command": ("a\0b",)}, "NUL"),
+    "NUL in a variable": ({"env": {"A": "\0"}}, "variable A, holds a NUL"),
+    "variable's name": ({"env": {"A B": "1"}}, "'A B'"),
+    "no Unicode": ({"command": ("\udcff",)}, "not valid Unicode"),
+    "annotation of ours": (
+        {"pool": pool(annotations={"k8sbench.io/plan": "x"})},
+        "k8sbench.io/plan, which k8sbench sets itself",
+    ),
+    "mesh after all": (
+        {"pool": pool(annotations={"sidecar.istio.io/inject": "true"})},
+        "sets the annotation sidecar",
+    ),
+    "annotation's key": ({"pool": pool(annotations={"a b": "x"})}, "annotation 'a b'"),
+    "selector's key": ({"pool": pool(selector={"a..b/c": "x"})}, "selector 'a..b/c'"),
+    "toleration's key": ({"pool": pool(tolerations=(Toleration(key="-a"),))}, "toleration '-a'"),
+    "toleration's rules": (
+        {"pool": pool(tolerations=(Toleration(key="a", value="b"),))},
+        "tolerations",
+    ),
+    "GPU resource": ({"pool": pool(gpu_resource="gpu")}, "resource 'gpu'"),
+    "runtime class": ({"pool": pool(runtime_class="NVIDIA")}, "runtime_class"),
+    "priority class": ({"pool": pool(priority_class="a_b")}, "priority_class"),
+    "pull secret": ({"pool": pool(image_pull_secrets=("ok", "no good"))}, "image_pull_secrets"),
+    "no memory": ({"pool": pool(memory_per_gpu="0")}, "memory_per_gpu is 0"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_kubernetes_would_not_take_is_refused_as_the_user_s(what: str) -> None:
+    changes, words = REFUSED[what]
+    with pytest.raises(UsageError) as error:
+        job(plan(**changes))
+    assert words in str(error.value)
+    assert error.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "torch",
+        "pytorch/pytorch:2.10.0-cuda12.8-cudnn9-runtime",
+        "nvcr.io/nvidia/pytorch:24.01-py3",
+        "localhost:5000/k8sbench.local/py:3.11",
+        "[::1]:5000/a",
+        "registry.example.com/a__b/c--d@sha256:" + "0" * 64,
+        "127.0.0.1:1/a/b:1",
+    ],
+)
+def test_images_that_runtimes_accept_are_accepted(image: str) -> None:
+    assert container(plan(image=image))["image"] == image
+
+
+def volume(wanted: Any, name: str) -> dict[str, Any]:
+    (found,) = (each for each in pod(wanted)["spec"]["volumes"] if each["name"] == name)
+    assert isinstance(found, dict)
+    return found
+
+
+def mounts(wanted: Any) -> dict[str, dict[str, Any]]:
+    return {each["mountPath"]: each for each in container(wanted)["volumeMounts"]}
+
+
+def test_a_rank_can_tell_its_pod_and_node() -> None:
+    found = variables(plan())
+    assert (found["POD_NAME"], found["NODE_NAME"]) == ("metadata.name", "spec.nodeName")

@@ -1,0 +1,144 @@
+"""Pods pass the restricted Pod Security Standard; what leaves it is a pool's opt-in, and named."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.pool import Rdma
+from tests.unit.render import plans
+from tests.unit.render.plans import Objects, plan, pod, pool
+from tests.unit.render.pod_security import violations
+
+REASONS = "k8sbench.io/pod-security-reasons"
+LEVEL = "k8sbench.io/pod-security"
+
+
+def test_every_pod_of_every_plan_is_restricted_unless_its_pool_opted_out(
+    everything: list[tuple[RunPlan, Objects]],
+) -> None:
+    for each, objects in everything:
+        opted_out = each.pool.host_network or bool(each.pool.rdma and each.pool.rdma.capabilities)
+        for replica in plans.replicas(objects[-1]).values():
+            template = replica["template"]
+            assert bool(violations(template["spec"])) == opted_out, each.pool.name
+            level = template["metadata"]["annotations"][LEVEL]
+            assert level == ("privileged" if opted_out else "restricted")
+
+
+def test_the_root_filesystem_is_read_only_and_what_is_written_has_its_place() -> None:
+    container = plans.container(plan())
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    paths = {mount["mountPath"]: mount.get("readOnly") for mount in container["volumeMounts"]}
+    assert paths == {"/dev/shm": None, "/tmp": None, "/opt/k8sbench": True}
+    assert plans.variables(plan())["HOME"] == "/tmp"
+    assert plans.variables(plan())["TMPDIR"] == "/tmp"
+    assert plans.variables(plan())["USER"]
+
+
+def test_pods_carry_no_token_and_no_service_links() -> None:
+    spec = pod(plan())["spec"]
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["enableServiceLinks"] is False
+
+
+@pytest.mark.parametrize(
+    ("changes", "level", "broken", "reasons"),
+    [
+        ({}, "restricted", [], None),
+        ({"rdma": Rdma(resource="rdma/hca", capabilities=())}, "restricted", [], None),
+        (
+            {"ipc_lock": True},
+            "privileged",
+            ["runAsUser", "capabilities.add", "runAsNonRoot"],
+            "capability IPC_LOCK, root user",
+        ),
+        (
+            {"rdma": Rdma(resource="rdma/hca", capabilities=("SYS_RESOURCE", "IPC_LOCK"))},
+            "privileged",
+            ["runAsUser", "capabilities.add", "runAsNonRoot"],
+            "capability IPC_LOCK, capability SYS_RESOURCE, root user",
+        ),
+        (
+            {"rdma": Rdma(resource="rdma/hca", capabilities=("CHOWN",))},
+            "baseline",
+            ["runAsUser", "capabilities.add", "runAsNonRoot"],
+            "capability CHOWN, root user",
+        ),
+        ({"host_network": True}, "privileged", ["hostNetwork"], "host network"),
+    ],
+    ids=["plain", "rdma alone", "ipc_lock", "rdma with two", "baseline", "host network"],
+)
+def test_an_opt_in_is_named_with_the_level_that_it_costs(
+    changes: dict[str, Any],
+    level: str,
+    broken: list[str],
+    reasons: str | None,
+) -> None:
+    found = pod(plan(pool=pool(**changes)))
+    assert violations(found["spec"]) == broken
+    assert found["metadata"]["annotations"][LEVEL] == level
+    assert found["metadata"]["annotations"].get(REASONS) == reasons
+
+
+def test_capabilities_come_with_the_root_user_for_whom_alone_they_work() -> None:
+    locking = pod(plan(pool=pool(ipc_lock=True)))["spec"]
+    assert locking["securityContext"]["runAsUser"] == 0
+    capabilities = locking["containers"][0]["securityContext"]["capabilities"]
+    assert capabilities == {"drop": ["ALL"], "add": ["IPC_LOCK"]}
+    assert pod(plan())["spec"]["securityContext"]["runAsUser"] == 1000
+
+
+def test_host_network_keeps_the_cluster_s_names() -> None:
+    spec = pod(plan(pool=pool(host_network=True)))["spec"]
+    assert spec["hostNetwork"] is True
+    assert spec["dnsPolicy"] == "ClusterFirstWithHostNet"
+    assert "hostNetwork" not in pod(plan())["spec"]
+
+
+SPOILERS: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {
+    "hostNetwork": lambda pod, _: pod.update(hostNetwork=True),
+    "hostPID": lambda pod, _: pod.update(hostPID=True),
+    "hostIPC": lambda pod, _: pod.update(hostIPC=True),
+    "volume types": lambda pod, _: pod["volumes"].append({"name": "h", "hostPath": {"path": "/"}}),
+    "sysctls": lambda pod, _: pod["securityContext"].update(sysctls=[{"name": "kernel.msgmax"}]),
+    "privileged": lambda _, box: box["securityContext"].update(privileged=True),
+    "allowPrivilegeEscalation": lambda _, box: box["securityContext"].pop(
+        "allowPrivilegeEscalation"
+    ),
+    "capabilities.drop": lambda _, box: box["securityContext"]["capabilities"].update(drop=[]),
+    "capabilities.add": lambda _, box: box["securityContext"]["capabilities"].update(
+        add=["SYS_ADMIN"]
+    ),
+    "procMount": lambda _, box: box["securityContext"].update(procMount="Unmasked"),
+    "hostPort": lambda _, box: box["ports"][0].update(hostPort=80),
+    "runAsNonRoot": lambda pod, _: pod["securityContext"].pop("runAsNonRoot"),
+    "runAsUser": lambda pod, _: pod["securityContext"].update(runAsUser=0),
+    "seccompProfile": lambda pod, _: pod["securityContext"].pop("seccompProfile"),
+    "hostProcess": lambda _, box: box["securityContext"].update(
+        windowsOptions={"hostProcess": True}
+    ),
+    "appArmorProfile": lambda pod, _: pod["securityContext"].update(
+        appArmorProfile={"type": "Unconfined"}
+    ),
+    "seLinuxOptions": lambda pod, _: pod["securityContext"].update(
+        seLinuxOptions={"type": "spc_t"}
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", SPOILERS)
+def test_the_checker_sees_each_rule_broken(rule: str) -> None:
+    spec = copy.deepcopy(pod(plan())["spec"])
+    SPOILERS[rule](spec, spec["containers"][0])
+    assert violations(spec) == [rule]
+
+
+def test_the_checker_looks_at_init_containers_too() -> None:
+    spec = copy.deepcopy(pod(plan())["spec"])
+    spec["initContainers"] = [{"name": "init-pytorch"}]
+    assert violations(spec) == ["allowPrivilegeEscalation", "capabilities.drop"]

@@ -1,0 +1,232 @@
+"""No value gets into a manifest but through the quoting filter, and none ever gets out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jinja2
+import msgspec
+import pytest
+import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
+from jinja2 import nodes
+
+from k8sbench.model import identity
+from k8sbench.model.errors import BenchError
+from k8sbench.model.plan import RunPlan
+from k8sbench.render import manifests, to_yaml
+from k8sbench.render.templates import environment, quote, render
+from k8sbench.render.trainer_sources import TrainerSources
+from tests.unit.render import plans
+from tests.unit.render.plans import plan, pool, rendered, texts
+
+HOSTILE = (
+    '"',
+    "'",
+    "\\",
+    '"\n  hostPID: true\n#',
+    "a: b # c",
+    "{{ 7 * 7 }}",
+    "{% raw %}",
+    "{# x #}",
+    "|\n  x",
+    "&a *a !!python/object/apply:os.system [x]",
+    "--- \n...",
+    "on",
+    "null",
+    "1e3",
+    "\t tab",
+    "trailing space ",
+    "\r\n",
+    "\u0085\u2028\u2029\ufeff\x7f\x1b",
+    "städte × 数据 🚀",
+)
+# Text that can be written as UTF-8 (no surrogates), and what a process can be given (no NUL).
+unicode = st.characters(codec="utf-8")
+text = st.one_of(
+    st.sampled_from(HOSTILE),
+    st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=40),
+)
+
+
+def faults(template: str) -> list[str]:
+    """What in a template could write a value that the filter ``q`` did not quote."""
+    found = []
+    tree = environment({}).parse(template)
+    for output in tree.find_all(nodes.Output):
+        for part in output.nodes:
+            quoted = isinstance(part, nodes.Filter) and part.name == "q"
+            if not quoted and not isinstance(part, nodes.TemplateData):
+                found.append(f"line {part.lineno}: not quoted")
+    found += [
+        f"line {block.lineno}: filter {block.filter.name}"
+        for block in tree.find_all(nodes.FilterBlock)
+        if block.filter.name != "indent"
+    ]
+    for kind in (nodes.Macro, nodes.CallBlock, nodes.AssignBlock, nodes.Import, nodes.FromImport):
+        found += [f"line {node.lineno}: {kind.__name__}" for node in tree.find_all(kind)]
+    return found
+
+
+def test_every_value_of_every_template_ends_in_the_quoting_filter() -> None:
+    assert set(texts()) == {"job.yaml.j2", "pod.yaml.j2", "trainers.yaml.j2"}
+    for name, template in texts().items():
+        assert "{{" in template
+        assert faults(template) == [], name
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "a: {{ x }}",
+        "a: {{ x | q | upper }}",
+        "a: {{ x | q ~ y | q }}",
+        "a: {{ 'fixed' }}",
+        "{% if x %}a: {{ x | e }}{% endif %}",
+        "{% filter upper %}a{% endfilter %}",
+        "{% macro m(x) %}{{ x | q }}{% endmacro %}{{ m(1) | q }}",
+        "{% set y %}a{% endset %}",
+        "{% import 'a' as b %}",
+    ],
+)
+def test_the_check_sees_a_value_that_goes_round_the_filter(template: str) -> None:
+    loose = environment({})
+    loose.filters |= {"upper": str.upper, "e": str}
+    assert faults(template)
+
+
+@pytest.mark.parametrize("template", ["a: {{ x }}", "a: {{ x | q ~ 'y' }}", "a: {{ 'fixed' }}"])
+def test_an_unquoted_value_stops_the_rendering(template: str) -> None:
+    with pytest.raises(BenchError, match="did not pass the filter q") as error:
+        render({"t": template}, "t", x="harmless")
+    assert "fault of k8sbench's templates" in error.value.action
+
+
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [
+        ("{{ absent | q }}", "'absent' is undefined"),
+        ("{{ x.absent | q }}", "no attribute 'absent'"),
+        ("{{ none | q }}", "cannot quote None"),
+        ("{{ 0.5 | q }}", "cannot quote 0.5"),
+        ("{{ {1: 2} | q }}", "cannot quote the key 1"),
+        ("{{ [[none]] | q }}", "cannot quote None"),
+        ("{{ x | upper | q }}", "No filter named 'upper'"),
+        ("{{ range(3) | q }}", "'range' is undefined"),
+        ("{% if x %}", "Unexpected end of template"),
+        ("{% include 'other' %}", "other"),
+    ],
+)
+def test_a_template_that_asks_for_what_is_not_there_stops_the_rendering(
+    template: str, words: str
+) -> None:
+    with pytest.raises(BenchError) as error:
+        render({"t": template}, "t", x="x")
+    assert words in error.value.message
+
+
+plain = st.recursive(
+    st.one_of(text, st.integers(), st.booleans()),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(text, inner, max_size=4)),
+    max_leaves=12,
+)
+
+
+@given(value=plain)
+def test_what_is_quoted_reads_back_as_it_was(value: Any) -> None:
+    quoted = quote(value)
+    assert quoted.isascii()
+    assert "\n" not in quoted
+    for loader in (yaml.SafeLoader, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        assert yaml.load(f"a: {quoted}\nb: 1\n", Loader=loader) == {"a": value, "b": 1}
+
+
+CONTAINER = ("containers", 0)
+WAYS: dict[str, tuple[Callable[[str], RunPlan], tuple[str | int, ...], str]] = {
+    "a variable": (lambda x: plan(env={"N": x}), (*CONTAINER, "env", -1, "value"), "{}"),
+    "the pool's variable": (
+        lambda x: plan(pool=pool(nccl_env={"N": x})),
+        (*CONTAINER, "env", -1, "value"),
+        "{}",
+    ),
+    "the command": (lambda x: plan(command=("run", x)), (*CONTAINER, "command", 1), "{}"),
+    "the working directory": (
+        lambda x: plan(workdir=f"/{x}"),
+        (*CONTAINER, "workingDir"),
+        "/{}",
+    ),
+    "the data's folder": (
+        lambda x: plan(data=f"pvc:d/_{x.replace('/', '_')}"),
+        (*CONTAINER, "volumeMounts", 2, "subPath"),
+        "_{}",
+    ),
+}
+"""How a value gets into a pod → where it must arrive, and as what."""
+
+
+@pytest.mark.parametrize("way", WAYS)
+@given(value=text)
+def test_a_hostile_value_stays_where_it_was_put(way: str, value: str) -> None:
+    """The pods differ from those of a harmless value in this one place, and there to the letter."""
+    make, place, form = WAYS[way]
+    if way == "the data's folder":
+        value = value.replace("/", "_")
+    found, expected = (plans.pod(make(each))["spec"] for each in (value, "harmless"))
+    at = expected
+    for step in place[:-1]:
+        at = at[step]
+    assert at[place[-1]] == form.format("harmless")
+    at[place[-1]] = form.format(value)
+    assert found == expected
+
+
+@pytest.mark.parametrize("way", WAYS)
+@given(value=text)
+def test_a_plan_with_a_hostile_value_is_carried_whole(way: str, value: str) -> None:
+    wanted = WAYS[way][0](value)
+    carried = plans.job(wanted)["metadata"]["annotations"][identity.PLAN_ANNOTATION]
+    assert msgspec.json.decode(carried, type=RunPlan) == wanted
+
+
+@given(note=text, annotation=text, source=text, option=text)
+def test_hostile_notes_annotations_and_options_stay_where_they_were_put(
+    note: str, annotation: str, source: str, option: str
+) -> None:
+    wanted = plan(
+        notes=(note,),
+        spec_source=source,
+        options={option: option},
+        pool=pool(annotations={"example.com/note": annotation}),
+    )
+    found = plans.job(wanted)
+    carried = found["metadata"]["annotations"][identity.PLAN_ANNOTATION]
+    assert msgspec.json.decode(carried, type=RunPlan) == wanted
+    assert plans.pod(wanted)["metadata"]["annotations"]["example.com/note"] == annotation
+
+
+@given(source=st.text(unicode, max_size=80))
+@example("#" * 2000 + "\n\n\t{{ x }}\n")
+@example("".join(HOSTILE))
+def test_sources_arrive_to_the_letter(source: str) -> None:
+    sources = TrainerSources.of({"k8sbench/trainers/x.py": source})
+    config, _ = manifests(plan(trainers_digest=sources.digest), templates=texts(), trainers=sources)
+    assert config["data"] == {"k8sbench.trainers.x.py": source}
+    assert next(yaml.safe_load_all(to_yaml([config]))) == config
+
+
+def test_the_environment_of_the_templates_is_strict() -> None:
+    made = environment(texts())
+    assert made.undefined is jinja2.StrictUndefined
+    assert set(made.filters) == {"q", "indent"}
+    assert not made.globals
+
+
+def test_rendering_twice_compiles_once() -> None:
+    from k8sbench.render import templates
+
+    rendered(plan())
+    before = templates._compiled.cache_info().misses
+    rendered(plan())
+    assert templates._compiled.cache_info().misses == before

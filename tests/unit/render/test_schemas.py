@@ -1,0 +1,145 @@
+"""Manifests against what the operator and its client library say of them.
+
+Two witnesses: kubeflow-training's typed models (nothing may be lost on the way through them) and
+the operator's own CRDs, read as strictly as the API server reads them with strict field validation.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+from k8sbench.model.plan import RunPlan
+from tests.unit.render import plans
+from tests.unit.render.plans import Objects, plan, rendered
+
+Schemas = dict[str, dict[str, Any]]
+
+
+def through_models(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Read a manifest into kubeflow-training's models, as its own client does, and write it."""
+    from kubeflow.training import models
+    from kubeflow.training.api_client import ApiClient
+
+    model = {
+        "PyTorchJob": models.KubeflowOrgV1PyTorchJob,
+        "PaddleJob": models.KubeflowOrgV1PaddleJob,
+        "ConfigMap": models.V1ConfigMap,
+    }[manifest["kind"]]
+
+    class Response:
+        data = json.dumps(manifest)
+
+    api = ApiClient()
+    written = api.sanitize_for_serialization(api.deserialize(Response, model))
+    assert isinstance(written, dict)
+    return written
+
+
+def test_no_field_is_lost_on_the_way_through_the_typed_models(
+    everything: list[tuple[RunPlan, Objects]],
+) -> None:
+    # A stride that divides no axis of the plans: every two choices still meet.
+    for _, objects in everything[::5]:
+        for manifest in objects:
+            assert through_models(manifest) == manifest
+
+
+@pytest.mark.parametrize(
+    "path",
+    [("spec", "nprocPerNodes"), ("spec", "runPolicy", "cleanPods"), ("metadata", "label")],
+)
+def test_the_typed_models_lose_a_field_that_they_do_not_know(path: tuple[str, ...]) -> None:
+    wrong = copy.deepcopy(plans.job(plan()))
+    put(wrong, path, "x")
+    assert through_models(wrong) != wrong
+
+
+@pytest.mark.tier("go")
+def test_every_job_fits_the_operator_s_own_schema(
+    everything: list[tuple[RunPlan, Objects]], crd_schemas: Schemas
+) -> None:
+    checks = {kind: strict(schema) for kind, schema in crd_schemas.items()}
+    for _, objects in everything:
+        checks[objects[-1]["kind"]].validate(objects[-1])
+
+
+KEPT = {
+    *("type", "required", "enum", "pattern", "minLength", "maxLength", "minimum", "maximum"),
+    *("minItems", "maxItems", "anyOf", "oneOf", "allOf", "not"),
+}
+"""The words of a structural schema that mean the same in JSON schema."""
+CONTAINER = ("spec", "pytorchReplicaSpecs", "Master", "template", "spec", "containers", 0)
+
+
+@pytest.mark.tier("go")
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("spec", "nprocPerNode"), 8),
+        (("spec", "nprocPerNodes"), "8"),
+        (("spec", "runPolicy", "cleanPods"), "None"),
+        (("spec", "runPolicy", "backoffLimit"), "1"),
+        (("spec", "pytorchReplicaSpecs", "Master", "replicas"), "1"),
+        (("spec", "pytorchReplicaSpecs", "Master", "template", "metadata", "name"), 1),
+        (("spec", "pytorchReplicaSpecs", "Master", "template", "spec", "hostNetworks"), True),
+        ((*CONTAINER, "env", 0, "value"), 1),
+        ((*CONTAINER, "env", 0, "values"), "1"),
+        ((*CONTAINER, "command"), "run"),
+        ((*CONTAINER, "resources", "limits", "memory"), "8 Gi"),
+        ((*CONTAINER, "resources", "limits", "memory"), True),
+        ((*CONTAINER, "volumeMounts", 0, "mountPath"), None),
+        ((*CONTAINER, "securityContext", "capabilities", "drop"), "ALL"),
+    ],
+    ids=lambda value: ".".join(map(str, value)) if isinstance(value, tuple) else repr(value),
+)
+def test_the_schema_refuses_what_the_api_server_would(
+    crd_schemas: Schemas, path: tuple[str | int, ...], value: Any
+) -> None:
+    check = strict(crd_schemas["PyTorchJob"])
+    job = copy.deepcopy(plans.job(plan()))
+    check.validate(job)
+    put(job, path, value)
+    assert [list(error.absolute_path) for error in check.iter_errors(job)]
+
+
+@pytest.mark.tier("go")
+def test_the_schema_wants_its_replicas(crd_schemas: Schemas) -> None:
+    for framework, kind in (("pytorch", "PyTorchJob"), ("paddle", "PaddleJob")):
+        job = copy.deepcopy(rendered(plan(framework=framework))[-1])
+        job["spec"] = {"runPolicy": job["spec"]["runPolicy"]}
+        assert not strict(crd_schemas[kind]).is_valid(job)
+
+
+def strict(schema: dict[str, Any]) -> jsonschema.Draft202012Validator:
+    """Read a structural OpenAPI schema as strict field validation does: unknown fields fail."""
+    return jsonschema.Draft202012Validator(closed(schema, root=True))
+
+
+def closed(schema: dict[str, Any], *, root: bool = False) -> dict[str, Any]:
+    found: dict[str, Any] = {key: schema[key] for key in KEPT if key in schema}
+    if schema.get("nullable") and "type" in found:
+        found["type"] = [found["type"], "null"]
+    if "items" in schema:
+        found["items"] = closed(schema["items"])
+    if isinstance(schema.get("additionalProperties"), dict):
+        found["additionalProperties"] = closed(schema["additionalProperties"])
+    elif schema.get("type") == "object" and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        found["additionalProperties"] = False
+    if "properties" in schema:
+        found["properties"] = {name: closed(inner) for name, inner in schema["properties"].items()}
+    if root:
+        # The API server checks the object's own metadata itself; CRDs leave it open.
+        found["properties"]["metadata"] = {"type": "object", "required": ["name"]}
+    return found
+
+
+def put(manifest: dict[str, Any], path: tuple[str | int, ...], value: Any) -> None:
+    at: Any = manifest
+    for step in path[:-1]:
+        at = at[step]
+    at[path[-1]] = value

@@ -1,0 +1,137 @@
+"""The printed YAML is what was rendered, to every reader, and pleasant to the human one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from k8sbench.model.plan import RunPlan
+from k8sbench.render import to_yaml
+from tests.unit.render.plans import SOURCES, Objects, plan, rendered
+from tests.unit.render.test_quoting import HOSTILE, plain, unicode
+
+# Strings that one YAML reader or another takes for something else when they stand bare.
+TEMPTING = (
+    *("1e-4", "1e3", "0o17", "0x1F", "017", "1_000", "1:30", "12:30:45", ".5", "5.", "-", "+1"),
+    *("y", "n", "Y", "N", "yes", "No", "on", "OFF", "true", "False", "null", "~", "Null", ""),
+    *(".inf", "-.INF", ".nan", "2026-11-20", "2026-11-20T08:15:00Z", "=", "<<", "!x"),
+    *("a: b", "a #b", "- a", "[a]", "{a}", "'a'", '"a"', "%a", "@a", "`a", "*a", "&a", "|", ">"),
+    *("a\nb", "a\n", "\na", " a", "a ", " a\nb", "a \nb", "a\n\n\n", "\n", "\t", "a\tb\nc"),
+)
+GO_MODULE = """module readback
+go 1.24
+require sigs.k8s.io/yaml v1.4.0
+"""
+GO_PROGRAM = """package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"sigs.k8s.io/yaml"
+)
+
+func main() {
+	text, err := io.ReadAll(os.Stdin)
+	if err != nil {
+		panic(err)
+	}
+	out, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Print(string(out))
+}
+"""
+
+
+def read_back(objects: Any) -> list[Any]:
+    return list(yaml.safe_load_all(to_yaml(objects)))
+
+
+def test_rendered_plans_read_back_equal(everything: list[tuple[RunPlan, Objects]]) -> None:
+    for _, objects in everything[::5]:
+        assert tuple(yaml.load_all(to_yaml(objects), Loader=yaml.CSafeLoader)) == objects
+
+
+@given(value=plain)
+@example("".join(HOSTILE))
+def test_whatever_is_written_reads_back_equal(value: Any) -> None:
+    assert read_back([{"a": value}, {"b": [value]}]) == [{"a": value}, {"b": [value]}]
+
+
+@given(value=st.text(unicode))
+def test_any_text_reads_back_equal_in_any_style(value: str) -> None:
+    assert read_back([{"a": value, "b": f"{value}\n", "c": f"\n{value}\n x"}]) == [
+        {"a": value, "b": f"{value}\n", "c": f"\n{value}\n x"}
+    ]
+
+
+@pytest.mark.parametrize("text", TEMPTING)
+def test_a_string_that_looks_like_something_else_is_quoted(text: str) -> None:
+    assert read_back([{"key": text}]) == [{"key": text}]
+    written = to_yaml([{"key": text}]).removeprefix("---\nkey:").strip()
+    assert written[:1] in ('"', "'", "|")
+
+
+# Breaks that a block scalar would turn into others, and what it may not hold.
+ODD = ("a\u0085b\nc\n", "a\u2028b\nc\n", "a\u2029b\nc\n", "a\rb\nc\n", "a\r\nb\n", "\ufeffa\nb\n")
+
+
+@pytest.mark.parametrize("text", ODD, ids=ascii)
+def test_a_text_with_odd_line_breaks_is_not_written_as_a_block(text: str) -> None:
+    assert read_back([{"key": text}]) == [{"key": text}]
+    assert to_yaml([{"key": text}]).startswith('---\nkey: "')
+
+
+@pytest.mark.tier("go")
+def test_the_reader_that_kubectl_uses_reads_the_same(go: Callable[..., str], tmp_path: Any) -> None:
+    """PyYAML reading back what PyYAML wrote proves little: ``1e-4`` is a string to it."""
+    (tmp_path / "go.mod").write_text(GO_MODULE)
+    (tmp_path / "main.go").write_text(GO_PROGRAM)
+    document = {
+        "texts": [*TEMPTING, *HOSTILE, *ODD],
+        "keys": {text: text for text in (*TEMPTING, *HOSTILE, *ODD)},
+        "objects": list(rendered(plan())),
+    }
+    answer = json.loads(go("-C", str(tmp_path), "run", ".", given=to_yaml([document])))
+    assert answer == document
+
+
+def test_sources_are_written_as_blocks_that_can_be_read() -> None:
+    text = to_yaml(rendered(plan()))
+    assert '  k8sbench.__init__.py: |\n    """The package."""\n' in text
+    assert "  k8sbench.trainers.resnet50.py: |\n" in text
+    assert 'print("batch 4 × 32", "\\t")' in text
+    assert SOURCES.files["k8sbench/trainers/__init__.py"] == ""
+
+
+def test_the_plan_stands_in_the_text_as_readable_json() -> None:
+    assert """k8sbench.io/plan: '{"schema":1,"run_id":"resnet50""" in to_yaml(rendered(plan()))
+
+
+def test_the_stream_has_one_document_per_object_in_order() -> None:
+    text = to_yaml(rendered(plan()))
+    assert text.startswith("---\napiVersion: v1\nkind: ConfigMap\n")
+    assert text.count("\n---\n") == 1
+    assert "\n---\napiVersion: kubeflow.org/v1\nkind: PyTorchJob\n" in text
+
+
+def test_nothing_is_written_as_a_reference_to_elsewhere() -> None:
+    shared = {"key": 1}
+    assert to_yaml([{"one": shared, "two": shared}]) == "---\none:\n  key: 1\ntwo:\n  key: 1\n"
+
+
+def test_other_mappings_and_tuples_are_written_as_plain_ones() -> None:
+    from types import MappingProxyType
+
+    assert to_yaml([MappingProxyType({"key": ("one", MappingProxyType({"two": 2}))})]) == (
+        "---\nkey:\n- one\n- two: 2\n"
+    )
