@@ -1,0 +1,131 @@
+"""ArcFace on Paddle with PLSC's backbone IR-50 and 85,742 classes, sharded over the ranks.
+
+The backbone is data parallel, the classifier model parallel. The report ran one head on one GPU
+(`arcface`, here "dense") and another on several (`dist_arcface`, here "margin", the fused kernel
+that took its place in Paddle); `--head auto` does the same, and takes the exact own head where
+there is no GPU. What differs from upstream: our code, a dynamic graph, synthetic data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if not __package__:  # run as a file: the package's folder is the root of imports, not this one
+    sys.path[0] = str(Path(__file__).absolute().parents[2])
+
+from k8sbench.trainers.parts import ending, lines, paddle_setup, schedules, settings
+
+if TYPE_CHECKING:
+    from k8sbench.trainers.parts.paddle_loop import Outcome
+    from k8sbench.trainers.parts.paddle_session import Session
+
+DEFAULTS = settings.Defaults(
+    benchmark="arcface",
+    recipes=("plsc",),
+    batch_size=128,
+    warmup=50,
+    iterations=100,
+    log_interval=10,
+    workers=8,
+    cudnn_benchmark=False,
+    speed_options=tuple(name for name in paddle_setup.SPEED_OPTIONS if name != "channels_last"),
+)
+HEADS = ("auto", "margin", "own", "dense")
+# PLSC's config.py: the rate for a global batch of 1024, and the steps where it falls tenfold.
+BASE_LR, BASE_BATCH = 0.1, 1024
+BOUNDARIES = (100_000, 160_000, 220_000)
+MARGIN, SCALE = 0.5, 64.0
+
+
+def main(argv: Sequence[str] | None = None) -> Outcome:
+    """Train as the arguments say."""
+    common, own = settings.read("arcface", __doc__, DEFAULTS, _options, argv)
+    paddle_setup.before_import(common)
+
+    from k8sbench.trainers.data.faces_arcface import Faces
+    from k8sbench.trainers.models.ir50_paddle import EMBEDDING, IR50
+    from k8sbench.trainers.parts import paddle_loop
+    from k8sbench.trainers.parts.paddle_session import place_from_environment
+
+    base = own.lr
+    if base is None:
+        samples = common.batch_size * place_from_environment().world_size
+        base = BASE_LR * samples / BASE_BATCH
+    return paddle_loop.train(
+        paddle_loop.Work(
+            unit="samples",
+            model=lambda _: IR50(size=own.size),
+            sharded=lambda here: _head(here, own),
+            sharded_parameters=own.classes * EMBEDDING,
+            samples=Faces(own.size, own.classes, common.seed),
+            losses=_losses,
+            momentum=0.9,
+            weight_decay=5e-4,
+            schedule=schedules.stepped(base, BOUNDARIES),
+            line=lines.plsc,
+            record_at=1,
+            frozen_norm=own.frozen_norm,
+            options=lambda here: {
+                "size": own.size,
+                "classes": own.classes,
+                "head": _head_name(here, own.head),
+                "frozen_norm": own.frozen_norm,
+            },
+        ),
+        common,
+    )
+
+
+def _options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--size", type=settings.whole(16), default=112, help="pixels per side (default: 112)"
+    )
+    group.add_argument("--classes", type=settings.whole(2), default=85_742, help="default: 85742")
+    group.add_argument(
+        "--head",
+        choices=HEADS,
+        default="auto",
+        help="margin = Paddle's fused kernel (GPU); own = exact, on any device; dense = the "
+        "report's head for one GPU; auto = dense on one GPU, margin on several, own without",
+    )
+    settings.add_check_options(group)
+
+
+def _head_name(here: Session, wanted: str) -> str:
+    """The head that this run takes; an impossible wish ends the run."""
+    alone = here.place.world_size == 1
+    if wanted == "auto":
+        return ("dense" if alone else "margin") if here.on_gpu else "own"
+    if wanted == "margin" and not here.on_gpu:
+        settings.refuse("--head margin needs a GPU: Paddle has no such kernel for CPUs; use own")
+    if wanted == "dense" and not alone:
+        settings.refuse("--head dense holds all classes and runs on one rank only; use margin, own")
+    return wanted
+
+
+def _head(here: Session, own: argparse.Namespace) -> Any:
+    from k8sbench.trainers.models.ir50_paddle import EMBEDDING
+    from k8sbench.trainers.parts.arcface_head_paddle import ArcFace
+
+    return ArcFace(
+        own.classes,
+        EMBEDDING,
+        head=_head_name(here, own.head),
+        margin=MARGIN,
+        scale=SCALE,
+        rank=here.place.rank,
+        world=here.place.world_size,
+        seed=here.settings.seed,
+    )
+
+
+def _losses(backbone: Any, head: Any, faces: Any, labels: Any) -> dict[str, Any]:
+    return {"loss": head(backbone(faces), labels)}
+
+
+if __name__ == "__main__":
+    ending.run(main)

@@ -1,0 +1,34 @@
+"""Faces in the shape of PLSC's synthetic data: normal noise and a class each, as numpy arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Faces:
+    """Square images of `size` pixels and one class out of `classes`."""
+
+    size: int
+    classes: int
+    seed: int
+
+    def ready(self, index: int) -> tuple[Array, Array]:
+        """A face as the network takes it, and its class."""
+        random = np.random.default_rng((self.seed, index))
+        image = random.standard_normal((3, self.size, self.size), dtype=np.float32)
+        return image, np.asarray(random.integers(0, self.classes), dtype=np.int64)
+
+    def decoded(self, index: int) -> tuple[Array, Array]:
+        """A face as decoded, flipped in half of the cases and normalised to -1 … 1."""
+        random = np.random.default_rng((self.seed, index))
+        pixels = random.integers(0, 256, (3, self.size, self.size), dtype=np.uint8)
+        label = np.asarray(random.integers(0, self.classes), dtype=np.int64)
+        if random.random() < 0.5:
+            pixels = pixels[:, :, ::-1]
+        return (pixels.astype(np.float32) - 127.5) / 127.5, label

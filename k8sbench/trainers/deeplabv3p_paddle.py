@@ -1,0 +1,148 @@
+"""DeepLabV3P on Paddle: PaddleSeg's model, or mmsegmentation's for a comparison of equals.
+
+`--recipe paddleseg` is the report's Paddle side. `--recipe matched` trains the model, crop,
+optimizer and losses of the PyTorch side, so that only the framework differs. What differs from
+upstream: our code and synthetic data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if not __package__:  # run as a file: the package's folder is the root of imports, not this one
+    sys.path[0] = str(Path(__file__).absolute().parents[2])
+
+from k8sbench.trainers.parts import ending, lines, paddle_setup, schedules, settings
+
+if TYPE_CHECKING:
+    from k8sbench.trainers.parts.paddle_loop import Outcome
+
+DEFAULTS = settings.Defaults(
+    benchmark="deeplabv3p",
+    recipes=("paddleseg", "matched"),
+    batch_size=2,
+    batch_size_amp=4,
+    warmup=20,
+    iterations=80,
+    log_interval=10,
+    workers=2,
+    speed_options=paddle_setup.SPEED_OPTIONS,
+)
+IGNORE = 255
+AUXILIARY_WEIGHT = 0.4
+# The benchmark's own switches, beside cuDNN's search for algorithms (script/run_fp32.sh).
+FLAGS = {
+    "FLAGS_conv_workspace_size_limit": 2000,
+    "FLAGS_cudnn_batchnorm_spatial_persistent": True,
+}
+# PaddleSeg's train.py: what joins Paddle's own lists in fp16, and the scaler's first scale.
+AMP_LISTS = {"custom_white_list": {"elementwise_add", "batch_norm", "sync_batch_norm"}}
+INITIAL_SCALE = 1024.0
+# (base rate, last rate, weight decay): benchmark/deeplabv3p.yml of PaddleSeg, schedule_80k.py of
+# mmsegmentation. Both fall by the power 0.9 and have momentum 0.9.
+RULES = {"paddleseg": (0.01, 0.0, 4e-5), "matched": (0.01, 1e-4, 5e-4)}
+
+
+def main(argv: Sequence[str] | None = None) -> Outcome:
+    """Train as the arguments say."""
+    common, own = settings.read("deeplabv3p_paddle", __doc__, DEFAULTS, _options, argv)
+    paddle_setup.before_import(common)
+
+    from k8sbench.trainers.data.streets_paddle import Streets
+    from k8sbench.trainers.parts import paddle_loop
+
+    height, width = own.crop
+    base, last, weight_decay = RULES[common.recipe]
+    base = base if own.lr is None else own.lr
+    upstream_amp = common.recipe == "paddleseg" and common.amp_dtype is not None
+    return paddle_loop.train(
+        paddle_loop.Work(
+            unit="samples",
+            model=lambda here: _model(common.recipe, own.classes, here.layout),
+            samples=Streets(height, width, own.classes, common.seed),
+            losses=losses(common.recipe, "NHWC" if common.channels_last else "NCHW"),
+            momentum=0.9,
+            weight_decay=weight_decay,
+            schedule=schedules.poly(
+                base,
+                own.schedule_steps or common.warmup + common.iterations,
+                power=0.9,
+                minimum=min(last, base),
+            ),
+            line=lines.paddleseg,
+            sync_bn=True,
+            statistics_are_parameters=common.recipe == "paddleseg",
+            flags=FLAGS,
+            amp_lists=AMP_LISTS if upstream_amp else {},
+            initial_scale=INITIAL_SCALE,
+            frozen_norm=own.frozen_norm,
+            options=lambda _: {
+                "crop": f"{height}x{width}",
+                "classes": own.classes,
+                "frozen_norm": own.frozen_norm,
+            },
+        ),
+        common,
+    )
+
+
+def _options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--crop", type=settings.size, default=(512, 1024), help="HEIGHTxWIDTH (default: 512x1024)"
+    )
+    group.add_argument("--classes", type=settings.whole(2), default=19, help="default: 19")
+    group.add_argument(
+        "--schedule-steps",
+        type=settings.whole(0),
+        default=0,
+        help="steps over which the learning rate falls (default: 0 = warm-up and measured steps)",
+    )
+    settings.add_check_options(group)
+
+
+def _model(recipe: str, classes: int, layout: str) -> Any:
+    if recipe == "matched":
+        from k8sbench.trainers.models.deeplabv3plus_paddle import DeepLabV3Plus
+
+        return DeepLabV3Plus(classes, layout=layout)
+    from k8sbench.trainers.models.deeplabv3p_paddle import DeepLabV3P
+
+    return DeepLabV3P(classes, layout=layout)
+
+
+def losses(recipe: str, layout: str) -> Callable[[Any, Any, Any, Any], dict[str, Any]]:
+    """The recipe's losses of (model, nothing, images, labels), for logits in `layout`."""
+    from paddle.nn import functional as F
+
+    def each_pixel(logits: Any, labels: Any) -> tuple[Any, Any]:
+        if layout == "NCHW":  # upstream's loss, too, turns its logits first
+            logits = logits.transpose([0, 2, 3, 1])
+        return logits, F.softmax_with_cross_entropy(
+            logits, labels.unsqueeze(-1), ignore_index=IGNORE, axis=-1
+        )
+
+    def paddleseg(model: Any, _: Any, images: Any, labels: Any) -> dict[str, Any]:
+        _, loss = each_pixel(model(images), labels)
+        share = (labels != IGNORE).astype("float32").mean()
+        return {"loss": loss.mean() / (share + 1e-5)}  # the mean over the pixels with a class
+
+    def matched(model: Any, _: Any, images: Any, labels: Any) -> dict[str, Any]:
+        values = {}
+        heads = zip(("decode", "aux"), (1.0, AUXILIARY_WEIGHT), model(images), strict=True)
+        for name, weight, given in heads:
+            logits, loss = each_pixel(given, labels)
+            # mmsegmentation's mean is over all pixels, also those without a class (which add 0).
+            values[f"{name}.loss_seg"] = weight * loss.mean()
+            hits = (logits.detach().argmax(-1) == labels).astype("float32")
+            values[f"{name}.acc_seg"] = 100.0 * hits.mean()
+        return {**values, "loss": values["decode.loss_seg"] + values["aux.loss_seg"]}
+
+    return matched if recipe == "matched" else paddleseg
+
+
+if __name__ == "__main__":
+    ending.run(main)

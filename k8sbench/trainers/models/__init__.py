@@ -1,0 +1,1 @@
+"""The networks, written from their published descriptions and checked by their fingerprints."""

@@ -1,0 +1,154 @@
+# mypy: allow-subclassing-any
+"""The building blocks that both Paddle segmentation networks are made of.
+
+ResNet-50 with a three-convolution stem is the same body in PaddleSeg (ResNet50_vd) and in
+mmsegmentation (ResNetV1c); they differ in strides, dilations and in the shortcut of a block that
+halves the image, so those are arguments. Normalisation is always BatchNorm2D here: turning it
+into SyncBatchNorm is the session's decision, because it depends on the device and the world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import paddle
+from paddle import nn
+from paddle.nn import functional as F
+
+EXPANSION = 4  # a bottleneck's output channels : its width
+WIDTHS = (64, 128, 256, 512)
+DEPTHS = (3, 4, 6, 3)
+
+
+def conv_norm(
+    inputs: int,
+    outputs: int,
+    kernel: int,
+    *,
+    stride: int = 1,
+    dilation: int = 1,
+    groups: int = 1,
+    relu: bool = True,
+    bias: bool = False,
+    layout: str = "NCHW",
+) -> Any:
+    """Convolution that keeps the size at stride 1, batch norm, and a ReLU unless told not to."""
+    layers: list[Any] = [
+        nn.Conv2D(
+            inputs,
+            outputs,
+            kernel,
+            stride=stride,
+            padding=dilation * (kernel - 1) // 2,
+            dilation=dilation,
+            groups=groups,
+            bias_attr=None if bias else False,
+            data_format=layout,
+        ),
+        nn.BatchNorm2D(outputs, data_format=layout),
+    ]
+    if relu:
+        layers.append(nn.ReLU())
+    return nn.Sequential(*layers)
+
+
+class Bottleneck(nn.Layer):
+    """1x1, 3x3 (stride and dilation), 1x1, plus the input."""
+
+    def __init__(
+        self,
+        inputs: int,
+        width: int,
+        *,
+        stride: int,
+        dilation: int,
+        project: bool,
+        pooled_shortcut: bool,
+        layout: str,
+    ) -> None:
+        super().__init__()
+        outputs = EXPANSION * width
+        self.body = nn.Sequential(
+            conv_norm(inputs, width, 1, layout=layout),
+            conv_norm(width, width, 3, stride=stride, dilation=dilation, layout=layout),
+            conv_norm(width, outputs, 1, relu=False, layout=layout),
+        )
+        self.shortcut = None
+        if project and stride > 1 and pooled_shortcut:
+            # ResNet-D: average first, so that the 1x1 convolution sees every pixel.
+            self.shortcut = nn.Sequential(
+                nn.AvgPool2D(2, stride=2, ceil_mode=True, data_format=layout),
+                conv_norm(inputs, outputs, 1, relu=False, layout=layout),
+            )
+        elif project:
+            self.shortcut = conv_norm(inputs, outputs, 1, stride=stride, relu=False, layout=layout)
+
+    def forward(self, x: Any) -> Any:
+        """The block's output."""
+        beside = x if self.shortcut is None else self.shortcut(x)
+        return F.relu(self.body(x) + beside)
+
+
+class DilatedResNet50(nn.Layer):
+    """ResNet-50 whose last stages are dilated; gives the outputs of its four stages."""
+
+    channels = tuple(EXPANSION * width for width in WIDTHS)
+
+    def __init__(
+        self,
+        *,
+        strides: Sequence[int],
+        dilations: Sequence[Sequence[int]],
+        pooled_shortcut: bool,
+        layout: str = "NCHW",
+        width_divisor: int = 1,
+    ) -> None:
+        super().__init__()
+        widths = [width // width_divisor for width in WIDTHS]
+        stem = widths[0] // 2
+        self.channels = tuple(EXPANSION * width for width in widths)
+        self.stem = nn.Sequential(
+            conv_norm(3, stem, 3, stride=2, layout=layout),
+            conv_norm(stem, stem, 3, layout=layout),
+            conv_norm(stem, widths[0], 3, layout=layout),
+            nn.MaxPool2D(3, stride=2, padding=1, data_format=layout),
+        )
+        self.stages = nn.LayerList()
+        inputs = widths[0]
+        for width, depth, stride, rates in zip(widths, DEPTHS, strides, dilations, strict=True):
+            blocks = []
+            for index in range(depth):
+                blocks.append(
+                    Bottleneck(
+                        inputs,
+                        width,
+                        stride=stride if index == 0 else 1,
+                        dilation=rates[index],
+                        project=index == 0,
+                        pooled_shortcut=pooled_shortcut,
+                        layout=layout,
+                    )
+                )
+                inputs = EXPANSION * width
+            self.stages.append(nn.Sequential(*blocks))
+
+    def forward(self, images: Any) -> list[Any]:
+        """The four stages' outputs, from 1/4 down to 1/8."""
+        x = self.stem(images)
+        outputs = []
+        for stage in self.stages:
+            x = stage(x)
+            outputs.append(x)
+        return outputs
+
+
+def resize(x: Any, like: Any, layout: str) -> Any:
+    """Bilinear, without aligned corners, to the height and width of `like`."""
+    size = like.shape[2:4] if layout == "NCHW" else like.shape[1:3]
+    return F.interpolate(x, size, mode="bilinear", align_corners=False, data_format=layout)
+
+
+def join(parts: Sequence[Any], layout: str) -> Any:
+    """Concatenate along the channels."""
+    return paddle.concat(list(parts), axis=1 if layout == "NCHW" else -1)

@@ -1,0 +1,165 @@
+"""ResNet-50 for PyTorch: v1.5 for classification, and v1c with dilated stages as a backbone.
+
+v1.5 has its stride in the 3×3 convolution of a block (He's first version had it in the 1×1).
+v1c has a stem of three 3×3 convolutions; "D8" keeps the resolution at 1/8 by dilation instead of
+stride in the last two stages, with the first block of each at half the stage's dilation
+(mmsegmentation's `contract_dilation`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+DEPTHS = (3, 4, 6, 3)
+WIDTHS = (64, 128, 256, 512)
+EXPANSION = 4
+LABEL_SMOOTHING = 0.1
+
+
+def conv_norm(
+    inputs: int,
+    outputs: int,
+    kernel: int,
+    *,
+    stride: int = 1,
+    dilation: int = 1,
+    groups: int = 1,
+    relu: bool = True,
+) -> nn.Sequential:
+    """Convolution that keeps the size (but for its stride), batch norm and, if asked, ReLU."""
+    layers: list[nn.Module] = [
+        nn.Conv2d(
+            inputs,
+            outputs,
+            kernel,
+            stride=stride,
+            padding=dilation * (kernel - 1) // 2,
+            dilation=dilation,
+            groups=groups,
+            bias=False,
+        ),
+        nn.BatchNorm2d(outputs),
+    ]
+    if relu:
+        layers.append(nn.ReLU(inplace=True))
+    return nn.Sequential(*layers)
+
+
+class Bottleneck(nn.Module):
+    """1×1, 3×3 (with the stride and the dilation), 1×1, beside a shortcut."""
+
+    def __init__(self, inputs: int, width: int, *, stride: int = 1, dilation: int = 1) -> None:
+        super().__init__()
+        outputs = width * EXPANSION
+        self.reduce = conv_norm(inputs, width, 1)
+        self.spatial = conv_norm(width, width, 3, stride=stride, dilation=dilation)
+        self.expand = conv_norm(width, outputs, 1, relu=False)
+        self.shortcut: nn.Module = (
+            conv_norm(inputs, outputs, 1, stride=stride, relu=False)
+            if stride != 1 or inputs != outputs
+            else nn.Identity()
+        )
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The block's output."""
+        out: Tensor = self.relu(self.expand(self.spatial(self.reduce(x))) + self.shortcut(x))
+        return out
+
+
+class ResNet50(nn.Module):
+    """The four stages; `forward` gives all their outputs, first to last."""
+
+    def __init__(
+        self,
+        *,
+        deep_stem: bool = False,
+        strides: Sequence[int] = (1, 2, 2, 2),
+        dilations: Sequence[int] = (1, 1, 1, 1),
+    ) -> None:
+        super().__init__()
+        self.stem = (
+            nn.Sequential(conv_norm(3, 32, 3, stride=2), conv_norm(32, 32, 3), conv_norm(32, 64, 3))
+            if deep_stem
+            else conv_norm(3, 64, 7, stride=2)
+        )
+        self.pool = nn.MaxPool2d(3, stride=2, padding=1)
+        self.stages = nn.ModuleList()
+        inputs = 64
+        for depth, width, stride, dilation in zip(DEPTHS, WIDTHS, strides, dilations, strict=True):
+            blocks = []
+            for index in range(depth):
+                first = index == 0
+                blocks.append(
+                    Bottleneck(
+                        inputs,
+                        width,
+                        stride=stride if first else 1,
+                        dilation=max(dilation // 2, 1) if first else dilation,
+                    )
+                )
+                inputs = width * EXPANSION
+            self.stages.append(nn.Sequential(*blocks))
+
+    def forward(self, images: Tensor) -> list[Tensor]:
+        """The outputs of the four stages: 256, 512, 1024 and 2048 channels."""
+        x = self.pool(self.stem(images))
+        outputs = []
+        for stage in self.stages:
+            x = stage(x)
+            outputs.append(x)
+        return outputs
+
+    def blocks(self) -> list[Bottleneck]:
+        """All 16 blocks, first to last."""
+        return [module for module in self.modules() if isinstance(module, Bottleneck)]
+
+
+class Classifier(nn.Module):
+    """ResNet-50 v1.5 with its pooled features and one linear layer."""
+
+    def __init__(self, classes: int = 1000, *, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.backbone = ResNet50()
+        self.pool = nn.AdaptiveAvgPool2d(1)
+        self.dropout: nn.Module = nn.Dropout(dropout) if dropout else nn.Identity()
+        self.fc = nn.Linear(WIDTHS[-1] * EXPANSION, classes)
+        initialise(self.backbone, mode="fan_in")
+
+    def forward(self, images: Tensor) -> Tensor:
+        """One row of logits per image."""
+        features = self.pool(self.backbone(images)[-1])
+        logits: Tensor = self.fc(self.dropout(torch.flatten(features, 1)))
+        return logits
+
+
+def initialise(model: nn.Module, *, mode: Literal["fan_in", "fan_out"] = "fan_out") -> None:
+    """He initialisation of all convolutions; biases to 0."""
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode=mode, nonlinearity="relu")
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+
+
+def losses(model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor]:
+    """Cross entropy with label smoothing, as the classification benchmark trains it."""
+    loss = F.cross_entropy(model(images), labels, label_smoothing=LABEL_SMOOTHING)
+    return {"loss": loss}
+
+
+def decayed_and_not(model: nn.Module, decay: float) -> list[dict[str, Any]]:
+    """Two parameter groups: batch norm's own without weight decay, all others with it."""
+    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+    free = [parameter for norm in norms for parameter in norm.parameters()]
+    apart = {id(parameter) for parameter in free}
+    rest = [parameter for parameter in model.parameters() if id(parameter) not in apart]
+    return [
+        {"params": free, "weight_decay": 0.0},
+        {"params": rest, "weight_decay": decay},
+    ]

@@ -1,0 +1,1 @@
+"""What all trainers share: settings, machine lines, family lines, step times, schedules."""

@@ -1,0 +1,63 @@
+"""How a trainer ends: at once, and with an exit code that says why.
+
+A rank may be blocked inside a collective when it is told to stop, where Python's own signal
+handlers never run; and after an error its peers must not wait for it. So SIGTERM is watched by a
+thread, and an error ends the process without the interpreter's tidying, which could block.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from typing import NoReturn
+
+TERMINATED = 128 + signal.SIGTERM
+
+
+def end_on_sigterm() -> None:
+    """From now on SIGTERM ends this process within moments, with exit code 143."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    # The interpreter writes the signal's number here from its C handler, whatever the main
+    # thread is doing; the Python handler itself has nothing to do.
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    # Loader processes are ended by SIGTERM: they must not report their end as this one's.
+    os.register_at_fork(after_in_child=_as_before)
+    threading.Thread(target=_watch, args=(reader,), name="sigterm", daemon=True).start()
+
+
+def run(main: Callable[[], object]) -> NoReturn:
+    """Run a trainer's `main` as the whole process and end it: 0, or 1 with the traceback."""
+    end_on_sigterm()
+    try:
+        main()
+    except SystemExit:
+        raise
+    except BaseException:
+        traceback.print_exc()
+        _flush()
+        os._exit(1)
+    _flush()
+    os._exit(0)  # all is written; the frameworks' own tidying takes seconds
+
+
+def _watch(reader: int) -> None:
+    while True:
+        if signal.SIGTERM in os.read(reader, 64):
+            os.write(2, b"k8sbench: ended by SIGTERM\n")
+            os._exit(TERMINATED)
+
+
+def _as_before() -> None:
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _flush() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()

@@ -1,0 +1,120 @@
+"""The log lines of each benchmark's family, in the shape of the program that made it known.
+
+Pure functions from a record to one line. The throughput that a line states is that of the JSON
+line of the same record, to the digits that its family prints. Whether a family counts per card or
+per job, from 0 or from 1, with or without the wait for data, is upstream's choice and is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from k8sbench.trainers.parts.steps import Reading, Record
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Everything that a family's line may tell."""
+
+    at: datetime  # local time
+    record: Record
+    batch_size_per_gpu: int
+    world_size: int
+    lr: float
+    values: Mapping[str, Reading]  # "loss" and the family's further values
+    memory_mib: float | None = None
+    grad_scale: float = 1.0
+
+    @property
+    def global_samples(self) -> int:
+        """The samples of the record, over all ranks."""
+        return self.record.steps * self.batch_size_per_gpu * self.world_size
+
+
+def mmseg(progress: Progress) -> str:
+    """mmsegmentation 0.x: `time` is seconds per step of the job, values are means of the record."""
+    record = progress.record
+    left = timedelta(seconds=int(_seconds_left(record)))
+    parts = [
+        f"lr: {progress.lr:.3e}",
+        f"eta: {left}",
+        f"time: {record.seconds / record.steps:.3f}",
+        f"data_time: {record.data_seconds / record.steps:.3f}",
+    ]
+    if progress.memory_mib is not None:
+        parts.append(f"memory: {progress.memory_mib:.0f}")
+    parts += [f"{name}: {value.mean:.4f}" for name, value in progress.values.items()]
+    stamp = f"{progress.at:%Y-%m-%d %H:%M:%S},{progress.at.microsecond // 1000:03d}"
+    return f"{stamp} - mmseg - INFO - Iter [{record.step}/{record.of}]\t" + ", ".join(parts)
+
+
+def paddleseg(progress: Progress) -> str:
+    """PaddleSeg: `ips` is samples per second of ONE card, with the wait for data."""
+    record = progress.record
+    cost = record.seconds / record.steps
+    left = int(cost * (record.of - record.step))
+    eta = f"{left // 3600:02d}:{left % 3600 // 60:02d}:{left % 60:02d}"
+    ips = _per_second(progress.batch_size_per_gpu * record.steps, record.seconds)
+    return (
+        f"{progress.at:%Y-%m-%d %H:%M:%S} [INFO]\t[TRAIN] epoch: 1, "
+        f"iter: {record.step}/{record.of}, loss: {progress.values['loss'].mean:.4f}, "
+        f"lr: {progress.lr:.6f}, batch_cost: {cost:.4f}, "
+        f"reader_cost: {record.data_seconds / record.steps:.5f}, "
+        f"ips: {ips:.4f} samples/sec | ETA {eta}"
+    )
+
+
+def dle_resnet50(progress: Progress, *, epoch: int = 0) -> str:
+    """NVIDIA DeepLearningExamples: whole job; `compute_ips` leaves out the wait for data."""
+    record = progress.record
+    compute = record.seconds - record.data_seconds
+    return (
+        f"DLL {progress.at:%Y-%m-%d %H:%M:%S.%f} - Epoch: {epoch} Iteration: {record.step}  "
+        f"train.loss : {progress.values['loss'].mean:.5f} None "
+        f"train.compute_ips : {_per_second(progress.global_samples, compute):.2f} images/s "
+        f"train.total_ips : {_per_second(progress.global_samples, record.seconds):.2f} images/s "
+        f"train.lr : {progress.lr:.6g}  train.grad_scale : {progress.grad_scale:.5f} None"
+    )
+
+
+def tsm(progress: Progress) -> str:
+    """temporal-shift-module: each value of the last step and, in brackets, its running mean."""
+    record = progress.record
+
+    def pair(last: float, mean: float, digits: int) -> str:
+        return f"{last:.{digits}f} ({mean:.{digits}f})"
+
+    def shown(name: str, digits: int) -> str:
+        value = progress.values[name]
+        return pair(value.last, value.running, digits)
+
+    time = pair(record.last_seconds, record.total_seconds / record.step, 3)
+    data = pair(record.last_data_seconds, record.total_data_seconds / record.step, 3)
+    return (
+        f"Epoch: [0][{record.step - 1}/{record.of}], lr: {progress.lr:.5f}\t"
+        f"Time {time}\tData {data}\tLoss {shown('loss', 4)}\t"
+        f"Prec@1 {shown('top1', 3)}\tPrec@5 {shown('top5', 3)}"
+    )
+
+
+def plsc(progress: Progress, *, source: str = "arcface.py:1") -> str:
+    """PLSC v1: whole job, without the wait for data; batches are counted from 0."""
+    record = progress.record
+    compute = record.seconds - record.data_seconds
+    stamp = f"{progress.at:%Y-%m-%d %H:%M:%S},{progress.at.microsecond // 1000:03d}"
+    return (
+        f"INFO {stamp} {source}] Pass:0 batch:{record.step - 1} lr:{progress.lr:.8f} "
+        f"loss:{progress.values['loss'].mean:.6f} "
+        f"qps:{_per_second(progress.global_samples, compute):.2f}"
+    )
+
+
+def _seconds_left(record: Record) -> float:
+    return record.total_seconds / record.step * (record.of - record.step)
+
+
+def _per_second(samples: int, seconds: float) -> float:
+    # A clock that did not move gives "inf" in the text, which no parser takes for a rate.
+    return samples / seconds if seconds > 0 else float("inf")

@@ -1,0 +1,334 @@
+"""One rank of a Paddle job: its place, device, precision and peers.
+
+The same code runs with gloo on CPUs and NCCL on GPUs, under paddle.distributed.launch and alone.
+Importing this module imports paddle, whose thread count and TF32 switch are read from the
+environment at that moment: `before_import` must have run. Nothing about speed is switched on in
+silence, and what had no effect is not claimed: Paddle's AMP does nothing on a CPU, so there
+`precision_effective` is fp32, whatever was asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import paddle
+from paddle import distributed, nn
+from paddle.base import core
+
+from k8sbench.trainers.parts import machine
+from k8sbench.trainers.parts.events import Place
+from k8sbench.trainers.parts.settings import Settings, refuse
+
+AMP_NAMES = {"fp16": "float16", "bf16": "bfloat16"}
+MIB = 1024 * 1024
+MEETING_SECONDS = 60.0  # then Paddle's own patience begins
+
+
+class Session:
+    """What a trainer needs to know of where it runs; `session` opens and closes one."""
+
+    def __init__(self, settings: Settings, place: Place, device: str) -> None:
+        self.settings = settings
+        self.place = place
+        self.device = device  # as Paddle names it: "cpu", "gpu:0"
+        self.backend: str | None = None
+        self.transport: str | None = None
+        self.amp_lists: dict[str, Any] = {}  # a trainer's own additions to Paddle's lists
+        self._amp = settings.amp_dtype is not None and _amp_has_effect(settings.amp_dtype)
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the device is a GPU."""
+        return self.device.startswith("gpu")
+
+    @property
+    def device_kind(self) -> str:
+        """The device as the start line names it, equal for both frameworks."""
+        return "cuda" if self.on_gpu else "cpu"
+
+    @property
+    def precision_effective(self) -> str:
+        """What the arithmetic really is; tried out, because Paddle only warns."""
+        return "amp" if self._amp else "fp32"
+
+    @property
+    def layout(self) -> str:
+        """The layout of images and of the model."""
+        return "NHWC" if self.settings.channels_last else "NCHW"
+
+    def connect(self) -> None:
+        """Meet the other ranks; returns once all are there. Nothing to do for a rank alone."""
+        if self.place.world_size == 1:
+            return
+        self.backend = "nccl" if self.on_gpu else "gloo"
+        # The launcher guesses from the wheel; the device that this run uses is what counts.
+        os.environ["PADDLE_DISTRI_BACKEND"] = self.backend
+        log = _ask_nccl_for_its_transport() if self.on_gpu else None
+        if not self.place.first:
+            _await_meeting_point()
+        distributed.init_parallel_env()
+        self.wait_for_all()  # NCCL connects at its first collective
+        self.transport = _nccl_transport(log) if self.on_gpu else "socket"
+
+    def wait_for_all(self) -> None:
+        """Return once every rank is here."""
+        if self.backend is not None:
+            distributed.barrier()
+
+    def close(self) -> None:
+        """Leave the job in order: no rank takes the meeting point away from the others."""
+        self.wait_for_all()
+        self.backend = None
+
+    def seed(self, offset: int = 0) -> None:
+        """Seed what draws random numbers on this rank."""
+        paddle.seed(self.settings.seed + offset)
+        np.random.seed(self.settings.seed + offset)
+
+    def set_flags(self, flags: Mapping[str, object]) -> dict[str, object]:
+        """Set Paddle's own switches on a GPU; those that this build knows are given back."""
+        if not self.on_gpu:
+            return {}
+        known = {name: value for name, value in flags.items() if name in set(core.globals().keys())}
+        paddle.set_flags(known)
+        return known
+
+    def sync(self) -> None:
+        """Wait until the device has done all it was given."""
+        if self.on_gpu:
+            paddle.device.synchronize()
+
+    def prepare(self, model: Any, *, sync_bn: bool, **parallel: Any) -> tuple[Any, bool]:
+        """`model` distributed as asked; and whether it has SyncBN.
+
+        SyncBN needs GPUs and more than one rank; elsewhere its place is taken by batch norm, as
+        upstream does, and the run says so.
+        """
+        synced = sync_bn and self.on_gpu and self.place.world_size > 1
+        if synced:
+            model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+        if self.place.world_size > 1:
+            model = paddle.DataParallel(model, **parallel)
+        return model, synced
+
+    def autocast(self) -> contextlib.AbstractContextManager[Any]:
+        """The context of the forward pass and the loss."""
+        if not self._amp or self.settings.amp_dtype is None:
+            return contextlib.nullcontext()
+        context: contextlib.AbstractContextManager[Any] = _autocast(
+            self.settings.amp_dtype, **self.amp_lists
+        )
+        return context
+
+    def scaler(self, initial: float) -> Any:
+        """The gradient scaler; one that does nothing unless the run is in fp16."""
+        enabled = self._amp and self.settings.amp_dtype == "fp16"
+        return paddle.amp.GradScaler(enable=enabled, init_loss_scaling=initial)
+
+    def mean(self, values: Any) -> Any:
+        """The mean of `values` over the ranks, in place."""
+        if self.place.world_size > 1:
+            distributed.all_reduce(values)
+            values /= self.place.world_size
+        return values
+
+    def agree(self, number: int) -> int:
+        """Rank 0's number, on every rank."""
+        if self.place.world_size == 1:
+            return number
+        held = paddle.to_tensor([number], dtype="int64")
+        distributed.broadcast(held, 0)
+        return int(held.item())
+
+    def memory_mib(self) -> float | None:
+        """The most GPU memory that tensors held so far; None without a GPU."""
+        return paddle.device.cuda.max_memory_allocated() / MIB if self.on_gpu else None
+
+    def environment(self) -> dict[str, object]:
+        """What is known of this rank's machine and libraries; None where it is not."""
+        facts: dict[str, object] = {
+            **machine.describe(),
+            "framework_version": paddle.__version__,
+            "backend": self.backend,
+            "threads": int(os.environ.get("OMP_NUM_THREADS", "1")),
+            "cuda": paddle.version.cuda() if paddle.is_compiled_with_cuda() else None,
+            "cudnn": None,
+            "nccl": None,
+            "gpu_model": None,
+            "gpu_index": None,
+            "gpu_uuid": None,
+            "gpu_memory_mib": None,
+            "gpu_compute_capability": None,
+            "transport": self.transport,
+        }
+        if "PADDLE_TRAINER_ID" in os.environ:  # the launcher has put a name of its own there
+            facts["pod"] = os.environ.get("K8SBENCH_POD_NAME") or None
+        if not self.on_gpu:
+            return facts | dict.fromkeys(machine.GPU_FIELDS)
+        found = paddle.device.cuda.get_device_properties()
+        address, uuid = _cuda_identity(int(self.device.partition(":")[2]))
+        cudnn = paddle.get_cudnn_version()
+        facts |= {
+            "cudnn": str(cudnn) if cudnn else None,
+            "nccl": _nccl_version(),
+            "gpu_model": found.name,
+            "gpu_index": int(self.device.partition(":")[2]),
+            "gpu_uuid": uuid,
+            "gpu_memory_mib": found.total_memory // MIB,
+            "gpu_compute_capability": f"{found.major}.{found.minor}",
+        }
+        return facts | machine.gpu(address)
+
+
+def place_from_environment() -> Place:
+    """The rank, local rank and world size that paddle.distributed.launch sets; alone without."""
+    given = os.environ.get
+    return Place(
+        rank=int(given("PADDLE_TRAINER_ID", "0")),
+        local_rank=int(given("PADDLE_RANK_IN_NODE", "0")),
+        world_size=int(given("PADDLE_TRAINERS_NUM", "1")),
+    )
+
+
+def open_session(settings: Settings) -> Session:
+    """Find this rank's place and device and set the switches; talks to no peer yet."""
+    _end_by_signals()
+    # Said once per rank of every run with batch norm in evaluation mode or in training.
+    warnings.filterwarnings("ignore", message="When training, we now always track global mean")
+    place = place_from_environment()
+    gpus = paddle.device.cuda.device_count() if paddle.is_compiled_with_cuda() else 0
+    wanted = settings.device
+    if wanted == "auto":
+        # The launcher says "gloo" where it found no GPU, or was told to see none.
+        hidden = os.environ.get("PADDLE_DISTRI_BACKEND") == "gloo"
+        wanted = "cuda" if gpus and not hidden else "cpu"
+    if wanted == "cpu":
+        device = "cpu"
+    else:
+        if not gpus:
+            refuse("--device cuda, but Paddle sees no GPU; use --device cpu or mend the driver")
+        given = os.environ.get("FLAGS_selected_gpus")  # noqa: SIM112 - the launcher's spelling
+        index = int(given.split(",")[0]) if given else place.local_rank
+        if index >= gpus:
+            refuse(
+                f"local rank {place.local_rank} has no GPU: {gpus} are visible; "
+                "start as many processes per node as there are GPUs"
+            )
+        device = f"gpu:{index}"
+    paddle.set_device(device)
+    if device != "cpu":
+        paddle.set_flags({"FLAGS_cudnn_exhaustive_search": settings.cudnn_benchmark})
+        for switch in ("set_cublas_switch", "set_cudnn_switch"):  # of the GPU wheel only
+            getattr(core, switch, lambda _: None)(settings.tf32)
+    return Session(settings, place, device)
+
+
+@contextlib.contextmanager
+def session(settings: Settings) -> Iterator[Session]:
+    """An open session that is closed in order; after an error its peers are not waited for."""
+    opened = open_session(settings)
+    yield opened
+    opened.close()
+
+
+def _await_meeting_point() -> None:
+    """Wait until rank 0 listens: Paddle itself would look again only after three seconds."""
+    host, _, port = os.environ.get("PADDLE_MASTER", "").partition(":")
+    deadline = time.monotonic() + MEETING_SECONDS
+    while port.isdigit() and time.monotonic() < deadline:
+        try:
+            socket.create_connection((host, int(port)), timeout=5.0).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+
+
+def _end_by_signals() -> None:
+    """Let SIGTERM end this process, whatever it is doing.
+
+    Importing paddle has put its own handlers in place; and while it waits for its peers it holds
+    the interpreter's lock, so that no handler and no thread in Python could run.
+    """
+    paddle.disable_signal_handler()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _autocast(dtype: str, **lists: Any) -> Any:
+    return paddle.amp.auto_cast(enable=True, level="O1", dtype=AMP_NAMES[dtype], **lists)
+
+
+def _amp_has_effect(dtype: str) -> bool:
+    """Whether a product comes out in `dtype`: Paddle leaves AMP off where it cannot, and warns."""
+    one = paddle.ones([1, 1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with _autocast(dtype):
+            return bool(paddle.matmul(one, one).dtype == getattr(paddle, AMP_NAMES[dtype]))
+
+
+def _nccl_version() -> str | None:
+    number = getattr(core, "nccl_version", lambda: 0)()
+    return f"{number // 10000}.{number // 100 % 100}.{number % 100}" if number > 9999 else None
+
+
+def _cuda_identity(index: int) -> tuple[str | None, str | None]:
+    """PCI address and UUID of a visible GPU; Paddle does not tell them, the driver does."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None, None
+    device = ctypes.c_int()
+    address, uuid = ctypes.create_string_buffer(32), (ctypes.c_ubyte * 16)()
+    if driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), index):
+        return None, None
+    known = driver.cuDeviceGetPCIBusId(address, len(address), device) == 0
+    named = driver.cuDeviceGetUuid(uuid, device) == 0
+    return (
+        address.value.decode() if known else None,
+        str(UUID(bytes=bytes(uuid))) if named else None,
+    )
+
+
+def _ask_nccl_for_its_transport() -> Path | None:
+    """Let NCCL write what it chose to a file of its own, unless the user steers its log."""
+    if "NCCL_DEBUG" in os.environ or "NCCL_DEBUG_FILE" in os.environ:
+        return None
+    path = Path(tempfile.gettempdir()) / f"k8sbench-nccl-{os.getpid()}.log"
+    os.environ.update(
+        NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT,NET,ENV", NCCL_DEBUG_FILE=str(path)
+    )
+    return path
+
+
+def _nccl_transport(log: Path | None) -> str | None:
+    """The network that NCCL says it uses ("IB", "Socket", a plug-in); None if it does not say."""
+    if log is None:
+        return None
+    try:
+        text = log.read_text(encoding="utf-8", errors="replace")
+        log.unlink()
+    except OSError:
+        return None
+    _, found, rest = text.partition("Using network ")
+    return rest.split()[0] if found and rest.strip() else None
+
+
+def count_parameters(layer: Any, *, statistics: bool = False) -> int:
+    """Trained parameters; with batch norm's statistics, which Paddle also calls so, if asked."""
+    counted = [each for each in layer.parameters() if each.trainable or statistics]
+    return sum(int(np.prod(each.shape)) for each in counted)

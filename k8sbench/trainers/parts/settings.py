@@ -1,0 +1,325 @@
+"""The command line that all trainers share.
+
+`read` turns arguments into one frozen `Settings` plus the trainer's own options. It imports no
+framework, so that ``--help`` is quick and works on any machine. A wrong value is one line on
+stderr and exit code 2; nothing is clamped or corrected in silence.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+AMP_DTYPES = ("none", "fp16", "bf16")
+DEVICES = ("auto", "cpu", "cuda")
+DATA_SOURCES = ("synthetic", "synthetic-host")
+PRESETS = ("full", "smoke")
+# Options that change speed and nothing else; each is part of a result's identity.
+SPEED_OPTIONS = ("channels_last", "compile", "tf32", "fused_optimizer", "cudnn_benchmark")
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What one trainer takes when an option is not given: upstream's full-size values."""
+
+    benchmark: str
+    recipes: tuple[str, ...]  # ways to train that it knows; the first is the default
+    batch_size: int  # per rank, FP32
+    batch_size_amp: int | None = None  # per rank, AMP; None = as FP32
+    warmup: int = 20
+    iterations: int = 100
+    log_interval: int = 10
+    workers: int = 4
+    cudnn_benchmark: bool = True
+    # Speed options that this trainer has; one that it lacks is refused as an unknown option.
+    speed_options: tuple[str, ...] = SPEED_OPTIONS
+    data_sources: tuple[str, ...] = DATA_SOURCES
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options that every trainer has. Sizes are per rank, steps are optimizer steps."""
+
+    benchmark: str
+    variant: str  # label for the start line
+    recipe: str
+    batch_size: int
+    warmup: int
+    iterations: int
+    log_interval: int
+    min_steady_seconds: float
+    amp_dtype: str | None  # None = FP32
+    device: str
+    data: str
+    workers: int
+    seed: int
+    preset: str
+    run_id: str | None
+    tf32: bool
+    channels_last: bool
+    compile: bool
+    fused_optimizer: bool
+    cudnn_benchmark: bool
+    threads: int
+
+    @property
+    def precision(self) -> str:
+        """The precision asked for; what had effect is said by the framework's session."""
+        return "fp32" if self.amp_dtype is None else "amp"
+
+    def speed_options(self) -> dict[str, object]:
+        """The options that change speed, as they are written into the start line."""
+        return {
+            "channels_last": self.channels_last,
+            "compile": self.compile,
+            "tf32": self.tf32,
+            "fused_optimizer": self.fused_optimizer,
+            "cudnn_benchmark": self.cudnn_benchmark,
+            "workers": self.workers,
+            "threads": self.threads,
+        }
+
+
+def whole(minimum: int) -> Callable[[str], int]:
+    """An argparse type: a whole number that is at least `minimum`."""
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = minimum - 1
+        if value < minimum:
+            raise argparse.ArgumentTypeError(
+                f"must be a whole number of at least {minimum}, not {text!r}"
+            )
+        return value
+
+    return parse
+
+
+def real(minimum: float) -> Callable[[str], float]:
+    """An argparse type: a finite number that is at least `minimum`."""
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value) or value < minimum:
+            raise argparse.ArgumentTypeError(
+                f"must be a number of at least {minimum:g}, not {text!r}"
+            )
+        return value
+
+    return parse
+
+
+def size(text: str) -> tuple[int, int]:
+    """An argparse type: HEIGHTxWIDTH, as in 512x1024."""
+    parts = text.lower().split("x")
+    if len(parts) != 2 or not all(part.isascii() and part.isdigit() for part in parts):
+        raise argparse.ArgumentTypeError(f"must be HEIGHTxWIDTH, as in 512x1024, not {text!r}")
+    height, width = int(parts[0]), int(parts[1])
+    if height < 1 or width < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1x1, not {text!r}")
+    return height, width
+
+
+class Parser(argparse.ArgumentParser):
+    """An argparse parser whose errors are one line: the reader is a log, not a terminal."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong in one line and end with exit code 2."""
+        self.exit(2, f"{self.prog}: error: {message}; see {self.prog} --help\n")
+
+
+def refuse(message: str) -> NoReturn:
+    """End a trainer whose options and machine do not fit: one line on stderr, exit code 2."""
+    sys.stdout.flush()
+    sys.stderr.write(f"k8sbench: error: {message}\n")
+    sys.stderr.flush()
+    os._exit(2)  # a plain exit could wait for the threads of a half-made process group
+
+
+def parser(program: str, description: str, defaults: Defaults) -> Parser:
+    """The common options with one trainer's defaults."""
+    made = Parser(
+        prog=f"python -m k8sbench.trainers.{program}",
+        description=description,
+        allow_abbrev=False,
+    )
+    amp = defaults.batch_size_amp or defaults.batch_size
+    batch = (
+        f"{defaults.batch_size}"
+        if amp == defaults.batch_size
+        else (f"{defaults.batch_size}, with AMP {amp}")
+    )
+    what = made.add_argument_group("what is measured")
+    what.add_argument("--benchmark", default=defaults.benchmark, help="name for the start line")
+    what.add_argument(
+        "--variant",
+        default=defaults.recipes[0],
+        help=f"name for the start line; default: {defaults.recipes[0]}",
+    )
+    what.add_argument(
+        "--recipe",
+        choices=defaults.recipes,
+        default=defaults.recipes[0],
+        help=f"way to train; default: {defaults.recipes[0]}",
+    )
+    what.add_argument(
+        "--run-id",
+        default=os.environ.get("K8SBENCH_RUN_ID"),
+        help="identity of the run, for the start line (default: K8SBENCH_RUN_ID)",
+    )
+    what.add_argument(
+        "--preset",
+        choices=PRESETS,
+        default="full",
+        help="label of the sizes for the start line; the sizes themselves are options",
+    )
+    what.add_argument(
+        "--batch-size", type=whole(1), default=None, help=f"samples per rank (default: {batch})"
+    )
+    what.add_argument(
+        "--amp-dtype",
+        choices=AMP_DTYPES,
+        default="none",
+        help="none = FP32; fp16 uses a gradient scaler, bf16 none (default: none)",
+    )
+    what.add_argument(
+        "--data",
+        choices=defaults.data_sources,
+        default="synthetic",
+        help="synthetic = fixed tensors on the device; synthetic-host = made by loader workers",
+    )
+    what.add_argument("--seed", type=whole(0), default=0, help="default: 0")
+
+    length = made.add_argument_group("how long")
+    length.add_argument(
+        "--warmup",
+        type=whole(0),
+        default=defaults.warmup,
+        help=f"steps before the measured window (default: {defaults.warmup})",
+    )
+    length.add_argument(
+        "--iterations",
+        type=whole(1),
+        default=defaults.iterations,
+        help=f"measured steps (default: {defaults.iterations})",
+    )
+    length.add_argument(
+        "--log-interval",
+        type=whole(1),
+        default=defaults.log_interval,
+        help=f"steps per log line (default: {defaults.log_interval})",
+    )
+    length.add_argument(
+        "--min-steady-seconds",
+        type=real(0.0),
+        default=0.0,
+        metavar="S",
+        help="train on after the window until S seconds have passed since the warm-up (default: 0)",
+    )
+
+    machine = made.add_argument_group("where and how")
+    machine.add_argument("--device", choices=DEVICES, default="auto", help="default: auto")
+    machine.add_argument(
+        "--workers",
+        type=whole(0),
+        default=defaults.workers,
+        help=f"loader processes per rank, where the data need them (default: {defaults.workers})",
+    )
+    machine.add_argument(
+        "--threads",
+        type=whole(0),
+        default=0,
+        help="CPU threads per rank (default: 0 = leave the framework's choice)",
+    )
+    helps = {
+        "tf32": "allow TF32 in FP32 matrix products and convolutions",
+        "channels_last": "NHWC memory format",
+        "compile": "compile the model",
+        "fused_optimizer": "one kernel for the optimizer step",
+    }
+    for option, text in helps.items():
+        if option in defaults.speed_options:
+            machine.add_argument(f"--{option.replace('_', '-')}", action="store_true", help=text)
+    if "cudnn_benchmark" in defaults.speed_options:
+        machine.add_argument(
+            "--cudnn-benchmark",
+            action=argparse.BooleanOptionalAction,
+            default=defaults.cudnn_benchmark,
+            help=f"let cuDNN time its algorithms (default: {_on(defaults.cudnn_benchmark)})",
+        )
+    return made
+
+
+def read(
+    program: str,
+    description: str,
+    defaults: Defaults,
+    add_options: Callable[[argparse._ArgumentGroup], Any] | None = None,
+    argv: Sequence[str] | None = None,
+) -> tuple[Settings, argparse.Namespace]:
+    """Parse `argv`: the common settings, and the namespace that holds the trainer's own options.
+
+    `program` is the trainer's module name. `add_options` adds the trainer's own options to the
+    parser (with `whole`, `real` and `size` as types).
+    """
+    made = parser(program, description, defaults)
+    if add_options is not None:
+        add_options(made.add_argument_group("this benchmark's own options"))
+    given = made.parse_args(argv)
+    amp_dtype = None if given.amp_dtype == "none" else str(given.amp_dtype)
+    batch_size = given.batch_size
+    if batch_size is None:
+        batch_size = defaults.batch_size
+        if amp_dtype is not None and defaults.batch_size_amp is not None:
+            batch_size = defaults.batch_size_amp
+    settings = Settings(
+        benchmark=given.benchmark,
+        variant=given.variant,
+        recipe=given.recipe,
+        batch_size=batch_size,
+        warmup=given.warmup,
+        iterations=given.iterations,
+        log_interval=given.log_interval,
+        min_steady_seconds=given.min_steady_seconds,
+        amp_dtype=amp_dtype,
+        device=given.device,
+        data=given.data,
+        workers=given.workers,
+        seed=given.seed,
+        preset=given.preset,
+        run_id=given.run_id,
+        tf32=getattr(given, "tf32", False),
+        channels_last=getattr(given, "channels_last", False),
+        compile=getattr(given, "compile", False),
+        fused_optimizer=getattr(given, "fused_optimizer", False),
+        cudnn_benchmark=getattr(given, "cudnn_benchmark", False),
+        threads=given.threads,
+    )
+    return settings, given
+
+
+def add_check_options(group: argparse._ArgumentGroup) -> None:
+    """Options that make a trainer comparable with itself; none is for measuring."""
+    group.add_argument(
+        "--lr", type=real(0.0), default=None, help="base learning rate (default: upstream's rule)"
+    )
+    group.add_argument(
+        "--frozen-norm",
+        action="store_true",
+        help="batch norm in evaluation mode and no dropout, so that one rank and several compute "
+        "the same; for checks, not for measuring",
+    )
+
+
+def _on(flag: bool) -> str:
+    return "on" if flag else "off"

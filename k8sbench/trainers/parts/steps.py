@@ -1,0 +1,264 @@
+"""Step times: what a run is measured by.
+
+A step begins where the one before it ended, so that it holds everything that the loop does: wait
+for data, compute, log. The time until its data are there is kept apart. A record covers the steps
+since the record before it, and one always ends with the warm-up and one with the measured window,
+so that the records of the window add up to it exactly. The device is brought to rest only where a
+record ends, or after every step for a benchmark whose upstream does so.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """How many steps, and where the records end."""
+
+    warmup: int
+    iterations: int
+    log_interval: int
+    min_steady_seconds: float = 0.0
+    # Step numbers k with k % log_interval == record_at % log_interval end a record: 0 where
+    # upstream logs after every n-th step, 1 where it logs the first and then every n-th.
+    record_at: int = 0
+
+    @property
+    def window_end(self) -> int:
+        """The number of the last measured step."""
+        return self.warmup + self.iterations
+
+    def ends_record(self, step: int) -> bool:
+        """Whether a record ends with step number `step`."""
+        return (
+            step % self.log_interval == self.record_at % self.log_interval
+            or step == self.warmup
+            or step == self.window_end
+        )
+
+
+@dataclass(frozen=True)
+class Record:
+    """The `steps` steps that end with step number `step` (1-based, warm-up included)."""
+
+    step: int
+    of: int
+    steps: int
+    seconds: float
+    data_seconds: float
+    # The last step alone, and all steps since the first: some families print these.
+    last_seconds: float
+    last_data_seconds: float
+    total_seconds: float
+    total_data_seconds: float
+    # What else happened inside the record, such as "evaluation".
+    holds: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Window:
+    """The measured window as one rank saw it."""
+
+    first_step: int
+    last_step: int
+    seconds: float
+
+    @property
+    def steps(self) -> int:
+        """The number of measured steps."""
+        return self.last_step - self.first_step + 1
+
+
+def extension(plan: StepPlan, steps_done: int, steady_seconds: float) -> int:
+    """How many more steps fill the steady part up to its minimum; whole log intervals, or 0.
+
+    `steady_seconds` is the time since the warm-up ended, over `steps_done - warmup` steps.
+    """
+    missing = plan.min_steady_seconds - steady_seconds
+    if missing <= 0:
+        return 0
+    per_step = steady_seconds / max(steps_done - plan.warmup, 1)
+    needed = math.ceil(missing / per_step) if per_step > 0 else 1
+    return math.ceil(needed / plan.log_interval) * plan.log_interval
+
+
+def nothing() -> None:
+    """The `sync` of a device that never runs ahead of the program."""
+
+
+class StepTimer:
+    """Times the steps of one rank.
+
+    ::
+
+        timer.start()
+        while timer.another(agree):
+            batch = next(data)
+            timer.data_ready()
+            ...                         # the step itself
+            record = timer.step_done()  # a Record where one ends
+
+    `sync` waits until the device is idle. `agree` maps a number to rank 0's number on all ranks
+    (a broadcast); it is called only after the window, and only if the run goes on after it.
+    """
+
+    def __init__(
+        self,
+        plan: StepPlan,
+        *,
+        sync: Callable[[], None] = nothing,
+        sync_each_step: bool = False,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.plan = plan
+        self.steps = 0
+        self.target = plan.window_end
+        # Of the measured window only, without steps that held something else.
+        self.step_seconds = array("d")
+        self.data_seconds = array("d")
+        self._sync = sync
+        self._sync_each_step = sync_each_step
+        self._clock = clock
+        self._began = self._step_began = self._record_began = math.nan
+        self._warmup_ended = self._window_ended = math.nan
+        self._data_wait = 0.0
+        self._record_data = 0.0
+        self._total_data = 0.0
+        self._record_steps = 0
+        self._holds: list[str] = []
+        self._step_holds = False
+
+    def start(self) -> None:
+        """Start the clock of the first step."""
+        self._sync()
+        self._began = self._step_began = self._record_began = self._clock()
+        if self.plan.warmup == 0:
+            self._warmup_ended = self._began
+
+    def another(self, agree: Callable[[int], int] = lambda steps: steps) -> bool:
+        """Whether there is another step to take: the same answer on every rank."""
+        if self.steps < self.target:
+            return True
+        if self.plan.min_steady_seconds <= 0:
+            return False
+        steady = self._clock() - self._warmup_ended
+        more = agree(extension(self.plan, self.steps, steady))
+        self.target += more
+        return more > 0
+
+    def data_ready(self) -> None:
+        """The step's data are at hand."""
+        self._data_wait = self._clock() - self._step_began
+
+    def hold(self, what: str) -> None:
+        """Mark the running step as one that held something else, such as an evaluation."""
+        if what not in self._holds:
+            self._holds.append(what)
+        self._step_holds = True
+
+    def step_done(self) -> Record | None:
+        """The step is over. Returns the record that ends here, if one does."""
+        self.steps += 1
+        ends_record = self.plan.ends_record(self.steps)
+        if ends_record or self._sync_each_step:
+            self._sync()
+        now = self._clock()
+        seconds, wait = now - self._step_began, self._data_wait
+        if self.plan.warmup < self.steps <= self.plan.window_end and not self._step_holds:
+            self.step_seconds.append(seconds)
+            self.data_seconds.append(wait)
+        self._step_began, self._data_wait, self._step_holds = now, 0.0, False
+        self._record_data += wait
+        self._total_data += wait
+        self._record_steps += 1
+        if not ends_record:
+            return None
+        if self.steps == self.plan.warmup:
+            self._warmup_ended = now
+        if self.steps == self.plan.window_end:
+            self._window_ended = now
+        record = Record(
+            step=self.steps,
+            of=self.target,
+            steps=self._record_steps,
+            seconds=now - self._record_began,
+            data_seconds=self._record_data,
+            last_seconds=seconds,
+            last_data_seconds=wait,
+            total_seconds=now - self._began,
+            total_data_seconds=self._total_data,
+            holds=tuple(self._holds),
+        )
+        self._record_began, self._record_data, self._record_steps = now, 0.0, 0
+        self._holds.clear()
+        return record
+
+    def window(self) -> Window:
+        """The measured window; only once its last step is done."""
+        if self.steps < self.plan.window_end:
+            raise RuntimeError(
+                f"the window ends with step {self.plan.window_end}, only {self.steps} are done"
+            )
+        return Window(
+            first_step=self.plan.warmup + 1,
+            last_step=self.plan.window_end,
+            seconds=self._window_ended - self._warmup_ended,
+        )
+
+
+@dataclass
+class Meter:
+    """One printed value: the last one, its mean since the last record, and since the first step."""
+
+    last: float = math.nan
+    _sum: float = 0.0
+    _count: int = 0
+    _total: float = 0.0
+    _total_count: int = 0
+
+    def add(self, value: float) -> None:
+        """One step's value."""
+        self.last = value
+        self._sum += value
+        self._count += 1
+        self._total += value
+        self._total_count += 1
+
+    def close(self) -> Reading:
+        """What a record prints; the mean begins anew."""
+        reading = Reading(
+            last=self.last,
+            mean=self._sum / self._count if self._count else math.nan,
+            running=self._total / self._total_count if self._total_count else math.nan,
+        )
+        self._sum, self._count = 0.0, 0
+        return reading
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A value at a record: of the last step, mean of the record, mean since the first step."""
+
+    last: float
+    mean: float
+    running: float
+
+
+@dataclass
+class Meters:
+    """All printed values of a run, by name, in the order of their first appearance."""
+
+    _meters: dict[str, Meter] = field(default_factory=dict)
+
+    def add(self, name: str, value: float) -> None:
+        """One step's value of the meter `name`."""
+        self._meters.setdefault(name, Meter()).add(value)
+
+    def close(self) -> dict[str, Reading]:
+        """What a record prints of each."""
+        return {name: meter.close() for name, meter in self._meters.items()}

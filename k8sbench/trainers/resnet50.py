@@ -1,0 +1,87 @@
+"""ResNet-50 v1.5 on PyTorch with the settings of NVIDIA's DeepLearningExamples.
+
+Variant `dle` is upstream's own recipe, `report` what the report of 2020 ran: the same but for
+learning rate and momentum. Steps are timed whole: upstream's `total_ips` leaves out its logging.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from k8sbench.trainers.parts import ending, lines, schedules, settings
+
+if TYPE_CHECKING:
+    from k8sbench.trainers.parts.torch_loop import Outcome
+
+DEFAULTS = settings.Defaults(
+    benchmark="resnet50",
+    recipes=("dle", "report"),
+    batch_size=128,
+    warmup=20,
+    iterations=100,
+    log_interval=1,
+    workers=8,
+)
+IMAGES = 1_281_167  # ImageNet's training set: an epoch, by which the learning rate changes
+WEIGHT_DECAY = 1 / 32768
+WARMUP_EPOCHS = 8
+# By recipe: base rate per sample of the global batch, momentum, epochs, fixed loss scale.
+# dle: resnet50v1.5/training of DeepLearningExamples; report: single_node_train.sh of DLPerf.
+RECIPES = {"dle": (0.256 / 256, 0.875, 90, 128.0), "report": (1 / 1000, 0.125, 1, None)}
+
+
+def main(argv: Sequence[str] | None = None) -> Outcome:
+    """Train as the arguments say."""
+    common, own = settings.read("resnet50", __doc__, DEFAULTS, _options, argv)
+
+    from k8sbench.trainers.data.pictures_torch import Pictures
+    from k8sbench.trainers.models import resnet_torch
+    from k8sbench.trainers.parts import torch_loop
+
+    per_sample, momentum, epochs, scale = RECIPES[common.recipe]
+    global_batch = common.batch_size * int(os.environ.get("WORLD_SIZE", "1"))
+    epoch_steps = max(IMAGES // global_batch, 1)
+    return torch_loop.train(
+        torch_loop.Work(
+            unit="images",
+            model=lambda: resnet_torch.Classifier(own.classes),
+            samples=Pictures(own.input_size, own.classes, common.seed),
+            losses=resnet_torch.losses,
+            groups=partial(resnet_torch.decayed_and_not, decay=WEIGHT_DECAY),
+            momentum=momentum,
+            weight_decay=WEIGHT_DECAY,
+            schedule=schedules.warmup_cosine(
+                per_sample * global_batch if own.lr is None else own.lr,
+                warmup=WARMUP_EPOCHS,
+                total=epochs,
+                per=epoch_steps,
+            ),
+            line=lambda progress: lines.dle_resnet50(
+                progress, epoch=(progress.record.step - 1) // epoch_steps
+            ),
+            static_scale=scale,
+            values_before_backward=False,
+            sync_each_step=True,
+            frozen_norm=own.frozen_norm,
+            options={
+                "input_size": own.input_size,
+                "classes": own.classes,
+                "frozen_norm": own.frozen_norm,
+            },
+        ),
+        common,
+    )
+
+
+def _options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--input-size", type=settings.whole(1), default=224, help="default: 224")
+    group.add_argument("--classes", type=settings.whole(2), default=1000, help="default: 1000")
+    settings.add_check_options(group)
+
+
+if __name__ == "__main__":
+    ending.run(main)

@@ -1,0 +1,98 @@
+"""TSM ResNet-50 on PyTorch with the settings of temporal-shift-module's Kinetics-400 script.
+
+Upstream's program knows one node and FP32; as in the report, this one has AMP, whose gradients are
+unscaled before they are clipped, and distributed data parallelism over nodes. The printed values
+are rank 0's own, as upstream's are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from k8sbench.trainers.parts import ending, lines, schedules, settings
+
+if TYPE_CHECKING:
+    from k8sbench.trainers.parts.torch_loop import Outcome
+
+DEFAULTS = settings.Defaults(
+    benchmark="tsm",
+    recipes=("kinetics",),
+    batch_size=16,
+    warmup=100,
+    iterations=200,
+    log_interval=32,
+    workers=16,
+)
+CLIPS = 234_584  # Kinetics-400 as the report's checksum line counts it
+LR_PER_CARD = 0.0025
+LR_EPOCHS = (20, 40)
+MOMENTUM, WEIGHT_DECAY = 0.9, 1e-4
+CLIP_NORM = 20.0
+
+
+def main(argv: Sequence[str] | None = None) -> Outcome:
+    """Train as the arguments say."""
+    common, own = settings.read("tsm", __doc__, DEFAULTS, _options, argv)
+
+    from k8sbench.trainers.data.pictures_torch import Clips
+    from k8sbench.trainers.models import tsm_torch
+    from k8sbench.trainers.parts import torch_loop
+
+    ranks = int(os.environ.get("WORLD_SIZE", "1"))
+    cards = ranks if own.lr_cards == "all" else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    epoch_steps = max(CLIPS // (common.batch_size * ranks), 1)
+    return torch_loop.train(
+        torch_loop.Work(
+            unit="clips",
+            model=lambda: tsm_torch.TSM(own.classes, own.segments),
+            samples=Clips(own.segments, own.input_size, own.classes, common.seed),
+            losses=tsm_torch.losses,
+            groups=partial(tsm_torch.groups, decay=WEIGHT_DECAY),
+            momentum=MOMENTUM,
+            weight_decay=WEIGHT_DECAY,
+            schedule=schedules.stepped(
+                LR_PER_CARD * cards if own.lr is None else own.lr,
+                [epoch * epoch_steps for epoch in LR_EPOCHS],
+            ),
+            line=lines.tsm,
+            clip_norm=CLIP_NORM,
+            mean_values=own.mean_values,
+            record_at=1,
+            frozen_norm=own.frozen_norm,
+            options={
+                "segments": own.segments,
+                "input_size": own.input_size,
+                "classes": own.classes,
+                "lr_cards": own.lr_cards,
+                "frozen_norm": own.frozen_norm,
+            },
+        ),
+        common,
+    )
+
+
+def _options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--segments", type=settings.whole(1), default=8, help="default: 8")
+    group.add_argument("--input-size", type=settings.whole(1), default=224, help="default: 224")
+    group.add_argument("--classes", type=settings.whole(2), default=400, help="default: 400")
+    group.add_argument(
+        "--lr-cards",
+        choices=("node", "all"),
+        default="node",
+        help="the GPUs that the learning rate is multiplied by (default: node, as the report's "
+        "launcher does)",
+    )
+    settings.add_check_options(group)
+    group.add_argument(
+        "--mean-values",
+        action="store_true",
+        help="print means over all ranks, at the cost of a collective in each step; for checks",
+    )
+
+
+if __name__ == "__main__":
+    ending.run(main)

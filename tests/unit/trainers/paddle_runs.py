@@ -1,0 +1,88 @@
+"""Runs a Paddle trainer inside the test's process, or ranks of one beside it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Sequence
+from unittest import mock
+
+import pytest
+
+from tests.unit.trainers.torch_runs import Event, environment, events, free_port
+
+# The same networks with narrow layers: what a test of the loop needs, in a tenth of the time.
+NARROW = """
+import functools
+from k8sbench.trainers.models import deeplabv3p_paddle, deeplabv3plus_paddle, ir50_paddle
+for module, name in (
+    (deeplabv3p_paddle, "DeepLabV3P"),
+    (deeplabv3plus_paddle, "DeepLabV3Plus"),
+    (ir50_paddle, "IR50"),
+):
+    put(module, name, functools.partial(getattr(module, name), width_divisor=8))
+"""
+
+
+def import_paddle() -> None:
+    """Import paddle, whose import warns of much that is not ours to mend."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        importlib.import_module("paddle")
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the trainers that run inside this process build narrow networks."""
+    import_paddle()
+    exec(NARROW, {"put": monkeypatch.setattr})
+
+
+def output(capfd: pytest.CaptureFixture[str], trainer: str, *options: str) -> str:
+    """Run one rank here, on one thread, and give what it printed."""
+    import_paddle()
+    capfd.readouterr()
+    module = importlib.import_module(f"k8sbench.trainers.{trainer}")
+    with mock.patch.dict(os.environ):  # a trainer sets variables, for a process of its own
+        module.main(["--device", "cpu", "--threads", "1", *options])
+    return capfd.readouterr().out
+
+
+def run(capfd: pytest.CaptureFixture[str], trainer: str, *options: str) -> list[Event]:
+    """Run one rank here, on one thread, and give its events."""
+    return events(output(capfd, trainer, *options))
+
+
+def ranks(arguments: Sequence[str], world_size: int, *, timeout: float = 100.0) -> list[str]:
+    """Start `python ARGUMENTS` once per rank, without the launcher, and give each one's stdout."""
+    ports = [free_port() for _ in range(world_size + 1)]
+    endpoints = [f"127.0.0.1:{port}" for port in ports[1:]]
+    started = [
+        subprocess.Popen(
+            [sys.executable, *arguments],
+            env=environment(
+                PADDLE_TRAINER_ID=str(rank),
+                PADDLE_RANK_IN_NODE=str(rank),
+                PADDLE_TRAINERS_NUM=str(world_size),
+                PADDLE_CURRENT_ENDPOINT=endpoints[rank],
+                PADDLE_TRAINER_ENDPOINTS=",".join(endpoints),
+                PADDLE_MASTER=f"127.0.0.1:{ports[0]}",
+                PADDLE_DISTRI_BACKEND="gloo",
+            ),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(world_size)
+    ]
+    try:
+        outputs = [process.communicate(timeout=timeout) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    for process, (_, errors) in zip(started, outputs, strict=True):
+        assert process.returncode == 0, errors
+    return [output for output, _ in outputs]

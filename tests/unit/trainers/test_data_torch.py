@@ -1,0 +1,117 @@
+"""The data: the right shapes, the same samples for any number of ranks, and loaders that load."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from k8sbench.trainers.parts import settings
+from k8sbench.trainers.parts.events import Place
+
+if TYPE_CHECKING:
+    from k8sbench.trainers.parts.torch_session import Session
+
+pytestmark = pytest.mark.tier("frameworks")
+
+DEFAULTS = settings.Defaults(benchmark="b", recipes=("v",), batch_size=2)
+
+
+def at(rank: int, world_size: int, *argv: str) -> Session:
+    import torch
+
+    from k8sbench.trainers.parts.torch_session import Session
+
+    found, _ = settings.read("b", "", DEFAULTS, None, argv)
+    place = Place(rank=rank, local_rank=rank, world_size=world_size)
+    return Session(found, place, torch.device("cpu"))
+
+
+def kinds() -> dict[str, tuple[Any, tuple[int, ...], tuple[int, ...]]]:
+    """Each data set with the shapes of its samples."""
+    from k8sbench.trainers.data.pictures_torch import Clips, Pictures
+    from k8sbench.trainers.data.streets_torch import Streets
+
+    return {
+        "streets": (Streets(32, 64, 19, seed=3), (3, 32, 64), (32, 64)),
+        "pictures": (Pictures(24, 10, seed=3), (3, 24, 24), ()),
+        "clips": (Clips(4, 16, 10, seed=3), (4, 3, 16, 16), ()),
+    }
+
+
+@pytest.mark.parametrize("kind", ["streets", "pictures", "clips"])
+@pytest.mark.parametrize("way", ["ready", "decoded"])
+def test_a_sample_is_fixed_by_its_number(kind: str, way: str) -> None:
+    import torch
+
+    samples, inputs, targets = kinds()[kind]
+    make = getattr(samples, way)
+    first, again, other = make(7), make(7), make(8)
+    assert first[0].shape == inputs
+    assert first[1].shape == targets
+    assert (first[0].dtype, first[1].dtype) == (torch.float32, torch.int64)
+    assert torch.equal(first[0], again[0])
+    assert torch.equal(first[1], again[1])
+    assert not torch.equal(first[0], other[0])
+    assert first[0].isfinite().all()
+
+
+def test_every_street_has_equally_many_pixels_with_a_class() -> None:
+    from k8sbench.trainers.data.streets_torch import IGNORE, Streets
+
+    streets = Streets(64, 64, 19, seed=0)
+    counts = {int((streets.ready(index)[1] != IGNORE).sum()) for index in range(20)}
+    assert counts == {60 * 64}
+    labels = streets.ready(0)[1]
+    assert labels[labels != IGNORE].max() < 19
+
+
+def test_augmented_streets_keep_to_their_classes() -> None:
+    from k8sbench.trainers.data.streets_torch import IGNORE, Streets
+
+    streets = Streets(32, 48, 5, seed=1)
+    for index in range(30):  # resized by 0.5–2, padded where that is too small
+        image, labels = streets.decoded(index)
+        assert image.shape == (3, 32, 48)
+        assert set(labels.flatten().tolist()) <= {0, 1, 2, 3, 4, IGNORE}
+
+
+@pytest.mark.parametrize("data", ["synthetic", "synthetic-host"])
+def test_ranks_share_the_samples_that_one_rank_has(data: str) -> None:
+    import torch
+
+    from k8sbench.trainers.parts import torch_data
+
+    samples, *_ = kinds()["pictures"]
+    options = ("--data", data, "--workers", "0")
+    alone = torch_data.source(samples, at(0, 1, *options, "--batch-size", "4"))
+    shares = [torch_data.source(samples, at(rank, 2, *options)) for rank in (0, 1)]
+    for _ in range(3):
+        whole = next(alone)
+        parts = [next(share) for share in shares]
+        assert torch.equal(whole[0], torch.cat([part[0] for part in parts]))
+        assert torch.equal(whole[1], torch.cat([part[1] for part in parts]))
+
+
+def test_synthetic_data_are_made_once_and_host_data_anew() -> None:
+    import torch
+
+    from k8sbench.trainers.parts import torch_data
+
+    samples, *_ = kinds()["pictures"]
+    fixed = torch_data.source(samples, at(0, 1))
+    assert next(fixed)[0] is next(fixed)[0]
+    loaded = torch_data.source(samples, at(0, 1, "--data", "synthetic-host", "--workers", "1"))
+    first, second = itertools.islice(loaded, 2)
+    assert not torch.equal(first[0], second[0])
+
+
+def test_channels_last_data_are_in_that_layout() -> None:
+    import torch
+
+    from k8sbench.trainers.parts import torch_data
+
+    samples, *_ = kinds()["pictures"]
+    images, _ = next(torch_data.source(samples, at(0, 1, "--channels-last")))
+    assert images.is_contiguous(memory_format=torch.channels_last)

@@ -1,0 +1,91 @@
+"""How a trainer ends: the exit code says why, and nothing is waited for."""
+
+from __future__ import annotations
+
+import pathlib
+import signal
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+def start(body: str) -> subprocess.Popen[str]:
+    program = f"from k8sbench.trainers.parts import ending\n{body}\nending.run(main)\n"
+    return subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_finished_trainer_ends_with_0_and_all_it_printed() -> None:
+    process = start("def main():\n    print('done', end='')")
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (0, "done", "")
+
+
+def test_an_error_ends_with_1_and_its_traceback_though_a_thread_hangs() -> None:
+    process = start(
+        "def main():\n"
+        "    import threading\n"
+        "    threading.Thread(target=threading.Event().wait).start()\n"
+        "    print('before')\n"
+        "    raise ValueError('rank 1 broke')"
+    )
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (1, "before\n")
+    assert "Traceback" in err
+    assert "ValueError: rank 1 broke" in err
+
+
+def test_sigterm_ends_a_trainer_that_is_blocked_in_native_code() -> None:
+    """A lock is waited for outside of Python, as a collective is: no handler would run."""
+    process = start(
+        "def main():\n"
+        "    import ctypes, os\n"
+        "    reader, writer = os.pipe()\n"
+        "    print('ready', flush=True)\n"
+        "    while True:\n"
+        "        ctypes.CDLL(None).read(reader, ctypes.create_string_buffer(1), 1)"
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGTERM)
+    try:
+        _, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert process.returncode == 143
+    assert "SIGTERM" in err
+
+
+def test_the_end_of_a_loader_process_is_not_the_trainers() -> None:
+    process = start(
+        "def main():\n"
+        "    import os, signal\n"
+        "    reader, writer = os.pipe()\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        os.write(writer, b'.')\n"
+        "        signal.pause()\n"
+        "    os.read(reader, 1)\n"
+        "    os.kill(child, signal.SIGTERM)\n"
+        "    _, status = os.waitpid(child, 0)\n"
+        "    print(os.WTERMSIG(status))"
+    )
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (0, "15\n", "")
+
+
+def test_a_refusal_is_one_line_and_2() -> None:
+    process = start(
+        "def main():\n"
+        "    from k8sbench.trainers.parts import settings\n"
+        "    settings.refuse('no GPU here')"
+    )
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (2, "")
+    assert err == "k8sbench: error: no GPU here\n"

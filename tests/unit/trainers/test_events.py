@@ -1,0 +1,231 @@
+"""The machine lines: their fields, their order, and what JSON cannot say."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import subprocess
+import sys
+
+import pytest
+
+from k8sbench.trainers.parts import events, settings
+from k8sbench.trainers.parts.steps import Record, StepPlan, Window
+
+SETTINGS = settings.read(
+    "deeplabv3p",
+    "",
+    settings.Defaults(benchmark="deeplabv3p", recipes=("mmseg",), batch_size=2, batch_size_amp=4),
+    None,
+    ["--amp-dtype", "bf16", "--run-id", "r1", "--preset", "smoke", "--seed", "7"],
+)[0]
+RECORD = Record(
+    step=30,
+    of=100,
+    steps=10,
+    seconds=4.0,
+    data_seconds=0.5,
+    last_seconds=0.4,
+    last_data_seconds=0.05,
+    total_seconds=15.0,
+    total_data_seconds=1.0,
+)
+
+
+class Written(list[str]):
+    """What a journal wrote, parsed."""
+
+    @property
+    def last(self) -> dict[str, object]:
+        text = self[-1]
+        assert text.startswith("K8SBENCH {")
+        assert "\n" not in text
+        found = json.loads(text.removeprefix("K8SBENCH "), parse_constant=pytest.fail)
+        assert isinstance(found, dict)
+        return found
+
+
+@pytest.fixture
+def written() -> Written:
+    return Written()
+
+
+@pytest.fixture
+def journal(written: Written) -> events.Journal:
+    place = events.Place(rank=1, local_rank=1, world_size=2)
+    return events.Journal(
+        SETTINGS, place, unit="samples", write=written.append, now=lambda: 1795163237.25
+    )
+
+
+def test_the_start_line_says_who_runs_what(journal: events.Journal, written: Written) -> None:
+    journal.start(
+        framework="pytorch",
+        framework_version="2.10.0",
+        device="cpu",
+        precision_effective="amp",
+        options={"crop": "64x64"},
+    )
+    assert written.last == {
+        "event": "start",
+        "schema": 1,
+        "impl": "k8sbench",
+        "benchmark": "deeplabv3p",
+        "variant": "mmseg",
+        "framework": "pytorch",
+        "framework_version": "2.10.0",
+        "run_id": "r1",
+        "rank": 1,
+        "local_rank": 1,
+        "world_size": 2,
+        "batch_size_per_gpu": 4,
+        "global_batch": 8,
+        "unit": "samples",
+        "precision": "amp",
+        "amp_dtype": "bf16",
+        "precision_effective": "amp",
+        "device": "cpu",
+        "data": "synthetic",
+        "preset": "smoke",
+        "warmup": 20,
+        "iterations": 100,
+        "log_interval": 10,
+        "seed": 7,
+        "options": {
+            "channels_last": False,
+            "compile": False,
+            "tf32": False,
+            "fused_optimizer": False,
+            "cudnn_benchmark": True,
+            "workers": 4,
+            "threads": 0,
+            "crop": "64x64",
+        },
+        "time": 1795163237.25,
+    }
+
+
+def test_a_step_line_gives_the_rate_of_the_whole_job(
+    journal: events.Journal, written: Written
+) -> None:
+    journal.step(RECORD, loss=1.5, lr=0.01, memory_mib=None)
+    assert written.last == {
+        "event": "step",
+        "step": 30,
+        "of": 100,
+        "steps": 10,
+        "seconds": 4.0,
+        "data_seconds": 0.5,
+        "loss": 1.5,
+        "samples_per_second": 10 * 4 * 2 / 4.0,
+        "lr": 0.01,
+        "memory_mib": None,
+        "time": 1795163237.25,
+    }
+    journal.step(
+        dataclasses.replace(RECORD, holds=("evaluation",)), loss=1.0, lr=0.01, memory_mib=1.0
+    )
+    assert written.last["holds"] == ["evaluation"]
+
+
+@pytest.mark.parametrize(
+    ("loss", "told"), [(math.nan, "nan"), (math.inf, "inf"), (-math.inf, "-inf")]
+)
+def test_what_json_has_no_word_for_is_a_string(
+    journal: events.Journal, written: Written, loss: float, told: str
+) -> None:
+    journal.step(RECORD, loss=loss, lr=0.01, memory_mib=None)
+    assert written.last["loss"] == told
+
+
+def test_a_clock_that_stood_still_gives_no_rate(journal: events.Journal, written: Written) -> None:
+    journal.step(dataclasses.replace(RECORD, seconds=0.0), loss=1.0, lr=0.1, memory_mib=None)
+    assert written.last["samples_per_second"] is None
+
+
+def test_a_rank_tells_its_own_times(journal: events.Journal, written: Written) -> None:
+    times = [0.1] * 18 + [0.2, 0.9]
+    journal.rank(times, [0.01] * 20)
+    told = written.last
+    assert (told["event"], told["rank"], told["steps"]) == ("rank", 1, 20)
+    assert told["step_seconds"] == {
+        "mean": pytest.approx(0.145),
+        "median": 0.1,
+        "p95": 0.2,
+        "max": 0.9,
+    }
+    assert told["data_seconds"] == {"mean": 0.01}
+
+
+def test_times_that_were_not_measured_are_null(journal: events.Journal, written: Written) -> None:
+    journal.rank([], [])
+    assert written.last["step_seconds"] == {"mean": None, "median": None, "p95": None, "max": None}
+    assert written.last["data_seconds"] == {"mean": None}
+
+
+def test_the_summary_states_the_window(journal: events.Journal, written: Written) -> None:
+    journal.summary(
+        StepPlan(warmup=20, iterations=80, log_interval=10),
+        Window(first_step=21, last_step=100, seconds=32.0),
+        steps=300,
+        parameters=43_589_878,
+        precision_effective="amp",
+        sync_bn=True,
+        final_loss=math.nan,
+        max_memory_mib=123.5,
+    )
+    assert written.last == {
+        "event": "summary",
+        "steps": 300,
+        "warmup": 20,
+        "window": {
+            "first_step": 21,
+            "last_step": 100,
+            "seconds": 32.0,
+            "samples": 640,
+            "samples_per_second": 20.0,
+        },
+        "parameters": 43_589_878,
+        "precision_effective": "amp",
+        "sync_bn": True,
+        "final_loss": "nan",
+        "max_memory_mib": 123.5,
+        "status": "finished",
+    }
+
+
+def test_an_environment_line_keeps_what_is_unknown_as_null(
+    journal: events.Journal, written: Written
+) -> None:
+    journal.environment({"driver": None, "cpus": 2})
+    assert written.last == {"event": "environment", "rank": 1, "driver": None, "cpus": 2}
+
+
+def test_a_place_is_alone_without_a_launcher_and_never_guessed_with_one() -> None:
+    assert events.Place.from_environment({}) == events.Place(0, 0, 1)
+    found = events.Place.from_environment({"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8"})
+    assert found == events.Place(5, 1, 8)
+    assert not found.first
+
+
+def test_lines_of_several_ranks_never_interleave() -> None:
+    """Four processes write long lines into one pipe at the same time."""
+    program = (
+        "import sys\n"
+        "from k8sbench.trainers.parts import events\n"
+        "for _ in range(300):\n"
+        "    events.write_line(sys.argv[1] * 3000)\n"
+    )
+    reader, writer = os.pipe()
+    started = [
+        subprocess.Popen([sys.executable, "-c", program, letter], stdout=writer)
+        for letter in "abcd"
+    ]
+    os.close(writer)
+    with os.fdopen(reader, encoding="ascii") as stream:
+        lines = stream.read().splitlines()
+    assert [process.wait() for process in started] == [0] * 4
+    assert len(lines) == 1200
+    assert set(lines) == {letter * 3000 for letter in "abcd"}

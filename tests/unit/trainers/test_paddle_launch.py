@@ -1,0 +1,269 @@
+"""The container's entry point for Paddle: what comes out, what is left behind, how it ends."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from k8sbench.trainers import paddle_launch
+
+LAUNCH = pathlib.Path(paddle_launch.__file__)
+PATIENCE = 60.0
+NOTED = b"NOTED_BY_TEST"
+
+
+@dataclass
+class Launched:
+    """One running entry point, its private folder for temporary files, and its two streams."""
+
+    process: subprocess.Popen[bytes]
+    folder: pathlib.Path
+    mark: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.mark = b"=".join((NOTED, os.fsencode(self.folder)))
+
+    @property
+    def out(self) -> str:
+        return (self.folder / "out").read_text()
+
+    @property
+    def err(self) -> str:
+        return (self.folder / "err").read_text()
+
+    @property
+    def temporary(self) -> list[pathlib.Path]:
+        return list((self.folder / "tmp").iterdir())
+
+    def others(self) -> list[int]:
+        """Every process of this job that is not the entry point itself."""
+        found = []
+        for path in pathlib.Path("/proc").glob("[1-9]*/environ"):
+            try:
+                if self.mark in path.read_bytes().split(b"\0"):
+                    found.append(int(path.parent.name))
+            except OSError:
+                continue
+        return [process for process in found if process != self.process.pid]
+
+    def end(self) -> int:
+        return self.process.wait(PATIENCE)
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait for a condition; a test that waits in vain says so instead of hanging."""
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def launch(tmp_path: pathlib.Path) -> Iterator[Callable[..., Launched]]:
+    """Start the entry point on a program text with two ranks; nothing of it outlives the test."""
+    started: list[Launched] = []
+
+    def start(program: str, *arguments: str, **environment: str) -> Launched:
+        (tmp_path / "tmp").mkdir()
+        script = tmp_path / "program.py"
+        script.write_text("import os, sys\nrank = os.environ['PADDLE_TRAINER_ID']\n" + program)
+        env = {
+            "PATH": os.environ["PATH"],
+            "TMPDIR": str(tmp_path / "tmp"),
+            "PADDLE_NNODES": "1",
+            "PADDLE_NPROC_PER_NODE": "2",
+            "PADDLE_JOB_ID": "job",
+            NOTED.decode(): str(tmp_path),
+            **environment,
+        }
+        with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
+            process = subprocess.Popen(
+                [sys.executable, str(LAUNCH), str(script), *arguments],
+                env=env,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+        started.append(Launched(process, tmp_path))
+        return started[-1]
+
+    yield start
+    for job in started:
+        job.process.kill()
+        job.process.wait()
+        for process in job.others():
+            os.kill(process, signal.SIGKILL)
+
+
+FOREVER = "print('up', rank, flush=True)\nimport time\ntime.sleep(3600)\n"
+
+
+@pytest.mark.tier("frameworks")
+def test_every_rank_shows_every_line_once(launch: Callable[..., Launched]) -> None:
+    job = launch(
+        "for number in range(3000): print('line', rank, number)\n"
+        "sys.stdout.write(f'{rank} ends without a newline')\n"
+    )
+    assert job.end() == 0
+    lines = job.out.splitlines()
+    for rank in "01":
+        assert [line for line in lines if line.startswith(f"line {rank} ")] == [
+            f"line {rank} {number}" for number in range(3000)
+        ]
+        assert lines.count(f"{rank} ends without a newline") == 1
+    assert "Pod completed" in job.err
+    assert not job.temporary
+
+
+@pytest.mark.tier("frameworks")
+def test_a_failing_rank_shows_its_traceback_and_gives_its_code(
+    launch: Callable[..., Launched],
+) -> None:
+    job = launch(
+        "if rank == '1':\n    print('before')\n    sys.stderr.write('Traceback of 1\\n')\n"
+        "    sys.exit(7)\n" + FOREVER,
+        SECRET_TOKEN="hush",
+    )
+    assert job.end() == 7
+    assert job.out.splitlines().count("Traceback of 1") == 1
+    assert job.out.splitlines().count("up 0") == 1
+    assert "Container rank 1 status failed" in job.err
+    assert "hush" not in job.out + job.err
+    assert not job.others()
+    assert not job.temporary
+
+
+@pytest.mark.tier("frameworks")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_whole_job_with_its_code(
+    launch: Callable[..., Launched], number: signal.Signals
+) -> None:
+    job = launch(FOREVER)
+    until(lambda: job.out.count("up") == 2)
+    job.process.send_signal(number)
+    assert job.end() == 128 + number
+    assert not job.others()
+    assert not job.temporary
+
+
+@pytest.mark.tier("frameworks")
+def test_nothing_outlives_a_killed_entry_point(launch: Callable[..., Launched]) -> None:
+    # A rank that ignores signals, with a child that left its session: the hardest to find.
+    job = launch(
+        "import signal, subprocess\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "subprocess.Popen(['sleep', '3600'], start_new_session=True)\n" + FOREVER
+    )
+    until(lambda: job.out.count("up") == 2)
+    assert len(job.others()) >= 6  # guard, launcher, two ranks, their two children
+    os.killpg(job.process.pid, signal.SIGKILL)
+    job.process.wait()
+    until(lambda: not job.others())
+    until(lambda: not job.temporary)
+
+
+@pytest.mark.tier("frameworks")
+def test_nothing_outlives_a_killed_launcher(launch: Callable[..., Launched]) -> None:
+    job = launch("print('launcher', os.getppid(), flush=True)\n" + FOREVER)
+    until(lambda: job.out.count("up") == 2)
+    launcher = next(line for line in job.out.splitlines() if line.startswith("launcher"))
+    os.kill(int(launcher.split()[1]), signal.SIGKILL)
+    assert job.end() == 128 + signal.SIGKILL
+    assert not job.others()
+    assert not job.temporary
+
+
+def test_wrong_usage_is_one_line_and_code_2(tmp_path: pathlib.Path) -> None:
+    for arguments, said in (
+        ([], "usage:"),
+        (["--devices"], "usage:"),
+        (["missing.py"], "no such script: missing.py"),
+    ):
+        ended = subprocess.run(
+            [sys.executable, "-I", str(LAUNCH), *arguments],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ended.returncode == 2
+        assert said in ended.stderr
+        assert len(ended.stderr.splitlines()) == 1
+
+
+def test_lines_are_whole_however_they_arrive() -> None:
+    lines = paddle_launch.Lines()
+    assert lines.feed(b"on") == []
+    assert lines.feed(b"e\ntwo\nthr") == [b"one\n", b"two\n"]
+    assert lines.end() == [b"thr\n"]
+    assert lines.end() == []
+
+
+def test_the_first_rank_does_not_speak_before_those_it_has_heard(tmp_path: pathlib.Path) -> None:
+    """Its summary is the job's last line, also where other ranks' lines lie in other files."""
+    (tmp_path / "workerlog.0").write_bytes(b"0 begins\n")
+    (tmp_path / "workerlog.1").write_bytes(b"1 begins\n")
+    logs = paddle_launch.WorkerLogs(tmp_path)
+    assert not logs.found
+    logs.look()
+    assert logs.found
+    assert logs.read() == [b"1 begins\n", b"0 begins\n"]
+    for name in ("workerlog.1", "workerlog.0"):
+        with (tmp_path / name).open("ab") as log:
+            log.write(b"end of " + name.encode())
+    assert logs.read() == []
+    assert sorted(logs.rest()) == [b"end of workerlog.0\n", b"end of workerlog.1\n"]
+    assert logs.rest() == []
+
+
+def test_a_rank_that_writes_without_pause_does_not_starve_the_others(
+    tmp_path: pathlib.Path,
+) -> None:
+    for rank in range(2):
+        (tmp_path / f"workerlog.{rank}").write_bytes(b"%d\n" % rank * 1000)
+    logs = paddle_launch.WorkerLogs(tmp_path)
+    logs.look()
+    assert logs.read(most=4) == [b"1\n", b"1\n", b"0\n", b"0\n"]
+    assert len(logs.rest()) == 2 * 1000 - 4
+
+
+OPERATOR = {"PADDLE_JOB_ID": "dlv3.a", "PADDLE_NNODES": "4"}
+
+
+@pytest.mark.parametrize(
+    ("given", "hostname", "expected"),
+    [
+        (OPERATOR, "dlv3.a-worker-3", {"PADDLE_RANK": "3"}),
+        (OPERATOR | {"PADDLE_RANK": "1"}, "dlv3.a-worker-3", {"PADDLE_RANK": "1"}),
+        (OPERATOR | {"PADDLE_NNODES": "1"}, "dlv3.a-worker-0", {"PADDLE_RANK": None}),
+        (OPERATOR, "dlv3xa-worker-3", {"PADDLE_RANK": None}),
+        ({}, "-worker-3", {"PADDLE_RANK": None}),
+        ({"POD_IP_DUMMY": "10.1.2.3"}, "h", {"POD_IP": "10.1.2.3"}),
+        ({"POD_IP_DUMMY": "10.1.2.3", "POD_IP": "10.9.9.9"}, "h", {"POD_IP": "10.9.9.9"}),
+        (
+            {"CUDA_VISIBLE_DEVICES": ""},
+            "h",
+            {"CUDA_VISIBLE_DEVICES": None, "PADDLE_DISTRI_BACKEND": "gloo"},
+        ),
+        (
+            {"CUDA_VISIBLE_DEVICES": "0,1"},
+            "h",
+            {"CUDA_VISIBLE_DEVICES": "0,1", "PADDLE_DISTRI_BACKEND": None},
+        ),
+        ({"PADDLE_LOG_DIR": "/x"}, "h", {"PADDLE_LOG_DIR": None, "NO_PROXY": "*"}),
+        ({"POD_NAME": "p"}, "h", {"K8SBENCH_POD_NAME": "p"}),
+    ],
+)
+def test_the_launcher_gets_an_environment_that_it_reads_rightly(
+    given: dict[str, str], hostname: str, expected: dict[str, str | None]
+) -> None:
+    made = paddle_launch.environment(given, pathlib.Path("/folder"), hostname)
+    assert {name: made.get(name) for name in expected} == expected
+    assert made[paddle_launch.MARK] == "/folder"

@@ -1,0 +1,234 @@
+"""A trainer that does not learn is not a benchmark: each overfits a handful of fixed samples.
+
+Small pictures and narrow networks, upstream's loop: loss, optimizer and lines are those of a full
+run.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import math
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.unit.trainers.paddle_runs import narrow, output, run
+from tests.unit.trainers.torch_runs import ROOT, environment, events, losses, only
+
+__all__ = ["narrow"]  # a fixture
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+trains = pytest.mark.tier("frameworks")
+
+TRAINERS = ("deeplabv3p_paddle", "arcface")
+CROP = ("--crop", "32x32", "--classes", "4", "--schedule-steps", "1000")
+FACES = ("--size", "32", "--classes", "50", "--lr", "0.01")
+# Options, steps, and the share of the first loss that the last one stays below.
+LEARNING = {
+    "paddleseg": ("deeplabv3p_paddle", CROP, 40, 0.5),
+    "matched": ("deeplabv3p_paddle", (*CROP, "--recipe", "matched", "--lr", "0.1"), 16, 0.5),
+    "own head": ("arcface", FACES, 14, 0.1),
+    "dense head": ("arcface", (*FACES, "--head", "dense"), 14, 0.1),
+}
+PADDLESEG = (
+    r"[\d-]+ [\d:]+ \[INFO\]\t\[TRAIN\] epoch: 1, iter: (?P<number>\d+)/\d+, loss: \d+\.\d{4}, "
+    r"lr: \d\.\d{6}, batch_cost: \d+\.\d{4}, reader_cost: \d+\.\d{5}, "
+    r"ips: (?P<rate>\d+\.\d{4}) samples/sec \| ETA \d\d:\d\d:\d\d"
+)
+PLSC = (
+    r"INFO [\d-]+ [\d:,]+ \S+:\d+\] Pass:0 batch:(?P<number>\d+) lr:\d\.\d{8} loss:\d+\.\d{6} "
+    r"qps:(?P<rate>\d+\.\d\d)"
+)
+
+
+@trains
+@pytest.mark.parametrize("case", LEARNING)
+def test_a_trainer_overfits_four_samples_and_tells_its_story(
+    case: str, narrow: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    trainer, options, steps, factor = LEARNING[case]
+    length = ("--warmup", "1", "--iterations", str(steps - 1), "--log-interval", "1")
+    text = output(capfd, trainer, *options, *length, "--batch-size", "4", "--seed", "5")
+    found = events(text)
+
+    trained = losses(found)
+    assert len(trained) == steps
+    assert trained[-1] < factor * trained[0], trained
+
+    assert text.startswith('K8SBENCH {"event": "start"')
+    names = [event["event"] for event in found]
+    assert names == ["start", "environment", *["step"] * steps, "rank", "summary"]
+    start, summary = found[0], found[-1]
+    assert (start["framework"], start["framework_version"]) == ("paddle", "2.6.2")
+    assert (start["precision"], start["precision_effective"]) == ("fp32", "fp32")
+    assert (start["seed"], start["batch_size_per_gpu"], start["global_batch"]) == (5, 4, 4)
+    assert (summary["steps"], summary["status"]) == (steps, "finished")
+    assert (summary["sync_bn"], summary["max_memory_mib"]) == (False, None)
+    assert summary["final_loss"] == trained[-1]
+    window = summary["window"]
+    measured = [step["seconds"] for step in only(found, "step")[1:]]
+    assert window["seconds"] == pytest.approx(math.fsum(measured), abs=1e-6)
+
+    shape, first = (PLSC, 0) if trainer == "arcface" else (PADDLESEG, 1)
+    printed = [line for line in text.splitlines() if not line.startswith("K8SBENCH ")]
+    for number, (line, step) in enumerate(zip(printed, only(found, "step"), strict=True)):
+        match = re.fullmatch(shape, line)
+        assert match is not None, line
+        assert int(match["number"]) == number + first
+        waited = step["data_seconds"] if trainer == "arcface" else 0.0
+        assert float(match["rate"]) == pytest.approx(4 / (step["seconds"] - waited), rel=1e-3)
+
+
+@trains
+@pytest.mark.parametrize("trainer", TRAINERS)
+@pytest.mark.parametrize("amp", ["fp16", "bf16"])
+def test_amp_without_effect_is_called_fp32(
+    trainer: str, amp: str, narrow: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    small = CROP if trainer == "deeplabv3p_paddle" else FACES
+    length = ("--warmup", "0", "--iterations", "1", "--batch-size", "2")
+    plain = run(capfd, trainer, *small, *length)
+    amped = run(capfd, trainer, *small, *length, "--amp-dtype", amp)
+    start, summary = amped[0], amped[-1]
+    asked = start["precision"], start["amp_dtype"], start["precision_effective"]
+    assert asked == ("amp", amp, "fp32")
+    assert summary["precision_effective"] == "fp32"
+    assert losses(amped) == losses(plain)
+
+
+@trains
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_loader_processes_feed_a_run_and_their_wait_is_told(
+    trainer: str, narrow: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    small = CROP if trainer == "deeplabv3p_paddle" else FACES
+    options = ("--batch-size", "2", "--warmup", "1", "--iterations", "2", "--workers", "1")
+    found = run(capfd, trainer, *small, *options, "--data", "synthetic-host")
+    assert only(found, "start")[0]["data"] == "synthetic-host"
+    for step in only(found, "step"):
+        assert 0 < step["data_seconds"] < step["seconds"]
+
+
+@trains
+@pytest.mark.parametrize("option", ["--channels-last", "--fused-optimizer"])
+def test_an_option_of_speed_changes_no_loss(
+    option: str, narrow: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    options = (*CROP, "--warmup", "0", "--iterations", "2", "--log-interval", "1")
+    plain = run(capfd, "deeplabv3p_paddle", *options, "--frozen-norm")
+    fast = run(capfd, "deeplabv3p_paddle", *options, "--frozen-norm", option)
+    name = option.removeprefix("--").replace("-", "_")
+    assert only(fast, "start")[0]["options"][name] is True
+    assert losses(fast) == pytest.approx(losses(plain), rel=1e-4)
+
+
+@trains
+def test_parameters_are_counted_as_upstream_counts_them(
+    narrow: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """PaddleSeg's count holds batch norm's statistics; mmsegmentation's and PLSC's do not."""
+    length = ("--warmup", "0", "--iterations", "1", "--batch-size", "2")
+    ours = run(capfd, "deeplabv3p_paddle", *CROP, *length)[-1]
+    matched = run(capfd, "deeplabv3p_paddle", *CROP, *length, "--recipe", "matched")[-1]
+    faces = run(capfd, "arcface", *FACES, *length)[-1]
+    assert ours["parameters"] > ours["trained_parameters"]
+    assert matched["parameters"] == matched["trained_parameters"]
+    assert faces["parameters"] == faces["trained_parameters"]
+    assert faces["sharded_parameters"] == 50 * 512
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--batch-size", "0"),
+        ("--compile",),  # Paddle has no such switch
+        ("--recipe", "mmseg"),
+        ("--classes", "many"),
+        ("--iterations", "0"),
+    ],
+)
+def test_wrong_arguments_are_one_line_and_code_2(
+    trainer: str, wrong: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = importlib.import_module(f"k8sbench.trainers.{trainer}")
+    with pytest.raises(SystemExit) as ended:
+        module.main(wrong)
+    assert ended.value.code == 2
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 1
+    assert "error:" in said[0]
+
+
+@trains
+@pytest.mark.parametrize(
+    ("trainer", "options", "said"),
+    [
+        ("arcface", ("--head", "margin"), "--head margin needs a GPU"),
+        ("deeplabv3p_paddle", ("--device", "cuda"), "Paddle sees no GPU"),
+    ],
+)
+def test_what_the_machine_cannot_do_is_one_line_and_code_2(
+    trainer: str, options: tuple[str, ...], said: str
+) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", f"k8sbench.trainers.{trainer}", *options],
+        env=environment(CUDA_VISIBLE_DEVICES=""),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 2, ended.stderr
+    assert said in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_help_needs_no_framework_and_a_file_can_be_run_from_anywhere(
+    trainer: str, tmp_path: pathlib.Path
+) -> None:
+    """As paddle.distributed.launch runs it; a stray module beside the caller shadows nothing."""
+    (tmp_path / "paddle.py").write_text("raise ImportError('help imported a framework')")
+    (tmp_path / "numpy.py").write_text("raise ImportError('help imported numpy')")
+    file = ROOT / "k8sbench" / "trainers" / f"{trainer}.py"
+    for command, path in (
+        ([str(file)], str(tmp_path)),
+        (["-m", f"k8sbench.trainers.{trainer}"], f"{tmp_path}:{ROOT}"),
+    ):
+        helped = subprocess.run(
+            [sys.executable, *command, "--help"],
+            env={**os.environ, "PYTHONPATH": path},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert helped.returncode == 0, helped.stderr
+        assert "--frozen-norm" in helped.stdout
+        assert not helped.stderr
+
+
+def test_trainers_import_nothing_of_the_rest() -> None:
+    """Only the standard library, numpy, paddle, and the trainers' own package."""
+    folder = ROOT / "k8sbench" / "trainers"
+    files = [p for p in folder.rglob("*.py") if "paddle" in p.name or "arcface" in p.name]
+    assert len(files) >= 12
+    allowed = {*sys.stdlib_module_names, "numpy", "paddle"}
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{file}: relative import in a file that runs as a script"
+            names = (
+                [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else []
+            )
+            for name in names:
+                ours = name.startswith("k8sbench.trainers") and "torch" not in name
+                assert ours or name.split(".")[0] in allowed, f"{file}: imports {name}"

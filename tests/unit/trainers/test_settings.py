@@ -1,0 +1,165 @@
+"""The command line of the trainers: defaults, refusals, and what --help costs."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from k8sbench.trainers.parts import settings
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+TRAINERS = ROOT / "k8sbench" / "trainers"
+NAMES = ("deeplabv3p_pytorch", "resnet50", "tsm")
+DEFAULTS = settings.Defaults(
+    benchmark="b", recipes=("first", "second"), batch_size=2, batch_size_amp=4
+)
+
+
+def read(*argv: str) -> settings.Settings:
+    return settings.read("b", "A trainer.", DEFAULTS, None, argv)[0]
+
+
+def test_no_option_means_upstreams_values() -> None:
+    found = read()
+    assert found.variant == "first"
+    assert (found.batch_size, found.amp_dtype, found.precision) == (2, None, "fp32")
+    assert (found.warmup, found.iterations, found.log_interval) == (20, 100, 10)
+    assert found.min_steady_seconds == 0.0
+    assert found.cudnn_benchmark
+    assert not any((found.tf32, found.channels_last, found.compile, found.fused_optimizer))
+
+
+def test_amp_takes_upstreams_amp_batch_unless_one_is_given() -> None:
+    assert read("--amp-dtype", "fp16").batch_size == 4
+    assert read("--amp-dtype", "bf16", "--batch-size", "3").batch_size == 3
+    assert read("--amp-dtype", "bf16").precision == "amp"
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["--batch-size", "0"], "at least 1, not '0'"),
+        (["--batch-size", "two"], "whole number"),
+        (["--iterations", "0"], "at least 1"),
+        (["--iterations", "-5"], "at least 1"),
+        (["--log-interval", "0"], "at least 1"),
+        (["--warmup", "-1"], "at least 0"),
+        (["--min-steady-seconds", "-1"], "at least 0"),
+        (["--min-steady-seconds", "nan"], "at least 0"),
+        (["--min-steady-seconds", "inf"], "at least 0"),
+        (["--amp-dtype", "fp8"], "fp8"),
+        (["--data", "/data"], "/data"),
+        (["--recipe", "third"], "third"),
+        (["--device", "tpu"], "tpu"),
+        (["--seed", "-1"], "at least 0"),
+        (["--no-such-option"], "--no-such-option"),
+        (["--iter", "5"], "--iter"),  # abbreviations would change meaning as options are added
+    ],
+)
+def test_a_bad_value_is_one_line_and_exit_code_2(
+    argv: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        read(*argv)
+    assert ended.value.code == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("\n") == 1
+    assert told in shown.err
+
+
+@pytest.mark.parametrize("text", ["512", "0x4", "4x0", "ax4", "4x4x4", "-4x4", ""])
+def test_a_bad_size_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=r"512x1024|at least"):
+        settings.size(text)
+
+
+def test_a_size_is_height_by_width() -> None:
+    assert settings.size("512x1024") == (512, 1024)
+
+
+def test_an_option_that_a_trainer_lacks_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    lacking = settings.Defaults(
+        benchmark="b", recipes=("v",), batch_size=1, speed_options=("tf32",)
+    )
+    found, _ = settings.read("b", "", lacking, None, ["--tf32"])
+    assert found.tf32
+    assert not found.cudnn_benchmark
+    with pytest.raises(SystemExit):
+        settings.read("b", "", lacking, None, ["--compile"])
+    assert "--compile" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_is_shown_without_a_framework(name: str) -> None:
+    program = (
+        "import runpy, sys\n"
+        f"sys.argv = ['{name}', '--help']\n"
+        "try:\n"
+        f"    runpy.run_module('k8sbench.trainers.{name}', run_name='__main__')\n"
+        "except SystemExit as ended:\n"
+        "    assert ended.code == 0, ended.code\n"
+        "loaded = {'torch', 'paddle', 'numpy'} & set(sys.modules)\n"
+        "assert not loaded, loaded\n"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert "--min-steady-seconds" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "argv"),
+    [
+        ("deeplabv3p_pytorch", ["--crop", "512"]),
+        ("resnet50", ["--recipe", "kinetics"]),
+        ("tsm", ["--lr-cards", "rack"]),
+    ],
+)
+def test_a_trainer_refuses_its_own_bad_options(name: str, argv: list[str]) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", f"k8sbench.trainers.{name}", *argv],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert ended.stderr.count("\n") == 1
+    assert argv[1] in ended.stderr
+
+
+def sources() -> list[pathlib.Path]:
+    return sorted(TRAINERS.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(TRAINERS)))
+def test_a_trainer_imports_only_its_own_kind(path: pathlib.Path) -> None:
+    """The standard library, numpy, one framework, NVML; and of k8sbench only the trainers."""
+    tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 10))
+    imported = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports hide what is imported"
+            imported.add(node.module or "")
+    allowed = {*sys.stdlib_module_names, "numpy", "torch", "paddle", "pynvml"}
+    strange = {
+        name
+        for name in imported
+        if name.partition(".")[0] not in allowed and not f"{name}.".startswith("k8sbench.trainers.")
+    }
+    assert not strange
+    assert not {"torch", "paddle"} <= {name.partition(".")[0] for name in imported}
+
+
+def test_all_trainers_fit_into_a_config_map() -> None:
+    assert sum(path.stat().st_size for path in sources()) < 512 * 1024

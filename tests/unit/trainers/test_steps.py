@@ -1,0 +1,198 @@
+"""Step times, by a clock that the test moves."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from k8sbench.trainers.parts import steps
+from k8sbench.trainers.parts.steps import Record, StepPlan, StepTimer
+
+
+class Clock:
+    """A clock that only moves when told."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def drive(
+    plan: StepPlan,
+    *,
+    data: float = 0.25,
+    compute: float = 0.75,
+    after: float = 0.0,
+) -> tuple[StepTimer, list[Record]]:
+    """Run a whole plan; each step waits `data`, computes `compute`, then logs for `after`."""
+    clock = Clock()
+    timer = StepTimer(plan, clock=clock)
+    records = []
+    clock.now += 50.0  # what comes before the first step is nobody's time
+    timer.start()
+    while timer.another():
+        clock.now += data
+        timer.data_ready()
+        clock.now += compute
+        record = timer.step_done()
+        clock.now += after
+        if record is not None:
+            records.append(record)
+    return timer, records
+
+
+def test_a_record_covers_the_steps_since_the_one_before() -> None:
+    _, records = drive(StepPlan(warmup=4, iterations=6, log_interval=2))
+    assert [record.step for record in records] == [2, 4, 6, 8, 10]
+    for record in records:
+        assert (record.steps, record.of) == (2, 10)
+        assert record.seconds == pytest.approx(2.0)
+        assert record.data_seconds == pytest.approx(0.5)
+        assert record.last_seconds == pytest.approx(1.0)
+        assert record.last_data_seconds == pytest.approx(0.25)
+    assert records[-1].total_seconds == pytest.approx(10.0)
+    assert records[-1].total_data_seconds == pytest.approx(2.5)
+
+
+def test_the_time_between_steps_belongs_to_the_next_one() -> None:
+    timer, records = drive(StepPlan(warmup=0, iterations=4, log_interval=1), after=0.5)
+    assert [record.seconds for record in records] == pytest.approx([1.0, 1.5, 1.5, 1.5])
+    assert timer.window().seconds == pytest.approx(5.5)
+
+
+def test_records_end_with_the_warm_up_and_with_the_window() -> None:
+    timer, records = drive(StepPlan(warmup=5, iterations=6, log_interval=4))
+    assert [(record.step, record.steps) for record in records] == [(4, 4), (5, 1), (8, 3), (11, 3)]
+    measured = [record for record in records if record.step > 5]
+    window = timer.window()
+    assert sum(record.steps for record in measured) == window.steps == 6
+    assert math.fsum(record.seconds for record in measured) == pytest.approx(window.seconds)
+    assert (window.first_step, window.last_step) == (6, 11)
+
+
+def test_records_may_end_with_the_first_step_of_each_interval() -> None:
+    _, records = drive(StepPlan(warmup=0, iterations=9, log_interval=4, record_at=1))
+    assert [(record.step, record.steps) for record in records] == [(1, 1), (5, 4), (9, 4)]
+
+
+def test_a_rank_keeps_the_times_of_its_window_only() -> None:
+    timer, _ = drive(
+        StepPlan(warmup=3, iterations=5, log_interval=1, min_steady_seconds=20.0), data=0.5
+    )
+    assert timer.steps > 8
+    assert list(timer.step_seconds) == pytest.approx([1.25] * 5)
+    assert list(timer.data_seconds) == pytest.approx([0.5] * 5)
+
+
+def test_training_goes_on_until_the_steady_part_is_long_enough() -> None:
+    timer, records = drive(
+        StepPlan(warmup=2, iterations=4, log_interval=3, min_steady_seconds=10.5)
+    )
+    # 4 s are measured; 6.5 s more are 7 steps, in whole intervals 9.
+    assert timer.steps == 2 + 4 + 9
+    assert timer.window().seconds == pytest.approx(4.0)
+    assert [record.of for record in records if record.step <= 6] == [6] * 3
+    assert [record.of for record in records if record.step > 6] == [15] * 3
+
+
+def test_a_run_that_is_long_enough_ends_with_its_window() -> None:
+    timer, _ = drive(StepPlan(warmup=1, iterations=4, log_interval=1, min_steady_seconds=3.9))
+    assert timer.steps == 5
+
+
+@pytest.mark.parametrize(
+    ("done", "steady", "more"),
+    [(10, 10.0, 0), (10, 12.0, 0), (10, 5.0, 10), (10, 9.9, 5), (0, 0.0, 5), (10, 0.0, 5)],
+)
+def test_an_extension_is_whole_log_intervals(done: int, steady: float, more: int) -> None:
+    plan = StepPlan(warmup=0, iterations=10, log_interval=5, min_steady_seconds=10.0)
+    assert steps.extension(plan, done, steady) == more
+
+
+def test_ranks_that_disagree_follow_the_first() -> None:
+    """A fast and a slow rank take the same number of steps, and ask equally often."""
+    plan = StepPlan(warmup=0, iterations=2, log_interval=1, min_steady_seconds=10.0)
+    taken, asked = [], []
+    answers = iter([3, 1, 0])  # what rank 0 says each time
+    said = list(answers)
+    for seconds in (0.1, 7.0):
+        clock = Clock()
+        timer = StepTimer(plan, clock=clock)
+        replies = iter(said)
+        questions: list[int] = []
+
+        def agree(own: int, questions: list[int] = questions, replies: object = replies) -> int:
+            questions.append(own)
+            return next(replies)  # type: ignore[call-overload, no-any-return]
+
+        timer.start()
+        while timer.another(agree):
+            clock.now += seconds
+            timer.step_done()
+        taken.append(timer.steps)
+        asked.append(len(questions))
+    assert taken == [6, 6]
+    assert asked == [3, 3]
+
+
+def test_nobody_is_asked_before_the_window_ends_or_without_a_minimum() -> None:
+    timer = StepTimer(StepPlan(warmup=1, iterations=2, log_interval=1), clock=Clock())
+    timer.start()
+    while timer.another(lambda _: pytest.fail("asked")):
+        timer.step_done()
+    assert timer.steps == 3
+
+
+@pytest.mark.parametrize(("each", "rests"), [(False, [2, 4, 5]), (True, [1, 2, 3, 4, 5])])
+def test_the_device_is_brought_to_rest_only_where_a_record_ends(
+    each: bool, rests: list[int]
+) -> None:
+    rested: list[int] = []
+    timer = StepTimer(
+        StepPlan(warmup=0, iterations=5, log_interval=2),
+        sync=lambda: rested.append(timer.steps),
+        sync_each_step=each,
+        clock=Clock(),
+    )
+    timer.start()
+    rested.clear()
+    while timer.another():
+        timer.step_done()
+    assert rested == rests
+
+
+def test_a_step_that_held_an_evaluation_is_named_and_left_out_of_the_ranks_times() -> None:
+    clock = Clock()
+    timer = StepTimer(StepPlan(warmup=0, iterations=4, log_interval=2), clock=clock)
+    timer.start()
+    records = []
+    while timer.another():
+        clock.now += 1.0
+        records.append(timer.step_done())
+        if timer.steps == 2:
+            timer.hold("evaluation")
+            clock.now += 30.0
+    first, second = [record for record in records if record is not None]
+    assert (first.holds, first.seconds) == ((), 2.0)
+    assert (second.holds, second.seconds) == (("evaluation",), 32.0)
+    assert list(timer.step_seconds) == [1.0, 1.0, 1.0]
+
+
+def test_an_unfinished_window_is_an_error_not_a_number() -> None:
+    timer = StepTimer(StepPlan(warmup=1, iterations=2, log_interval=1), clock=Clock())
+    timer.start()
+    timer.step_done()
+    with pytest.raises(RuntimeError, match="only 1 are done"):
+        timer.window()
+
+
+def test_a_meter_gives_the_last_value_the_records_mean_and_the_running_mean() -> None:
+    meters = steps.Meters()
+    for value in (1.0, 3.0):
+        meters.add("loss", value)
+    assert meters.close() == {"loss": steps.Reading(last=3.0, mean=2.0, running=2.0)}
+    meters.add("loss", 8.0)
+    assert meters.close() == {"loss": steps.Reading(last=8.0, mean=8.0, running=4.0)}

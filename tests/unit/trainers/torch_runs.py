@@ -1,0 +1,90 @@
+"""Runs a PyTorch trainer inside the test's process, or as ranks of its own, and reads its lines."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+Event = dict[str, Any]
+
+
+def events(text: str) -> list[Event]:
+    """The machine lines of an output, in order."""
+    prefix = "K8SBENCH "
+    lines = [line for line in text.splitlines() if line.startswith(prefix)]
+    return [json.loads(line.removeprefix(prefix)) for line in lines]
+
+
+def only(found: Iterable[Event], name: str) -> list[Event]:
+    """The events of one name."""
+    return [event for event in found if event["event"] == name]
+
+
+def losses(found: Iterable[Event]) -> list[Any]:
+    """The losses of all records: numbers, or what JSON has no number for."""
+    return [event["loss"] for event in only(found, "step")]
+
+
+def output(capfd: pytest.CaptureFixture[str], trainer: str, *options: str) -> str:
+    """Run one rank here, on one thread, and give what it printed."""
+    capfd.readouterr()
+    module = importlib.import_module(f"k8sbench.trainers.{trainer}")
+    module.main(["--device", "cpu", "--threads", "1", *options])
+    return capfd.readouterr().out
+
+
+def run(capfd: pytest.CaptureFixture[str], trainer: str, *options: str) -> list[Event]:
+    """Run one rank here, on one thread, and give its events."""
+    return events(output(capfd, trainer, *options))
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def environment(**more: str) -> dict[str, str]:
+    """This process' environment with the source tree in front and `more`."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **more}
+
+
+def ranks(arguments: Sequence[str], world_size: int, *, timeout: float = 100.0) -> list[str]:
+    """Start `python ARGUMENTS` once per rank, without a launcher, and give each one's stdout."""
+    port = str(free_port())
+    started = [
+        subprocess.Popen(
+            [sys.executable, *arguments],
+            env=environment(
+                RANK=str(rank),
+                LOCAL_RANK=str(rank),
+                WORLD_SIZE=str(world_size),
+                LOCAL_WORLD_SIZE=str(world_size),
+                MASTER_ADDR="127.0.0.1",
+                MASTER_PORT=port,
+            ),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(world_size)
+    ]
+    try:
+        outputs = [process.communicate(timeout=timeout) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    for process, (_, errors) in zip(started, outputs, strict=True):
+        assert process.returncode == 0, errors
+    return [output for output, _ in outputs]
