@@ -165,6 +165,7 @@ def _run_all(
 ) -> int:
     from k8sbench.adapters import processes
     from k8sbench.adapters.local.cluster import LocalCluster
+    from k8sbench.adapters.log_files import LogFile
     from k8sbench.adapters.sql_store import open_store
     from k8sbench.cli.progress import Progress
     from k8sbench.runs import measuring
@@ -186,7 +187,9 @@ def _run_all(
             alive=processes.alive,
             draw_run_id=draw.run_id,
             measure=lambda run: measuring.measure_run(
-                run, store.log_files(run.run_id), accept=accept
+                run,
+                [LogFile(str(path)) for path in store.log_files(run.run_id)],
+                accept=accept,
             ),
         )
         tell = Progress(time.time)

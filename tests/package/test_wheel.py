@@ -1,0 +1,99 @@
+"""The wheel alone, in an empty environment outside the source tree, is the whole product."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import zipfile
+
+import pytest
+import yaml
+
+from tests.tiers import CACHE, ROOT
+
+pytestmark = pytest.mark.timeout(900)
+
+
+def run(*words: str | pathlib.Path, cwd: pathlib.Path, **more: str) -> str:
+    clean = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    done = subprocess.run(
+        [str(word) for word in words],
+        cwd=cwd,
+        env=clean | {"PIP_CACHE_DIR": str(CACHE / "pip")} | more,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    out = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, ROOT, cwd=out)
+    (built,) = out.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """An environment with nothing but the wheel and its smallest framework."""
+    place = tmp_path_factory.mktemp("elsewhere")
+    run(sys.executable, "-m", "venv", place / "env", cwd=place)
+    python = place / "env" / "bin" / "python"
+    constraints = ROOT / "constraints.txt"
+    run(python, "-m", "pip", "install", "-q", "-c", constraints, f"{wheel}[paddle]", cwd=place)
+    return place
+
+
+def test_templates_catalog_pools_and_trainers_travel_in_the_wheel(wheel: pathlib.Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {
+        "k8sbench/py.typed",
+        "k8sbench/pools.yaml",
+        "k8sbench/_manifests/job.yaml.j2",
+        "k8sbench/benchmarks/deeplabv3p.yaml",
+        "k8sbench/trainers/paddle_launch.py",
+    } <= names
+    assert not [name for name in names if name.startswith(("tests/", "manifests/"))]
+
+
+def test_render_from_the_wheel_gives_what_the_source_tree_gives(installed: pathlib.Path) -> None:
+    words = ("render", "resnet50", "--replicas", "4", "--amp")
+    there = run(installed / "env" / "bin" / "k8sbench", *words, cwd=installed)
+    here = run(sys.executable, "-m", "k8sbench", *words, cwd=ROOT)
+    assert there == here
+    assert [d["kind"] for d in yaml.safe_load_all(there)] == ["ConfigMap", "PyTorchJob"]
+
+
+def test_a_smoke_submit_from_the_wheel_ends_with_a_measured_row(installed: pathlib.Path) -> None:
+    command = installed / "env" / "bin" / "k8sbench"
+    store = str(installed / "store")
+    words = ("submit", "deeplabv3p", "--framework", "paddle", "--iterations", "5", "--warmup", "1")
+    run(command, *words, cwd=installed, K8SBENCH_STORE=store)
+    (row,) = json.loads(run(command, "results", "-o", "json", cwd=installed, K8SBENCH_STORE=store))[
+        "rows"
+    ]
+    assert row["framework"] == "paddle"
+    assert row["throughput"] > 0
+
+
+def test_a_framework_that_is_not_installed_is_named_before_anything_starts(
+    installed: pathlib.Path,
+) -> None:
+    done = subprocess.run(
+        [installed / "env" / "bin" / "k8sbench", "submit", "resnet50"],
+        cwd=installed,
+        env=os.environ | {"K8SBENCH_STORE": str(installed / "empty")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "pip install 'k8sbench[torch]'" in done.stderr
+    assert not (installed / "empty").exists()

@@ -1,0 +1,59 @@
+"""Heavy libraries are imported only on the paths that need them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("kubernetes", "torch", "paddle", "sqlalchemy", "numpy", "rich", "matplotlib", "psutil")
+
+PROBE = """
+import io, json, sys
+from contextlib import redirect_stderr, redirect_stdout
+from k8sbench.cli.main import main
+with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+    code = main(sys.argv[1:])
+print(json.dumps([code, sorted({name.partition(".")[0] for name in sys.modules})]))
+"""
+
+
+def modules(*words: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, *words], capture_output=True, text=True, check=True
+    )
+    code, names = json.loads(done.stdout)
+    assert code == 0, done.stderr
+    return set(names)
+
+
+@pytest.mark.parametrize(
+    ("words", "allowed"),
+    [
+        (("--help",), set()),
+        (("--version",), set()),
+        (("submit", "--help"), set()),
+        (("render", "resnet50"), set()),
+        (("benchmarks",), set()),
+        (("benchmarks", "deeplabv3p", "-o", "json"), set()),
+        (("results", "-o", "json"), {"sqlalchemy", "psutil"}),
+        (("list", "-o", "name"), {"sqlalchemy", "psutil"}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_command_imports_only_what_it_needs(words: tuple[str, ...], allowed: set[str]) -> None:
+    assert modules(*words) & set(HEAVY) <= allowed
+
+
+def test_the_help_imports_no_template_engine_and_no_yaml() -> None:
+    assert not modules("--help") & {"jinja2", "yaml"}
+
+
+def test_the_package_itself_imports_nothing() -> None:
+    code = (
+        "import sys; before = set(sys.modules); import k8sbench; print(set(sys.modules) - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "{'k8sbench'}"
