@@ -34,8 +34,9 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a printed rate is the whole job's or one GPU's."""
     averaged: Literal["interval", "step", "running"] = "interval"
     """The mean covers the iterations since the record before, that one iteration, or all of them
-    since the epoch began (and ``skips`` iterations of it were over)."""
+    since the epoch began."""
     skips: int = 0
+    """Iterations of an epoch after which the program's means begin anew."""
     numbering: Literal["run", "epoch"] = "run"
     """Whether iterations are counted on, or from the start of each epoch."""
     first_epoch: int = 0

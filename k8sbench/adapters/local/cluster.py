@@ -1,0 +1,258 @@
+"""The local cluster: the port :class:`~k8sbench.ports.Cluster` on this machine's processes.
+
+Takes the same manifests as Kubernetes would and starts each replica as a process group of its own,
+in the environment that the training operator would have made. Leaves a ``local.json`` in the run's
+folder that says what was started, with which variables, and what of the manifest was left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import secrets
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import k8sbench
+from k8sbench.adapters.local import environment, gpus, loopback, manifest, programs
+from k8sbench.adapters.local import launch as launching
+from k8sbench.adapters.local.job import LocalJob
+from k8sbench.adapters.local.loopback import HeldPort
+from k8sbench.adapters.local.replica import Replica
+from k8sbench.model.errors import JobFailed, NotFound, UsageError
+from k8sbench.model.plan import RunPlan
+from k8sbench.ports import Clock, JobEvent, Manifest
+
+RECORD = "local.json"
+MOUNTS = "mounts"
+GRACE = 5.0
+"""Between SIGTERM and SIGKILL, seconds. A trainer has nothing to save, and says goodbye at once."""
+FINISH_GRACE = 60.0
+"""For the replicas that run on when the leading one has finished, seconds: they have taken the
+same steps, and only tidy up."""
+
+
+class LocalCluster:
+    """Runs jobs on this machine; they live no longer than the process that holds this."""
+
+    name = "local"
+
+    def __init__(
+        self,
+        *,
+        clock: Clock = time.time,
+        environ: Mapping[str, str] | None = None,
+        python: str = sys.executable,
+        inventory: Callable[[], gpus.Inventory] | None = None,
+        grace: float = GRACE,
+        finish_grace: float = FINISH_GRACE,
+    ) -> None:
+        self._clock = clock
+        self._environ = dict(os.environ if environ is None else environ)
+        self._python = python
+        self._inventory = inventory or (lambda: gpus.inventory(self._environ))
+        self._grace = grace
+        self._finish_grace = finish_grace
+        self._jobs: dict[str, LocalJob] = {}
+        self._taken: dict[str, tuple[gpus.GPU, ...]] = {}
+        """GPUs in use, by run."""
+        self._creating = threading.Lock()
+        self._is_closed = False
+
+    def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> None:
+        """Start the job's replicas; of a run that this process has started already, nothing.
+
+        Raises :class:`UsageError` for what cannot run here: another system than Linux, a command
+        that is not one of our trainers, more GPUs than there are.
+        """
+        with self._creating:
+            if self._is_closed:
+                raise UsageError("The local cluster is closed already.")
+            if plan.run_id not in self._jobs:
+                job = _checked(plan, manifests, folder)
+                self._jobs[plan.run_id] = self._start(plan, job, folder)
+
+    def watch(self, run_id: str) -> Iterator[JobEvent]:
+        """Yield what happens to a job until its final transition; see :mod:`.job`."""
+        return self._job(run_id).events()
+
+    def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
+        """Ask the job to end: SIGTERM to all its processes, SIGKILL after a grace."""
+        self._job(run_id).cancel(cause, cause_id)
+
+    def close(self) -> None:
+        """End all jobs and wait until nothing of them is left; a second time does nothing."""
+        with self._creating:
+            self._is_closed = True
+        for job in self._jobs.values():
+            job.cancel("k8sbench let go of the job before its end.", "k8sbench-ended")
+        for job in self._jobs.values():
+            job.close()
+
+    def _job(self, run_id: str) -> LocalJob:
+        try:
+            return self._jobs[run_id]
+        except KeyError:
+            raise NotFound(
+                f"This process runs no local job named {run_id}.",
+                "A local job ends with the k8sbench process that started it.",
+            ) from None
+
+    def _start(self, plan: RunPlan, job: manifest.Job, folder: Path) -> LocalJob:
+        held = contextlib.ExitStack()
+        replicas: list[Replica] = []
+        try:
+            assigned = self._assign(plan)
+            held.callback(self._taken.pop, plan.run_id, None)
+            mounts = (folder / MOUNTS).resolve()
+            _write_files(job, mounts)
+            port = held.enter_context(HeldPort()).port
+            machine = self._machine(port, assigned)
+            launches = launching.launches(job, machine, mounts, [_scratch() for _ in job.replicas])
+            record = describe(job, launches, machine, assigned)
+            (folder / RECORD).write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+            ground = environment.ground(self._environ)
+            for launch in launches:
+                replicas.append(Replica(launch, ground, self._grace))  # noqa: PERF401 - one may fail
+            for replica in replicas:
+                replica.start()
+            return LocalJob(
+                plan.run_id,
+                replicas,
+                clock=self._clock,
+                node=platform.node(),
+                finish_grace=self._finish_grace,
+                release=held.close,
+            )
+        except BaseException as wrong:
+            # Without its pipe a warden ends what it has started, and itself.
+            for replica in replicas:
+                replica.close()
+            for replica in replicas:
+                replica.bury(replica.longest_end)
+            held.close()
+            if isinstance(wrong, OSError):
+                raise JobFailed(
+                    f"The local job could not be started: {wrong}.",
+                    "Look at the disk's room and the limits on processes and open files.",
+                ) from wrong
+            raise
+
+    def _assign(self, plan: RunPlan) -> tuple[tuple[gpus.GPU, ...], ...] | None:
+        """Choose the GPUs of each replica; None on a machine without a driver."""
+        found = self._inventory()
+        # A list at once: another thread may give GPUs back meanwhile.
+        taken = [gpu for others in list(self._taken.values()) for gpu in others]
+        assigned = gpus.assign(found, plan.replicas, plan.gpus_per_replica, taken)
+        self._taken[plan.run_id] = tuple(gpu for each in assigned for gpu in each)
+        return assigned if found.driver is not None else None
+
+    def _machine(
+        self, port: int, assigned: Sequence[Sequence[gpus.GPU]] | None
+    ) -> launching.Machine:
+        return launching.Machine(
+            python=self._python,
+            library=Path(k8sbench.__file__).parent.parent,
+            environ=self._environ,
+            cores=usable_cores(),
+            first_ephemeral_port=loopback.first_ephemeral_port(),
+            port=port,
+            # An empty list hides them all: a replica that was planned without stays without.
+            gpus=None if assigned is None else [gpus.listed(each) for each in assigned],
+        )
+
+
+def _checked(plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> manifest.Job:
+    """Read the job back and refuse what must not run here."""
+    if sys.platform != "linux" or not Path("/proc/self/stat").exists():
+        raise UsageError(
+            f"The local backend needs Linux with /proc; this is {platform.system()}.",
+            "It finds and ends its processes by way of the Linux kernel. Run on a cluster.",
+        )
+    if plan.trainer is None:
+        raise UsageError(
+            f"The local backend runs k8sbench's own trainers alone; {plan.benchmark}"
+            f" ({plan.impl}) brings a command of its own.",
+            "Run it on a cluster, where it stays inside its image.",
+        )
+    job = manifest.read(manifests, node=platform.node())
+    if job.name != plan.run_id or len(job.replicas) != plan.replicas:
+        raise UsageError(
+            f"The manifest is of {job.name} with {len(job.replicas)} replicas, the plan of"
+            f" {plan.run_id} with {plan.replicas}."
+        )
+    for replica in job.replicas:
+        programs.check(replica.command, replica.mounts)
+        programs.check_variables(dict(replica.env))
+    if (folder / RECORD).exists():
+        raise UsageError(
+            f"Run {plan.run_id} has been started before: {folder / RECORD} exists.",
+            "A local job cannot be taken up again; submit a new run.",
+        )
+    return job
+
+
+def _write_files(job: manifest.Job, mounts: Path) -> None:
+    """Materialise the files of the job's ConfigMaps."""
+    for volume, files in job.files.items():
+        for name, content in files.items():
+            path = launching.folder_of(mounts, volume) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+
+def _scratch() -> str:
+    """Name a folder that a warden will make and remove: it would be left if we were killed."""
+    # Not in the run's folder: sockets have room for 107 bytes of path, and trainers open some in
+    # TMPDIR.
+    return f"{tempfile.gettempdir()}/k8sbench-{secrets.token_hex(6)}"
+
+
+def usable_cores() -> int:
+    """Count the cores that this process may use: its affinity, and its cgroup's quota."""
+    cores = len(os.sched_getaffinity(0))
+    with contextlib.suppress(OSError, ValueError):
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        cores = min(cores, max(1, int(quota) // int(period)))  # "max": no limit
+    return cores
+
+
+def describe(
+    job: manifest.Job,
+    launches: Sequence[launching.Launch],
+    machine: launching.Machine,
+    assigned: Sequence[Sequence[gpus.GPU]] | None,
+) -> dict[str, Any]:
+    """Say what was started and how it differs from the job on a cluster: ``local.json``."""
+    left_out = dict.fromkeys(name for launch in launches for name in launch.left_out)
+    return {
+        "schema": 1,
+        "job": f"{job.kind}/{job.name}",
+        "host": platform.node(),
+        "python": machine.python,
+        "cores": machine.cores,
+        "meeting_point": f"{manifest.LOOPBACK}:{machine.port}",
+        "ignored": [*job.ignored, *left_out],
+        "kept_of_the_user": sorted(environment.ground(machine.environ)),
+        "replicas": [
+            {
+                "name": launch.replica,
+                "command": launch.command,
+                "cwd": launch.cwd,
+                "places": launch.places,
+                "injected": launch.injected,
+                "local": launch.local,
+                "gpus": [msgspec.to_builtins(gpu) for gpu in assigned[number]] if assigned else [],
+            }
+            for number, launch in enumerate(launches)
+        ],
+    }

@@ -1,0 +1,172 @@
+"""Turns a job's replicas into commands of this machine. Pure: what it needs to know is given.
+
+The command stays word for word what the manifest says, but for three things: ``python3`` becomes
+the Python that k8sbench itself runs on, paths below the container's mounts become paths of this
+machine, and ``$(NAME)`` is filled in as the kubelet does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from k8sbench.adapters.local import environment
+from k8sbench.adapters.local.environment import Endpoint
+from k8sbench.adapters.local.manifest import LOOPBACK, Job, Replica
+from k8sbench.model.planning import TRAINERS_MOUNT
+
+LOOPBACK_LINK = "lo"
+MARK = "K8SBENCH_LOCAL_REPLICA"
+"""``RUN/REPLICA`` in the environment of all processes of a replica: how strays are found."""
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job is given of this machine."""
+
+    python: str
+    """The interpreter that runs k8sbench."""
+    library: Path
+    """The folder that holds the package k8sbench: stands in where an image has the trainers."""
+    environ: Mapping[str, str]
+    """The user's environment."""
+    cores: int
+    first_ephemeral_port: int
+    port: int
+    """Where the job's processes meet, held for it."""
+    gpus: Sequence[str] | None
+    """Value of CUDA_VISIBLE_DEVICES of each replica; None on a machine without GPUs."""
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """One replica, ready to start."""
+
+    replica: str
+    command: tuple[str, ...]
+    environ: dict[str, str]
+    """All of it."""
+    cwd: str
+    scratch: str
+    """The replica's private folder; it is gone when the replica is."""
+    folders: tuple[str, ...]
+    """Below ``scratch``; the warden makes them."""
+    injected: dict[str, str]
+    """What the training operator would have set, with this machine's addresses."""
+    local: dict[str, str]
+    """What is set because the replicas share one machine."""
+    left_out: tuple[str, ...]
+    """Of the manifest: what describes the image, not this machine."""
+    places: dict[str, str]
+    """The container's path → this machine's."""
+
+
+def launches(
+    job: Job, machine: Machine, mounts: Path, scratches: Sequence[str]
+) -> tuple[Launch, ...]:
+    """Prepare every replica; ``mounts`` holds the materialised files of the job's volumes."""
+    return tuple(
+        _launch(job, replica, number, machine, mounts, scratch)
+        for number, (replica, scratch) in enumerate(zip(job.replicas, scratches, strict=True))
+    )
+
+
+def folder_of(mounts: Path, volume: str) -> Path:
+    """Say where a volume's files lie on this machine."""
+    return mounts / volume
+
+
+def _launch(
+    job: Job, replica: Replica, number: int, machine: Machine, mounts: Path, scratch: str
+) -> Launch:
+    places = {
+        mount.path.rstrip("/"): str(folder_of(mounts, mount.volume))
+        if mount.kind == "files"
+        else f"{scratch}/{mount.volume}"
+        for mount in replica.mounts
+        if mount.kind in ("files", "scratch")
+    }
+    temporary = f"{scratch}/temporary"
+    own = (place for place in places.values() if place.startswith(f"{scratch}/"))
+    folders = (temporary, *own)
+    # An image that brings the trainers along has them where a ConfigMap would put them.
+    places.setdefault(TRAINERS_MOUNT, str(machine.library))
+    meeting = Endpoint(address=LOOPBACK, port=machine.port)
+    operator = environment.injected(job, replica, meeting, pod_ip=LOOPBACK)
+    of_image = [name for name, _ in replica.env if name in environment.OF_THE_IMAGE]
+    given = [(name, placed(value, places)) for name, value in replica.env if name not in of_image]
+    container = environment.resolved([*given, *operator])
+    local = {"TMPDIR": temporary} | _local(job, replica, number, machine, container)
+    ground = environment.ground(machine.environ)
+    search = environment.joined_path(container.get("PYTHONPATH"), ground.get("PYTHONPATH"))
+    environ = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": scratch} | ground | container | local
+    environ[MARK] = f"{job.name}/{replica.name}"
+    if search:
+        environ["PYTHONPATH"] = search
+    words = [placed(environment.expanded(word, container), places) for word in replica.command]
+    left_out = [f"variable {name}" for name in of_image]
+    cwd = placed(replica.workdir, places) if replica.workdir else scratch
+    if cwd == replica.workdir:  # a folder of the image
+        cwd = scratch
+        left_out.append(f"workingDir {replica.workdir}")
+    return Launch(
+        replica=replica.name,
+        command=(machine.python, *words[1:]),
+        environ=environ,
+        cwd=cwd,
+        scratch=scratch,
+        folders=folders,
+        injected={name: container[name] for name, _ in operator},
+        local=local,
+        left_out=tuple(left_out),
+        places=places,
+    )
+
+
+def _local(
+    job: Job,
+    replica: Replica,
+    number: int,
+    machine: Machine,
+    container: Mapping[str, str],
+) -> dict[str, str]:
+    """Give what replicas that share a machine need, and pods have by themselves."""
+    replicas = len(job.replicas)
+    # The loopback link is the only one that is sure to reach the other replicas, whatever the
+    # machine's own name resolves to.
+    found = {"GLOO_SOCKET_IFNAME": LOOPBACK_LINK, "NCCL_SOCKET_IFNAME": LOOPBACK_LINK}
+    if "OMP_NUM_THREADS" not in container:
+        processes = replicas * processes_per_replica(job, replica)
+        threads = environment.threads_per_process(machine.cores, processes)
+        found["OMP_NUM_THREADS"] = str(threads)
+    if job.kind == "PaddleJob":
+        # A pod's address and its number, which paddle.distributed.launch takes from the pod.
+        found |= {"POD_IP": LOOPBACK, "PADDLE_RANK": str(number)}
+        ports = environment.port_range(number, replicas, machine.first_ephemeral_port)
+        if ports is not None:
+            found["PORT_RANGE"] = ports
+    if machine.gpus is not None:
+        # NVML and nvidia-smi count so; CUDA alone would count the fastest first.
+        found |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": machine.gpus[number]}
+    return found
+
+
+def processes_per_replica(job: Job, replica: Replica) -> int:
+    """Number of training processes of one replica, by the job's own word; 1 where it says auto."""
+    said = dict(replica.env).get("PADDLE_NPROC_PER_NODE", job.processes)
+    return int(said) if said.isdigit() and int(said) else 1
+
+
+def placed(text: str, places: Mapping[str, str]) -> str:
+    """Replace the container's paths in ``text`` by this machine's.
+
+    A path counts where a word begins or after ``=``, ``:`` or ``,``, up to its end or a slash: in
+    ``--log_dir=/tmp/x`` and ``/tmp:/opt``, not in ``/tmpfs`` or ``s3://tmp/x``.
+    """
+    if not places:
+        return text
+    known = "|".join(re.escape(path) for path in sorted(places, key=len, reverse=True))
+    return re.sub(
+        rf"(?:(?<=^)|(?<=[=:,]))({known})(?=[/:,]|$)", lambda match: places[match[1]], text
+    )

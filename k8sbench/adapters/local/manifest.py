@@ -1,0 +1,261 @@
+"""Reads a rendered job back: what its replicas run, and what of it has no meaning on one machine.
+
+Only the form that k8sbench renders is understood. What a machine without Kubernetes cannot honour
+but may leave out (image, resources, node selection, security context) is listed in
+:attr:`Job.ignored`; what would change what runs is refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, Literal
+
+import msgspec
+
+from k8sbench.model.errors import UsageError
+from k8sbench.render.kinds import KINDS, JobKind
+
+Kind = Literal["files", "scratch", "temporary", "machine", "absent"]
+"""What a mount is here: files of a ConfigMap; an empty folder of the replica's own; the same for
+``/tmp``, which stays the machine's for those who name it (a user's ``--data`` may lie there) and
+has TMPDIR instead; this machine's folder of the same name (``/dev/shm``); nothing."""
+
+
+class Mount(msgspec.Struct, frozen=True, kw_only=True):
+    """One folder that the container sees under a path of its own."""
+
+    path: str
+    """Where the container sees it."""
+    volume: str
+    kind: Kind
+
+
+class Replica(msgspec.Struct, frozen=True, kw_only=True):
+    """One pod of the job."""
+
+    name: str
+    """``master-0``, ``worker-1``."""
+    type: str
+    """``Master`` or ``Worker``."""
+    index: int
+    """Within its type."""
+    command: tuple[str, ...]
+    env: tuple[tuple[str, str], ...]
+    workdir: str | None
+    mounts: tuple[Mount, ...]
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A PyTorchJob or PaddleJob."""
+
+    kind: str
+    name: str
+    processes: str
+    """Per replica, as the operator hands it on; ``auto`` where the job does not say."""
+    counts: dict[str, int]
+    """Replicas by type."""
+    replicas: tuple[Replica, ...]
+    """The leading one first."""
+    files: dict[str, dict[str, bytes]]
+    """Of the mounts of kind ``files``: volume → relative path → contents."""
+    ignored: tuple[str, ...]
+    """What the manifest says and this machine does not do, each in a few words."""
+
+
+LOOPBACK = "127.0.0.1"
+"""Where the replicas of one machine meet."""
+_KINDS = {kind.kind: kind for kind in KINDS.values()}
+# Paths inside the container.
+_EMPTY: dict[str, Kind] = {"/dev/shm": "machine", "/tmp": "temporary"}  # noqa: S108
+_INSTEAD: dict[Kind, str] = {
+    "temporary": "TMPDIR names a folder of the replica's own instead",
+    "machine": "the machine's own is used",
+    "absent": "absent",
+}
+
+# Fields that are carried out. Every other one is listed as ignored.
+_OF_JOB = frozenset({"nprocPerNode"})
+_OF_POD = frozenset({"containers", "volumes"})
+_OF_CONTAINER = frozenset({"name", "command", "args", "env", "workingDir", "volumeMounts"})
+
+
+def read(manifests: Sequence[Mapping[str, Any]], *, node: str) -> Job:
+    """Read the job and the ConfigMaps that it mounts; ``node`` is this machine's name."""
+    jobs = [m for m in manifests if m.get("kind") in _KINDS]
+    configs = {m["metadata"]["name"]: m for m in manifests if m.get("kind") == "ConfigMap"}
+    foreign = [str(m.get("kind")) for m in manifests if m.get("kind") not in {*_KINDS, "ConfigMap"}]
+    if len(jobs) != 1 or foreign:
+        said = ", ".join(str(m.get("kind")) for m in manifests) or "nothing"
+        raise _refused(f"One PyTorchJob or PaddleJob and its ConfigMaps can run, not: {said}.")
+    (job,) = jobs
+    kind = _KINDS[job["kind"]]
+    spec = job["spec"]
+    types = spec[kind.replicas_key]
+    known = [name for name in (kind.lead, kind.others) if name is not None]
+    if not types or set(types) - set(known):
+        raise _refused(
+            f"A {job['kind']} of {', '.join(types) or 'no replicas'} cannot run;"
+            f" ours has {' and '.join(known)}."
+        )
+    if "elasticPolicy" in spec:
+        raise _refused("An elastic job (elasticPolicy) cannot run.")
+    ignored: dict[str, None] = {
+        f"{job['kind']}: {field}": None
+        for field in sorted(spec.keys() - _OF_JOB - {kind.replicas_key})
+    }
+    counts: dict[str, int] = {}
+    replicas: list[Replica] = []
+    files: dict[str, dict[str, bytes]] = {}
+    for name in (name for name in known if name in types):
+        counts[name] = types[name].get("replicas", 1)
+        if types[name].get("restartPolicy", "Never") != "Never":
+            ignored[f"{name}: restartPolicy {types[name]['restartPolicy']}"] = None
+        template = _replica(job["metadata"]["name"], kind, name, types[name]["template"], configs)
+        replicas += [template.replica(index, node) for index in range(counts[name])]
+        for volume, found in template.files.items():
+            if files.setdefault(volume, found) != found:
+                raise _refused(f"Volume {volume} is one thing to one replica, another to the next.")
+        ignored.update(dict.fromkeys(template.ignored))
+    if not replicas:
+        raise _refused("A job without replicas cannot run.")
+    return Job(
+        kind=job["kind"],
+        name=job["metadata"]["name"],
+        processes=str(spec.get("nprocPerNode", "auto")),
+        counts=counts,
+        replicas=tuple(replicas),
+        files=files,
+        ignored=tuple(ignored),
+    )
+
+
+class _Template(msgspec.Struct, frozen=True, kw_only=True):
+    job: str
+    type: str
+    command: tuple[str, ...]
+    env: tuple[Any, ...]
+    workdir: str | None
+    mounts: tuple[Mount, ...]
+    files: dict[str, dict[str, bytes]]
+    ignored: tuple[str, ...]
+
+    def replica(self, index: int, node: str) -> Replica:
+        name = f"{self.type.lower()}-{index}"
+        fields = {
+            "metadata.name": f"{self.job}-{name}",
+            "spec.nodeName": node,
+            "status.hostIP": LOOPBACK,
+            "status.podIP": LOOPBACK,
+        }
+        return Replica(
+            name=name,
+            type=self.type,
+            index=index,
+            command=self.command,
+            env=tuple(_variable(entry, fields) for entry in self.env),
+            workdir=self.workdir,
+            mounts=self.mounts,
+        )
+
+
+def _replica(
+    job: str, kind: JobKind, name: str, template: Mapping[str, Any], configs: Mapping[str, Any]
+) -> _Template:
+    pod = template["spec"]
+    container = next((c for c in pod["containers"] if c["name"] == kind.container), None)
+    if container is None:
+        raise _refused(f"{name} has no container named {kind.container}.")
+    if "envFrom" in container:
+        raise _refused(f"{name} takes variables from objects of a cluster (envFrom).")
+    command = (*container.get("command", ()), *container.get("args", ()))
+    if not container.get("command"):
+        raise _refused(f"{name} names no command: only its image knows what would run.")
+    ignored = [f"pod: {field}" for field in sorted(pod.keys() - _OF_POD)]
+    ignored += [
+        f"container {other['name']}" for other in pod["containers"] if other is not container
+    ]
+    for field in sorted(container.keys() - _OF_CONTAINER):
+        value = f" {container[field]}" if isinstance(container[field], str) else ""
+        ignored.append(f"container: {field}{value}")
+    volumes = {volume["name"]: volume for volume in pod.get("volumes", ())}
+    mounts = tuple(_mount(entry, volumes) for entry in container.get("volumeMounts", ()))
+    files = {
+        mount.volume: dict(_files(volumes[mount.volume]["configMap"], configs))
+        for mount in mounts
+        if mount.kind == "files"
+    }
+    ignored += [
+        f"volume {mount.volume} at {mount.path}: {_INSTEAD[mount.kind]}"
+        for mount in mounts
+        if mount.kind in _INSTEAD
+    ]
+    for mount in mounts:
+        used = next((word for word in command if _names(word, mount.path)), None)
+        if mount.kind == "absent" and used is not None:
+            raise _refused(f"The command reads {used} from volume {mount.volume} of a cluster.")
+    return _Template(
+        job=job,
+        type=name,
+        command=tuple(str(word) for word in command),
+        env=tuple(container.get("env", ())),
+        workdir=container.get("workingDir"),
+        mounts=mounts,
+        files=files,
+        ignored=tuple(ignored),
+    )
+
+
+def _names(word: str, path: str) -> bool:
+    return f"{word}/".startswith(f"{path.rstrip('/')}/")
+
+
+def _mount(entry: Mapping[str, Any], volumes: Mapping[str, Any]) -> Mount:
+    name, path = entry["name"], entry["mountPath"]
+    volume = volumes.get(name, {})
+    if "/" in name:
+        raise _refused(f"{name!r} cannot name a volume.")
+    if "configMap" in volume:
+        if "subPath" in entry:
+            raise _refused(f"Volume {name} is mounted by subPath.")
+        return Mount(path=path, volume=name, kind="files")
+    if "emptyDir" in volume:
+        return Mount(path=path, volume=name, kind=_EMPTY.get(path, "scratch"))
+    return Mount(path=path, volume=name, kind="absent")
+
+
+def _files(source: Mapping[str, Any], configs: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
+    config = configs.get(source["name"])
+    if config is None:
+        raise _refused(f"ConfigMap {source['name']} is mounted, and not among the objects.")
+    data = {key: text.encode() for key, text in config.get("data", {}).items()}
+    for key, text in config.get("binaryData", {}).items():
+        try:
+            data[key] = base64.b64decode(text, validate=True)
+        except binascii.Error as wrong:
+            raise _refused(f"ConfigMap {source['name']}: {key} is not base64.") from wrong
+    for item in source.get("items") or [{"key": key, "path": key} for key in data]:
+        path = PurePosixPath(item["path"])
+        if path.is_absolute() or ".." in path.parts or not path.parts:
+            raise _refused(f"ConfigMap {source['name']}: path {item['path']!r} leads elsewhere.")
+        if item["key"] not in data:
+            raise _refused(f"ConfigMap {source['name']} has no key {item['key']}.")
+        yield str(path), data[item["key"]]
+
+
+def _variable(entry: Mapping[str, Any], fields: Mapping[str, str]) -> tuple[str, str]:
+    if "valueFrom" not in entry:
+        return entry["name"], str(entry.get("value", ""))
+    field = entry["valueFrom"].get("fieldRef", {}).get("fieldPath")
+    if field not in fields:
+        raise _refused(f"Variable {entry['name']} takes its value from a cluster.")
+    return entry["name"], fields[field]
+
+
+def _refused(message: str) -> UsageError:
+    return UsageError(
+        f"The local backend cannot run this job. {message}",
+        "Run it on a cluster, or print it with k8sbench render.",
+    )

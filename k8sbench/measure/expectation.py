@@ -1,0 +1,130 @@
+"""What is known of a run before its log is opened, and from whom.
+
+A plan knows everything; a catalog entry knows windows, batches and models; the flags of
+``k8sbench measure`` may know little. A log is held against what is here and against nothing else:
+where there is no plan, there is nothing to differ from.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.spec import (
+    Accuracy,
+    BenchmarkSpec,
+    Framework,
+    LogFormat,
+    Precision,
+    Variant,
+)
+
+
+class Expectation(msgspec.Struct, frozen=True, kw_only=True):
+    """What a log is measured by. None is "not known": the log decides, or nobody does."""
+
+    format: str | LogFormat
+    """A family's name or a declared format; our own trainers' logs are always understood."""
+    impl: str | None = None
+    """Whose program it is; None: what the log shows."""
+    framework: Framework | None = None
+    benchmark: str | None = None
+    variant: str | None = None
+    model: str | None = None
+    """Architecture in words, held against what the log says of its model."""
+    parameters: int | None = None
+    """Of the model at full size."""
+    gpus: int | None = None
+    """GPUs (or CPU processes) of the whole job."""
+    trainers: int | None = None
+    """Ranks whose start must be in the logs, where all of the run's logs are given."""
+    batch_size: int | None = None
+    """Per GPU, as somebody said it."""
+    batch_sizes: dict[Precision, int] = {}
+    """Per GPU by precision, as the catalog has it."""
+    precision: str | None = None
+    amp_dtype: str | None = None
+    device: str | None = None
+    data: str | None = None
+    warmup: int | None = None
+    """Iterations left out. None: what our own log says, else 0."""
+    iterations: int | None = None
+    """Iterations measured after them. None: all."""
+    at_least: int | None = None
+    """Iterations that must have been measured for the figure to count."""
+    window_by_catalog: bool = False
+    """The window is the catalog's general one: our own log's, which was planned, comes first."""
+    unit: str | None = None
+    target: Accuracy | None = None
+    """Accuracy up to which Time2Train counts."""
+    smoke: bool = False
+    """A small run that checks the path: the model's size and AMP's effect do not matter."""
+    accept: tuple[str, ...] = ()
+    """Ids of reasons that are overruled."""
+
+    @property
+    def planned(self) -> bool:
+        """Whether there is a benchmark that the log may differ from."""
+        return self.benchmark is not None
+
+
+def from_plan(
+    plan: RunPlan, *, target: Accuracy | None = None, accept: tuple[str, ...] = ()
+) -> Expectation:
+    """What a run's plan says of its logs."""
+    fingerprint = plan.fingerprint
+    return Expectation(
+        format="k8sbench" if plan.trainer is not None else plan.log,
+        impl=plan.impl,
+        framework=plan.framework,
+        benchmark=plan.benchmark,
+        variant=plan.variant,
+        model=fingerprint.model if fingerprint else None,
+        parameters=fingerprint.parameters if fingerprint else None,
+        gpus=plan.world_size,
+        trainers=plan.world_size if plan.trainer is not None else None,
+        batch_size=plan.batch_size,
+        precision=plan.precision,
+        amp_dtype=plan.amp_dtype,
+        device=plan.device,
+        data=plan.data,
+        warmup=plan.window.warmup,
+        iterations=plan.window.iterations,
+        at_least=plan.window.iterations,
+        unit=plan.unit if "/" in plan.unit else f"{plan.unit}/s",
+        target=target,
+        smoke=plan.preset == "smoke",
+        accept=accept,
+    )
+
+
+def from_variant(
+    spec: BenchmarkSpec,
+    variant: Variant,
+    *,
+    gpus: int | None = None,
+    batch_size: int | None = None,
+    precision: str | None = None,
+    warmup: int | None = None,
+    accept: tuple[str, ...] = (),
+) -> Expectation:
+    """What a catalog entry says of a log, overruled by what the user says of it."""
+    fingerprint = variant.fingerprint
+    return Expectation(
+        format=variant.log,
+        framework=variant.framework,
+        benchmark=spec.name,
+        variant=variant.name,
+        model=fingerprint.model if fingerprint else f"{spec.name} {variant.title}",
+        parameters=fingerprint.parameters if fingerprint else None,
+        gpus=gpus,
+        batch_size=batch_size,
+        batch_sizes=variant.batch_size,
+        precision=precision,
+        warmup=variant.window.warmup if warmup is None else warmup,
+        at_least=variant.window.iterations,
+        window_by_catalog=warmup is None,
+        unit=f"{spec.unit}/s",
+        target=spec.target_accuracy,
+        accept=accept,
+    )

@@ -1,0 +1,50 @@
+"""What a log line may show to strangers.
+
+Logs are full of internal addresses, host names, ports and users' folders. Evidence and the
+environment are printed, stored and published, so these are taken out wherever a line is quoted;
+the last part of a path stays, because it is what tells a reader which file was meant.
+"""
+
+from __future__ import annotations
+
+import re
+
+from k8sbench.model.sample import Place
+
+LONGEST = 240
+"""Characters of a quoted line."""
+
+_RULES: tuple[tuple[re.Pattern[str], str], ...] = (
+    # A version such as 8.0.5.39 looks the same; it is lost too, and nothing depends on it.
+    (re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])(?::\d{1,5})?"), "<address>"),
+    (
+        re.compile(r"(?<![\w:])(?:[0-9a-fA-F]{1,4}:){3,7}(?::|[0-9a-fA-F]{1,4})+(?![\w:])"),
+        "<address>",
+    ),
+    (re.compile(r"\b[\w.-]+@(?=[A-Za-z])(?:[\w-]+\.)*[\w-]+"), "<user>@<host>"),
+    (
+        re.compile(
+            r"\b(?:[\w-]+\.)+(?:com|cn|net|org|io|edu|local|internal|svc|lan|corp)\b(?::\d{1,5})?"
+        ),
+        "<host>",
+    ),
+    (re.compile(r"(?i)\b((?:\w*_)?port)(['\"]?[ =:]+['\"]?)\d{2,5}\b"), r"\1\2<port>"),
+    # Paths: from the root or a home, at least two parts deep, or one part that stands alone.
+    (re.compile(r"(?<![\w:.<>/~])(?:~\w*)?(?:/[\w.@+%=-]+)+/([\w.@+%=-]*)"), r"<path>/\1"),
+    (re.compile(r"(?<![^\s'\"=(\[])/(?=[a-z])[\w.-]{3,}(?![\w/])"), "<path>"),
+)
+
+
+def redact(text: str) -> str:
+    """Return ``text`` without internal addresses, hosts, ports and folders."""
+    for pattern, instead in _RULES:
+        text = pattern.sub(instead, text)
+    return text
+
+
+def place(file: str, line: int, text: str) -> Place:
+    """Evidence: where, and what stands there."""
+    shown = redact(text.strip()[: 4 * LONGEST])
+    if len(shown) > LONGEST:
+        shown = shown[: LONGEST - 1] + "…"
+    return Place(file=file, line=line, text=shown)

@@ -1,0 +1,505 @@
+"""The records of one rank, taken in one pass: what they cover, what they add up to, what is odd.
+
+Everything is accumulated while the records come; only the rate of each counted record is kept,
+eight bytes each, for the median. All sums are in the unit of the shape's deciding number (seconds
+per iteration, or seconds per sample for printed rates): the job's GPUs and batch, which may become
+known late, are one factor at the end.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import math
+from array import array
+
+from k8sbench.model.sample import Record, Shape
+
+MANY = 20
+"""Places that are listed of anything; the rest are counted."""
+DISTINCT = 256
+"""Different distances between records that are told apart; a log has two or three."""
+
+
+class Replay(enum.Enum):
+    """Why a log goes through iterations that it has been through."""
+
+    COPY = "another rank printed them too"
+    AGAIN = "the program was restarted"
+    BACK = "nothing says why"
+
+
+class Spot:
+    """A line that something is to be said about."""
+
+    __slots__ = ("file", "line", "position", "text")
+
+    def __init__(self, file: str, record: Record, position: int) -> None:
+        self.file = file
+        self.line = record.line
+        self.text = record.text
+        self.position = position
+
+
+class Spots:
+    """The first few lines that share an oddity, and how many there are."""
+
+    __slots__ = ("amount", "count", "first")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.amount = 0
+        self.first: list[Spot] = []
+
+    def add(self, file: str, record: Record, position: int, amount: int = 0) -> None:
+        """Count one more line; ``amount`` sums what each of them stands for."""
+        self.count += 1
+        self.amount += amount
+        if len(self.first) < MANY:
+            self.first.append(Spot(file, record, position))
+
+    def __bool__(self) -> bool:
+        return self.count > 0
+
+
+class Window:
+    """Which iterations count: those after the first ``warmup``, up to ``iterations`` of them."""
+
+    __slots__ = ("end", "warmup")
+
+    def __init__(self, warmup: int, iterations: int | None) -> None:
+        self.warmup = warmup
+        self.end = math.inf if iterations is None else warmup + iterations
+
+
+class Epoch:
+    """The records of the epoch that is under way, for the log's own summary of it."""
+
+    __slots__ = ("complete", "last", "number", "rates", "records")
+
+    def __init__(self, number: int | None) -> None:
+        self.number = number
+        self.records = 0
+        self.rates = 0.0
+        self.last: Record | None = None
+        self.complete = True
+        """Whether no record of it is missing."""
+
+
+class Tally:
+    """What the counted records add up to, in the unit of the shape's deciding number."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+        self.records = 0
+        self.iterations = 0
+        self.time = 0.0
+        self.steady_iterations = 0
+        self.steady_time = 0.0
+        self.rates = array("d")
+        self._rate_sum = 0.0
+        self._waiting = 0.0
+        self._waiting_time = 0.0
+        self.first_iteration: int | None = None
+        self.last_iteration: int | None = None
+        self._first_stamped: tuple[int, float] | None = None
+        self._last_stamped: tuple[int, float] | None = None
+        self.first: Record | None = None
+        self.last: Record | None = None
+        self.began: float | None = None
+        """Stamp of the last record before the window."""
+        self.clean_records = 0
+        self.clean_time = 0.0
+        """Printed time of records between whose stamps nothing else happened …"""
+        self.clean_clock = 0.0
+        """… and the time by those stamps."""
+        self.left_out = Spots()
+
+    def count(self, record: Record, position: int, covered: int, time: float) -> None:
+        """Count a record of the window."""
+        self.records += 1
+        self.iterations += covered
+        self.time += time
+        # A step that is printed beside its running mean has a rate of its own.
+        own = record.seconds if self._shape.averaged == "running" else None
+        rate = 1 / own if own else covered / time
+        self.rates.append(rate)
+        self._rate_sum += rate
+        if record.waiting is not None:
+            self._waiting += record.waiting * time
+            self._waiting_time += time
+        if self.first is None:
+            self.first = record
+            self.first_iteration = position - covered + 1
+        self.last = record
+        self.last_iteration = position
+        if record.stamp is not None:
+            self._last_stamped = (position, record.stamp)
+            if self._first_stamped is None:
+                self._first_stamped = self._last_stamped
+
+    @property
+    def arithmetic(self) -> float | None:
+        """Mean of the records' rates."""
+        return self._rate_sum / self.records if self.records else None
+
+    @property
+    def waiting(self) -> float | None:
+        """Share of the time that was spent waiting for data."""
+        return self._waiting / self._waiting_time if self._waiting_time else None
+
+    @property
+    def stamped(self) -> tuple[int, float] | None:
+        """Iterations between the first and the last record, and seconds by their stamps."""
+        if self._first_stamped is None or self._last_stamped is None:
+            return None
+        iterations = self._last_stamped[0] - self._first_stamped[0]
+        seconds = self._last_stamped[1] - self._first_stamped[1]
+        return (iterations, seconds) if iterations > 0 and seconds > 0 else None
+
+    @property
+    def stamps(self) -> tuple[float | None, float | None]:
+        """When the window began, as far as a stamp tells, and when it ended."""
+        first, last = self._first_stamped, self._last_stamped
+        began = self.began if self.began is not None else first and first[1]
+        return began, last and last[1]
+
+
+class Oddities:
+    """What is to be said about a rank's records beyond their sums."""
+
+    def __init__(self) -> None:
+        self.coarse = Spots()
+        self.repeated = Spots()
+        self.copied = Spots()
+        self.redone = Spots()
+        self.back = Spots()
+        self.clock_back = Spots()
+        self.not_finite = Spots()
+        self.not_finite_early = Spots()
+
+
+class Track:
+    """Accumulates one rank's records in the order of the log."""
+
+    def __init__(self, first: Record, window: Window, source: str) -> None:
+        shape = first.shape
+        self.shape = shape
+        self.window = window
+        self.source = source
+        self._by_rate = shape.number == "rate"
+        self._running = shape.averaged == "running"
+        self._single = shape.averaged == "step"
+        self._by_epoch = shape.numbering == "epoch"
+
+        # Where the log stands.
+        self.position = 0
+        """Last iteration of the run that a record covered."""
+        self._epoch: int | None = None
+        self._base = 0
+        """Iterations of the run before this epoch."""
+        self._bases: dict[int, int] = {}
+        self._previous = 0
+        """Iteration of the record before, as numbered in the log."""
+        self._mean_total = 0.0
+        """Running mean times the iterations it covers, at the record before."""
+        self._furthest = (0, 0.0)
+        """Both of these at the record that led furthest."""
+        self._stamp: float | None = None
+        self._pending: tuple[Record, str, bool, bool] | None = None
+        self._replay: Replay | None = None
+        self._distances: dict[int, int] = {}
+        self.usual = 0
+        """Iterations from one record to the next, most often."""
+        self.opening: Spot | None = None
+        """The first record; None where the log says that it resumes a run."""
+        self._opening_position = 0
+        self._skipped_epochs = 0
+
+        # Everything that was read.
+        self.all_records = 0
+        self.first_stamp: float | None = None
+        self.last_stamp: float | None = None
+        self.last_loss: float | None = None
+        self.planned: int | None = None
+        """Iterations that the records say were planned: of the run, or of the epoch."""
+        self.memory_mib: float | None = None
+        self.product: tuple[float, float] | None = None
+        """Rate and seconds of the record with the longest iteration: their product is the batch."""
+        self.epoch = Epoch(None)
+        self._digest = hashlib.sha256()
+
+        self.tally = Tally(shape)
+        self.odd = Oddities()
+        self._gaps: dict[int, Spots] = {}
+
+    def add(self, record: Record, file: str, *, events: bool, restart: bool) -> None:
+        """Take the next record.
+
+        ``events``: an evaluation or a checkpoint lay between it and the record before.
+        ``restart``: the program, or the file, began anew there.
+        """
+        if self._pending is not None:
+            first, self._pending = self._pending, None
+            self._add(*first, upto=_distance(first[0], record))
+        elif self.all_records == 0 and self._averages_intervals(record):
+            # How many iterations it covers shows in the distance to the second record.
+            self._pending = (record, file, events, restart)
+            return
+        self._add(record, file, events, restart, upto=None)
+
+    def close(self) -> None:
+        """The log is over."""
+        if self._pending is not None:
+            first, self._pending = self._pending, None
+            self._add(*first, upto=None)
+
+    def end_epoch_at(self, iteration: int) -> None:
+        """The log says, outside its records, how far the epoch went."""
+        if self.all_records and self._replay is None:
+            self.position = max(self.position, self._base + iteration)
+
+    def _averages_intervals(self, record: Record) -> bool:
+        return record.steps is None and not self._running and not self._single
+
+    def _add(
+        self, record: Record, file: str, events: bool, restart: bool, *, upto: int | None
+    ) -> None:
+        opens = self.all_records == 0
+        turns = self._by_epoch and record.epoch != self._epoch and self._turn(record, file, opens)
+        iteration = record.iteration
+        position = self._base + iteration
+        if position <= self.position and not turns:
+            self._look_back(record, file, position, restart)
+            return
+        if self._replay is not None:
+            # Caught up with where the log had been: from here on it is new.
+            if self._replay is not Replay.COPY:
+                restart = True
+            elif not turns:
+                self._previous, self._mean_total = self._furthest
+            self._replay = None
+        distance = iteration - self._previous
+        covered, time = self._covers(record, distance, upto)
+        if opens:
+            self._opening_position = position
+            if not restart:
+                self.opening = Spot(file, record, position - covered)
+        else:
+            self._measure_distance(distance, record, file, position, turns=turns, events=events)
+        self.all_records += 1
+        self.position = position
+        self._previous = iteration
+        self._furthest = (iteration, self._mean_total)
+        self._note(record, file, position)
+
+        stamp, before = record.stamp, self._stamp
+        if stamp is not None:
+            self._stamp = stamp
+        tally, starts_at = self.tally, position - covered
+        if starts_at < self.window.warmup:
+            tally.began = stamp
+            return
+        if position > self.window.end:
+            return
+        if time <= 0:
+            self.odd.coarse.add(file, record, position)
+            return
+        tally.count(record, position, covered, time)
+        if record.holds or restart or (events and self.shape.holds_events):
+            tally.left_out.add(file, record, position)
+            return
+        tally.steady_iterations += covered
+        tally.steady_time += time
+        alone = not (opens or turns or events) and (covered == distance or self._single)
+        if stamp is not None and before is not None and alone:
+            tally.clean_records += 1
+            tally.clean_time += time * distance if self._single else time
+            tally.clean_clock += stamp - before
+            if stamp < before - (self.shape.resolution or 0.0):
+                self.odd.clock_back.add(file, record, position)
+
+    def _turn(self, record: Record, file: str, opens: bool) -> bool:
+        """Go to the epoch of a record; True if it is one that the log had not reached yet."""
+        epoch, total = record.epoch, record.total or 0
+        number = epoch or 0
+        new = number not in self._bases and (not self._bases or number > max(self._bases))
+        if opens:
+            # A log that begins in a later epoch: where that lies only the total tells.
+            self._skipped_epochs = max(number - self.shape.first_epoch, 0)
+            self._base = self._skipped_epochs * total
+        elif new:
+            last = max(self._bases)
+            tail = total - self._previous
+            if self._replay is None and self.usual and (tail >= self.usual or number > last + 1):
+                missing = max(tail, self.usual)
+                self._gap(missing + self.usual, record, file, self.position + missing, self.usual)
+            self._base = max(self._bases[last] + total * (number - last), self.position)
+        else:
+            self._base = self._bases.get(number, 0)
+        if new:
+            self._bases[number] = self._base
+            self.epoch = Epoch(epoch)
+        self._epoch = epoch
+        self._previous, self._mean_total = 0, 0.0
+        return new
+
+    def _look_back(self, record: Record, file: str, position: int, restart: bool) -> None:
+        """A record that leads no further than the log was already; it counts once, or not at all.
+
+        It is another rank's copy, work that was done again after a restart, or a log that goes
+        back: three different things to say of a log.
+        """
+        if self._replay is None:
+            if position == self.position and not restart:
+                self.odd.repeated.add(file, record, position)
+                return
+            stamp, last = record.stamp, self._stamp
+            earlier = stamp is not None and last is not None and stamp < last
+            if earlier or (restart and stamp is None and position == self._opening_position):
+                self._replay = Replay.COPY
+                self.odd.copied.add(file, record, position)
+            elif restart:
+                self._replay = Replay.AGAIN
+                self.odd.redone.add(file, record, position)
+            else:
+                self._replay = Replay.BACK
+                self.odd.back.add(file, record, position)
+        self._previous = record.iteration
+        if self._running:
+            self._mean_total = self._mean(record) * self._behind_mean(record.iteration)
+        if record.stamp is not None and self._replay is not Replay.COPY:
+            self._stamp = record.stamp
+
+    def _covers(self, record: Record, distance: int, upto: int | None) -> tuple[int, float]:
+        """Iterations that a record covers, and the time of all of them together."""
+        if self._running:
+            behind = self._behind_mean(record.iteration)
+            total = self._mean(record) * behind
+            if self._previous <= self.shape.skips < record.iteration:
+                # The mean began anew in between, or here.
+                covered, time = behind, total
+            else:
+                covered, time = distance, total - self._mean_total
+            self._mean_total = total
+            return covered, time
+        pace = 1 / record.rate if self._by_rate and record.rate else record.seconds or 0.0
+        if record.steps is not None:
+            return record.steps, record.steps * pace
+        if self._single:
+            return 1, pace
+        limit = upto or self.usual
+        covered = min(distance, limit) if limit else distance
+        return covered, covered * pace
+
+    def _mean(self, record: Record) -> float:
+        """The running mean, seconds per iteration or per sample."""
+        if self._by_rate:
+            return 1 / record.rate if record.rate else 0.0
+        return record.mean_seconds or 0.0
+
+    def _behind_mean(self, iteration: int) -> int:
+        """Number of iterations that the running mean covers."""
+        skips = self.shape.skips
+        return iteration - skips if iteration > skips else iteration
+
+    def _measure_distance(
+        self,
+        distance: int,
+        record: Record,
+        file: str,
+        position: int,
+        *,
+        turns: bool,
+        events: bool,
+    ) -> None:
+        """Learn what is usual, and notice where iterations are in no record."""
+        if record.steps is not None:
+            if distance > record.steps:
+                self._gap(distance, record, file, position, record.steps)
+            return
+        if not turns:
+            counts = self._distances
+            if len(counts) < DISTINCT or distance in counts:
+                counts[distance] = count = counts.get(distance, 0) + 1
+                most = counts.get(self.usual, 0)
+                if count > most or (count == most and distance < self.usual):
+                    self.usual = distance
+        elif self._running:
+            # The first mean of an epoch covers all of it so far.
+            return
+        if self.usual and distance > self.usual:
+            # mmcv prints the evaluation in place of that iteration's record.
+            explained = events and self.shape.holds_events and distance <= 2 * self.usual
+            if not explained:
+                self._gap(distance, record, file, position, self.usual)
+
+    def _gap(self, distance: int, record: Record, file: str, position: int, usual: int) -> None:
+        self.epoch.complete = False
+        if position > self.window.warmup and position - distance < self.window.end:
+            key = distance if len(self._gaps) < DISTINCT else -1
+            spots = self._gaps.setdefault(key, Spots())
+            spots.add(file, record, position, distance - usual)
+
+    @property
+    def missing(self) -> Spots:
+        """Records before which iterations of the window are in no record."""
+        found = Spots()
+        for distance, spots in self._gaps.items():
+            # What seemed far before the usual distance was known may be usual.
+            if distance > self.usual or distance < 0:
+                found.count += spots.count
+                found.amount += spots.amount
+                found.first += spots.first
+        opening = self.opening
+        if opening is not None and self._starts_late(opening):
+            found.count += 1
+            found.amount += max(opening.position - self.window.warmup, 1)
+            found.first.append(opening)
+        found.first = sorted(found.first, key=lambda spot: spot.position)[:MANY]
+        return found
+
+    def _starts_late(self, opening: Spot) -> bool:
+        """Whether the log begins after its window does; ``position``: iterations before it."""
+        if self._skipped_epochs:
+            return True
+        slack = self.usual if self._single else 0
+        return not self._running and opening.position > self.window.warmup + slack
+
+    def _note(self, record: Record, file: str, position: int) -> None:
+        self._digest.update(record.text.encode("utf-8", "replace"))
+        if record.stamp is not None:
+            self.last_stamp = record.stamp
+            if self.first_stamp is None:
+                self.first_stamp = record.stamp
+        if record.total is not None:
+            self.planned = record.total
+        loss = record.loss
+        if loss is not None:
+            self.last_loss = loss
+            if not math.isfinite(loss):
+                early = position <= self.window.warmup
+                spots = self.odd.not_finite_early if early else self.odd.not_finite
+                spots.add(file, record, position)
+        if record.memory_mib is not None and record.memory_mib > (self.memory_mib or 0.0):
+            self.memory_mib = record.memory_mib
+        epoch = self.epoch
+        epoch.records += 1
+        epoch.last = record
+        if record.rate is not None:
+            epoch.rates += record.rate
+            seconds = record.seconds or record.mean_seconds
+            if seconds is not None and (self.product is None or seconds > self.product[1]):
+                self.product = (record.rate, seconds)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the records as printed."""
+        return self._digest.hexdigest()
+
+
+def _distance(first: Record, second: Record) -> int | None:
+    """Iterations from the log's first record to its second, if they stand in one epoch."""
+    if first.epoch != second.epoch or second.iteration <= first.iteration:
+        return None
+    return second.iteration - first.iteration

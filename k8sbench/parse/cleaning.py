@@ -1,0 +1,75 @@
+"""From a line as it lies in a file to what the program printed.
+
+Launchers and collectors put things in front of lines (mpirun's date and rank, torchrun's rank, a
+pod's name, a time stamp), glue lines of several ranks together, and terminals leave colours and
+carriage returns. All of that goes; the rank is kept. Ordinary lines take the short way out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+# mpirun --tag-output --timestamp-output: "Mon May 31 09:18:25 2021[1,0]<stderr>:", also without
+# the date. Lines of several ranks can be glued, so it may stand anywhere.
+_MPIRUN = re.compile(
+    r"(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})?\[\d+,(\d+)\]<std(?:out|err)>: ?"
+)
+# What kubectl logs --prefix --timestamps, our own log files and torchrun put at the start.
+_POD = re.compile(r"\[pod/([^\]\s]+)\] ")
+_RECEIVED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d) ?")
+_TORCHRUN = re.compile(r"\[(?:default|rank)(\d+)\]: ?")
+_SRUN = re.compile(r"(\d{1,5}): ")
+# CSI sequences; the escape character itself is lost where a log went through a web page.
+_COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-_]|\[\d{1,3}(?:;\d{1,3}){0,3}m")
+
+_PREFIX_STARTS = frozenset("[0123456789")
+"""Characters that those begin with: most lines begin with none of them."""
+
+Piece = tuple[str, str]
+"""Rank that printed it ("" where nothing says so), and what it printed."""
+
+
+def pieces(line: str) -> Sequence[Piece]:
+    """Split a line into what was printed, by whom."""
+    if (
+        line[:1] not in _PREFIX_STARTS
+        and "\x1b" not in line
+        and "]<std" not in line
+        and "\r" not in line
+        and "\x00" not in line
+        and "[0m" not in line
+    ):
+        return (("", line),)
+    if "\r" in line or "\x00" in line:
+        parts = line.replace("\x00", "").split("\r")
+        return [piece for part in parts if part for piece in _pieces(part)]
+    return _pieces(line)
+
+
+def _pieces(line: str) -> Sequence[Piece]:
+    if "\x1b" in line or "[0m" in line:
+        line = _COLOUR.sub("", line)
+    source, line = _without_prefixes(line)
+    if "]<std" not in line:
+        return ((source, line),)
+    # Text, rank, text, rank, text …: the first text had no rank of its own.
+    parts = _MPIRUN.split(line)
+    found = [(source, parts[0])] if parts[0] else []
+    found += zip(parts[1::2], parts[2::2], strict=True)
+    return found
+
+
+def _without_prefixes(line: str) -> Piece:
+    source = ""
+    if line.startswith("[pod/") and (match := _POD.match(line)):
+        source, line = match[1], line[match.end() :]
+    if line[10:11] == "T" and (match := _RECEIVED.match(line)):
+        line = line[match.end() :]
+    if line.startswith(("[default", "[rank")):
+        match = _TORCHRUN.match(line)
+    elif line[:1].isdigit():
+        match = _SRUN.match(line)
+    else:
+        match = None
+    return (match[1], line[match.end() :]) if match else (source, line)

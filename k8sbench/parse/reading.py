@@ -1,0 +1,130 @@
+"""One log, read once: which family it is, and its items as they come.
+
+The first line that a candidate family can read as a record decides. Until then facts are kept for
+each candidate, and records of families that were not asked for are remembered: a log of another
+family is an error that can say what it looks like. Our own start line decides before all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from k8sbench.model.sample import Item, Mark, Record
+from k8sbench.parse import airank
+from k8sbench.parse.cleaning import pieces
+from k8sbench.parse.families import FAMILIES
+from k8sbench.parse.family import Family, Reader
+
+Line = tuple[int, str]
+"""Number, from 1, and text without the line end."""
+
+HEAD_ITEMS = 10_000
+"""Items kept before the family is known; a head is never that long."""
+OURS = FAMILIES["k8sbench"]
+
+
+class Log:
+    """A log while it is read: iterate over it, then ask what it was."""
+
+    def __init__(self, lines: Iterable[Line], candidates: Sequence[Family]) -> None:
+        self.family: Family | None = None
+        """Known once the first item came; still None at the end of a foreign log."""
+        self.looks_like: tuple[Family, int, str] | None = None
+        """Family, line number and text of the first record of a family that was not asked for."""
+        self.head_of: Family | None = None
+        """Family whose program began the log, where it holds no record of any candidate."""
+        self.lines = 0
+        self._lines = iter(lines)
+        self._candidates = candidates
+
+    def __iter__(self) -> Iterator[Item]:
+        """Yield the items; nothing for a log of none of the candidates."""
+        ours = [] if OURS in self._candidates else [OURS]
+        heads = {each.name: _Head(each, wanted=True) for each in (*ours, *self._candidates)}
+        for each in FAMILIES.values():
+            heads.setdefault(each.name, _Head(each, wanted=False))
+        for number, text in self._lines:
+            self.lines = number
+            # Every piece of the line is read before the family is settled by one of them.
+            split = pieces(text)
+            for index, (source, piece) in enumerate(split):
+                for head in heads.values():
+                    found = head.read(number, piece, source)
+                    if not found:
+                        continue
+                    if not head.wanted:
+                        if self.looks_like is None:
+                            self.looks_like = (head.family, number, piece)
+                        continue
+                    self.family = head.family
+                    yield from head.items()
+                    for later_source, later in split[index + 1 :]:
+                        yield from _read(head.family, head.reader, number, later, later_source)
+                    yield from self._rest(head.family, head.reader)
+                    return
+        self.head_of = next((h.family for h in heads.values() if h.names_program), None)
+
+    def _rest(self, family: Family, reader: Reader) -> Iterator[Item]:
+        """Everything after the line that decided: the fast part."""
+        needles, read = (*family.needles, airank.NEEDLE), reader.read
+        for number, text in self._lines:
+            for needle in needles:
+                if needle in text:
+                    break
+            else:
+                self.lines = number
+                continue
+            self.lines = number
+            if needle is airank.NEEDLE or airank.NEEDLE in text:
+                for source, piece in pieces(text):
+                    yield from _read(family, reader, number, piece, source)
+            else:
+                for source, piece in pieces(text):
+                    yield from read(number, piece, source)
+
+
+def _read(family: Family, reader: Reader, line: int, text: str, source: str) -> Iterator[Item]:
+    if airank.NEEDLE in text:
+        yield from airank.read(line, text, source)
+    for needle in family.needles:
+        if needle in text:
+            yield from reader.read(line, text, source)
+            return
+
+
+class _Head:
+    """What one family makes of the lines before the first record."""
+
+    def __init__(self, family: Family, *, wanted: bool) -> None:
+        self.family = family
+        self.reader = family.reader()
+        self.wanted = wanted
+        self.names_program = False
+        self._items: list[Item] = []
+        self._found: list[Item] = []
+
+    def read(self, line: int, text: str, source: str) -> bool:
+        """Show it a line; True if that line decides for this family."""
+        self._found = list(_read(self.family, self.reader, line, text, source))
+        if any(_decides(item) for item in self._found):
+            return True
+        if not self.wanted:
+            return False
+        facts = list(self.reader.head(line, text, source))
+        self.names_program |= any(fact.name == "program" for fact in facts)
+        if len(self._items) < HEAD_ITEMS:
+            self._items += facts
+            self._items += self._found
+        return False
+
+    def items(self) -> Iterator[Item]:
+        """What was found up to and with the deciding line."""
+        yield from self._items
+        yield from self.reader.settle()
+        yield from self._found
+
+
+def _decides(item: Item) -> bool:
+    return isinstance(item, Record) or (
+        isinstance(item, Mark) and (item.kind == "start" or "whole_run_rate" in item.values)
+    )

@@ -1,0 +1,58 @@
+"""Measuring: a finished run from its archived logs, or logs of any origin from their files.
+
+The logs come in opened (``k8sbench.adapters.log_files``); what is measured and how is
+:mod:`k8sbench.measure`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from k8sbench.measure import expectation, measuring
+from k8sbench.measure.expectation import Expectation
+from k8sbench.measure.gathering import Source
+from k8sbench.model.errors import InputError
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.run import Run
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of several logs: nothing that could be measured is lost to one that could not."""
+
+    measurements: tuple[Measurement, ...]
+    failures: tuple[InputError, ...]
+
+    @property
+    def rejected(self) -> bool:
+        """Whether any log was measured and is not to be trusted."""
+        return any(each.verdict == "rejected" for each in self.measurements)
+
+
+def measure_run(run: Run, logs: Iterable[Source], *, accept: Sequence[str] = ()) -> Measurement:
+    """Measure a run from the logs of its replicas, rank 0's first, against its plan.
+
+    Logs in which there is nothing to measure are a rejected measurement, not an error: the run
+    itself ended well, and what it left is on record.
+    """
+    expected = expectation.from_plan(run.plan, accept=tuple(accept))
+    opened = list(logs)
+    try:
+        return measuring.measure(opened, expected)
+    except InputError as why:
+        return measuring.nothing_measured([log.name for log in opened], expected, why)
+
+
+def measure_logs(
+    logs: Sequence[Source], expected: Sequence[Expectation], *, one_run: bool = False
+) -> Outcome:
+    """Measure each log, or all of them as one run: its ranks' files, or its pieces in order."""
+    measurements: list[Measurement] = []
+    failures: list[InputError] = []
+    for group in [logs] if one_run else [[log] for log in logs]:
+        try:
+            measurements.append(measuring.measure(group, expected))
+        except InputError as why:
+            failures.append(why)
+    return Outcome(measurements=tuple(measurements), failures=tuple(failures))

@@ -1,0 +1,123 @@
+"""How much memory and time a log of a gigabyte takes.
+
+Two logs are generated straight into a pipe, so that neither the disk nor the page cache takes
+part: one with a training line in twenty, and a dense one of training lines alone (7 million, whose
+rates are kept for the median). Measured is ``k8sbench measure -`` itself: peak resident memory of
+the process as the kernel counts it, and the time that it took.
+
+    python tests/bench/log_streaming.py [MEGABYTES]
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+MEGABYTES = 1000
+LIMITS = {"sparse": 100, "dense": 250}
+"""MB of memory that each kind may take."""
+NOISE = (
+    b"/usr/lib/python3/site-packages/paddle/nn/layer/norm.py:641: UserWarning: When training, we "
+    b"now always track global mean and variance.\n"
+)
+BLOCK = 1000
+"""Training lines generated at once."""
+
+
+def sparse() -> Iterator[bytes]:
+    """mmsegmentation's lines, nineteen lines of noise after each."""
+    iteration = 0
+    while True:
+        block = []
+        for _ in range(BLOCK):
+            iteration += 10
+            block.append(
+                b"2026-03-02 10:%02d:%02d,000 - mmseg - INFO - Iter [%d/900000000]\tlr: 8.290e-03, "
+                b"eta: 1 day, 0:01:41, time: 0.%03d, data_time: 0.009, memory: 18705, "
+                b"decode.loss_ce: 1.8240, decode.acc_seg: 36.9929, loss: 2.6227\n"
+                % (iteration // 60 % 60, iteration % 60, iteration, 400 + iteration // 10 % 97)
+            )
+            block.append(NOISE * 19)
+        yield b"".join(block)
+
+
+def dense() -> Iterator[bytes]:
+    """DeepLearningExamples' lines and nothing else, 0.35 s apart; each with a rate of its own."""
+    iteration = 0
+    while True:
+        block = []
+        for _ in range(BLOCK):
+            iteration += 1
+            at = iteration * 0.35
+            block.append(
+                b"DLL 2026-03-%02d %02d:%02d:%09.6f - Epoch: 0 Iteration: %d  "
+                b"train.loss : 6.90500  train.total_ips : %.2f images/s train.lr : 0.1\n"
+                % (
+                    1 + at // 86400,
+                    at % 86400 // 3600,
+                    at % 3600 // 60,
+                    at % 60,
+                    iteration,
+                    365.71 + iteration * 7919 % 1000 / 1000,
+                )
+            )
+        yield b"".join(block)
+
+
+KINDS = {"sparse": (sparse, "mmseg"), "dense": (dense, "dle-resnet50")}
+
+
+def feed(kind: str, megabytes: int, out: int) -> None:
+    """Write that much of a log into a pipe."""
+    left = megabytes * 1_000_000
+    with os.fdopen(out, "wb") as pipe:
+        for block in KINDS[kind][0]():
+            pipe.write(block)
+            left -= len(block)
+            if left <= 0:
+                return
+
+
+def measure(kind: str, megabytes: int) -> tuple[float, float, str]:
+    """Peak memory in MB, processor seconds, and what was printed."""
+    read, write = os.pipe()
+    words = ["measure", "-", "--format", KINDS[kind][1], "--gpus", "1", "--batch-size", "128"]
+    feeder = threading.Thread(target=feed, args=(kind, megabytes, write))
+    child = subprocess.Popen(
+        [sys.executable, "-m", "k8sbench", *words, "--warmup", "100", "-o", "csv"],
+        stdin=read,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    os.close(read)
+    feeder.start()
+    assert child.stdout is not None
+    printed = child.stdout.read()
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    feeder.join()
+    child.stdout.close()
+    return usage.ru_maxrss * 1024 / 1e6, usage.ru_utime + usage.ru_stime, printed
+
+
+def main() -> int:
+    """Print both; 1 if either takes more memory than it may."""
+    megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else MEGABYTES
+    over = False
+    for kind, limit in LIMITS.items():
+        memory, seconds, printed = measure(kind, megabytes)
+        rows = [line.split(",") for line in printed.splitlines()]
+        records = dict(zip(*rows, strict=True)).get("records", "?") if len(rows) == 2 else "?"
+        over |= memory > limit
+        print(
+            f"{kind}: {megabytes} MB, {records} records: {memory:.0f} MB of memory "
+            f"(limit {limit}), {seconds:.1f} s of processor, {megabytes / seconds:.0f} MB/s"
+        )
+    return int(over)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+"""Fixtures of the local tier: a machine whose runs must leave nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.local.jobs import Machine
+
+
+@pytest.fixture
+def make_machine(tmp_path: Path) -> Iterator[Callable[..., Machine]]:
+    """Make local clusters with settings; all are closed, and nothing of them may be left."""
+    made: list[Machine] = []
+
+    def make(**settings: Any) -> Machine:
+        made.append(Machine(tmp_path, **settings))
+        return made[-1]
+
+    yield make
+    for machine in made:
+        machine.close()
+
+
+@pytest.fixture
+def machine(make_machine: Callable[..., Machine]) -> Machine:
+    """Make a local cluster as ``submit`` has it."""
+    return make_machine()

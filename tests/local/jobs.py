@@ -1,0 +1,135 @@
+"""Runs small trainers on the local cluster and looks at what becomes of their processes."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+
+from k8sbench.adapters.local import launch
+from k8sbench.adapters.local.cluster import LocalCluster
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.ports import JobEvent
+from tests.unit.local import examples
+
+PATIENCE = 60.0
+"""Seconds until a wait counts as failed. Nothing else is asserted of the time."""
+_numbers = itertools.count()
+
+
+def wait_for(condition: Callable[[], object], what: str) -> None:
+    """Look until ``condition`` holds."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {PATIENCE:g} s for {what}"
+        threading.Event().wait(0.01)
+
+
+def processes_of(run_id: str) -> list[psutil.Process]:
+    """All living processes of a run's replicas, by the mark in their environment."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            mark = process.environ().get(launch.MARK, "")
+            if mark.startswith(f"{run_id}/") and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except (psutil.Error, ProcessLookupError):  # psutil itself lets the second through
+            continue
+    return found
+
+
+class Seen(msgspec.Struct, kw_only=True):
+    """What a watch has yielded."""
+
+    events: list[JobEvent]
+
+    @property
+    def phases(self) -> list[Phase]:
+        return [event.transition.phase for event in self.events if event.transition is not None]
+
+    @property
+    def final(self) -> Transition:
+        last = self.events[-1].transition
+        assert last is not None
+        assert last.phase.final
+        return last
+
+    def lines(self, replica: str) -> list[str]:
+        told = (event.line for event in self.events if event.line is not None)
+        return [line.text for line in told if line.replica == replica]
+
+    def states(self, replica: str) -> list[Phase]:
+        told = (event.replica for event in self.events if event.replica is not None)
+        return [state.phase for state in told if state.replica == replica]
+
+    def exit_codes(self) -> dict[str, int | None]:
+        told = (event.replica for event in self.events if event.replica is not None)
+        return {state.replica: state.exit_code for state in told if state.phase.final}
+
+
+class Running:
+    """One started job."""
+
+    def __init__(self, cluster: LocalCluster, run_id: str, folder: Path) -> None:
+        self.cluster, self.run_id, self.folder = cluster, run_id, folder
+        self.watch: Iterator[JobEvent] = cluster.watch(run_id)
+        self.seen = Seen(events=[])
+
+    def until(self, wanted: Callable[[JobEvent], bool]) -> JobEvent:
+        """Watch until an event is as wanted."""
+        for event in self.watch:
+            self.seen.events.append(event)
+            if wanted(event):
+                return event
+        raise AssertionError(f"the watch ended before: {self.seen.events}")
+
+    def until_line(self, text: str, replica: str | None = None) -> None:
+        """Watch until a line with ``text`` has come, which it may have already."""
+
+        def is_it(event: JobEvent) -> bool:
+            line = event.line
+            return line is not None and text in line.text and replica in (None, line.replica)
+
+        if not any(is_it(event) for event in self.seen.events):
+            self.until(is_it)
+
+    def to_the_end(self) -> Seen:
+        self.seen.events += self.watch
+        return self.seen
+
+
+class Machine:
+    """A local cluster and the folders of its runs."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.folder = folder
+        self.cluster = LocalCluster(**settings)
+        self.run_ids: list[str] = []
+
+    def start(
+        self, trainer: str, /, *words: str, files: Mapping[str, str] | None = None, **changes: Any
+    ) -> Running:
+        """Start a trainer, given as its source text, as the job of a new run."""
+        run_id = f"little-{os.getpid()}-{next(_numbers)}"
+        sources = {"little.py": trainer} | dict(files or {})
+        plan = examples.plan(*words, files=sources, **({"run_id": run_id} | changes))
+        folder = self.folder / plan.run_id
+        folder.mkdir(exist_ok=True)
+        self.run_ids.append(plan.run_id)
+        self.cluster.create(plan, examples.rendered(plan, sources), folder)
+        return Running(self.cluster, plan.run_id, folder)
+
+    def run(self, trainer: str, /, *words: str, **changes: Any) -> Seen:
+        return self.start(trainer, *words, **changes).to_the_end()
+
+    def close(self) -> None:
+        self.cluster.close()
+        for run_id in self.run_ids:
+            assert not processes_of(run_id)

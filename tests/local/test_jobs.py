@@ -1,0 +1,520 @@
+"""A job on this machine: its phases, its replicas, its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from k8sbench.adapters.local.gpus import GPU, Inventory
+from k8sbench.model.errors import JobFailed, NotFound, UsageError
+from k8sbench.model.phase import Phase
+from tests.local.jobs import Machine, Running, Seen, processes_of, wait_for
+from tests.unit.local import examples
+
+HELLO = "print('hello')"
+ENVIRONMENT = "import json, os; print(json.dumps(dict(os.environ)))"
+FOR_EVER = "import signal; print('up', flush=True); signal.pause()"
+DEAF = """
+import signal
+signal.signal(signal.SIGTERM, lambda *_: print("no", flush=True))
+print("up", flush=True)
+while True:
+    signal.pause()
+"""
+
+
+def is_main(process: psutil.Process) -> bool:
+    """Whether this is a replica's first process and not one that it started."""
+    return "little.py" in " ".join(process.cmdline())
+
+
+def environments(seen: Seen, *replicas: str) -> list[dict[str, str]]:
+    return [json.loads(seen.lines(replica)[0]) for replica in replicas]
+
+
+# -- a job that succeeds ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 4])
+def test_a_job_succeeds_when_all_its_replicas_do(machine: Machine, replicas: int) -> None:
+    seen = machine.run(HELLO, replicas=replicas)
+    assert seen.phases == [Phase.STARTING, Phase.RUNNING, Phase.SUCCEEDED]
+    names = ["master-0", *(f"worker-{n}" for n in range(replicas - 1))]
+    assert [seen.lines(name) for name in names] == [["hello"]] * replicas
+    assert seen.exit_codes() == dict.fromkeys(names, 0)
+    assert seen.states("master-0") == [Phase.STARTING, Phase.RUNNING, Phase.SUCCEEDED]
+
+
+def test_a_paddlejobs_workers_are_its_replicas(machine: Machine) -> None:
+    seen = machine.run(HELLO, framework="paddle")
+    assert seen.exit_codes() == {"worker-0": 0, "worker-1": 0}
+
+
+def test_the_operators_variables_are_there(machine: Machine) -> None:
+    seen = machine.run(ENVIRONMENT)
+    first, second = environments(seen, "master-0", "worker-0")
+    assert (first["RANK"], second["RANK"]) == ("0", "1")
+    assert first["MASTER_ADDR"] == second["MASTER_ADDR"] == "127.0.0.1"
+    assert first["MASTER_PORT"] == second["MASTER_PORT"]
+    assert (first["PET_NNODES"], first["WORLD_SIZE"]) == ("2", "2")
+
+
+def test_what_lies_around_in_the_users_environment_is_not(
+    make_machine: Callable[..., Machine],
+) -> None:
+    stray = {"RANK": "7", "PET_NNODES": "9", "LOCAL_RANK": "3", "https_proxy": "http://x:1"}
+    machine = make_machine(environ={"PATH": "/usr/bin", "HOME": "/home/user"} | stray)
+    (found,) = environments(machine.run(ENVIRONMENT, replicas=1), "master-0")
+    assert (found["RANK"], found["PET_NNODES"], found["HOME"]) == ("0", "1", "/home/user")
+    assert not {"LOCAL_RANK", "https_proxy"} & found.keys()
+
+
+def test_every_replica_is_a_session_and_a_process_group_of_its_own(machine: Machine) -> None:
+    seen = machine.run("import os; print(os.getsid(0) == os.getpgid(0) == os.getpid())")
+    assert seen.lines("master-0") == seen.lines("worker-0") == ["True"]
+
+
+def test_a_replica_reads_nothing_from_the_terminal(machine: Machine) -> None:
+    seen = machine.run("import sys; print(repr(sys.stdin.read()))", replicas=1)
+    assert seen.lines("master-0") == ["''"]
+
+
+def test_a_replica_inherits_nothing_but_its_three_streams(machine: Machine) -> None:
+    with socket.socket() as ours:
+        ours.set_inheritable(True)
+        seen = machine.run(
+            "import os; print(sorted(os.listdir('/proc/self/fd'), key=int)[:4])", replicas=1
+        )
+    # The fourth is the listing's own.
+    assert seen.lines("master-0") == ["['0', '1', '2', '3']"]
+
+
+def test_a_replicas_signals_are_in_their_first_state(machine: Machine) -> None:
+    trainer = """
+import signal
+ignored = [n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN]
+print(ignored, list(signal.pthread_sigmask(signal.SIG_BLOCK, ())))
+"""
+    seen = machine.run(trainer, replicas=1)
+    # Python itself ignores these two when it starts.
+    assert seen.lines("master-0") == ["[<Signals.SIGPIPE: 13>, <Signals.SIGXFSZ: 25>] []"]
+
+
+def test_a_replicas_temporary_folder_is_private_and_gone_with_it(machine: Machine) -> None:
+    trainer = """
+import os, tempfile
+open(os.path.join(tempfile.gettempdir(), "left"), "w").close()
+print(tempfile.gettempdir()); print(os.getcwd())
+"""
+    seen = machine.run(trainer)
+    folders = [*seen.lines("master-0"), *seen.lines("worker-0")]
+    assert len(set(folders)) == 4
+    assert not any(Path(folder).exists() for folder in folders)
+
+
+def test_the_runs_folder_says_what_ran_and_what_was_left_out(machine: Machine) -> None:
+    running = machine.start(HELLO, image="pytorch/pytorch:2.10.0")
+    running.to_the_end()
+    record = json.loads((running.folder / "local.json").read_text())
+    assert "container: image pytorch/pytorch:2.10.0" in record["ignored"]
+    assert "variable HOME" in record["ignored"]
+    assert record["python"] == sys.executable
+    first, second = record["replicas"]
+    assert first["injected"]["RANK"] == "0"
+    assert second["local"]["OMP_NUM_THREADS"]
+    mounted = Path(first["places"]["/opt/k8sbench"])
+    assert mounted.is_relative_to(running.folder)
+    assert (mounted / "k8sbench/trainers/little.py").read_text() == HELLO
+
+
+def test_replicas_that_run_on_after_the_leading_one_are_ended(
+    make_machine: Callable[..., Machine],
+) -> None:
+    machine = make_machine(finish_grace=0.2)
+    trainer = f"import os\nif os.environ['RANK'] == '1':\n    {FOR_EVER}\nprint('done')"
+    seen = machine.run(trainer)
+    assert seen.final.phase is Phase.SUCCEEDED
+    assert "worker-0 ran on" in seen.final.cause
+    assert seen.states("worker-0")[-1] is Phase.CANCELLED
+
+
+def test_replicas_that_tidy_up_longer_than_the_leading_one_may_do_so(machine: Machine) -> None:
+    trainer = """
+import os, socket
+rendezvous = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+if os.environ["RANK"] == "0":
+    server = socket.create_server(rendezvous)
+    server.accept()  # and end, so that the other one sees its connection close
+else:
+    peer = None
+    while peer is None:
+        try:
+            peer = socket.create_connection(rendezvous)
+        except ConnectionRefusedError:
+            pass
+    peer.recv(1)
+    print("last")
+"""
+    seen = machine.run(trainer)
+    assert seen.final.phase is Phase.SUCCEEDED
+    assert seen.lines("worker-0") == ["last"]
+
+
+# -- a job that fails -------------------------------------------------------------------------
+
+ONE_FAILS = f"""
+import os, sys
+if os.environ["RANK"] == "1":
+    print("before"); raise ValueError("boom")
+{FOR_EVER}
+"""
+
+
+def test_one_failing_replica_fails_the_job_and_ends_the_others(machine: Machine) -> None:
+    running = machine.start(ONE_FAILS, replicas=4)
+    seen = running.to_the_end()
+    assert seen.final.phase is Phase.FAILED
+    assert seen.final.cause_id == "replica-failed"
+    assert seen.final.cause == "worker-0 exited with code 1: ValueError: boom"
+    assert seen.exit_codes() == {"master-0": 143, "worker-0": 1, "worker-1": 143, "worker-2": 143}
+    assert seen.states("worker-0")[-1] is Phase.FAILED
+    assert seen.states("worker-1")[-1] is Phase.CANCELLED
+    assert not processes_of(running.run_id)
+
+
+def test_a_replica_that_ignores_sigterm_is_killed_after_the_grace(
+    make_machine: Callable[..., Machine],
+) -> None:
+    machine = make_machine(grace=0.2)
+    running = machine.start(DEAF)
+    running.until_line("up", "master-0")
+    running.until_line("up", "worker-0")
+    machine.cluster.cancel(running.run_id, "enough", "enough")
+    seen = running.to_the_end()
+    assert seen.lines("worker-0") == ["up", "no"]
+    assert seen.exit_codes() == {"master-0": 137, "worker-0": 137}
+    assert seen.final.phase is Phase.CANCELLED
+
+
+def test_a_replica_killed_by_the_system_is_possibly_out_of_memory(machine: Machine) -> None:
+    trainer = f"""
+import os, signal
+if os.environ["RANK"] == "1":
+    print("step 1", flush=True); os.kill(os.getpid(), signal.SIGKILL)
+{FOR_EVER}
+"""
+    seen = machine.run(trainer)
+    assert seen.final.cause_id == "oom"
+    assert "worker-0 was killed by signal 9 (SIGKILL)" in seen.final.cause
+    assert "step 1" in seen.final.cause
+
+
+def test_a_crash_names_its_signal(machine: Machine) -> None:
+    trainer = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+    seen = machine.run(trainer, replicas=1)
+    assert seen.final.cause == "master-0 was killed by signal 11 (SIGSEGV)."
+    assert seen.exit_codes() == {"master-0": 139}
+
+
+def test_a_module_that_is_missing_is_named(machine: Machine) -> None:
+    seen = machine.run("import nowhere_to_be_found", replicas=1)
+    assert seen.final.cause == (
+        "master-0 exited with code 1: ModuleNotFoundError: No module named 'nowhere_to_be_found'"
+    )
+
+
+def test_the_replica_that_broke_is_named_not_the_one_that_lost_it(machine: Machine) -> None:
+    """As launchers have it: what its rank said comes out when its peers are dead already."""
+    trainer = """
+import os, socket, time
+rendezvous = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+if os.environ["RANK"] == "0":
+    server = socket.create_server(rendezvous)
+    server.accept()
+    raise RuntimeError("Connection closed by peer")
+peer = None
+while peer is None:
+    try:
+        peer = socket.create_connection(rendezvous)
+    except ConnectionRefusedError:
+        pass
+peer.recv(1)
+time.sleep(0.3)
+raise ValueError("the cause")
+"""
+    seen = machine.run(trainer)
+    assert seen.final.cause.startswith("worker-0 ")
+    assert seen.final.cause.endswith(": ValueError: the cause")
+
+
+def test_a_warden_that_is_killed_takes_its_replica_along(machine: Machine) -> None:
+    trainer = f"""
+import os, subprocess, sys
+subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], start_new_session=True)
+{FOR_EVER}
+"""
+    running = machine.start(trainer)
+    running.until_line("up", "master-0")
+    running.until_line("up", "worker-0")
+    wait_for(lambda: len(processes_of(running.run_id)) == 4, "the replicas and their children")
+    (main,) = (p for p in processes_of(running.run_id) if is_main(p) and p.environ()["RANK"] == "1")
+    warden = main.parent()
+    assert warden is not None
+    warden.kill()
+    seen = running.to_the_end()
+    assert seen.final.phase is Phase.FAILED
+    assert "worker-0 lost its warden" in seen.final.cause
+    assert not processes_of(running.run_id)
+
+
+def test_a_warden_that_is_told_to_end_ends_its_replica(machine: Machine) -> None:
+    running = machine.start(FOR_EVER)
+    running.until_line("up", "worker-0")
+    (worker,) = [p for p in processes_of(running.run_id) if p.environ()["RANK"] == "1"]
+    warden = worker.parent()
+    assert warden is not None
+    warden.terminate()
+    seen = running.to_the_end()
+    assert seen.final.phase is Phase.FAILED
+    assert "worker-0 was ended from outside k8sbench" in seen.final.cause
+
+
+# -- a job that is cancelled --------------------------------------------------------------------
+
+
+def test_a_cancelled_job_says_by_whom_and_why(machine: Machine) -> None:
+    running = machine.start(FOR_EVER)
+    running.until_line("up")
+    machine.cluster.cancel(running.run_id, "The run took longer than 3 s.", "timeout")
+    machine.cluster.cancel(running.run_id, "Interrupted.", "interrupted")
+    seen = running.to_the_end()
+    assert (seen.final.phase, seen.final.cause_id) == (Phase.CANCELLED, "timeout")
+    assert seen.final.cause == "The run took longer than 3 s."
+    assert not processes_of(running.run_id)
+
+
+def test_a_job_can_be_cancelled_before_it_has_said_anything(machine: Machine) -> None:
+    running = machine.start(FOR_EVER)
+    machine.cluster.cancel(running.run_id, "at once", "interrupted")
+    assert running.to_the_end().final.phase is Phase.CANCELLED
+
+
+def test_a_job_is_cancelled_while_another_thread_waits_for_it(machine: Machine) -> None:
+    running = machine.start("import signal; signal.pause()")
+    ended = threading.Thread(target=running.to_the_end)
+    ended.start()
+    machine.cluster.cancel(running.run_id, "enough", "enough")
+    ended.join()
+    assert running.seen.final.cause == "enough"
+
+
+def test_a_job_is_cancelled_from_a_signal_handler_inside_its_own_watch(machine: Machine) -> None:
+    trainer = "import os, signal, sys; os.kill(int(sys.argv[1]), signal.SIGUSR1); signal.pause()"
+    cancelled = []
+
+    def handler(*_: object) -> None:
+        cancelled.append(machine.run_ids[0])
+        machine.cluster.cancel(machine.run_ids[0], "Interrupted.", "interrupted")
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        seen = machine.run(trainer, str(os.getpid()))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert cancelled
+    assert seen.final.cause_id == "interrupted"
+
+
+def test_cancelling_needs_nobody_who_watches(machine: Machine) -> None:
+    running = machine.start(FOR_EVER)
+    wait_for(lambda: len(processes_of(running.run_id)) == 2, "the replicas to start")
+    machine.cluster.cancel(running.run_id, "enough", "enough")
+    wait_for(lambda: not processes_of(running.run_id), "the replicas to end")
+
+
+def test_cancelling_what_is_over_changes_nothing(machine: Machine) -> None:
+    running = machine.start(HELLO)
+    running.to_the_end()
+    machine.cluster.cancel(running.run_id, "too late", "interrupted")
+    assert running.seen.final.phase is Phase.SUCCEEDED
+
+
+def test_closing_ends_what_still_runs(machine: Machine) -> None:
+    running = machine.start(FOR_EVER)
+    running.until_line("up")
+    machine.cluster.close()
+    assert not processes_of(running.run_id)
+    assert running.to_the_end().final.cause_id == "k8sbench-ended"
+    with pytest.raises(UsageError, match="closed"):
+        machine.start(HELLO)
+
+
+def test_closing_waits_for_nobody_who_reads(make_machine: Callable[..., Machine]) -> None:
+    machine = make_machine(grace=0.2)
+    running = machine.start("while True: print('x' * 1000)")
+    running.until_line("x")
+    machine.cluster.close()
+    assert not processes_of(running.run_id)
+
+
+# -- watching -------------------------------------------------------------------------------------
+
+
+def test_a_watch_that_was_broken_off_goes_on_where_it_stood(machine: Machine) -> None:
+    running = machine.start("for n in range(1000): print(n)", replicas=1)
+    running.until_line("500")
+    running.watch = machine.cluster.watch(running.run_id)
+    assert running.to_the_end().lines("master-0") == [str(n) for n in range(1000)]
+
+
+def test_several_jobs_run_beside_each_other(machine: Machine) -> None:
+    running = [machine.start(ENVIRONMENT) for _ in range(3)]
+    threads = [threading.Thread(target=each.to_the_end) for each in running]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    ports = {environments(each.seen, "worker-0")[0]["MASTER_PORT"] for each in running}
+    assert len(ports) == 3
+
+
+def test_a_watch_of_a_job_that_is_over_yields_its_end(machine: Machine) -> None:
+    running = machine.start(HELLO)
+    final = running.to_the_end().final
+    (event,) = machine.cluster.watch(running.run_id)
+    assert event.transition == final
+
+
+def test_a_job_is_started_once_however_often_it_is_created(machine: Machine) -> None:
+    first = machine.start(HELLO, run_id="once")
+    again = machine.start(HELLO, run_id="once")
+    assert first.to_the_end().final.phase is Phase.SUCCEEDED
+    assert again.to_the_end().lines("master-0") == []
+
+
+def test_a_job_of_an_earlier_process_is_not_started_again(
+    make_machine: Callable[..., Machine],
+) -> None:
+    make_machine().run(HELLO, run_id="once")
+    with pytest.raises(UsageError, match="started before"):
+        make_machine().start(HELLO, run_id="once")
+
+
+def test_an_unknown_job_is_not_found(machine: Machine) -> None:
+    with pytest.raises(NotFound):
+        machine.cluster.watch("nobody")
+    with pytest.raises(NotFound):
+        machine.cluster.cancel("nobody", "", "")
+
+
+# -- what may not run -----------------------------------------------------------------------------
+
+
+def test_a_strangers_command_never_runs(machine: Machine, tmp_path: Path) -> None:
+    proof = tmp_path / "ran"
+    with pytest.raises(UsageError, match="own trainers alone") as refused:
+        machine.start(HELLO, command=("touch", str(proof)))
+    assert refused.value.exit_code == 2
+    with pytest.raises(UsageError, match="brings a command of its own"):
+        machine.start(HELLO, trainer=None, impl="user")
+    with pytest.raises(UsageError, match="LD_PRELOAD would load other code"):
+        machine.start(HELLO, env={"LD_PRELOAD": str(proof)})
+    assert not proof.exists()
+
+
+def test_a_manifest_of_another_run_is_refused(machine: Machine, tmp_path: Path) -> None:
+    plan = examples.plan(run_id="mine")
+    with pytest.raises(UsageError, match="The manifest is of"):
+        machine.cluster.create(plan, examples.rendered(examples.plan()), tmp_path)
+
+
+def test_other_systems_are_told_what_is_missing(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(UsageError, match="needs Linux"):
+        machine.start(HELLO)
+
+
+def test_a_replica_that_cannot_be_started_says_what_is_missing(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    seen = machine.run(HELLO)
+    assert seen.final.phase is Phase.FAILED
+    assert "-0 could not be started: " in seen.final.cause
+    assert seen.final.cause.endswith(": No such file or directory.")
+
+
+def test_a_program_that_is_missing_is_named(make_machine: Callable[..., Machine]) -> None:
+    seen = make_machine(python="/nowhere/python").run(HELLO, replicas=1)
+    assert seen.final.cause == (
+        "master-0 could not be started: /nowhere/python: No such file or directory."
+    )
+
+
+def test_a_job_that_cannot_be_started_leaves_nothing(machine: Machine, tmp_path: Path) -> None:
+    plan = examples.plan()
+    with pytest.raises(JobFailed, match="could not be started"):
+        machine.cluster.create(plan, examples.rendered(plan), Path("/proc/nowhere"))
+    with pytest.raises(NotFound):
+        machine.cluster.watch(plan.run_id)
+
+
+# -- GPUs -----------------------------------------------------------------------------------------
+
+FOUR = Inventory(
+    gpus=tuple(
+        GPU(index=n, uuid=f"GPU-{n}", model="Tesla V100-SXM2-16GB", memory_mib=16384)
+        for n in range(4)
+    ),
+    driver="570.86.15",
+)
+VISIBLE = "import os, signal; print(os.environ['CUDA_VISIBLE_DEVICES'], flush=True)"
+
+
+def test_replicas_see_gpus_of_their_own(make_machine: Callable[..., Machine]) -> None:
+    machine = make_machine(inventory=lambda: FOUR)
+    running = machine.start(VISIBLE, gpus_per_replica=2, processes_per_replica=2, device="cuda")
+    seen = running.to_the_end()
+    assert seen.lines("master-0") == ["0,1"]
+    assert seen.lines("worker-0") == ["2,3"]
+    record = json.loads((running.folder / "local.json").read_text())
+    assert [gpu["uuid"] for gpu in record["replicas"][1]["gpus"]] == ["GPU-2", "GPU-3"]
+
+
+def test_a_run_that_was_planned_without_gpus_sees_none(
+    make_machine: Callable[..., Machine],
+) -> None:
+    seen = make_machine(inventory=lambda: FOUR).run(VISIBLE)
+    assert seen.lines("master-0") == [""]
+
+
+def test_gpus_are_free_again_when_their_run_is_over(make_machine: Callable[..., Machine]) -> None:
+    machine = make_machine(inventory=lambda: FOUR)
+
+    def start(trainer: str) -> Running:
+        return machine.start(
+            trainer, replicas=1, gpus_per_replica=3, processes_per_replica=3, device="cuda"
+        )
+
+    running = start(VISIBLE + "; signal.pause()")
+    with pytest.raises(UsageError, match="3 of them in use by other runs"):
+        start(VISIBLE)
+    machine.cluster.cancel(running.run_id, "enough", "enough")
+    running.to_the_end()
+    assert start(VISIBLE).to_the_end().lines("master-0") == ["0,1,2"]
+
+
+def test_more_gpus_than_there_are_is_a_usage_error(machine: Machine) -> None:
+    with pytest.raises(UsageError, match="need 16 GPUs"):
+        machine.start(HELLO, gpus_per_replica=8, processes_per_replica=8, device="cuda")

@@ -1,0 +1,225 @@
+"""``k8sbench submit`` on this machine: real training, really interrupted, really killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.timeout(300)
+PATIENCE = 120.0
+"""Seconds to wait for a condition before the test fails; nothing is asserted of the time."""
+
+
+class Shell:
+    """k8sbench as a user has it: a command, a store, exit codes."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.store = folder / "store"
+        self.environment = os.environ | {"K8SBENCH_STORE": str(self.store)}
+
+    def start(self, *args: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "k8sbench", *args],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *args: str, code: int = 0) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "k8sbench", *args],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout if code == 0 else done.stdout + done.stderr
+
+    def json(self, *args: str) -> Any:
+        return json.loads(self.run(*args, "-o", "json"))
+
+    def run_id(self) -> str:
+        (folder,) = (self.store / "runs").iterdir()
+        return folder.name
+
+    def logs(self) -> str:
+        return "".join(path.read_text() for path in (self.store / "runs").glob("*/logs/*.log"))
+
+
+@pytest.fixture
+def shell(tmp_path: pathlib.Path) -> Shell:
+    return Shell(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_running(tmp_path: pathlib.Path) -> Iterator[None]:
+    yield
+    wait_for(lambda: not mine(tmp_path), "all processes of the run to end")
+
+
+def mine(tmp_path: pathlib.Path) -> list[psutil.Process]:
+    """Processes that carry this test's store in their environment, this one's own aside."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            ours = process.environ().get("K8SBENCH_STORE", "").startswith(str(tmp_path))
+            words = " ".join(process.cmdline())
+            if ours or str(tmp_path) in words:
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
+
+
+def wait_for(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {PATIENCE:g} s for {what}"
+        time.sleep(0.02)
+
+
+def training(shell: Shell) -> bool:
+    return (shell.store / "runs").is_dir() and '"event": "step"' in shell.logs().replace(
+        '"event":"step"', '"event": "step"'
+    )
+
+
+RESNET = ("submit", "resnet50", "--batch-size", "2")
+ENDLESS = (*RESNET, "--iterations", "100000")
+
+
+def test_a_submit_ends_with_a_measured_row(shell: Shell) -> None:
+    shell.run(*RESNET, "--iterations", "6", "--set", "night")
+    (run,) = shell.json("list")
+    assert run["phase"] == "Succeeded"
+    status = shell.json("status", run["run_id"])
+    measured = status["measurement"]
+    assert measured["verdict"] == "valid"
+    assert measured["iterations"] == 6
+    assert measured["throughput"]["time_weighted"] > 0
+    assert (measured["impl"], measured["format"]) == ("k8sbench", "k8sbench")
+    assert measured["parameters"] == 25_557_032
+    (row,) = shell.json("results")["rows"]
+    assert row["case"] == "1x1-cpu"
+    assert row["speedup"] is None
+    assert "smoke" in json.dumps(row)
+
+
+def test_paddle_with_amp_on_a_cpu_says_that_it_ran_in_fp32(shell: Shell) -> None:
+    shell.run(
+        "submit", "deeplabv3p", "--framework", "paddle", "--replicas", "2", "--amp",
+        "--iterations", "5", "--warmup", "1",
+    )  # fmt: skip
+    (run,) = shell.json("list")
+    measured = shell.json("status", run["run_id"])["measurement"]
+    assert measured["precision"] == "amp"
+    assert measured["precision_effective"] == "fp32"
+    assert measured["gpus"] == 2
+    assert len(measured["ranks"]) == 2
+
+
+def test_four_replicas_share_two_cores(shell: Shell) -> None:
+    shell.run(*RESNET, "--replicas", "4", "--iterations", "5", "--warmup", "1")
+    (row,) = shell.json("results")["rows"]
+    assert row["case"] == "4x1-cpu"
+    assert len(list((shell.store / "runs").glob("*/logs/*.log"))) == 4
+
+
+def test_ctrl_c_ends_every_process_and_records_the_run_as_cancelled(shell: Shell) -> None:
+    process = shell.start(*ENDLESS, "--replicas", "2")
+    wait_for(lambda: training(shell), "the first training step")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+    assert "Ctrl-C" in err
+    assert "--resume" in err
+    status = shell.json("status", shell.run_id())
+    assert status["phase"] == "Cancelled"
+    assert '"event":"step"' in shell.logs().replace(": ", ":")
+
+
+def test_a_killed_k8sbench_leaves_no_process_and_a_run_that_says_so(
+    shell: Shell, tmp_path: pathlib.Path
+) -> None:
+    process = shell.start(*ENDLESS, "--replicas", "2")
+    wait_for(lambda: training(shell), "the first training step")
+    process.kill()
+    process.communicate(timeout=PATIENCE)
+    wait_for(lambda: not mine(tmp_path), "the replicas to end with k8sbench")
+    status = shell.json("status", shell.run_id())
+    assert status["phase"] == "Lost"
+    assert str(process.pid) in status["history"][-1]["cause"]
+    assert shell.run("submit", "resnet50", "--iterations", "5", "--batch-size", "2") is not None
+
+
+def test_a_run_that_outlives_its_timeout_is_ended_with_exit_code_4(shell: Shell) -> None:
+    text = shell.run(*ENDLESS, "--timeout", "12s", code=4)
+    assert "12 s" in text
+    assert shell.json("status", shell.run_id())["history"][-1]["cause_id"] == "timeout"
+
+
+def test_a_rank_that_dies_ends_the_job_and_shows_its_last_lines(shell: Shell) -> None:
+    process = shell.start(*ENDLESS, "--replicas", "2")
+    wait_for(lambda: training(shell), "the first training step")
+    ranks = [
+        child
+        for child in psutil.Process(process.pid).children(recursive=True)
+        if child.environ().get("RANK") == "1" and "torch.distributed.run" not in child.cmdline()
+    ]
+    assert ranks
+    for rank in ranks:
+        rank.kill()
+    _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 3
+    assert "worker-0" in err
+    assert shell.json("status", shell.run_id())["phase"] == "Failed"
+
+
+def test_a_users_own_file_runs_like_a_built_in_benchmark(
+    shell: Shell, tmp_path: pathlib.Path
+) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(
+        """
+name: my-resnet
+title: ResNet-50 with my window
+task: image classification
+unit: images
+default_framework: pytorch
+variants:
+  - name: mine
+    framework: pytorch
+    title: k8sbench's ResNet-50
+    trainer: resnet50
+    local: true
+    log: dle-resnet50
+    batch_size: {fp32: 64}
+    window: {warmup: 5, iterations: 50, rule: mine, log_interval: {one_gpu: 1, many_gpus: 1}}
+    cases: [1x1]
+    smoke: {batch_size: 2, warmup: 1, iterations: 5, args: {input-size: 64}}
+"""
+    )
+    assert shell.run("submit", str(mine), "-o", "name").startswith("my-resnet-")
+
+
+def test_resume_runs_only_what_the_set_is_missing(shell: Shell) -> None:
+    args = (*RESNET, "--iterations", "5", "--warmup", "1")
+    shell.run(*args, "--set", "night")
+    shell.run(*args, "--resume", "night")
+    assert len(shell.json("list")) == 1
+    shell.run(*args, "--resume", "night", "--repeats", "2")
+    assert sorted(run["repeat"] for run in shell.json("list")) == [1, 2]

@@ -1,0 +1,136 @@
+"""What a replica finds in its environment: the operator's variables, and nobody else's."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from k8sbench.adapters.local import environment
+from k8sbench.adapters.local.environment import Endpoint
+from k8sbench.adapters.local.manifest import Job
+from tests.unit.local import examples
+
+
+def injected(job: Job, replica: str, address: str, port: int) -> list[str]:
+    found = environment.injected(
+        job,
+        next(each for each in job.replicas if each.name == replica),
+        Endpoint(address=address, port=port),
+        pod_ip="10.88.1.7",
+    )
+    return [f"{name}={value}" for name, value in found]
+
+
+def named(job: Job, name: str) -> Job:
+    return msgspec.structs.replace(job, name=name)
+
+
+# The expected lists are what pods of training-operator v1.9.3 showed on a real cluster.
+
+
+def test_a_pytorchjobs_master_gets_what_the_operator_gives_it() -> None:
+    job = named(examples.job(examples.plan()), "pt2")
+    assert injected(job, "master-0", "pt2-master-0", 23456) == [
+        "PYTHONUNBUFFERED=1",
+        "MASTER_PORT=23456",
+        "PET_MASTER_PORT=23456",
+        "MASTER_ADDR=pt2-master-0",
+        "PET_MASTER_ADDR=pt2-master-0",
+        "WORLD_SIZE=2",
+        "RANK=0",
+        "PET_NODE_RANK=0",
+        "PET_NPROC_PER_NODE=1",
+        "PET_NNODES=2",
+    ]
+
+
+def test_a_pytorchjobs_workers_are_numbered_behind_the_master() -> None:
+    job = examples.job(examples.plan(replicas=3))
+    assert [each.name for each in job.replicas] == ["master-0", "worker-0", "worker-1"]
+    found = injected(job, "worker-1", "pt2-master-0", 23456)
+    assert {"RANK=2", "PET_NODE_RANK=2", "WORLD_SIZE=3", "PET_NNODES=3"} <= set(found)
+
+
+def test_world_size_counts_processes_not_pods() -> None:
+    job = examples.job(examples.plan(processes_per_replica=8))
+    found = injected(job, "master-0", "a", 1)
+    assert {"WORLD_SIZE=16", "PET_NPROC_PER_NODE=8", "PET_NNODES=2"} <= set(found)
+
+
+def test_auto_counts_as_one_process_as_in_the_operator() -> None:
+    job = msgspec.structs.replace(examples.job(examples.plan()), processes="auto")
+    found = injected(job, "master-0", "a", 1)
+    assert {"WORLD_SIZE=2", "PET_NPROC_PER_NODE=auto"} <= set(found)
+
+
+def test_a_paddlejobs_first_worker_is_the_meeting_point_by_its_own_address() -> None:
+    job = named(examples.job(examples.plan(framework="paddle")), "pd2")
+    assert injected(job, "worker-0", "pd2-worker-0", 36543) == [
+        "PYTHONUNBUFFERED=1",
+        "PADDLE_JOB_ID=pd2",
+        "PADDLE_NNODES=2",
+        "POD_IP_DUMMY=10.88.1.7",
+        "PADDLE_MASTER=$(POD_IP_DUMMY):36543",
+    ]
+
+
+def test_a_paddlejobs_other_workers_go_to_the_first_ones_service() -> None:
+    job = named(examples.job(examples.plan(framework="paddle")), "pd2")
+    assert injected(job, "worker-1", "pd2-worker-0", 36543) == [
+        "PYTHONUNBUFFERED=1",
+        "PADDLE_JOB_ID=pd2",
+        "PADDLE_NNODES=2",
+        "PADDLE_MASTER=pd2-worker-0:36543",
+    ]
+
+
+def test_variables_refer_to_earlier_ones_as_the_kubelet_has_it() -> None:
+    found = environment.resolved(
+        [
+            ("LATE", "$(EARLY)"),
+            ("EARLY", "1"),
+            ("BOTH", "$(EARLY)-$(EARLY)"),
+            ("ESCAPED", "$$(EARLY)"),
+            ("SHELL", "$EARLY ${EARLY}"),
+            ("EARLY", "2"),
+        ]
+    )
+    assert found == {
+        "LATE": "$(EARLY)",
+        "EARLY": "2",
+        "BOTH": "1-1",
+        "ESCAPED": "$(EARLY)",
+        "SHELL": "$EARLY ${EARLY}",
+    }
+
+
+STRAY = (
+    *("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "PET_NNODES"),
+    *("PADDLE_MASTER", "PADDLE_TRAINER_ID", "NCCL_DEBUG", "GLOO_SOCKET_IFNAME", "http_proxy"),
+    *("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "TMPDIR", "PYTHONSTARTUP"),
+    *("K8SBENCH_STORE", "AWS_SECRET_ACCESS_KEY"),
+)
+
+
+@pytest.mark.parametrize("stray", STRAY)
+def test_what_the_user_has_left_in_the_environment_stays_out(stray: str) -> None:
+    assert stray not in environment.ground({stray: "x", "HOME": "/home/user"})
+
+
+def test_what_python_needs_to_be_found_stays() -> None:
+    kept = dict.fromkeys(("PATH", "HOME", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH"), "x")
+    assert environment.ground(kept) == kept
+
+
+@pytest.mark.parametrize(("cores", "processes", "threads"), [(2, 4, 1), (16, 4, 4), (9, 4, 2)])
+def test_processes_share_the_cores(cores: int, processes: int, threads: int) -> None:
+    assert environment.threads_per_process(cores, processes) == threads
+
+
+def test_replicas_look_for_ports_where_nobody_else_does() -> None:
+    assert environment.port_range(0, 2, 32768) == "10000:21383"
+    assert environment.port_range(1, 2, 32768) == "21384:32767"
+
+
+def test_there_is_no_such_place_where_the_kernel_hands_out_nearly_all_ports() -> None:
+    assert environment.port_range(0, 2, 1024) is None

@@ -1,0 +1,151 @@
+"""The machine's GPUs as the driver tells them, and who gets which."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from k8sbench.adapters.local import gpus
+from k8sbench.adapters.local.gpus import GPU, Inventory
+from k8sbench.model.errors import UsageError
+
+
+class Nvml:
+    """NVML as far as it is asked, for a machine of so many GPUs."""
+
+    class NVMLError(Exception):
+        """As in pynvml."""
+
+    def __init__(
+        self, count: int, *, divided: tuple[int, ...] = (), fault: str | None = None
+    ) -> None:
+        self.count, self.divided, self.fault = count, divided, fault
+        self.calls: list[str] = []
+
+    def nvmlInit(self) -> None:
+        self.calls.append("init")
+        if self.fault == "init":
+            raise self.NVMLError("NVML Shared Library Not Found")
+
+    def nvmlShutdown(self) -> None:
+        self.calls.append("shutdown")
+
+    def nvmlSystemGetDriverVersion(self) -> bytes:
+        return b"570.86.15"
+
+    def nvmlDeviceGetCount(self) -> int:
+        if self.fault == "count":
+            raise self.NVMLError("Unknown Error")
+        return self.count
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:
+        return index
+
+    def nvmlDeviceGetUUID(self, handle: int) -> str:
+        return f"GPU-{handle}000"
+
+    def nvmlDeviceGetName(self, handle: int) -> str:
+        return "Tesla V100-SXM2-16GB"
+
+    def nvmlDeviceGetMemoryInfo(self, handle: int) -> Any:
+        return SimpleNamespace(total=16 * 1024**3)
+
+    def nvmlDeviceGetMigMode(self, handle: int) -> tuple[int, int]:
+        if handle in self.divided:
+            return 1, 1
+        raise self.NVMLError("Not Supported")
+
+
+def found(count: int, visible: str | None = None, **more: Any) -> Inventory:
+    environ = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    return gpus.inventory(environ, Nvml(count, **more))
+
+
+def indices(inventory: Inventory) -> list[int]:
+    return [gpu.index for gpu in inventory.gpus]
+
+
+def test_the_driver_tells_model_and_memory() -> None:
+    here = found(1)
+    assert here.driver == "570.86.15"
+    assert here.gpus == (
+        GPU(index=0, uuid="GPU-0000", model="Tesla V100-SXM2-16GB", memory_mib=16384),
+    )
+    assert here.reason is None
+
+
+def test_the_library_is_let_go_of() -> None:
+    for fault in (None, "count"):
+        library = Nvml(1, fault=fault)
+        gpus.inventory({}, library)
+        assert library.calls == ["init", "shutdown"]
+
+
+@pytest.mark.parametrize("fault", ["init", "count"])
+def test_no_driver_is_an_answer_with_its_reason(fault: str) -> None:
+    here = found(1, fault=fault)
+    assert here.gpus == ()
+    assert here.reason is not None
+    assert "NVML" in here.reason
+
+
+def test_a_driver_without_gpus_says_so() -> None:
+    assert found(0).reason == "the driver knows no GPU"
+
+
+def test_this_machine_answers_without_an_error() -> None:
+    here = gpus.inventory()
+    assert here.gpus or here.reason
+
+
+def test_a_divided_gpu_is_left_out() -> None:
+    here = found(3, divided=(1,))
+    assert indices(here) == [0, 2]
+    assert here.reason == "left out, being divided (MIG): 1"
+
+
+@pytest.mark.parametrize(
+    ("visible", "expected"),
+    [
+        (None, [0, 1, 2, 3]),
+        ("2,0", [2, 0]),
+        (" 1 , 3 ", [1, 3]),
+        ("GPU-2", [2]),
+        ("1,9,2", [1]),
+        ("-1", []),
+        ("", []),
+        ("1,1", [1]),
+    ],
+)
+def test_what_the_user_made_visible_counts_as_cuda_reads_it(
+    visible: str | None, expected: list[int]
+) -> None:
+    here = found(4, visible)
+    assert indices(here) == expected
+    assert (here.reason is None) == (visible is None)
+
+
+def test_every_replica_gets_gpus_of_its_own() -> None:
+    first, second = gpus.assign(found(4), 2, 2)
+    assert gpus.listed(first) == "0,1"
+    assert gpus.listed(second) == "2,3"
+
+
+def test_gpus_in_use_by_another_run_are_not_given_again() -> None:
+    here = found(4)
+    (first,) = gpus.assign(here, 1, 2)
+    (second,) = gpus.assign(here, 1, 2, taken=first)
+    assert not set(first) & set(second)
+    with pytest.raises(UsageError, match="4 of them in use"):
+        gpus.assign(here, 1, 1, taken=first + second)
+
+
+def test_too_few_are_refused_with_both_numbers_and_the_reason() -> None:
+    with pytest.raises(UsageError, match=r"need 4 GPUs; this machine has 1 \(CUDA_VISIBLE_DEVICES"):
+        gpus.assign(found(4, "3"), 2, 2)
+
+
+def test_a_replica_without_gpus_sees_none() -> None:
+    assert [gpus.listed(each) for each in gpus.assign(found(2), 2, 0)] == ["", ""]

@@ -1,0 +1,189 @@
+"""Reading a rendered job back: all of it is carried out, listed as left out, or refused."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from k8sbench.adapters.local import manifest
+from k8sbench.model.errors import UsageError
+from tests.unit.local import examples
+
+FILES = {"little.py": "print('×')\n"}
+
+
+def objects(**changes: Any) -> examples.Objects:
+    return copy.deepcopy(examples.rendered(examples.plan(files=FILES, **changes), FILES))
+
+
+def container(given: examples.Objects, kind: str = "Master") -> dict[str, Any]:
+    pod = given[-1]["spec"]["pytorchReplicaSpecs"][kind]["template"]["spec"]
+    found = pod["containers"][0]
+    assert isinstance(found, dict)
+    return found
+
+
+def volumes(given: examples.Objects) -> list[dict[str, Any]]:
+    pod = given[-1]["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]
+    found = pod["volumes"]
+    assert isinstance(found, list)
+    return found
+
+
+def test_a_pytorchjob_has_its_master_first() -> None:
+    job = manifest.read(objects(replicas=3), node="box")
+    assert job.name == examples.RUN_ID
+    assert [replica.name for replica in job.replicas] == ["master-0", "worker-0", "worker-1"]
+    assert job.counts == {"Master": 1, "Worker": 2}
+    assert job.processes == "1"
+
+
+def test_a_paddlejob_has_workers_alone() -> None:
+    job = manifest.read(objects(framework="paddle"), node="box")
+    assert [replica.name for replica in job.replicas] == ["worker-0", "worker-1"]
+
+
+def test_command_and_variables_are_the_manifests_own() -> None:
+    plan = examples.plan("--data", "a b", "$HOME;`x`", files=FILES, env={"A": "'\"\\"})
+    job = manifest.read(examples.rendered(plan, FILES), node="box")
+    assert all(replica.command == plan.command for replica in job.replicas)
+    assert dict(job.replicas[0].env)["A"] == "'\"\\"
+
+
+def test_the_trainers_come_out_of_the_configmap_as_they_went_in() -> None:
+    (files,) = manifest.read(objects(), node="box").files.values()
+    assert files["k8sbench/trainers/little.py"] == FILES["little.py"].encode()
+    assert "k8sbench/__init__.py" in files
+
+
+def test_what_one_machine_cannot_honour_is_listed() -> None:
+    ignored = manifest.read(objects(image="pytorch/pytorch:2.10.0"), node="box").ignored
+    assert "container: image pytorch/pytorch:2.10.0" in ignored
+    assert "container: resources" in ignored
+    assert "container: securityContext" in ignored
+    assert "pod: securityContext" in ignored
+    assert any(line.startswith("volume shm at /dev/shm") for line in ignored)
+
+
+def test_a_field_that_is_new_to_us_is_listed_too() -> None:
+    given = objects()
+    container(given)["lifecycle"] = {}
+    given[-1]["spec"]["novelty"] = 1
+    ignored = manifest.read(given, node="box").ignored
+    assert "container: lifecycle" in ignored
+    assert "PyTorchJob: novelty" in ignored
+
+
+def test_a_volume_of_a_cluster_is_absent() -> None:
+    given = objects()
+    volumes(given).append({"name": "data", "persistentVolumeClaim": {"claimName": "c"}})
+    container(given)["volumeMounts"].append({"name": "data", "mountPath": "/data"})
+    assert "volume data at /data: absent" in manifest.read(given, node="box").ignored
+
+
+def test_arguments_follow_the_command() -> None:
+    given = objects()
+    container(given)["args"] = ["--last"]
+    assert manifest.read(given, node="box").replicas[0].command[-1] == "--last"
+
+
+def test_a_field_of_the_pod_is_this_machines() -> None:
+    given = objects()
+    container(given)["env"] += [
+        {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+    ]
+    env = dict(manifest.read(given, node="box").replicas[0].env)
+    assert env["POD"] == f"{examples.RUN_ID}-master-0"
+    assert env["IP"] == "127.0.0.1"
+    assert env["NODE"] == "box"
+
+
+def change(given: examples.Objects, what: str) -> None:
+    """Turn a good job into one that must be refused."""
+    spec = given[-1]["spec"]
+    replicas = spec["pytorchReplicaSpecs"]
+    ours = container(given)
+    match what:
+        case "elastic":
+            spec["elasticPolicy"] = {"maxReplicas": 4}
+        case "another kind":
+            given[-1]["kind"] = "MPIJob"
+        case "a strange replica type":
+            replicas["Chief"] = replicas.pop("Worker")
+        case "no replicas":
+            replicas.clear()
+        case "no replica at all":
+            for each in replicas.values():
+                each["replicas"] = 0
+        case "no container of ours":
+            ours["name"] = "main"
+        case "no command":
+            del ours["command"]
+        case "a secret":
+            ours["env"].append({"name": "S", "valueFrom": {"secretKeyRef": {"name": "s"}}})
+        case "variables from objects":
+            ours["envFrom"] = [{"secretRef": {"name": "s"}}]
+        case "a claim in the command":
+            volumes(given).append({"name": "d", "persistentVolumeClaim": {"claimName": "c"}})
+            ours["volumeMounts"].append({"name": "d", "mountPath": "/data"})
+            ours["command"] += ["--data", "/data/train"]
+        case "a missing ConfigMap":
+            given[0]["metadata"]["name"] = "other"
+        case "a missing key":
+            given[0]["data"].clear()
+        case "a path that leads out" | "an absolute path":
+            (source,) = (v["configMap"] for v in volumes(given) if "configMap" in v)
+            leads = {"a path that leads out": "../../x.py", "an absolute path": "/etc/x.py"}
+            source["items"][0]["path"] = leads[what]
+        case "a subPath":
+            (mount,) = (m for m in ours["volumeMounts"] if m["name"] == "trainers")
+            mount["subPath"] = "k8sbench"
+        case "a volume's name with a slash":
+            (mount,) = (m for m in ours["volumeMounts"] if m["name"] == "tmp")
+            mount["name"] = "../tmp"
+        case "files that differ between replicas":
+            (source,) = (v["configMap"] for v in volumes(given) if "configMap" in v)
+            source["items"].pop()
+        case "data that is not base64":
+            given[0]["binaryData"] = {"x": "%%%"}
+        case _:
+            raise AssertionError(what)
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("elastic", "elastic"),
+        ("another kind", "MPIJob"),
+        ("a strange replica type", "Chief"),
+        ("no replicas", "no replicas"),
+        ("no replica at all", "without replicas"),
+        ("no container of ours", "no container named pytorch"),
+        ("no command", "no command"),
+        ("a secret", "Variable S"),
+        ("variables from objects", "envFrom"),
+        ("a claim in the command", "/data/train"),
+        ("a missing ConfigMap", "not among the objects"),
+        ("a missing key", "no key"),
+        ("a path that leads out", "leads elsewhere"),
+        ("an absolute path", "leads elsewhere"),
+        ("a subPath", "subPath"),
+        ("a volume's name with a slash", "cannot name a volume"),
+        ("files that differ between replicas", "one thing to one replica"),
+        ("data that is not base64", "not base64"),
+    ],
+)
+def test_what_would_run_otherwise_than_on_a_cluster_is_refused(what: str, said: str) -> None:
+    given = objects()
+    change(given, what)
+    with pytest.raises(UsageError, match=said):
+        manifest.read(given, node="box")
+
+
+def test_every_job_needs_an_object() -> None:
+    with pytest.raises(UsageError, match="nothing"):
+        manifest.read((), node="box")

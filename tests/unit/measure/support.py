@@ -1,0 +1,87 @@
+"""Measuring lines that a test writes, and the fixtures' logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from k8sbench.adapters.log_files import LogFile
+from k8sbench.measure.expectation import Expectation
+from k8sbench.measure.measuring import measure
+from k8sbench.model.measurement import Measurement
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "logs"
+
+
+class Lines:
+    """A log in memory."""
+
+    def __init__(self, lines: Iterable[str], name: str = "train.log") -> None:
+        self.name = name
+        self.cut_lines = 0
+        self._lines = lines
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        return enumerate(self._lines, 1)
+
+
+def fixture(name: str) -> LogFile:
+    """A log of ``tests/fixtures/logs``."""
+    return LogFile(str(FIXTURES / name), name)
+
+
+def measured(source: Iterable[str] | LogFile | Lines, **expected: Any) -> Measurement:
+    """Measure one log."""
+    known: dict[str, Any] = {"format": "mmseg", "gpus": 1, "batch_size": 4, "warmup": 0}
+    known |= expected
+    log = source if isinstance(source, (LogFile, Lines)) else Lines(source)
+    return measure([log], Expectation(**known))
+
+
+def ids(found: Measurement, severity: str | None = None) -> list[str]:
+    """Ids of the reasons."""
+    return [each.id for each in found.reasons if severity in {None, each.severity}]
+
+
+def mmseg(
+    iteration: int,
+    seconds: float = 0.5,
+    *,
+    at: float = 0.0,
+    loss: str = "2.0000",
+    waiting: float = 0.01,
+    total: int = 1000,
+) -> str:
+    """A training line of mmsegmentation, stamped ``at`` seconds after ten o'clock."""
+    hours, rest = divmod(at, 3600)
+    minutes, second = divmod(rest, 60)
+    whole = int(second)
+    stamp = f"2026-03-02 {10 + int(hours):02d}:{int(minutes):02d}:{whole:02d},"
+    stamp += f"{int((second - whole) * 1000):03d}"
+    return (
+        f"{stamp} - mmseg - INFO - Iter [{iteration}/{total}]\tlr: 9.9e-03, eta: 0:01:00, "
+        f"time: {seconds:.3f}, data_time: {waiting:.3f}, memory: 11000, loss: {loss}"
+    )
+
+
+def run(
+    times: Iterable[float], *, interval: int = 10, first: int = 0, at: float = 0.0, total: int = 0
+) -> list[str]:
+    """The lines of a run whose records took ``times`` per iteration, stamped as they say."""
+    lines, iteration, clock = [], first, at
+    seconds = list(times)
+    last = total or first + interval * len(seconds)
+    for each in seconds:
+        iteration += interval
+        clock += each * interval
+        lines.append(mmseg(iteration, each, at=clock, total=last))
+    return lines
+
+
+def tsm(epoch: int, step: int, seconds: float, mean: float, *, total: int = 100) -> str:
+    """A training line of temporal-shift-module."""
+    return (
+        f"Epoch: [{epoch}][{step}/{total}], lr: 0.00250\tTime {seconds:.3f} ({mean:.3f})\t"
+        "Data 0.000 (0.000)\tLoss 4.0000 (5.0000)\tPrec@1 0.000 (0.000)\tPrec@5 0.000 (0.000)"
+    )

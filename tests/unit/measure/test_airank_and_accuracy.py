@@ -1,0 +1,175 @@
+"""Time to train by AI-Rank's definition, accuracy, and what is wrong in hand-written lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from k8sbench.model.measurement import AccuracyResult
+from k8sbench.model.spec import Accuracy
+from tests.unit.measure.support import fixture, ids, measured, mmseg, run
+
+BEGIN = 1772445600
+"""Ten o'clock, when the lines of :func:`run` begin."""
+
+
+def airank(at: float, what: str) -> str:
+    return f"- AI-Rank-log {BEGIN + at:.3f} {what}"
+
+
+def trained(*accuracies: str, last: str = "test_finish") -> list[str]:
+    """A run with an evaluation behind each twenty iterations, ten seconds apart."""
+    lines = [airank(0, "test_begin")]
+    records = run([0.5] * (2 * len(accuracies) + 4))
+    for index, accuracy in enumerate(accuracies):
+        lines += records[2 * index : 2 * index + 2]
+        lines.append(airank(10 * (index + 1), f"eval_accuracy:{accuracy}, total_epoch_cnt:{index}"))
+    lines += records[2 * len(accuracies) :]
+    lines.append(airank(100, last))
+    return lines
+
+
+def test_time_to_train_ends_with_the_first_evaluation_at_the_target() -> None:
+    target = Accuracy(metric="top-1", value=75.9)
+    found = measured(trained("60.0", "75.9", "77.0"), target=target)
+    assert found.time_to_train_s == pytest.approx(20.0)
+
+
+@pytest.mark.parametrize(
+    "target", [Accuracy(metric="x", value=75.9), Accuracy(metric="x", value=0.759, unit="fraction")]
+)
+def test_percent_and_fractions_are_the_same_accuracy(target: Accuracy) -> None:
+    for accuracies in (("60.0", "76.0"), ("0.600", "0.760")):
+        assert measured(trained(*accuracies), target=target).time_to_train_s == pytest.approx(20.0)
+
+
+def test_a_first_accuracy_below_one_percent_does_not_make_fractions_of_the_rest() -> None:
+    found = measured(trained("0.5", "76.0"), target=Accuracy(metric="x", value=75.9))
+    assert found.time_to_train_s == pytest.approx(20.0)
+    assert found.accuracy is not None
+    assert (found.accuracy.unit, found.accuracy.best) == ("%", 76.0)
+
+
+def test_a_target_that_was_not_reached_has_no_time() -> None:
+    found = measured(trained("60.0", "70.0"), target=Accuracy(metric="x", value=75.9))
+    assert found.time_to_train_s is None
+    assert "75.9" in found.missing["time_to_train_s"]
+
+
+def test_without_a_target_there_is_no_time() -> None:
+    found = measured(trained("60.0", "77.0"))
+    assert found.time_to_train_s is None
+    assert "--benchmark" in found.missing["time_to_train_s"]
+
+
+def test_a_plain_wall_time_is_no_time_to_train() -> None:
+    found = measured(run([0.5] * 8), target=Accuracy(metric="x", value=10.0))
+    assert found.time_to_train_s is None
+    assert found.train_wall_s == pytest.approx(35.0)
+
+
+def test_a_stated_time_is_taken_where_the_evaluations_bear_it_out() -> None:
+    found = measured(trained("60.0", "76.0", last="target_quality_time:20.000sec"))
+    assert found.time_to_train_s == pytest.approx(20.0)
+    assert ids(found) == []
+
+
+@pytest.mark.parametrize("stated", ["10.0", "500.0"])
+def test_a_stated_time_that_they_do_not_bear_out_is_not(stated: str) -> None:
+    found = measured(trained("76.0", "76.0", "60.0", last=f"target_quality_time:{stated}sec"))
+    if stated == "10.0":
+        assert found.time_to_train_s == pytest.approx(10.0)
+    else:
+        assert found.time_to_train_s is None
+        assert ids(found, "warn") == ["airank-target"]
+
+
+def test_a_log_that_begins_a_test_and_does_not_end_it_ends_early() -> None:
+    lines = trained("60.0")
+    assert ids(measured(lines)) == []
+    assert ids(measured(lines[:-1]), "warn") == ["ends-early"]
+
+
+@pytest.mark.parametrize("shift", [-58_000_000.0, 4000.0])
+def test_stamps_of_another_year_or_of_another_clock_are_remarked(shift: float) -> None:
+    lines = trained("60.0", "76.0")
+    place = next(i for i, line in enumerate(lines) if "76.0" in line)
+    lines[place] = airank(20 + shift, "eval_accuracy:76.0, total_epoch_cnt:1")
+    found = measured(lines)
+    assert (found.verdict, ids(found, "warn")) == ("valid", ["airank-clock"])
+
+
+def test_an_average_per_card_is_remarked_as_such() -> None:
+    found = measured(fixture("airank_mmseg.log"), gpus=2)
+    assert ids(found, "warn") == ["airank-ips"]
+    assert "one card" in found.reasons[0].message
+
+
+@pytest.mark.parametrize(("value", "remarked"), [("8.0", False), ("7.0", False), ("80", True)])
+def test_an_average_that_holds_evaluations_may_be_lower_but_not_higher(
+    value: str, remarked: bool
+) -> None:
+    found = measured([*trained("60.0"), airank(100, f"avg_ips:{value}images/sec")])
+    assert ("airank-ips" in ids(found)) == remarked
+
+
+def test_accuracies_unlike_the_programs_own_are_remarked() -> None:
+    lines = trained("78.6")
+    lines.insert(
+        4, "2026-03-02 10:00:10,000 - mmseg - INFO - Iter(val) [20]\tmIoU: 0.7000, aAcc: 1.0"
+    )
+    assert "airank-accuracy" in ids(measured(lines), "warn")
+    lines[4] = lines[4].replace("0.7000", "0.7859")
+    assert "airank-accuracy" not in ids(measured(lines))
+
+
+# Accuracy.
+
+
+def test_accuracy_is_best_final_and_how_often() -> None:
+    found = measured(
+        fixture("dle_resnet50_2021_mpirun.log"), format="dle-resnet50", gpus=8, batch_size=None
+    )
+    assert found.accuracy == AccuracyResult(
+        metric="val.top1", best=60.0, final=60.0, unit="%", evaluations=2
+    )
+
+
+def test_an_evaluation_that_every_rank_prints_counts_once() -> None:
+    found = measured(fixture("tsm.log"), format="tsm", gpus=2, batch_size=16)
+    assert found.accuracy == AccuracyResult(
+        metric="Prec@1", best=48.0, final=48.0, unit="%", evaluations=2
+    )
+
+
+def test_the_best_is_not_the_last() -> None:
+    lines: list[str] = []
+    for index, (line, value) in enumerate(zip(run([0.5] * 6), (1, 5, 9, 3, 4, 2), strict=True)):
+        lines += [line, f"Iter(val) [{index}]\tmIoU: 0.{value}000, aAcc: 0.9000"]
+    found = measured(lines)
+    assert found.accuracy == AccuracyResult(
+        metric="mIoU", best=0.9, final=0.2, unit="fraction", evaluations=6
+    )
+
+
+def test_of_several_data_sets_the_first_is_the_accuracy_and_the_others_stay() -> None:
+    found = measured(fixture("plsc_v2.log"), format="plsc", gpus=8, batch_size=None, warmup=100)
+    assert found.accuracy is not None
+    assert (found.accuracy.metric, found.accuracy.final) == ("Accuracy-Flip lfw", 0.96933)
+    assert found.environment["Accuracy-Flip cfp_fp (final)"] == 0.81143
+
+
+def test_the_programs_own_evaluations_come_before_airanks() -> None:
+    lines = trained("78.6")
+    assert measured(lines).accuracy == AccuracyResult(
+        metric="eval_accuracy", best=78.6, final=78.6, unit="%", evaluations=1
+    )
+    lines.insert(4, "Iter(val) [20]\tmIoU: 0.7860, aAcc: 1.0000")
+    found = measured(lines).accuracy
+    assert found is not None
+    assert found.metric == "mIoU"
+
+
+def test_without_an_evaluation_there_is_no_accuracy_and_the_reason_stands_beside_it() -> None:
+    found = measured([mmseg(i, at=i / 2) for i in range(1, 9)])
+    assert found.accuracy is None
+    assert "accuracy" in found.missing

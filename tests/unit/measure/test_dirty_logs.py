@@ -1,0 +1,198 @@
+"""Logs as they are found: several ranks, interleaved, coloured, torn, glued."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from k8sbench.measure.expectation import Expectation
+from k8sbench.measure.measuring import measure
+from tests.unit.measure.support import Lines, fixture, ids, measured, mmseg, run
+
+STEADY = run([0.5] * 12)
+
+
+def dressed(kind: str) -> list[str]:
+    def mpirun(rank: int, text: str) -> str:
+        return f"Mon Mar  2 10:00:00 2026[1,{rank}]<stdout>:{text}"
+
+    ways = {
+        "mpirun": [mpirun(0, line) for line in STEADY],
+        "torchrun": [f"[default0]:{line}" for line in STEADY],
+        "kubectl": [f"2026-03-02T10:00:00.123456789Z {line}" for line in STEADY],
+        "pods": [f"[pod/job-master-0/pytorch] {line}" for line in STEADY],
+        "carriage returns": [f"{line}\r" for line in STEADY],
+        "colours": [f"\x1b[32m{line}\x1b[0m" for line in STEADY],
+        "colours without their escape": [f"[32m{line}[0m" for line in STEADY],
+        "progress bars": [f"  1%|#  |\r 99%|###|\r{line}" for line in STEADY],
+        "an evaluation's bar": [f"[>>>] 500/500, 5.6 task/s, ETA: 0s{line}" for line in STEADY],
+        "AI-Rank prefix": [f"AI-Rank-log {line}" for line in STEADY],
+        "NULs": ["\x00" * 50, *STEADY],
+        "noise": [text for line in STEADY for text in ("warnings.warn(", line, "", "  0%|")],
+        "glued": ["".join(STEADY)],
+        "glued with ranks": ["".join(mpirun(0, line) for line in STEADY)],
+    }
+    return ways[kind]
+
+
+WAYS = (
+    "mpirun",
+    "torchrun",
+    "kubectl",
+    "pods",
+    "carriage returns",
+    "colours",
+    "colours without their escape",
+    "progress bars",
+    "an evaluation's bar",
+    "AI-Rank prefix",
+    "NULs",
+    "noise",
+    "glued",
+    "glued with ranks",
+)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_however_it_is_dressed_it_measures_the_same(way: str) -> None:
+    plain, found = measured(STEADY, warmup=20), measured(dressed(way), warmup=20)
+    assert found.throughput == plain.throughput
+    assert (found.records, found.verdict, ids(found)) == (plain.records, "valid", [])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_however_it_is_dressed_it_is_the_same_log(way: str) -> None:
+    """The digest, by which a log that is counted twice is found, is of the records alone."""
+    assert measured(dressed(way)).log_digest == measured(STEADY).log_digest
+
+
+def test_of_several_ranks_the_one_with_the_most_records_speaks_for_the_job() -> None:
+    slow = [line.replace("time: 0.500", "time: 0.504") for line in STEADY]
+    lines = []
+    for index, line in enumerate(STEADY):
+        lines.append(f"[1,3]<stdout>:{slow[index]}")
+        if index != 5:
+            lines.append(f"[1,0]<stdout>:{line}")
+    found = measured(lines, gpus=4, warmup=20)
+    assert found.throughput is not None
+    assert found.throughput.time_weighted == pytest.approx(16 / 0.504)
+    assert (found.records, found.verdict) == (10, "valid")
+
+
+def test_of_equal_ranks_the_lowest_speaks() -> None:
+    slow = [line.replace("time: 0.500", "time: 0.504") for line in STEADY]
+    lines = [
+        text
+        for line, other in zip(STEADY, slow, strict=True)
+        for text in (f"[1,10]<stdout>:{other}", f"[1,2]<stdout>:{line}")
+    ]
+    found = measured(lines, gpus=16, warmup=20)
+    assert found.throughput is not None
+    assert found.throughput.time_weighted == pytest.approx(64 / 0.5)
+
+
+def test_ranks_without_a_mark_that_print_the_same_count_once() -> None:
+    found = measured(
+        fixture("plsc_v1_four_workers.log"), format="plsc", gpus=4, batch_size=100, warmup=10
+    )
+    assert (found.records, found.verdict, ids(found)) == (10, "valid", ["repeated-lines"])
+
+
+def test_workers_whose_outputs_follow_one_another_count_once() -> None:
+    """``cat workerlog.*``: each begins again, at times that have been."""
+    workers = [line for _ in range(4) for line in STEADY]
+    found = measured(workers, gpus=4)
+    assert (found.records, found.verdict, ids(found)) == (12, "valid", ["repeated-lines"])
+
+
+def test_workers_that_run_ahead_of_each_other_a_little_count_once() -> None:
+    mixed: list[str] = []
+    for index, line in enumerate(STEADY):
+        mixed.append(line)
+        if index:
+            mixed.append(STEADY[index - 1])
+    found = measured(mixed, gpus=2)
+    assert (found.records, found.verdict) == (12, "valid")
+
+
+@pytest.mark.parametrize("end", [20, 60, 100, 130])
+def test_a_last_line_that_broke_off_is_left_out_and_no_number_of_it_is_believed(end: int) -> None:
+    torn = [*STEADY[:-1], STEADY[-1][:end]]
+    found = measured(torn, warmup=20)
+    whole = measured(STEADY[:-1], warmup=20)
+    assert found.throughput == whole.throughput
+    assert found.verdict == "valid"
+
+
+def test_a_stray_address_is_no_rate() -> None:
+    head = ["ips: 127.0.0.1", "--ips=10.1.1.1,10.1.1.2"]
+    found = measured(
+        [*head, *(line for _, line in fixture("paddleseg.log"))],
+        format="paddleseg",
+        gpus=4,
+        batch_size=2,
+        warmup=10,
+    )
+    assert found.verdict == "valid"
+    assert found.records == 14
+
+
+def test_a_record_of_another_shape_in_between_is_another_runs() -> None:
+    lines = [*STEADY, mmseg(10, 0.5).replace("Iter [10/1000]", "Epoch [1][10/100]")]
+    assert "iterations-back" in ids(measured(lines), "reject")
+
+
+def test_what_ranks_say_in_between_does_not_tear_a_log_apart() -> None:
+    order = random.Random(7)
+    lines = []
+    for line in STEADY:
+        lines.append(f"[1,0]<stdout>:{line}")
+        ranks = order.sample(range(8), 5)
+        lines += [f"[1,{rank}]<stderr>:WARNING: NCCL something" for rank in ranks]
+    assert measured(lines, gpus=8).verdict == "valid"
+
+
+# One run in several files.
+
+
+def pieces(*logs: list[str], **expected: object) -> list[str]:
+    known: dict[str, object] = {"format": "mmseg", "gpus": 1, "batch_size": 4, "warmup": 0}
+    found = measure(
+        [Lines(lines, f"{index}.log") for index, lines in enumerate(logs)],
+        Expectation(**(known | expected)),  # type: ignore[arg-type]
+    )
+    return [found.verdict, *ids(found), str(found.records)]
+
+
+def test_the_files_of_several_ranks_are_one_run() -> None:
+    assert pieces(STEADY, STEADY, STEADY) == ["valid", "repeated-lines", "12"]
+
+
+def test_the_pieces_of_a_resumed_run_are_one_run() -> None:
+    second = run([0.5] * 6, first=120, at=500)
+    assert pieces(STEADY, second) == ["valid", "18"]
+
+
+def test_a_piece_that_takes_up_again_at_a_checkpoint_counts_iterations_once() -> None:
+    second = run([0.5] * 6, first=100, at=500)
+    assert pieces(STEADY, second) == ["valid", "restarted", "16"]
+
+
+def test_pieces_between_which_iterations_are_lost_are_rejected() -> None:
+    second = run([0.5] * 6, first=500, at=500)
+    assert pieces(STEADY, second)[:2] == ["rejected", "iterations-missing"]
+
+
+def test_the_same_files_apart_are_measured_each_for_itself() -> None:
+    for log in (STEADY, run([0.5] * 12, at=999)):
+        assert measured(log).verdict == "valid"
+
+
+def test_all_files_are_named() -> None:
+    found = measure(
+        [Lines(STEADY, "a.log"), Lines(STEADY, "b.log")],
+        Expectation(format="mmseg", gpus=1, batch_size=4, warmup=0),
+    )
+    assert found.files == ("a.log", "b.log")
+    assert found.reasons[0].evidence[0].file == "b.log"

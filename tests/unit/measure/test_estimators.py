@@ -1,0 +1,128 @@
+"""Five ways to one figure, each against its definition computed the long way."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.measure.support import measured, mmseg, run, tsm
+
+# As printed: three digits behind the point.
+times = st.lists(st.integers(1, 9000).map(lambda ms: ms / 1000), min_size=5, max_size=40)
+shapes = st.tuples(st.integers(1, 64), st.integers(1, 32), st.integers(1, 50))
+
+
+@given(times, shapes)
+def test_interval_means_are_weighted_by_what_they_cover(
+    seconds: list[float], shape: tuple[int, int, int]
+) -> None:
+    batch, gpus, interval = shape
+    found = measured(run(seconds, interval=interval), batch_size=batch, gpus=gpus)
+    figures = found.throughput or found.unverified
+    assert figures is not None
+    job = batch * gpus
+    rates = [job / each for each in seconds]
+    assert figures.time_weighted == pytest.approx(job * len(seconds) / sum(seconds))
+    assert figures.time_weighted_steady == pytest.approx(figures.time_weighted)
+    assert figures.median == pytest.approx(statistics.median(rates))
+    assert figures.arithmetic == pytest.approx(statistics.fmean(rates))
+
+
+@given(times, st.integers(1, 16), st.integers(1, 16))
+def test_a_figure_of_one_card_times_the_gpus_is_the_jobs(
+    seconds: list[float], batch: int, gpus: int
+) -> None:
+    def line(index: int, each: float) -> str:
+        return (
+            f"2026-03-02 10:00:00 [INFO]\t[TRAIN] epoch: 1, iter: {index}/99, loss: 1.0000, "
+            f"lr: 0.01, batch_cost: {each:.4f}, reader_cost: 0.00000, ips: {batch / each:.4f} "
+            "samples/sec | ETA 00:00:00"
+        )
+
+    lines = [line(index, each) for index, each in enumerate(seconds, 1)]
+    one = measured(lines, format="paddleseg", batch_size=batch)
+    many = measured(lines, format="paddleseg", batch_size=batch, gpus=gpus)
+    alone, together = one.throughput or one.unverified, many.throughput or many.unverified
+    assert alone is not None
+    assert together is not None
+    for name in ("time_weighted", "median", "arithmetic"):
+        assert getattr(together, name) == pytest.approx(gpus * getattr(alone, name))
+
+
+@given(st.lists(st.integers(100, 900), min_size=60, max_size=60))
+def test_running_means_are_unrolled_to_the_time_between_records(steps: list[int]) -> None:
+    """The mean of each line times its steps, less that of the line before."""
+    seconds = [each / 1000 for each in steps]
+    shown = range(0, 60, 10)
+    means = {s: round(statistics.fmean(seconds[: s + 1]), 3) for s in shown}
+    lines = [tsm(0, s, seconds[s], means[s], total=60) for s in shown]
+    found = measured(lines, format="tsm", batch_size=16, gpus=2, warmup=0)
+    figures = found.throughput or found.unverified
+    assert figures is not None
+    # The last mean covers everything: it telescopes, whatever the lines between say, as long as
+    # each has a positive time of its own.
+    if found.records == len(lines):
+        assert figures.time_weighted == pytest.approx(32 / means[50])
+    assert figures.median == pytest.approx(statistics.median(32 / seconds[s] for s in shown))
+
+
+def test_a_slow_record_weighs_by_its_time_in_one_mean_and_by_its_count_in_the_other() -> None:
+    found = measured(run([0.5] * 9 + [5.0]))
+    assert found.throughput is not None
+    assert found.throughput.time_weighted == pytest.approx(400 / 95)
+    assert found.throughput.arithmetic == pytest.approx((9 * 8 + 0.8) / 10)
+    assert found.throughput.median == pytest.approx(8.0)
+
+
+def test_the_logs_own_clock_counts_everything_between_two_lines() -> None:
+    """Saved checkpoints and evaluations outside the records lie between the stamps."""
+    lines = [mmseg(i * 10, 0.5, at=6.0 * i) for i in range(1, 8)]
+    found = measured(lines, accept=("clock-mismatch",))
+    assert found.throughput is not None
+    assert found.throughput.timestamps == pytest.approx(60 * 4 / 36)
+    assert found.throughput.time_weighted == pytest.approx(8.0)
+
+
+def test_without_stamps_there_is_no_such_figure_and_the_reason_stands_beside_it() -> None:
+    lines = [line.split(" - mmseg - INFO - ")[1] for line in run([0.5] * 6)]
+    found = measured(lines)
+    assert found.throughput is not None
+    assert found.throughput.timestamps is None
+    assert found.missing["throughput.timestamps"] == "Training lines carry no time stamp."
+    assert found.train_wall_s is None
+    assert "train_wall_s" in found.missing
+
+
+def test_stamps_that_tell_no_time_apart_give_no_figure() -> None:
+    lines = [mmseg(i, 0.001, at=0) for i in range(1, 8)]
+    found = measured(lines, accept=("clock-mismatch",))
+    assert found.throughput is not None
+    assert found.throughput.timestamps is None
+
+
+def test_records_that_hold_an_evaluation_or_a_checkpoint_are_left_out_of_the_steady_figure() -> (
+    None
+):
+    lines = run([0.5] * 3)
+    lines.append("2026-03-02 10:00:20,000 - mmseg - INFO - Saving checkpoint at 40 iterations")
+    lines += run([0.9, 0.5, 0.5, 0.5], first=30, at=15)
+    found = measured(lines)
+    assert found.throughput is not None
+    assert found.throughput.time_weighted_steady == pytest.approx(8.0)
+    assert found.throughput.time_weighted == pytest.approx(280 / 39)
+    assert found.window is not None
+    assert found.window.left_out_count == 1
+    assert [place.line for place in found.window.left_out] == [5]
+
+
+def test_a_window_of_nothing_but_such_records_has_no_steady_figure() -> None:
+    lines: list[str] = []
+    for index, line in enumerate(run([0.5] * 6), 1):
+        lines += [f"Saving checkpoint at {index * 10} iterations", line]
+    found = measured(lines)
+    assert found.throughput is not None
+    assert found.throughput.time_weighted_steady is None
+    assert "time_weighted_steady" in " ".join(found.missing)

@@ -1,0 +1,238 @@
+"""Figures of a log of every family and generation, computed by hand beside each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.measure.support import fixture, ids, measured
+
+CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    # 2 GPUs × 4. Records of 10 iterations: five usual ones of 0.5 s before the evaluation (the one
+    # at 60 is printed as evaluation), 1.5 s behind it, four of 0.5 s, 0.7 s with a checkpoint.
+    # Behind 20: 7 × 5 s + 15 s + 7 s = 57 s for 90 iterations.
+    "mmseg_evaluation.log": (
+        "mmseg",
+        {"gpus": 2, "batch_size": None, "warmup": 20},
+        {
+            "time_weighted": 90 * 8 / 57,
+            "time_weighted_steady": 16.0,
+            "median": 16.0,
+            "arithmetic": (7 * 16 + 8 / 1.5 + 8 / 0.7) / 9,
+            # Stamps: 90 iterations from the record of 30 to that of 120, 57 s.
+            "timestamps": 90 * 8 / 57,
+            "iterations": 90,
+            "records": 9,
+            "final_loss": 1.0,
+            "unit": "samples/s",
+            "train_wall_s": 67.0,
+        },
+    ),
+    # 2 GPUs × 4 at 0.25 s, dressed in mpirun prefixes, colours and carriage returns.
+    "mmseg_mpirun_dirty.log": (
+        "mmseg",
+        {"gpus": 2, "warmup": 2},
+        {
+            "time_weighted": 32.0,
+            "median": 32.0,
+            "timestamps": 32.0,
+            "iterations": 10,
+            "records": 10,
+        },
+    ),
+    # 4 GPUs, 5 samples/s per card; one record at 2.5. Thirty seconds of evaluation are in no
+    # record but between the stamps: 65 iterations × 8 in 58 s.
+    "paddleseg.log": (
+        "paddleseg",
+        {"gpus": 4, "batch_size": 2, "warmup": 10},
+        {
+            "time_weighted": 4 * 14 / (13 / 5 + 1 / 2.5),
+            "time_weighted_steady": 4 * 14 / (13 / 5 + 1 / 2.5),
+            "median": 20.0,
+            "arithmetic": 4 * (13 * 5 + 2.5) / 14,
+            "timestamps": 65 * 8 / 58,
+            "iterations": 70,
+            "records": 14,
+            "final_loss": 1.2,
+        },
+    ),
+    # 8 GPUs, 400 images/s per card.
+    "paddleclas_2020.log": (
+        "paddleclas",
+        {"gpus": 8, "batch_size": None, "warmup": 5},
+        {"time_weighted": 3200.0, "median": 3200.0, "arithmetic": 3200.0, "iterations": 15},
+    ),
+    # 2 GPUs × 64. True steps take 0.1 s up to step 30 and 0.2 s behind it, in both epochs; the
+    # printed mean begins anew at step 5. Behind 20: steps 21–50 in 1 + 2 + 2 s, then in the second
+    # epoch steps 5–10 in 0.6 s and 11–50 in 1 + 1 + 2 + 2 s.
+    "paddleclas_running.log": (
+        "paddleclas",
+        {"gpus": 2, "batch_size": None, "warmup": 20},
+        {
+            "time_weighted": 76 * 128 / 11.6,
+            "median": 960.0,
+            "arithmetic": 960.0,
+            "iterations": 76,
+            "records": 8,
+        },
+    ),
+    "paddleclas_dygraph.log": (
+        "paddleclas",
+        {"gpus": 2, "batch_size": None, "warmup": 20},
+        {"time_weighted": 76 * 128 / 11.6, "median": 960.0, "iterations": 76, "records": 8},
+    ),
+    # 2 GPUs, 16 clips in 0.2 s per card; single steps, so each record is one iteration.
+    "paddlevideo.log": (
+        "paddlevideo",
+        {"gpus": 2, "batch_size": 16, "warmup": 20},
+        {"time_weighted": 160.0, "median": 160.0, "iterations": 8, "records": 8, "unit": "clips/s"},
+    ),
+    "dle_resnet50_2020.log": (
+        "dle-resnet50",
+        {"gpus": 1, "batch_size": None, "warmup": 10},
+        {"time_weighted": 256.0, "timestamps": 256.0, "iterations": 20, "unit": "images/s"},
+    ),
+    # 8 GPUs × 128 at 2048/s: 0.5 s per iteration. Two epochs of 105 iterations, printed each 10:
+    # the last five of an epoch are in no record. From iteration 20 to 205 of the run it took
+    # 185 × 0.5 s and 10 s of validation.
+    "dle_resnet50_2021_mpirun.log": (
+        "dle-resnet50",
+        {"gpus": 8, "batch_size": None, "warmup": 10},
+        {
+            "time_weighted": 2048.0,
+            "timestamps": 185 * 1024 / (185 * 0.5 + 10),
+            "iterations": 190,
+            "records": 19,
+        },
+    ),
+    "dle_resnet50_2022.log": (
+        "dle-resnet50",
+        {"gpus": 8, "batch_size": None, "warmup": 10},
+        {"time_weighted": 10240.0, "iterations": 20, "records": 20},
+    ),
+    # 2 GPUs × 16. Running means: 8.106 s up to step 20 of the first epoch and 26.406 s up to its
+    # last record, 26.406 s in all of the second: 44.706 s for 60 + 81 iterations. The printed
+    # steps are 0.4 s and, once, 2 s.
+    "tsm.log": (
+        "tsm",
+        {"gpus": 2, "batch_size": 16, "warmup": 20},
+        {
+            "time_weighted": 141 * 32 / 44.706,
+            "median": 80.0,
+            "arithmetic": (7 * 80 + 16) / 8,
+            "timestamps": None,
+            "iterations": 141,
+            "records": 8,
+        },
+    ),
+    # The same with stamps: from step 40 to step 80 of the next epoch, 140 iterations, of which
+    # the second epoch's 81 took 26.4 s; 4.7 s and 12.2 s before, and 15 s of evaluation.
+    "tsm_stamped.log": (
+        "tsm",
+        {"gpus": 2, "batch_size": 16, "warmup": 20},
+        {
+            "time_weighted": 141 * 32 / 44.706,
+            "timestamps": 140 * 32 / (12.2 + 5.7 + 15 + 26.4),
+            "iterations": 141,
+        },
+    ),
+    # Four workers print the same ten records; stamps run 2 % slower than the time in the executor.
+    "plsc_v1_four_workers.log": (
+        "plsc",
+        {"gpus": 4, "batch_size": 100, "warmup": 10},
+        {
+            "time_weighted": 400.0,
+            "timestamps": 400 / 1.02,
+            "iterations": 100,
+            "records": 10,
+            "final_loss": 42.9,
+        },
+    ),
+    # 8 GPUs: eight records at 5120 and the one behind the validation at 2560.
+    "plsc_v2.log": (
+        "plsc",
+        {"gpus": 8, "batch_size": None, "warmup": 100},
+        {
+            "time_weighted": 4608.0,
+            "time_weighted_steady": 5120.0,
+            "median": 5120.0,
+            "arithmetic": (8 * 5120 + 2560) / 9,
+            "iterations": 900,
+            "records": 9,
+            "final_loss": 35.0,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_figures_are_those_computed_by_hand(name: str) -> None:
+    family, known, expected = CASES[name]
+    found = measured(fixture(name), format=family, **known)
+    assert (found.verdict, ids(found, "reject")) == ("valid", [])
+    assert found.throughput is not None
+    for key, value in expected.items():
+        owner = found.throughput if hasattr(found.throughput, key) else found
+        actual = getattr(owner, key)
+        assert actual == (pytest.approx(value, rel=1e-4) if isinstance(value, float) else value), (
+            key
+        )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_format_and_whose_program_it_was_are_told(name: str) -> None:
+    family, known, _ = CASES[name]
+    found = measured(fixture(name), format=family, **known)
+    assert found.format == family
+    assert found.framework == ("paddle" if family.startswith(("paddle", "plsc")) else "pytorch")
+    unsigned = {"mmseg_mpirun_dirty.log", "paddlevideo.log"}
+    assert found.impl == ("unknown" if name in unsigned else "upstream")
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "gpus", "batch", "precision", "model"),
+    [
+        ("mmseg_evaluation.log", "mmseg", 2, 4, "fp32", "Tesla V100-SXM2-16GB"),
+        ("paddleseg.log", "paddleseg", 4, 2, "amp", "Tesla V100-SXM2-32GB"),
+        ("paddleclas_2020.log", "paddleclas", 8, 32, "fp32", None),
+        ("dle_resnet50_2022.log", "dle-resnet50", 8, 128, "amp", None),
+        ("plsc_v2.log", "plsc", 8, 128, "amp", None),
+    ],
+)
+def test_what_a_log_tells_of_itself_needs_no_flag(
+    name: str, family: str, gpus: int, batch: int, precision: str, model: str | None
+) -> None:
+    found = measured(fixture(name), format=family, gpus=None, batch_size=None, warmup=5)
+    assert (found.gpus, found.batch_size_per_gpu, found.precision, found.gpu_model) == (
+        gpus,
+        batch,
+        precision,
+        model,
+    )
+
+
+def test_the_environment_tells_versions_and_no_secrets() -> None:
+    found = measured(fixture("mmseg_evaluation.log"), gpus=2, batch_size=None)
+    assert found.environment["framework_version"] == "1.10.1"
+    assert found.environment["cuda"] == "11.3"
+    assert found.environment["program_version"] == "0.20.2+abc1234"
+    assert found.environment["planned_iterations"] == 120
+    assert "example.com" not in str(found)
+    assert "/home/worker" not in str(found)
+
+
+def test_dle_without_its_data_time_is_a_share_of_the_rate() -> None:
+    found = measured(
+        fixture("dle_resnet50_2022.log"), format="dle-resnet50", gpus=8, batch_size=None
+    )
+    assert found.data_fraction == pytest.approx(0.2, abs=1e-4)
+    assert "loader-stall" in ids(found)
+
+
+def test_paddleclas_takes_the_batch_from_rate_times_time() -> None:
+    """The configuration lists the batches of evaluation and inference too, and those first."""
+    found = measured(
+        fixture("paddleclas_running.log"), format="paddleclas", gpus=2, batch_size=None, warmup=20
+    )
+    assert found.batch_size_per_gpu == 64

@@ -1,0 +1,431 @@
+"""Every reason for and against a measurement, each with a log that has it and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from k8sbench.measure.reasons import RULES
+from k8sbench.model.spec import Accuracy
+from tests.unit.measure.support import fixture, ids, measured, mmseg, run, tsm
+
+STEADY = [0.5] * 8
+HEAD = "2026-03-02 09:59:00,000 - mmseg - INFO - "
+
+
+def test_a_sound_log_has_no_reasons() -> None:
+    found = measured(run(STEADY))
+    assert (found.verdict, found.reasons) == ("valid", ())
+
+
+# What was planned.
+
+
+def test_gpus_that_the_log_contradicts_are_rejected_with_the_line_that_says_so() -> None:
+    head = [HEAD + "Distributed training: False", "gpu_ids = range(0, 1)"]
+    found = measured([*head, *run(STEADY)], gpus=8)
+    (reason,) = found.reasons
+    assert (reason.id, reason.severity) == ("gpu-count", "reject")
+    assert [place.line for place in reason.evidence] == [2]
+
+
+def test_more_ranks_than_gpus_are_rejected() -> None:
+    lines = [f"[1,{rank}]<stdout>:{line}" for line in run(STEADY) for rank in (0, 1)]
+    assert ids(measured(lines, gpus=1)) == ["gpu-count"]
+    assert ids(measured(lines, gpus=2)) == []
+
+
+def test_without_any_word_on_gpus_there_is_an_error_that_asks_for_them() -> None:
+    with pytest.raises(Exception, match="--gpus"):
+        measured(run(STEADY), gpus=None)
+
+
+def test_a_batch_that_the_log_contradicts_is_rejected_where_the_figure_depends_on_it() -> None:
+    found = measured(["    samples_per_gpu=8,", *run(STEADY)], batch_size=4)
+    assert ids(found, "reject") == ["batch-size"]
+
+
+def test_a_batch_that_the_figure_does_not_depend_on_is_remarked() -> None:
+    found = measured(fixture("plsc_v2.log"), format="plsc", gpus=8, batch_size=64, warmup=100)
+    assert (found.verdict, "batch-size" in ids(found, "warn")) == ("valid", True)
+
+
+def test_a_batch_unlike_a_plan_is_always_rejected() -> None:
+    found = measured(
+        fixture("plsc_v2.log"),
+        format="plsc",
+        gpus=8,
+        batch_size=None,
+        batch_sizes={"amp": 64, "fp32": 128},
+        benchmark="arcface",
+        warmup=100,
+    )
+    assert ids(found, "reject") == ["batch-size"]
+
+
+def test_times_without_a_batch_have_no_figure_and_say_what_to_pass() -> None:
+    lines = [tsm(0, s, 0.5, 0.5) for s in range(0, 200, 20)]
+    found = measured(lines, format="tsm", batch_size=None)
+    assert (found.throughput, found.unverified) == (None, None)
+    assert ids(found, "reject") == ["batch-unknown"]
+    assert "--batch-size" in found.missing["throughput"]
+
+
+def test_the_other_framework_is_rejected() -> None:
+    assert ids(measured(run(STEADY), framework="paddle")) == ["framework"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "says", "expected"),
+    [("fp32", "amp", ["precision"]), ("amp", "amp", []), (None, "amp", []), ("amp", None, [])],
+)
+def test_a_precision_that_the_log_contradicts_is_rejected(
+    asked: str | None, says: str | None, expected: list[str]
+) -> None:
+    head = ["optimizer_config = dict(type='Fp16OptimizerHook', loss_scale=512.0)"] if says else []
+    found = measured([*head, *run(STEADY)], precision=asked)
+    assert ids(found) == expected
+
+
+def test_a_precision_that_is_only_assumed_contradicts_nothing() -> None:
+    found = measured([HEAD + "Config:", *run(STEADY)], precision="amp")
+    assert (found.precision, ids(found)) == ("amp", [])
+    assert measured([HEAD + "Config:", *run(STEADY)]).precision == "fp32"
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [("FCNHead", ["other-benchmark"]), ("DepthwiseSeparableASPPHead", []), ("StrangeHead", [])],
+)
+def test_a_log_of_another_model_is_rejected_where_both_names_are_known(
+    head: str, expected: list[str]
+) -> None:
+    found = measured(
+        [f"        type='{head}',", *run(STEADY)],
+        benchmark="deeplabv3p",
+        model="DeepLabV3+ ResNetV1c-50-D8, ASPP of 512 channels, FCN auxiliary head",
+    )
+    assert ids(found) == expected
+
+
+def test_with_a_format_alone_there_is_no_model_to_differ_from() -> None:
+    found = measured(["        type='FCNHead',", *run(STEADY)], model="DeepLabV3+")
+    assert ids(found) == []
+
+
+def test_another_number_of_parameters_is_another_model() -> None:
+    known = {"format": "paddleseg", "gpus": 4, "batch_size": 2, "warmup": 10}
+    log = "paddleseg.log"
+    assert "parameters" not in ids(measured(fixture(log), parameters=26_794_243, **known))
+    assert "parameters" not in ids(measured(fixture(log), parameters=26_800_000, **known))
+    assert ids(measured(fixture(log), parameters=43_589_878, **known), "reject") == ["parameters"]
+
+
+# What the lines say among themselves.
+
+
+def test_two_logs_glued_together_are_rejected() -> None:
+    found = measured([*run(STEADY), *run(STEADY, at=1000)])
+    assert ids(found, "reject") == ["iterations-back"]
+    (reason,) = found.reasons
+    assert [place.line for place in reason.evidence] == [9]
+    assert (found.records, found.iterations) == (8, 80)
+
+
+def test_the_same_log_twice_counts_once_and_is_remarked() -> None:
+    lines = run(STEADY)
+    found = measured([*lines, *lines])
+    assert (found.verdict, ids(found), found.records) == ("valid", ["repeated-lines"], 8)
+
+
+def test_a_line_printed_twice_counts_once() -> None:
+    lines = run(STEADY)
+    found = measured([*lines[:4], lines[3], *lines[4:]])
+    assert (found.verdict, ids(found), found.records) == ("valid", ["repeated-lines"], 8)
+
+
+def test_a_resumed_run_is_remarked_and_counts_iterations_once() -> None:
+    lines = [
+        *run([0.5] * 6, total=100),
+        HEAD + "resumed from epoch: 0, iter 40",
+        *run([0.5] * 6, first=40, at=500, total=100),
+    ]
+    found = measured(lines)
+    assert (found.verdict, ids(found)) == ("valid", ["restarted"])
+    assert (found.iterations, found.records) == (100, 10)
+    assert found.window is not None
+    # The first new record behind the restart is not a steady one.
+    assert [place.line for place in found.window.left_out] == [10]
+
+
+def test_a_lost_line_inside_the_window_is_rejected() -> None:
+    lines = run(STEADY)
+    del lines[4]
+    found = measured(lines, warmup=10)
+    assert ids(found, "reject") == ["iterations-missing"]
+    (reason,) = found.reasons
+    assert "10 iterations" in reason.message
+    assert reason.evidence[0].line == 5
+
+
+def test_a_lost_line_before_the_window_is_no_matter() -> None:
+    lines = run([0.5] * 12)
+    del lines[1]
+    assert ids(measured(lines, warmup=50)) == []
+
+
+def test_a_lost_line_behind_the_window_is_no_matter() -> None:
+    lines = run([0.5] * 12)
+    del lines[9]
+    assert ids(measured(lines, warmup=10, iterations=60)) == []
+
+
+def test_a_log_whose_head_is_cut_off_is_rejected() -> None:
+    found = measured(run(STEADY, first=4000), warmup=20)
+    assert ids(found, "reject") == ["iterations-missing"]
+
+
+def test_a_log_that_says_that_it_resumes_may_begin_late() -> None:
+    lines = [HEAD + "resumed from epoch: 0, iter 4000", *run(STEADY, first=4000)]
+    found = measured(lines, warmup=20)
+    assert (found.verdict, ids(found)) == ("valid", ["restarted"])
+
+
+def test_the_evaluation_that_mmcv_prints_in_place_of_a_record_is_no_loss() -> None:
+    lines = run([0.5] * 10)
+    lines[4] = "2026-03-02 10:00:25,000 - mmseg - INFO - Iter(val) [50]\tmIoU: 0.5000, aAcc: 0.9"
+    found = measured(lines)
+    assert (found.verdict, ids(found), found.iterations) == ("valid", [], 90)
+
+
+def test_two_lost_lines_are_not_explained_by_an_evaluation() -> None:
+    lines = run([0.5] * 10)
+    lines[4] = "2026-03-02 10:00:25,000 - mmseg - INFO - Iter(val) [50]\tmIoU: 0.5000, aAcc: 0.9"
+    del lines[5]
+    assert ids(measured(lines), "reject") == ["iterations-missing"]
+
+
+def test_the_end_of_an_epoch_that_is_in_no_record_is_no_loss_but_a_lost_line_there_is() -> None:
+    lines = [tsm(e, s, 0.5, 0.5) for e in range(2) for s in range(0, 100, 20)]
+    assert ids(measured(lines, format="tsm"), "reject") == []
+    del lines[4]
+    assert ids(measured(lines, format="tsm"), "reject") == ["iterations-missing"]
+
+
+def test_an_epoch_that_is_missing_altogether_is_rejected() -> None:
+    lines = [tsm(e, s, 0.5, 0.5) for e in (0, 2) for s in range(0, 100, 20)]
+    assert "iterations-missing" in ids(measured(lines, format="tsm"), "reject")
+
+
+@pytest.mark.parametrize("loss", ["nan", "inf", "-inf", "NaN"])
+def test_a_loss_that_is_no_number_is_rejected(loss: str) -> None:
+    lines = run(STEADY)
+    lines[5] = mmseg(60, 0.5, at=30, loss=loss, total=80)
+    found = measured(lines)
+    assert ids(found, "reject") == ["loss-not-finite"]
+    assert found.final_loss == 2.0
+
+
+def test_a_loss_that_was_no_number_in_the_warm_up_alone_is_remarked() -> None:
+    lines = run(STEADY)
+    lines[0] = mmseg(10, 0.5, at=5, loss="nan", total=80)
+    found = measured(lines, warmup=10)
+    assert (found.verdict, ids(found)) == ("valid", ["loss-not-finite"])
+
+
+def test_a_last_loss_that_is_no_number_is_absent_with_the_reason() -> None:
+    lines = run(STEADY)
+    lines[-1] = mmseg(80, 0.5, at=40, loss="nan", total=80)
+    found = measured(lines)
+    assert found.final_loss is None
+    assert "nan" in found.missing["final_loss"]
+
+
+def test_times_that_were_edited_disagree_with_the_clock() -> None:
+    honest = run(STEADY)
+    edited = [line.replace("time: 0.500", "time: 0.250") for line in honest]
+    assert ids(measured(edited), "reject") == ["clock-mismatch"]
+    slower = [line.replace("time: 0.500", "time: 0.600") for line in honest]
+    assert ids(measured(slower), "reject") == ["clock-mismatch"]
+
+
+def test_a_clock_that_goes_back_is_rejected() -> None:
+    lines = run(STEADY)
+    lines[5] = mmseg(60, 0.5, at=3.0, total=80)
+    found = measured(lines)
+    assert "clock-mismatch" in ids(found, "reject")
+
+
+def test_clocks_may_differ_by_the_resolution_of_the_stamps() -> None:
+    """One second where a line is 0.24 s: five seconds of stamps are 3.5 s of steps."""
+    lines = [
+        f"2026-03-02 10:00:{int(i * 0.2358):02d} [INFO]\t[TRAIN] epoch: 1, iter: {i}/20, "
+        "loss: 1.0000, lr: 0.01, batch_cost: 0.2358, reader_cost: 0.00012, "
+        "ips: 16.9638 samples/sec | ETA 00:00:00"
+        for i in range(1, 21)
+    ]
+    found = measured(lines, format="paddleseg", batch_size=4, warmup=5)
+    assert (found.verdict, ids(found)) == ("valid", [])
+
+
+def test_a_log_that_ends_before_its_plan_is_valid_and_says_so() -> None:
+    found = measured(run(STEADY, total=80_000))
+    assert (found.verdict, ids(found)) == ("valid", ["ends-early"])
+
+
+def test_a_last_interval_shorter_than_the_others_is_no_early_end() -> None:
+    assert ids(measured(run(STEADY, total=85))) == []
+
+
+def test_more_than_a_tenth_of_waiting_for_data_is_remarked() -> None:
+    lines = [mmseg(i * 10, 0.5, at=5 * i, waiting=0.1, total=80) for i in range(1, 9)]
+    found = measured(lines)
+    assert found.data_fraction == pytest.approx(0.2)
+    assert ids(found, "warn") == ["loader-stall"]
+
+
+def test_a_mean_far_from_the_median_is_remarked() -> None:
+    found = measured(run([*STEADY, 5.0]))
+    assert ids(found, "warn") == ["unsteady"]
+
+
+# The log's own summary.
+
+
+def dle(total: str) -> list[str]:
+    lines = [
+        f"DLL 2026-03-02 10:00:{i:02d}.000000 - Epoch: 0 Iteration: {i}  train.loss : 7.00000  "
+        "train.total_ips : 128.00 img/s"
+        for i in range(1, 11)
+    ]
+    lines.append(
+        "DLL 2026-03-02 10:00:11.000000 - Epoch: 0  train.loss : 7.0  "
+        f"train.total_ips : {total} img/s"
+    )
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("total", "expected"), [("128.00", []), ("125.10", []), ("256.00", ["summary-mismatch"])]
+)
+def test_an_epochs_line_must_follow_from_its_records(total: str, expected: list[str]) -> None:
+    found = measured(dle(total), format="dle-resnet50", batch_size=128)
+    assert ids(found, "reject") == expected
+
+
+def paddleclas(mean: float, total: float) -> list[str]:
+    lines = [
+        f"[2026/03/02 10:00:{s // 10:02d}] ppcls INFO: epoch:0   train step:{s:<4} lr: 0.1, "
+        f"loss:  5.0000 top1:  0.0 batch_cost: 0.10000 s, reader_cost: 0.00100 s, "
+        "ips: 640.00000 samples/sec."
+        for s in range(10, 100, 10)
+    ]
+    lines.append(
+        "[2026/03/02 10:00:10] ppcls INFO: END epoch:0   train  loss:  4.0 top1:  0.0 "
+        f"batch_cost: {mean:.5f} s, reader_cost: 0.00100 s, batch_cost_sum: {total:.5f} s, "
+        "ips: 21.60906 images/sec."
+    )
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("mean", "total", "expected"),
+    [
+        (0.1, 9.5, []),
+        # Nine iterations behind the last record at double the time.
+        (0.10947, 10.4, []),
+        (0.2, 19.0, ["summary-mismatch"]),
+        (0.05, 4.75, ["summary-mismatch"]),
+    ],
+)
+def test_an_epochs_sum_must_go_on_from_its_running_means(
+    mean: float, total: float, expected: list[str]
+) -> None:
+    """Its ips is that of another batch in public logs, and is not looked at."""
+    found = measured(paddleclas(mean, total), format="paddleclas", batch_size=None)
+    assert ids(found, "reject") == expected
+
+
+def test_single_steps_far_from_the_mean_over_all_steps_are_remarked() -> None:
+    found = measured(
+        fixture("paddlevideo.log"), format="paddlevideo", gpus=2, batch_size=16, warmup=20
+    )
+    # 80 clips/s in the printed steps but one of 4 s, 72.7 in all of them.
+    assert found.verdict == "valid"
+
+
+def test_steps_that_are_running_means_after_all_are_remarked() -> None:
+    lines = [
+        f"2026-03-02 10:00:{i:02d} INFO: epoch:0   train step:{i:<4} loss:  7.0 top1: 0.0 "
+        "lr: 0.1 elapse: 1.000s ips: 32.00000 images/sec."
+        for i in range(30)
+    ]
+    lines.append(
+        "2026-03-02 10:00:30 INFO: END epoch:0   train loss:  6.0 top1: 0.0  "
+        "elapse_sum: 30.000s ips: 32.00000 images/sec."
+    )
+    found = measured(lines, format="paddleclas", batch_size=None)
+    assert (found.verdict, ids(found)) == ("valid", ["printed-running-mean"])
+    assert "comes to 32 per s" in found.reasons[0].message
+
+
+def test_running_means_too_coarse_for_a_record_are_left_out_and_remarked() -> None:
+    lines = [tsm(0, s, 0.3, 0.3, total=40000) for s in range(0, 20001, 5000)]
+    lines.append(tsm(0, 20020, 0.3, 0.299, total=40000))
+    lines += [tsm(0, s, 0.3, 0.3, total=40000) for s in range(25000, 35001, 5000)]
+    found = measured(lines, format="tsm", batch_size=16)
+    assert "running-mean-coarse" in ids(found, "warn")
+    assert found.records == 8
+
+
+# Overruling.
+
+
+def test_a_rejection_that_is_accepted_is_kept_and_marked() -> None:
+    lines = run(STEADY)
+    del lines[4]
+    found = measured(lines, accept=("iterations-missing",))
+    assert found.verdict == "valid"
+    assert found.throughput is not None
+    assert found.unverified is None
+    (reason,) = found.reasons
+    assert (reason.id, reason.severity, reason.accepted) == ("iterations-missing", "reject", True)
+
+
+def test_accepting_one_reason_accepts_no_other() -> None:
+    lines = run(STEADY)
+    del lines[4]
+    lines[5] = lines[5].replace("loss: 2.0000", "loss: nan")
+    found = measured(lines, accept=("iterations-missing",))
+    assert found.verdict == "rejected"
+
+
+def test_a_rejected_log_keeps_its_figures_apart() -> None:
+    lines = run(STEADY)
+    del lines[4]
+    found = measured(lines)
+    assert found.throughput is None
+    assert found.rate is None
+    assert found.unverified is not None
+    assert found.unverified.time_weighted == pytest.approx(8.0)
+    assert "unverified" in found.missing["throughput"]
+
+
+def test_rejections_come_before_remarks() -> None:
+    lines = run([*STEADY, 5.0], total=1000)
+    del lines[4]
+    severities = [reason.severity for reason in measured(lines).reasons]
+    assert severities == sorted(severities)
+
+
+def test_every_rule_says_what_it_means_and_what_to_do() -> None:
+    for name, rule in RULES.items():
+        assert name == name.lower().replace("_", "-")
+        assert rule.meaning.endswith(".")
+        assert rule.action.endswith(".")
+
+
+def test_a_target_in_percent_is_met_by_a_fraction() -> None:
+    target = Accuracy(metric="mIoU", value=78.5)
+    found = measured(fixture("airank_mmseg.log"), gpus=2, target=target)
+    # test_begin at 1772445600, the evaluation of 78.6 % at …+ 700.
+    assert found.time_to_train_s == pytest.approx(700.0)

@@ -1,0 +1,249 @@
+"""Finding, opening and reading log files, and refusing what is none."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k8sbench.adapters import log_files
+from k8sbench.adapters.log_files import LONGEST_LINE, LogFile, find
+from k8sbench.model.errors import InputError
+
+PRINTED = st.characters(exclude_categories=("Cc", "Cs"))
+"""What programs print: no control characters."""
+
+
+def read(path: Path) -> list[tuple[int, str]]:
+    return list(LogFile(str(path)))
+
+
+def written(folder: Path, data: bytes, name: str = "train.log") -> Path:
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+# Finding.
+
+
+def test_a_folder_is_all_logs_below_it_in_natural_order(tmp_path: Path) -> None:
+    for name in (
+        "b/workerlog.10",
+        "b/workerlog.9",
+        "a.log",
+        "b/deep/x.txt",
+        "noending",
+        "z.log.gz",
+    ):
+        written(tmp_path, b"x", name) if "/" not in name else None
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"x")
+    found = [str(Path(each).relative_to(tmp_path)) for each in find([str(tmp_path)])]
+    assert found == [
+        "a.log",
+        "noending",
+        "z.log.gz",
+        "b/workerlog.9",
+        "b/workerlog.10",
+        "b/deep/x.txt",
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", [".hidden.log", "plan.json", "README.md", "model.pth", "figures.csv", "x.json.gz"]
+)
+def test_what_is_no_log_does_not_count_in_a_folder(tmp_path: Path, name: str) -> None:
+    written(tmp_path, b"x", name)
+    written(tmp_path, b"x", "a.log")
+    assert [Path(each).name for each in find([str(tmp_path)])] == ["a.log"]
+
+
+def test_hidden_folders_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    written(tmp_path / ".git", b"x", "a.log")
+    with pytest.raises(InputError, match="folder without a log"):
+        find([str(tmp_path)])
+
+
+def test_a_file_that_is_named_counts_whatever_its_ending(tmp_path: Path) -> None:
+    path = str(written(tmp_path, b"x", "log.md"))
+    assert find([path]) == [path]
+
+
+def test_each_log_comes_once_in_the_order_given(tmp_path: Path) -> None:
+    one, two = (str(written(tmp_path, b"x", name)) for name in ("b.log", "a.log"))
+    assert find([one, str(tmp_path), "-", two]) == [one, two, "-"]
+
+
+def test_links_in_a_circle_end(tmp_path: Path) -> None:
+    (tmp_path / "again").symlink_to(tmp_path)
+    written(tmp_path, b"x", "a.log")
+    assert [Path(each).name for each in find([str(tmp_path)])] == ["a.log"]
+
+
+@pytest.mark.parametrize("path", ["gone.log", "gone/deeper.log", "\x00"])
+def test_a_path_that_leads_nowhere_is_an_error_that_names_it(tmp_path: Path, path: str) -> None:
+    with pytest.raises(InputError) as caught:
+        find([str(tmp_path / path)])
+    assert caught.value.action
+
+
+# Refusing.
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"PK\x03\x04rest", "zip archive"),
+        (b"\x7fELF\x02", "program"),
+        (b"\x89PNG\r\n", "image"),
+        (b"SQLite format 3\x00", "database"),
+        (b"\x80\x04\x95rest", "pickle"),
+        (bytes(range(256)) * 8, "no text"),
+        (b"\x00" * 100, "no text"),
+    ],
+)
+def test_what_is_no_text_is_refused_by_what_it_is(tmp_path: Path, data: bytes, what: str) -> None:
+    with pytest.raises(InputError, match=what) as caught:
+        read(written(tmp_path, data))
+    assert "train.log" in caught.value.message
+
+
+@pytest.mark.parametrize("keep", [1, 0.9, 0.3])
+def test_a_gzip_file_that_ends_in_the_middle_is_an_error(tmp_path: Path, keep: float) -> None:
+    packed = gzip.compress(os.urandom(50_000).hex().encode())
+    cut = packed[: len(packed) - 1] if keep == 1 else packed[: int(len(packed) * keep)]
+    with pytest.raises(InputError, match="damaged gzip file"):
+        read(written(tmp_path, cut, "train.log.gz"))
+
+
+def test_a_gzip_file_that_was_changed_is_an_error(tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress(b"line\n" * 5000))
+    packed[len(packed) // 2] ^= 0xFF
+    with pytest.raises(InputError, match="damaged gzip file"):
+        read(written(tmp_path, bytes(packed), "train.log.gz"))
+
+
+def test_a_program_packed_with_gzip_is_no_log(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="program"):
+        read(written(tmp_path, gzip.compress(b"\x7fELF\x02"), "x.gz"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_an_error(tmp_path: Path) -> None:
+    path = written(tmp_path, b"x")
+    path.chmod(0)
+    with pytest.raises(InputError, match="may not be read"):
+        read(path)
+
+
+def test_permission_and_other_failures_name_the_file() -> None:
+    for wrong in (PermissionError(13, "Permission denied"), OSError(5, "Input/output error")):
+        error = log_files._unreadable("train.log", wrong)
+        assert error.message.startswith("train.log: ")
+        assert error.action
+
+
+def test_a_device_is_no_log() -> None:
+    with pytest.raises(InputError, match="no file"):
+        list(LogFile("/dev/zero"))
+
+
+# Reading.
+
+
+def test_lines_are_numbered_as_an_editor_numbers_them(tmp_path: Path) -> None:
+    assert read(written(tmp_path, b"a\n\nb\r\nc")) == [(1, "a"), (3, "b"), (4, "c")]
+
+
+def test_what_a_carriage_return_overwrote_are_pieces_of_one_line(tmp_path: Path) -> None:
+    data = b" 1%\r 2%\rloss: 1.0\nnext\n"
+    assert read(written(tmp_path, data)) == [(1, " 1%"), (1, " 2%"), (1, "loss: 1.0"), (2, "next")]
+
+
+def test_gzip_is_told_by_its_content(tmp_path: Path) -> None:
+    packed = gzip.compress(b"one\n") + gzip.compress(b"two\n")
+    assert read(written(tmp_path, packed, "train.log")) == [(1, "one"), (2, "two")]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+def test_marked_encodings_are_read(tmp_path: Path, encoding: str) -> None:
+    data = "größe 3×4\nnext".encode(encoding)
+    assert read(written(tmp_path, data)) == [(1, "größe 3×4"), (2, "next")]
+
+
+def test_bytes_that_are_no_utf8_are_replaced(tmp_path: Path) -> None:
+    ((_, text),) = read(written(tmp_path, b"loss \xff\xfe: 1.0"))
+    assert text == "loss \ufffd\ufffd: 1.0"
+
+
+def test_a_run_of_nuls_before_the_text_is_survived(tmp_path: Path) -> None:
+    """A log that was cut to nothing while its writer went on."""
+    found = read(written(tmp_path, b"\x00" * 5000 + b"loss: 1.0\n"))
+    assert [text.strip("\x00") for _, text in found] == ["loss: 1.0"]
+
+
+def test_an_empty_file_has_no_lines(tmp_path: Path) -> None:
+    assert read(written(tmp_path, b"")) == []
+
+
+def test_endless_lines_are_cut_and_counted(tmp_path: Path) -> None:
+    path = written(tmp_path, b"x" * (5 * LONGEST_LINE) + b"\nnext\n")
+    log = LogFile(str(path))
+    found = list(log)
+    assert [(number, len(text)) for number, text in found] == [(1, LONGEST_LINE), (2, 4)]
+    assert log.cut_lines == 1
+
+
+def test_a_record_behind_an_endless_progress_bar_is_found(tmp_path: Path) -> None:
+    bar = b"".join(b"\r[>>> ] %d/9999" % i for i in range(60_000))
+    log = LogFile(str(written(tmp_path, bar + b"\rloss: 1.0\nnext")))
+    found = list(log)
+    assert found[-2:] == [(1, "loss: 1.0"), (2, "next")]
+    assert log.cut_lines == 0
+
+
+def test_a_cut_line_ends_where_a_carriage_return_begins_the_next(tmp_path: Path) -> None:
+    data = b"x" * (20 * LONGEST_LINE) + b"\rloss: 1.0\nnext"
+    found = read(written(tmp_path, data))
+    assert found[-2:] == [(1, "loss: 1.0"), (2, "next")]
+
+
+@given(st.lists(st.text(PRINTED, min_size=1), min_size=1), st.integers(1, 40))
+def test_however_the_bytes_arrive_the_lines_are_the_same(lines: list[str], size: int) -> None:
+    data = "\n".join(lines).encode()
+
+    class Slow(io.BytesIO):
+        """A pipe that gives a few bytes at a time."""
+
+        def read1(self, _: int | None = -1) -> bytes:
+            return super().read1(size)
+
+    found = list(LogFile("-")._lines(Slow(data)))  # type: ignore[arg-type]
+    assert found == list(enumerate(lines, 1))
+
+
+def test_standard_input_is_read_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BufferedReader(io.BytesIO(gzip.compress(b"loss: 1.0\n")))
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=raw))
+    log = LogFile("-")
+    assert list(log) == [(1, "loss: 1.0")]
+    assert log.name == "<stdin>"
+
+
+def test_a_named_pipe_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=(b"one\ntwo\n",))
+    writer.start()
+    assert read(path) == [(1, "one"), (2, "two")]
+    writer.join()

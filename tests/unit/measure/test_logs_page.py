@@ -1,0 +1,40 @@
+"""The page on measuring names every family, every estimator and every flag."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from k8sbench.cli.measure import command
+from k8sbench.measure import integrity
+from k8sbench.model.measurement import Throughput
+from k8sbench.model.spec import FAMILIES
+
+TEXT = (Path(__file__).parents[3] / "docs" / "logs.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_family_has_a_row(family: str) -> None:
+    assert re.search(rf"^\| `{family}` \|", TEXT, re.MULTILINE)
+
+
+def test_each_estimator_has_a_row() -> None:
+    for field in msgspec.structs.fields(Throughput):
+        if field.name != "unit":
+            assert f"| `{field.name}` |" in TEXT
+
+
+def test_each_flag_that_it_names_exists() -> None:
+    known = {flag for param in command.params for flag in param.opts}
+    for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]*", TEXT):
+        assert flag in known or flag == "--timestamps", flag
+
+
+def test_reasons_that_it_names_exist() -> None:
+    from k8sbench.measure.reasons import RULES
+
+    assert {"warmup-included", "running-mean-coarse"} <= set(RULES)
+    assert integrity.FEWEST_RECORDS == 5

@@ -1,0 +1,367 @@
+"""``k8sbench measure`` as it is typed: what goes where, and the exit codes."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from k8sbench.cli.main import COMMANDS, main
+from k8sbench.cli.measure import CSV, command
+from tests.unit.measure.support import FIXTURES, run
+
+PROMISED = """
+schema files format impl framework gpus precision batch_size_per_gpu warmup_iterations
+iterations records throughput final_loss accuracy time_to_train_s train_wall_s environment
+verdict reasons
+"""
+KEYS = frozenset(PROMISED.split())
+GOOD = run([0.5] * 8)
+
+
+@pytest.fixture
+def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "good.log").write_text("\n".join(GOOD))
+    (tmp_path / "short.log").write_text("\n".join(GOOD[:3]))
+    (tmp_path / "empty.log").write_text("")
+    (tmp_path / "letter.log").write_text("Dear all,\nthis is no log.\n")
+    (tmp_path / "other.log").write_bytes((FIXTURES / "tsm.log").read_bytes())
+    return tmp_path
+
+
+BASE = ["--format", "mmseg", "--gpus", "1", "--batch-size", "4", "--warmup", "0"]
+
+
+def measured(*words: str) -> int:
+    return main(["measure", *words])
+
+
+def test_its_help_line_is_the_one_in_the_list_of_commands() -> None:
+    assert command.get_short_help_str(limit=200) == COMMANDS["measure"][1]
+    assert COMMANDS["measure"][1] == "Measure logs that exist already, from any source."
+
+
+def test_json_is_a_list_with_one_object_per_log(
+    logs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert measured("good.log", "short.log", *BASE, "-o", "json") == 5
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert [each["files"] for each in found] == [["good.log"], ["short.log"]]
+    assert err == ""
+    for each in found:
+        assert set(each) >= KEYS
+    good, short = found
+    assert set(good["throughput"]) == {
+        "time_weighted",
+        "time_weighted_steady",
+        "median",
+        "arithmetic",
+        "timestamps",
+        "unit",
+    }
+    assert good["throughput"]["time_weighted"] == pytest.approx(8.0)
+    assert (good["schema"], good["verdict"], good["reasons"]) == (1, "valid", [])
+    assert (short["verdict"], short["throughput"]) == ("rejected", None)
+    assert short["unverified"]["time_weighted"] == pytest.approx(8.0)
+    (reason,) = (each for each in short["reasons"] if each["severity"] == "reject")
+    assert {"id", "severity", "message", "evidence"} <= set(reason)
+
+
+@pytest.mark.parametrize(
+    ("names", "code"),
+    [
+        (["good.log"], 0),
+        (["good.log", "short.log"], 5),
+        (["good.log", "empty.log"], 2),
+        (["short.log", "letter.log"], 2),
+        (["good.log", "other.log"], 2),
+        (["good.log", "gone.log"], 2),
+    ],
+)
+def test_the_exit_code_is_that_of_the_worst_log_and_nothing_good_is_lost(
+    logs: Path, capsys: pytest.CaptureFixture[str], names: list[str], code: int
+) -> None:
+    assert measured(*names, *BASE, "-o", "json") == code
+    found = json.loads(capsys.readouterr().out)
+    measurable = {"good.log", "short.log"}
+    assert [each["files"][0] for each in found] == [name for name in names if name in measurable]
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("empty.log", "is empty"),
+        ("letter.log", "no training line of mmseg"),
+        ("other.log", "temporal-shift-module"),
+        ("gone.log", "does not exist"),
+    ],
+)
+def test_what_cannot_be_measured_is_named_with_what_to_do(
+    logs: Path, capsys: pytest.CaptureFixture[str], name: str, what: str
+) -> None:
+    assert measured(name, *BASE) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    first, second = err.splitlines()
+    assert first.startswith(f"error: {name}")
+    assert what in first
+    assert second.startswith("  ")
+
+
+def test_the_log_of_another_family_says_which_format_to_give(
+    logs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured("other.log", *BASE)
+    assert "--format tsm" in capsys.readouterr().err
+
+
+def test_a_head_without_training_is_told_apart(
+    logs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (logs / "head.log").write_text("MMSegmentation: 0.12.0+3e46c1b\n")
+    assert measured("head.log", *BASE) == 2
+    assert "ended before its first" in capsys.readouterr().err
+
+
+def test_folders_and_packed_files_are_read(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = logs / "runs"
+    folder.mkdir()
+    (folder / "a.log.gz").write_bytes(gzip.compress("\n".join(GOOD).encode()))
+    (folder / "b.log").write_text("\n".join(GOOD))
+    (folder / "plan.json").write_text("{}")
+    assert measured("runs", *BASE, "-o", "json") == 0
+    assert [each["files"] for each in json.loads(capsys.readouterr().out)] == [
+        ["runs/a.log.gz"],
+        ["runs/b.log"],
+    ]
+
+
+def test_an_empty_folder_and_a_good_log_lose_nothing(
+    logs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (logs / "nothing").mkdir()
+    assert measured("nothing", "good.log", *BASE, "-o", "json") == 2
+    out, err = capsys.readouterr()
+    assert len(json.loads(out)) == 1
+    assert "folder without a log" in err
+
+
+def test_one_run_of_several_files_is_one_object(
+    logs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (logs / "second.log").write_text("\n".join(run([0.5] * 6, first=80, at=300)))
+    assert measured("good.log", "second.log", *BASE, "--one-run", "-o", "json") == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["files"] == ["good.log", "second.log"]
+    assert found["iterations"] == 140
+
+
+def test_one_run_that_lacks_a_file_is_not_measured(
+    logs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert measured("good.log", "gone.log", *BASE, "--one-run", "-o", "json") == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_standard_input_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw = io.BufferedReader(io.BytesIO("\n".join(GOOD).encode()))
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=raw))
+    assert measured("-", *BASE, "-o", "json") == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["files"] == ["<stdin>"]
+
+
+def test_csv_has_one_row_per_log(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert measured("good.log", "short.log", *BASE, "-o", "csv") == 5
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert list(rows[0]) == [title for title, _ in CSV]
+    assert float(rows[0]["time_weighted"]) == pytest.approx(8.0)
+    assert (rows[1]["time_weighted"], rows[1]["verdict"]) == ("", "rejected")
+    assert "too-few-records" in rows[1]["reasons"].split()
+
+
+def test_the_table_names_figure_estimator_unit_verdict_and_reasons(
+    logs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured("good.log", "short.log", *BASE)
+    out, err = capsys.readouterr()
+    assert err == ""
+    good, short = out.split("\n\n")
+    assert "8 samples/s time_weighted  valid" in good
+    assert "median 8" in good
+    assert "8 samples/s time_weighted (unverified)  rejected" in short
+    assert "reject too-few-records: 3 training lines" in short
+
+
+@pytest.mark.parametrize("width", [40, 60, 200])
+def test_the_table_fits_its_terminal(
+    logs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    measured("good.log", "short.log", *BASE)
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= min(width, 100)
+
+
+def test_control_characters_of_a_log_do_not_reach_the_terminal(
+    logs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = list(GOOD)
+    lines[4] = lines[4].replace("Iter [50/", "Iter [90/").replace("lr:", "lr:\x07\x08")
+    (logs / "odd.log").write_text("\n".join(lines))
+    measured("odd.log", *BASE)
+    out = capsys.readouterr().out
+    assert "\x07" not in out
+    assert "\x08" not in out
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        ([], "Missing argument"),
+        (["good.log"], "--benchmark or --format"),
+        (["good.log", "--format", "mmseg", "--benchmark", "tsm"], "--benchmark or --format"),
+        (["good.log", "--format", "caffe"], "caffe"),
+        (["good.log", "--format", "mmseg", "--gpus", "0"], "--gpus"),
+        (["good.log", "--format", "mmseg", "--gpus", "many"], "--gpus"),
+        (["good.log", "--format", "mmseg", "--batch-size", "-1"], "--batch-size"),
+        (["good.log", "--format", "mmseg", "--warmup", "-1"], "--warmup"),
+        (["good.log", "--format", "mmseg", "--precision", "int8"], "--precision"),
+        (["good.log", "--format", "mmseg", "--framework", "jax"], "--framework"),
+        (["good.log", "--format", "mmseg", "--variant", "x"], "--variant"),
+        (["good.log", "--format", "mmseg", "--accept", "too-few-record"], "too-few-records"),
+        (["good.log", "--benchmark", "deeplabv4"], "deeplabv3p"),
+        (["good.log", "--benchmark", "deeplabv3p", "--variant", "x"], "pytorch/mmseg"),
+        (["good.log", "--format", "mmseg"], "--gpus"),
+    ],
+)
+def test_a_wrong_command_is_an_error_that_names_what_is_wrong(
+    logs: Path, capsys: pytest.CaptureFixture[str], words: list[str], what: str
+) -> None:
+    assert measured(*words) == 2
+    out, err = capsys.readouterr()
+    assert out in ("", "[]\n")
+    assert err.startswith("error: ")
+    assert what in err
+
+
+def test_a_rejection_can_be_overruled_by_name(
+    logs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert measured("short.log", *BASE, "--accept", "too-few-records") == 0
+    out = capsys.readouterr().out
+    assert "valid, some reasons accepted" in out
+    assert "reject, accepted too-few-records" in out
+
+
+def by_benchmark(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
+    code = measured(*words, "-o", "json")
+    (found,) = json.loads(capsys.readouterr().out)
+    return code, found
+
+
+def test_a_benchmark_brings_its_warm_up_batch_and_unit(
+    logs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ["x - mmseg - INFO - Config:", "    samples_per_gpu=2,", *run([0.5] * 10)]
+    (logs / "run.log").write_text("\n".join(lines))
+    code, found = by_benchmark(capsys, "run.log", "--benchmark", "deeplabv3p", "--gpus", "1")
+    assert (code, found["verdict"], found["framework"]) == (0, "valid", "pytorch")
+    assert (found["warmup_iterations"], found["iterations"]) == (20, 80)
+    assert (found["batch_size_per_gpu"], found["throughput"]["unit"]) == (2, "samples/s")
+
+
+def test_a_shorter_side_run_of_a_benchmark_is_rejected(
+    logs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found = by_benchmark(
+        capsys, "good.log", "--benchmark", "deeplabv3p", "--gpus", "1", "--batch-size", "4"
+    )
+    assert code == 5
+    assert "too-few-iterations" in [each["id"] for each in found["reasons"]]
+
+
+def test_of_a_benchmarks_frameworks_the_log_decides(
+    logs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = str(FIXTURES / "paddleseg.log")
+    _, found = by_benchmark(capsys, log, "--benchmark", "deeplabv3p", "--gpus", "4")
+    assert (found["format"], found["framework"]) == ("paddleseg", "paddle")
+
+
+def test_a_log_that_no_framework_of_the_benchmark_writes_is_an_error(
+    logs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert measured("other.log", "--benchmark", "resnet50", "--gpus", "1") == 2
+    assert "no dle-resnet50 log" in capsys.readouterr().err
+
+
+def test_a_format_of_ones_own_is_measured_from_its_file(
+    logs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (logs / "mine.yaml").write_text(
+        """
+name: mine
+title: t
+task: t
+unit: tokens
+default_framework: pytorch
+variants:
+  - name: v
+    framework: pytorch
+    title: t
+    command: [python, train.py]
+    image: x
+    batch_size: {fp32: 8}
+    window:
+      warmup: 2
+      iterations: 6
+      rule: ours
+      log_interval: {one_gpu: 1, many_gpus: 1}
+    cases: [1x1]
+    log:
+      name: mine
+      unit: tokens
+      per: card
+      record: 'step (?P<iteration>\\d+) tokens/s (?P<rate>[\\d.]+)'
+"""
+    )
+    (logs / "mine.log").write_text("\n".join(f"step {i} tokens/s 50.0" for i in range(1, 9)))
+    code, found = by_benchmark(capsys, "mine.log", "--benchmark", "./mine.yaml", "--gpus", "2")
+    assert (code, found["impl"], found["format"]) == (0, "user", "mine")
+    assert found["throughput"]["time_weighted"] == pytest.approx(100.0)
+    assert found["throughput"]["unit"] == "tokens/s"
+
+
+def test_nothing_heavy_is_imported_to_measure(logs: Path) -> None:
+    code = (
+        "import sys; from k8sbench.cli.main import main; "
+        f"main(['measure', 'good.log', *{BASE!r}]); "
+        "heavy = {'kubernetes', 'torch', 'numpy', 'sqlalchemy', 'rich', 'jinja2', 'yaml'}; "
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ}
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_reader_that_goes_away_is_no_error(logs: Path) -> None:
+    words = [sys.executable, "-m", "k8sbench", "measure", *["good.log"], *BASE, "-o", "json"]
+    done = subprocess.run(
+        ["sh", "-c", '"$@" | head -1', "sh", *words], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[\n"
+    assert "Traceback" not in done.stderr

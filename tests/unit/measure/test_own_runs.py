@@ -1,0 +1,260 @@
+"""Our own trainers' logs, against the plan that ran them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from k8sbench.measure import expectation
+from k8sbench.measure.expectation import Expectation
+from k8sbench.measure.measuring import measure
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.plan import PlannedWindow, RunPlan
+from k8sbench.model.pool import CPU_POOL
+from tests.unit.measure.support import Lines, fixture, ids
+
+PLAN = RunPlan(
+    run_id="deeplabv3p-260302-100000-x7k2qd",
+    set_name="s",
+    repeat=1,
+    benchmark="deeplabv3p",
+    spec_digest="0" * 64,
+    spec_source="built-in",
+    variant="mmseg",
+    impl="k8sbench",
+    framework="pytorch",
+    precision="amp",
+    amp_dtype="bf16",
+    device="cpu",
+    replicas=2,
+    gpus_per_replica=0,
+    processes_per_replica=1,
+    batch_size=4,
+    preset="smoke",
+    mode="throughput",
+    data="synthetic",
+    window=PlannedWindow(
+        warmup=4, iterations=8, log_interval=1, min_steady_seconds=0.0, rule="ours"
+    ),
+    log="mmseg",
+    unit="samples",
+    trainer="deeplabv3p_pytorch",
+    command=("python",),
+    env={},
+    workdir=None,
+    options={},
+    image=None,
+    image_reason="local",
+    trainers_by=None,
+    trainers_digest="0",
+    pool=CPU_POOL,
+    backend="local",
+    timeout_s=None,
+    fingerprint=None,
+    sync_bn=False,
+)
+
+
+def text(name: str) -> list[str]:
+    return [line for _, line in fixture(name)]
+
+
+def edited(lines: list[str], event: str, **changes: Any) -> list[str]:
+    """The lines with fields of one kind of event changed; None takes a field out."""
+    found = []
+    for line in lines:
+        head, mark, body = line.partition("K8SBENCH ")
+        if mark and (fields := json.loads(body))["event"] == event:
+            fields = {k: v for k, v in (fields | changes).items() if v is not None}
+            line = f"{head}{mark}{json.dumps(fields)}"  # noqa: PLW2901
+        found.append(line)
+    return found
+
+
+def both(
+    master: list[str] | None = None,
+    worker: list[str] | None = None,
+    expected: Expectation | None = None,
+) -> Measurement:
+    logs = [
+        Lines(master or text("k8sbench_master.log"), "master-0.log"),
+        Lines(worker or text("k8sbench_worker.log"), "worker-0.log"),
+    ]
+    return measure(logs, expected or expectation.from_plan(PLAN))
+
+
+def test_all_replicas_logs_are_one_measurement_against_the_plan() -> None:
+    found = both()
+    assert (found.verdict, found.reasons) == ("valid", ())
+    assert found.throughput is not None
+    # Eight iterations of 2 × 4 samples in 4 s; what came after the window is not in it.
+    assert found.throughput.time_weighted == pytest.approx(16.0)
+    assert found.throughput.unit == "samples/s"
+    assert (found.iterations, found.records, found.warmup_iterations) == (8, 8, 4)
+    assert (found.format, found.impl, found.framework) == ("k8sbench", "k8sbench", "pytorch")
+    assert (found.gpus, found.batch_size_per_gpu, found.device) == (2, 4, "cpu")
+    assert (found.precision, found.precision_effective, found.amp_dtype) == ("amp", "amp", "bf16")
+    assert (found.data, found.parameters) == ("synthetic", 1000)
+    assert found.data_fraction == pytest.approx(0.05)
+    assert found.files == ("master-0.log", "worker-0.log")
+
+
+def test_the_slowest_rank_can_be_told() -> None:
+    found = both()
+    assert [(each.rank, each.host, each.max) for each in found.ranks] == [
+        (0, "node-a", 0.7),
+        (1, "node-b", 0.9),
+    ]
+
+
+def test_the_order_of_the_files_does_not_matter() -> None:
+    logs = [fixture("k8sbench_worker.log"), fixture("k8sbench_master.log")]
+    found = measure(logs, expectation.from_plan(PLAN))
+    assert (found.verdict, found.iterations) == ("valid", 8)
+
+
+def test_the_log_alone_knows_its_window_and_its_batch() -> None:
+    found = measure([fixture("k8sbench_master.log")], Expectation(format="k8sbench"))
+    assert (found.warmup_iterations, found.iterations, found.gpus) == (4, 8, 2)
+    assert found.throughput is not None
+    assert found.throughput.time_weighted == pytest.approx(16.0)
+
+
+def test_it_never_passes_for_the_familys_own_program() -> None:
+    found = measure([fixture("k8sbench_master.log")], Expectation(format="mmseg"))
+    assert (found.format, found.impl) == ("k8sbench", "k8sbench")
+
+
+def test_with_a_warm_up_of_the_users_every_record_behind_it_counts() -> None:
+    found = measure([fixture("k8sbench_master.log")], Expectation(format="k8sbench", warmup=2))
+    assert (found.warmup_iterations, found.iterations) == (2, 14)
+
+
+def test_a_rank_that_never_started_is_rejected() -> None:
+    found = both(worker=["nothing here"])
+    assert ids(found, "reject") == ["trainer-count"]
+    assert "rank 1 is missing" in found.reasons[0].message
+
+
+def test_another_world_size_than_the_plans_is_rejected() -> None:
+    plan = msgspec.structs.replace(PLAN, replicas=4)
+    assert ids(both(expected=expectation.from_plan(plan)), "reject") == [
+        "gpu-count",
+        "trainer-count",
+    ]
+
+
+def test_another_batch_than_the_plans_is_rejected() -> None:
+    plan = msgspec.structs.replace(PLAN, batch_size=8)
+    assert "batch-size" in ids(both(expected=expectation.from_plan(plan)), "reject")
+
+
+@pytest.mark.parametrize(("field", "value"), [("benchmark", "tsm"), ("variant", "paddleseg")])
+def test_a_log_of_another_benchmark_or_variant_is_rejected(field: str, value: str) -> None:
+    found = both(edited(text("k8sbench_master.log"), "start", **{field: value}))
+    assert ids(found, "reject") == ["other-benchmark"]
+
+
+@pytest.mark.parametrize(
+    ("preset", "device", "severity"),
+    [("smoke", "cpu", "warn"), ("full", "cpu", "reject"), ("smoke", "cuda", "reject")],
+)
+def test_amp_without_effect_is_rejected_but_for_a_smoke_run_on_a_cpu(
+    preset: str, device: str, severity: str
+) -> None:
+    lines = text("k8sbench_master.log")
+    lines = edited(lines, "start", precision_effective="fp32", preset=preset, device=device)
+    lines = edited(lines, "summary", precision_effective="fp32")
+    plan = msgspec.structs.replace(PLAN, preset=preset, device=device)
+    found = both(lines, expected=expectation.from_plan(plan))
+    assert ids(found, severity) == ["precision-without-effect"]
+    assert (found.precision, found.precision_effective) == ("amp", "fp32")
+
+
+def test_a_summary_that_its_lines_do_not_come_to_is_rejected() -> None:
+    window = {"first_step": 5, "last_step": 12, "seconds": 2.0, "samples_per_second": 32.0}
+    found = both(edited(text("k8sbench_master.log"), "summary", window=window))
+    assert ids(found, "reject") == ["summary-mismatch"]
+
+
+def test_a_step_that_is_missing_inside_the_window_is_rejected() -> None:
+    lines = [line for line in text("k8sbench_master.log") if '"step": 8' not in line]
+    assert ids(both(lines), "reject") == ["too-few-iterations", "iterations-missing"]
+
+
+def test_a_step_that_is_missing_behind_the_window_is_no_matter() -> None:
+    lines = [line for line in text("k8sbench_master.log") if '"step": 14' not in line]
+    assert both(lines).verdict == "valid"
+
+
+def test_a_run_that_ended_in_its_window_is_rejected() -> None:
+    lines = text("k8sbench_master.log")
+    end = next(index for index, line in enumerate(lines) if '"step": 10' in line)
+    found = both(lines[:end])
+    assert "too-few-iterations" in ids(found, "reject")
+
+
+def test_a_run_that_ended_before_its_first_step_is_rejected_and_has_no_figure() -> None:
+    found = both(text("k8sbench_master.log")[:2])
+    assert ids(found, "reject") == ["too-few-records", "too-few-iterations"]
+    assert (found.throughput, found.unverified, found.records) == (None, None, 0)
+
+
+def test_a_container_that_was_started_again_counts_each_iteration_once() -> None:
+    lines = text("k8sbench_master.log")
+    found = both([*lines[:14], *(line.replace("10:00", "10:01") for line in lines)])
+    assert "restarted" in ids(found, "warn")
+    assert found.iterations == 8
+
+
+def test_ranks_on_different_gpus_are_rejected() -> None:
+    master = edited(text("k8sbench_master.log"), "environment", gpu_model="Tesla V100-SXM2-16GB")
+    worker = edited(text("k8sbench_worker.log"), "environment", gpu_model="Tesla V100-SXM2-32GB")
+    assert ids(both(master, worker), "reject") == ["mixed-devices"]
+
+
+def test_another_number_of_parameters_matters_at_full_size_only() -> None:
+    known = expectation.from_plan(PLAN)
+    full = msgspec.structs.replace(known, parameters=43_589_878, smoke=False)
+    lines = edited(text("k8sbench_master.log"), "start", preset="full")
+    assert "parameters" in ids(both(lines, expected=full), "reject")
+    small = msgspec.structs.replace(known, parameters=43_589_878)
+    assert ids(both(expected=small)) == []
+
+
+def test_a_record_that_holds_an_evaluation_is_no_steady_one() -> None:
+    lines = text("k8sbench_master.log")
+    lines = [
+        line.replace('"lr"', '"holds": ["evaluation"], "lr"') if '"step": 8' in line else line
+        for line in lines
+    ]
+    found = both(lines)
+    assert found.window is not None
+    assert found.window.left_out_count == 1
+
+
+def test_the_catalogs_window_gives_way_to_the_one_that_was_planned() -> None:
+    known = Expectation(
+        format="mmseg",
+        framework="pytorch",
+        benchmark="deeplabv3p",
+        variant="mmseg",
+        warmup=20,
+        at_least=80,
+        window_by_catalog=True,
+        batch_sizes={"amp": 4, "fp32": 2},
+    )
+    found = measure([fixture("k8sbench_master.log"), fixture("k8sbench_worker.log")], known)
+    assert (found.verdict, found.warmup_iterations, found.iterations) == ("valid", 4, 8)
+
+
+def test_of_two_frameworks_the_logs_own_is_taken() -> None:
+    paddle = Expectation(format="paddleseg", framework="paddle", benchmark="deeplabv3p")
+    pytorch = Expectation(
+        format="mmseg", framework="pytorch", benchmark="deeplabv3p", variant="mmseg"
+    )
+    found = measure([fixture("k8sbench_master.log")], [paddle, pytorch])
+    assert (found.verdict, found.framework) == ("valid", "pytorch")

@@ -1,0 +1,64 @@
+"""Quoted lines show what was measured and nothing of who and where."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k8sbench.measure.redaction import LONGEST, place, redact
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("runing on 10.127.44.147:38187-4", "runing on <address>-4"),
+        ("master: 10.10.0.1:60001", "master: <address>"),
+        ("PADDLE_CURRENT_ENDPOINT   127.0.0.1:16992", "PADDLE_CURRENT_ENDPOINT   <address>"),
+        ("fe80:0:0:0:1ff:fe23:4567:890a up", "<address> up"),
+        ("host: root@node-17.example.com", "host: <user>@<host>"),
+        ("host: alice@instance-84y15sfo, next", "host: <user>@<host>, next"),
+        ("--master_addr job-0.team.svc --master_port 38187", None),
+        ("'http.port': '16992'", "'http.port': '<port>'"),
+        ("/root/paddlejob/workspace/env_run/train.py:61: warning", "<path>/train.py:61: warning"),
+        ("data_dir: /alice/plsc/MS1M_v3/", "data_dir: <path>/"),
+        ("data : /imagenet  next", "data : <path>  next"),
+        ("saved to ~/runs/a/model.pth", "saved to <path>/model.pth"),
+        ('File "/usr/lib/python3/site-packages/x.py", line 3', 'File "<path>/x.py", line 3'),
+    ],
+)
+def test_addresses_hosts_ports_and_folders_go(line: str, shown: str | None) -> None:
+    found = redact(line)
+    if shown is not None:
+        assert found == shown
+    for secret in ("10.127", "38187", "16992", "alice", "paddlejob", "team.svc", "node-17"):
+        assert secret not in found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Iter [50/80000]\tlr: 9.995e-03, eta: 17:49:18, time: 0.802",
+        "Epoch: [0][32/14661], lr: 0.00250\tPrec@1 0.000 (0.947)",
+        "ips: 5.5365 samples/sec | ETA 00:00:00",
+        "train.total_ips : 365.85 images/s",
+        "PyTorch: 1.6.0a0+9907a3e",
+        "cuDNN Version: 8.1.",
+        "epoch:[  1/50 ] train step:20",
+        "2021-05-31 00:01:11,032 - mmseg - INFO - text",
+    ],
+)
+def test_training_lines_and_versions_stay(line: str) -> None:
+    assert redact(line) == line
+
+
+def test_evidence_is_cut_to_a_readable_length() -> None:
+    found = place("train.log", 7, "x" * 10_000)
+    assert (found.file, found.line) == ("train.log", 7)
+    assert len(found.text) == LONGEST
+    assert found.text.endswith("…")
+
+
+@given(st.text())
+def test_any_text_can_be_quoted(text: str) -> None:
+    assert len(place("f", 1, text).text) <= LONGEST

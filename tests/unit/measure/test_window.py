@@ -1,0 +1,94 @@
+"""Which records count: those whose iterations all lie behind the warm-up, up to the plan's end."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.measure.support import ids, measured, mmseg, run, tsm
+
+
+def test_a_record_that_reaches_into_the_warm_up_does_not_count() -> None:
+    found = measured(run([9.0, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]), warmup=15)
+    assert (found.records, found.iterations) == (5, 50)
+    assert found.window is not None
+    assert (found.window.first_iteration, found.window.last_iteration) == (21, 70)
+
+
+def test_a_record_that_begins_right_behind_the_warm_up_counts() -> None:
+    found = measured(run([9.0, 0.5, 0.5, 0.5, 0.5, 0.5]), warmup=10)
+    assert found.throughput is not None
+    assert found.throughput.time_weighted == pytest.approx(8.0)
+
+
+def test_what_lies_behind_the_planned_window_does_not_count() -> None:
+    found = measured(run([0.5] * 7 + [5.0] * 3), warmup=20, iterations=50)
+    assert found.throughput is not None
+    assert found.iterations == 50
+    assert found.throughput.time_weighted == pytest.approx(8.0)
+
+
+def test_a_record_that_reaches_over_the_planned_window_does_not_count() -> None:
+    assert measured(run([0.5] * 10), warmup=20, iterations=55).iterations == 50
+
+
+def test_the_first_record_covers_what_lies_before_it() -> None:
+    """A log that prints iteration 1 and then every tenth: the first record is one iteration."""
+    lines = [mmseg(1, 9.0, at=9), *run([0.5] * 6, first=1, at=9)]
+    found = measured(lines)
+    assert (found.iterations, found.records) == (61, 7)
+    assert found.throughput is not None
+    assert found.throughput.time_weighted == pytest.approx(61 * 4 / (9 + 30))
+
+
+def test_without_a_warm_up_every_iteration_counts_and_that_is_said() -> None:
+    found = measured(run([0.5] * 6), warmup=None)
+    assert (found.warmup_iterations, found.iterations) == (0, 60)
+    assert "warmup-included" in ids(found, "warn")
+
+
+def test_a_warm_up_of_zero_that_somebody_gave_is_not_remarked() -> None:
+    assert ids(measured(run([0.5] * 6), warmup=0)) == []
+
+
+def test_fewer_than_five_records_are_no_measurement() -> None:
+    found = measured(run([0.5] * 6), warmup=20)
+    assert (found.verdict, ids(found)) == ("rejected", ["too-few-records"])
+    assert found.throughput is None
+    assert found.unverified is not None
+    assert found.unverified.time_weighted == pytest.approx(8.0)
+
+
+def test_a_window_that_the_log_never_reaches_has_no_figure() -> None:
+    found = measured(run([0.5] * 6), warmup=1000)
+    assert (found.throughput, found.unverified, found.window) == (None, None, None)
+    assert found.missing["throughput"] == "No training line lies in the window."
+    assert (found.records, found.iterations) == (0, 0)
+
+
+@pytest.mark.parametrize(("asked", "verdict"), [(50, "valid"), (51, "valid"), (52, "rejected")])
+def test_fewer_iterations_than_asked_for_are_a_side_run(asked: int, verdict: str) -> None:
+    """Within 2 %: programs that stop after N iterations may print one less."""
+    found = measured(run([0.5] * 6), warmup=10, at_least=asked)
+    assert found.verdict == verdict
+    assert ("too-few-iterations" in ids(found)) == (verdict == "rejected")
+
+
+def test_iterations_of_the_run_are_counted_over_epochs() -> None:
+    lines = [tsm(e, s, 0.5, 0.5) for e in range(2) for s in range(0, 100, 20)]
+    found = measured(lines, format="tsm", warmup=100)
+    assert found.window is not None
+    assert (found.window.first_iteration, found.window.last_iteration) == (101, 181)
+
+
+@given(st.integers(0, 130), st.integers(1, 20), st.integers(5, 30))
+def test_counted_iterations_never_lie_in_the_warm_up(
+    warmup: int, interval: int, count: int
+) -> None:
+    found = measured(run([0.5] * count, interval=interval), warmup=warmup)
+    skipped = -(-warmup // interval)
+    assert found.records == max(count - skipped, 0)
+    assert found.iterations == found.records * interval
+    if found.window is not None:
+        assert found.window.first_iteration > warmup

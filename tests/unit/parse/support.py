@@ -1,0 +1,35 @@
+"""Reading single lines with one family."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from k8sbench.model.sample import Evaluation, Item, Mark, Record
+from k8sbench.parse.families import FAMILIES
+from k8sbench.parse.reading import Log
+
+
+def items(family: str, *lines: str) -> list[Item]:
+    """What a family reads in lines."""
+    return list(Log(enumerate(lines, 1), [FAMILIES[family]]))
+
+
+def records(family: str, *lines: str) -> list[Record]:
+    """The records among them."""
+    return [item for item in items(family, *lines) if isinstance(item, Record)]
+
+
+def record(family: str, line: str) -> Record:
+    """The one record of a line."""
+    (found,) = records(family, line)
+    return found
+
+
+def evaluations(found: Sequence[Item]) -> list[Evaluation]:
+    """The evaluations among items."""
+    return [item for item in found if isinstance(item, Evaluation)]
+
+
+def marks(found: Sequence[Item]) -> list[Mark]:
+    """The marks among items."""
+    return [item for item in found if isinstance(item, Mark)]

@@ -1,0 +1,91 @@
+"""Formats that a catalog file declares by regular expressions."""
+
+from __future__ import annotations
+
+import pytest
+
+from k8sbench.model.sample import Mark, Record
+from k8sbench.model.spec import LogFormat
+from k8sbench.parse import declared
+from k8sbench.parse.reading import Log
+
+BY_RATE = LogFormat(
+    name="mine",
+    unit="sequences",
+    per="card",
+    record=(
+        r"at (?P<stamp>\S+ \S+) step (?P<iteration>\d+)/(?P<total>\d+) of epoch (?P<epoch>\d+) "
+        r"loss (?P<loss>\S+) ips (?P<rate>\S+)"
+    ),
+    first_iteration=0,
+    stamp_format="%d.%m.%Y %H:%M:%S",
+)
+LINE = "at 20.11.2026 08:15:30 step 9/100 of epoch 2 loss 1.5 ips 64.5"
+
+
+def read(log_format: LogFormat, *lines: str) -> list[object]:
+    return list(Log(enumerate(lines, 1), [declared.family(log_format, "paddle")]))
+
+
+def test_named_groups_become_a_record() -> None:
+    (found,) = read(BY_RATE, "noise", LINE)
+    assert isinstance(found, Record)
+    assert (found.iteration, found.total, found.epoch) == (10, 100, 2)
+    assert (found.rate, found.loss, found.stamp) == (64.5, 1.5, 1795162530.0)
+    assert (found.shape.per, found.shape.numbering) == ("card", "epoch")
+
+
+def test_prefixes_and_colours_are_gone_before_the_pattern_sees_a_line() -> None:
+    anchored = LogFormat(
+        name="mine",
+        unit="x",
+        per="job",
+        record=r"^step (?P<iteration>\d+) rate (?P<rate>\S+)$",
+    )
+    (found,) = read(anchored, "\x1b[32m[1,0]<stdout>:step 3 rate 7.5\x1b[0m\r")
+    assert isinstance(found, Record)
+    assert (found.iteration, found.rate, found.source) == (3, 7.5, "0")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        LINE.replace("64.5", "fast"),
+        LINE.replace("64.5", "-1"),
+        LINE.replace("64.5", "nan"),
+        LINE.replace("64.5", "inf"),
+        LINE.replace("step 9/", "step 99999999999999999999/"),
+    ],
+)
+def test_what_is_no_number_is_no_record(line: str) -> None:
+    assert read(BY_RATE, line) == []
+
+
+def test_a_stamp_of_another_format_is_absent_and_the_record_stays() -> None:
+    (found,) = read(BY_RATE, LINE.replace("20.11.2026", "2026-11-20"))
+    assert isinstance(found, Record)
+    assert found.stamp is None
+
+
+def test_step_times_and_running_means() -> None:
+    running = LogFormat(
+        name="mine",
+        unit="x",
+        per="job",
+        averaged="running",
+        record=r"(?P<iteration>\d+): (?P<step_seconds>\S+)s wait (?P<data_seconds>\S+)",
+    )
+    (found,) = read(running, "iteration 4: 0.5s wait 0.1")
+    assert isinstance(found, Record)
+    assert (found.mean_seconds, found.seconds, found.waiting) == (0.5, None, 0.2)
+
+
+def test_a_line_for_the_whole_run_is_a_summary() -> None:
+    whole = LogFormat(name="mine", unit="x", per="job", summary=r"throughput (?P<rate>[\d.]+)")
+    (found,) = read(whole, "noise", "throughput 1219.5")
+    assert isinstance(found, Mark)
+    assert (found.kind, found.values["whole_run_rate"]) == ("summary", 1219.5)
+
+
+def test_a_pattern_is_not_tried_on_endless_lines() -> None:
+    assert read(BY_RATE, "x" * declared.MAX_LINE + LINE) == []

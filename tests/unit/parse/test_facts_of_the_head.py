@@ -1,0 +1,142 @@
+"""What logs tell of their own run before the first training line."""
+
+from __future__ import annotations
+
+import pytest
+
+from k8sbench.model.sample import Fact
+from tests.unit.parse.support import items
+from tests.unit.parse.test_records_by_family import ALL
+
+
+def facts(family: str, *head: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for item in items(family, *head, ALL[family]):
+        if isinstance(item, Fact):
+            found.setdefault(item.name, item.value)
+    return found
+
+
+def test_mmseg_without_fp16_in_its_printed_configuration_is_taken_for_fp32() -> None:
+    config = "2021-05-31 00:00:02,184 - mmseg - INFO - Config:"
+    assert facts("mmseg", config)["precision_assumed"] == "fp32"
+    amp = facts("mmseg", config, "optimizer_config = dict(type='Fp16OptimizerHook')")
+    assert amp["precision"] == "amp"
+    assert "precision_assumed" not in amp
+
+
+def test_mmseg_without_a_configuration_says_nothing_of_precision() -> None:
+    assert "precision_assumed" not in facts("mmseg", "PyTorch: 1.7.1")
+
+
+@pytest.mark.parametrize(
+    ("distributed", "ids", "gpus"),
+    [("False", 1, "1"), ("False", 2, "2"), ("True", 8, "8"), ("True", 1, None)],
+)
+def test_mmseg_tells_its_gpus_only_where_the_list_is_the_jobs(
+    distributed: str, ids: int, gpus: str | None
+) -> None:
+    found = facts(
+        "mmseg",
+        f"x - mmseg - INFO - Distributed training: {distributed}",
+        f"gpu_ids = range(0, {ids})",
+    )
+    assert found.get("gpus") == gpus
+
+
+def test_paddleseg_finds_the_model_among_many_types() -> None:
+    found = facts(
+        "paddleseg",
+        "lr_scheduler:",
+        "  type: PolynomialDecay",
+        "model:",
+        "  backbone:",
+        "    type: ResNet50_vd",
+        "  type: DeepLabV3P",
+        "optimizer:",
+        "  type: sgd",
+    )
+    assert found["model"] == "DeepLabV3P"
+
+
+@pytest.mark.parametrize(
+    ("lines", "precision"),
+    [
+        (["[INFO]\tuse amp to train"], "amp"),
+        (["python train.py --precision=fp16 --amp_level=O2"], "amp"),
+        (["training_script_args: ['--config', 'x', '--fp16']"], "amp"),
+        (["python train.py --precision=fp32"], "fp32"),
+        ([], None),
+    ],
+)
+def test_paddleseg_precision(lines: list[str], precision: str | None) -> None:
+    assert facts("paddleseg", *lines).get("precision") == precision
+
+
+@pytest.mark.parametrize(
+    ("lines", "stated", "assumed"),
+    [
+        (["ppcls INFO: AMP : ", "ppcls INFO:     level : O2"], "amp", None),
+        (["ppcls INFO: AMP : ", "ppcls INFO:     use_amp : False"], "fp32", None),
+        (["ppcls INFO: AMP : ", "ppcls INFO:     use_amp : True"], "amp", None),
+        (["INFO: use_amp : False", "INFO: use_pure_fp16 : True"], "amp", None),
+        (["PaddleClas is powered by PaddlePaddle"], None, "fp32"),
+    ],
+)
+def test_paddleclas_precision(lines: list[str], stated: str | None, assumed: str | None) -> None:
+    found = facts("paddleclas", *lines)
+    assert (found.get("precision"), found.get("precision_assumed")) == (stated, assumed)
+
+
+def test_the_older_paddle_launcher_does_not_tell_how_many_nodes_there_are() -> None:
+    """A job of four nodes prints one address: the environment overrules the arguments."""
+    assert "gpus" not in facts("paddleclas", "gpus: 0,1,2,3,4,5,6,7", "ips: 127.0.0.1")
+    assert facts("paddleclas", "| PADDLE_TRAINERS_NUM        32        |")["gpus"] == "32"
+
+
+def test_the_newer_paddle_launcher_does() -> None:
+    found = facts(
+        "paddleseg",
+        "LAUNCH INFO 2022-12-01 14:08:01,831 devices: 0,1,2,3",
+        "LAUNCH INFO 2022-12-01 14:08:01,831 nnodes: 2",
+    )
+    assert found["gpus"] == "8"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "precision"),
+    [
+        ("amp : True  fp16 : False", "amp"),
+        ("fp16 : True  amp : False", "amp"),
+        ("amp : False  fp16 : False", "fp32"),
+        ("amp : True", "amp"),
+        ("amp : False", "fp32"),
+    ],
+)
+def test_dle_parameters(parameters: str, precision: str) -> None:
+    line = (
+        "DLL 2021-03-23 09:24:42.127408 - PARAMETER data : /imagenet  arch : resnet50  "
+        f"batch_size : 256  prof : 121  {parameters}  world_size : 8 "
+    )
+    found = facts("dle-resnet50", line)
+    assert found["precision"] == precision
+    assert (found["batch_size"], found["gpus"], found["model"]) == ("256", "8", "resnet50")
+    assert found["planned_iterations"] == "120"
+
+
+def test_plsc_v2_arguments() -> None:
+    stamp = "Training: 2021-10-03 21:08:29,600 - "
+    found = facts(
+        "plsc",
+        stamp + "fp16: True",
+        stamp + "batch_size: 128",
+        stamp + "world_size: 8",
+        stamp + "backbone: FresResNet50",
+        stamp + "use_synthetic_dataset: True",
+    )
+    assert found["precision"] == "amp"
+    assert (found["batch_size"], found["gpus"], found["data"]) == ("128", "8", "synthetic")
+
+
+def test_tsm_tells_its_epochs_by_the_name_it_stores_under() -> None:
+    assert facts("tsm", "storing name: TSM_kinetics_RGB_resnet50_e50")["planned_epochs"] == "50"

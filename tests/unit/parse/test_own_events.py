@@ -1,0 +1,151 @@
+"""Our own trainers' lines: the contract with k8sbench/trainers/parts/events.py."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+
+import pytest
+
+from k8sbench.model.sample import Fact, Mark, Record
+from k8sbench.trainers.parts import events
+from tests.unit.parse.support import items, marks, records
+from tests.unit.parse.test_records_by_family import MMSEG
+
+START = {
+    "event": "start",
+    "schema": 1,
+    "impl": "k8sbench",
+    "rank": 0,
+    "world_size": 2,
+    "batch_size_per_gpu": 4,
+    "warmup": 2,
+    "iterations": 8,
+    "amp_dtype": None,
+}
+STEP = {
+    "event": "step",
+    "step": 10,
+    "of": 100,
+    "steps": 5,
+    "seconds": 2.5,
+    "data_seconds": 0.25,
+    "loss": 1.5,
+    "samples_per_second": 16.0,
+    "lr": 0.1,
+    "memory_mib": 100.5,
+    "time": 1772445600.5,
+}
+
+
+def line(event: Mapping[str, object]) -> str:
+    return "K8SBENCH " + json.dumps(event)
+
+
+def test_the_prefix_is_the_trainers() -> None:
+    assert line(STEP).startswith(events.PREFIX)
+
+
+def test_a_line_as_the_trainers_write_it_is_read() -> None:
+    fields = {key: value for key, value in STEP.items() if key != "event"}
+    (found,) = records("k8sbench", line(START), events.line("step", fields))
+    assert found.iteration == 10
+
+
+def test_a_step_covers_several_iterations_and_says_so() -> None:
+    (found,) = records("k8sbench", line(START), line(STEP))
+    assert (found.iteration, found.steps, found.seconds, found.total) == (10, 5, 0.5, 100)
+    assert (found.loss, found.waiting, found.stamp, found.memory_mib) == (
+        1.5,
+        0.1,
+        1772445600.5,
+        100.5,
+    )
+
+
+def test_the_start_line_tells_the_plan() -> None:
+    found = items("k8sbench", line(START))
+    assert [mark.values["rank"] for mark in marks(found)] == [0]
+    facts = {item.name: item.value for item in found if isinstance(item, Fact)}
+    assert facts["gpus"] == "2"
+    assert facts["warmup"] == "2"
+    assert "amp_dtype" not in facts
+
+
+def test_the_start_line_decides_over_the_familys_own_lines() -> None:
+    found = items("mmseg", line(START), MMSEG, line(STEP))
+    kinds = [type(item) for item in found]
+    assert kinds.count(Record) == 1
+    assert [item.iteration for item in found if isinstance(item, Record)] == [10]
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf"])
+def test_what_json_has_no_word_for_is_read_back(text: str) -> None:
+    (found,) = records("k8sbench", line(START), line({**STEP, "loss": text}))
+    assert found.loss is not None
+    assert str(found.loss) == text
+
+
+def test_glued_and_torn_lines_are_told_apart() -> None:
+    torn = line(STEP)[:40]
+    found = records(
+        "k8sbench", line(START), torn + line(STEP) + line({**STEP, "step": 15}) + "tail"
+    )
+    assert [each.iteration for each in found] == [10, 15]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"step": None},
+        {"step": "10"},
+        {"step": 0},
+        {"step": True},
+        {"step": 10**30},
+        {"steps": 0},
+        {"steps": 11},
+        {"seconds": None},
+        {"seconds": 0},
+        {"seconds": "inf"},
+        {"seconds": -1.0},
+    ],
+)
+def test_a_step_without_a_time_or_a_place_is_no_record(broken: dict[str, object]) -> None:
+    assert records("k8sbench", line(START), line({**STEP, **broken})) == []
+
+
+@pytest.mark.parametrize("body", ["[1, 2]", '"text"', "3", "null", "{", '{"event": 5}', "{}"])
+def test_other_json_is_passed_over(body: str) -> None:
+    assert len(items("k8sbench", line(START), f"K8SBENCH {body}")) == len(
+        items("k8sbench", line(START))
+    )
+
+
+def test_a_rank_tells_its_step_times() -> None:
+    event = {
+        "event": "rank",
+        "rank": 1,
+        "host": "node-b",
+        "step_seconds": {"mean": 0.5, "median": 0.4, "p95": 0.9, "max": 1.0},
+    }
+    mark = marks(items("k8sbench", line(START), line(event)))[-1]
+    assert isinstance(mark, Mark)
+    assert mark.values == {
+        "rank": 1.0,
+        "host": "node-b",
+        "mean": 0.5,
+        "median": 0.4,
+        "p95": 0.9,
+        "max": 1.0,
+    }
+
+
+def test_the_summary_tells_its_window() -> None:
+    window = {"first_step": 3, "last_step": 10, "seconds": 4.0, "samples_per_second": 16.0}
+    event = {"event": "summary", "window": window, "status": "finished", "final_loss": "nan"}
+    mark = marks(items("k8sbench", line(START), line(event)))[-1]
+    assert mark.values["samples_per_second"] == 16.0
+    loss = mark.values["final_loss"]
+    assert isinstance(loss, float)
+    assert math.isnan(loss)

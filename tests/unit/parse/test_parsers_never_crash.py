@@ -1,0 +1,77 @@
+"""Whatever a log holds, reading it ends and says at most what stands there."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k8sbench.model.sample import Record
+from k8sbench.model.spec import FAMILIES as NAMES
+from k8sbench.parse.cleaning import pieces
+from k8sbench.parse.families import FAMILIES
+from k8sbench.parse.reading import Log
+from tests.unit.parse.test_own_events import START, STEP, line
+from tests.unit.parse.test_records_by_family import ALL
+
+REAL = [*ALL.values(), line(START), line(STEP)]
+mutated = st.builds(
+    lambda text, cut, noise, end: text[:cut] + noise + text[end:],
+    st.sampled_from(REAL),
+    st.integers(0, 300),
+    st.text(max_size=12),
+    st.integers(0, 300),
+)
+anything = st.lists(st.one_of(st.text(), mutated, st.sampled_from(REAL)), max_size=12)
+
+
+def sound(found: object) -> None:
+    if not isinstance(found, Record):
+        return
+    assert 1 <= found.iteration <= 10**12
+    decides = found.rate if found.shape.number == "rate" else found.seconds or found.mean_seconds
+    assert decides is not None
+    assert 0 < decides < math.inf
+    assert found.waiting is None or 0 <= found.waiting <= 1
+    assert found.steps is None or 1 <= found.steps <= found.iteration
+
+
+@given(anything)
+def test_any_lines_are_read_by_all_families(lines: list[str]) -> None:
+    for found in Log(enumerate(lines, 1), list(FAMILIES.values())):
+        sound(found)
+
+
+@pytest.mark.parametrize("family", NAMES)
+@given(lines=anything)
+def test_any_lines_are_read_by_each_family(family: str, lines: list[str]) -> None:
+    for found in Log(enumerate(lines, 1), [FAMILIES[family]]):
+        sound(found)
+
+
+@pytest.mark.parametrize("digits", [400, 5000])
+@pytest.mark.parametrize("family", ALL)
+def test_numbers_longer_than_any_computer_counts_are_no_records(family: str, digits: int) -> None:
+    whole = ALL[family]
+    for match in re.finditer(r"\d+", whole):
+        swollen = whole[: match.start()] + "9" * digits + whole[match.end() :]
+        for found in Log([(1, swollen)], [FAMILIES[family]]):
+            sound(found)
+
+
+@given(st.text())
+def test_cleaning_loses_nothing_but_controls_and_prefixes(text: str) -> None:
+    for _, piece in pieces(text):
+        assert "\x1b[" not in piece or "\x1b" in text
+        assert "\r" not in piece
+        assert "\x00" not in piece
+
+
+@given(
+    st.text(st.characters(blacklist_characters="\r\x00\x1b[", blacklist_categories=("Cs", "Nd")))
+)
+def test_plain_text_is_left_alone(text: str) -> None:
+    assert [piece for _, piece in pieces(text)] == [text]

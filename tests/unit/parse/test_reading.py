@@ -1,0 +1,80 @@
+"""Which family a log is of, and what is read of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from k8sbench.model.sample import Fact, Record
+from k8sbench.model.spec import FAMILIES as NAMES
+from k8sbench.parse.families import FAMILIES
+from k8sbench.parse.reading import Log
+from tests.unit.parse.test_records_by_family import ALL, MMSEG
+
+
+def read(lines: list[str], *families: str) -> tuple[Log, list[object]]:
+    log = Log(enumerate(lines, 1), [FAMILIES[name] for name in families])
+    return log, list(log)
+
+
+def test_the_table_has_every_family_that_the_model_names() -> None:
+    assert tuple(FAMILIES) == NAMES
+
+
+@pytest.mark.parametrize("family", ALL)
+def test_the_first_record_decides_among_all_families(family: str) -> None:
+    log, found = read(["noise", ALL[family]], *NAMES)
+    assert log.family is FAMILIES[family]
+    assert [type(item) for item in found] == [Record]
+
+
+@pytest.mark.parametrize("family", ALL)
+def test_a_log_of_another_family_says_what_it_looks_like(family: str) -> None:
+    other = "tsm" if family != "tsm" else "mmseg"
+    log, found = read(["noise", ALL[family]], other)
+    assert found == []
+    assert log.family is None
+    assert log.looks_like is not None
+    looks, line, _ = log.looks_like
+    assert (looks.name, line) == (family, 2)
+
+
+def test_a_log_of_no_family_looks_like_nothing() -> None:
+    log, found = read(["this is", "a letter"], "mmseg")
+    assert (log.family, log.looks_like, found) == (None, None, [])
+    assert log.lines == 2
+
+
+def test_a_head_without_a_record_tells_its_program() -> None:
+    log, found = read(["MMSegmentation: 0.12.0+3e46c1b"], "mmseg", "paddleseg")
+    assert found == []
+    assert log.head_of is FAMILIES["mmseg"]
+
+
+def test_facts_of_the_head_come_before_the_first_record_and_carry_their_line() -> None:
+    _, found = read(["", "    samples_per_gpu=4,", "PyTorch: 1.7.1", MMSEG], "mmseg")
+    facts = [item for item in found if isinstance(item, Fact)]
+    assert [(fact.name, fact.value, fact.line) for fact in facts] == [
+        ("batch_size", "4", 2),
+        ("framework_version", "1.7.1", 3),
+    ]
+
+
+def test_facts_after_the_first_record_are_not_looked_for() -> None:
+    _, found = read([MMSEG, "PyTorch: 1.7.1"], "mmseg")
+    assert [type(item) for item in found] == [Record]
+
+
+def test_a_family_that_was_not_asked_for_adds_no_facts() -> None:
+    _, found = read(["GPUs used: 4", MMSEG], "mmseg")
+    assert [type(item) for item in found] == [Record]
+
+
+def test_what_stands_behind_the_deciding_record_on_its_line_is_read() -> None:
+    glued = f"[1,0]<stdout>:{MMSEG}[1,0]<stdout>:{MMSEG.replace('[10/', '[20/')}"
+    _, found = read([glued], "mmseg")
+    assert [item.iteration for item in found if isinstance(item, Record)] == [10, 20]
+
+
+def test_ranks_are_kept_apart() -> None:
+    _, found = read([f"[1,0]<stdout>:{MMSEG}", f"[1,3]<stdout>:{MMSEG}"], "mmseg")
+    assert [item.source for item in found if isinstance(item, Record)] == ["0", "3"]

@@ -1,0 +1,311 @@
+"""One training line of every family and generation, number by number."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tests.unit.parse.support import evaluations, items, marks, record, records
+
+MMSEG = (
+    "2021-05-31 00:01:11,032 - mmseg - INFO - Iter [10/100]\tlr: 9.194e-03, eta: 1 day, 0:03:03, "
+    "time: 2.042, data_time: 0.096, memory: 18705, decode.loss_seg: 2.3076, "
+    "decode.acc_seg: 22.5851, aux.loss_seg: 1.0441, loss: 3.3517"
+)
+PADDLESEG = (
+    "2021-05-31 20:12:22 [INFO]\t[TRAIN] epoch: 1, iter: 20/200, loss: 1.3367, lr: 0.000675, "
+    "batch_cost: 0.7225, reader_cost: 0.00009, ips: 5.5365 samples/sec | ETA 00:00:00"
+)
+PADDLECLAS_2020 = (
+    "2020-12-16 18:50:37 INFO: epoch:3   train step:40   loss:  7.1027 top1: 0.0000 top5: 0.0000 "
+    "lr: 0.100000 elapse: 4.771s ips: 26.83043 images/sec."
+)
+PADDLECLAS_2021 = (
+    "[2021/12/21 17:12:41] root INFO: epoch:0   train step:20   lr: 0.100000, loss:  7.5212 "
+    "top1:  0.0078 top5:  0.0625 batch_cost: 0.38521 s, reader_cost: 0.00551 s, "
+    "ips: 332.28902 images/sec."
+)
+PADDLECLAS_2023 = (
+    "[2023/07/28 06:42:45] ppcls INFO: epoch:0   train step:10   lr: 0.100000, loss:  8.3496 "
+    "top1:  0.0000 top5: -0.0156 batch_cost: 0.64841 s, reader_cost: 0.00067 s, "
+    "ips: 394.81086 samples/sec."
+)
+PADDLECLAS_2_0 = (
+    "2021-05-08 14:15:42 INFO: epoch:0   train step:7    top1: 0.0000 top5: 0.0000 loss:  8.8223 "
+    "lr: 0.100000, batch_cost: 0.25680 s, reader_cost: 0.07931 s, ips: 373.83754 images/sec."
+)
+PADDLEVIDEO = (
+    "[06/04 09:34:21] epoch:[  1/50 ] \x1b[95mtrain step:20  \x1b[0m \x1b[92mloss: 4.75431 "
+    "lr: 0.080000 top1: 0.18750 top5: 0.37500 elapse: 0.245 reader: 0.049\x1b[0ms "
+    "ips: 65.41214 instance/sec."
+)
+DLE_2020 = (
+    "DLL 2020-12-16 11:32:19.886390 - Epoch: 0 Iteration: 1  train.loss : 7.10564  "
+    "train.total_ips : 33.91 img/s"
+)
+DLE_2022 = (
+    "DLL 2023-08-04 05:46:28.892809 - Epoch: 0 Iteration: 2  train.loss : 7.85750 None "
+    "train.compute_ips : 400.00 images/s train.total_ips : 300.00 images/s train.lr : 0.1  "
+    "train.grad_scale : 1.00000 None"
+)
+TSM = (
+    "Epoch: [2][32/14661], lr: 0.00250\tTime 0.299 (0.429)\tData 0.001 (0.0429)\t"
+    "Loss 6.3967 (6.3569)\tPrec@1 0.000 (0.947)\tPrec@5 0.000 (2.273)"
+)
+TSM_STAMPED = TSM + "\t2021-05-17 14:03:29.639450"
+PLSC_V1 = (
+    "INFO 2021-03-12 10:02:40,118 entry.py:1023] Pass:0 batch:50 lr:0.10000000 loss:42.531200 "
+    "qps:397.80"
+)
+PLSC_V2 = (
+    "Training: 2021-10-03 21:10:05,877 - loss 43.9714, lr: 0.200000, epoch: 0, step: 200, "
+    "eta: 7.52 hours, throughput: 6374.50 imgs/sec"
+)
+
+
+def test_mmseg_prints_seconds_per_iteration_of_the_job() -> None:
+    found = record("mmseg", MMSEG)
+    assert (found.iteration, found.total, found.seconds) == (10, 100, 2.042)
+    assert (found.loss, found.memory_mib) == (3.3517, 18705)
+    assert found.waiting == pytest.approx(0.096 / 2.042)
+    assert found.shape.number == "seconds"
+    assert found.shape.holds_events
+
+
+def test_mmseg_by_epoch_counts_iterations_of_the_epoch() -> None:
+    found = record("mmseg", MMSEG.replace("Iter [10/100]", "Epoch [3][10/100]"))
+    assert (found.epoch, found.iteration) == (3, 10)
+    assert found.shape.numbering == "epoch"
+
+
+def test_paddleseg_prints_samples_per_second_of_one_card() -> None:
+    found = record("paddleseg", PADDLESEG)
+    assert (found.iteration, found.total, found.rate) == (20, 200, 5.5365)
+    assert (found.seconds, found.loss) == (0.7225, 1.3367)
+    assert found.shape.per == "card"
+
+
+def test_paddleseg_of_the_older_spelling_is_read_too() -> None:
+    line = (
+        "[TRAIN] epoch=1, iter=10/80000, loss=1.5, lr=0.009999, batch_cost=0.49, "
+        "reader_cost=0.0005, ips=4.0800 samples/sec | ETA 10:00:00"
+    )
+    assert record("paddleseg", line).rate == 4.08
+
+
+@pytest.mark.parametrize("line", ["ips: 127.0.0.1", "ips: 10.1.2.3,10.1.2.4", "ips: None"])
+def test_the_launchers_addresses_are_no_rates(line: str) -> None:
+    for family in ("paddleseg", "paddleclas", "paddlevideo"):
+        assert records(family, line) == []
+
+
+def test_paddleclas_2020_prints_that_step() -> None:
+    found = record("paddleclas", PADDLECLAS_2020)
+    assert (found.epoch, found.iteration, found.rate) == (3, 41, 26.83043)
+    assert (found.seconds, found.mean_seconds, found.loss) == (4.771, None, 7.1027)
+    assert found.shape.averaged == "step"
+
+
+@pytest.mark.parametrize(
+    ("line", "iteration", "mean", "loss"),
+    [
+        (PADDLECLAS_2021, 21, 0.38521, 7.5212),
+        (PADDLECLAS_2023, 11, 0.64841, 8.3496),
+        (PADDLECLAS_2_0, 8, 0.2568, 8.8223),
+    ],
+)
+def test_paddleclas_since_2021_prints_running_means(
+    line: str, iteration: int, mean: float, loss: float
+) -> None:
+    found = record("paddleclas", line)
+    assert (found.iteration, found.mean_seconds, found.loss) == (iteration, mean, loss)
+    assert found.seconds is None
+    assert (found.shape.averaged, found.shape.skips) == ("running", 5)
+
+
+def test_paddleclas_dygraph_prints_the_same_in_other_words() -> None:
+    found = record(
+        "paddleclas",
+        "[2022/11/30 12:00:00] ppcls INFO: [Train][Epoch 1/120][Iter: 10/1251]lr(LinearWarmup): "
+        "0.1, top1: 0.0, CELoss: 7.01, loss: 7.02, batch_cost: 0.55123s, reader_cost: 0.00100, "
+        "ips: 116.10000 samples/s, eta: 1 day, 0:10:00",
+    )
+    assert (found.epoch, found.iteration, found.total) == (1, 11, 1251)
+    assert (found.mean_seconds, found.loss) == (0.55123, 7.02)
+
+
+def test_paddlevideo_prints_one_step_of_one_card_in_colour() -> None:
+    found = record("paddlevideo", PADDLEVIDEO)
+    assert (found.epoch, found.iteration, found.rate, found.seconds) == (1, 21, 65.41214, 0.245)
+    assert found.waiting == pytest.approx(0.2)
+    assert not found.shape.dated
+
+
+def test_paddlevideo_glued_to_a_progress_line_is_found() -> None:
+    found = record("paddlevideo", "Loading res4c.conv1._batch_norm.weight: \x1b[A" + PADDLEVIDEO)
+    assert found.rate == 65.41214
+
+
+def test_dle_prints_images_of_the_job() -> None:
+    found = record("dle-resnet50", DLE_2020)
+    assert (found.epoch, found.iteration, found.rate, found.loss) == (0, 1, 33.91, 7.10564)
+    assert found.shape.per == "job"
+
+
+def test_dle_since_2022_tells_the_wait_for_data() -> None:
+    found = record("dle-resnet50", DLE_2022)
+    assert found.rate == 300.0
+    assert found.waiting == pytest.approx(0.25)
+
+
+def test_dle_validation_lines_are_no_records() -> None:
+    line = (
+        "DLL 2021-03-23 09:49:52.071453 - Epoch: 0 Iteration: 5005 Validation Iteration: 100  "
+        "val.top1 : 4.21 % val.top5 : 13.88 % val.loss : 5.78965  val.total_ips : 2455.77 img/s"
+    )
+    found = items("dle-resnet50", DLE_2020, line)
+    assert len([item for item in found if type(item).__name__ == "Record"]) == 1
+    assert [mark.kind for mark in marks(found)] == ["evaluation"]
+
+
+@pytest.mark.parametrize(("line", "stamped"), [(TSM, False), (TSM_STAMPED, True)])
+def test_tsm_prints_a_step_and_its_running_mean(line: str, stamped: bool) -> None:
+    found = record("tsm", line)
+    assert (found.epoch, found.iteration, found.total) == (2, 33, 14661)
+    assert (found.seconds, found.mean_seconds, found.loss) == (0.299, 0.429, 6.3967)
+    assert (found.stamp is not None) == stamped
+    assert found.waiting == pytest.approx(0.1)
+
+
+def test_plsc_v1_counts_batches_from_zero() -> None:
+    found = record("plsc", PLSC_V1)
+    assert (found.iteration, found.rate, found.loss) == (51, 397.8, 42.5312)
+    assert found.shape.per == "job"
+    assert not found.shape.complete
+
+
+def test_plsc_v2_prints_images_of_the_job() -> None:
+    found = record("plsc", PLSC_V2)
+    assert (found.iteration, found.rate, found.loss) == (200, 6374.5, 43.9714)
+    assert found.shape.holds_events
+
+
+ALL = {
+    "mmseg": MMSEG,
+    "paddleseg": PADDLESEG,
+    "paddleclas": PADDLECLAS_2021,
+    "paddlevideo": PADDLEVIDEO,
+    "dle-resnet50": DLE_2022,
+    "tsm": TSM_STAMPED,
+    "plsc": PLSC_V2,
+}
+
+
+@pytest.mark.parametrize("family", ALL)
+def test_two_records_on_one_line_are_two_records(family: str) -> None:
+    assert len(records(family, ALL[family] + ALL[family])) == 2
+
+
+@pytest.mark.parametrize("family", ALL)
+def test_a_record_ends_where_a_carriage_return_does(family: str) -> None:
+    assert records(family, ALL[family] + "\r")[0].iteration == record(family, ALL[family]).iteration
+
+
+NUMBERS = {
+    "mmseg": ("[10/", "[70/", "time: 2.042", "time: 9.999"),
+    "paddleseg": ("iter: 20/", "iter: 70/", "ips: 5.5365", "ips: 9.9999"),
+    "paddleclas": ("step:20 ", "step:70 ", "cost: 0.38521", "cost: 0.99999"),
+    "paddlevideo": ("step:20 ", "step:70 ", "ips: 65.41214", "ips: 99.99999"),
+    "dle-resnet50": ("Iteration: 2 ", "Iteration: 70 ", "ips : 300.00", "ips : 999.99"),
+    "tsm": ("][32/", "][70/", "(0.429)", "(0.999)"),
+    "plsc": ("step: 200", "step: 700", "throughput: 6374.50", "throughput: 9999.99"),
+}
+
+
+@pytest.mark.parametrize("family", ALL)
+def test_a_torn_line_never_lends_its_number_to_the_next(family: str) -> None:
+    """A line that broke off anywhere, and a whole record of another iteration behind it."""
+    whole = ALL[family]
+    place, other_place, value, other_value = NUMBERS[family]
+    torn = whole.replace(place, other_place).replace(value, other_value)
+    own, stranger = record(family, whole), record(family, torn)
+    truth = {
+        each.iteration: (each.rate, each.seconds, each.mean_seconds) for each in (own, stranger)
+    }
+    for end in range(len(torn)):
+        found = records(family, torn[:end] + whole)
+        assert own.iteration in [each.iteration for each in found]
+        for each in found:
+            assert (each.rate, each.seconds, each.mean_seconds) == truth[each.iteration]
+
+
+@pytest.mark.parametrize("family", ALL)
+def test_every_cut_of_a_line_is_read_right_or_not_at_all(family: str) -> None:
+    whole = ALL[family]
+    expected = record(family, whole)
+    for end in range(len(whole)):
+        for found in records(family, whole[:end]):
+            assert (found.iteration, found.rate, found.seconds, found.mean_seconds) == (
+                expected.iteration,
+                expected.rate,
+                expected.seconds,
+                expected.mean_seconds,
+            )
+
+
+@pytest.mark.parametrize(
+    ("family", "line"),
+    [
+        ("mmseg", MMSEG.replace("loss: 3.3517", "loss: nan")),
+        ("paddleseg", PADDLESEG.replace("loss: 1.3367", "loss: nan")),
+        ("paddleclas", PADDLECLAS_2021.replace("loss:  7.5212", "loss:  nan")),
+        ("paddlevideo", PADDLEVIDEO.replace("loss: 4.75431", "loss: nan")),
+        ("dle-resnet50", DLE_2022.replace("train.loss : 7.85750", "train.loss : nan")),
+        ("tsm", TSM.replace("Loss 6.3967 (6.3569)", "Loss nan (nan)")),
+        ("plsc", PLSC_V1.replace("loss:42.531200", "loss:nan")),
+    ],
+)
+def test_a_loss_that_is_nan_is_read_as_nan(family: str, line: str) -> None:
+    loss = record(family, line).loss
+    assert loss is not None
+    assert math.isnan(loss)
+
+
+@pytest.mark.parametrize(
+    ("family", "line"),
+    [
+        ("mmseg", MMSEG.replace("time: 2.042", "time: 0.000")),
+        ("paddleseg", PADDLESEG.replace("ips: 5.5365", "ips: 0.0000")),
+        ("dle-resnet50", DLE_2020.replace("33.91", "0.00")),
+        ("tsm", TSM.replace("(0.429)", "(0.000)")),
+    ],
+)
+def test_a_time_or_rate_of_zero_is_no_measurement(family: str, line: str) -> None:
+    assert records(family, line) == []
+
+
+def test_mmseg_prints_accuracy_as_a_fraction() -> None:
+    line = "2021-04-04 06:32:44,846 - mmseg - INFO - Iter(val) [80000]\tmIoU: 0.7991, aAcc: 0.9647"
+    (found,) = evaluations(items("mmseg", MMSEG, line))
+    assert (found.metric, found.value, found.unit) == ("mIoU", 0.7991, "fraction")
+
+
+def test_dle_prints_accuracy_in_percent_and_none_where_it_did_not_validate() -> None:
+    line = (
+        "DLL 2021-04-09 11:44:06.130714 - Epoch: 89  train.loss : 1.75450  train.total_ips : "
+        "22786.36 img/s val.top1 : 75.90 % val.top5 : 92.76 % val.loss : 1.93692"
+    )
+    (found,) = evaluations(items("dle-resnet50", DLE_2020, line))
+    assert (found.metric, found.value, found.unit) == ("val.top1", 75.9, "%")
+    without = line.replace("val.top1 : 75.90 %", "val.top1 : None %")
+    assert evaluations(items("dle-resnet50", DLE_2020, without)) == []
+
+
+def test_plsc_tells_its_data_sets_apart() -> None:
+    lines = [
+        f"Training: 2021-10-03 21:15:02,864 - [{name}][2000]Accuracy-Flip: {value}+-0.00940"
+        for name, value in (("lfw", 0.96933), ("cfp_fp", 0.81143))
+    ]
+    found = evaluations(items("plsc", PLSC_V2, *lines))
+    assert [(each.subset, each.value) for each in found] == [("lfw", 0.96933), ("cfp_fp", 0.81143)]
