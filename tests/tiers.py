@@ -22,13 +22,17 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
 """The user's real cache folder, read before tests get a home of their own."""
-FOLDERS = {"local": "frameworks", "corpus": "corpus", "package": "package"}
+FOLDERS = {"local": "linux", "corpus": "corpus", "package": "package"}
 """Folder under tests/ → tier of everything in it."""
 
 
+def _linux() -> str | None:
+    return None if sys.platform.startswith("linux") else "the local backend needs Linux"
+
+
 def _frameworks() -> str | None:
-    if not sys.platform.startswith("linux"):
-        return "the local backend needs Linux"
+    if (reason := _linux()) is not None:
+        return reason
     missing = [name for name in ("torch", "paddle") if importlib.util.find_spec(name) is None]
     return f"{' and '.join(missing)} not installed" if missing else None
 
@@ -64,6 +68,7 @@ def _corpus() -> str | None:
 
 
 NEEDS: dict[str, Callable[[], str | None]] = {
+    "linux": _linux,
     "frameworks": _frameworks,
     "go": _go,
     "package": _package,

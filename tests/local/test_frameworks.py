@@ -10,6 +10,8 @@ from k8sbench import trainers
 from k8sbench.model.phase import Phase
 from tests.local.jobs import Machine, processes_of
 
+pytestmark = pytest.mark.tier("frameworks")
+
 LAUNCHERS = {
     "paddle_launch.py": (Path(trainers.__path__[0]) / "paddle_launch.py").read_text(),
 }
