@@ -188,7 +188,7 @@ def _run_all(
             draw_run_id=draw.run_id,
             measure=lambda run: measuring.measure_run(
                 run,
-                [LogFile(str(path)) for path in store.log_files(run.run_id)],
+                [LogFile(str(path), path.name) for path in store.log_files(run.run_id)],
                 accept=accept,
             ),
         )

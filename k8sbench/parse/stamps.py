@@ -16,30 +16,28 @@ def seconds(text: str) -> float | None:
 
     None for what is no such time. The fraction may follow a comma or a point.
     """
-    date, _, clock = text.partition(" ")
-    day = _day(date)
-    if day is None:
+    minute, _, rest = text.rpartition(":")
+    began = _minute(minute)
+    if began is None or not rest[:1].isdigit():
         return None
     try:
-        return (
-            day
-            + int(clock[0:2]) * 3600
-            + int(clock[3:5]) * 60
-            + int(clock[6:8])
-            + (float(f"0.{clock[9:]}") if clock[9:] else 0.0)
-        )
+        return began + float(rest.replace(",", "."))
     except ValueError:
         return None
 
 
 @functools.lru_cache(maxsize=64)
-def _day(text: str) -> float | None:
-    parts = text.replace("/", "-").split("-")
+def _minute(text: str) -> float | None:
+    """Read all but the seconds; neighbouring lines share it."""
+    date, _, clock = text.partition(" ")
+    parts = date.replace("/", "-").split("-")
     try:
+        hour, minute = (int(part) for part in clock.split(":"))
         numbers = [int(part) for part in parts]
         if len(numbers) == 2:
             numbers.insert(0, UNDATED_YEAR)
         day = datetime.date(*numbers)
     except (TypeError, ValueError, OverflowError):
         return None
-    return (day.toordinal() - datetime.date(1970, 1, 1).toordinal()) * _DAY
+    days = day.toordinal() - datetime.date(1970, 1, 1).toordinal()
+    return days * _DAY + hour * 3600 + minute * 60

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.measure.redaction import LONGEST, place, redact
+from tests.unit.measure.support import measured
 
 
 @pytest.mark.parametrize(
@@ -50,6 +51,25 @@ def test_addresses_hosts_ports_and_folders_go(line: str, shown: str | None) -> N
 )
 def test_training_lines_and_versions_stay(line: str) -> None:
     assert redact(line) == line
+
+
+def test_evidence_and_environment_of_a_measurement_are_shown_without_them() -> None:
+    secret = "/home/jane/exp7/ 10.1.2.3"
+    start = '"event": "start", "rank": 0, "world_size": 1, "warmup": 0, "iterations": 8'
+    lines = [f'K8SBENCH {{{start}, "precision": "fp32", "options": {{"a": "{secret}"}}}}']
+    lines += [
+        f'K8SBENCH {{"event": "step", "step": {step}, "steps": 1, "seconds": 0.5, "loss": "nan", '
+        f'"note": "{secret}"}}'
+        for step in range(1, 9)
+    ]
+    found = measured(lines, format="k8sbench", precision="amp")
+    assert {each.id for each in found.reasons} == {"precision", "loss-not-finite"}
+    texts = [place.text for each in found.reasons for place in each.evidence]
+    assert len(texts) == 4
+    assert found.environment["option.a"] == "<path>/ <address>"
+    for text in texts:
+        assert "jane" not in text
+        assert "10.1.2.3" not in text
 
 
 def test_evidence_is_cut_to_a_readable_length() -> None:

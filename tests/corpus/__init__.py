@@ -1,0 +1,1 @@
+"""Tests on real training logs; skipped where there are none (``K8SBENCH_LOG_CORPUS``)."""
