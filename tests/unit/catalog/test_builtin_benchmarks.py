@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import pathlib
 import re
 import statistics
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import pytest
 
@@ -442,21 +443,25 @@ def words(benchmark: str, found: Variant, *, smoke: bool) -> list[str]:
     return given
 
 
+class Understood(Exception):
+    """The trainer has read its options."""
+
+
 @pytest.mark.parametrize(("benchmark", "found"), EVERY, ids=IDS)
 def test_the_trainer_takes_the_catalogs_options_and_agrees_on_the_full_size(
-    benchmark: str, found: Variant
+    benchmark: str, found: Variant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import importlib
+    read = settings.read
 
+    def read_and_end(*args: Any) -> NoReturn:
+        read(*args)
+        raise Understood
+
+    monkeypatch.setattr(settings, "read", read_and_end)
     trainer = importlib.import_module(f"k8sbench.trainers.{found.trainer_module}")
     for smoke in (False, True):
-        settings.read(
-            str(found.trainer_module),
-            "",
-            trainer.DEFAULTS,
-            trainer._options,
-            words(benchmark, found, smoke=smoke),
-        )
+        with pytest.raises(Understood):
+            trainer.main(words(benchmark, found, smoke=smoke))
     defaults = trainer.DEFAULTS
     assert defaults.benchmark == benchmark
     assert defaults.batch_size == found.batch_size["fp32"]
