@@ -40,7 +40,8 @@ class LoadedPools(msgspec.Struct, frozen=True, kw_only=True):
                 f"Choose one with --node-pool: {known}.",
             )
         if wanted not in self.pools:
-            near = difflib.get_close_matches(wanted, self.pools, n=1)
+            near = [name for name in self.pools if name.startswith(wanted)]
+            near = near or difflib.get_close_matches(wanted, self.pools, n=1)
             raise NotFound(
                 f"There is no node pool {wanted!r} in {self.source}.",
                 (f"Did you mean {near[0]}? " if near else "") + f"Pools: {known}.",

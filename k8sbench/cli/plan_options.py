@@ -68,10 +68,10 @@ def _not_yet(ctx: click.Context, param: click.Parameter, value: Any) -> Any:  # 
     return value
 
 
-def not_available(name: str, *, flag: bool = False) -> Callable[[F], F]:
+def not_available(*names: str, flag: bool = False) -> Callable[[F], F]:
     """Declare a hidden option that answers "not available yet"."""
     return click.option(
-        name, is_flag=flag, hidden=True, expose_value=False, callback=_not_yet, help="Not yet."
+        *names, is_flag=flag, hidden=True, expose_value=False, callback=_not_yet, help="Not yet."
     )
 
 
@@ -131,7 +131,12 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--pools", "pools_file", metavar="FILE", help="Pools file."),
     click.option("--queue", metavar="NAME", help="Kueue queue; the job starts suspended."),
     click.option("--gang", is_flag=True, help="Start all replicas together or none."),
-    click.option("--timeout", type=Duration(), metavar="TIME", help="End the run after TIME."),
+    click.option(
+        "--timeout",
+        type=Duration(),
+        metavar="TIME",
+        help="End the run after TIME (90s, 15m, 2h); default 30m for smoke, 24h otherwise.",
+    ),
     click.option("--seed", type=int, default=0, metavar="N", help="Random seed; default 0."),
     click.option(
         "--backend",

@@ -68,7 +68,7 @@ EXIT_ORDER = (1, 6, 3, 4, REJECTED_EXIT_CODE, 0)
 @not_available("--wait", flag=True)
 @not_available("--keep", flag=True)
 @not_available("--prometheus")
-@not_available("--namespace")
+@not_available("-n", "--namespace")
 @not_available("--context")
 @not_available("--kubeconfig")
 def command(

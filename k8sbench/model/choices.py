@@ -37,6 +37,8 @@ RECORDS_WANTED = 5
 """Fewer records in the window are rejected, so a short window is logged more often."""
 PROCESSES_PER_CORE = 4
 """More CPU processes than this per core measure nothing but the scheduler."""
+TIMEOUTS: dict[Preset, float] = {"smoke": 1800.0, "full": 86400.0}
+"""Seconds after which a run is ended that was given no --timeout: nothing waits without end."""
 MOST_REPLICAS = 1000
 _CASE = re.compile(r"^([0-9]{1,6})x([0-9]{1,6})(-cpu)?$")
 _PVC = re.compile(r"^pvc:([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?)(/[^\0]*)?$")

@@ -91,6 +91,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     pool: NodePool
     backend: Backend
     timeout_s: float | None
+    """Seconds from the start after which the run is ended."""
     fingerprint: Fingerprint | None
     sync_bn: bool
     queue: str | None = None

@@ -140,7 +140,7 @@ def make_plan(
         trainers_digest=trainers_digest if impl == "k8sbench" else None,
         pool=site.pool,
         backend=site.backend,
-        timeout_s=request.timeout_s,
+        timeout_s=request.timeout_s or choices.TIMEOUTS[size],
         fingerprint=variant.fingerprint,
         sync_bn=variant.sync_bn and world_size > 1 and case.device == "cuda",
         queue=request.queue,

@@ -240,3 +240,9 @@ def test_any_request_is_a_sound_plan_or_a_usage_error(
 def test_the_same_request_plans_the_same_run() -> None:
     assert planned(replicas=2) == planned(replicas=2)
     assert V100.gpus_per_node == 8
+
+
+def test_no_run_waits_without_end() -> None:
+    assert planned().timeout_s == 86400
+    assert planned(LAPTOP).timeout_s == 1800
+    assert planned(LAPTOP, timeout_s=60.0).timeout_s == 60
