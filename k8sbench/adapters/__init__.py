@@ -1,1 +1,1 @@
-"""Everything with a client, a file or a process in it: the outside, behind :mod:`k8sbench.ports`."""
+"""Everything with a client, a file or a process in it: what stands behind ``ports``."""

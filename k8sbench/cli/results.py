@@ -91,12 +91,24 @@ def command(
 
 def print_runs(
     store: Store, run_ids: Sequence[str], form: str, *, accept: Collection[str] = ()
-) -> None:
-    """Print the rows that some runs belong to: the end of ``submit``."""
+) -> set[str]:
+    """Print the rows that some runs belong to, or the runs' names: the end of ``submit``.
+
+    Returns those of the runs that are rejected, also where only their group shows it (an outlier).
+    """
     benchmarks = {store.run(run_id).plan.benchmark for run_id in run_ids}
     runs = [run for name in sorted(benchmarks) for run in store.runs(RunFilter(benchmark=name))]
     made = reporting.report_of_runs(runs, run_ids, accept=accept, find=catalog_finder())
-    _print(made, form)
+    if form == "name":
+        output.write_names(run_ids)
+    else:
+        _print(made, form)
+    return {
+        member.run_id
+        for row in made.results
+        for member in row.group.members
+        if member.verdict == "rejected" and member.run_id in run_ids
+    }
 
 
 def catalog_finder() -> Find:

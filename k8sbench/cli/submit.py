@@ -167,6 +167,7 @@ def _run_all(
     from k8sbench.adapters.local.cluster import LocalCluster
     from k8sbench.adapters.log_files import LogFile
     from k8sbench.adapters.sql_store import open_store
+    from k8sbench.cli import results
     from k8sbench.cli.progress import Progress
     from k8sbench.runs import measuring
 
@@ -211,7 +212,8 @@ def _run_all(
                 codes.append(exit_code(run))
                 if stop.cause is not None:
                     raise submitting.interrupted(stop, run)
-        _print_rows(store, done, form, accept)
+        if results.print_runs(store, done, form, accept=accept):
+            codes.append(REJECTED_EXIT_CODE)
     return next(code for code in EXIT_ORDER if code in codes)
 
 
@@ -258,12 +260,3 @@ def _signals(stop: submitting.Stop) -> Iterator[None]:
     finally:
         for number, old in before.items():
             signal.signal(number, old)
-
-
-def _print_rows(store: Any, run_ids: Sequence[str], form: str, accept: Sequence[str]) -> None:
-    if form == "name":
-        output.write_names(run_ids)
-        return
-    from k8sbench.cli import results
-
-    results.print_runs(store, run_ids, form, accept=accept)

@@ -234,6 +234,19 @@ def test_submit_prints_the_rows_of_its_runs(
     assert "1x4" not in out
 
 
+def test_submit_learns_which_of_its_runs_only_their_group_rejects(
+    fill: Fill, where: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = repeats([100.0, 101.0, 10.0])
+    fill(runs)
+    outlier = runs[2].run_id
+    with open_store(str(where)) as store:
+        assert results.print_runs(store, [runs[0].run_id], "name") == set()
+        assert results.print_runs(store, [outlier], "name") == {outlier}
+        assert results.print_runs(store, [outlier], "name", accept=["outlier"]) == set()
+    assert capsys.readouterr().out.splitlines()[1] == outlier
+
+
 def test_printing_rows_takes_no_drawing_and_no_framework(fill: Fill, where: pathlib.Path) -> None:
     fill([smoke(1.0)])
     code = (
