@@ -8,7 +8,14 @@ import pytest
 
 from tests import tiers
 
-STRAY = ("K8SBENCH_STORE", "K8SBENCH_POOLS", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "COLUMNS")
+STRAY = (
+    "KUBECONFIG",
+    "K8SBENCH_STORE",
+    "K8SBENCH_POOLS",
+    "XDG_DATA_HOME",
+    "XDG_CONFIG_HOME",
+    "COLUMNS",
+)
 
 
 def _tier(item: pytest.Item) -> str | None:

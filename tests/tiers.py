@@ -22,7 +22,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
 """The user's real cache folder, read before tests get a home of their own."""
-FOLDERS = {"local": "linux", "corpus": "corpus", "package": "package"}
+FOLDERS = {"local": "linux", "corpus": "corpus", "package": "package", "cluster": "cluster"}
 """Folder under tests/ → tier of everything in it."""
 
 
@@ -39,6 +39,12 @@ def _frameworks() -> str | None:
 
 def _go() -> str | None:
     return None if shutil.which("go") else "go is not on PATH"
+
+
+def _cluster() -> str | None:
+    from tests.cluster import needs
+
+    return needs.missing()
 
 
 def _postgres() -> str | None:
@@ -73,6 +79,7 @@ NEEDS: dict[str, Callable[[], str | None]] = {
     "go": _go,
     "package": _package,
     "postgres": _postgres,
+    "cluster": _cluster,
     "corpus": _corpus,
 }
 """Tier → what is missing for it, or None."""

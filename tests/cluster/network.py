@@ -1,0 +1,125 @@
+"""Where a cluster listens: in a network namespace of its own, or on the loopback address.
+
+A private namespace hangs on the host by one pair of links whose ends are in both, so that tests,
+``kubectl`` and a browser reach the API server as they reach any other: a dead one refuses
+connections, and no forwarder stands between. The namespace has no way out. The pair is gone when
+the last process in the namespace is. Without root everything listens on 127.0.0.1, on free ports.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+LOOPBACK = "127.0.0.1"
+# RFC 2544's addresses for benchmarks: no network in use has them. The third octet is the cluster's.
+_NETWORK = ipaddress.IPv4Network("198.18.0.0/16")
+LINK = "k8sbench-{}"
+PORTS = {
+    "api": 6443,
+    "etcd": 2379,
+    "etcd-peer": 2380,
+    "controller-manager": 10257,
+    "scheduler": 10259,
+    "operator-health": 8081,
+    "webhook": 9443,
+    "kwok": 10247,
+}
+"""What listens, and on which port where nobody else is."""
+
+
+class NoNetwork(Exception):
+    """A private network cannot be connected; the message says why."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Address and ports of one cluster."""
+
+    address: str
+    ports: dict[str, int]
+    link: str | None = None
+    """The host's end of the pair; None on the loopback address."""
+
+
+@contextlib.contextmanager
+def on_loopback() -> Iterator[Place]:
+    """Find free ports; they stay ours until the end of the block, when all should be in use."""
+    with contextlib.ExitStack() as stack:
+        held = {name: stack.enter_context(socket.socket()) for name in PORTS}
+        for one in held.values():
+            # Bound and not listening, it is given to nobody else, and a program that sets this
+            # option too, as those in Go do, can listen on it.
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            one.bind((LOOPBACK, 0))
+        yield Place(LOOPBACK, {name: one.getsockname()[1] for name, one in held.items()})
+
+
+def connect(pid: int) -> Place:
+    """Link the network namespace of a process with ours; raises NoNetwork."""
+    for number, block in enumerate(_NETWORK.subnets(new_prefix=24)):
+        if any(block.overlaps(taken) for taken in _routes()):
+            continue
+        ours, theirs = (f"{block[index]}/30" for index in (1, 2))
+        link = LINK.format(number)
+        try:
+            # The kernel refuses a name twice: so the name reserves the addresses, too.
+            _ip("link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
+        except NoNetwork as wrong:
+            if "exists" in str(wrong):
+                continue
+            raise
+        inside = ("nsenter", f"--net=/proc/{pid}/ns/net")
+        try:
+            _ip("address", "add", ours, "dev", link)
+            _ip("link", "set", link, "up")
+            _ip("address", "add", theirs, "dev", "eth0", within=inside)
+            _ip("link", "set", "eth0", "up", within=inside)
+        except NoNetwork:
+            disconnect(link)
+            raise
+        return Place(str(block[2]), PORTS, link)
+    raise NoNetwork(f"all of {_NETWORK} is in use")
+
+
+def disconnect(link: str) -> None:
+    """Remove the pair now rather than when the kernel comes to it; fine if it is gone."""
+    with contextlib.suppress(NoNetwork):
+        _ip("link", "delete", link)
+
+
+def bypass_proxies(environment: Mapping[str, str], address: str) -> dict[str, str]:
+    """Return the variables that keep programs from asking a proxy for this address."""
+    found = {}
+    for name in ("NO_PROXY", "no_proxy"):
+        hosts = [host for host in environment.get(name, "").split(",") if host]
+        found[name] = ",".join([*hosts, *({address} - set(hosts))])
+    return found
+
+
+def _routes() -> Iterator[ipaddress.IPv4Network]:
+    for route in json.loads(_ip("-4", "-json", "route", "show", "table", "all") or "[]"):
+        with contextlib.suppress(ValueError):  # "default", which is no network
+            yield ipaddress.IPv4Network(route["dst"])
+
+
+def _ip(*words: str, within: tuple[str, ...] = ()) -> str:
+    try:
+        done = subprocess.run(
+            [*within, "ip", *words],
+            env=dict(os.environ, LC_ALL="C"),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError as wrong:
+        raise NoNetwork(f"there is no program {wrong.filename}") from wrong
+    if done.returncode != 0:
+        raise NoNetwork(f"ip {' '.join(words)}: {done.stderr.strip()}")
+    return done.stdout

@@ -1,0 +1,116 @@
+"""What ``k8sbench render`` prints, as the real API server, webhook and operator see it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from k8sbench.adapters import catalog
+from k8sbench.cli.main import main
+from k8sbench.render import to_yaml
+from tests.cluster.namespace import Namespace, events_of
+from tests.unit.render import plans
+
+STRICT = ("--validate=strict", "--filename=-")
+VARIANTS = [
+    pytest.param(
+        loaded.spec.name, variant, id=f"{loaded.spec.name}-{variant.framework}-{variant.name}"
+    )
+    for loaded in catalog.load_all()
+    for variant in loaded.spec.variants
+]
+PROGRAMS = [
+    (loaded.spec.name, framework)
+    for loaded in catalog.load_all()
+    for framework in loaded.spec.frameworks
+]
+OPTIONS: tuple[tuple[str, ...], ...] = (
+    (),
+    ("--amp",),
+    ("--queue", "team-queue"),
+    ("--gang",),
+    ("--image", "registry.example.com/team/trainer:1.2"),
+)
+UPSTREAM = (
+    *("--impl", "upstream", "--image", "registry.example.com/upstream:1"),
+    *("--data", "pvc:cityscapes/train"),
+)
+
+
+class Render:
+    """The command, and what it prints."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *words: str) -> str:
+        code = main(["render", *words])
+        out, problem = self._capsys.readouterr()
+        assert code == 0, problem
+        return out
+
+
+@pytest.fixture
+def render(capsys: pytest.CaptureFixture[str]) -> Render:
+    return Render(capsys)
+
+
+def accepted_jobs(namespace: Namespace, text: str) -> int:
+    """Have the API server and the webhook check objects without keeping them; count the jobs."""
+    names = namespace.kubectl(
+        "create", *STRICT, "--dry-run=server", "--output=name", given=text
+    ).splitlines()
+    return sum("job.kubeflow.org/" in name for name in names)
+
+
+def job_of(text: str) -> dict[str, Any]:
+    *_, job = yaml.safe_load_all(text)
+    assert isinstance(job, dict)
+    return job
+
+
+def gpus_of(pod: dict[str, Any]) -> int:
+    (container,) = pod["spec"]["containers"]
+    return int(container["resources"]["limits"]["nvidia.com/gpu"])
+
+
+@pytest.mark.parametrize(("benchmark", "variant"), VARIANTS)
+def test_every_case_with_every_option_passes_strict_validation_and_the_webhook(
+    restricted: Namespace, render: Render, benchmark: str, variant: Any
+) -> None:
+    which = (benchmark, "--framework", variant.framework, "--variant", variant.name, "--all-cases")
+    options = (*OPTIONS, UPSTREAM) if variant.upstream else OPTIONS
+    texts = [render(*which, *more) for more in options]
+    assert accepted_jobs(restricted, "".join(texts)) == len(variant.cases) * len(options)
+
+
+def test_every_kind_of_plan_passes_strict_validation_and_the_webhook(namespace: Namespace) -> None:
+    # A stride that divides no axis of the plans: every two choices still meet.
+    some = list(plans.all_plans())[::13]
+    text = "".join(to_yaml(plans.rendered(plan)) for plan in some)
+    assert accepted_jobs(namespace, text) == len(some)
+
+
+@pytest.mark.parametrize("case", ["1x1", "4x8"])
+@pytest.mark.parametrize(("benchmark", "framework"), PROGRAMS)
+def test_its_pods_run_where_the_restricted_profile_is_enforced(
+    restricted: Namespace, render: Render, benchmark: str, framework: str, case: str
+) -> None:
+    text = render(benchmark, "--framework", framework, "--case", case)
+    restricted.kubectl("create", *STRICT, given=text)
+    replicas, gpus = (int(part) for part in case.split("x"))
+    pods = restricted.wait_for_pods(replicas)
+    assert [gpus_of(pod) for pod in pods.values()] == [gpus] * replicas
+    job = job_of(text)
+    restricted.wait("condition=Running", f"{job['kind']}/{job['metadata']['name']}")
+    assert not events_of(restricted, "FailedCreatePod")
+
+
+def test_what_the_readme_shows_runs_on_32_gpus(restricted: Namespace, render: Render) -> None:
+    text = render("deeplabv3p", "--replicas", "4", "--amp")
+    restricted.kubectl("create", *STRICT, given=text)
+    pods = restricted.wait_for_pods(4, "--selector=k8sbench.io/run=deeplabv3p-example")
+    assert sum(gpus_of(pod) for pod in pods.values()) == 32
+    restricted.wait("condition=Running", "pytorchjob/deeplabv3p-example")

@@ -1,0 +1,199 @@
+"""The warden ends every process of a cluster, and only those."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.cluster import fixture, host
+from tests.cluster.processes import NoCluster, Processes, ProcessTrouble
+from tests.tiers import ROOT
+
+PATH = {"PATH": os.defpath}
+SLEEPS = (sys.executable, "-c", "import signal; print('on', flush=True); signal.pause()")
+DEAF = (
+    *SLEEPS[:2],
+    """
+import signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("on", flush=True)
+while True:
+    signal.pause()
+""",
+)
+# Ends at once and leaves a child in a session of its own: nobody's, but for a subreaper.
+ORPHANS = (
+    *SLEEPS[:2],
+    "import subprocess, sys; subprocess.Popen(sys.argv[1:], start_new_session=True)",
+    *SLEEPS,
+)
+PARENT = """
+import sys
+from pathlib import Path
+from tests.cluster.processes import Processes
+processes = Processes.begin(Path(sys.argv[1]), private=False)
+if sys.argv[2] == "stay":
+    processes.stay()
+print(processes.start("one", sys.argv[3:], {}), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = fixture.new_folder(tmp_path_factory)
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def processes(folder: Path) -> Iterator[Processes]:
+    made = Processes.begin(folder, private=False)
+    yield made
+    made.end()
+    assert not folder.exists()
+    assert not host.processes_of(folder)
+
+
+def wait_for_output(processes: Processes, name: str) -> None:
+    assert host.eventually(lambda: processes.log(name).read_text() != "")
+
+
+def parent_of(folder: Path, how: str, *argv: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(folder), how, *argv],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_it_tells_what_runs_and_how_it_ended(processes: Processes) -> None:
+    pid = processes.start("one", SLEEPS, PATH)
+    processes.start("other", (*SLEEPS[:2], "raise SystemExit(3)"), PATH)
+    assert host.eventually(lambda: not processes.list()[1].is_running)
+    one, other = processes.list()
+    assert (one.name, one.pid, one.status) == ("one", pid, None)
+    assert (other.name, other.status) == ("other", 3)
+
+
+def test_it_keeps_what_a_process_writes(processes: Processes) -> None:
+    processes.start("one", (*SLEEPS[:2], "import sys; print(1); sys.exit('two')"), PATH)
+    assert host.eventually(lambda: processes.list()[0].status == 1)
+    assert sorted(processes.log("one").read_text().splitlines()) == ["1", "two"]
+
+
+def test_a_name_may_start_again_only_after_its_end(processes: Processes) -> None:
+    processes.start("one", SLEEPS, PATH)
+    with pytest.raises(ProcessTrouble, match="one runs already"):
+        processes.start("one", SLEEPS, PATH)
+    wait_for_output(processes, "one")
+    assert processes.stop("one") == -signal.SIGTERM
+    processes.start("one", SLEEPS, PATH)
+    assert processes.list()[0].is_running
+
+
+def test_a_process_that_does_not_hear_is_killed(processes: Processes) -> None:
+    processes.start("one", DEAF, PATH)
+    wait_for_output(processes, "one")
+    assert processes.stop("one", grace=0.1) == -signal.SIGKILL
+
+
+def test_a_frozen_process_can_be_ended(processes: Processes) -> None:
+    processes.start("one", SLEEPS, PATH)
+    wait_for_output(processes, "one")
+    processes.signal("one", signal.SIGSTOP)
+    assert processes.stop("one") == -signal.SIGTERM
+
+
+def test_a_program_that_cannot_be_started_is_told(processes: Processes) -> None:
+    with pytest.raises(ProcessTrouble, match="No such file or directory: '/no/such/program'"):
+        processes.start("one", ("/no/such/program",), PATH)
+
+
+def test_it_ends_what_a_process_left_behind(folder: Path) -> None:
+    processes = Processes.begin(folder, private=False)
+    processes.start("one", ORPHANS, PATH)
+    wait_for_output(processes, "one")
+    (orphan,) = host.processes_of(folder)
+    assert orphan.ppid() == processes.pid
+    processes.end()
+    assert not orphan.is_running()
+
+
+def test_it_ends_with_the_process_that_began_it(folder: Path) -> None:
+    with parent_of(folder, "tied", *SLEEPS) as parent:
+        assert parent.stdout is not None
+        running = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+    assert not psutil.wait_procs([running], timeout=10)[1]
+    assert host.eventually(lambda: not folder.exists())
+
+
+def test_it_stays_when_it_is_asked_to(folder: Path) -> None:
+    with parent_of(folder, "stay", *SLEEPS) as parent:
+        assert parent.stdout is not None
+        running = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+    found = Processes(folder)
+    assert found.list()[0].is_running
+    found.end()
+    assert not running.is_running()
+    with pytest.raises(NoCluster):
+        found.list()
+
+
+def test_its_children_die_with_it(folder: Path) -> None:
+    processes = Processes.begin(folder, private=False)
+    running = psutil.Process(processes.start("one", SLEEPS, PATH))
+    assert processes.pid is not None
+    os.kill(processes.pid, signal.SIGKILL)
+    assert not psutil.wait_procs([running], timeout=10)[1]
+    processes.end()
+    assert not folder.exists()
+
+
+def test_a_borrowed_file_goes_with_the_last_that_needs_it(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    wanted = tmp_path / "a" / "b"
+    both = []
+    for _ in range(2):
+        folder = fixture.new_folder(tmp_path_factory)
+        folder.mkdir()
+        both.append(Processes.begin(folder, private=False))
+        both[-1].borrow(wanted)
+    one, other = both
+    one.end()
+    assert wanted.exists()
+    other.end()
+    assert not wanted.parent.exists()
+
+
+def test_a_file_that_was_there_is_left_alone(tmp_path: Path, processes: Processes) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.write_text("something")
+    processes.borrow(theirs)
+    processes.end()
+    assert theirs.read_text() == "something"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+def test_a_private_one_has_a_network_and_mounts_of_its_own(folder: Path) -> None:
+    processes = Processes.begin(folder, private=True)
+    if processes.why_not_private is not None:
+        processes.end()
+        pytest.skip(f"no private network here: {processes.why_not_private}")
+    pid = processes.start("one", SLEEPS, PATH)
+    for kind in ("net", "mnt"):
+        ours, theirs = Path(f"/proc/self/ns/{kind}"), Path(f"/proc/{pid}/ns/{kind}")
+        assert ours.readlink() != theirs.readlink()
+    processes.end()

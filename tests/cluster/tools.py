@@ -1,0 +1,225 @@
+"""Programs of the tests, built from a Go module that pins them, once, into the user's cache.
+
+A build is a folder named after the checksum of everything that decides what is in it. It appears
+under that name only when it is whole; a build that failed or was killed leaves nothing that could
+be taken for one. Whoever comes while another builds waits for that build. Files that belong to a
+pinned program (its CRDs, its stages) are taken along, so that Go's own caches may go afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests import tiers
+
+KUBERNETES, HELM = "1.33.13", "3.18.6"
+CACHE = tiers.CACHE / "k8sbench" / "tools"
+# Read when this module is imported: Go's own caches are in the user's home, not in a test's.
+GO_ENVIRONMENT = dict(os.environ)
+
+
+class BuildFailed(Exception):
+    """The programs could not be built; the message ends with what the Go command said."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """A Go module that declares programs as tools."""
+
+    name: str
+    folder: Path
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """Name that Go gives a program → the name that it has here."""
+    ldflags: str = "-s -w"
+    files: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Name of a file here → module that it comes from, and its path there."""
+
+    @property
+    def key(self) -> str:
+        """Checksum of all that decides the build."""
+        parts = [
+            *(self.folder.joinpath(name).read_text() for name in ("go.mod", "go.sum")),
+            f"{self.ldflags} {sorted(self.renamed.items())} {sorted(self.files.items())}",
+            platform.system(),
+            platform.machine(),
+        ]
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+    @property
+    def go(self) -> str:
+        """The oldest Go that can build it, as its ``go.mod`` says."""
+        found = re.search(r"^go (\S+)$", self.folder.joinpath("go.mod").read_text(), re.MULTILINE)
+        assert found, "every go.mod has a go line"
+        return found[1]
+
+
+def _stamps() -> str:
+    """Stamp versions as the projects' own builds do: else the API server calls itself v0.0.0."""
+    major, minor, _ = KUBERNETES.split(".")
+    values = {
+        "gitVersion": f"v{KUBERNETES}",
+        "gitMajor": major,
+        "gitMinor": minor,
+        "gitTreeState": "archive",
+        "gitCommit": "unknown",
+        "buildDate": "1970-01-01T00:00:00Z",
+    }
+    packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    stamps = [
+        f"-X {package}.{key}={value}" for package in packages for key, value in values.items()
+    ]
+    helm = f"-X helm.sh/helm/v3/internal/version.version=v{HELM}"
+    return " ".join(["-s -w", *stamps, helm])
+
+
+_OPERATOR = "github.com/kubeflow/training-operator"
+_KWOK = "sigs.k8s.io/kwok"
+CLUSTER = Module(
+    name="cluster",
+    folder=tiers.ROOT / "tests" / "tools",
+    renamed={"server": "etcd", "training-operator.v1": "training-operator"},
+    ldflags=_stamps(),
+    files={
+        "crd-pytorchjobs.yaml": (_OPERATOR, "manifests/base/crds/kubeflow.org_pytorchjobs.yaml"),
+        "crd-paddlejobs.yaml": (_OPERATOR, "manifests/base/crds/kubeflow.org_paddlejobs.yaml"),
+        "operator-webhook.yaml": (_OPERATOR, "manifests/base/webhook/manifests.yaml"),
+        "operator-role.yaml": (_OPERATOR, "manifests/base/rbac/role.yaml"),
+        "operator-binding.yaml": (_OPERATOR, "manifests/base/rbac/cluster-role-binding.yaml"),
+        "operator-account.yaml": (_OPERATOR, "manifests/base/rbac/service-account.yaml"),
+        "crd-logs.yaml": (_KWOK, "kustomize/crd/bases/kwok.x-k8s.io_logs.yaml"),
+        "node-initialize.yaml": (_KWOK, "kustomize/stage/node/fast/node-initialize.yaml"),
+        "node-heartbeat.yaml": (
+            _KWOK,
+            "kustomize/stage/node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
+        ),
+        "pod-ready.yaml": (_KWOK, "kustomize/stage/pod/fast/pod-ready.yaml"),
+        "pod-delete.yaml": (_KWOK, "kustomize/stage/pod/fast/pod-delete.yaml"),
+    },
+)
+"""What the test cluster consists of."""
+
+
+@dataclass(frozen=True)
+class Programs:
+    """A finished build."""
+
+    folder: Path
+
+    def program(self, name: str) -> Path:
+        """Return the path of a program."""
+        return self.folder / "bin" / name
+
+    def file(self, name: str) -> Path:
+        """Return the path of a file that came with a program."""
+        return self.folder / "files" / name
+
+
+def found(module: Module = CLUSTER, cache: Path = CACHE) -> Programs | None:
+    """Return the programs if they are built."""
+    folder = cache / f"{module.name}-{module.key}"
+    return Programs(folder) if folder.is_dir() else None
+
+
+def missing(module: Module = CLUSTER, cache: Path = CACHE) -> str | None:
+    """Say why there is no build and none can be made; None if there is one or Go is here."""
+    if found(module, cache) is not None:
+        return None
+    if shutil.which("go", path=GO_ENVIRONMENT.get("PATH")) is None:
+        return f"go is not on PATH; it builds the programs of tests/{module.folder.name}"
+    version = _go(module, "env", "GOVERSION").stdout.strip()
+    if _numbers(version) < _numbers(module.go):
+        return f"go is {version.removeprefix('go')}; building the programs needs {module.go}"
+    return None
+
+
+def built(
+    module: Module = CLUSTER, cache: Path = CACHE, say: Callable[[str], None] = print
+) -> Programs:
+    """Return the programs, built now if they are not yet; raises BuildFailed."""
+    target = cache / f"{module.name}-{module.key}"
+    if target.is_dir():
+        return Programs(target)
+    cache.mkdir(parents=True, exist_ok=True)
+    with _locked(cache / f"{target.name}.lock", say) as lock:
+        if not target.is_dir():
+            say(f"building the programs of {module.folder} into {target}: minutes, but only once")
+            partial = cache / f"{target.name}.partial"
+            shutil.rmtree(partial, ignore_errors=True)  # of a build that was killed
+            try:
+                seconds = _build(module, partial, lock)
+                partial.rename(target)
+            except BaseException:
+                shutil.rmtree(partial, ignore_errors=True)
+                raise
+            say(f"built in {seconds:.0f} s")
+    return Programs(target)
+
+
+def _build(module: Module, into: Path, lock: int) -> float:
+    start = time.monotonic()
+    folders = into / "bin", into / "files"
+    for folder in folders:
+        folder.mkdir(parents=True)
+    programs, files = folders
+    build = ("build", "-trimpath", f"-ldflags={module.ldflags}", "-o", f"{programs}/", "tool")
+    # A go that outlives us because we were killed holds the lock for as long as it writes.
+    _go(module, *build, keep=(lock,))
+    for old, new in module.renamed.items():
+        programs.joinpath(old).rename(programs / new)
+    for name, (owner, path) in module.files.items():
+        home = _go(module, "list", "-m", "-f", "{{.Dir}}", owner).stdout.strip()
+        # Without the mode: Go's cache is read-only, and a copy of it could not be removed.
+        shutil.copyfile(Path(home, path), files / name)
+    return time.monotonic() - start
+
+
+def _go(
+    module: Module, *words: str, keep: tuple[int, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    # The user's flags may ask for a vendor folder or a debug build; proxy and caches stay theirs.
+    environment = GO_ENVIRONMENT | {
+        "CGO_ENABLED": "0",
+        "GOFLAGS": "-mod=readonly -buildvcs=false",
+        "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
+    }
+    done = subprocess.run(
+        ["go", *words],
+        cwd=module.folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        pass_fds=keep,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).strip()
+        raise BuildFailed(f"go {words[0]} failed in {module.folder}: {said[-2000:]}")
+    return done
+
+
+@contextlib.contextmanager
+def _locked(path: Path, say: Callable[[str], None]) -> Iterator[int]:
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"somebody else is building; waiting for {path}")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield file.fileno()
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:2])
