@@ -86,6 +86,12 @@ def test_a_single_outlier_of_three_is_left_out() -> None:
     assert rejected(group) == {40.0: ["outlier"]}
 
 
+def test_smoke_runs_claim_no_speed_that_could_be_an_outlier() -> None:
+    group = only([smoke(100.0), smoke(10.0, repeat=2)])
+    assert group.counted == 2
+    assert "wide-interval" in [reason.id for reason in group.reasons]
+
+
 def test_an_accepted_outlier_counts_and_stays_marked() -> None:
     group = only(repeats([100.0, 101.0, 40.0]), accept={"outlier"})
     assert group.counted == 3
