@@ -4,6 +4,8 @@
 #   make demo FRAMEWORKS=paddle   the small download (0.2 GB)
 #   make check                    format, lint, types, imports, tests: what CI runs
 #   make bench                    the measured ratios of tests/bench/
+#   make images REGISTRY=...      the images of images/, by docker, podman or buildah
+#   make push REGISTRY=...        ... and push them (docs/images.md)
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -33,7 +35,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # In the environment, so that it also binds the build requirements in pip's isolated builds.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: help demo test check lint types imports tests bench golden constraints clean
+.PHONY: help demo test check lint types imports tests bench golden constraints clean images push
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -97,6 +99,14 @@ tests: $(ALL_STAMP)
 
 bench: $(ALL_STAMP)
 	for file in tests/bench/*.py; do echo "== $$file"; $(VENV)/bin/python $$file; done
+
+# Needs Python and a container engine, nothing of .venv; reads REGISTRY, ENGINE, BASE and
+# PIP_CONFIG_FILE. IMAGES=paddle takes one of the two.
+images:
+	@$(PYTHON) images/build.py $(IMAGES)
+
+push: images
+	@$(PYTHON) images/build.py --push $(IMAGES)
 
 golden: $(ALL_STAMP)
 	K8SBENCH_UPDATE_GOLDEN=1 $(VENV)/bin/python -m pytest tests/unit -k golden

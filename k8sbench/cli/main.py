@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("k8sbench.cli.status", "Say what became of a run."),
     "logs": ("k8sbench.cli.logs", "Print the logs that a run left."),
     "measure": ("k8sbench.cli.measure", "Measure logs that exist already, from any source."),
+    "images": ("k8sbench.cli.images", "List the image of each benchmark, and its GPUs."),
     "results": ("k8sbench.cli.results", "Print summary tables of what was measured."),
     "store": ("k8sbench.cli.store", "Show, check or rebuild the store."),
 }
@@ -43,7 +44,6 @@ PLANNED = (
     "top",
     "doctor",
     "pools",
-    "images",
     "data",
     "import",
     "export",

@@ -32,17 +32,19 @@ def for_render(typed: Typed) -> Chosen:
     """Choose what ``render`` renders for: a pool of a cluster, unless ``--backend local``."""
     if typed.backend == "local":
         return local(None)
-    from k8sbench.adapters import pools
+    from k8sbench.adapters import image_table, pools
 
     found = pools.load(typed.pools_file)
     pool = found.pool(typed.node_pool)
     return Chosen(
-        site=Site(backend="kubernetes", pool=pool), why=f"pool {pool.name} from {found.source}"
+        site=Site(backend="kubernetes", pool=pool, images=image_table.load()),
+        why=f"pool {pool.name} from {found.source}",
     )
 
 
 def local(reason: str | None) -> Chosen:
     """Describe this machine: its GPUs as a pool of one node, or none."""
+    from k8sbench.adapters import image_table
     from k8sbench.adapters.local import gpus
 
     here = gpus.inventory()
@@ -53,6 +55,9 @@ def local(reason: str | None) -> Chosen:
         )
     found = f"{len(here.gpus)} × {here.gpus[0].model}" if here.gpus else f"no GPU ({here.reason})"
     why = f"backend local: {found}" + (f"; {reason}" if reason else "")
-    return Chosen(
-        site=Site(backend="local", pool=pool, cores=len(os.sched_getaffinity(0))), why=why
-    )
+    site = Site(backend="local", pool=pool, cores=len(os.sched_getaffinity(0)))
+    if here.gpus:
+        site = msgspec.structs.replace(
+            site, images=image_table.load(), installed=image_table.installed()
+        )
+    return Chosen(site=site, why=why)

@@ -12,7 +12,9 @@ import re
 
 import msgspec
 
+from k8sbench import __version__
 from k8sbench.model.errors import NotAvailableYet, NotFound, UsageError
+from k8sbench.model.image import ImageTable, built_image, image_warning, installed_warning
 from k8sbench.model.plan import Backend, Device, PlannedWindow, TrainersBy
 from k8sbench.model.pool import NodePool
 from k8sbench.model.spec import (
@@ -26,11 +28,6 @@ from k8sbench.model.spec import (
     Variant,
 )
 
-PUBLIC_IMAGES: dict[Framework, str] = {
-    "pytorch": "pytorch/pytorch:2.10.0-cuda12.8-cudnn9-runtime",
-    "paddle": "paddlepaddle/paddle:2.6.2-gpu-cuda11.7-cudnn8.4-trt8.4",
-}
-"""Public images of the pinned framework versions, which have kernels for the V100 (sm_70)."""
 STEADY_SECONDS = 120.0
 """A throughput run on GPUs goes on this long after the warm-up: exporters sample every 15–30 s."""
 RECORDS_WANTED = 5
@@ -77,6 +74,10 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     pool: NodePool
     cores: int | None = None
     """CPU cores of this machine, for local runs."""
+    images: ImageTable | None = None
+    """Which images there are, and which GPUs they run on; None: nothing is known of them."""
+    installed: dict[Framework, str] = {}
+    """Versions of the frameworks on this machine, for local runs."""
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -339,7 +340,7 @@ def data(case: Case) -> str:
     )
 
 
-def image(case: Case) -> tuple[str | None, str, TrainersBy | None]:
+def image(case: Case, trainers_digest: str | None) -> tuple[str | None, str, TrainersBy | None]:
     """The container image, why that one, and how our trainers get into it."""
     request, ours = case.request, case.impl == "k8sbench"
     if request.image and request.image_registry:
@@ -356,10 +357,33 @@ def image(case: Case) -> tuple[str | None, str, TrainersBy | None]:
             "Give it with --image NAME:TAG.",
         )
     if request.image_registry:
-        registry = request.image_registry.rstrip("/")
-        return f"{registry}/k8sbench-{case.framework}:latest", "--image-registry", "image"
+        assert trainers_digest is not None, "our own trainers have a digest"
+        name = built_image(
+            request.image_registry,
+            case.framework,
+            version=__version__,
+            trainers_digest=trainers_digest,
+        )
+        return name, "--image-registry", "image"
+    if case.site.images is None:
+        raise UsageError(f"No image for {case.framework} is known here.", "Give one with --image.")
     reason = "public framework image, trainers by ConfigMap"
-    return PUBLIC_IMAGES[case.framework], reason, "configmap"
+    return case.site.images.image(case.framework, "public").name, reason, "configmap"
+
+
+def kernels(case: Case, chosen: str | None, notes: list[str]) -> None:
+    """Say so where the framework has no kernels for the pool's GPUs: the job would fail."""
+    site = case.site
+    if site.images is None or case.device != "cuda":
+        return
+    gpu_model = site.pool.gpu_model
+    if site.backend == "local":
+        version = site.installed.get(case.framework)
+        doubt = installed_warning(site.images, case.framework, gpu_model=gpu_model, version=version)
+    else:
+        doubt = image_warning(site.images, gpu_model=gpu_model, image=chosen)
+    if doubt is not None:
+        notes.append(doubt)
 
 
 def _check_local(case: Case) -> None:

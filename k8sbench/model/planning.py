@@ -63,7 +63,8 @@ def make_plan(
     batch_size = choices.batch_size(case, size, notes)
     window = choices.window(case, size, world_size, notes)
     data = choices.data(case)
-    image, image_reason, trainers_by = choices.image(case)
+    image, image_reason, trainers_by = choices.image(case, trainers_digest)
+    choices.kernels(case, image, notes)
     smoke = variant.smoke if size == "smoke" else None
     options = {**variant.args, **(smoke.args if smoke else {})} if impl == "k8sbench" else {}
     workdir = None

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from k8sbench.adapters import image_table
 from k8sbench.model.choices import Site
 from k8sbench.model.planning import SpecSource
 from k8sbench.model.pool import CPU_POOL, NodePool
@@ -13,7 +14,7 @@ from k8sbench.model.spec import BenchmarkSpec
 
 V100 = NodePool(name="v100-32gb", gpus_per_node=8, gpu_model="Tesla V100-SXM2-32GB")
 SOURCE = SpecSource(digest="d" * 64, source="built-in")
-CLUSTER = Site(backend="kubernetes", pool=V100)
+CLUSTER = Site(backend="kubernetes", pool=V100, images=image_table.load())
 LAPTOP = Site(backend="local", pool=CPU_POOL, cores=2)
 GPU_BOX = Site(backend="local", pool=msgspec.structs.replace(V100, name="local"), cores=16)
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from k8sbench import __version__
 from k8sbench.model.choices import Request, Site
 from k8sbench.model.errors import NotAvailableYet, NotFound, UsageError
 from k8sbench.model.plan import RunPlan
@@ -195,9 +196,35 @@ def test_an_image_from_images_holds_the_trainers_and_any_other_gets_them_by_conf
     assert planned(image="mine:1").trainers_by == "configmap"
     built = planned(image_registry="registry.example/bench/")
     assert (built.image, built.trainers_by) == (
-        "registry.example/bench/k8sbench-pytorch:latest",
+        f"registry.example/bench/k8sbench-pytorch:{__version__}-tttttttttttt",
         "image",
     )
+
+
+def test_a_gpu_that_the_image_has_no_kernels_for_is_told() -> None:
+    image = "pytorch/pytorch:2.11.0-cuda13.0-cudnn9-runtime"
+    [note] = [note for note in planned(image=image).notes if "no kernels" in note]
+    assert "Leave out --image" in note
+    h100 = msgspec.structs.replace(V100, gpu_model="NVIDIA H100 80GB HBM3")
+    site = msgspec.structs.replace(CLUSTER, pool=h100)
+    assert any("no kernels" in note for note in planned(site=site, framework="paddle").notes)
+    assert not any("no kernels" in note for note in planned(site=site).notes)
+
+
+def test_a_framework_installed_here_without_kernels_for_the_gpu_is_told() -> None:
+    site = msgspec.structs.replace(
+        GPU_BOX, images=CLUSTER.images, installed={"pytorch": "2.12.0", "paddle": "2.6.2"}
+    )
+    assert any("Install torch==2.10.0" in note for note in planned(site=site, replicas=1).notes)
+    paddle = planned(site=site, replicas=1, framework="paddle")
+    assert not any("no kernels" in note for note in paddle.notes)
+
+
+def test_without_a_table_of_images_one_must_be_given() -> None:
+    site = msgspec.structs.replace(CLUSTER, images=None)
+    with pytest.raises(UsageError, match="Give one with --image"):
+        planned(site=site)
+    assert planned(site=site, image="mine:1").image == "mine:1"
 
 
 @given(

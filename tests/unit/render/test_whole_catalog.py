@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from k8sbench.adapters import catalog, pools, trainer_sources
+from k8sbench.adapters import catalog, image_table, pools, trainer_sources
 from k8sbench.model import choices, planning
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import Impl, Precision
@@ -28,7 +28,9 @@ def sources() -> TrainerSources:
 def every_plan(name: str) -> Iterator[RunPlan]:
     """Plans of all that a built-in benchmark can be asked for on a cluster's default pool."""
     found = catalog.find(name)
-    site = choices.Site(backend="kubernetes", pool=pools.load(environ={}).pool(None))
+    site = choices.Site(
+        backend="kubernetes", pool=pools.load(environ={}).pool(None), images=image_table.load()
+    )
     for variant in found.spec.variants:
         has = {
             "k8sbench": variant.trainer is not None,

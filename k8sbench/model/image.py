@@ -1,0 +1,341 @@
+"""Container images, and which GPUs the framework in them has kernels for.
+
+A build of a framework carries machine code for some compute capabilities and for no others. On any
+other GPU it starts, finds the device, and fails at its first kernel: minutes into a job, with a
+message that names neither. Here that is known before, from a table (``k8sbench/images.yaml``).
+
+What is not in the table is not guessed at: an image of somebody's own, a GPU of next year and a
+build that nobody has looked into get no warning.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+import msgspec
+
+from k8sbench.model.spec import Framework, Text
+
+At = tuple[str | int, ...]
+"""Path of the offending key."""
+Origin = Literal["public", "built"]
+Version = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[0-9]{1,5}(\.[0-9]{1,5}){0,3}\Z", description="a version such as 2.10.0"
+    ),
+]
+Capability = Annotated[
+    str,
+    msgspec.Meta(pattern=r"^[1-9][0-9]?\.[0-9]\Z", description="a compute capability such as 7.0"),
+]
+
+TITLES: dict[Framework, str] = {"pytorch": "PyTorch", "paddle": "Paddle"}
+PACKAGES: dict[Framework, str] = {"pytorch": "torch", "paddle": "paddlepaddle-gpu"}
+"""The package that holds the framework with its kernels."""
+_TAG = re.compile(r"(?P<version>[0-9]+(?:\.[0-9]+)+)(?:-gpu)?-cuda(?P<cuda>[0-9]+\.[0-9]+)(?:-.*)?")
+"""How PyTorch and Paddle tag their public images."""
+_LOCAL = re.compile(r"(?P<version>[0-9]+(?:\.[0-9]+)+)[^+]*(?:\+cu(?P<cuda>[0-9]{2,3}))?.*")
+"""How a package states its version: ``2.10.0``, ``2.11.0+cu126``."""
+
+
+class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A value that refuses keys it does not know."""
+
+
+class Gpus(_Strict, frozen=True, kw_only=True):
+    """The GPUs of one compute capability."""
+
+    capability: Capability
+    """As NVIDIA's tables give it."""
+    architecture: Text
+    """Its name, for people."""
+    data_center: tuple[Text, ...] = ()
+    """GPUs of servers, by the part of their names that all forms share: ``V100``."""
+    other: tuple[Text, ...] = ()
+    """GPUs of workstations and consumers."""
+
+
+class Build(_Strict, frozen=True, kw_only=True):
+    """One line of builds of a framework, which all have kernels for the same GPUs."""
+
+    framework: Framework
+    """What was built."""
+    since: Version
+    """The first version of the line."""
+    before: Version | None = None
+    """The first version that is not of the line any more; none: it goes on."""
+    cuda: tuple[Version, ...]
+    """The CUDA versions that it was built with."""
+    on_index: bool = False
+    """Whether the package index has it: a version that names no CUDA is this build."""
+    capabilities: tuple[Capability, ...]
+    """What all its kernels were compiled for."""
+    elsewhere: dict[Capability, Text] = {}
+    """By compute capability that it lacks: a sentence on where kernels for it are to be found."""
+    source: Text
+    """How that is known."""
+
+
+class Image(_Strict, frozen=True, kw_only=True):
+    """One image that k8sbench's trainers run in."""
+
+    framework: Framework
+    """What is in it."""
+    origin: Origin
+    """``public``: made by the framework's authors; ``built``: from ``images/``."""
+    name: Text
+    """The public one with its tag; the built one without registry and tag."""
+    version: Version
+    """Of the framework."""
+    cuda: Version
+    """Of CUDA's libraries."""
+    cudnn: Version
+    """Of cuDNN, as exactly as it is known."""
+    nccl: Version | None = None
+    """Of NCCL, where it is known."""
+    python: Version | None = None
+    """Of Python, where it is known."""
+    minimum_driver: Version
+    """The oldest driver that runs this CUDA (minor version compatibility)."""
+    source: Text
+    """How that is known."""
+    note: Text | None = None
+    """What to know of it."""
+
+
+class Content(_Strict, frozen=True, kw_only=True):
+    """A framework with its version, as an image's tag or a package states it."""
+
+    framework: Framework
+    version: Version
+    cuda: Version | None
+    """None: the one of the package index."""
+
+    def __str__(self) -> str:
+        cuda = f" (CUDA {self.cuda})" if self.cuda else ""
+        return f"{TITLES[self.framework]} {self.version}{cuda}"
+
+
+class ImageTable(_Strict, frozen=True, kw_only=True):
+    """All that is known: GPUs, builds and images."""
+
+    gpus: tuple[Gpus, ...]
+    """Every compute capability once."""
+    builds: tuple[Build, ...]
+    """What has kernels for what."""
+    images: tuple[Image, ...]
+    """A public and a built one for each framework."""
+
+    def image(self, framework: Framework, origin: Origin) -> Image:
+        """The image of a framework; the rules demand that there is one."""
+        return next(i for i in self.images if (i.framework, i.origin) == (framework, origin))
+
+    def capability(self, gpu_model: str) -> str | None:
+        """Compute capability of a GPU by its name, as a driver or a node's label writes it.
+
+        The longest name that is part of it decides: ``RTX 6000 Ada Generation`` is no
+        ``Quadro RTX 6000``.
+        """
+        words = _words(gpu_model)
+        found = [
+            (len(_words(name)), row.capability)
+            for row in self.gpus
+            for name in (*row.data_center, *row.other)
+            if _within(_words(name), words)
+        ]
+        return max(found)[1] if found else None
+
+    def build(self, content: Content) -> Build | None:
+        """The line of builds that a version belongs to; None where none is known."""
+        for line in self.builds:
+            if (
+                line.framework == content.framework
+                and number(line.since) <= number(content.version)
+                and (line.before is None or number(content.version) < number(line.before))
+                and (line.on_index if content.cuda is None else content.cuda in line.cuda)
+            ):
+                return line
+        return None
+
+    def build_in(self, image: Image) -> Build | None:
+        """The build in one of the table's own images."""
+        return self.build(
+            Content(framework=image.framework, version=image.version, cuda=image.cuda)
+        )
+
+    def content(self, image: str) -> Content | None:
+        """What an image holds, by its name: a public one of any version, or one of ``images/``.
+
+        A registry before the name (a mirror) changes nothing. None for any other image.
+        """
+        name = image.partition("@")[0]
+        repository, _, tag = name.rpartition(":")
+        if "/" in tag or not repository:  # no tag: what stands after the colon is a port's
+            return None
+        for known in self.images:
+            if known.origin == "built":
+                if repository.rpartition("/")[2] == known.name:
+                    return Content(
+                        framework=known.framework, version=known.version, cuda=known.cuda
+                    )
+                continue
+            public = known.name.partition(":")[0]
+            match = _TAG.fullmatch(tag)
+            if match and (repository == public or repository.endswith(f"/{public}")):
+                return Content(
+                    framework=known.framework, version=match["version"], cuda=match["cuda"]
+                )
+        return None
+
+    def running_on(self, build: Build) -> tuple[Gpus, ...]:
+        """The GPUs that a build has kernels for."""
+        return tuple(row for row in self.gpus if has_kernels(build, row.capability))
+
+
+def has_kernels(build: Build, capability: str) -> bool:
+    """Whether a build runs on a compute capability.
+
+    Machine code of X.y runs on every X.z with z ≥ y, and on no other X (CUDA C++ Programming
+    Guide, "Binary Compatibility").
+    """
+    major, minor = number(capability)
+    return any(
+        own_major == major and own_minor <= minor
+        for own_major, own_minor in map(number, build.capabilities)
+    )
+
+
+def image_warning(table: ImageTable, *, gpu_model: str | None, image: str | None) -> str | None:
+    """What is wrong with running ``image`` on a GPU, and what to do; None: nothing that is known.
+
+    For ``submit``, ``render`` and ``doctor``: one line, no exception, because the table may lag.
+    """
+    if gpu_model is None or image is None:
+        return None
+    content = table.content(image)
+    if content is None:
+        return None
+    missing = _missing(table, content, gpu_model)
+    if missing is None:
+        return None
+    build, capability = missing
+    public = table.image(content.framework, "public")
+    theirs = table.build_in(public)
+    if theirs is not None and has_kernels(theirs, capability):
+        action = f"Leave out --image: {public.name} has them."
+    else:
+        action = f"Choose a pool {_alternatives(table, build, capability)}"
+    return (
+        f"{image} holds {content}, which has no kernels for {gpu_model} (compute capability"
+        f" {capability}): the first step on the GPU will fail. {action}"
+    )
+
+
+def installed_warning(
+    table: ImageTable, framework: Framework, *, gpu_model: str | None, version: str | None
+) -> str | None:
+    """The same for a framework that is installed here, by its package's version."""
+    match = _LOCAL.fullmatch(version or "")
+    if gpu_model is None or match is None:
+        return None
+    cuda = match["cuda"]
+    content = Content(
+        framework=framework,
+        version=match["version"],
+        cuda=f"{cuda[:-1]}.{cuda[-1]}" if cuda else None,
+    )
+    missing = _missing(table, content, gpu_model)
+    if missing is None:
+        return None
+    build, capability = missing
+    pinned = table.image(framework, "built")
+    ours = table.build_in(pinned)
+    if ours is not None and has_kernels(ours, capability):
+        action = f"Install {PACKAGES[framework]}=={pinned.version}, which has them."
+    else:
+        action = f"Run it on a machine {_alternatives(table, build, capability)}"
+    return (
+        f"The installed {content} has no kernels for {gpu_model} (compute capability"
+        f" {capability}): the first step on the GPU will fail. {action}"
+    )
+
+
+def built_image(registry: str, framework: Framework, *, version: str, trainers_digest: str) -> str:
+    """Name of an image of ours in a registry, as ``make images`` gives it.
+
+    The digest is that of the trainers in it: a plan that names the image says which trainers run.
+    """
+    return f"{registry.rstrip('/')}/k8sbench-{framework}:{version}-{trainers_digest[:12]}"
+
+
+def number(version: str) -> tuple[int, ...]:
+    """A version as something to compare: ``2.10.0`` is later than ``2.9.1``."""
+    return tuple(map(int, version.split(".")))
+
+
+def problems(table: ImageTable) -> Iterator[tuple[At, str]]:
+    """Yield what is wrong with a table as a whole."""
+    seen: dict[tuple[str, ...], str] = {}
+    for index, row in enumerate(table.gpus):
+        if row.capability in seen.values():
+            yield ("gpus", index, "capability"), f"says {row.capability} a second time"
+        for name in (*row.data_center, *row.other):
+            words = tuple(_words(name))
+            if words in seen:
+                yield ("gpus", index), f"has {name}, which {seen[words]} has too"
+            seen[words] = row.capability
+    for index, line in enumerate(table.builds):
+        if line.before is not None and number(line.before) <= number(line.since):
+            yield ("builds", index, "before"), f"is {line.before}, not after {line.since}"
+    for (first, one), (second, two) in itertools.combinations(enumerate(table.builds), 2):
+        if one.framework == two.framework and _overlap(one, two):
+            if set(one.cuda) & set(two.cuda):
+                yield ("builds", second), f"has versions and a CUDA of builds[{first}]"
+            elif one.on_index and two.on_index:
+                yield ("builds", second, "on_index"), f"is true in builds[{first}] as well"
+    for framework, origin in itertools.product(TITLES, ("public", "built")):
+        count = sum((i.framework, i.origin) == (framework, origin) for i in table.images)
+        if count != 1:
+            yield ("images",), f"has {count} {origin} images of {framework}, not one"
+    for index, image in enumerate(table.images):
+        if table.build_in(image) is None:
+            yield ("images", index), f"is of no build in builds: {image.version}, CUDA {image.cuda}"
+        if image.origin == "public" and table.content(image.name) is None:
+            yield (
+                ("images", index, "name"),
+                f"is {image.name!r}, whose tag says no version and CUDA",
+            )
+
+
+def _missing(table: ImageTable, content: Content, gpu_model: str) -> tuple[Build, str] | None:
+    build, capability = table.build(content), table.capability(gpu_model)
+    if build is None or capability is None or has_kernels(build, capability):
+        return None
+    return build, capability
+
+
+def _alternatives(table: ImageTable, build: Build, capability: str) -> str:
+    # One name for each architecture: the reader knows whether theirs are of the family.
+    names = [row.data_center[0] for row in table.running_on(build) if row.data_center]
+    text = f"with other GPUs: {', '.join(names)} or the like."
+    return " ".join([text, *filter(None, [build.elsewhere.get(capability)])])
+
+
+def _overlap(one: Build, two: Build) -> bool:
+    return (one.before is None or number(two.since) < number(one.before)) and (
+        two.before is None or number(one.since) < number(two.before)
+    )
+
+
+def _words(name: str) -> list[str]:
+    return re.findall(r"[a-z0-9]+", name.lower())
+
+
+def _within(part: list[str], whole: list[str]) -> bool:
+    return any(
+        whole[start : start + len(part)] == part for start in range(len(whole) - len(part) + 1)
+    )

@@ -1,0 +1,206 @@
+"""``images/build.py``, which ``make images`` runs: which program builds what, under which name.
+
+The programs are stand-ins that write down how they were called; nothing is built.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from k8sbench import __version__
+from k8sbench.adapters import trainer_sources
+from k8sbench.model.image import built_image
+from tests.tiers import ROOT
+from tests.unit.images import dockerfiles
+
+SCRIPT = ROOT / "images" / "build.py"
+STAND_IN = """#!/bin/sh
+echo "$(basename "$0") $*" >> "{calls}"
+case "$1" in {fails}) exit 1;; esac
+"""
+
+
+class Machine:
+    """A machine that has some of the programs."""
+
+    def __init__(self, home: pathlib.Path) -> None:
+        self.bin = home / "bin"
+        self.bin.mkdir()
+        self.log = home / "calls"
+        self.log.touch()
+        (self.bin / "git").symlink_to("/bin/false")
+
+    def has(self, name: str, *, fails_at: str = "nothing") -> Machine:
+        file = self.bin / name
+        file.write_text(STAND_IN.format(calls=self.log, fails=fails_at))
+        file.chmod(0o755)
+        return self
+
+    def run(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = {"PATH": f"{self.bin}:{self.shell()}", **variables}
+        return subprocess.run(
+            [sys.executable, "-I", str(SCRIPT), *words],
+            env=environment,
+            cwd="/",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def shell(self) -> str:
+        """A folder with what the stand-ins need, and no real docker."""
+        folder = self.bin.parent / "shell"
+        if not folder.exists():
+            folder.mkdir()
+            for name in ("sh", "basename"):
+                (folder / name).symlink_to(f"/bin/{name}")
+        return str(folder)
+
+    def calls(self, verb: str) -> list[list[str]]:
+        lines = [line.split() for line in self.log.read_text().splitlines()]
+        return [words for words in lines if words[1] == verb]
+
+
+@pytest.fixture
+def machine(tmp_path: pathlib.Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def option(words: list[str], name: str) -> list[str]:
+    return [words[i + 1] for i, word in enumerate(words) if word == name]
+
+
+def our_name(registry: str, framework: str) -> str:
+    assert framework in ("pytorch", "paddle")
+    return built_image(
+        registry,
+        "pytorch" if framework == "pytorch" else "paddle",
+        version=__version__,
+        trainers_digest=trainer_sources.read().digest,
+    )
+
+
+@pytest.mark.parametrize("engine", ["docker", "podman", "buildah"])
+def test_both_images_are_built_by_whichever_program_is_there(machine: Machine, engine: str) -> None:
+    done = machine.has(engine).run(REGISTRY="registry.example:5000/ai/")
+    assert done.returncode == 0, done.stderr
+    builds = machine.calls("build")
+    assert [words[0] for words in builds] == [engine, engine]
+    for framework, words in zip(dockerfiles.FRAMEWORKS, builds, strict=True):
+        assert option(words, "--file") == [f"images/{framework}/Dockerfile"]
+        assert option(words, "--tag") == [our_name("registry.example:5000/ai", framework)]
+        assert words[-1] == "."
+
+
+def test_the_name_is_the_one_that_image_registry_asks_for(machine: Machine) -> None:
+    machine.has("podman").run("paddle", REGISTRY="registry.example/ai")
+    [words] = machine.calls("build")
+    [name] = option(words, "--tag")
+    digest = trainer_sources.read().digest
+    assert name == f"registry.example/ai/k8sbench-paddle:{__version__}-{digest[:12]}"
+    assert f"TRAINERS_DIGEST={digest}" in option(words, "--build-arg")
+
+
+def test_every_argument_of_the_dockerfiles_is_given(machine: Machine) -> None:
+    machine.has("podman").run(BASE="mirror.example/python:3.11.14-slim-bookworm")
+    for framework, words in zip(dockerfiles.FRAMEWORKS, machine.calls("build"), strict=True):
+        given = dict(value.split("=", 1) for value in option(words, "--build-arg"))
+        declared = {rest.partition("=")[0] for rest in dockerfiles.rests(framework, "ARG")}
+        assert set(given) == declared
+        assert given["BASE"] == "mirror.example/python:3.11.14-slim-bookworm"
+        assert given["VERSION"] == __version__
+        assert given["REVISION"] == "unknown"  # there is no git on this machine
+
+
+def test_the_base_of_the_dockerfile_holds_where_none_is_named(machine: Machine) -> None:
+    machine.has("podman").run("pytorch")
+    [words] = machine.calls("build")
+    assert not any(value.startswith("BASE=") for value in option(words, "--build-arg"))
+
+
+def test_an_index_of_one_s_own_is_a_secret_of_the_build(
+    machine: Machine, tmp_path: pathlib.Path
+) -> None:
+    config = tmp_path / "pip.conf"
+    config.write_text("[global]\nindex-url = https://user:word@index.example/simple\n")
+    done = machine.has("docker").run("paddle", PIP_CONFIG_FILE=str(config))
+    [words] = machine.calls("build")
+    assert option(words, "--secret") == [f"id=pip,src={config}"]
+    assert "index.example" not in " ".join(words) + done.stderr
+
+
+def test_a_docker_without_its_daemon_gives_way_to_the_next(machine: Machine) -> None:
+    done = machine.has("docker", fails_at="info").has("buildah").run("pytorch")
+    assert done.returncode == 0
+    assert [words[0] for words in machine.calls("build")] == ["buildah"]
+
+
+def test_one_may_choose(machine: Machine) -> None:
+    machine.has("docker").has("podman").run("pytorch", ENGINE="podman")
+    assert [words[0] for words in machine.calls("build")] == ["podman"]
+
+
+def test_push_takes_the_names_that_build_gave(machine: Machine) -> None:
+    machine.has("podman")
+    machine.run(REGISTRY="registry.example/ai")
+    done = machine.run("--push", REGISTRY="registry.example/ai")
+    assert done.returncode == 0
+    built = [option(words, "--tag")[0] for words in machine.calls("build")]
+    assert [words[2:] for words in machine.calls("push")] == [[name] for name in built]
+
+
+def test_without_any_program_it_says_what_to_install(machine: Machine) -> None:
+    done = machine.run()
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: there is no docker, podman or buildah here, and one of them has to build.\n"
+        "  Install one. The public images need no build: see docs/images.md.\n"
+    )
+
+
+def test_a_docker_without_its_daemon_alone_is_said_to_be_so(machine: Machine) -> None:
+    done = machine.has("docker", fails_at="info").run()
+    assert done.returncode == 2
+    assert "docker is installed, but `docker info` fails: its daemon may not run." in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "said"),
+    [
+        (["--push"], {}, "REGISTRY is not set"),
+        ([], {"REGISTRY": "https://registry.example"}, "cannot begin an image's name"),
+        ([], {"REGISTRY": "registry.example/AI"}, "cannot begin an image's name"),
+        ([], {"REGISTRY": "registry.example/a b"}, "cannot begin an image's name"),
+        (["tensorflow"], {}, "there is no image for 'tensorflow'"),
+        ([], {"ENGINE": "kaniko"}, "ENGINE=kaniko is not known"),
+        ([], {"ENGINE": "buildah"}, "there is no buildah here"),
+        ([], {"PIP_CONFIG_FILE": "/nowhere/pip.conf"}, "PIP_CONFIG_FILE=/nowhere/pip.conf is no"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_built(
+    machine: Machine, words: list[str], variables: dict[str, str], said: str
+) -> None:
+    done = machine.has("podman").run(*words, **variables)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not machine.calls("build") + machine.calls("push")
+
+
+def test_a_build_that_fails_ends_it(machine: Machine) -> None:
+    done = machine.has("podman", fails_at="build").run()
+    assert done.returncode == 2
+    assert "error: podman could not build k8sbench-pytorch:" in done.stderr
+    assert len(machine.calls("build")) == 1
+
+
+def test_it_needs_python_alone() -> None:
+    """No package of ours or anyone's: ``make images`` needs no virtual environment."""
+    lines = SCRIPT.read_text().splitlines()
+    names = {line.split()[1] for line in lines if line.startswith(("import ", "from "))}
+    assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
+    assert os.access(SCRIPT, os.R_OK)

@@ -1,0 +1,62 @@
+"""What a build may see of the tree: the files that the Dockerfiles take, and nothing else."""
+
+from __future__ import annotations
+
+import fnmatch
+import pathlib
+import re
+
+from tests.tiers import ROOT
+from tests.unit.images import dockerfiles
+
+
+def seen(path: str) -> bool:
+    """Whether the context holds a file, by the rules of ``.dockerignore``: the last match wins."""
+    kept = True
+    for line in (ROOT / ".dockerignore").read_text().splitlines():
+        if not line or line.startswith("#"):
+            continue
+        pattern = line.removeprefix("!")
+        parts = pathlib.PurePosixPath(path).parts
+        if any(matches("/".join(parts[: i + 1]), pattern) for i in range(len(parts))):
+            kept = line.startswith("!")
+    return kept
+
+
+def matches(path: str, pattern: str) -> bool:
+    if pattern.startswith("**/"):
+        return matches(path.rpartition("/")[2], pattern[3:])
+    steps, wanted = path.split("/"), pattern.split("/")
+    return len(steps) == len(wanted) and all(map(fnmatch.fnmatchcase, steps, wanted))
+
+
+def test_a_build_sees_every_file_that_the_dockerfiles_take() -> None:
+    for framework in dockerfiles.FRAMEWORKS:
+        taken = [rest.split()[0] for rest in dockerfiles.rests(framework, "COPY")]
+        taken += re.findall(r"source=(\S+?),", " ".join(dockerfiles.rests(framework, "RUN")))
+        files = [
+            file.relative_to(ROOT).as_posix()
+            for name in taken
+            for file in ([ROOT / name] if (ROOT / name).is_file() else (ROOT / name).rglob("*.py"))
+        ]
+        assert len(files) > 20
+        assert [file for file in files if not seen(file)] == []
+
+
+def test_a_build_sees_nothing_else() -> None:
+    for path in (
+        ".env",
+        ".git/config",
+        ".venv/bin/python",
+        ".demo/store.sqlite",
+        "pip.conf",
+        "constraints.txt",
+        "images/pytorch/Dockerfile",
+        "images/pytorch/.env",
+        "images/build.py",
+        "k8sbench/cli/main.py",
+        "k8sbench/benchmarks/tsm.yaml",
+        "k8sbench/trainers/__pycache__/tsm.cpython-311.pyc",
+        "k8sbench/trainers/parts/__pycache__/steps.cpython-311.pyc",
+    ):
+        assert not seen(path), path

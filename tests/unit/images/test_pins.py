@@ -1,0 +1,136 @@
+"""What is pinned in the images: complete, equal to what the tests run with, true to its labels."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import tomllib
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from k8sbench.adapters import image_table
+from k8sbench.model.image import PACKAGES
+from k8sbench.model.spec import Framework
+from tests.tiers import ROOT
+from tests.unit.images import dockerfiles
+
+each_image = pytest.mark.parametrize("framework", dockerfiles.FRAMEWORKS)
+CUDA_OF_PADDLE = "-cu11"
+NOT_IN_CONSTRAINTS = {"paddle": CUDA_OF_PADDLE, "pytorch": None}
+"""No test can run with these: they need a GPU, and come with the GPU build alone."""
+
+
+def closure(*roots: str) -> set[str]:
+    """Everything that packages declare to need, here and now."""
+    found: set[str] = set()
+    todo = list(roots)
+    while todo:
+        name = canonicalize_name(todo.pop())
+        if name in found:
+            continue
+        found.add(name)
+        for text in importlib.metadata.requires(name) or []:
+            needed = Requirement(text)
+            if needed.marker is None or needed.marker.evaluate({"extra": ""}):
+                todo.append(needed.name)
+    return found
+
+
+@each_image
+def test_a_pin_is_the_version_that_the_tests_run_with(framework: str) -> None:
+    tested = dockerfiles.pins("constraints.txt")
+    suffix = NOT_IN_CONSTRAINTS[framework]
+    for name, version in dockerfiles.requirements(framework).items():
+        if suffix and name.endswith(suffix):
+            continue
+        assert (name, version) == (name, tested.get(name))
+
+
+@each_image
+def test_the_framework_is_the_one_of_the_package_s_own_extra(framework: Framework) -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extra = {"pytorch": "torch", "paddle": "paddle-gpu"}[framework]
+    pinned = dockerfiles.requirements(framework)
+    for text in extras["optional-dependencies"][extra]:
+        wanted = Requirement(text)
+        assert wanted.specifier.contains(pinned[canonicalize_name(wanted.name)])
+    assert PACKAGES[framework] in pinned
+
+
+@each_image
+def test_numpy_is_below_2(framework: str) -> None:
+    assert Version(dockerfiles.requirements(framework)["numpy"]) < Version("2")
+
+
+@pytest.mark.tier("frameworks")
+def test_pytorch_s_pins_are_all_that_it_needs_and_nothing_else() -> None:
+    assert set(dockerfiles.requirements("pytorch")) == closure("torch", "numpy", "nvidia-ml-py")
+
+
+@pytest.mark.tier("frameworks")
+def test_paddle_s_pins_are_all_that_it_needs_and_cuda_s_libraries() -> None:
+    pinned = set(dockerfiles.requirements("paddle"))
+    cuda = {name for name in pinned if name.endswith(CUDA_OF_PADDLE)}
+    # setuptools it needs without declaring it; the CPU build declares the same as the GPU build.
+    needed = closure("paddlepaddle", "numpy", "nvidia-ml-py") | {"setuptools", "paddlepaddle-gpu"}
+    assert pinned - cuda == needed - {"paddlepaddle"}
+    assert {name.removeprefix("nvidia-").removesuffix(CUDA_OF_PADDLE) for name in cuda} == {
+        *("cublas", "cuda-cupti", "cuda-nvrtc", "cudnn", "cufft", "curand"),
+        *("cusolver", "cusparse", "nccl", "nvtx"),
+    }
+
+
+@each_image
+def test_the_labels_say_what_is_pinned(framework: Framework) -> None:
+    labels, pinned = dockerfiles.labels(framework), dockerfiles.requirements(framework)
+    cu = {"pytorch": "cu12", "paddle": "cu11"}[framework]
+
+    def label(name: str) -> str:
+        return labels[f"k8sbench.io/{name}"]
+
+    assert label("framework") == framework
+    assert label("framework-version") == pinned[PACKAGES[framework]]
+    assert pinned[f"nvidia-cuda-nvrtc-{cu}"].startswith(f"{label('cuda')}.")
+    assert pinned[f"nvidia-cudnn-{cu}"].startswith(f"{label('cudnn')}.")
+    assert pinned[f"nvidia-nccl-{cu}"] == label("nccl")
+    base = dockerfiles.rests(framework, "ARG")[0]
+    assert base.startswith(f"BASE=python:{label('python')}.")
+    assert labels["org.opencontainers.image.title"] == f"k8sbench-{framework}"
+    assert labels["org.opencontainers.image.base.name"] == "${BASE}"
+    assert labels["org.opencontainers.image.version"] == "${VERSION}"
+    assert labels["org.opencontainers.image.revision"] == "${REVISION}"
+    assert labels["k8sbench.io/trainers-digest"] == "${TRAINERS_DIGEST}"
+
+
+@each_image
+def test_the_table_of_images_says_what_the_labels_say(framework: Framework) -> None:
+    labels = dockerfiles.labels(framework)
+    table = image_table.load()
+    image = table.image(framework, "built")
+    build = table.build_in(image)
+    assert build is not None
+    assert {
+        "framework-version": image.version,
+        "cuda": image.cuda,
+        "cudnn": image.cudnn,
+        "nccl": image.nccl,
+        "python": image.python,
+        "minimum-driver": image.minimum_driver,
+        "compute-capabilities": " ".join(build.capabilities),
+    }.items() <= {key.removeprefix("k8sbench.io/"): text for key, text in labels.items()}.items()
+    assert labels["org.opencontainers.image.title"] == image.name
+
+
+@pytest.mark.tier("frameworks")
+def test_the_table_says_of_the_installed_torch_what_it_says_of_itself() -> None:
+    import torch
+
+    table = image_table.load()
+    build = table.build_in(table.image("pytorch", "built"))
+    assert build is not None
+    assert torch.version.cuda in build.cuda
+    # torch.cuda.get_arch_list() is empty where there is no GPU.
+    flags = str(torch._C._cuda_getArchFlags())
+    assert [f"{sm[3:-1]}.{sm[-1]}" for sm in flags.split()] == list(build.capabilities)
