@@ -18,9 +18,10 @@ if not __package__:  # run as a file: the package's folder is the root of import
     sys.path[0] = str(Path(__file__).absolute().parents[2])
 
 from k8sbench.trainers.parts import ending, lines, paddle_setup, schedules, settings
+from k8sbench.trainers.parts.events import Place
 
 if TYPE_CHECKING:
-    from k8sbench.trainers.parts.paddle_loop import Outcome
+    from k8sbench.trainers.parts.loop import Outcome
     from k8sbench.trainers.parts.paddle_session import Session
 
 DEFAULTS = settings.Defaults(
@@ -49,12 +50,12 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     from k8sbench.trainers.data.faces_arcface import Faces
     from k8sbench.trainers.models.ir50_paddle import EMBEDDING, IR50
     from k8sbench.trainers.parts import paddle_loop
-    from k8sbench.trainers.parts.paddle_session import place_from_environment
+    from k8sbench.trainers.parts.paddle_session import PLACE_NAMES
 
     base = own.lr
     if base is None:
-        samples = common.batch_size * place_from_environment().world_size
-        base = BASE_LR * samples / BASE_BATCH
+        place = Place.from_environment(names=PLACE_NAMES)
+        base = BASE_LR * common.batch_size * place.world_size / BASE_BATCH
     return paddle_loop.train(
         paddle_loop.Work(
             unit="samples",
@@ -75,6 +76,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
                 "head": _head_name(here, own.head),
                 "frozen_norm": own.frozen_norm,
             },
+            summary=lambda here: {"head": _head_name(here, own.head)},
         ),
         common,
     )

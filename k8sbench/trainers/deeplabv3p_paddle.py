@@ -1,13 +1,12 @@
 """DeepLabV3P on Paddle: PaddleSeg's model, or mmsegmentation's for a comparison of equals.
 
-`--recipe paddleseg` is the report's Paddle side. `--recipe matched` trains the model, crop,
-optimizer and losses of the PyTorch side, so that only the framework differs. What differs from
-upstream: our code and synthetic data.
+`--recipe paddleseg` is the report's Paddle side: NCHW in FP32 and, as there, NHWC in mixed
+precision. `--recipe matched` trains the model, crop, layout, optimizer and losses of the PyTorch
+side, so that only the framework differs. What differs from upstream: our code and synthetic data.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a file: the package's folder is the root of imports, not this one
     sys.path[0] = str(Path(__file__).absolute().parents[2])
 
-from k8sbench.trainers.parts import ending, lines, paddle_setup, schedules, settings
+from k8sbench.trainers.parts import ending, lines, paddle_setup, segmentation, settings
 
 if TYPE_CHECKING:
-    from k8sbench.trainers.parts.paddle_loop import Outcome
+    from k8sbench.trainers.parts.loop import Outcome
 
 DEFAULTS = settings.Defaults(
     benchmark="deeplabv3p",
@@ -29,8 +28,10 @@ DEFAULTS = settings.Defaults(
     warmup=20,
     iterations=80,
     log_interval=10,
-    workers=2,
+    workers=8,
+    recipe_workers={"matched": 2},
     speed_options=paddle_setup.SPEED_OPTIONS,
+    channels_last_amp=("paddleseg",),  # script/run_fp16.sh; run_fp32.sh says NCHW
 )
 IGNORE = 255
 AUXILIARY_WEIGHT = 0.4
@@ -40,16 +41,22 @@ FLAGS = {
     "FLAGS_cudnn_batchnorm_spatial_persistent": True,
 }
 # PaddleSeg's train.py: what joins Paddle's own lists in fp16, and the scaler's first scale.
-AMP_LISTS = {"custom_white_list": {"elementwise_add", "batch_norm", "sync_batch_norm"}}
+# Paddle 2.6 has the resizing on its list already.
+AMP_LISTS = {
+    "custom_white_list": {"elementwise_add", "batch_norm", "sync_batch_norm"},
+    "custom_black_list": {"bilinear_interp_v2"},
+}
 INITIAL_SCALE = 1024.0
+MATCHED_SCALE = 512.0  # fixed, as the PyTorch side has it
 # (base rate, last rate, weight decay): benchmark/deeplabv3p.yml of PaddleSeg, schedule_80k.py of
-# mmsegmentation. Both fall by the power 0.9 and have momentum 0.9.
+# mmsegmentation. Both have momentum 0.9.
 RULES = {"paddleseg": (0.01, 0.0, 4e-5), "matched": (0.01, 1e-4, 5e-4)}
 
 
 def main(argv: Sequence[str] | None = None) -> Outcome:
     """Train as the arguments say."""
-    common, own = settings.read("deeplabv3p_paddle", __doc__, DEFAULTS, _options, argv)
+    read = settings.read("deeplabv3p_paddle", __doc__, DEFAULTS, segmentation.add_options, argv)
+    common, own = read
     paddle_setup.before_import(common)
 
     from k8sbench.trainers.data.streets_paddle import Streets
@@ -57,7 +64,6 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
 
     height, width = own.crop
     base, last, weight_decay = RULES[common.recipe]
-    base = base if own.lr is None else own.lr
     upstream_amp = common.recipe == "paddleseg" and common.amp_dtype is not None
     return paddle_loop.train(
         paddle_loop.Work(
@@ -67,41 +73,20 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             losses=losses(common.recipe, "NHWC" if common.channels_last else "NCHW"),
             momentum=0.9,
             weight_decay=weight_decay,
-            schedule=schedules.poly(
-                base,
-                own.schedule_steps or common.warmup + common.iterations,
-                power=0.9,
-                minimum=min(last, base),
-            ),
+            schedule=segmentation.schedule(common, own, base, last),
             line=lines.paddleseg,
             sync_bn=True,
+            norm_batch=2,
             statistics_are_parameters=common.recipe == "paddleseg",
             flags=FLAGS,
             amp_lists=AMP_LISTS if upstream_amp else {},
+            static_scale=MATCHED_SCALE if common.recipe == "matched" else None,
             initial_scale=INITIAL_SCALE,
             frozen_norm=own.frozen_norm,
-            options=lambda _: {
-                "crop": f"{height}x{width}",
-                "classes": own.classes,
-                "frozen_norm": own.frozen_norm,
-            },
+            options=lambda _: segmentation.told(own),
         ),
         common,
     )
-
-
-def _options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--crop", type=settings.size, default=(512, 1024), help="HEIGHTxWIDTH (default: 512x1024)"
-    )
-    group.add_argument("--classes", type=settings.whole(2), default=19, help="default: 19")
-    group.add_argument(
-        "--schedule-steps",
-        type=settings.whole(0),
-        default=0,
-        help="steps over which the learning rate falls (default: 0 = warm-up and measured steps)",
-    )
-    settings.add_check_options(group)
 
 
 def _model(recipe: str, classes: int, layout: str) -> Any:

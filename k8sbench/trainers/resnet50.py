@@ -1,21 +1,21 @@
 """ResNet-50 v1.5 on PyTorch with the settings of NVIDIA's DeepLearningExamples.
 
-Variant `dle` is upstream's own recipe, `report` what the report of 2020 ran: the same but for
-learning rate and momentum. Steps are timed whole: upstream's `total_ips` leaves out its logging.
+Recipe `dle` is upstream's own, `report` what the report of 2020 ran: the same but for learning rate
+and momentum. Steps are timed whole: upstream's `total_ips` leaves out its logging.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from k8sbench.trainers.parts import ending, lines, schedules, settings
+from k8sbench.trainers.parts import ending, lines, machine, schedules, settings
+from k8sbench.trainers.parts.events import Place
 
 if TYPE_CHECKING:
-    from k8sbench.trainers.parts.torch_loop import Outcome
+    from k8sbench.trainers.parts.loop import Outcome
 
 DEFAULTS = settings.Defaults(
     benchmark="resnet50",
@@ -37,13 +37,14 @@ RECIPES = {"dle": (0.256 / 256, 0.875, 90, 128.0), "report": (1 / 1000, 0.125, 1
 def main(argv: Sequence[str] | None = None) -> Outcome:
     """Train as the arguments say."""
     common, own = settings.read("resnet50", __doc__, DEFAULTS, _options, argv)
+    machine.steer_tf32(common.tf32)
 
     from k8sbench.trainers.data.pictures_torch import Pictures
     from k8sbench.trainers.models import resnet_torch
     from k8sbench.trainers.parts import torch_loop
 
     per_sample, momentum, epochs, scale = RECIPES[common.recipe]
-    global_batch = common.batch_size * int(os.environ.get("WORLD_SIZE", "1"))
+    global_batch = common.batch_size * Place.from_environment().world_size
     epoch_steps = max(IMAGES // global_batch, 1)
     return torch_loop.train(
         torch_loop.Work(

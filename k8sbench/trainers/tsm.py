@@ -1,8 +1,9 @@
 """TSM ResNet-50 on PyTorch with the settings of temporal-shift-module's Kinetics-400 script.
 
 Upstream's program knows one node and FP32; as in the report, this one has AMP, whose gradients are
-unscaled before they are clipped, and distributed data parallelism over nodes. The printed values
-are rank 0's own, as upstream's are.
+unscaled before they are clipped, and distributed data parallelism over nodes. The scaler begins at
+PyTorch's own 65536 (the report's, by a slip, at 1). The printed values are rank 0's own, as
+upstream's are.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from k8sbench.trainers.parts import ending, lines, schedules, settings
+from k8sbench.trainers.parts import ending, lines, machine, schedules, settings
+from k8sbench.trainers.parts.events import Place
 
 if TYPE_CHECKING:
-    from k8sbench.trainers.parts.torch_loop import Outcome
+    from k8sbench.trainers.parts.loop import Outcome
 
 DEFAULTS = settings.Defaults(
     benchmark="tsm",
@@ -37,12 +39,13 @@ CLIP_NORM = 20.0
 def main(argv: Sequence[str] | None = None) -> Outcome:
     """Train as the arguments say."""
     common, own = settings.read("tsm", __doc__, DEFAULTS, _options, argv)
+    machine.steer_tf32(common.tf32)
 
     from k8sbench.trainers.data.pictures_torch import Clips
     from k8sbench.trainers.models import tsm_torch
     from k8sbench.trainers.parts import torch_loop
 
-    ranks = int(os.environ.get("WORLD_SIZE", "1"))
+    ranks = Place.from_environment().world_size
     cards = ranks if own.lr_cards == "all" else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     epoch_steps = max(CLIPS // (common.batch_size * ranks), 1)
     return torch_loop.train(

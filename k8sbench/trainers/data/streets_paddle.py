@@ -1,48 +1,31 @@
-"""Street scenes in the shape of Cityscapes, as numpy arrays, for the Paddle trainers.
-
-A scene is a grid of blocks, each of one class, painted in the colour of its class with noise: what
-a network can learn, at no cost to the shapes. Every scene leaves the same number of pixels without
-a class (the car's own bonnet at the bottom), so that every rank has equally many to learn from.
-Augmentations are those of PaddleSeg's benchmark: resize by 0.5-2 in steps of 0.25, pad, crop,
-flip, distort, normalise. Only the pixels inside the crop are ever resized.
+"""Street scenes for Paddle, as numpy arrays, through the augmentations of PaddleSeg's benchmark:
+resize by 0.5-2 in steps of 0.25, pad, crop, flip, distort, normalise. Only the pixels inside the
+crop are ever resized.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 
-IGNORE = 255
+from k8sbench.trainers.data.streets import IGNORE, Array, Scenes
+
 SCALES = (0.5, 2.0, 0.25)
 MEAN = STD = 127.5  # PaddleSeg's Normalize: 0.5 and 0.5 of values of 0-1
 DISTORTION = 0.4  # RandomDistort's range of brightness, contrast and saturation
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
-@dataclass(frozen=True)
-class Streets:
-    """Scenes of `height` x `width` after cropping; decoded ones are twice as high and wide."""
-
-    height: int
-    width: int
-    classes: int
-    seed: int
+class Streets(Scenes):
+    """Scenes as arrays."""
 
     def ready(self, index: int) -> tuple[Array, Array]:
         """A normalised crop and its classes."""
-        random = np.random.default_rng((self.seed, index))
-        labels = self._labels(random, self.height, self.width)
-        image = self._colours()[np.minimum(labels, self.classes - 1)].astype(np.float32)
-        image += random.standard_normal(image.shape, dtype=np.float32) * 0.5
-        return np.ascontiguousarray(image.transpose(2, 0, 1)), labels.astype(np.int64)
+        return self.painted(index)
 
     def decoded(self, index: int) -> tuple[Array, Array]:
         """A scene as decoded, through the augmentations."""
         random = np.random.default_rng((self.seed, index))
         height, width = 2 * self.height, 2 * self.width
-        labels = self._labels(random, height, width)
+        labels = self.labels(random, height, width)
         image = random.integers(0, 256, (height, width, 3), dtype=np.uint8)
 
         low, high, step = SCALES
@@ -62,19 +45,6 @@ class Streets:
         crop = np.pad(crop, (*missing, (0, 0)))
         classes = np.pad(classes, missing, constant_values=IGNORE)
         return np.ascontiguousarray(crop.transpose(2, 0, 1)), classes.astype(np.int64)
-
-    def _labels(self, random: np.random.Generator, height: int, width: int) -> Array:
-        block = max(min(height, width) // 4, 1)
-        shape = (-(-height // block), -(-width // block))
-        coarse = random.integers(0, self.classes, shape, dtype=np.uint8)
-        labels: Array = coarse.repeat(block, 0).repeat(block, 1)[:height, :width].copy()
-        labels[height - height // 16 :] = IGNORE
-        return labels
-
-    def _colours(self) -> Array:
-        random = np.random.default_rng((self.seed, 1 << 40))
-        colours: Array = random.standard_normal((self.classes, 3), dtype=np.float32)
-        return colours
 
 
 def _nearest(at: Array, size: int) -> Array:

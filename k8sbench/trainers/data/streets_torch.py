@@ -1,53 +1,35 @@
-"""Street scenes in the shape of Cityscapes, for segmentation.
-
-A scene is a grid of blocks, each of one class, painted in the colour of its class with noise: what
-a network can learn, at no cost to the shapes. Every scene leaves the same number of pixels without
-a class (the car's own bonnet at the bottom), so that every rank has equally many to learn from.
-Augmentations are those of mmsegmentation's Cityscapes pipeline: resize by 0.5–2, crop, flip,
-photometric distortion, normalise, pad.
+"""Street scenes for PyTorch, through the augmentations of mmsegmentation's Cityscapes pipeline:
+resize by 0.5–2, crop, flip, photometric distortion, normalise, pad.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-Array = npt.NDArray[np.generic]
+from k8sbench.trainers.data.streets import IGNORE, Scenes
 
-IGNORE = 255
 # mmsegmentation's mean and standard deviation of RGB values of 0–255.
 MEAN = (123.675, 116.28, 103.53)
 STD = (58.395, 57.12, 57.375)
 SCALES = (0.5, 2.0)
 
 
-@dataclass(frozen=True)
-class Streets:
-    """Scenes of `height` × `width` after cropping; decoded ones are twice as high and wide."""
-
-    height: int
-    width: int
-    classes: int
-    seed: int
+class Streets(Scenes):
+    """Scenes as tensors."""
 
     def ready(self, index: int) -> tuple[Tensor, Tensor]:
         """A normalised crop and its classes."""
-        random = np.random.default_rng((self.seed, index))
-        labels = self._labels(random, self.height, self.width)
-        image = self._colours()[np.minimum(labels, self.classes - 1)].astype(np.float32)
-        image += random.standard_normal(image.shape, dtype=np.float32) * 0.5
-        return torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1))), _classes(labels)
+        image, labels = self.painted(index)
+        return torch.from_numpy(image), torch.from_numpy(labels)
 
     def decoded(self, index: int) -> tuple[Tensor, Tensor]:
         """A scene as decoded, through the augmentations."""
         random = np.random.default_rng((self.seed, index))
         height, width = 2 * self.height, 2 * self.width
-        labels = torch.from_numpy(self._labels(random, height, width))
+        labels = torch.from_numpy(self.labels(random, height, width))
         pixels = random.integers(0, 256, (height, width, 3), dtype=np.uint8)
         image = torch.from_numpy(pixels).permute(2, 0, 1).float()
 
@@ -65,22 +47,6 @@ class Streets:
         image = (_distort(image, random) - _column(MEAN)) / _column(STD)
         missing = (0, self.width - image.shape[2], 0, self.height - image.shape[1])
         return F.pad(image, missing), F.pad(labels, missing, value=IGNORE).long()
-
-    def _labels(self, random: np.random.Generator, height: int, width: int) -> Array:
-        block = max(min(height, width) // 4, 1)
-        shape = (-(-height // block), -(-width // block))
-        coarse = random.integers(0, self.classes, shape, dtype=np.uint8)
-        labels = coarse.repeat(block, 0).repeat(block, 1)[:height, :width].copy()
-        labels[height - height // 16 :] = IGNORE
-        return labels
-
-    def _colours(self) -> Array:
-        random = np.random.default_rng((self.seed, 1 << 40))
-        return random.standard_normal((self.classes, 3), dtype=np.float32)
-
-
-def _classes(labels: Array) -> Tensor:
-    return torch.from_numpy(labels.astype(np.int64))
 
 
 def _column(values: tuple[float, ...]) -> Tensor:

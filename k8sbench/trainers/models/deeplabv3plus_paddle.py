@@ -1,5 +1,5 @@
 # mypy: allow-subclassing-any
-"""mmsegmentation's DeepLabV3+ with ResNetV1c-50-D8, in Paddle: the `matched` variant.
+"""mmsegmentation's DeepLabV3+ with ResNetV1c-50-D8, in Paddle: the `matched` recipe.
 
 The published comparison sets PaddleSeg's model beside this one, which does 1.6 times the work;
 only the same model on both frameworks gives a parity ratio. 512-channel separable ASPP, a

@@ -52,21 +52,21 @@ class Classes(nn.Module):
 class Head(nn.Module):
     """The pyramid on the last stage and the decoder that joins the first."""
 
-    def __init__(self, classes: int) -> None:
+    def __init__(self, low: int, high: int, channels: int, classes: int) -> None:
         super().__init__()
-        self.pooled = nn.Sequential(nn.AdaptiveAvgPool2d(1), conv_norm(2048, CHANNELS, 1))
+        self.pooled = nn.Sequential(nn.AdaptiveAvgPool2d(1), conv_norm(high, channels, 1))
         self.branches = nn.ModuleList(
             [
-                conv_norm(2048, CHANNELS, 1),
-                *(separable(2048, CHANNELS, dilation=rate) for rate in RATES),
+                conv_norm(high, channels, 1),
+                *(separable(high, channels, dilation=rate) for rate in RATES),
             ]
         )
-        self.join = conv_norm(CHANNELS * (len(self.branches) + 1), CHANNELS, 3)
-        self.low = conv_norm(256, LOW_CHANNELS, 1)
+        self.join = conv_norm(channels * (len(self.branches) + 1), channels, 3)
+        self.low = conv_norm(low, LOW_CHANNELS, 1)
         self.decode = nn.Sequential(
-            separable(CHANNELS + LOW_CHANNELS, CHANNELS), separable(CHANNELS, CHANNELS)
+            separable(channels + LOW_CHANNELS, channels), separable(channels, channels)
         )
-        self.classes = Classes(CHANNELS, classes)
+        self.classes = Classes(channels, classes)
 
     def forward(self, low: Tensor, high: Tensor) -> Tensor:
         """Logits at 1/4."""
@@ -81,13 +81,18 @@ class Head(nn.Module):
 class DeepLabV3Plus(nn.Module):
     """Logits of the head (at 1/4) and of the auxiliary head (at 1/8), before any resizing."""
 
-    def __init__(self, classes: int = 19) -> None:
+    def __init__(self, classes: int = 19, *, width_divisor: int = 1) -> None:
         super().__init__()
-        self.backbone = ResNet50(deep_stem=True, strides=(1, 2, 1, 1), dilations=(1, 1, 2, 4))
-        self.head = Head(classes)
-        self.auxiliary = nn.Sequential(
-            conv_norm(1024, AUXILIARY_CHANNELS, 3), Classes(AUXILIARY_CHANNELS, classes)
+        self.backbone = ResNet50(
+            deep_stem=True,
+            strides=(1, 2, 1, 1),
+            dilations=(1, 1, 2, 4),
+            width_divisor=width_divisor,
         )
+        low, _, third, high = self.backbone.channels
+        narrow = AUXILIARY_CHANNELS // width_divisor
+        self.head = Head(low, high, CHANNELS // width_divisor, classes)
+        self.auxiliary = nn.Sequential(conv_norm(third, narrow, 3), Classes(narrow, classes))
         initialise(self)
         for block in self.backbone.blocks():
             # mmsegmentation starts each block as its shortcut (zero_init_residual).

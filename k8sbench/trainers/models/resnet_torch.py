@@ -81,17 +81,24 @@ class ResNet50(nn.Module):
         deep_stem: bool = False,
         strides: Sequence[int] = (1, 2, 2, 2),
         dilations: Sequence[int] = (1, 1, 1, 1),
+        width_divisor: int = 1,
     ) -> None:
         super().__init__()
+        widths = [width // width_divisor for width in WIDTHS]
+        self.channels = tuple(EXPANSION * width for width in widths)
+        inputs = widths[0]
         self.stem = (
-            nn.Sequential(conv_norm(3, 32, 3, stride=2), conv_norm(32, 32, 3), conv_norm(32, 64, 3))
+            nn.Sequential(
+                conv_norm(3, inputs // 2, 3, stride=2),
+                conv_norm(inputs // 2, inputs // 2, 3),
+                conv_norm(inputs // 2, inputs, 3),
+            )
             if deep_stem
-            else conv_norm(3, 64, 7, stride=2)
+            else conv_norm(3, inputs, 7, stride=2)
         )
         self.pool = nn.MaxPool2d(3, stride=2, padding=1)
         self.stages = nn.ModuleList()
-        inputs = 64
-        for depth, width, stride, dilation in zip(DEPTHS, WIDTHS, strides, dilations, strict=True):
+        for depth, width, stride, dilation in zip(DEPTHS, widths, strides, dilations, strict=True):
             blocks = []
             for index in range(depth):
                 first = index == 0
@@ -107,7 +114,7 @@ class ResNet50(nn.Module):
             self.stages.append(nn.Sequential(*blocks))
 
     def forward(self, images: Tensor) -> list[Tensor]:
-        """The outputs of the four stages: 256, 512, 1024 and 2048 channels."""
+        """The outputs of the four stages, of `channels` channels: 256, 512, 1024 and 2048."""
         x = self.pool(self.stem(images))
         outputs = []
         for stage in self.stages:
@@ -123,12 +130,14 @@ class ResNet50(nn.Module):
 class Classifier(nn.Module):
     """ResNet-50 v1.5 with its pooled features and one linear layer."""
 
-    def __init__(self, classes: int = 1000, *, dropout: float = 0.0) -> None:
+    def __init__(
+        self, classes: int = 1000, *, dropout: float = 0.0, width_divisor: int = 1
+    ) -> None:
         super().__init__()
-        self.backbone = ResNet50()
+        self.backbone = ResNet50(width_divisor=width_divisor)
         self.pool = nn.AdaptiveAvgPool2d(1)
         self.dropout: nn.Module = nn.Dropout(dropout) if dropout else nn.Identity()
-        self.fc = nn.Linear(WIDTHS[-1] * EXPANSION, classes)
+        self.fc = nn.Linear(self.backbone.channels[-1], classes)
         initialise(self.backbone, mode="fan_in")
 
     def forward(self, images: Tensor) -> Tensor:

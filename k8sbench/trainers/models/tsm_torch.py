@@ -41,10 +41,10 @@ class Shift(nn.Module):
 class TSM(nn.Module):
     """One row of logits per clip."""
 
-    def __init__(self, classes: int = 400, segments: int = 8) -> None:
+    def __init__(self, classes: int = 400, segments: int = 8, *, width_divisor: int = 1) -> None:
         super().__init__()
         self.segments = segments
-        self.frames = Classifier(classes, dropout=DROPOUT)
+        self.frames = Classifier(classes, dropout=DROPOUT, width_divisor=width_divisor)
         nn.init.normal_(self.frames.fc.weight, std=0.001)
         nn.init.zeros_(self.frames.fc.bias)
         for block in self.frames.backbone.blocks():

@@ -33,12 +33,17 @@ class Place:
     world_size: int = 1
 
     @classmethod
-    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Place:
-        """Read RANK, LOCAL_RANK and WORLD_SIZE as torchrun sets them; alone without them."""
+    def from_environment(
+        cls,
+        environ: Mapping[str, str] = os.environ,
+        names: tuple[str, str, str] = ("RANK", "LOCAL_RANK", "WORLD_SIZE"),
+    ) -> Place:
+        """Read rank, local rank and world size as a launcher sets them; alone without them."""
+        rank, local_rank, world_size = names
         return cls(
-            rank=int(environ.get("RANK", "0")),
-            local_rank=int(environ.get("LOCAL_RANK", "0")),
-            world_size=int(environ.get("WORLD_SIZE", "1")),
+            rank=int(environ.get(rank, "0")),
+            local_rank=int(environ.get(local_rank, "0")),
+            world_size=int(environ.get(world_size, "1")),
         )
 
     @property
@@ -178,7 +183,11 @@ class Journal:
         max_memory_mib: float | None,
         more: Mapping[str, object] | None = None,
     ) -> None:
-        """Rank 0's last line. `steps` counts every step taken; `more` adds fields."""
+        """Rank 0's last line. `steps` counts every step taken; `more` adds fields.
+
+        `norm` is told because batch norm differs between one GPU and several by upstream's own
+        rule; so does ArcFace's head, which that trainer adds.
+        """
         samples = window.steps * self.settings.batch_size * self.place.world_size
         self.event(
             "summary",
@@ -195,6 +204,7 @@ class Journal:
                 "parameters": parameters,
                 "precision_effective": precision_effective,
                 "sync_bn": sync_bn,
+                "norm": "SyncBatchNorm" if sync_bn else "BatchNorm",
                 "final_loss": final_loss,
                 "max_memory_mib": max_memory_mib,
                 **(more or {}),

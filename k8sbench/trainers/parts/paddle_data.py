@@ -1,61 +1,35 @@
-"""Where a rank's batches come from.
-
-A data set is an object with two methods that give numpy arrays: `ready(index)` a sample as the
-model takes it, `decoded(index)` one as a worker would have it after decoding a file, passed
-through the training augmentations. `synthetic` makes one fixed batch of ready samples and keeps it
-on the device; `synthetic-host` has loader processes make a new batch each step, so that the cost
-of the loader and of the copy to the device can be seen. A source of real files is a third kind
-that yields the same pairs.
-
-Sample numbers are global: rank r of w has the samples r·b … r·b + b - 1 of a global batch, so that
-any number of ranks trains on the same samples.
-"""
+"""Batches for Paddle, from the sources that `samples` describes; data sets give numpy arrays."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import paddle
 
 from k8sbench.trainers.parts.paddle_session import Session
+from k8sbench.trainers.parts.samples import Samples, shares
 
 Sample = tuple[Any, Any]
 
 
-class Samples(Protocol):
-    """A data set: pairs of an input and its target, by global number."""
-
-    def ready(self, index: int) -> Sample:
-        """A fixed sample as the model takes it; images are [channels, height, width]."""
-
-    def decoded(self, index: int) -> Sample:
-        """A sample made as a loader process makes it: decoded, augmented, normalised."""
-
-
-def source(samples: Samples, session: Session) -> Iterator[Sample]:
+def source(samples: Samples[Any], session: Session) -> Iterator[Sample]:
     """Batches on the device, without end, from the source that the settings name."""
-    kind = session.settings.data
-    if kind == "synthetic":
-        return _fixed(samples, session)
-    if kind == "synthetic-host":
-        return _loaded(samples, session)
-    raise ValueError(f"no data source is called {kind!r}")
+    made = {"synthetic": _fixed, "synthetic-host": _loaded}[session.settings.data]
+    return made(samples, session)
 
 
-def _fixed(samples: Samples, session: Session) -> Iterator[Sample]:
-    numbers = _share(session, step=0)
-    inputs, targets = zip(*map(samples.ready, numbers), strict=True)
-    batch = (
-        _in_layout(paddle.to_tensor(np.stack(inputs)), session),
-        paddle.to_tensor(np.stack(targets)),
+def _fixed(samples: Samples[Any], session: Session) -> Iterator[Sample]:
+    numbers = next(shares(session.place, session.settings.batch_size))
+    inputs, targets = (
+        paddle.to_tensor(np.stack(each)) for each in zip(*map(samples.ready, numbers), strict=True)
     )
-    while True:
-        yield batch
+    return itertools.repeat((_in_layout(inputs, session), targets))
 
 
-def _loaded(samples: Samples, session: Session) -> Iterator[Sample]:
+def _loaded(samples: Samples[Any], session: Session) -> Iterator[Sample]:
     loader = paddle.io.DataLoader(
         _Decoded(samples),
         batch_sampler=_Batches(session),
@@ -71,14 +45,8 @@ def _in_layout(inputs: Any, session: Session) -> Any:
     return inputs.transpose([0, 2, 3, 1]) if channels_last else inputs
 
 
-def _share(session: Session, step: int) -> range:
-    size, place = session.settings.batch_size, session.place
-    first = (step * place.world_size + place.rank) * size
-    return range(first, first + size)
-
-
 class _Decoded:
-    def __init__(self, samples: Samples) -> None:
+    def __init__(self, samples: Samples[Any]) -> None:
         self.samples = samples
 
     def __getitem__(self, index: int) -> Sample:
@@ -86,13 +54,8 @@ class _Decoded:
 
 
 class _Batches:
-    """One rank's share of an endless run of sample numbers."""
-
     def __init__(self, session: Session) -> None:
         self.session = session
 
     def __iter__(self) -> Iterator[list[int]]:
-        step = 0
-        while True:
-            yield list(_share(self.session, step))
-            step += 1
+        return map(list, shares(self.session.place, self.session.settings.batch_size))

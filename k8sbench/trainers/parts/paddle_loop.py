@@ -1,29 +1,24 @@
-"""The training loop of every Paddle trainer.
+"""The training step of every Paddle trainer.
 
-A trainer describes its `Work`: layers, samples, a loss, an optimizer, a learning rate rule and its
-family's log line. The loop does the rest in upstream's order of things: forward, backward,
-optimizer step, then the step's values are read, which brings the device to rest once per step, as
-PaddleSeg and PLSC do.
+Upstream's order of things: forward, backward, optimizer step, then the step's values are read,
+which brings the device to rest once per step, as PaddleSeg and PLSC do.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 import paddle
 from paddle import nn
 
-from k8sbench.trainers.parts import paddle_data
+from k8sbench.trainers.parts import loop, paddle_data
 from k8sbench.trainers.parts.events import Journal
-from k8sbench.trainers.parts.lines import Progress
+from k8sbench.trainers.parts.loop import Outcome
 from k8sbench.trainers.parts.paddle_session import Session, count_parameters, session
-from k8sbench.trainers.parts.schedules import Schedule
-from k8sbench.trainers.parts.settings import Settings
-from k8sbench.trainers.parts.steps import Meters, Record, StepPlan, StepTimer, Window
+from k8sbench.trainers.parts.samples import Samples
+from k8sbench.trainers.parts.settings import Settings, refuse
 
 # Paddle's own first scale; it halves itself until gradients are finite.
 DYNAMIC_SCALE = 65536.0
@@ -31,71 +26,57 @@ NORMS = (nn.BatchNorm1D, nn.BatchNorm2D, nn.SyncBatchNorm)
 DROPOUTS = (nn.Dropout, nn.Dropout2D)
 
 
-@dataclass(frozen=True)
-class Work:
-    """What makes one trainer different from another."""
+@dataclass(frozen=True, kw_only=True)
+class Work(loop.Work):
+    """What makes one trainer different from another.
 
-    unit: str
+    With `frozen_norm` the printed values are means over the ranks.
+    """
+
     # The data parallel model.
     model: Callable[[Session], Any]
-    samples: paddle_data.Samples
+    samples: Samples[Any]
     # Of (model, sharded, inputs, targets): scalars in printing order; "loss" is descended.
     losses: Callable[[Any, Any, Any, Any], Mapping[str, Any]]
-    momentum: float
-    weight_decay: float
-    schedule: Schedule
-    line: Callable[[Progress], str]
     # A layer of which every rank trains a part of its own, and the size of the whole.
     sharded: Callable[[Session], Any] | None = None
     sharded_parameters: int = 0
-    sync_bn: bool = False
     # Whether upstream counts batch norm's statistics among the model's parameters.
     statistics_are_parameters: bool = False
     # Paddle's own switches, as upstream sets them; on GPUs only.
     flags: Mapping[str, object] = field(default_factory=dict)
-    # Additions to the lists of operators that AMP takes or leaves, and fp16's first scale.
+    # Additions to the lists of operators that AMP takes or leaves.
     amp_lists: Mapping[str, Any] = field(default_factory=dict)
+    # fp16 only: a fixed scale, or None for one that adapts, and where that one begins.
+    static_scale: float | None = None
     initial_scale: float = DYNAMIC_SCALE
-    record_at: int = 0
-    # Batch norm in evaluation mode, no dropout, printed values are means over the ranks: for
-    # checks of equality, not for measuring.
-    frozen_norm: bool = False
-    # Called with the bare model after every `evaluate_every` steps; its values are an event.
-    evaluate: Callable[[Session, Any], Mapping[str, float]] | None = None
-    evaluate_every: int = 0
-    # The trainer's own options, for the start line.
+    # The trainer's own options, for the start line, and what of them the summary repeats.
     options: Callable[[Session], Mapping[str, object]] = lambda _: {}
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a finished run leaves behind on one rank."""
-
-    parameters: int
-    window: Window
-    final_loss: float
+    summary: Callable[[Session], Mapping[str, object]] = lambda _: {}
 
 
 def train(work: Work, settings: Settings) -> Outcome:
     """Run one rank from its start line to its last."""
     with session(settings) as here:
-        journal = Journal(settings, here.place, unit=work.unit)
-        flags = here.set_flags(work.flags)
-        journal.start(
+        if work.sharded is not None and here.scales and here.place.world_size > 1:
+            # An overflow in one rank's shard would make that rank alone leave out its step.
+            refuse("--amp-dtype fp16 with a sharded layer runs on one rank only; use bf16 or none")
+        options = dict(work.options(here))
+        if flags := here.set_flags(work.flags):
+            options["flags"] = flags
+        journal = loop.begin(
+            work,
+            here,
             framework="paddle",
             framework_version=paddle.__version__,
-            device=here.device_kind,
-            precision_effective=here.precision_effective,
-            options={**work.options(here), **({"flags": flags} if flags else {})},
+            options=options,
         )
-        here.connect()
-        journal.environment(here.environment())
-        return _Run(work, settings, here, journal).to_its_end()
+        return _Run(work, here, journal).to_its_end()
 
 
-class _Run:
-    def __init__(self, work: Work, settings: Settings, here: Session, journal: Journal) -> None:
-        self.work, self.here, self.journal = work, here, journal
+class _Run(loop.Loop[Work, Session]):
+    def __init__(self, work: Work, here: Session, journal: Journal) -> None:
+        super().__init__(work, here, journal)
         here.amp_lists = dict(work.amp_lists)
         here.seed()
         self.bare = work.model(here)
@@ -114,19 +95,11 @@ class _Run:
             momentum=work.momentum,
             weight_decay=work.weight_decay,
             parameters=[parameter for layer in layers for parameter in layer.parameters()],
-            use_multi_tensor=settings.fused_optimizer,
+            use_multi_tensor=here.settings.fused_optimizer,
         )
-        self.scaler = here.scaler(work.initial_scale)
-        self.meters = Meters()
-        self.last_loss = math.nan
-        self.plan = StepPlan(
-            warmup=settings.warmup,
-            iterations=settings.iterations,
-            log_interval=settings.log_interval,
-            min_steady_seconds=settings.min_steady_seconds,
-            record_at=work.record_at,
+        self.scaler = here.scaler(
+            work.static_scale or work.initial_scale, adapts=work.static_scale is None
         )
-        self.timer = StepTimer(self.plan, sync=here.sync)
         here.seed(1 + here.place.rank)  # ranks drop out different units
 
     def train_mode(self) -> None:
@@ -134,21 +107,14 @@ class _Run:
         if self.work.frozen_norm:
             freeze_norm(self.model)
 
-    def to_its_end(self) -> Outcome:
-        here, timer = self.here, self.timer
-        batches = paddle_data.source(self.work.samples, here)
-        timer.start()
-        while timer.another(here.agree):
-            inputs, targets = next(batches)
-            timer.data_ready()
-            lr = self.work.schedule(timer.steps)
-            self.step(inputs, targets, lr)
-            record = timer.step_done()
-            if record is not None and here.place.first:
-                self.report(record, lr)
-            if self.work.evaluate_every and timer.steps % self.work.evaluate_every == 0:
-                self.evaluate()
-        return self.finish()
+    def batches(self) -> Iterator[tuple[Any, Any]]:
+        return paddle_data.source(self.work.samples, self.here)
+
+    def more(self) -> Mapping[str, object]:
+        told = {**self.work.summary(self.here), "trained_parameters": self.trained}
+        if self.sharded is not None:
+            told["sharded_parameters"] = self.work.sharded_parameters
+        return told
 
     def step(self, inputs: Any, targets: Any, lr: float) -> None:
         self.optimizer.set_lr(lr)
@@ -164,59 +130,7 @@ class _Run:
         held = paddle.stack([value.detach().astype("float32") for value in values.values()])
         if self.work.frozen_norm:
             held = self.here.mean(held)
-        for name, number in zip(values, held.tolist(), strict=True):
-            self.meters.add(name, number)
-            if name == "loss":
-                self.last_loss = number
-
-    def report(self, record: Record, lr: float) -> None:
-        readings = self.meters.close()
-        memory = self.here.memory_mib()
-        self.journal.text(
-            self.work.line(
-                Progress(
-                    at=datetime.now().astimezone(),
-                    record=record,
-                    batch_size_per_gpu=self.here.settings.batch_size,
-                    world_size=self.here.place.world_size,
-                    lr=lr,
-                    values=readings,
-                    memory_mib=memory,
-                )
-            )
-        )
-        self.journal.step(record, loss=readings["loss"].mean, lr=lr, memory_mib=memory)
-
-    def evaluate(self) -> None:
-        if self.work.evaluate is None:
-            return
-        self.timer.hold("evaluation")
-        self.bare.eval()
-        values = self.work.evaluate(self.here, self.bare)
-        self.train_mode()
-        if self.here.place.first:
-            self.journal.event("evaluation", {"step": self.timer.steps, **values})
-
-    def finish(self) -> Outcome:
-        here, timer, window = self.here, self.timer, self.timer.window()
-        more = {"trained_parameters": self.trained}
-        if self.sharded is not None:
-            more["sharded_parameters"] = self.work.sharded_parameters
-        self.journal.rank(timer.step_seconds, timer.data_seconds)
-        here.wait_for_all()  # the summary is the job's last line, after the other ranks' own
-        if here.place.first:
-            self.journal.summary(
-                self.plan,
-                window,
-                steps=timer.steps,
-                parameters=self.parameters,
-                precision_effective=here.precision_effective,
-                sync_bn=self.sync_bn,
-                final_loss=self.last_loss,
-                max_memory_mib=here.memory_mib(),
-                more=more,
-            )
-        return Outcome(self.parameters, window, self.last_loss)
+        self.keep(tuple(values), held.tolist())
 
 
 def freeze_norm(model: Any) -> None:

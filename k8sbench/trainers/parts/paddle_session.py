@@ -14,12 +14,10 @@ import ctypes
 import os
 import signal
 import socket
-import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -32,6 +30,8 @@ from k8sbench.trainers.parts import machine
 from k8sbench.trainers.parts.events import Place
 from k8sbench.trainers.parts.settings import Settings, refuse
 
+# Rank, local rank and world size, as paddle.distributed.launch names them.
+PLACE_NAMES = ("PADDLE_TRAINER_ID", "PADDLE_RANK_IN_NODE", "PADDLE_TRAINERS_NUM")
 AMP_NAMES = {"fp16": "float16", "bf16": "bfloat16"}
 MIB = 1024 * 1024
 MEETING_SECONDS = 60.0  # then Paddle's own patience begins
@@ -76,12 +76,12 @@ class Session:
         self.backend = "nccl" if self.on_gpu else "gloo"
         # The launcher guesses from the wheel; the device that this run uses is what counts.
         os.environ["PADDLE_DISTRI_BACKEND"] = self.backend
-        log = _ask_nccl_for_its_transport() if self.on_gpu else None
+        log = machine.ask_nccl_for_its_transport() if self.on_gpu else None
         if not self.place.first:
             _await_meeting_point()
         distributed.init_parallel_env()
         self.wait_for_all()  # NCCL connects at its first collective
-        self.transport = _nccl_transport(log) if self.on_gpu else "socket"
+        self.transport = machine.nccl_transport(log) if self.on_gpu else "socket"
 
     def wait_for_all(self) -> None:
         """Return once every rank is here."""
@@ -111,17 +111,19 @@ class Session:
         if self.on_gpu:
             paddle.device.synchronize()
 
-    def prepare(self, model: Any, *, sync_bn: bool, **parallel: Any) -> tuple[Any, bool]:
-        """`model` distributed as asked; and whether it has SyncBN.
-
-        SyncBN needs GPUs and more than one rank; elsewhere its place is taken by batch norm, as
-        upstream does, and the run says so.
+    def synchronises(self, sync_bn: bool) -> bool:
+        """Whether batch norm is synchronised here if upstream has it so: as in PyTorch's session,
+        on GPUs and on more than one rank.
         """
-        synced = sync_bn and self.on_gpu and self.place.world_size > 1
+        return sync_bn and self.on_gpu and self.place.world_size > 1
+
+    def prepare(self, model: Any, *, sync_bn: bool) -> tuple[Any, bool]:
+        """`model` distributed as asked; and whether it has SyncBN."""
+        synced = self.synchronises(sync_bn)
         if synced:
             model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
         if self.place.world_size > 1:
-            model = paddle.DataParallel(model, **parallel)
+            model = paddle.DataParallel(model)
         return model, synced
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
@@ -133,10 +135,16 @@ class Session:
         )
         return context
 
-    def scaler(self, initial: float) -> Any:
+    @property
+    def scales(self) -> bool:
+        """Whether gradients are scaled: in fp16 only."""
+        return self._amp and self.settings.amp_dtype == "fp16"
+
+    def scaler(self, initial: float, *, adapts: bool) -> Any:
         """The gradient scaler; one that does nothing unless the run is in fp16."""
-        enabled = self._amp and self.settings.amp_dtype == "fp16"
-        return paddle.amp.GradScaler(enable=enabled, init_loss_scaling=initial)
+        return paddle.amp.GradScaler(
+            enable=self.scales, init_loss_scaling=initial, use_dynamic_loss_scaling=adapts
+        )
 
     def mean(self, values: Any) -> Any:
         """The mean of `values` over the ranks, in place."""
@@ -163,21 +171,16 @@ class Session:
             **machine.describe(),
             "framework_version": paddle.__version__,
             "backend": self.backend,
+            "world_size": self.place.world_size,
+            "local_world_size": int(os.environ.get("PADDLE_LOCAL_SIZE", "0")) or None,
             "threads": int(os.environ.get("OMP_NUM_THREADS", "1")),
             "cuda": paddle.version.cuda() if paddle.is_compiled_with_cuda() else None,
-            "cudnn": None,
-            "nccl": None,
-            "gpu_model": None,
-            "gpu_index": None,
-            "gpu_uuid": None,
-            "gpu_memory_mib": None,
-            "gpu_compute_capability": None,
             "transport": self.transport,
         }
         if "PADDLE_TRAINER_ID" in os.environ:  # the launcher has put a name of its own there
             facts["pod"] = os.environ.get("K8SBENCH_POD_NAME") or None
         if not self.on_gpu:
-            return facts | dict.fromkeys(machine.GPU_FIELDS)
+            return facts
         found = paddle.device.cuda.get_device_properties()
         address, uuid = _cuda_identity(int(self.device.partition(":")[2]))
         cudnn = paddle.get_cudnn_version()
@@ -193,22 +196,12 @@ class Session:
         return facts | machine.gpu(address)
 
 
-def place_from_environment() -> Place:
-    """The rank, local rank and world size that paddle.distributed.launch sets; alone without."""
-    given = os.environ.get
-    return Place(
-        rank=int(given("PADDLE_TRAINER_ID", "0")),
-        local_rank=int(given("PADDLE_RANK_IN_NODE", "0")),
-        world_size=int(given("PADDLE_TRAINERS_NUM", "1")),
-    )
-
-
 def open_session(settings: Settings) -> Session:
     """Find this rank's place and device and set the switches; talks to no peer yet."""
     _end_by_signals()
     # Said once per rank of every run with batch norm in evaluation mode or in training.
     warnings.filterwarnings("ignore", message="When training, we now always track global mean")
-    place = place_from_environment()
+    place = Place.from_environment(names=PLACE_NAMES)
     gpus = paddle.device.cuda.device_count() if paddle.is_compiled_with_cuda() else 0
     wanted = settings.device
     if wanted == "auto":
@@ -302,30 +295,6 @@ def _cuda_identity(index: int) -> tuple[str | None, str | None]:
         address.value.decode() if known else None,
         str(UUID(bytes=bytes(uuid))) if named else None,
     )
-
-
-def _ask_nccl_for_its_transport() -> Path | None:
-    """Let NCCL write what it chose to a file of its own, unless the user steers its log."""
-    if "NCCL_DEBUG" in os.environ or "NCCL_DEBUG_FILE" in os.environ:
-        return None
-    path = Path(tempfile.gettempdir()) / f"k8sbench-nccl-{os.getpid()}.log"
-    os.environ.update(
-        NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT,NET,ENV", NCCL_DEBUG_FILE=str(path)
-    )
-    return path
-
-
-def _nccl_transport(log: Path | None) -> str | None:
-    """The network that NCCL says it uses ("IB", "Socket", a plug-in); None if it does not say."""
-    if log is None:
-        return None
-    try:
-        text = log.read_text(encoding="utf-8", errors="replace")
-        log.unlink()
-    except OSError:
-        return None
-    _, found, rest = text.partition("Using network ")
-    return rest.split()[0] if found and rest.strip() else None
 
 
 def count_parameters(layer: Any, *, statistics: bool = False) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from k8sbench.trainers.parts import machine
 from k8sbench.trainers.parts.settings import Settings
 
 # "compile" is not among them: Paddle's to_static is another program, not a switch.
@@ -18,7 +19,4 @@ def before_import(settings: Settings) -> None:
     """Set the environment that paddle is to find when it is imported."""
     if settings.threads:
         os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(settings.threads)
-    if settings.tf32:
-        os.environ.pop("NVIDIA_TF32_OVERRIDE", None)
-    else:
-        os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
+    machine.steer_tf32(settings.tf32)

@@ -11,8 +11,8 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 AMP_DTYPES = ("none", "fp16", "bf16")
@@ -35,9 +35,12 @@ class Defaults:
     iterations: int = 100
     log_interval: int = 10
     workers: int = 4
+    recipe_workers: Mapping[str, int] = field(default_factory=dict)  # where a recipe has others
     cudnn_benchmark: bool = True
     # Speed options that this trainer has; one that it lacks is refused as an unknown option.
     speed_options: tuple[str, ...] = SPEED_OPTIONS
+    # Recipes whose upstream lays images out as NHWC in mixed precision, and only there.
+    channels_last_amp: tuple[str, ...] = ()
     data_sources: tuple[str, ...] = DATA_SOURCES
 
 
@@ -46,7 +49,7 @@ class Settings:
     """The options that every trainer has. Sizes are per rank, steps are optimizer steps."""
 
     benchmark: str
-    variant: str  # label for the start line
+    variant: str  # a label for the start line; what is done is the recipe's
     recipe: str
     batch_size: int
     warmup: int
@@ -159,23 +162,23 @@ def parser(program: str, description: str, defaults: Defaults) -> Parser:
         if amp == defaults.batch_size
         else (f"{defaults.batch_size}, with AMP {amp}")
     )
+    others = defaults.recipe_workers.items()
+    workers = ", ".join([f"{defaults.workers}", *(f"{recipe} {count}" for recipe, count in others)])
     what = made.add_argument_group("what is measured")
     what.add_argument("--benchmark", default=defaults.benchmark, help="name for the start line")
     what.add_argument(
-        "--variant",
-        default=defaults.recipes[0],
-        help=f"name for the start line; default: {defaults.recipes[0]}",
+        "--variant", default=None, help="label for the start line, of any kind (default: --recipe)"
     )
     what.add_argument(
         "--recipe",
         choices=defaults.recipes,
         default=defaults.recipes[0],
-        help=f"way to train; default: {defaults.recipes[0]}",
+        help=f"way to train (default: {defaults.recipes[0]})",
     )
     what.add_argument(
         "--run-id",
-        default=os.environ.get("K8SBENCH_RUN_ID"),
-        help="identity of the run, for the start line (default: K8SBENCH_RUN_ID)",
+        default=os.environ.get("K8SBENCH_RUN_ID") or None,
+        help="identity of the run, for the start line (default: the variable K8SBENCH_RUN_ID)",
     )
     what.add_argument(
         "--preset",
@@ -232,8 +235,8 @@ def parser(program: str, description: str, defaults: Defaults) -> Parser:
     machine.add_argument(
         "--workers",
         type=whole(0),
-        default=defaults.workers,
-        help=f"loader processes per rank, where the data need them (default: {defaults.workers})",
+        default=None,
+        help=f"loader processes per rank, where the data need them (default: {workers})",
     )
     machine.add_argument(
         "--threads",
@@ -241,9 +244,16 @@ def parser(program: str, description: str, defaults: Defaults) -> Parser:
         default=0,
         help="CPU threads per rank (default: 0 = leave the framework's choice)",
     )
+    if "channels_last" in defaults.speed_options:
+        on = " and ".join(defaults.channels_last_amp)
+        machine.add_argument(
+            "--channels-last",
+            action=argparse.BooleanOptionalAction,
+            default=None,
+            help=f"NHWC memory format (default: {f'on for AMP with {on}' if on else 'off'})",
+        )
     helps = {
         "tf32": "allow TF32 in FP32 matrix products and convolutions",
-        "channels_last": "NHWC memory format",
         "compile": "compile the model",
         "fused_optimizer": "one kernel for the optimizer step",
     }
@@ -254,7 +264,7 @@ def parser(program: str, description: str, defaults: Defaults) -> Parser:
         machine.add_argument(
             "--cudnn-benchmark",
             action=argparse.BooleanOptionalAction,
-            default=defaults.cudnn_benchmark,
+            default=None,  # else argparse tells it a second time
             help=f"let cuDNN time its algorithms (default: {_on(defaults.cudnn_benchmark)})",
         )
     return made
@@ -282,9 +292,13 @@ def read(
         batch_size = defaults.batch_size
         if amp_dtype is not None and defaults.batch_size_amp is not None:
             batch_size = defaults.batch_size_amp
+    workers = given.workers
+    if workers is None:
+        workers = defaults.recipe_workers.get(given.recipe, defaults.workers)
+    upstream_nhwc = amp_dtype is not None and given.recipe in defaults.channels_last_amp
     settings = Settings(
         benchmark=given.benchmark,
-        variant=given.variant,
+        variant=given.variant or given.recipe,
         recipe=given.recipe,
         batch_size=batch_size,
         warmup=given.warmup,
@@ -294,15 +308,15 @@ def read(
         amp_dtype=amp_dtype,
         device=given.device,
         data=given.data,
-        workers=given.workers,
+        workers=workers,
         seed=given.seed,
         preset=given.preset,
         run_id=given.run_id,
         tf32=getattr(given, "tf32", False),
-        channels_last=getattr(given, "channels_last", False),
+        channels_last=_chosen(given, "channels_last", upstream_nhwc),
         compile=getattr(given, "compile", False),
         fused_optimizer=getattr(given, "fused_optimizer", False),
-        cudnn_benchmark=getattr(given, "cudnn_benchmark", False),
+        cudnn_benchmark=_chosen(given, "cudnn_benchmark", defaults.cudnn_benchmark),
         threads=given.threads,
     )
     return settings, given
@@ -319,6 +333,12 @@ def add_check_options(group: argparse._ArgumentGroup) -> None:
         help="batch norm in evaluation mode and no dropout, so that one rank and several compute "
         "the same; for checks, not for measuring",
     )
+
+
+def _chosen(given: argparse.Namespace, name: str, default: bool) -> bool:
+    """A switch as it was set, `default` where it was not, off where the trainer has none."""
+    value = getattr(given, name, False)
+    return default if value is None else bool(value)
 
 
 def _on(flag: bool) -> str:

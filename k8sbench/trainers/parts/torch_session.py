@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -32,19 +30,24 @@ MIB = 1024 * 1024
 
 
 class Session:
-    """What a trainer needs to know of where it runs; `open` makes one and `close` ends it."""
+    """What a trainer needs to know of where it runs; `session` opens and closes one."""
 
     def __init__(self, settings: Settings, place: Place, device: torch.device) -> None:
         self.settings = settings
         self.place = place
         self.device = device
         self.backend: str | None = None
-        self._nccl_log: Path | None = None
+        self.transport: str | None = None
 
     @property
     def on_gpu(self) -> bool:
         """Whether the device is a GPU."""
         return self.device.type == "cuda"
+
+    @property
+    def device_kind(self) -> str:
+        """The device as the start line names it, equal for both frameworks."""
+        return self.device.type
 
     @property
     def precision_effective(self) -> str:
@@ -61,16 +64,21 @@ class Session:
         if self.place.world_size == 1:
             return
         self.backend = "nccl" if self.on_gpu else "gloo"
-        if self.on_gpu:
-            self._nccl_log = _ask_nccl_for_its_transport()
+        log = machine.ask_nccl_for_its_transport() if self.on_gpu else None
         with _quiet_stdout():
             dist.init_process_group(
                 self.backend,
                 timeout=COLLECTIVE_TIMEOUT,
                 rank=self.place.rank,
                 world_size=self.place.world_size,
-                device_id=self.device if self.on_gpu else None,
+                device_id=self.device if self.on_gpu else None,  # so that NCCL connects now
             )
+        self.transport = machine.nccl_transport(log) if self.on_gpu else "socket"
+
+    def wait_for_all(self) -> None:
+        """Return once every rank is here."""
+        if self.backend is not None:
+            dist.barrier()
 
     def close(self) -> None:
         """Leave the job in order."""
@@ -87,13 +95,17 @@ class Session:
         if self.on_gpu:
             torch.cuda.synchronize(self.device)
 
-    def prepare(self, model: nn.Module, *, sync_bn: bool, **ddp: Any) -> tuple[nn.Module, bool]:
-        """`model` on the device, compiled and distributed as asked; and whether it has SyncBN.
+    def synchronises(self, sync_bn: bool) -> bool:
+        """Whether batch norm is synchronised here if upstream has it so.
 
         SyncBN needs GPUs and more than one rank; elsewhere its place is taken by batch norm, as
         upstream does, and the run says so.
         """
-        synced = sync_bn and self.on_gpu and self.place.world_size > 1
+        return sync_bn and self.on_gpu and self.place.world_size > 1
+
+    def prepare(self, model: nn.Module, *, sync_bn: bool, **ddp: Any) -> tuple[nn.Module, bool]:
+        """`model` on the device, compiled and distributed as asked; and whether it has SyncBN."""
+        synced = self.synchronises(sync_bn)
         if synced:
             model = nn.SyncBatchNorm.convert_sync_batchnorm(model)  # type: ignore[no-untyped-call]
         model = model.to(self.device)
@@ -148,18 +160,10 @@ class Session:
             "local_world_size": int(os.environ.get("LOCAL_WORLD_SIZE", "0")) or None,
             "threads": torch.get_num_threads(),
             "cuda": torch.version.cuda,
-            "cudnn": None,
-            "nccl": None,
-            "gpu_model": None,
-            "gpu_index": None,
-            "gpu_uuid": None,
-            "gpu_memory_mib": None,
-            "gpu_compute_capability": None,
-            # Between nodes; NVLink or shared memory carry what stays inside one.
-            "transport": {"gloo": "socket", None: None}.get(self.backend),
+            "transport": self.transport,
         }
         if not self.on_gpu:
-            return facts | dict.fromkeys(machine.GPU_FIELDS)
+            return facts
         found = torch.cuda.get_device_properties(self.device)
         cudnn = torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
         facts |= {
@@ -171,8 +175,6 @@ class Session:
             "gpu_memory_mib": found.total_memory // MIB,
             "gpu_compute_capability": f"{found.major}.{found.minor}",
         }
-        if self._nccl_log is not None:
-            facts["transport"] = _nccl_transport(self._nccl_log)
         return facts | machine.gpu(_pci_address(found))
 
 
@@ -192,6 +194,9 @@ def open_session(settings: Settings) -> Session:
             )
         device = torch.device("cuda", place.local_rank)
         torch.cuda.set_device(device)
+        if settings.amp_dtype == "bf16" and not torch.cuda.is_bf16_supported(False):
+            name = torch.cuda.get_device_name(device)
+            refuse(f"--amp-dtype bf16, but {name} has no arithmetic for it; use fp16")
     else:
         device = torch.device("cpu")
     if settings.threads:
@@ -229,28 +234,3 @@ def _pci_address(found: Any) -> str | None:
         return f"{found.pci_domain_id:08x}:{found.pci_bus_id:02x}:{found.pci_device_id:02x}.0"
     except AttributeError:
         return None
-
-
-def _ask_nccl_for_its_transport() -> Path | None:
-    """Let NCCL write what it chose to a file of its own, unless the user steers its log."""
-    if "NCCL_DEBUG" in os.environ or "NCCL_DEBUG_FILE" in os.environ:
-        return None
-    path = Path(tempfile.gettempdir()) / f"k8sbench-nccl-{os.getpid()}.log"
-    if not os.access(path.parent, os.W_OK):
-        return None
-    os.environ.update(
-        NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT,NET,ENV", NCCL_DEBUG_FILE=str(path)
-    )
-    return path
-
-
-def _nccl_transport(path: Path) -> str | None:
-    """The network that NCCL says it uses ("IB", "Socket", a plug-in); None if it does not say."""
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-        path.unlink()
-    except OSError:
-        return None
-    marker = "Using network "
-    _, found, rest = text.partition(marker)
-    return rest.split()[0] if found and rest.strip() else None

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import os
-import subprocess
-import sys
 import warnings
 from collections.abc import Sequence
-from unittest import mock
 
 import pytest
 
-from tests.unit.trainers.torch_runs import Event, environment, events, free_port
+from tests.unit.trainers import torch_runs
+from tests.unit.trainers.torch_runs import Event, events, free_port, together
 
 # The same networks with narrow layers: what a test of the loop needs, in a tenth of the time.
 NARROW = """
@@ -44,11 +41,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 def output(capfd: pytest.CaptureFixture[str], trainer: str, *options: str) -> str:
     """Run one rank here, on one thread, and give what it printed."""
     import_paddle()
-    capfd.readouterr()
-    module = importlib.import_module(f"k8sbench.trainers.{trainer}")
-    with mock.patch.dict(os.environ):  # a trainer sets variables, for a process of its own
-        module.main(["--device", "cpu", "--threads", "1", *options])
-    return capfd.readouterr().out
+    return torch_runs.output(capfd, trainer, *options)
 
 
 def run(capfd: pytest.CaptureFixture[str], trainer: str, *options: str) -> list[Event]:
@@ -60,29 +53,17 @@ def ranks(arguments: Sequence[str], world_size: int, *, timeout: float = 100.0) 
     """Start `python ARGUMENTS` once per rank, without the launcher, and give each one's stdout."""
     ports = [free_port() for _ in range(world_size + 1)]
     endpoints = [f"127.0.0.1:{port}" for port in ports[1:]]
-    started = [
-        subprocess.Popen(
-            [sys.executable, *arguments],
-            env=environment(
-                PADDLE_TRAINER_ID=str(rank),
-                PADDLE_RANK_IN_NODE=str(rank),
-                PADDLE_TRAINERS_NUM=str(world_size),
-                PADDLE_CURRENT_ENDPOINT=endpoints[rank],
-                PADDLE_TRAINER_ENDPOINTS=",".join(endpoints),
-                PADDLE_MASTER=f"127.0.0.1:{ports[0]}",
-                PADDLE_DISTRI_BACKEND="gloo",
-            ),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    each = [
+        {
+            "PADDLE_TRAINER_ID": str(rank),
+            "PADDLE_RANK_IN_NODE": str(rank),
+            "PADDLE_TRAINERS_NUM": str(world_size),
+            "PADDLE_LOCAL_SIZE": str(world_size),
+            "PADDLE_CURRENT_ENDPOINT": endpoints[rank],
+            "PADDLE_TRAINER_ENDPOINTS": ",".join(endpoints),
+            "PADDLE_MASTER": f"127.0.0.1:{ports[0]}",
+            "PADDLE_DISTRI_BACKEND": "gloo",
+        }
         for rank in range(world_size)
     ]
-    try:
-        outputs = [process.communicate(timeout=timeout) for process in started]
-    finally:
-        for process in started:
-            process.kill()
-    for process, (_, errors) in zip(started, outputs, strict=True):
-        assert process.returncode == 0, errors
-    return [output for output, _ in outputs]
+    return together(arguments, each, timeout=timeout)

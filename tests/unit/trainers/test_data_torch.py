@@ -58,7 +58,8 @@ def test_a_sample_is_fixed_by_its_number(kind: str, way: str) -> None:
 
 
 def test_every_street_has_equally_many_pixels_with_a_class() -> None:
-    from k8sbench.trainers.data.streets_torch import IGNORE, Streets
+    from k8sbench.trainers.data.streets import IGNORE
+    from k8sbench.trainers.data.streets_torch import Streets
 
     streets = Streets(64, 64, 19, seed=0)
     counts = {int((streets.ready(index)[1] != IGNORE).sum()) for index in range(20)}
@@ -68,7 +69,8 @@ def test_every_street_has_equally_many_pixels_with_a_class() -> None:
 
 
 def test_augmented_streets_keep_to_their_classes() -> None:
-    from k8sbench.trainers.data.streets_torch import IGNORE, Streets
+    from k8sbench.trainers.data.streets import IGNORE
+    from k8sbench.trainers.data.streets_torch import Streets
 
     streets = Streets(32, 48, 5, seed=1)
     for index in range(30):  # resized by 0.5–2, padded where that is too small

@@ -190,6 +190,7 @@ def test_the_summary_states_the_window(journal: events.Journal, written: Written
         "parameters": 43_589_878,
         "precision_effective": "amp",
         "sync_bn": True,
+        "norm": "SyncBatchNorm",
         "final_loss": "nan",
         "max_memory_mib": 123.5,
         "status": "finished",
@@ -207,6 +208,8 @@ def test_a_place_is_alone_without_a_launcher_and_never_guessed_with_one() -> Non
     assert events.Place.from_environment({}) == events.Place(0, 0, 1)
     found = events.Place.from_environment({"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8"})
     assert found == events.Place(5, 1, 8)
+    given = {"A": "3", "B": "0", "C": "4", "RANK": "1"}
+    assert events.Place.from_environment(given, ("A", "B", "C")) == events.Place(3, 0, 4)
     assert not found.first
 
 

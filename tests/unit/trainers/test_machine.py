@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
+import sys
+import types
+from typing import Any
+
+import pytest
 
 from k8sbench.trainers.parts import machine
 
@@ -15,9 +21,105 @@ def test_the_machine_is_described_in_words_that_json_knows() -> None:
     assert found["cpus"] == len(os.sched_getaffinity(0))
     limit = found["memlock_ulimit"]
     assert limit == "unlimited" or isinstance(limit, int)
+    for name in (*machine.FRAMEWORK_FIELDS, *machine.GPU_FIELDS):
+        assert found[name] is None
 
 
 def test_a_gpu_that_cannot_be_asked_is_unknown_in_every_field() -> None:
     found = machine.gpu(None)
     assert set(found) == set(machine.GPU_FIELDS)
     assert all(value is None for name, value in found.items() if name != "driver")
+
+
+class FakeNvml(types.ModuleType):
+    """The library as a machine with one GPU has it, whose clocks nobody may ask for."""
+
+    class NVMLError(Exception):
+        pass
+
+    NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
+
+    def __getattr__(self, name: str) -> Any:
+        answers: dict[str, Any] = {
+            "nvmlInit": None,
+            "nvmlShutdown": None,
+            "nvmlSystemGetDriverVersion": b"570.1",
+            "nvmlDeviceGetHandleByPciBusId": "gpu 0",
+            "nvmlDeviceGetEccMode": [1, 1],
+            "nvmlDeviceGetEnforcedPowerLimit": 300_000,
+            "nvmlDeviceGetMaxClockInfo": 1530,
+            "nvmlDeviceGetCurrPcieLinkGeneration": 3,
+            "nvmlDeviceGetCurrPcieLinkWidth": 16,
+            "nvmlDeviceGetCurrentClocksThrottleReasons": 0,
+        }
+
+        def answer(*arguments: Any) -> Any:
+            if name == "nvmlDeviceGetNvLinkState" and arguments[1] < 6:
+                return int(arguments[1] != 2)  # six links, one of them down
+            if name not in answers:
+                raise self.NVMLError("not for you")
+            return answers[name]
+
+        return answer
+
+
+def test_a_gpu_is_described_by_nvml_and_what_it_refuses_is_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml("pynvml"))
+    found = machine.gpu("00000000:3b:00.0")
+    assert set(found) == set(machine.GPU_FIELDS)
+    told = {name: found[name] for name in ("driver", "ecc", "power_limit_w", "nvlinks")}
+    assert told == {"driver": "570.1", "ecc": True, "power_limit_w": 300.0, "nvlinks": 5}
+    assert (found["clock_sm_mhz"], found["clock_sm_max_mhz"]) == (None, 1530)
+    assert (found["pcie_generation"], found["pcie_width"]) == (3, 16)
+    assert found["throttle_reasons"] == 0
+
+
+@pytest.fixture
+def nccl_log(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> pathlib.Path:
+    """The file that NCCL was asked to write."""
+    for name in ("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"):
+        monkeypatch.setenv(name, "")  # so that it is put back
+        monkeypatch.delenv(name)
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    log = machine.ask_nccl_for_its_transport()
+    assert log is not None
+    assert os.environ["NCCL_DEBUG_FILE"] == str(log)
+    return log
+
+
+@pytest.mark.parametrize(
+    ("text", "network"),
+    [
+        ("h:1:2 [0] NCCL INFO Using network IB\nh:1:2 [0] NCCL INFO ...", "IB"),
+        ("NCCL INFO Using network Socket", "Socket"),
+        ("NCCL INFO Bootstrap: Using eth0", None),
+        ("NCCL INFO Using network ", None),
+    ],
+)
+def test_nccl_tells_its_network_and_its_log_goes(
+    text: str, network: str | None, nccl_log: pathlib.Path
+) -> None:
+    nccl_log.write_text(text)
+    assert machine.nccl_transport(nccl_log) == network
+    assert not nccl_log.exists()
+
+
+def test_a_log_that_nccl_did_not_write_is_no_answer(nccl_log: pathlib.Path) -> None:
+    assert machine.nccl_transport(nccl_log) is None
+    assert machine.nccl_transport(None) is None
+
+
+def test_a_user_who_steers_nccls_log_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NCCL_DEBUG", "WARN")
+    assert machine.ask_nccl_for_its_transport() is None
+    assert os.environ["NCCL_DEBUG"] == "WARN"
+
+
+def test_tf32_is_off_for_all_libraries_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "1")
+    machine.steer_tf32(False)
+    assert os.environ["NVIDIA_TF32_OVERRIDE"] == "0"
+    machine.steer_tf32(True)
+    assert "NVIDIA_TF32_OVERRIDE" not in os.environ

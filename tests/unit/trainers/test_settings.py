@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import dataclasses
 import pathlib
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from k8sbench.trainers.parts import settings
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 TRAINERS = ROOT / "k8sbench" / "trainers"
-NAMES = ("deeplabv3p_pytorch", "resnet50", "tsm")
+NAMES = ("deeplabv3p_pytorch", "resnet50", "tsm")  # Paddle's are in test_paddle_training
 DEFAULTS = settings.Defaults(
     benchmark="b", recipes=("first", "second"), batch_size=2, batch_size_amp=4
 )
@@ -38,6 +39,49 @@ def test_amp_takes_upstreams_amp_batch_unless_one_is_given() -> None:
     assert read("--amp-dtype", "fp16").batch_size == 4
     assert read("--amp-dtype", "bf16", "--batch-size", "3").batch_size == 3
     assert read("--amp-dtype", "bf16").precision == "amp"
+
+
+def test_a_variant_is_a_free_label_and_the_recipe_says_what_is_done() -> None:
+    assert read("--recipe", "second").variant == "second"
+    labelled = read("--recipe", "second", "--variant", "anything-at-all")
+    assert (labelled.variant, labelled.recipe) == ("anything-at-all", "second")
+
+
+def test_the_runs_identity_comes_from_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("K8SBENCH_RUN_ID", raising=False)
+    assert read().run_id is None
+    monkeypatch.setenv("K8SBENCH_RUN_ID", "dlv3-7")
+    assert read().run_id == "dlv3-7"
+    assert read("--run-id", "mine").run_id == "mine"
+    monkeypatch.setenv("K8SBENCH_RUN_ID", "")
+    assert read().run_id is None
+
+
+@pytest.mark.parametrize(
+    ("argv", "nhwc"),
+    [
+        ([], False),
+        (["--recipe", "second", "--amp-dtype", "fp16"], True),
+        (["--recipe", "second"], False),
+        (["--amp-dtype", "fp16"], False),
+        (["--recipe", "second", "--amp-dtype", "fp16", "--no-channels-last"], False),
+        (["--channels-last"], True),
+    ],
+)
+def test_the_layout_is_upstreams_unless_one_is_asked_for(argv: list[str], nhwc: bool) -> None:
+    defaults = dataclasses.replace(DEFAULTS, channels_last_amp=("second",))
+    found, _ = settings.read("b", "", defaults, None, argv)
+    assert found.speed_options()["channels_last"] is nhwc
+
+
+def test_a_recipe_may_have_loader_processes_of_its_own() -> None:
+    defaults = dataclasses.replace(DEFAULTS, workers=8, recipe_workers={"second": 2})
+
+    def workers(*argv: str) -> int:
+        return settings.read("b", "", defaults, None, argv)[0].workers
+
+    assert (workers(), workers("--recipe", "second")) == (8, 2)
+    assert workers("--recipe", "second", "--workers", "0") == 0
 
 
 @pytest.mark.parametrize(

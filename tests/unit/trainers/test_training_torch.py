@@ -1,6 +1,7 @@
 """A trainer that does not learn is not a benchmark: each overfits a handful of fixed samples.
 
-Tiny pictures, upstream's loop: loss, optimizer, precision and lines are those of a full run.
+Tiny pictures and narrow networks, upstream's loop: loss, optimizer, precision and lines are those
+of a full run.
 """
 
 from __future__ import annotations
@@ -11,18 +12,22 @@ from typing import Any
 
 import pytest
 
-from tests.unit.trainers.torch_runs import Event, events, losses, only, output, run
+from tests.unit.trainers.torch_runs import Event, events, losses, narrow, only, output, run
 
+__all__ = ["narrow"]  # a fixture
 pytestmark = pytest.mark.tier("frameworks")
 
 TINY = {
-    "deeplabv3p_pytorch": ("--crop", "32x32", "--classes", "4", "--schedule-steps", "1000"),
-    "resnet50": ("--input-size", "32", "--classes", "10", "--lr", "0.02"),
-    "tsm": ("--input-size", "32", "--classes", "10", "--segments", "4", "--lr", "0.002"),
+    "deeplabv3p_pytorch": (
+        *("--crop", "32x32", "--classes", "4", "--lr", "0.1"),
+        *("--schedule-steps", "1000"),
+    ),
+    "resnet50": ("--input-size", "32", "--classes", "10", "--lr", "0.05"),
+    "tsm": ("--input-size", "32", "--classes", "10", "--segments", "4", "--lr", "0.0005"),
 }
 # Steps, and the share of the first loss that the last one stays below. ResNet-50's smoothed labels
 # leave a loss of 0.5 to a perfect network.
-LEARNING = {"deeplabv3p_pytorch": (12, 0.7), "resnet50": (14, 0.5), "tsm": (7, 0.25)}
+LEARNING = {"deeplabv3p_pytorch": (14, 0.5), "resnet50": (14, 0.4), "tsm": (20, 0.25)}
 FAMILIES = {
     "deeplabv3p_pytorch": r"[\d-]+ [\d:,]+ - mmseg - INFO - Iter \[\d+/\d+\]\tlr: \d\.\d{3}e-\d\d, "
     r"eta: \d+:\d\d:\d\d, time: (?P<seconds>\d+\.\d{3}), data_time: \d+\.\d{3}, "
@@ -40,7 +45,7 @@ FAMILIES = {
 @pytest.mark.parametrize("amp", ["none", "bf16"])
 @pytest.mark.parametrize("trainer", TINY)
 def test_a_trainer_overfits_four_samples_and_tells_its_story(
-    trainer: str, amp: str, capfd: pytest.CaptureFixture[str]
+    trainer: str, amp: str, narrow: None, capfd: pytest.CaptureFixture[str]
 ) -> None:
     steps, factor = LEARNING[trainer]
     length = ("--warmup", "1", "--iterations", str(steps - 1), "--log-interval", "1")
@@ -82,7 +87,7 @@ def test_a_trainer_overfits_four_samples_and_tells_its_story(
             assert float(told["seconds"]) == pytest.approx(step["seconds"], abs=0.0006)
 
 
-def test_fp16_uses_a_gradient_scaler(capfd: pytest.CaptureFixture[str]) -> None:
+def test_fp16_uses_a_gradient_scaler(narrow: None, capfd: pytest.CaptureFixture[str]) -> None:
     """On a CPU half precision is slow, but it takes the same way through the scaler."""
     tiny = ("--input-size", "8", "--classes", "4", "--batch-size", "2")
     text = output(
@@ -92,6 +97,7 @@ def test_fp16_uses_a_gradient_scaler(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_loader_processes_feed_a_run_and_their_wait_is_told(
+    narrow: None,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     options = ("--batch-size", "2", "--warmup", "1", "--iterations", "2")
@@ -111,7 +117,9 @@ def test_loader_processes_feed_a_run_and_their_wait_is_told(
 
 
 @pytest.mark.parametrize("option", ["--channels-last", "--fused-optimizer"])
-def test_an_option_of_speed_changes_no_loss(option: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_option_of_speed_changes_no_loss(
+    option: str, narrow: None, capfd: pytest.CaptureFixture[str]
+) -> None:
     plain_options = (
         *TINY["resnet50"],
         *("--batch-size", "4", "--warmup", "0", "--iterations", "1", "--log-interval", "1"),
@@ -123,17 +131,18 @@ def test_an_option_of_speed_changes_no_loss(option: str, capfd: pytest.CaptureFi
     assert losses(fast) == pytest.approx(losses(plain), rel=1e-4)
 
 
-def test_a_batch_too_small_for_batch_norm_is_refused(
+def test_a_batch_too_small_for_batch_norm_is_refused_before_the_run_says_a_word(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from k8sbench.trainers.parts import torch_loop
+    from k8sbench.trainers.parts import loop
 
     def refuse(message: str) -> None:
         raise SystemExit(message)
 
-    monkeypatch.setattr(torch_loop, "refuse", refuse)
+    monkeypatch.setattr(loop, "refuse", refuse)
     with pytest.raises(SystemExit, match="--batch-size must be at least 2"):
         run(capfd, "deeplabv3p_pytorch", *TINY["deeplabv3p_pytorch"], "--batch-size", "1")
+    assert capfd.readouterr().out == ""
 
 
 def toy(capfd: pytest.CaptureFixture[str], *argv: str, **work: Any) -> list[Event]:
@@ -195,6 +204,29 @@ def test_gradients_are_unscaled_before_they_are_clipped(
     unclipped = losses(toy(capfd))
     assert scaled == pytest.approx(plain, rel=0.01)
     assert unclipped != pytest.approx(plain, rel=0.05)
+
+
+def test_each_parameter_group_learns_at_its_own_rate(capfd: pytest.CaptureFixture[str]) -> None:
+    """TSM's classifier learns 5 times as fast, its bias 10 times; by 0 it does not learn at all."""
+
+    def changes(of_weight: float, of_bias: float) -> tuple[Any, Any]:
+        held: list[tuple[Any, Any]] = []
+
+        def groups(model: Any) -> list[dict[str, Any]]:
+            both = model[1].weight, model[1].bias
+            held.extend((parameter, parameter.detach().clone()) for parameter in both)
+            rates = zip(both, (of_weight, of_bias), strict=True)
+            return [{"params": [parameter], "lr_mult": rate} for parameter, rate in rates]
+
+        toy(capfd, "--iterations", "1", groups=groups)
+        weight, bias = (parameter.detach() - before for parameter, before in held)
+        return weight, bias
+
+    weight, bias = changes(1.0, 1.0)
+    still, fast = changes(0.0, 10.0)
+    assert weight.abs().max() > 0
+    assert still.abs().max() == 0
+    assert fast.allclose(10.0 * bias, rtol=1e-3)
 
 
 def test_a_loss_that_is_not_a_number_is_told_as_such(capfd: pytest.CaptureFixture[str]) -> None:

@@ -11,11 +11,30 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
+from unittest import mock
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 Event = dict[str, Any]
+
+# The same networks with narrow layers: what a test of the loop needs, in a fraction of the time.
+NARROW = """
+import functools
+from k8sbench.trainers.models import deeplabv3plus_torch, resnet_torch, tsm_torch
+for module, name in (
+    (deeplabv3plus_torch, "DeepLabV3Plus"),
+    (resnet_torch, "Classifier"),
+    (tsm_torch, "TSM"),
+):
+    put(module, name, functools.partial(getattr(module, name), width_divisor=4))
+"""
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the trainers that run inside this process build narrow networks."""
+    exec(NARROW, {"put": monkeypatch.setattr})
 
 
 def events(text: str) -> list[Event]:
@@ -39,7 +58,8 @@ def output(capfd: pytest.CaptureFixture[str], trainer: str, *options: str) -> st
     """Run one rank here, on one thread, and give what it printed."""
     capfd.readouterr()
     module = importlib.import_module(f"k8sbench.trainers.{trainer}")
-    module.main(["--device", "cpu", "--threads", "1", *options])
+    with mock.patch.dict(os.environ):  # a trainer sets variables, for a process of its own
+        module.main(["--device", "cpu", "--threads", "1", *options])
     return capfd.readouterr().out
 
 
@@ -60,25 +80,19 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **more}
 
 
-def ranks(arguments: Sequence[str], world_size: int, *, timeout: float = 100.0) -> list[str]:
-    """Start `python ARGUMENTS` once per rank, without a launcher, and give each one's stdout."""
-    port = str(free_port())
+def together(
+    arguments: Sequence[str], environments: Iterable[dict[str, str]], *, timeout: float = 100.0
+) -> list[str]:
+    """Start `python ARGUMENTS` in each environment; what each one printed, once all have ended."""
     started = [
         subprocess.Popen(
             [sys.executable, *arguments],
-            env=environment(
-                RANK=str(rank),
-                LOCAL_RANK=str(rank),
-                WORLD_SIZE=str(world_size),
-                LOCAL_WORLD_SIZE=str(world_size),
-                MASTER_ADDR="127.0.0.1",
-                MASTER_PORT=port,
-            ),
+            env=environment(**more),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        for rank in range(world_size)
+        for more in environments
     ]
     try:
         outputs = [process.communicate(timeout=timeout) for process in started]
@@ -88,3 +102,22 @@ def ranks(arguments: Sequence[str], world_size: int, *, timeout: float = 100.0) 
     for process, (_, errors) in zip(started, outputs, strict=True):
         assert process.returncode == 0, errors
     return [output for output, _ in outputs]
+
+
+def rank_variables(rank: int, world_size: int, port: int) -> dict[str, str]:
+    """What torchrun tells a rank of a job on one machine."""
+    return {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(world_size),
+        "LOCAL_WORLD_SIZE": str(world_size),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
+
+
+def ranks(arguments: Sequence[str], world_size: int, *, timeout: float = 100.0) -> list[str]:
+    """Start `python ARGUMENTS` once per rank, without a launcher, and give each one's stdout."""
+    port = free_port()
+    each = [rank_variables(rank, world_size, port) for rank in range(world_size)]
+    return together(arguments, each, timeout=timeout)

@@ -1,0 +1,39 @@
+"""What the segmentation trainers of both frameworks have in common; imports no framework."""
+
+from __future__ import annotations
+
+import argparse
+
+from k8sbench.trainers.parts import schedules, settings
+from k8sbench.trainers.parts.schedules import Schedule
+from k8sbench.trainers.parts.settings import Settings
+
+POWER = 0.9
+
+
+def add_options(group: argparse._ArgumentGroup) -> None:
+    """The trainers' own options."""
+    group.add_argument(
+        "--crop", type=settings.size, default=(512, 1024), help="HEIGHTxWIDTH (default: 512x1024)"
+    )
+    group.add_argument("--classes", type=settings.whole(2), default=19, help="default: 19")
+    group.add_argument(
+        "--schedule-steps",
+        type=settings.whole(0),
+        default=0,
+        help="steps over which the learning rate falls (default: 0 = warm-up and measured steps)",
+    )
+    settings.add_check_options(group)
+
+
+def schedule(common: Settings, own: argparse.Namespace, base: float, last: float) -> Schedule:
+    """From `base` (or the rate that was asked for) down to `last`."""
+    base = base if own.lr is None else own.lr
+    steps = own.schedule_steps or common.warmup + common.iterations
+    return schedules.poly(base, steps, power=POWER, minimum=min(last, base))
+
+
+def told(own: argparse.Namespace) -> dict[str, object]:
+    """The own options as the start line has them."""
+    height, width = own.crop
+    return {"crop": f"{height}x{width}", "classes": own.classes, "frozen_norm": own.frozen_norm}
