@@ -82,11 +82,11 @@ def descendants(root: int) -> list[Process]:
     for process in processes():
         children.setdefault(process.parent, []).append(process)
     found: list[Process] = []
-    todo = [root]
-    while todo:
-        below = children.get(todo.pop(), [])
+    unseen = [root]
+    while unseen:
+        below = children.get(unseen.pop(), [])
         found += below
-        todo += [process.pid for process in below]
+        unseen += [process.pid for process in below]
     return found
 
 
