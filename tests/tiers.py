@@ -16,6 +16,7 @@ import pathlib
 import shutil
 import sys
 from collections.abc import Callable
+from typing import NoReturn
 
 import pytest
 
@@ -100,8 +101,12 @@ def required(tier: str) -> bool:
 def demand(tier: str) -> None:
     """Skip the test that asks if the tier lacks something; fail it where the tier is required."""
     reason = missing(tier)
-    if reason is None:
-        return
+    if reason is not None:
+        absent(tier, reason)
+
+
+def absent(tier: str, reason: str) -> NoReturn:
+    """End the test that asks: fail it where the tier is required, else skip it with the reason."""
     if required(tier):
         pytest.fail(f"tier {tier} is required and cannot run: {reason}", pytrace=False)
     pytest.skip(f"tier {tier}: {reason}")

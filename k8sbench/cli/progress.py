@@ -12,6 +12,7 @@ from collections import defaultdict, deque
 
 from k8sbench.cli import output
 from k8sbench.model.phase import Phase
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe
 from k8sbench.model.run import Run
 from k8sbench.ports import Clock, JobEvent, LogLine
@@ -19,6 +20,13 @@ from k8sbench.ports import Clock, JobEvent, LogLine
 QUIET_SECONDS = 5.0
 LAST_LINES = 15
 """How much of a failing replica's output is repeated."""
+
+
+def tell(plan: RunPlan) -> None:
+    """Print the plan in one line, and what the user should know of it."""
+    output.note(describe(plan))
+    for text in plan.notes:
+        output.note(f"  note: {text}")
 
 
 class Progress:
@@ -36,9 +44,7 @@ class Progress:
         """Print the plan line, the notes and the run id, before anything is created."""
         self._tail.clear()
         self._failed.clear()
-        output.note(describe(run.plan))
-        for text in run.plan.notes:
-            output.note(f"  note: {text}")
+        tell(run.plan)
         output.note(f"run {run.run_id} (set {run.plan.set_name}, repeat {run.plan.repeat})")
 
     def happened(self, run: Run, event: JobEvent) -> None:  # noqa: ARG002

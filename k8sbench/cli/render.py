@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from k8sbench.adapters import catalog, templates, trainer_sources
-from k8sbench.cli import output, sites
+from k8sbench.cli import output, progress, sites
 from k8sbench.cli.plan_options import Typed, plan_options
 from k8sbench.model.identity import checked_run_id, checked_set_name
-from k8sbench.model.planning import SpecSource, describe, make_plan
+from k8sbench.model.planning import SpecSource, make_plan
 from k8sbench.render import manifests, to_yaml
 from k8sbench.runs import preparing
 
@@ -47,9 +47,7 @@ def command(typed: Typed, run_id: str | None, set_name: str, form: str) -> None:
             repeat=1,
             trainers_digest=sources.digest,
         )
-        output.note(describe(plan))
-        for text in plan.notes:
-            output.note(f"  note: {text}")
+        progress.tell(plan)
         objects += manifests(plan, templates=texts, trainers=sources)
     if form == "json":
         output.write_json({"apiVersion": "v1", "kind": "List", "items": objects})

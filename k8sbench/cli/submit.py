@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from k8sbench.cli import output, sites
+from k8sbench.cli import output, progress, sites
 from k8sbench.cli.plan_options import Typed, not_available, plan_options
 from k8sbench.model.errors import REJECTED_EXIT_CODE, UsageError
 from k8sbench.model.identity import (
@@ -125,9 +125,7 @@ def command(
     objects = [work.manifests(draft) for (work, _), draft in zip(works, drafts, strict=True)]
     if dry_run:
         for draft in drafts:
-            output.note(describe(draft))
-            for text in draft.notes:
-                output.note(f"  note: {text}")
+            progress.tell(draft)
         output.write(to_yaml([manifest for group in objects for manifest in group]))
         return 0
     _check_frameworks(found.spec, {draft.framework for draft in drafts})
@@ -168,7 +166,6 @@ def _run_all(
     from k8sbench.adapters.log_files import LogFile
     from k8sbench.adapters.sql_store import open_store
     from k8sbench.cli import results
-    from k8sbench.cli.progress import Progress
     from k8sbench.runs import measuring
 
     stop = submitting.Stop()
@@ -193,7 +190,7 @@ def _run_all(
                 accept=accept,
             ),
         )
-        tell = Progress(time.time)
+        tell = progress.Progress(time.time)
         for work, repeats in works:
             missing = repeats
             if resume:

@@ -15,6 +15,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from k8sbench.model.pool import EnvName
+
 Framework = Literal["pytorch", "paddle"]
 Precision = Literal["fp32", "amp"]
 AmpDtype = Literal["fp16", "bf16"]
@@ -50,12 +52,6 @@ OptionName = Annotated[
     str,
     msgspec.Meta(
         pattern=r"^[a-z][a-z0-9-]*\Z", description="the name of a long option without its dashes"
-    ),
-]
-EnvName = Annotated[
-    str,
-    msgspec.Meta(
-        pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z", description="the name of an environment variable"
     ),
 ]
 NumberName = Annotated[

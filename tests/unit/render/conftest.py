@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 import yaml
@@ -55,8 +54,7 @@ def _operator_module(folder: Path) -> Path:
 
 
 def _go(folder: Path, *words: str, given: str | None = None) -> str:
-    if shutil.which("go") is None:
-        _absent("go is not on PATH")
+    tiers.demand("go")
     done = subprocess.run(
         ["go", *words],
         cwd=folder,
@@ -68,12 +66,6 @@ def _go(folder: Path, *words: str, given: str | None = None) -> str:
         check=False,
     )
     if done.returncode != 0:
-        _absent(f"go {words[0]} failed: {(done.stderr or done.stdout).strip()[-300:]}")
+        # A go that is there may still lack the module and the network to fetch it.
+        tiers.absent("go", f"go {words[0]} failed: {(done.stderr or done.stdout).strip()[-300:]}")
     return done.stdout
-
-
-# A go that is there may still lack the module and the network to fetch it.
-def _absent(reason: str) -> NoReturn:
-    if tiers.required("go"):
-        pytest.fail(f"tier go is required and cannot run: {reason}", pytrace=False)
-    pytest.skip(f"tier go: {reason}")
