@@ -41,33 +41,77 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int = 0
     exit_code: int | None = None
     detail: str = ""
+    """Why it is not running, or how it ended: a word or a sentence."""
+    image: str | None = None
+    """Digest of the image that it runs (``sha256:…``); None where that is not known."""
+
+
+class LogMark(msgspec.Struct, frozen=True):
+    """How far a replica's log has been archived: its last time stamp, and the lines that bear it.
+
+    Stamps are kept to the microsecond; several lines may bear the same.
+    """
+
+    at: float
+    """Unix seconds."""
+    lines: int
+    """Lines at the end of the archived log with this stamp."""
+
+
+class LogGap(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines of a replica's log that the cluster no longer had when they were asked for."""
+
+    replica: str
+    after: float | None
+    """Stamp of the last line before the gap; None: its beginning is missing. Unix seconds."""
+    before: float | None
+    """Stamp of the first line after it; None: its end is missing. Unix seconds."""
+    why: str
+    """One sentence."""
 
 
 class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """What a watch yields: the job's state changed, a replica's did, or a line was printed."""
+    """What happened to one job: exactly one of the fields after ``run_id`` is set."""
 
+    run_id: str
     transition: Transition | None = None
     replica: ReplicaState | None = None
     line: LogLine | None = None
+    gap: LogGap | None = None
+    note: str | None = None
+    """Something that the user should know now and that is not the job's state: the API server
+    does not answer, and since when."""
 
 
 class Cluster(Protocol):
-    """Seam 1: where jobs run."""
+    """Seam 1: where jobs run. One thread calls it; only ``cancel`` may come from any."""
 
     name: str
     """``kubernetes`` or ``local``."""
+    jobs_outlive_us: bool
+    """Whether jobs go on when this process ends."""
 
     def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> None:
-        """Start the job; finds its own job instead of making a second one."""
+        """Start the job and follow it; finds its own job instead of making a second one."""
 
-    def watch(self, run_id: str) -> Iterator[JobEvent]:
-        """Yield what happens until the job's final transition, which is the last event.
+    def take_up(self, run: Run, marks: Mapping[str, LogMark]) -> None:
+        """Follow a job that was created before; ``marks`` are what is archived of its logs.
 
-        Every line of every replica is yielded before the final transition.
+        Of a job that is gone, :meth:`wait` tells the final transition.
+        """
+
+    def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+        """Return what has happened to the jobs that are followed, in order; waits for the first.
+
+        Empty when nothing happened for so long. A job's final transition is its last event, and
+        comes when every line of every replica that the cluster still has was returned.
         """
 
     def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
-        """Ask the job to end; the watch then yields the final transition. Idempotent."""
+        """Ask the job to end; its final transition follows. Returns at once; idempotent."""
+
+    def remove(self, run_id: str) -> None:
+        """Delete what :meth:`create` made of a job whose end was told; idempotent."""
 
     def close(self) -> None:
         """Let go of everything held; ends local jobs that still run."""

@@ -44,3 +44,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     """One sentence; for a failure it names the replica and the exit code."""
     cause_id: str | None = None
     """Stable identifier of the diagnosis (``replica-failed``, ``timeout``, ``owner-killed`` …)."""
+    action: str | None = None
+    """What the user can do about it, one sentence; None where there is nothing to do."""
+    hopeless: bool = False
+    """Of a job that waits: what it waits for cannot come by itself."""

@@ -22,6 +22,18 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     """The pid namespace that the pid counts in: every container has its own."""
 
 
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where on a cluster a run's job is, so that any later command finds it again."""
+
+    server: str
+    """URL of the API server."""
+    namespace: str
+    context: str | None = None
+    """Of the kubeconfig; None inside a cluster."""
+    kubeconfig: str | None = None
+    """Absolute path, where one was named; None: the usual places."""
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """One run: what was planned, what became of it, what was measured."""
 
@@ -37,6 +49,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """URL of the run's folder."""
     measurement: Measurement | None = None
     image_digest: str | None = None
+    """What its replicas really ran (``sha256:…``); None where that is not known."""
+    place: Place | None = None
+    """None for local runs."""
 
     @property
     def run_id(self) -> str:
