@@ -15,7 +15,7 @@ import msgspec
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Owner, Run
+from k8sbench.model.run import Owner, Location, Run
 
 Manifest = Mapping[str, Any]
 """One Kubernetes object as plain data."""
@@ -47,15 +47,16 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogMark(msgspec.Struct, frozen=True):
-    """How far a replica's log has been archived: its last time stamp, and the lines that bear it.
+    """How far a replica's log has been archived: its latest stamp, and the lines from there on.
 
-    Stamps are kept to the microsecond; several lines may bear the same.
+    Stamps are kept to the microsecond; several lines may bear the same, and of two threads that
+    print, a line may bear a slightly earlier one than the line before it.
     """
 
     at: float
-    """Unix seconds."""
+    """The latest stamp, Unix seconds."""
     lines: int
-    """Lines at the end of the archived log with this stamp."""
+    """Lines of the archive from the first one with this stamp on."""
 
 
 class LogGap(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +84,16 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
     does not answer, and since when."""
 
 
+class FoundJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job of k8sbench's that is on a cluster, whoever submitted it."""
+
+    plan: RunPlan
+    created_at: float
+    """Unix seconds."""
+    phase: Phase
+    """As the job itself says it, without a look at its pods; final ones are those of the job."""
+
+
 class Cluster(Protocol):
     """Seam 1: where jobs run. One thread calls it; only ``cancel`` may come from any."""
 
@@ -100,6 +111,18 @@ class Cluster(Protocol):
         Of a job that is gone, :meth:`wait` tells the final transition.
         """
 
+    def jobs(self) -> Sequence[FoundJob]:
+        """The jobs of k8sbench's that are there, finished ones too; oldest first."""
+
+    def look(self, run: Run) -> Sequence[JobEvent]:
+        """Say how a job is now, without following it: its state, then its replicas'.
+
+        Empty where the cluster has no such job.
+        """
+
+    def printed(self, run: Run) -> Iterator[LogLine]:
+        """Return what a job's replicas have printed so far, one replica after the other."""
+
     def wait(self, seconds: float | None) -> Sequence[JobEvent]:
         """Return what has happened to the jobs that are followed, in order; waits for the first.
 
@@ -109,6 +132,9 @@ class Cluster(Protocol):
 
     def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
         """Ask the job to end; its final transition follows. Returns at once; idempotent."""
+
+    def let_go(self, run_id: str) -> None:
+        """Follow a job no longer; it goes on. Nothing more of it is returned."""
 
     def remove(self, run_id: str) -> None:
         """Delete what :meth:`create` made of a job whose end was told; idempotent."""
@@ -148,7 +174,9 @@ class Store(Protocol):
     def next_repeat(self, set_name: str, case_key: str) -> int:
         """The first repeat number that no run of this case has in this set."""
 
-    def record(self, plan: RunPlan, *, at: float, owner: Owner | None) -> Run:
+    def record(
+        self, plan: RunPlan, *, at: float, owner: Owner | None, location: Location | None = None
+    ) -> Run:
         """Record a run before it starts.
 
         Raises :class:`~k8sbench.model.errors.RepeatTaken` if (set, case, repeat) exists, and
@@ -157,6 +185,18 @@ class Store(Protocol):
 
     def move(self, run_id: str, transition: Transition) -> Run:
         """Add a transition; a run that is final already stays as it is."""
+
+    def ran_image(self, run_id: str, digest: str) -> Run:
+        """Keep the digest of the image that the run's replicas really ran."""
+
+    def claim(self, run_id: str) -> bool:
+        """Claim the following of a run for this process; False if another process has it.
+
+        The claim ends with :meth:`release`, :meth:`close`, or the process.
+        """
+
+    def release(self, run_id: str) -> None:
+        """Give a claim back; idempotent."""
 
     def measured(self, run_id: str, measurement: Measurement) -> Run:
         """Keep the run's measurement, replacing an earlier one."""
@@ -187,6 +227,9 @@ class Store(Protocol):
 
     def archive(self, run_id: str) -> LogArchive:
         """Open the run's log files for appending."""
+
+    def log_marks(self, run_id: str) -> dict[str, LogMark]:
+        """How far each replica's log is archived, by replica; for going on with it."""
 
     def log_files(self, run_id: str) -> list[Path]:
         """The run's log files, rank 0's replica first; empty if it left none."""

@@ -23,7 +23,13 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
 """The user's real cache folder, read before tests get a home of their own."""
-FOLDERS = {"local": "linux", "corpus": "corpus", "package": "package", "cluster": "cluster"}
+FOLDERS = {
+    "local": "linux",
+    "corpus": "corpus",
+    "package": "package",
+    "cluster": "cluster",
+    "node": "node",
+}
 """Folder under tests/ → tier of everything in it."""
 
 
@@ -44,6 +50,12 @@ def _go() -> str | None:
 
 def _cluster() -> str | None:
     from tests.cluster import needs
+
+    return needs.missing()
+
+
+def _node() -> str | None:
+    from tests.node import needs
 
     return needs.missing()
 
@@ -81,6 +93,7 @@ NEEDS: dict[str, Callable[[], str | None]] = {
     "package": _package,
     "postgres": _postgres,
     "cluster": _cluster,
+    "node": _node,
     "corpus": _corpus,
 }
 """Tier → what is missing for it, or None."""

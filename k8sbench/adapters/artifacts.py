@@ -7,6 +7,7 @@
                   measurement.json  the figures and the verdict
                   manifest.yaml     what was asked of the cluster
                   environment.json  what it ran on
+                  image-digest.txt  the image that its replicas really ran
                   logs/<replica>.log   every line of every replica, stamped
 
 A process can be killed between any two steps here. Whole files are therefore written under
@@ -32,8 +33,8 @@ from k8sbench.model.identity import NAME_LIMIT, RUN_ID
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Owner, Run
-from k8sbench.ports import LogLine
+from k8sbench.model.run import Owner, Location, Run
+from k8sbench.ports import LogLine, LogMark
 
 RUNS = "runs"
 RUN_FILE = "run.json"
@@ -41,12 +42,16 @@ EVENTS = "events.jsonl"
 MEASUREMENT = "measurement.json"
 MANIFEST = "manifest.yaml"
 ENVIRONMENT = "environment.json"
+IMAGE = "image-digest.txt"
 LOGS = "logs"
 LOG_SUFFIX = ".log"
 UNFINISHED = re.compile(r"^\..*\.tmp$")
 """Files that a killed process left half written."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6})Z ")
+_BLOCK = 64 * 1024
+DISORDER_SECONDS = 1.0
+"""By how much stamps of a log's lines may go back; see :class:`~k8sbench.ports.LogMark`."""
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 _T = TypeVar("_T")
@@ -60,6 +65,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     case_key: str
     created_at: float
     owner: Owner | None
+    location: Location | None = None
 
 
 class RunFolder:
@@ -104,6 +110,17 @@ class RunFolder:
     def keep_measurement(self, measurement: Measurement) -> None:
         """Write ``measurement.json``, replacing an earlier one."""
         self.write(MEASUREMENT, _pretty(measurement))
+
+    def keep_image(self, digest: str) -> None:
+        """Write which image the replicas really ran."""
+        self.write(IMAGE, f"{digest}\n".encode())
+
+    def image(self) -> str | None:
+        """Read the digest of the image that the replicas ran; None if that is not known."""
+        try:
+            return (self.path / IMAGE).read_text().strip() or None
+        except (OSError, UnicodeDecodeError):
+            return None
 
     def record(self) -> RunRecord:
         """Read ``run.json``; :class:`StoreError` names what is wrong with it."""
@@ -171,6 +188,8 @@ class RunFolder:
             history=history,
             artifacts=self.path.as_uri(),
             measurement=measurement,
+            location=record.location,
+            image_digest=self.image(),
         )
         return run, problems
 
@@ -259,7 +278,8 @@ class LogWriter:
         path = self._folder / f"{replica}{LOG_SUFFIX}"
         file = path.open("ab", buffering=0)
         if file.tell() and not _ends_line(path):
-            _write_all(file, b"\n")
+            # Half a line of a writer that was killed: no mark counts it, so it comes again.
+            file.truncate(_whole_lines(path))
         self._files[replica] = file
         return file
 
@@ -320,6 +340,45 @@ def split_stamp(line: bytes) -> tuple[float | None, bytes]:
     except ValueError:
         return None, line
     return moment.replace(tzinfo=datetime.UTC).timestamp(), line[match.end() :]
+
+
+def log_mark(path: Path) -> LogMark | None:
+    """Tell how far a log was archived; None if no line of it was.
+
+    Read from the end, as far back as stamps may be out of order: a log may be large.
+    """
+    latest, lines, since = None, 0, 0
+    try:
+        for line in _lines_backwards(path):
+            since += 1
+            at, _ = split_stamp(line)
+            if at is None:
+                continue
+            if latest is not None and abs(at - latest) > DISORDER_SECONDS:
+                break
+            if latest is None or at >= latest:
+                latest, lines = at, since
+    except FileNotFoundError:
+        return None
+    except OSError as wrong:
+        raise store_error(wrong, f"read {path}") from wrong
+    return None if latest is None else LogMark(latest, lines)
+
+
+def _lines_backwards(path: Path) -> Iterator[bytes]:
+    """Yield the whole lines of a file, the last one first."""
+    with path.open("rb") as file:
+        # Without the last line end: behind it stands nothing, which is no line.
+        end = _whole_lines(path) - 1
+        rest = b""
+        while end > 0:
+            start = max(0, end - _BLOCK)
+            file.seek(start)
+            rest, *lines = (file.read(end - start) + rest).split(b"\n")
+            yield from reversed(lines)
+            end = start
+        if end == 0:
+            yield rest
 
 
 def stamp(at: float) -> bytes:
@@ -428,6 +487,20 @@ def _ends_line(path: Path) -> bool:
     with path.open("rb") as file:
         file.seek(-1, os.SEEK_END)
         return file.read(1) == b"\n"
+
+
+def _whole_lines(path: Path) -> int:
+    """Count the bytes up to the last line end."""
+    with path.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end:
+            start = max(0, end - _BLOCK)
+            file.seek(start)
+            found = file.read(end - start).rfind(b"\n")
+            if found >= 0:
+                return start + found + 1
+            end = start
+    return 0
 
 
 def _sync_folder(path: Path) -> None:

@@ -16,7 +16,7 @@ from importlib.resources.abc import Traversable
 import msgspec
 
 from k8sbench.adapters import strict_yaml
-from k8sbench.model import spec as specs
+from k8sbench.model import spec_rules
 from k8sbench.model.errors import BenchError, InputError, NotFound
 from k8sbench.model.spec import BenchmarkSpec
 
@@ -104,8 +104,8 @@ def _loaded(found: BenchmarkSpec, text: str, source: str, *, shadows: bool = Fal
     return LoadedSpec(spec=found, digest=digest, source=source, shadows=shadows)
 
 
-def _problems(found: BenchmarkSpec) -> Iterator[specs.Problem]:
-    yield from specs.problems(found)
+def _problems(found: BenchmarkSpec) -> Iterator[spec_rules.Problem]:
+    yield from spec_rules.problems(found)
     trainers: list[str] | None = None
     for index, variant in enumerate(found.variants):
         if variant.trainer is None:

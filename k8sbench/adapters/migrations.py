@@ -90,6 +90,18 @@ def m002_transitions(db: sa.Connection) -> None:
     transitions.create(db, checkfirst=False)
 
 
+@migration
+def m003_clusters(db: sa.Connection) -> None:
+    """Runs on a cluster: where the job is, which image ran; what to do about a state."""
+    for table, column in (
+        ("runs", "location TEXT"),
+        ("runs", "image_digest TEXT"),
+        ("transitions", "action TEXT"),
+        ("transitions", "hopeless BOOLEAN NOT NULL DEFAULT FALSE"),
+    ):
+        db.execute(sa.text(f"ALTER TABLE {table} ADD COLUMN {column}"))
+
+
 def version(db: sa.Connection) -> int:
     """Tell how many steps a database has had; 0 for an empty one.
 

@@ -27,14 +27,15 @@ import sqlalchemy as sa
 
 from k8sbench.adapters import artifacts, database, migrations
 from k8sbench.adapters.artifacts import LogWriter, RunFolder, RunRecord
+from k8sbench.adapters.claims import Claims
 from k8sbench.adapters.database import Database, FolderLock
 from k8sbench.model.errors import NotFound, RepeatTaken, StoreError, UsageError
 from k8sbench.model.identity import SET_NAME, case_key
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import FINAL, Phase, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Owner, Run
-from k8sbench.ports import RunFilter
+from k8sbench.model.run import Owner, Location, Run
+from k8sbench.ports import LogMark, RunFilter
 
 STORE_VARIABLE = "K8SBENCH_STORE"
 _METADATA = sa.MetaData()
@@ -54,6 +55,8 @@ RUNS = sa.Table(
     sa.Column("plan", sa.Text, nullable=False),
     sa.Column("owner", sa.Text),
     sa.Column("measurement", sa.Text),
+    sa.Column("location", sa.Text),
+    sa.Column("image_digest", sa.Text),
 )
 """As the steps in :mod:`k8sbench.adapters.migrations` left it; a test holds the two equal."""
 TRANSITIONS = sa.Table(
@@ -65,6 +68,8 @@ TRANSITIONS = sa.Table(
     sa.Column("at", sa.Double, nullable=False),
     sa.Column("cause", sa.Text, nullable=False),
     sa.Column("cause_id", sa.Text),
+    sa.Column("action", sa.Text),
+    sa.Column("hopeless", sa.Boolean, nullable=False, server_default=sa.false()),
 )
 
 
@@ -146,6 +151,7 @@ class SqlStore:
         self.unreadable: dict[str, str] = {}
         """Run id → why its row could not be read, of the rows met so far."""
         self._relative = relative
+        self._claims = Claims(root)
 
     @property
     def where(self) -> str:
@@ -164,12 +170,16 @@ class SqlStore:
             )
         return next(n for n in range(1, len(taken) + 2) if n not in taken)
 
-    def record(self, plan: RunPlan, *, at: float, owner: Owner | None) -> Run:
+    def record(
+        self, plan: RunPlan, *, at: float, owner: Owner | None, location: Location | None = None
+    ) -> Run:
         """Record a run before it starts."""
         _check_names(plan, at)
         artifacts.encoded(plan)  # says no, in our words, to what is no text
         folder = RunFolder(self.root / artifacts.RUNS / plan.run_id)
-        record = RunRecord(plan=plan, case_key=case_key(plan), created_at=at, owner=owner)
+        record = RunRecord(
+            plan=plan, case_key=case_key(plan), created_at=at, owner=owner, location=location
+        )
         run = Run(
             plan=plan,
             case_key=record.case_key,
@@ -177,6 +187,7 @@ class SqlStore:
             owner=owner,
             history=(artifacts.created(at),),
             artifacts=folder.path.as_uri(),
+            location=location,
         )
         made = False
         try:
@@ -193,7 +204,11 @@ class SqlStore:
 
     def move(self, run_id: str, transition: Transition) -> Run:
         """Add a transition; a run that is final already stays as it is."""
-        transition = msgspec.structs.replace(transition, cause=_clean(transition.cause))
+        transition = msgspec.structs.replace(
+            transition,
+            cause=_clean(transition.cause),
+            action=transition.action and _clean(transition.action),
+        )
         with self.database.writing() as db:
             run = self._locked(db, run_id)
             if run.phase.final or run.history[-1] == transition:
@@ -201,7 +216,7 @@ class SqlStore:
             folder = self._local_folder(run)
             if folder is not None:
                 folder.append(transition)
-            return self._extend(db, run, (*run.history, transition), run.measurement)
+            return self._extend(db, run, history=(*run.history, transition))
 
     def measured(self, run_id: str, measurement: Measurement) -> Run:
         """Keep the run's measurement, replacing an earlier one."""
@@ -210,7 +225,24 @@ class SqlStore:
             folder = self._local_folder(run)
             if folder is not None:
                 folder.keep_measurement(measurement)
-            return self._extend(db, run, run.history, measurement)
+            return self._extend(db, run, measurement=measurement)
+
+    def ran_image(self, run_id: str, digest: str) -> Run:
+        """Keep the digest of the image that the run's replicas really ran."""
+        with self.database.writing() as db:
+            run = self._locked(db, run_id)
+            folder = self._local_folder(run)
+            if folder is not None:
+                folder.keep_image(digest)
+            return self._extend(db, run, image_digest=digest)
+
+    def claim(self, run_id: str) -> bool:
+        """Claim the following of a run for this process; False if another process has it."""
+        return self._claims.take(run_id)
+
+    def release(self, run_id: str) -> None:
+        """Give a claim back; idempotent."""
+        self._claims.release(run_id)
 
     def caught_up(self, run_id: str) -> Run:
         """Take over what the run's folder has and its row has not; returns the run as it is then.
@@ -229,8 +261,9 @@ class SqlStore:
             return self._extend(
                 db,
                 run,
-                longer(run.history, kept.history),
-                run.measurement if kept.measurement is None else kept.measurement,
+                history=longer(run.history, kept.history),
+                measurement=kept.measurement or run.measurement,
+                image_digest=kept.image_digest or run.image_digest,
             )
 
     def run(self, run_id: str) -> Run:
@@ -285,12 +318,18 @@ class SqlStore:
         """Open the run's log files for appending."""
         return LogWriter(self.folder(run_id))
 
+    def log_marks(self, run_id: str) -> dict[str, LogMark]:
+        """How far each replica's log is archived, by replica."""
+        marks = {path.stem: artifacts.log_mark(path) for path in self.log_files(run_id)}
+        return {replica: mark for replica, mark in marks.items() if mark is not None}
+
     def log_files(self, run_id: str) -> list[Path]:
         """The run's log files, rank 0's replica first; empty if it left none."""
         return RunFolder(self.folder(run_id)).log_files()
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Let go of the database, and of all claims."""
+        self._claims.close()
         self.database.close()
 
     def __enter__(self) -> SqlStore:
@@ -332,30 +371,24 @@ class SqlStore:
             raise not_found(run_id, _ids(db), self.where)
         return found[0]
 
-    def _extend(
-        self,
-        db: sa.Connection,
-        run: Run,
-        history: tuple[Transition, ...],
-        measurement: Measurement | None,
-    ) -> Run:
-        new = msgspec.structs.replace(run, history=history, measurement=measurement)
+    def _extend(self, db: sa.Connection, run: Run, **changes: Any) -> Run:
+        new = msgspec.structs.replace(run, **changes)
         if new == run:
             return run
-        changed = self._row(new)
+        row = self._row(new)
         db.execute(
             sa.update(RUNS)
             .where(RUNS.c.run_id == run.run_id)
-            .values(phase=changed["phase"], measurement=changed["measurement"])
+            .values({name: row[name] for name in ("phase", "measurement", "image_digest")})
         )
-        kept = _common(run.history, history)
+        kept = _common(run.history, new.history)
         if kept < len(run.history):
             db.execute(
                 sa.delete(TRANSITIONS).where(
                     TRANSITIONS.c.run_id == run.run_id, TRANSITIONS.c.number > kept
                 )
             )
-        _insert_history(db, run.run_id, history[kept:], start=kept)
+        _insert_history(db, run.run_id, new.history[kept:], start=kept)
         return new
 
     def _row(self, run: Run) -> dict[str, Any]:
@@ -376,6 +409,8 @@ class SqlStore:
             "measurement": None
             if run.measurement is None
             else artifacts.encoded(run.measurement).decode(),
+            "location": None if run.location is None else artifacts.encoded(run.location).decode(),
+            "image_digest": run.image_digest,
         }
 
     def _load(self, db: sa.Connection, wanted: sa.Select[Any]) -> list[Run]:
@@ -391,7 +426,7 @@ class SqlStore:
 
     def _as_run(self, row: sa.RowMapping, history: tuple[Transition, ...]) -> Run:
         where = f"The row of run {row['run_id']}"
-        measurement, owner = row["measurement"], row["owner"]
+        measurement, owner, location = row["measurement"], row["owner"], row["location"]
         return Run(
             plan=artifacts.decoded(row["plan"], RunPlan, where),
             case_key=row["case_key"],
@@ -402,6 +437,8 @@ class SqlStore:
             measurement=None
             if measurement is None
             else artifacts.decoded(measurement, Measurement, where),
+            location=None if location is None else artifacts.decoded(location, Location, where),
+            image_digest=row["image_digest"],
         )
 
     def _raise_unreadable(self, run_id: str) -> None:
@@ -541,7 +578,12 @@ def _histories(db: sa.Connection, run_ids: Sequence[str]) -> dict[str, tuple[Tra
         for row in rows:
             with contextlib.suppress(ValueError):  # a phase of another version
                 transition = Transition(
-                    phase=Phase(row.phase), at=row.at, cause=row.cause, cause_id=row.cause_id
+                    phase=Phase(row.phase),
+                    at=row.at,
+                    cause=row.cause,
+                    cause_id=row.cause_id,
+                    action=row.action,
+                    hopeless=row.hopeless,
                 )
                 histories[row.run_id] = (*histories.get(row.run_id, ()), transition)
     return histories
@@ -568,6 +610,8 @@ def _insert_history(
                     "at": transition.at,
                     "cause": transition.cause,
                     "cause_id": transition.cause_id,
+                    "action": transition.action,
+                    "hopeless": transition.hopeless,
                 }
                 for place, transition in enumerate(transitions, start=1)
             ],

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 import msgspec
 
-from k8sbench.cli import output, reading
+from k8sbench.cli import clusters, output, reading
+from k8sbench.cli.clusters import Access
 from k8sbench.cli.output import Column
+from k8sbench.model.errors import BenchError
+from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
-from k8sbench.ports import RunFilter
+from k8sbench.ports import RunFilter, Store
 from k8sbench.runs import records
 from k8sbench.runs.records import ListedRun
 
@@ -61,7 +64,8 @@ def command(
 ) -> None:
     """List the recorded runs.
 
-    Oldest first. A run whose process was killed is listed as Lost.
+    Oldest first. A run whose process was killed is listed as Lost; one that went on on a cluster
+    without a k8sbench that follows it, as the cluster says it is now.
     """
     wanted = RunFilter(benchmark=benchmark, set_name=set_name, since=since, limit=limit)
     now = reading.now()
@@ -73,11 +77,43 @@ def command(
             everything = store.runs(RunFilter())
             output.note(f"No run matches. {_known('Sets', [r.plan.set_name for r in everything])}")
             output.note(_known("Benchmarks", [run.plan.benchmark for run in everything]))
-    _print(runs, form, now)
+        phases = _on_clusters(store, runs)
+    _print(runs, phases, form, now)
 
 
-def _print(runs: Sequence[Run], form: str, now: float) -> None:
-    rows = [records.listed(run) for run in runs]
+def _on_clusters(store: Store, runs: Sequence[Run]) -> dict[str, Phase]:
+    """Ask for the phases of runs that nobody here follows; none where a cluster does not answer."""
+    alone = [
+        run
+        for run in runs
+        if run.plan.backend == "kubernetes" and run.location and not run.phase.final
+    ]
+    alone = [run for run in alone if store.claim(run.run_id)]
+    phases: dict[str, Phase] = {}
+    for location in dict.fromkeys(run.location for run in alone):
+        assert location is not None
+        here = {run.run_id for run in alone if run.location == location}
+        try:
+            with clusters.opened(clusters.of_location(location, Access())) as cluster:
+                there = {job.plan.run_id: job.phase for job in cluster.jobs()}
+        except BenchError as wrong:
+            output.note(f"warning: {len(here)} runs are shown as last seen: {wrong.message}")
+            continue
+        phases |= {run_id: there.get(run_id, Phase.LOST) for run_id in here}
+    for run in alone:
+        store.release(run.run_id)
+    over = [run_id for run_id, phase in phases.items() if phase.final]
+    if over:
+        what = "1 run is" if len(over) == 1 else f"{len(over)} runs are"
+        output.note(f"{what} over on the cluster, and not collected: k8sbench collect --all")
+    return phases
+
+
+def _print(runs: Sequence[Run], phases: Mapping[str, Phase], form: str, now: float) -> None:
+    rows = [
+        msgspec.structs.replace(records.listed(run), on_cluster=phases.get(run.run_id))
+        for run in runs
+    ]
     if form == "json":
         output.write_json(rows)
     elif form == "name":
@@ -104,7 +140,7 @@ def _cells(row: ListedRun, now: float, *, wide: bool) -> list[str | None]:
         row.framework,
         row.case,
         row.precision,
-        row.phase,
+        row.on_cluster or row.phase,
         row.verdict,
         output.duration(until - begun),
         output.duration(now - row.created_at),

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from k8sbench.cli import output, reading
-from k8sbench.model.errors import NotAvailableYet, NotFound
+from k8sbench.cli import clusters, output, reading
+from k8sbench.cli.clusters import Access, access_options
+from k8sbench.model.errors import Interrupted, NotFound
 from k8sbench.model.run import Run
-from k8sbench.runs import records
+from k8sbench.ports import JobEvent, LogLine
+from k8sbench.runs import collecting, records
+from k8sbench.runs.following import Manner
 
 if TYPE_CHECKING:
     from k8sbench.adapters.artifacts import LogTail
@@ -40,6 +43,7 @@ class Selection(msgspec.Struct, frozen=True):
 @click.option("--timestamps", is_flag=True, help="Begin each line with the time it came.")
 @reading.since_option("Only lines that came since: 30m, 2026-11-20T08:15Z, …")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run has ended.")
+@access_options
 @reading.store_option
 def command(
     run: str,
@@ -47,27 +51,92 @@ def command(
     timestamps: bool,
     since: float | None,
     follow: bool,
+    access: Access,
     where: str | None,
 ) -> None:
     """Print the logs that a run left.
 
     RUN is a run id or a unique beginning of one. Several replicas are printed in the order of
-    time, each line after its replica's name.
+    time, each line after its replica's name. Of a run that goes on on a cluster, and that nobody
+    follows, the lines come from there; with -f they are archived, too, and the run is closed at
+    its end.
     """
     with reading.opened(where) as store:
         found = records.find(store, run, alive=reading.alive(), now=reading.now())
-        if follow and not found.phase.final and found.plan.backend != "local":
-            raise NotAvailableYet("Following a run on a cluster")
         selection = Selection(
             replica=replica,
             since=since,
             timestamps=timestamps,
             prefix=replica is None and found.plan.replicas > 1,
         )
-        if not follow or found.phase.final:
+        alone = (
+            found.plan.backend == "kubernetes"
+            and not found.phase.final
+            and store.claim(found.run_id)
+        )
+        if alone and follow:
+            _follow_on_cluster(store, found, selection, access)
+        elif alone:
+            store.release(found.run_id)
+            _print_from_cluster(found, selection, access)
+        elif not follow or found.phase.final:
             _print_all(store, found, selection)
         else:
             _follow(store, found, selection, sleep=time.sleep)
+
+
+class _Lines:
+    """Prints the lines of a run that is followed; implements Reporter."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+
+    def planned(self, run: Run) -> None:
+        """Say nothing: what is archived was printed before."""
+
+    def happened(self, run: Run, event: JobEvent) -> None:  # noqa: ARG002
+        """Print a line."""
+        if event.line is not None:
+            _put(event.line, self._selection)
+        elif event.note is not None:
+            output.note(event.note)
+
+    def ended(self, run: Run) -> None:
+        """Say nothing: the run's state is told at the end."""
+
+    def note(self, text: str) -> None:
+        """Say something that is no line."""
+        output.note(text)
+
+
+def _follow_on_cluster(store: Store, run: Run, selection: Selection, access: Access) -> None:
+    if store.log_files(run.run_id):
+        _print_all(store, run, selection)
+    with clusters.cluster_of(run, access) as cluster, clusters.stopping() as stop:
+        world = clusters.world(store, cluster, location=run.location)
+        taken = collecting.collect([run], world, _Lines(selection), stop, Manner(), follow=True)
+    if stop.cause is not None and taken.going_on:
+        raise Interrupted(
+            f"{stop.cause}: {run.run_id} goes on.", f"Come back with: k8sbench watch {run.run_id}"
+        )
+    run = store.run(run.run_id)
+    output.note(f"Run {run.run_id} is {run.phase}. {run.history[-1].cause}")
+
+
+def _print_from_cluster(run: Run, selection: Selection, access: Access) -> None:
+    with clusters.cluster_of(run, access) as cluster:
+        lines = sorted(cluster.printed(run), key=lambda line: line.at)
+    for line in lines:
+        _put(line, selection)
+    if not lines:
+        output.note(f"Nothing was printed yet. See: k8sbench status {run.run_id}")
+
+
+def _put(line: LogLine, selection: Selection) -> None:
+    if selection.replica in {None, line.replica}:
+        text = line.text.encode("utf-8", "surrogateescape")
+        _write(line.at, line.replica, text, selection)
+        sys.stdout.buffer.flush()
 
 
 def _print_all(store: Store, run: Run, selection: Selection) -> None:
@@ -117,16 +186,20 @@ def _emit(tails: list[LogTail], selection: Selection, *, to_end: bool) -> None:
     A log may hold what is no text at all, and it is printed as the program wrote it.
     """
     sys.stdout.flush()
-    target = sys.stdout.buffer
     for at, replica, text in heapq.merge(*[_lines(tail, to_end) for tail in tails], key=_time):
-        if selection.since is not None and at < selection.since:
-            continue
-        if selection.timestamps:
-            target.write(_stamp(at))
-        if selection.prefix:
-            target.write(f"[{replica}] ".encode())
-        target.write(text + b"\n")
-    target.flush()
+        _write(at, replica, text, selection)
+    sys.stdout.buffer.flush()
+
+
+def _write(at: float, replica: str, text: bytes, selection: Selection) -> None:
+    target = sys.stdout.buffer
+    if selection.since is not None and at < selection.since:
+        return
+    if selection.timestamps:
+        target.write(_stamp(at))
+    if selection.prefix:
+        target.write(f"[{replica}] ".encode())
+    target.write(text + b"\n")
 
 
 def _lines(tail: LogTail, to_end: bool) -> Iterator[tuple[float, str, bytes]]:

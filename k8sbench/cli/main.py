@@ -24,25 +24,31 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "render": ("k8sbench.cli.render", "Print the manifest that submit would create."),
     "list": ("k8sbench.cli.list", "List the recorded runs."),
     "status": ("k8sbench.cli.status", "Say what became of a run."),
+    "watch": ("k8sbench.cli.watch", "Follow a run to its end and print its row."),
     "logs": ("k8sbench.cli.logs", "Print the logs that a run left."),
+    "cancel": ("k8sbench.cli.cancel", "End runs that go on."),
+    "delete": (
+        "k8sbench.cli.delete",
+        "Delete what runs have left on the cluster; their records and logs stay.",
+    ),
+    "collect": (
+        "k8sbench.cli.collect",
+        "Archive the logs of runs that are over, measure them and print their rows.",
+    ),
     "measure": ("k8sbench.cli.measure", "Measure logs that exist already, from any source."),
     "images": ("k8sbench.cli.images", "List the image of each benchmark, and its GPUs."),
     "results": ("k8sbench.cli.results", "Print summary tables of what was measured."),
+    "doctor": ("k8sbench.cli.doctor", "Say whether a cluster is ready, and if not, what to do."),
     "store": ("k8sbench.cli.store", "Show, check or rebuild the store."),
 }
 """Name → module that holds ``command``, and its help line."""
 
 PLANNED = (
-    "watch",
-    "cancel",
-    "delete",
-    "collect",
     "explain",
     "compare",
     "baseline",
     "history",
     "top",
-    "doctor",
     "pools",
     "data",
     "import",

@@ -7,7 +7,6 @@ available yet" instead of "no such option".
 from __future__ import annotations
 
 import functools
-import inspect
 import re
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar
@@ -34,6 +33,8 @@ class Typed(msgspec.Struct, frozen=True, kw_only=True):
     backend: Literal["auto", "kubernetes", "local"]
     node_pool: str | None
     pools_file: str | None
+    pull_secrets: tuple[str, ...] = ()
+    """Names of image pull secrets, instead of the pool's."""
 
 
 class Duration(click.ParamType[float]):
@@ -127,6 +128,13 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     ),
     click.option("--image", metavar="NAME:TAG", help="Container image."),
     click.option("--image-registry", metavar="HOST/PATH", help="Where images/ were pushed to."),
+    click.option(
+        "--image-pull-secret",
+        "pull_secrets",
+        multiple=True,
+        metavar="NAME",
+        help="Secret to pull the image with, instead of the pool's; may be repeated.",
+    ),
     click.option("--node-pool", metavar="NAME", help="Node pool; default: the pools file's."),
     click.option("--pools", "pools_file", metavar="FILE", help="Pools file."),
     click.option("--queue", metavar="NAME", help="Kueue queue; the job starts suspended."),
@@ -147,15 +155,27 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
 )
 
 
+@functools.cache
+def _names() -> frozenset[str]:
+    """The names of the shared options' values."""
+
+    def nothing() -> None:
+        """Carry the options."""
+
+    command: Any = nothing
+    for option in _OPTIONS:
+        command = option(command)
+    return frozenset(parameter.name for parameter in command.__click_params__)
+
+
 def plan_options(function: F) -> F:
     """Add the shared options to a command; it receives them as one :class:`Typed`."""
-
-    own = set(inspect.signature(function).parameters) - {"typed"}
 
     # wraps() also carries over the options that the command declared itself.
     @functools.wraps(function)
     def command(**values: Any) -> Any:
-        return function(typed(values), **{name: values[name] for name in own})
+        own = {name: value for name, value in values.items() if name not in _names()}
+        return function(typed=typed(values), **own)
 
     wrapped: Any = command
     for option in reversed(_OPTIONS):
@@ -201,4 +221,5 @@ def typed(values: dict[str, Any]) -> Typed:
         backend=values["backend"],
         node_pool=values["node_pool"],
         pools_file=values["pools_file"],
+        pull_secrets=values["pull_secrets"],
     )

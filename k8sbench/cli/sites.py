@@ -3,43 +3,56 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from k8sbench.cli import clusters
+from k8sbench.cli.clusters import Access
 from k8sbench.cli.plan_options import Typed
 from k8sbench.model.choices import Site
-from k8sbench.model.errors import NotAvailableYet
+from k8sbench.model.errors import BenchError
 from k8sbench.model.pool import CPU_POOL
 
-
-class Chosen(msgspec.Struct, frozen=True, kw_only=True):
-    """A site, and in one line which and why."""
-
-    site: Site
-    why: str
+if TYPE_CHECKING:
+    from k8sbench.adapters.kubernetes.api import Api
 
 
-def for_submit(typed: Typed) -> Chosen:
-    """Choose where ``submit`` runs: here, as long as there is no Kubernetes backend."""
-    if typed.backend == "kubernetes":
-        raise NotAvailableYet(
-            "--backend kubernetes", "Use render for the manifest, or --backend local to run here."
-        )
-    return local("the Kubernetes backend is not available yet" if typed.backend == "auto" else None)
+class Chosen:
+    """A site, and in one line which and why; with the connection to its cluster, if it has one."""
+
+    def __init__(self, site: Site, why: str, api: Api | None = None) -> None:
+        self.site, self.why, self.api = site, why, api
+
+
+def for_submit(typed: Typed, access: Access) -> Chosen:
+    """Choose where ``submit`` runs.
+
+    ``--backend auto`` takes the cluster that is configured, if there is one that answers, and this
+    machine otherwise. Naming a cluster is asking for it.
+    """
+    if typed.backend == "local":
+        return local(None)
+    if typed.backend == "kubernetes" or access.named:
+        return _on(clusters.connect(access), typed)
+    if not clusters.configured(access):
+        return local("no cluster is configured")
+    from k8sbench.adapters.kubernetes import connection
+
+    try:
+        api = clusters.connect(access)
+        connection.check_answers(api)
+    except BenchError as wrong:
+        return local(f"no cluster answers ({wrong.message.rstrip('.')})")
+    return _on(api, typed)
 
 
 def for_render(typed: Typed) -> Chosen:
     """Choose what ``render`` renders for: a pool of a cluster, unless ``--backend local``."""
     if typed.backend == "local":
         return local(None)
-    from k8sbench.adapters import image_table, pools
-
-    found = pools.load(typed.pools_file)
-    pool = found.pool(typed.node_pool)
-    return Chosen(
-        site=Site(backend="kubernetes", pool=pool, images=image_table.load()),
-        why=f"pool {pool.name} from {found.source}",
-    )
+    site, source = _pool_site(typed)
+    return Chosen(site, f"pool {site.pool.name} from {source}")
 
 
 def local(reason: str | None) -> Chosen:
@@ -60,4 +73,20 @@ def local(reason: str | None) -> Chosen:
         site = msgspec.structs.replace(
             site, images=image_table.load(), installed=image_table.installed()
         )
-    return Chosen(site=site, why=why)
+    return Chosen(site, why)
+
+
+def _on(api: Api, typed: Typed) -> Chosen:
+    site, source = _pool_site(typed)
+    why = f"backend kubernetes: {api.why}, namespace {api.place.namespace}; pools from {source}"
+    return Chosen(site, why, api)
+
+
+def _pool_site(typed: Typed) -> tuple[Site, str]:
+    from k8sbench.adapters import image_table, pools
+
+    found = pools.load(typed.pools_file)
+    pool = found.pool(typed.node_pool)
+    if typed.pull_secrets:
+        pool = msgspec.structs.replace(pool, image_pull_secrets=typed.pull_secrets)
+    return Site(backend="kubernetes", pool=pool, images=image_table.load()), found.source

@@ -7,12 +7,15 @@ import urllib.parse
 
 import click
 
-from k8sbench.cli import output, reading
+from k8sbench.cli import clusters, output, reading
+from k8sbench.cli.clusters import Access, access_options
 from k8sbench.cli.output import Column
+from k8sbench.model.errors import Unreachable
 from k8sbench.model.phase import Phase
 from k8sbench.model.planning import describe
+from k8sbench.model.run import Run
 from k8sbench.runs import records
-from k8sbench.runs.records import RunStatus
+from k8sbench.runs.records import ClusterState, RunStatus
 
 
 @click.command()
@@ -25,16 +28,19 @@ from k8sbench.runs.records import RunStatus
     default="table",
     help="Format.",
 )
+@access_options
 @reading.store_option
-def command(run: str, form: str, where: str | None) -> None:
+def command(run: str, form: str, access: Access, where: str | None) -> None:
     """Say what became of a run.
 
-    RUN is a run id or a unique beginning of one. The exit code is 0 whatever became of it.
+    RUN is a run id or a unique beginning of one. Of a run that goes on on a cluster it also says
+    how its job is there now. The exit code is 0 whatever became of it.
     """
     now = reading.now()
     with reading.opened(where) as store:
         found = records.find(store, run, alive=reading.alive(), now=now)
-        said = records.status(store, found, alive=reading.alive())
+        here = _on_cluster(found, access, now)
+        said = records.status(store, found, alive=reading.alive(), on_cluster=here)
     if form == "json":
         output.write_json(said)
     elif form == "yaml":
@@ -43,12 +49,31 @@ def command(run: str, form: str, where: str | None) -> None:
         _print(said, now)
 
 
+def _on_cluster(run: Run, access: Access, now: float) -> ClusterState | None:
+    if run.plan.backend != "kubernetes" or run.phase.final:
+        return None
+    try:
+        with clusters.cluster_of(run, access) as cluster:
+            state = records.on_cluster(cluster.look(run), now)
+    except Unreachable as wrong:
+        output.note(f"warning: {wrong.message} What is shown is on record. {wrong.action}")
+        return None
+    if state is None:
+        output.note(
+            f"warning: there is no job {run.run_id} on the cluster any more."
+            f" Close the run with: k8sbench collect {run.run_id}"
+        )
+    return state
+
+
 def _print(said: RunStatus, now: float) -> None:
     plan = said.plan
     id_part = f" ({said.cause_id})" if said.cause_id else ""
     facts: list[tuple[str, str]] = [
         ("Run", said.run_id),
         ("Phase", f"{said.phase}{id_part}: {said.cause}"),
+        *([("Phase", said.action)] if said.action else []),
+        *_now(said),
         ("Plan", describe(plan)),
         *(("Note", text) for text in plan.notes),
         ("Set", f"{plan.set_name}, repeat {plan.repeat}; group {said.group}"),
@@ -66,6 +91,29 @@ def _print(said: RunStatus, now: float) -> None:
         output.write(f"{shown:<{width}} {output.plain(text)}\n")
         last = name
     output.write("\n")
+    if said.on_cluster is not None:
+        output.write_table(
+            (
+                Column("REPLICA", whole=True),
+                Column("STATE"),
+                Column("NODE"),
+                Column("RESTARTS", right=True),
+                Column("EXIT", right=True),
+                Column("DETAIL"),
+            ),
+            [
+                (
+                    one.replica,
+                    one.phase,
+                    one.node,
+                    str(one.restarts),
+                    None if one.exit_code is None else str(one.exit_code),
+                    one.detail or None,
+                )
+                for one in said.on_cluster.replicas
+            ],
+        )
+        output.write("\n")
     output.write_table(
         (Column("TIME", whole=True), Column("PHASE"), Column("AFTER", right=True), Column("CAUSE")),
         [
@@ -78,6 +126,20 @@ def _print(said: RunStatus, now: float) -> None:
             for step in said.history
         ],
     )
+
+
+def _now(said: RunStatus) -> list[tuple[str, str]]:
+    """Say how the job is on the cluster, where the record does not say the same."""
+    here = said.on_cluster
+    if here is None or (here.phase, here.cause_id) == (said.phase, said.cause_id):
+        return []
+    id_part = f" ({here.cause_id})" if here.cause_id else ""
+    lines = [("On cluster", f"{here.phase}{id_part}: {here.cause}")]
+    if here.action:
+        lines.append(("On cluster", here.action))
+    if here.phase.final:
+        lines.append(("On cluster", f"Close the run with: k8sbench collect {said.run_id}"))
+    return lines
 
 
 def _times(said: RunStatus, now: float) -> str:

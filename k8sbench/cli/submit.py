@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import random
-import signal
 import sys
-import time
 from collections.abc import Iterator, Sequence
-from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from k8sbench.cli import output, progress, sites
+from k8sbench.cli import clusters, output, progress, results, sites
+from k8sbench.cli.clusters import Access, access_options
 from k8sbench.cli.plan_options import Typed, not_available, plan_options
+from k8sbench.cli.sites import Chosen
 from k8sbench.model.errors import REJECTED_EXIT_CODE, UsageError
-from k8sbench.model.identity import (
-    TOKEN_LENGTH,
-    TOKEN_LETTERS,
-    case_key,
-    checked_run_id,
-    checked_set_name,
-    draw_run_id,
-    draw_set_name,
-)
+from k8sbench.model.identity import case_key, checked_run_id, checked_set_name
 from k8sbench.model.phase import Phase
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import SpecSource, describe
 from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec
-from k8sbench.runs import preparing, submitting
+from k8sbench.ports import Cluster, Manifest, Store
+from k8sbench.runs import preparing, records, submitting
+from k8sbench.runs.following import Manner
+from k8sbench.runs.world import Work
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.kubernetes.api import Api
+    from k8sbench.adapters.sql_store import SqlStore
 
 INSTALLED_AS = {"pytorch": ("torch", "torch"), "paddle": ("paddle", "paddle")}
 """Framework → its module and our extra that installs it."""
@@ -63,16 +61,17 @@ EXIT_ORDER = (1, 6, 3, 4, REJECTED_EXIT_CODE, 0)
     default="table",
     help="Format of the rows.",
 )
-@not_available("--parallel")
-@not_available("--detach", flag=True)
-@not_available("--wait", flag=True)
-@not_available("--keep", flag=True)
+@click.option(
+    "--parallel", type=click.IntRange(1, 1000), default=1, metavar="N", help="Jobs at a time."
+)
+@click.option("--detach", is_flag=True, help="Create the jobs and return; see collect.")
+@click.option("--wait", is_flag=True, help="Wait even for what cannot come by itself.")
+@click.option("--keep", is_flag=True, help="Leave jobs and pods on the cluster.")
 @not_available("--prometheus")
-@not_available("-n", "--namespace")
-@not_available("--context")
-@not_available("--kubeconfig")
+@access_options
 def command(
     typed: Typed,
+    access: Access,
     run_id: str | None,
     set_name: str | None,
     resume: str | None,
@@ -80,23 +79,25 @@ def command(
     accept: tuple[str, ...],
     where: str | None,
     form: str,
+    parallel: int,
+    detach: bool,
+    wait: bool,
+    keep: bool,
 ) -> int:
     """Plan, run, measure and record a benchmark.
 
-    Prints the plan before anything starts and the measured row at the end. Exit code: 0 measured
-    and valid, 2 bad input, 3 job failed, 4 timed out, 5 measured but rejected, 130 interrupted.
+    Prints the plan before anything starts and the measured row at the end. Ctrl-C ends local
+    processes; a job on a cluster goes on. Exit code: 0 measured and valid, 2 bad input, 3 job
+    failed, 4 timed out, 5 measured but rejected, 6 cluster not reachable, 130 interrupted.
     """
     from k8sbench.adapters import catalog, templates, trainer_sources
     from k8sbench.render import manifests, to_yaml
 
     if resume is not None and set_name is not None:
         raise UsageError("--resume and --set both name the set.", "Give one of them.")
-    if dry_run == "server":
-        from k8sbench.model.errors import NotAvailableYet
-
-        raise NotAvailableYet("--dry-run=server", "Use --dry-run=client.")
     found = catalog.find(typed.benchmark)
-    chosen = sites.for_submit(typed)
+    chosen = sites.for_submit(typed, access)
+    _check_backend(chosen, parallel=parallel, detach=detach, keep=keep, dry_run=dry_run)
     sources = trainer_sources.read()
     texts = templates.read()
     wanted = list(preparing.requests(found.spec, typed.request, typed.selection))
@@ -126,92 +127,111 @@ def command(
     if dry_run:
         for draft in drafts:
             progress.tell(draft)
+        if dry_run == "server" and chosen.api is not None:
+            output.note(chosen.why)
+            for draft, group in zip(drafts, objects, strict=True):
+                _try_on_server(chosen.api, draft, group)
         output.write(to_yaml([manifest for group in objects for manifest in group]))
         return 0
-    _check_frameworks(found.spec, {draft.framework for draft in drafts})
+    if chosen.api is None:
+        _check_frameworks(found.spec, {draft.framework for draft in drafts})
     output.note(chosen.why)
-    draw = _Drawer()
-    name = checked_set_name(resume or set_name or draw.set_name())
-    return _run_all(works, name, run_id, resume is not None, accept, where, form, draw)
-
-
-class _Drawer:
-    """Clock and randomness of this process, in the forms that identities need."""
-
-    def __init__(self) -> None:
-        self._random = random.SystemRandom()
-
-    def token(self) -> str:
-        return "".join(self._random.choices(TOKEN_LETTERS, k=TOKEN_LENGTH))
-
-    def set_name(self) -> str:
-        return draw_set_name(at=time.time(), token=self.token())
-
-    def run_id(self, benchmark: str) -> str:
-        return draw_run_id(benchmark, at=time.time(), token=self.token())
-
-
-def _run_all(
-    works: Sequence[tuple[submitting.Work, int]],
-    set_name: str,
-    run_id: str | None,
-    resume: bool,
-    accept: Sequence[str],
-    where: str | None,
-    form: str,
-    draw: _Drawer,
-) -> int:
-    from k8sbench.adapters import processes
-    from k8sbench.adapters.local.cluster import LocalCluster
-    from k8sbench.adapters.log_files import LogFile
-    from k8sbench.adapters.sql_store import open_store
-    from k8sbench.cli import results
-    from k8sbench.runs import measuring
-
-    stop = submitting.Stop()
-    codes: list[int] = []
-    done: list[str] = []
+    name = checked_set_name(resume or set_name or clusters.new_set_name())
+    order = submitting.Order(
+        set_name=name, run_id=run_id, parallel=parallel, manner=Manner(keep=keep, wait=wait)
+    )
     with contextlib.ExitStack() as stack:
-        store = open_store(where)
-        stack.callback(store.close)
-        cluster = LocalCluster()
-        stack.callback(cluster.close)
-        stack.enter_context(_signals(stop))
-        world = submitting.World(
-            store=store,
-            cluster=cluster,
-            clock=time.time,
-            owner=processes.this_process(),
-            alive=processes.alive,
-            draw_run_id=draw.run_id,
-            measure=lambda run: measuring.measure_run(
-                run,
-                [LogFile(str(path), path.name) for path in store.log_files(run.run_id)],
-                accept=accept,
-            ),
+        store = stack.enter_context(opened_store(where))
+        cluster = stack.enter_context(_cluster(chosen, keep=keep))
+        world = clusters.world(
+            store, cluster, location=chosen.api.place if chosen.api else None, accept=accept
         )
-        tell = progress.Progress(time.time)
+        there: list[Run] = []
+        todo: list[Work] = []
         for work, repeats in works:
-            missing = repeats
-            if resume:
-                draft = work.plan("draft", set_name, 1)
-                there = submitting.finished_repeats(store, set_name, case_key(draft))
-                done += [run.run_id for run in there[:repeats]]
-                missing = max(0, repeats - len(there))
-                codes += [0] if there else []
-                output.note(
-                    f"{describe(draft)}\n  {len(there)} of {repeats} there already"
-                    + ("" if missing else ": nothing to do")
-                )
-            for _ in range(missing):
-                run = submitting.submit(work, world, tell, stop, set_name=set_name, run_id=run_id)
-                done.append(run.run_id)
-                codes.append(exit_code(run))
-                if stop.cause is not None:
-                    raise submitting.interrupted(stop, run)
-        if results.print_runs(store, done, form, accept=accept):
+            done = _there(work, repeats, store, name) if resume else []
+            there += done
+            todo += [work] * (repeats - len(done))
+        run_all = submitting.create_all if detach else submitting.submit
+        with clusters.stopping() as stop, progress.telling(drawn=not detach) as tell:
+            done = list(run_all(todo, world, tell, stop, order))
+        if detach:
+            _say_detached(done, form)
+            return 0
+        codes = [exit_code(run) for run in [*there, *done]]
+        shown = [run.run_id for run in [*there, *done]]
+        if results.print_runs(store, shown, form, accept=accept):
             codes.append(REJECTED_EXIT_CODE)
-    return next(code for code in EXIT_ORDER if code in codes)
+    return worst(codes)
+
+
+def _check_backend(
+    chosen: Chosen, *, parallel: int, detach: bool, keep: bool, dry_run: str | None
+) -> None:
+    if chosen.api is None:
+        given = {"--detach": detach, "--keep": keep, "--dry-run=server": dry_run == "server"}
+        given["--parallel"] = parallel > 1
+        for option, is_given in given.items():
+            if is_given:
+                raise UsageError(
+                    f"{option} is for jobs on a cluster, and this run is local"
+                    f" ({chosen.why.removeprefix('backend local: ')}).",
+                    f"Leave out {option}, or name a cluster with --backend kubernetes.",
+                )
+    elif detach and parallel > 1:
+        raise UsageError(
+            "--detach leaves nobody to start the next job when one has ended.",
+            "Leave out --parallel: all jobs are created at once, and the cluster queues them.",
+        )
+
+
+def _cluster(chosen: Chosen, *, keep: bool) -> contextlib.AbstractContextManager[Cluster]:
+    if chosen.api is not None:
+        return clusters.opened(chosen.api, keep=keep)
+    from k8sbench.adapters.local.cluster import LocalCluster
+
+    return contextlib.closing(LocalCluster())
+
+
+def _there(work: Work, repeats: int, store: Store, set_name: str) -> list[Run]:
+    """Find what a set already has of a case, and say so."""
+    draft = work.plan("draft", set_name, 1)
+    there = submitting.finished_repeats(store, set_name, case_key(draft))[:repeats]
+    output.note(
+        f"{describe(draft)}\n  {len(there)} of {repeats} there already"
+        + ("" if len(there) < repeats else ": nothing to do")
+    )
+    return there
+
+
+def _say_detached(runs: Sequence[Run], form: str) -> None:
+    if form == "json":
+        output.write_json([records.listed(run) for run in runs])
+    else:
+        output.write_names(run.run_id for run in runs)
+    way = runs[0].run_id if len(runs) == 1 else "--all"
+    output.note(f"  Detached. Collect what it measures with: k8sbench collect {way} --follow")
+
+
+def _try_on_server(api: Api, plan: RunPlan, objects: Sequence[Manifest]) -> None:
+    from k8sbench.adapters.kubernetes import dry_run
+
+    for text in dry_run.check(api, plan, objects):
+        output.note(f"  {text}")
+
+
+def worst(codes: Sequence[int]) -> int:
+    """Return the exit code of a command whose runs stand for these; 0 without any."""
+    return next((code for code in EXIT_ORDER if code in codes), 0)
+
+
+@contextlib.contextmanager
+def opened_store(where: str | None) -> Iterator[SqlStore]:
+    """Open the store to write to it."""
+    from k8sbench.adapters.sql_store import open_store
+
+    with open_store(where) as store:
+        yield store
 
 
 def exit_code(run: Run) -> int:
@@ -233,27 +253,3 @@ def _check_frameworks(spec: BenchmarkSpec, frameworks: set[str]) -> None:
                 f"Install it: pip install 'k8sbench[{extra}]'"
                 + (f"; or choose --framework {others[0]}." if others else "."),
             )
-
-
-@contextlib.contextmanager
-def _signals(stop: submitting.Stop) -> Iterator[None]:
-    """Turn Ctrl-C, SIGTERM and a closed terminal into one orderly end; a second one is a kill."""
-    causes = {
-        signal.SIGINT: "Interrupted (Ctrl-C)",
-        signal.SIGTERM: "Interrupted (SIGTERM)",
-        signal.SIGHUP: "Interrupted (terminal closed)",
-    }
-    before: dict[signal.Signals, Any] = {}
-
-    def handler(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        if stop.cause is not None:
-            raise KeyboardInterrupt
-        stop(causes[signal.Signals(number)])
-
-    for number in causes:
-        before[number] = signal.signal(number, handler)
-    try:
-        yield
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)

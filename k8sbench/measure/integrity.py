@@ -199,9 +199,25 @@ def _amount(case: Case) -> Iterator[Reason]:
     if log.family is OURS and (asked is None or case.expected.window_by_catalog):
         asked = log.whole("iterations") or asked
     measured = track.tally.iterations if track else 0
-    if asked is not None and measured < ENOUGH * asked:
+    cut = _cut_at_the_edges(track, asked) if track and asked is not None else 0
+    if asked is not None and measured < ENOUGH * (asked - cut):
         text = f"{measured} iterations were measured, {asked} are asked for."
         yield reason("too-few-iterations", text)
+
+
+def _cut_at_the_edges(track: Track, asked: int) -> int:
+    """Iterations of the window in lines that lie partly outside it, which do not count.
+
+    Programs whose first line comes with their first iteration (PLSC, TSM) have a line across
+    either edge of any window in round numbers.
+    """
+    first, last = track.tally.first_iteration, track.tally.last_iteration
+    if first is None or last is None:
+        return 0
+    begin, end = track.window.warmup, track.window.warmup + asked
+    ahead = first - 1 - begin
+    behind = end - last if track.position > end else 0
+    return sum(lost for lost in (ahead, behind) if 0 < lost < track.usual)
 
 
 def _iterations(case: Case, track: Track) -> Iterator[Reason]:

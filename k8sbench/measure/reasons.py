@@ -135,6 +135,13 @@ RULES: dict[str, Rule] = {
         meaning="No warm-up was given and the log names none, so every iteration counts.",
         action="Give --warmup.",
     ),
+    "incomplete-log": Rule(
+        severity="warn",
+        meaning="The cluster no longer had a part of the logs when it was asked for.",
+        action="Follow runs from their start, or keep logs on the nodes for longer; repeat the run "
+        "if the missing lines matter.",
+        unless="reject where the gap is in rank 0's log and may hold lines of the window",
+    ),
     "loader-stall": Rule(
         severity="warn",
         meaning="More than a tenth of the time was spent waiting for data.",

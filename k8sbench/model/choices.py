@@ -14,7 +14,7 @@ import msgspec
 
 from k8sbench import __version__
 from k8sbench.model.errors import NotAvailableYet, NotFound, UsageError
-from k8sbench.model.image import ImageTable, built_image, image_warning, installed_warning
+from k8sbench.model.image import ImageTable, built_image, image_warning, installed_warning, number
 from k8sbench.model.plan import Backend, Device, PlannedWindow, TrainersBy
 from k8sbench.model.pool import NodePool
 from k8sbench.model.spec import (
@@ -32,6 +32,8 @@ STEADY_SECONDS = 120.0
 """A throughput run on GPUs goes on this long after the warm-up: exporters sample every 15–30 s."""
 RECORDS_WANTED = 5
 """Fewer records in the window are rejected, so a short window is logged more often."""
+BF16_SINCE = (8, 0)
+"""Compute capability from which GPUs have bf16; one that is not known is not held against them."""
 PROCESSES_PER_CORE = 4
 """More CPU processes than this per core measure nothing but the scheduler."""
 TIMEOUTS: dict[Preset, float] = {"smoke": 1800.0, "full": 86400.0}
@@ -255,10 +257,13 @@ def amp_dtype(case: Case) -> AmpDtype | None:
         # fp16 autocast on CPU is slower than fp32 in PyTorch, and nothing in Paddle has effect.
         return request.amp_dtype or "bf16"
     chosen = request.amp_dtype or case.variant.amp_dtype
-    if chosen == "bf16" and pool.gpu_model and "V100" in pool.gpu_model:
+    images = case.site.images
+    capability = images.capability(pool.gpu_model) if images and pool.gpu_model else None
+    if chosen == "bf16" and capability is not None and number(capability) < BF16_SINCE:
         raise UsageError(
-            f"The {pool.gpu_model} of pool {pool.name} has no bf16.",
-            "Use --amp-dtype fp16, which is also its default.",
+            f"The {pool.gpu_model} of pool {pool.name} (compute capability {capability}) has no"
+            " bf16.",
+            "Use --amp-dtype fp16.",
         )
     return chosen
 

@@ -25,6 +25,8 @@ class BenchError(Exception):
     """Base of all our errors: ``message`` says what is wrong, ``action`` what to do about it."""
 
     exit_code = 1
+    cause_id: str | None = None
+    """Stable identifier of what is wrong (``operator-down``), where it has one."""
 
     def __init__(self, message: str, action: str = "") -> None:
         super().__init__(message)

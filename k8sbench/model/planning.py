@@ -93,11 +93,15 @@ def make_plan(
             env |= {name: _fill(text, values) for name, text in variant.upstream.env.items()}
             workdir = variant.upstream.workdir
         command = tuple(_fill(word, values) for word in _foreign_words(case, world_size))
-        real = variant.upstream is not None and variant.upstream.data == "real"
-        if impl == "upstream" and real and data == "synthetic":
+        if impl == "upstream":
+            reads = variant.upstream is not None and variant.upstream.data == "real"
+        else:
+            reads = any("{data}" in word for word in variant.command)
+        if reads and data == "synthetic":
             data = "image"
+            whose = "upstream" if impl == "upstream" else "the program"
             notes.append(
-                f"upstream reads real data from {DATA_MOUNT}: mount it with --data pvc:NAME/SUB,"
+                f"{whose} reads real data from {DATA_MOUNT}: mount it with --data pvc:NAME/SUB,"
                 " or use an image that holds it"
             )
     case_name = f"{replicas}x{processes}"

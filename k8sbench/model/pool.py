@@ -115,6 +115,9 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Annotations of the pods, such as a network attachment."""
     nccl_env: dict[EnvName, str] = {}
     """Variables of the communication library (``NCCL_…``)."""
+    python_packages: Text | None = None
+    """A claim with the framework's site-packages, as ``pvc:NAME[/SUB]``, for images that have no
+    framework but the same Python: mounted read-only and put on ``PYTHONPATH``."""
     rdma: Rdma | None = None
     """RDMA devices; without them NCCL talks over TCP between nodes."""
     host_network: bool = False

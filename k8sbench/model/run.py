@@ -22,7 +22,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     """The pid namespace that the pid counts in: every container has its own."""
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class Location(msgspec.Struct, frozen=True, kw_only=True):
     """Where on a cluster a run's job is, so that any later command finds it again."""
 
     server: str
@@ -50,7 +50,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     measurement: Measurement | None = None
     image_digest: str | None = None
     """What its replicas really ran (``sha256:…``); None where that is not known."""
-    place: Place | None = None
+    location: Location | None = None
     """None for local runs."""
 
     @property

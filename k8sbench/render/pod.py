@@ -6,7 +6,7 @@ that Kubernetes takes for none, data that the restricted profile forbids to moun
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -22,6 +22,8 @@ from k8sbench.render.security import Security
 
 SIDECAR = "sidecar.istio.io/inject"
 """As a label for today's Istio, as an annotation for older ones."""
+PACKAGES_MOUNT = "/opt/python-packages"
+"""Where a pool's ``python_packages`` lie inside a container."""
 GRACE_SECONDS = 15
 """Between TERM and KILL. A trainer has nothing to save; a cancelled job should free its GPUs."""
 
@@ -31,10 +33,12 @@ FIELDS = {POD_VARIABLE: "metadata.name", "NODE_NAME": "spec.nodeName"}
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """A persistent volume claim that holds the data set, and the folder in it."""
+    """A persistent volume claim, the folder in it, and where the container sees that."""
 
+    volume: str
     name: str
     folder: str | None
+    mount: str
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,8 +57,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     resources: dict[str, str]
     shm: str
-    claim: Claim | None
-    claim_mount: str
+    claims: tuple[Claim, ...]
     sources: str | None
     """Name of the ConfigMap with the trainers' sources."""
     source_items: tuple[dict[str, str], ...]
@@ -96,8 +99,7 @@ def pod(
         port=kind.port,
         resources=_resources(plan),
         shm=pool.shm,
-        claim=_claim(plan),
-        claim_mount=DATA_MOUNT,
+        claims=tuple(_claims(plan)),
         sources=plan.job_name if items else None,
         source_items=items,
         sources_mount=TRAINERS_MOUNT,
@@ -128,6 +130,10 @@ def environment(plan: RunPlan) -> dict[str, str]:
         fixed[kind.processes_env] = str(plan.processes_per_replica)
     if plan.trainers_by == "configmap":
         fixed |= {"PYTHONPATH": TRAINERS_MOUNT, "PYTHONDONTWRITEBYTECODE": "1"}
+    if _packages(plan) is not None:
+        # After our trainers, which an image of ours has at the same place.
+        found = (TRAINERS_MOUNT, PACKAGES_MOUNT) if plan.trainer is not None else (PACKAGES_MOUNT,)
+        fixed["PYTHONPATH"] = ":".join(found)
     given = dict([*_sorted(plan.pool.nccl_env), *_sorted(plan.env)])
     for name, value in given.items():
         whose = "The plan's env" if name in plan.env else f"Pool {plan.pool.name}'s nccl_env"
@@ -264,18 +270,29 @@ def _name(pool: NodePool, field: str, name: str) -> str:
     return name
 
 
-def _claim(plan: RunPlan) -> Claim | None:
-    source, _, rest = plan.data.partition(":")
-    if plan.data in ("synthetic", "image"):
-        return None
-    if source == "path":
-        if plan.backend == "local":
-            return None
-        raise UsageError(
-            f"--data {rest} is a folder on a node, and the restricted Pod Security Standard lets "
-            "no pod mount one.",
-            "Put the data into a persistent volume claim and give --data pvc:NAME[/SUB].",
-        )
+def _claims(plan: RunPlan) -> Iterator[Claim]:
+    if plan.data not in ("synthetic", "image"):
+        source, _, rest = plan.data.partition(":")
+        if source != "path":
+            yield _claim("data", plan.data, DATA_MOUNT, f"--data {plan.data!r} names no data.")
+        elif plan.backend != "local":
+            raise UsageError(
+                f"--data {rest} is a folder on a node, and the restricted Pod Security Standard "
+                "lets no pod mount one.",
+                "Put the data into a persistent volume claim and give --data pvc:NAME[/SUB].",
+            )
+    if (packages := _packages(plan)) is not None:
+        wrong = f"Pool {plan.pool.name} has python_packages: {packages!r}, which names no claim."
+        yield _claim("packages", packages, PACKAGES_MOUNT, wrong)
+
+
+def _packages(plan: RunPlan) -> str | None:
+    # A local process has the packages of the machine.
+    return None if plan.backend == "local" else plan.pool.python_packages
+
+
+def _claim(volume: str, text: str, mount: str, wrong: str) -> Claim:
+    source, _, rest = text.partition(":")
     name, _, folder = rest.partition("/")
     folder = folder.removesuffix("/")
     sound = "\0" not in folder and not {"", ".", ".."} & set(folder.split("/"))
@@ -284,11 +301,11 @@ def _claim(plan: RunPlan) -> Claim | None:
         or not syntax.fits(syntax.DNS_1123_SUBDOMAIN, name)
         or (folder and not sound)
     ):
+        also = "synthetic, or " if volume == "data" else ""
         raise UsageError(
-            f"--data {plan.data!r} names no data.",
-            "Give synthetic, or pvc:NAME[/SUB] with the name of a claim and a folder in it.",
+            wrong, f"Give {also}pvc:NAME[/SUB] with the name of a claim and a folder in it."
         )
-    return Claim(name=name, folder=folder or None)
+    return Claim(volume=volume, name=name, folder=folder or None, mount=mount)
 
 
 def _sorted(mapping: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ The logs come in opened (``k8sbench.adapters.log_files``); what is measured and 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import PurePath
 
 import msgspec
 
@@ -16,6 +17,8 @@ from k8sbench.measure.gathering import Source
 from k8sbench.model.errors import InputError
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.run import Run
+from k8sbench.ports import LogGap
+from k8sbench.runs import completeness
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,18 +33,36 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         return any(each.verdict == "rejected" for each in self.measurements)
 
 
-def measure_run(run: Run, logs: Iterable[Source], *, accept: Sequence[str] = ()) -> Measurement:
+def measure_run(
+    run: Run,
+    logs: Iterable[Source],
+    *,
+    accept: Sequence[str] = (),
+    gaps: Sequence[LogGap] = (),
+) -> Measurement:
     """Measure a run from the logs of its replicas, rank 0's first, against its plan.
 
     Logs in which there is nothing to measure are a rejected measurement, not an error: the run
-    itself ended well, and what it left is on record.
+    itself ended well, and what it left is on record. ``gaps`` are the lines that it has not.
     """
     expected = expectation.from_plan(run.plan, accept=tuple(accept))
-    opened = list(logs)
+    watched = [_watched(log, gaps) for log in logs]
+    opened: list[Source] = [log if gaps else log.source for log in watched]
     try:
-        return measuring.measure(opened, expected)
+        found = measuring.measure(opened, expected)
     except InputError as why:
-        return measuring.nothing_measured([log.name for log in opened], expected, why)
+        found = measuring.nothing_measured([log.name for log in opened], expected, why)
+    if not gaps:
+        return found
+    evidence = [place for log in watched for place in log.places]
+    first = "master-0" if run.plan.framework == "pytorch" else "worker-0"
+    incomplete = completeness.judged(found, gaps, evidence, first=first)
+    return completeness.with_reason(found, incomplete, accept)
+
+
+def _watched(log: Source, gaps: Sequence[LogGap]) -> completeness.Watched:
+    own = [gap for gap in gaps if PurePath(log.name).stem == gap.replica]
+    return completeness.Watched(log, own)
 
 
 def measure_logs(

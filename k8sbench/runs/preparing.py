@@ -17,7 +17,7 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import SpecSource, make_plan
 from k8sbench.model.spec import BenchmarkSpec, Framework
 from k8sbench.ports import Manifest
-from k8sbench.runs.submitting import Work
+from k8sbench.runs.world import Work
 
 MOST_REPEATS = 1000
 

@@ -19,8 +19,8 @@ from k8sbench.model.errors import NotFound, StoreError, UsageError
 from k8sbench.model.measurement import SCHEMA, Measurement, Reason
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Owner, Run
-from k8sbench.ports import RunFilter, Store
+from k8sbench.model.run import Location, Owner, Run
+from k8sbench.ports import JobEvent, ReplicaState, RunFilter, Store
 
 Alive = Callable[[Owner], bool | None]
 """Whether a process still runs; None where that cannot be known from here."""
@@ -59,6 +59,20 @@ class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of the verdict's reasons."""
     group: str
     artifacts: str
+    on_cluster: Phase | None = None
+    """What the cluster says now of a job that nobody follows; null where that was not asked."""
+
+
+class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run's job is on the cluster at this moment, whether anybody follows it or not."""
+
+    at: float
+    phase: Phase
+    cause: str
+    cause_id: str | None
+    action: str | None
+    hopeless: bool
+    replicas: tuple[ReplicaState, ...]
 
 
 class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +83,8 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     phase: Phase
     cause: str
     cause_id: str | None
+    action: str | None
+    hopeless: bool
     created_at: float
     started_at: float | None
     ended_at: float | None
@@ -81,6 +97,9 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     measurement: Measurement | None
     artifacts: str
     log_files: tuple[str, ...]
+    location: Location | None
+    image_digest: str | None
+    on_cluster: ClusterState | None
 
 
 def reconcile(store: Store, *, alive: Alive, now: float) -> dict[str, Run]:
@@ -192,8 +211,26 @@ def listed(run: Run) -> ListedRun:
     )
 
 
-def status(store: Store, run: Run, *, alive: Alive) -> RunStatus:
-    """Say everything that is recorded of a run."""
+def on_cluster(events: Sequence[JobEvent], now: float) -> ClusterState | None:
+    """Make a job's present state of what :meth:`~k8sbench.ports.Cluster.look` said of it."""
+    for event in events:
+        if (step := event.transition) is not None:
+            return ClusterState(
+                at=now,
+                phase=step.phase,
+                cause=step.cause,
+                cause_id=step.cause_id,
+                action=step.action,
+                hopeless=step.hopeless,
+                replicas=tuple(one.replica for one in events if one.replica is not None),
+            )
+    return None
+
+
+def status(
+    store: Store, run: Run, *, alive: Alive, on_cluster: ClusterState | None = None
+) -> RunStatus:
+    """Say everything that is recorded of a run, and how its job is now if that was asked."""
     latest = run.history[-1]
     try:
         log_files = tuple(str(path) for path in store.log_files(run.run_id))
@@ -204,6 +241,8 @@ def status(store: Store, run: Run, *, alive: Alive) -> RunStatus:
         phase=run.phase,
         cause=latest.cause,
         cause_id=latest.cause_id,
+        action=latest.action,
+        hopeless=latest.hopeless,
         created_at=run.created_at,
         started_at=started_at(run),
         ended_at=run.ended_at,
@@ -216,7 +255,15 @@ def status(store: Store, run: Run, *, alive: Alive) -> RunStatus:
         measurement=run.measurement,
         artifacts=run.artifacts,
         log_files=log_files,
+        location=run.location,
+        image_digest=run.image_digest,
+        on_cluster=on_cluster,
     )
+
+
+def is_unmeasured(run: Run) -> bool:
+    """Whether a run has succeeded and still owes its measurement."""
+    return run.phase is Phase.SUCCEEDED and run.measurement is None
 
 
 def started_at(run: Run) -> float | None:

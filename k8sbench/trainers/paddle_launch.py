@@ -6,6 +6,8 @@ does not do itself:
 
 - The launcher hides every rank but its first in ``workerlog.N`` files, shows the first one late
   and its last lines twice. Here each rank's file is followed and each whole line comes out once.
+- Of several ranks that failed it names the lowest, which may have failed because another one was
+  killed. Here the killed one is named, and its code is the job's.
 - Its own lines come out as they are, without the whole environment that it prints of a failed
   rank (which would put credentials into logs).
 - It puts each rank into a session of its own, so that killing the launcher leaves them running.
@@ -30,7 +32,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -125,12 +127,21 @@ class OwnLines:
         for pipe, stream in ((launcher.stdout, STDOUT), (launcher.stderr, STDERR)):
             self._sources.register(pipe, selectors.EVENT_READ, (stream, Lines()))
 
+    def wake_at_the_end_of(self, process: int) -> None:
+        """Let `wait` return as soon as a process ends."""
+        with contextlib.suppress(OSError, AttributeError):  # kernels before 5.3; other systems
+            self._sources.register(os.pidfd_open(process), selectors.EVENT_READ)
+
     def wait(self, seconds: float) -> bool:
         """Pass on what comes within `seconds`; False once nothing can come any more."""
         if not self._sources.get_map():
             time.sleep(seconds)
             return False
         for key, _ in self._sources.select(seconds):
+            if key.data is None:
+                self._sources.unregister(key.fd)
+                os.close(key.fd)
+                continue
             stream, lines = key.data
             data = os.read(key.fd, CHUNK)
             whole = lines.feed(data) if data else lines.end()
@@ -148,6 +159,46 @@ class OwnLines:
             self.failed = int(found[1])
         # The environment of the rank that failed, and the title of what is left out of stdout.
         return not line.startswith(b"env {") and b"ERROR LOG DETAIL" not in line
+
+
+class Ranks:
+    """Watches the launcher's ranks for one that a signal kills.
+
+    The launcher looks each second. By then others have failed that had lost this one.
+    """
+
+    def __init__(self, launcher: int, found: Callable[[int], None]) -> None:
+        self.killed: int | None = None  # the signal that ended the first of them
+        self._found = found  # is told of each
+        self._launcher = Path(f"/proc/{launcher}/task")
+        self._ranks: dict[str, str] = {}
+
+    def look(self) -> None:
+        """Note who is new, and say so of the first that a signal has ended."""
+        children: list[str] = []
+        with contextlib.suppress(OSError):  # no /proc, or no such file in it
+            for threads in self._launcher.glob("*/children"):
+                children += threads.read_text().split()
+        for process in children:
+            with contextlib.suppress(OSError):  # just gone
+                self._look_at(process)
+
+    def _look_at(self, process: str) -> None:
+        folder = Path("/proc", process)
+        # What stands behind the name: the state first, the exit status last.
+        state = (folder / "stat").read_bytes().rpartition(b")")[2].split()
+        number = int(state[-1]) & 0x7F
+        rank = self._ranks.get(process)
+        if rank is None:  # or the launcher's fork that is about to become one
+            variables = (folder / "environ").read_bytes()
+            if found := re.search(rb"(?:^|\0)PADDLE_TRAINER_ID=(\d+)", variables):
+                self._ranks[process] = found[1].decode()
+                self._found(int(process))
+        elif self.killed is None and state[0] == b"Z" and number not in (0, signal.SIGTERM):
+            self.killed = number
+            name = signal.Signals(number).name
+            line = f"rank {rank}: Signal {number} ({name}) received by PID {process}"
+            put(STDERR, [f"paddle_launch.py: {line}\n".encode()])
 
 
 def environment(
@@ -230,6 +281,7 @@ def follow(launcher: subprocess.Popen[bytes], folder: Path, signals: Sequence[in
     """
     logs = WorkerLogs(folder)
     own = OwnLines(launcher, logs)
+    ranks = Ranks(launcher.pid, own.wake_at_the_end_of)
     deadline = float("inf")
     while launcher.poll() is None:
         if signals and deadline == float("inf"):
@@ -238,6 +290,8 @@ def follow(launcher: subprocess.Popen[bytes], folder: Path, signals: Sequence[in
         if time.monotonic() > deadline:
             launcher.kill()
         logs.look()
+        if own.failed is None and not signals:  # from then on the launcher itself ends them
+            ranks.look()
         own.wait(TICK)
         put(STDOUT, logs.read())
     kill_members(str(folder))  # what it did not end itself, such as loader processes
@@ -245,6 +299,8 @@ def follow(launcher: subprocess.Popen[bytes], folder: Path, signals: Sequence[in
     while time.monotonic() < until and own.wait(TICK):
         pass
     put(STDOUT, logs.rest())
+    if ranks.killed is not None:
+        return -ranks.killed
     return launcher.returncode if own.failed is None else own.failed
 
 

@@ -19,6 +19,10 @@ from tests.cluster import bringup, needs, network
 from tests.cluster.own import DidNotStart, OwnCluster
 from tests.cluster.processes import NoCluster, ProcessTrouble
 from tests.cluster.tools import BuildFailed
+from tests.node import bringup as node_bringup
+from tests.node import image
+from tests.node import needs as node_needs
+from tests.node.cluster import NodeCluster
 
 
 def main() -> int:
@@ -28,6 +32,7 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     up = commands.add_parser("up", help="start a cluster that stays")
     up.add_argument("--nodes", type=int, default=bringup.NODES, help="fake nodes of 8 GPUs")
+    up.add_argument("--real", type=int, default=0, help="real nodes, with DNS; needs containerd")
     up.add_argument("--loopback", action="store_true", help="no network namespace of its own")
     commands.add_parser("down", help="end it; nothing is left")
     commands.add_parser("status", help="show it; exit code 1 if it does not run or lacks something")
@@ -37,7 +42,7 @@ def main() -> int:
     try:
         if words.command == "up":
             private = False if words.loopback else None
-            return _up(folder, words.name, bringup.Options(private, words.nodes))
+            return _up(folder, words.name, bringup.Options(private, words.nodes), words.real)
         return _down(folder) if words.command == "down" else _status(folder)
     except (BuildFailed, DidNotStart, NoCluster, ProcessTrouble) as wrong:
         print(f"error: {wrong}", file=sys.stderr)
@@ -47,21 +52,24 @@ def main() -> int:
         return 130
 
 
-def _up(folder: Path, name: str, options: bringup.Options) -> int:
-    if (reason := needs.missing()) is not None:
+def _up(folder: Path, name: str, options: bringup.Options, real: int) -> int:
+    if (reason := node_needs.missing() if real else needs.missing()) is not None:
         print(f"error: {reason}", file=sys.stderr)
         return 1
     with _alone(folder):
         start = time.monotonic()
         with contextlib.suppress(NoCluster):
-            cluster = bringup.find(folder)
+            cluster = _find(folder)
             print(f"cluster {name} is up already")
             _show_way(cluster)
             return 0
         if folder.exists():
             # Of a cluster whose warden was killed: its processes died with it.
             shutil.rmtree(folder)
-        cluster = bringup.start(folder, options)
+        if real:
+            cluster = node_bringup.start(folder, real, options.nodes)
+        else:
+            cluster = bringup.start(folder, options)
         cluster.processes.stay()
         seconds = time.monotonic() - start
         print(f"cluster {name} is up after {seconds:.1f} s: {options.nodes} nodes with 8 GPUs each")
@@ -69,10 +77,20 @@ def _up(folder: Path, name: str, options: bringup.Options) -> int:
     return 0
 
 
+def _find(folder: Path) -> OwnCluster:
+    try:
+        return node_bringup.find(folder)
+    except NoCluster:
+        return bringup.find(folder)
+
+
 def _show_way(cluster: OwnCluster) -> None:
     place = cluster.layout.place
     print(f"  {cluster.layout.server}, {_where(cluster)}")
     print(f"  export KUBECONFIG={cluster.kubeconfig}")
+    if isinstance(cluster, NodeCluster):
+        names = ", ".join(node.name for node in cluster.nodes)
+        print(f"  real nodes {names}; k8sbench --pools {cluster.pools} --image {image.PYTHON}")
     if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy")):
         hosts = network.bypass_proxies(os.environ, place.address)
         print(f"  export NO_PROXY={hosts['NO_PROXY']} no_proxy={hosts['no_proxy']}")
@@ -87,7 +105,7 @@ def _where(cluster: OwnCluster) -> str:
 def _down(folder: Path) -> int:
     with _alone(folder):
         try:
-            cluster = bringup.find(folder)
+            cluster = _find(folder)
         except NoCluster:
             print("no cluster is up")
             shutil.rmtree(folder, ignore_errors=True)
@@ -99,7 +117,7 @@ def _down(folder: Path) -> int:
 
 
 def _status(folder: Path) -> int:
-    cluster = bringup.find(folder)
+    cluster = _find(folder)
     print(f"{cluster.layout.server}, {_where(cluster)}")
     print(f"KUBECONFIG={cluster.kubeconfig}")
     states = {state.name: state for state in cluster.processes.list()}

@@ -41,8 +41,15 @@ class Options:
     nodes: int = NODES
 
 
+Kind = Callable[[Layout, Processes, str | None], OwnCluster]
+"""Makes the cluster, which may be more than its control plane."""
+
+
 def start(
-    folder: Path, options: Options | None = None, say: Callable[[str], None] = print
+    folder: Path,
+    options: Options | None = None,
+    say: Callable[[str], None] = print,
+    kind: Kind = OwnCluster,
 ) -> OwnCluster:
     """Start a cluster in a new folder; it ends with this process, if not before."""
     options = options or Options()
@@ -52,7 +59,7 @@ def start(
         processes, place, why_not_private = _placed(folder, options, stack)
         try:
             layout = Layout(folder, place, pki.make(folder / "pki", place.address), programs)
-            cluster = OwnCluster(layout, processes, why_not_private)
+            cluster = kind(layout, processes, why_not_private)
             _write_files(layout)
             _start_components(cluster, options.nodes)
             _write_note(cluster)
@@ -62,7 +69,7 @@ def start(
     return cluster
 
 
-def find(folder: Path) -> OwnCluster:
+def find(folder: Path, kind: Kind = OwnCluster) -> OwnCluster:
     """Find a cluster that another process started there; raises NoCluster."""
     processes = Processes(folder)
     try:
@@ -74,7 +81,7 @@ def find(folder: Path) -> OwnCluster:
     place = network.Place(**note["place"])
     programs = tools.Programs(Path(note["programs"]))
     layout = Layout(folder, place, pki.Pki(folder / "pki"), programs)
-    return OwnCluster(layout, processes, note["why_not_private"])
+    return kind(layout, processes, note["why_not_private"])
 
 
 def _placed(
@@ -123,7 +130,7 @@ def _start_components(cluster: OwnCluster, count: int) -> None:
     _create_objects(cluster, count)
     for name in ("kwok", "training-operator"):
         cluster.start(name)
-    cluster.wait_for(*cluster.components)
+    cluster.wait_for(*components.all_of(cluster.layout))
     cluster.until(lambda: _nodes_are_ready(cluster, count), lambda: "kwok")
     account = "/api/v1/namespaces/default/serviceaccounts/default"
     cluster.until(lambda: cluster.ask(account) is not None, lambda: "kube-controller-manager")

@@ -12,6 +12,7 @@ from tests.cluster.fixture import (
     own_cluster,
     programs,
     restricted,
+    user,
 )
 from tests.cluster.reporting import pytest_runtest_call, pytest_runtest_makereport
 from tests.tiers import ROOT
@@ -25,6 +26,7 @@ __all__ = [
     "pytest_runtest_call",
     "pytest_runtest_makereport",
     "restricted",
+    "user",
 ]
 
 

@@ -96,3 +96,9 @@ def namespace(new_namespace: Callable[..., Namespace]) -> Namespace:
 def restricted(new_namespace: Callable[..., Namespace]) -> Namespace:
     """Give the test a namespace that enforces the restricted Pod Security Standard."""
     return new_namespace(**{ENFORCED: "restricted"})
+
+
+@pytest.fixture
+def user(namespace: Namespace, tmp_path: Path) -> Path:
+    """Give the kubeconfig of a user who may do what k8sbench/role.yaml says, in the namespace."""
+    return namespace.user(tmp_path)

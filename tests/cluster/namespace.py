@@ -7,8 +7,10 @@ import json
 import re
 import secrets
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from tests.cluster import users
 from tests.cluster.cluster import Cluster, KubectlFailed
 
 ENFORCED = "pod-security.kubernetes.io/enforce"
@@ -88,6 +90,10 @@ class Namespace:
 
         self.until(enough, "pods", *selecting)
         return ready
+
+    def user(self, folder: Path, name: str = "user", *, sees_nodes: bool = True) -> Path:
+        """Make a user who may do what k8sbench/role.yaml says; returns its kubeconfig."""
+        return users.make(self, folder, name, sees_nodes=sees_nodes)
 
     def describe(self) -> str:
         """Show pods, jobs and events, for whoever has to find out why a test failed."""

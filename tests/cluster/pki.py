@@ -89,6 +89,11 @@ def make(folder: Path, address: str) -> Pki:
     return pki
 
 
+def sign(pki: Pki, name: str, subject: Subject) -> None:
+    """Make one more certificate and key of the cluster's authority."""
+    _leaf(pki.folder, "ca", name, subject, _EC, DAYS)
+
+
 @dataclass(frozen=True)
 class Subject:
     """Whose certificate it is, and what for."""

@@ -48,8 +48,10 @@ class Module:
     @property
     def key(self) -> str:
         """Checksum of all that decides the build."""
+        sources = sorted(self.folder.rglob("*.go"))
         parts = [
             *(self.folder.joinpath(name).read_text() for name in ("go.mod", "go.sum")),
+            *(source.read_text() for source in sources),
             f"{self.ldflags} {sorted(self.renamed.items())} {sorted(self.files.items())}",
             platform.system(),
             platform.machine(),
@@ -108,6 +110,8 @@ CLUSTER = Module(
     },
 )
 """What the test cluster consists of."""
+NODE = Module(name="node", folder=tiers.ROOT / "tests" / "tools-node")
+"""What its real nodes need besides: the cluster's DNS, and the program that holds a pod."""
 
 
 @dataclass(frozen=True)

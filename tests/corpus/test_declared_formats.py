@@ -1,83 +1,75 @@
-"""The corpus' logs of other programs, read by formats as a catalog file would declare them."""
+"""The corpus' logs of other programs, read by the formats that ``docs/examples`` declares."""
 
 from __future__ import annotations
 
 import pytest
 
+from k8sbench.adapters import catalog
 from k8sbench.adapters.log_files import LogFile
-from k8sbench.measure.expectation import Expectation
+from k8sbench.measure.expectation import from_variant
 from k8sbench.measure.measuring import measure
 from k8sbench.model.spec import LogFormat
 from tests.corpus import index
 from tests.corpus.index import Row
+from tests.tiers import ROOT
 
+FOLDER = ROOT / "docs" / "examples"
 OTHERS = [row for row in index.rows() if row.family is None]
-FORMATS = {
-    "BERT base / PaddlePaddle (PaddleNLP)": LogFormat(
-        name="bert-paddlenlp",
-        unit="sequences",
-        per="card",
-        record=(
-            r"(?:global|total|tobal) step:? (?P<iteration>\d+), epoch: \d+, batch: \d+, "
-            r"loss: (?P<loss>[\d.]+),.* ips: (?P<rate>[\d.]+) sequences/s"
-        ),
+DECLARED = {
+    ("BERT base / PaddlePaddle (PaddleNLP)", "fp32"): ("bert-paddlenlp", "fp32"),
+    ("BERT base / PaddlePaddle (PaddleNLP)", "amp"): ("bert-paddlenlp", "amp"),
+    ("BERT base / PyTorch (NVIDIA DeepLearningExamples)", "amp"): ("bert-dle", "base"),
+    ("Transformer big / PaddlePaddle (PaddleNLP)", "fp32"): ("transformer", "paddlenlp"),
+    ("Transformer big / PyTorch (NVIDIA DeepLearningExamples)", "fp32"): ("transformer", "dle"),
+    ("ResNet50 v1.5 / TensorFlow (NVIDIA DeepLearningExamples)", "amp"): (
+        "resnet50-tensorflow",
+        "tensorflow",
     ),
-    "Transformer big / PaddlePaddle (PaddleNLP)": LogFormat(
-        name="transformer-paddlenlp",
-        unit="tokens",
-        per="card",
-        record=(
-            r"step_idx: (?P<iteration>\d+), epoch: \d+, batch: \d+, "
-            r"avg loss: (?P<loss>[\d.]+),.*ips: (?P<rate>[\d.]+)"
-        ),
-    ),
-    "Transformer big / PyTorch (NVIDIA DeepLearningExamples)": LogFormat(
-        name="transformer-dle",
-        unit="tokens",
-        per="job",
-        record=(
-            r"Transformer \| epoch (?P<epoch>\d+) \| step (?P<iteration>\d+) "
-            r"\|avg loss (?P<loss>[\d.]+) \|avg tokens [\d.]+ \|tokens/s (?P<rate>[\d.]+)"
-        ),
-    ),
-    "BERT base / PyTorch (NVIDIA DeepLearningExamples)": LogFormat(
-        name="bert-dle",
-        unit="sequences",
-        per="job",
-        summary=(
-            r"training_sequences_per_second : (?P<rate>[\d.]+) sequences/s "
-            r"final_loss : (?P<loss>[\d.]+)"
-        ),
-    ),
-    "ResNet50 v1.5 / TensorFlow (NVIDIA DeepLearningExamples)": LogFormat(
-        name="resnet50-tf",
-        unit="images",
-        per="job",
-        summary=r"train_throughput : (?P<rate>[\d.]+) images/s",
-    ),
-    "ResNet50 v1.5 / MXNet (NVIDIA DeepLearningExamples)": LogFormat(
-        name="resnet50-mxnet",
-        unit="images",
-        per="job",
-        summary=r"^ +\d+ +\| +(?P<rate>[\d.]+) +\|$",
-    ),
+    ("ResNet50 v1.5 / MXNet (NVIDIA DeepLearningExamples)", "amp"): ("resnet50-mxnet", "mxnet"),
 }
+"""The table's name of a program and its precision → the example file and its variant."""
+NO_PUBLIC_LOG = {"my-model"}
+
+
+def key(row: Row) -> tuple[str, str]:
+    return row.program, "fp32" if row.precision == "fp32" else "amp"
 
 
 @pytest.mark.parametrize("row", OTHERS, ids=lambda row: row.file)
-def test_a_declared_format_gives_the_figures_of_the_table(row: Row) -> None:
-    expected = Expectation(
-        format=FORMATS[row.program], gpus=row.gpus, batch_size=row.batch, warmup=row.warmup
+def test_a_log_measured_with_its_example_file_gives_the_figures_of_the_table(row: Row) -> None:
+    name, variant = DECLARED[key(row)]
+    spec = catalog.find(_path(name)).spec
+    (chosen,) = (each for each in spec.variants if each.name == variant)
+    expected = from_variant(
+        spec, chosen, gpus=row.gpus, precision=key(row)[1], warmup=row.warmup or None
     )
     found = measure([LogFile(row.path)], expected)
+    # The logs are of one GPU, where both are one: PaddleNLP alone prints the rate of a card.
+    assert isinstance(chosen.log, LogFormat)
+    assert chosen.log.per == ("card" if "PaddleNLP" in row.program else "job")
     assert found.verdict == "valid"
     assert found.throughput is not None
     assert found.impl == "user"
+    assert found.batch_size_per_gpu == row.batch
+    assert found.throughput.unit == f"{spec.unit}/s"
     assert found.throughput.time_weighted == pytest.approx(row.time_weighted, rel=0.005)
     if row.records is None:
         assert [each.id for each in found.reasons] == ["summary-only"]
         assert found.throughput.median is None
         return
-    assert found.records == row.records
+    assert found.reasons == ()
+    assert (found.iterations, found.records) == (row.iterations, row.records)
+    assert found.final_loss == pytest.approx(row.final_loss, rel=0.001)
     assert found.throughput.median == pytest.approx(row.median, rel=0.005)
     assert found.throughput.arithmetic == pytest.approx(row.arithmetic, rel=0.005)
+
+
+def test_every_example_of_another_program_is_held_against_a_log_of_it() -> None:
+    examples = {path.stem for path in FOLDER.glob("*.yaml")} - NO_PUBLIC_LOG
+    assert {DECLARED[key(row)][0] for row in OTHERS} == examples
+    variants = {(s, v.name) for s in examples for v in catalog.find(_path(s)).spec.variants}
+    assert {DECLARED[key(row)] for row in OTHERS} == variants
+
+
+def _path(name: str) -> str:
+    return str(FOLDER / f"{name}.yaml")

@@ -74,12 +74,19 @@ class Seen(msgspec.Struct, kw_only=True):
         return {state.replica: state.exit_code for state in told if state.phase.final}
 
 
+def events(cluster: LocalCluster, run_id: str) -> Iterator[JobEvent]:
+    """Yield what happens to one job, up to its final transition."""
+    job = cluster.job(run_id)
+    while not job.is_told:
+        yield from job.take(None)
+
+
 class Running:
     """One started job."""
 
     def __init__(self, cluster: LocalCluster, run_id: str, folder: Path) -> None:
         self.cluster, self.run_id, self.folder = cluster, run_id, folder
-        self.watch: Iterator[JobEvent] = cluster.watch(run_id)
+        self.watch = events(cluster, run_id)
         self.seen = Seen(events=[])
 
     def until(self, wanted: Callable[[JobEvent], bool]) -> JobEvent:

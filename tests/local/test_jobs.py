@@ -369,13 +369,6 @@ def test_closing_waits_for_nobody_who_reads(make_machine: Callable[..., Machine]
 # -- watching -------------------------------------------------------------------------------------
 
 
-def test_a_watch_that_was_broken_off_goes_on_where_it_stood(machine: Machine) -> None:
-    running = machine.start("for n in range(1000): print(n)", replicas=1)
-    running.until_line("500")
-    running.watch = machine.cluster.watch(running.run_id)
-    assert running.to_the_end().lines("master-0") == [str(n) for n in range(1000)]
-
-
 def test_several_jobs_run_beside_each_other(machine: Machine) -> None:
     running = [machine.start(ENVIRONMENT) for _ in range(3)]
     threads = [threading.Thread(target=each.to_the_end) for each in running]
@@ -387,11 +380,18 @@ def test_several_jobs_run_beside_each_other(machine: Machine) -> None:
     assert len(ports) == 3
 
 
-def test_a_watch_of_a_job_that_is_over_yields_its_end(machine: Machine) -> None:
-    running = machine.start(HELLO)
-    final = running.to_the_end().final
-    (event,) = machine.cluster.watch(running.run_id)
-    assert event.transition == final
+def test_one_who_waits_hears_of_all_jobs_and_each_ends_with_its_final_transition(
+    machine: Machine,
+) -> None:
+    run_ids = {machine.start(HELLO, replicas=1).run_id for _ in range(3)}
+    ended: list[str] = []
+    while len(ended) < len(run_ids):
+        for event in machine.cluster.wait(None):
+            assert event.run_id not in ended
+            if event.transition is not None and event.transition.phase.final:
+                ended.append(event.run_id)
+    assert set(ended) == run_ids
+    assert machine.cluster.wait(0.0) == []
 
 
 def test_a_job_is_started_once_however_often_it_is_created(machine: Machine) -> None:
@@ -411,7 +411,7 @@ def test_a_job_of_an_earlier_process_is_not_started_again(
 
 def test_an_unknown_job_is_not_found(machine: Machine) -> None:
     with pytest.raises(NotFound):
-        machine.cluster.watch("nobody")
+        machine.cluster.job("nobody")
     with pytest.raises(NotFound):
         machine.cluster.cancel("nobody", "", "")
 
@@ -467,7 +467,7 @@ def test_a_job_that_cannot_be_started_leaves_nothing(machine: Machine, tmp_path:
     with pytest.raises(JobFailed, match="could not be started"):
         machine.cluster.create(plan, examples.rendered(plan), Path("/proc/nowhere"))
     with pytest.raises(NotFound):
-        machine.cluster.watch(plan.run_id)
+        machine.cluster.job(plan.run_id)
 
 
 # -- GPUs -----------------------------------------------------------------------------------------

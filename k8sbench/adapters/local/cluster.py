@@ -30,7 +30,8 @@ from k8sbench.adapters.local.loopback import HeldPort
 from k8sbench.adapters.local.replica import Replica
 from k8sbench.model.errors import JobFailed, NotFound, UsageError
 from k8sbench.model.plan import RunPlan
-from k8sbench.ports import Clock, JobEvent, Manifest
+from k8sbench.model.run import Run
+from k8sbench.ports import Clock, FoundJob, JobEvent, LogLine, LogMark, Manifest
 
 RECORD = "local.json"
 MOUNTS = "mounts"
@@ -40,11 +41,15 @@ FINISH_GRACE = 60.0
 """For the replicas that run on when the leading one has finished, seconds: they have taken the
 same steps, and only tidy up."""
 
+SHARED_WAIT = 0.1
+"""Of several jobs, how long the first alone may be waited for, seconds."""
+
 
 class LocalCluster:
     """Runs jobs on this machine; they live no longer than the process that holds this."""
 
     name = "local"
+    jobs_outlive_us = False
 
     def __init__(
         self,
@@ -81,13 +86,45 @@ class LocalCluster:
                 job = _checked(plan, manifests, folder)
                 self._jobs[plan.run_id] = self._start(plan, job, folder)
 
-    def watch(self, run_id: str) -> Iterator[JobEvent]:
-        """Yield what happens to a job until its final transition; see :mod:`.job`."""
-        return self._job(run_id).events()
+    def take_up(self, run: Run, marks: Mapping[str, LogMark]) -> None:  # noqa: ARG002
+        """Refuse: a local job ends with the process that started it."""
+        raise UsageError(
+            f"Run {run.run_id} ran on a machine, and ended with the k8sbench that started it.",
+            f"What it left is there: k8sbench logs {run.run_id}",
+        )
+
+    def jobs(self) -> Sequence[FoundJob]:
+        """Return none: a local job ends with the process that started it."""
+        return ()
+
+    def look(self, run: Run) -> Sequence[JobEvent]:  # noqa: ARG002
+        """Return nothing: what is known of a local job is on record."""
+        return ()
+
+    def printed(self, run: Run) -> Iterator[LogLine]:  # noqa: ARG002
+        """Return nothing: what a local job prints is archived as it comes."""
+        return iter(())
+
+    def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+        """Return what has happened to the jobs, in order; see :mod:`.job`."""
+        going_on = [job for job in self._jobs.values() if not job.is_told]
+        events = [event for job in going_on for event in job.take(0.0)]
+        if events or not going_on:
+            return events
+        if len(going_on) > 1:  # the others must not wait for the first
+            seconds = SHARED_WAIT if seconds is None else min(seconds, SHARED_WAIT)
+        return going_on[0].take(seconds)
+
+    def let_go(self, run_id: str) -> None:
+        """End the job: nobody else would."""
+        self.cancel(run_id, "k8sbench let go of the job before its end.", "k8sbench-ended")
+
+    def remove(self, run_id: str) -> None:
+        """Do nothing: of a job that has ended nothing is left but its files."""
 
     def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
         """Ask the job to end: SIGTERM to all its processes, SIGKILL after a grace."""
-        self._job(run_id).cancel(cause, cause_id)
+        self.job(run_id).cancel(cause, cause_id)
 
     def close(self) -> None:
         """End all jobs and wait until nothing of them is left; a second time does nothing."""
@@ -98,7 +135,8 @@ class LocalCluster:
         for job in self._jobs.values():
             job.close()
 
-    def _job(self, run_id: str) -> LocalJob:
+    def job(self, run_id: str) -> LocalJob:
+        """Return a job that this process has started."""
         try:
             return self._jobs[run_id]
         except KeyError:

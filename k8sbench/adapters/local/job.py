@@ -1,9 +1,8 @@
 """Watches the replicas of one job: their lines, their ends, and what those mean for the job.
 
-No thread of its own: whoever iterates :meth:`LocalJob.events` does the reading, so a slow reader
-slows the replicas down through their pipes, and nothing is lost or piled up. The iteration may be
-broken off and taken up again where it stood. Ending needs no reader: each replica's warden does it
-by itself.
+No thread of its own: whoever calls :meth:`LocalJob.take` does the reading, so a slow reader slows
+the replicas down through their pipes, and nothing is lost or piled up. Ending needs no reader: each
+replica's warden does it by itself.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import selectors
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from k8sbench.adapters.local import endings
 from k8sbench.adapters.local.replica import Replica, oom_kills
@@ -46,6 +45,8 @@ class LocalJob:
         self.name = name
         self.replicas = tuple(replicas)
         self.final: Transition | None = None
+        self.is_told = False
+        """Whether the final transition has been taken."""
         self._clock = clock
         self._node = node
         self._finish_grace = finish_grace
@@ -84,18 +85,18 @@ class LocalJob:
 
     # -- for everyone -----------------------------------------------------------------------
 
-    def events(self) -> Iterator[JobEvent]:
-        """Yield what happens, the final transition last; that one again if asked again."""
-        while True:
-            while self._events:
-                event = self._events.popleft()
-                yield event
-                if event.transition is not None and event.transition.phase.final:
-                    return
-            if self.final is not None:
-                yield JobEvent(transition=self.final)
-                return
-            self._go_on()
+    def take(self, seconds: float | None) -> list[JobEvent]:
+        """Return what has happened since the last call, waiting so long for the first of it.
+
+        The final transition comes last; nothing follows it.
+        """
+        if not self._events and self.final is None:
+            self._go_on(seconds)
+        events: list[JobEvent] = []
+        while self._events:
+            events.append(self._events.popleft())
+        self.is_told = self.is_told or (self.final is not None and not self._events)
+        return events
 
     def cancel(self, cause: str, cause_id: str) -> None:
         """End the job. Returns at once; from any thread or signal handler; again is nothing."""
@@ -110,7 +111,7 @@ class LocalJob:
     def close(self) -> None:
         """End the job and return when nothing of it is left. Not from a signal handler.
 
-        Where another thread iterates the events they reach it; else what is still said is lost.
+        Where another thread takes the events they reach it; else what is still said is lost.
         """
         self.cancel("k8sbench let go of the job before its end.", "k8sbench-ended")
         while self.final is None:
@@ -118,11 +119,12 @@ class LocalJob:
 
     # -- reading ----------------------------------------------------------------------------
 
-    def _go_on(self) -> None:
-        """Wait for something to happen, and draw the conclusions."""
+    def _go_on(self, seconds: float | None = None) -> None:
+        """Wait so long for something to happen, and draw the conclusions."""
         with self._reading:
             if self.final is None:
-                self._read(self._patience())
+                limits = [each for each in (self._patience(), seconds) if each is not None]
+                self._read(min(limits) if limits else None)
                 self._judge()
 
     def _patience(self) -> float | None:
@@ -297,7 +299,8 @@ class LocalJob:
             if replica is self.replicas[0]:
                 self._move(Phase.RUNNING, f"{replica.name} has begun to write.")
         for text in lines:
-            self._events.append(JobEvent(line=LogLine(replica=replica.name, at=now, text=text)))
+            line = LogLine(replica=replica.name, at=now, text=text)
+            self._events.append(JobEvent(run_id=self.name, line=line))
 
     def _tell_end(self, replica: Replica) -> None:
         if replica.code == 0:
@@ -315,11 +318,11 @@ class LocalJob:
             exit_code=replica.code if phase.final else None,
             detail=detail,
         )
-        self._events.append(JobEvent(replica=state))
+        self._events.append(JobEvent(run_id=self.name, replica=state))
 
     def _move(self, phase: Phase, cause: str, cause_id: str | None = None) -> Transition:
         transition = Transition(phase=phase, at=self._clock(), cause=cause, cause_id=cause_id)
-        self._events.append(JobEvent(transition=transition))
+        self._events.append(JobEvent(run_id=self.name, transition=transition))
         return transition
 
 

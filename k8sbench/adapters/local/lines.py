@@ -12,10 +12,12 @@ class Lines:
 
     ``\\n`` ends a line. Within it ``\\r`` ends a state of a progress bar, which the next one would
     overwrite on a terminal: each state that holds anything is a line of its own, and a ``\\r``
-    before the line's end means nothing. Bytes that are not UTF-8 become U+FFFD.
+    before the line's end means nothing. Bytes that are not UTF-8 become U+FFFD, unless ``errors``
+    names another of Python's ways.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, errors: str = "replace") -> None:
+        self._errors = errors
         self._rest = b""
         self._cut = 0
         """Bytes that were dropped of what is in ``_rest``, being beyond the limit."""
@@ -48,5 +50,5 @@ class Lines:
 
     def _text(self, state: bytes) -> str:
         cut, self._cut = self._cut + max(0, len(state) - LIMIT), 0
-        text = state[:LIMIT].decode(errors="replace")
+        text = state[:LIMIT].decode(errors=self._errors)
         return f"{text} [k8sbench: line cut, {cut} more bytes]" if cut else text

@@ -9,7 +9,8 @@ import pytest
 
 from k8sbench.adapters import strict_yaml
 from k8sbench.model.errors import InputError
-from k8sbench.model.spec import PLACEHOLDERS, BenchmarkSpec, Scaled, Upstream, problems
+from k8sbench.model.spec import PLACEHOLDERS, BenchmarkSpec, Scaled, Upstream
+from k8sbench.model.spec_rules import problems
 
 SOUND = """\
 name: mine

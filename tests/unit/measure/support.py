@@ -85,3 +85,9 @@ def tsm(epoch: int, step: int, seconds: float, mean: float, *, total: int = 100)
         f"Epoch: [{epoch}][{step}/{total}], lr: 0.00250\tTime {seconds:.3f} ({mean:.3f})\t"
         "Data 0.000 (0.000)\tLoss 4.0000 (5.0000)\tPrec@1 0.000 (0.000)\tPrec@5 0.000 (0.000)"
     )
+
+
+def plsc(batch: int, rate: float, *, stamp: str | None = None) -> str:
+    """A line of PLSC's first version, which counts batches from 0."""
+    head = f"INFO {stamp} entry.py:1023] " if stamp else ""
+    return f"{head}Pass:0 batch:{batch} lr:0.10000000 loss:42.000000 qps:{rate:.2f}"

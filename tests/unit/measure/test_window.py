@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.measure.support import ids, measured, mmseg, run, tsm
+from tests.unit.measure.support import ids, measured, mmseg, plsc, run, tsm
 
 
 def test_a_record_that_reaches_into_the_warm_up_does_not_count() -> None:
@@ -73,6 +73,18 @@ def test_fewer_iterations_than_asked_for_are_a_side_run(asked: int, verdict: str
     found = measured(run([0.5] * 6), warmup=10, at_least=asked)
     assert found.verdict == verdict
     assert ("too-few-iterations" in ids(found)) == (verdict == "rejected")
+
+
+@pytest.mark.parametrize(("records", "verdict"), [(15, "valid"), (14, "rejected")])
+def test_lines_across_the_windows_edges_are_not_missed(records: int, verdict: str) -> None:
+    """Iterations 1, 11, 21, … have lines: of 51 to 150 nine lines lie inside, 52 to 141."""
+    lines = [plsc(batch, 400.0) for batch in range(0, 10 * records + 1, 10)]
+    found = measured(lines, format="plsc", warmup=50, iterations=100, at_least=100)
+    assert (found.verdict, ids(found, "reject")) == (
+        verdict,
+        [] if verdict == "valid" else ["too-few-iterations"],
+    )
+    assert found.iterations == 10 * (min(records, 14) - 5)
 
 
 def test_iterations_of_the_run_are_counted_over_epochs() -> None:

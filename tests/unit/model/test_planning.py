@@ -96,6 +96,28 @@ def test_amp_without_a_gpu_is_bf16_because_fp16_has_no_speed_there() -> None:
     assert planned(LAPTOP, precision="amp").amp_dtype == "bf16"
 
 
+@pytest.mark.parametrize(
+    ("gpu_model", "has"),
+    [
+        ("Tesla V100-SXM2-16GB", False),
+        ("Tesla T4", False),
+        ("Quadro RTX 6000", False),
+        ("RTX 6000 Ada Generation", True),
+        ("NVIDIA A100-SXM4-80GB", True),
+        ("NVIDIA H200", True),
+        ("A GPU of next year", True),
+    ],
+)
+def test_bf16_is_refused_where_the_gpu_is_known_to_lack_it(gpu_model: str, has: bool) -> None:
+    pool = msgspec.structs.replace(V100, gpu_model=gpu_model)
+    site = msgspec.structs.replace(CLUSTER, pool=pool)
+    if has:
+        assert planned(site, precision="amp", amp_dtype="bf16").amp_dtype == "bf16"
+        return
+    with pytest.raises(UsageError, match="has no bf16"):
+        planned(site, precision="amp", amp_dtype="bf16")
+
+
 def test_local_gpus_are_divided_over_the_replicas() -> None:
     assert planned(GPU_BOX, replicas=2).case == "2x4"
     with pytest.raises(UsageError, match="do not divide over 3 replicas"):

@@ -9,9 +9,11 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.adapters import templates
+from k8sbench.adapters import catalog, templates
+from k8sbench.model import choices, planning
 from k8sbench.model.plan import PlannedWindow, RunPlan
 from k8sbench.model.pool import NodePool, Rdma, Toleration
+from k8sbench.model.spec import Framework, Precision
 from k8sbench.render import manifests
 from k8sbench.render.trainer_sources import TrainerSources
 
@@ -133,6 +135,32 @@ def plan(case: str = "4x8", **changes: Any) -> RunPlan:
         "sync_bn": False,
     }
     return RunPlan(**(fields | changes))
+
+
+def upstream(
+    benchmark: str, framework: Framework, case: str, precision: Precision, **asked: Any
+) -> RunPlan:
+    """Plan a built-in benchmark's published program, as ``--impl upstream --image X`` does."""
+    found = catalog.find(benchmark)
+    replicas, gpus = choices.parse_case(case)
+    return planning.make_plan(
+        found.spec,
+        planning.SpecSource(digest="0" * 64, source=found.source),
+        choices.Request(
+            framework=framework,
+            impl="upstream",
+            replicas=replicas,
+            gpus=gpus,
+            precision=precision,
+            image="registry.example.com/upstream:1",
+            **asked,
+        ),
+        choices.Site(backend="kubernetes", pool=POOLS["plain"]),
+        run_id=f"{benchmark}-261120-081500-x7k2qd",
+        set_name="example",
+        repeat=1,
+        trainers_digest=None,
+    )
 
 
 def all_plans() -> Iterator[RunPlan]:

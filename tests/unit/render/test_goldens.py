@@ -18,7 +18,7 @@ import pytest
 from k8sbench.model import identity
 from k8sbench.model.plan import RunPlan
 from k8sbench.render import to_yaml
-from tests.unit.render.plans import POOLS, PROGRAMS, SOURCES, plan, rendered
+from tests.unit.render.plans import POOLS, PROGRAMS, SOURCES, plan, rendered, upstream
 
 FOLDER = Path(__file__).parent / "golden"
 GOLDENS: dict[str, RunPlan] = {
@@ -32,6 +32,27 @@ GOLDENS: dict[str, RunPlan] = {
     "paddle-4x8-rdma-queue-gang": plan(
         "4x8", framework="paddle", pool=POOLS["rdma"], queue="team-queue", gang=True
     ),
+    # The reports' own commands: the largest case of each, and one GPU where that starts otherwise.
+    "upstream-deeplabv3p-pytorch-4x8-amp": upstream(
+        "deeplabv3p", "pytorch", "4x8", "amp", data="pvc:data/cityscapes"
+    ),
+    "upstream-deeplabv3p-pytorch-1x1-fp32": upstream(
+        "deeplabv3p", "pytorch", "1x1", "fp32", data="pvc:data/cityscapes"
+    ),
+    "upstream-deeplabv3p-paddle-4x8-amp": upstream(
+        "deeplabv3p", "paddle", "4x8", "amp", data="pvc:data/cityscapes"
+    ),
+    "upstream-deeplabv3p-paddle-1x1-fp32": upstream(
+        "deeplabv3p", "paddle", "1x1", "fp32", data="pvc:data/cityscapes"
+    ),
+    "upstream-resnet50-pytorch-1x8-fp32": upstream(
+        "resnet50", "pytorch", "1x8", "fp32", data="pvc:data/imagenet"
+    ),
+    "upstream-tsm-pytorch-4x8-amp": upstream(
+        "tsm", "pytorch", "4x8", "amp", data="pvc:data/kinetics"
+    ),
+    "upstream-arcface-paddle-4x8-fp32": upstream("arcface", "paddle", "4x8", "fp32"),
+    "upstream-arcface-paddle-1x1-fp32": upstream("arcface", "paddle", "1x1", "fp32"),
 }
 
 

@@ -107,6 +107,44 @@ def test_a_claim_is_mounted_read_only_at_data(data: str, folder: str | None) -> 
     assert mounts(wanted)["/data"] == (expected | ({"subPath": folder} if folder else {}))
 
 
+PACKAGES = pool(python_packages="pvc:python/torch-2.10")
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_a_pool_s_packages_are_mounted_read_only_and_found_after_our_trainers(program: str) -> None:
+    wanted = plan(pool=PACKAGES, **PROGRAMS[program])
+    assert volume(wanted, "packages")["persistentVolumeClaim"] == {
+        "claimName": "python",
+        "readOnly": True,
+    }
+    assert mounts(wanted)["/opt/python-packages"] == {
+        "name": "packages",
+        "mountPath": "/opt/python-packages",
+        "readOnly": True,
+        "subPath": "torch-2.10",
+    }
+    ours = ["/opt/k8sbench"] if program.startswith("ours") else []
+    assert variables(wanted)["PYTHONPATH"].split(":") == [*ours, "/opt/python-packages"]
+
+
+def test_packages_lie_beside_the_data() -> None:
+    wanted = plan(pool=PACKAGES, data="pvc:imagenet/train")
+    assert {"/data", "/opt/python-packages"} <= set(mounts(wanted))
+
+
+def test_a_local_process_has_the_machine_s_own_packages() -> None:
+    wanted = plan("2x1-cpu", pool=PACKAGES, backend="local", image=None)
+    assert "/opt/python-packages" not in mounts(wanted)
+    assert variables(wanted)["PYTHONPATH"] == "/opt/k8sbench"
+
+
+@pytest.mark.parametrize("text", ["python", "path:/srv/python", "pvc:", "pvc:A", "pvc:a/../b"])
+def test_packages_that_name_no_claim_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="Pool plain has python_packages: .*names no claim") as no:
+        job(plan(pool=pool(python_packages=text)))
+    assert "pvc:NAME[/SUB]" in no.value.action
+
+
 def test_the_command_is_the_plan_s_word_for_word() -> None:
     words = ("sh", "-c", 'echo "$(RANK)" {{ x }} && #:', "", "--lr", "1e-4", "0o17", "~", "é\n")
     assert container(plan(command=words))["command"] == list(words)

@@ -1,23 +1,34 @@
-"""Every benchmark × variant × program × case × precision of the catalog gives a sound manifest."""
+"""Every benchmark × variant × program × case × precision gives a sound manifest.
+
+That is: all of the catalog, and all of the files in ``docs/examples`` that show users how to write
+their own.
+"""
 
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 from k8sbench.adapters import catalog, image_table, pools, trainer_sources
-from k8sbench.model import choices, planning
+from k8sbench.model import choices, identity, planning
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.spec import Impl, Precision
+from k8sbench.model.spec import Impl, LogFormat, Precision, Variant
 from k8sbench.render import manifests
 from k8sbench.render.trainer_sources import TrainerSources
+from tests.tiers import ROOT
 from tests.unit.render import plans
 from tests.unit.render.pod_security import violations
 from tests.unit.render.test_schemas import Schemas, strict, through_models
 
 PROGRAMS: tuple[Impl, ...] = ("k8sbench", "upstream", "user")
+IMAGE = "registry.example.com/it:1"
+EXAMPLES = sorted(str(path) for path in (ROOT / "docs" / "examples").glob("*.yaml"))
+EVERYTHING = [*catalog.names(), *EXAMPLES]
+IDS = [name.rpartition("/")[2] for name in EVERYTHING]
 
 
 @functools.cache
@@ -25,12 +36,19 @@ def sources() -> TrainerSources:
     return trainer_sources.read()
 
 
-def every_plan(name: str) -> Iterator[RunPlan]:
-    """Plans of all that a built-in benchmark can be asked for on a cluster's default pool."""
-    found = catalog.find(name)
-    site = choices.Site(
+def site() -> choices.Site:
+    return choices.Site(
         backend="kubernetes", pool=pools.load(environ={}).pool(None), images=image_table.load()
     )
+
+
+def first(variant: Variant) -> Precision:
+    return next(iter(variant.batch_size))
+
+
+def every_plan(name: str) -> Iterator[RunPlan]:
+    """Plans of all that a benchmark can be asked for on a cluster's default pool."""
+    found = catalog.find(name)
     for variant in found.spec.variants:
         has = {
             "k8sbench": variant.trainer is not None,
@@ -53,10 +71,10 @@ def every_plan(name: str) -> Iterator[RunPlan]:
                             replicas=replicas,
                             gpus=gpus,
                             precision=precision,
-                            image=None if impl == "k8sbench" else "registry.example.com/it:1",
+                            image=None if impl == "k8sbench" else IMAGE,
                         ),
-                        site,
-                        run_id=f"{name}-example",
+                        site(),
+                        run_id=f"{found.spec.name}-example",
                         set_name="example",
                         repeat=1,
                         trainers_digest=sources().digest,
@@ -68,8 +86,8 @@ def _reported(found: catalog.LoadedSpec, variant: str, precision: Precision) -> 
     return any(upstream and precision in upstream.command for upstream in upstreams)
 
 
-@pytest.mark.parametrize("name", catalog.names())
-def test_everything_in_the_catalog_renders_restricted_and_typed(name: str) -> None:
+@pytest.mark.parametrize("name", EVERYTHING, ids=IDS)
+def test_everything_renders_restricted_and_typed(name: str) -> None:
     count = 0
     for wanted in every_plan(name):
         count += 1
@@ -84,11 +102,50 @@ def test_everything_in_the_catalog_renders_restricted_and_typed(name: str) -> No
 
 
 @pytest.mark.tier("go")
-@pytest.mark.parametrize("name", catalog.names())
-def test_everything_in_the_catalog_fits_the_operator_s_schema(
-    name: str, crd_schemas: Schemas
-) -> None:
+@pytest.mark.parametrize("name", EVERYTHING, ids=IDS)
+def test_everything_fits_the_operator_s_schema(name: str, crd_schemas: Schemas) -> None:
     checks = {kind: strict(schema) for kind, schema in crd_schemas.items()}
     for wanted in every_plan(name):
         job = manifests(wanted, templates=plans.texts(), trainers=sources())[-1]
         checks[job["kind"]].validate(job)
+
+
+@pytest.mark.parametrize("name", EXAMPLES, ids=IDS[-len(EXAMPLES) :])
+def test_a_user_s_file_gives_a_job_of_his_image_command_and_log(name: str) -> None:
+    variants = {(v.framework, v.name): v for v in catalog.find(name).spec.variants}
+    for wanted in every_plan(name):
+        variant = variants[wanted.framework, wanted.variant]
+        (job,) = manifests(wanted, templates=plans.texts(), trainers=None)
+        for replica in plans.replicas(job).values():
+            (container,) = replica["template"]["spec"]["containers"]
+            assert container["image"] == IMAGE
+            assert len(container["command"]) == len(variant.command)
+            for said, word in zip(variant.command, container["command"], strict=True):
+                assert "{" not in word
+                assert "{" in said or word == said
+        # It reads {data}, so nobody may call that synthetic.
+        assert wanted.data == "image"
+        # Whoever finds the job can measure it: the plan that it carries holds the format.
+        carried = json.loads(job["metadata"]["annotations"][identity.PLAN_ANNOTATION])
+        assert msgspec.convert(carried["log"], LogFormat) == variant.log
+
+
+@pytest.mark.parametrize("name", EXAMPLES, ids=IDS[-len(EXAMPLES) :])
+def test_without_image_a_user_s_file_runs_in_its_own(name: str) -> None:
+    spec = catalog.find(name).spec
+    for variant in spec.variants:
+        assert variant.image is not None
+        request = choices.Request(
+            framework=variant.framework, variant=variant.name, gpus=1, precision=first(variant)
+        )
+        made = planning.make_plan(
+            spec,
+            planning.SpecSource(digest="0" * 64, source=name),
+            request,
+            site(),
+            run_id="example",
+            set_name="example",
+            repeat=1,
+            trainers_digest=None,
+        )
+        assert (made.impl, made.image) == ("user", variant.image)

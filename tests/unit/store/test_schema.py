@@ -15,6 +15,7 @@ import pytest
 from k8sbench.adapters.artifacts import RunRecord
 from k8sbench.adapters.sql_store import open_store
 from k8sbench.adapters.upkeep import StoreInfo, StoreReport
+from k8sbench.cli.images import ImageList
 from k8sbench.cli.main import main
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
@@ -29,6 +30,7 @@ DOCUMENTS: dict[str, Any] = {
     "k8sbench list -o json": list[ListedRun],
     "k8sbench status RUN -o json": RunStatus,
     "k8sbench measure LOG -o json": list[Measurement],
+    "k8sbench images -o json": ImageList,
     "k8sbench store info -o json": StoreInfo,
     "k8sbench store check -o json": StoreReport,
     "k8sbench store rebuild -o json": StoreReport,
@@ -216,6 +218,17 @@ def test_the_empty_store_prints_documents_too(
     for words in (("list",), ("store", "info"), ("store", "check")):
         assert main([*words, "-o", "json"]) == 0
         validate(f"k8sbench {' '.join(words)} -o json", json.loads(capsys.readouterr().out))
+
+
+def test_the_list_of_images_keeps_to_the_schema(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    mine = str(ROOT / "docs" / "examples" / "my-model.yaml")
+    for words in ([], ["--image-registry", "registry.example/ai"], [mine]):
+        assert main(["images", *words, "-o", "json"]) == 0
+        said = json.loads(capsys.readouterr().out)
+        validate("k8sbench images -o json", said)
+        assert said["images"]
 
 
 def test_the_schema_travels_with_the_package() -> None:

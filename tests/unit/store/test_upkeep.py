@@ -336,7 +336,7 @@ def test_the_info_counts_what_is_there(store: SqlStore) -> None:
     assert said.phases == {"Created": 3, "Failed": 1, "Running": 1, "Succeeded": 1}
     assert said.kind == store.database.kind
     assert (said.journal == "wal") == (said.kind == "sqlite")
-    assert said.database_schema == 2
+    assert said.database_schema == 3
 
 
 def test_the_info_of_no_store_says_so(root: pathlib.Path) -> None:

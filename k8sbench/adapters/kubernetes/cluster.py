@@ -1,0 +1,707 @@
+"""The port :class:`~k8sbench.ports.Cluster` on Kubernetes.
+
+One list and watch per kind of object tells of any number of jobs (:mod:`.reflector`), a bounded
+number of streams brings their logs (:mod:`.log_streams`); all of it comes through one queue to
+the one thread that calls :meth:`KubernetesCluster.wait`, which keeps what was seen of each job
+(:mod:`.followed`) and tells what is new. Nothing is asked again and again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from k8sbench.adapters.kubernetes import creating, kinds, trimming
+from k8sbench.adapters.kubernetes.api import Api, ApiFault, Object
+from k8sbench.adapters.kubernetes.diagnosis import facts
+from k8sbench.adapters.kubernetes.followed import Followed, Surroundings
+from k8sbench.adapters.kubernetes.log_streams import LIMIT, LogStreams, printed
+from k8sbench.adapters.kubernetes.reflector import (
+    WATCH_SECONDS,
+    Changed,
+    Deleted,
+    Failed,
+    Listed,
+    News,
+    Reflector,
+    Source,
+    Works,
+)
+from k8sbench.adapters.kubernetes.scope import EVENT_FIELDS, Scope
+from k8sbench.adapters.kubernetes.state import CANCEL_ANNOTATION
+from k8sbench.adapters.kubernetes.trimming import RUN_LABEL
+from k8sbench.model.identity import PLAN_ANNOTATION
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Run
+from k8sbench.ports import Clock, FoundJob, JobEvent, LogLine, LogMark, Manifest
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+END_SECONDS = 60.0
+"""For replicas that run on when their job has ended: they have taken the same steps, and only
+tidy up, or are being ended."""
+FAILED_SECONDS = 10.0
+"""The same where one has failed: the others say what they saw of it, and wait for it in vain."""
+SETTLE_SECONDS = 1.0
+"""For pods that were not seen of a job that has ended; some never were."""
+NOTE_SECONDS = 5.0
+"""An API server that does not answer for so long is worth a word."""
+NODES_SECONDS, QUEUE_SECONDS = 60.0, 15.0
+"""How old what is known of the nodes, or of a job's place in a queue, may be."""
+LINES_WAITING = 5000
+"""Lines that were read and not yet taken; those who read them wait."""
+CLOSE_SECONDS = 10.0
+"""For requests under way, such as to cancel a job, when the cluster is let go."""
+_AT_ONCE = 5000
+_WORKERS = 4
+
+
+class _Drained(NamedTuple):
+    """Every log of a run that was wanted has ended and was handed over."""
+
+    run_id: str
+
+
+class _Nodes(NamedTuple):
+    """The nodes of the cluster; None: they may not be seen."""
+
+    nodes: Sequence[Object] | None
+
+
+class _Workload(NamedTuple):
+    """A job's place in its queue, where that may be seen."""
+
+    run_id: str
+    workload: Object | None
+
+
+class _Asked(msgspec.Struct):
+    """What was asked of the cluster beyond the job, when, and what it said."""
+
+    at: float
+    answer: Any = None
+    allowed: bool = True
+
+
+class KubernetesCluster:
+    """Jobs in one namespace of one cluster."""
+
+    name = "kubernetes"
+    jobs_outlive_us = True
+
+    def __init__(
+        self,
+        api: Api,
+        *,
+        clock: Clock = time.time,
+        keep: bool = False,
+        watch_s: float = WATCH_SECONDS,
+        longest_pause: float | None = None,
+        end_s: float = END_SECONDS,
+        streams: int = LIMIT,
+    ) -> None:
+        self.api = api
+        self._namespace = api.place.namespace
+        self._clock = clock
+        self._keep = keep
+        """Whether jobs that are cancelled are held rather than deleted."""
+        self._watching: dict[str, Any] = {"watch_s": watch_s}
+        if longest_pause is not None:
+            self._watching["longest_pause"] = longest_pause
+        self._end_s = end_s
+        self._jobs: dict[str, Followed] = {}
+        self._runs: set[str] = set()
+        """Those that are followed, and those that are being created: their objects are kept."""
+        self._changed: set[str] = set()
+        """Runs that are to be read."""
+        self._news: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._room = threading.Semaphore(LINES_WAITING)
+        self._is_closed = False
+        self._scope: Scope | None = None
+        self._reflectors: dict[str, Reflector] = {}
+        self._taken_up = False
+        """Whether a job was taken up whose objects may have passed by unseen."""
+        self._logs = LogStreams(
+            api,
+            self._namespace,
+            self._take_log,
+            limit=streams,
+            when_drained=lambda run_id: self._news.put(_Drained(run_id)),
+        )
+        self._listed: dict[str, float] = {}
+        """Kind → when the listing that came last was asked for."""
+        self._trouble: dict[str, tuple[float, ApiFault]] = {}
+        """Kind → since when the server does not tell us, and its last word."""
+        self._trouble_noted: float | None = None
+        """Since when, of the trouble that users know of."""
+        self._half_placed: set[str] = set()
+        self._operator_seen_at: float | None = None
+        self._nodes = _Asked(at=-NODES_SECONDS)
+        self._workloads: dict[str, _Asked] = {}
+        self._workers: ThreadPoolExecutor | None = None
+        self._requests: set[Future[None]] = set()
+
+    # -- the port -------------------------------------------------------------------------------
+
+    def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> None:  # noqa: ARG002
+        """Create the job and follow it, or join it if it is there; raises :class:`BenchError`."""
+        if plan.run_id in self._jobs:
+            return
+        # Before the job is there: what is seen of it from then on is kept.
+        self._runs.add(plan.run_id)
+        try:
+            created = creating.create(self.api, plan, manifests)
+        except BaseException:
+            self._runs.discard(plan.run_id)
+            raise
+        trimmed = trimming.job(created.job)
+        at = facts.moment(trimmed["metadata"].get("creationTimestamp")) or self._clock()
+        told = Transition(phase=Phase.CREATED, at=at, cause="")
+        self._follow(Followed(plan, told=told, job=trimmed, since=time.monotonic()))
+        self._taken_up = self._taken_up or created.joined
+
+    def take_up(self, run: Run, marks: Mapping[str, LogMark]) -> None:
+        """Follow a job that was created before; of one that is gone its end is told."""
+        told, since = run.history[-1], time.monotonic()
+        self._follow(Followed(run.plan, told=told, marks=marks, since=since))
+        self._taken_up = True
+
+    def jobs(self) -> Sequence[FoundJob]:
+        """Return k8sbench's jobs in the namespace; one whose plan cannot be read is left out."""
+        found: list[FoundJob] = []
+        missing: list[ApiFault] = []
+        for kind in kinds.JOBS:
+            try:
+                path = kinds.path(kind, self._namespace)
+                items, _ = self.api.list(path, labels=Scope().labels, keep=_head)
+            except ApiFault as fault:
+                if fault.status != 404:
+                    raise self.api.explained(fault, f"the {kind}s be listed") from fault
+                missing.append(fault)
+                continue
+            found += filter(None, map(_found_job, items))
+        if len(missing) == len(kinds.JOBS):
+            raise self.api.explained(missing[0], "the jobs be listed") from missing[0]
+        return sorted(found, key=lambda job: job.created_at)
+
+    def look(self, run: Run) -> Sequence[JobEvent]:
+        """Say how a job is now: its state, then its replicas'; empty where there is no such job."""
+        followed = Followed(run.plan, told=run.history[-1], since=time.monotonic())
+        around = Surroundings()
+        try:
+            job = self.api.get(kinds.path(followed.kind, self._namespace, run.plan.job_name))
+            if (job["metadata"].get("labels") or {}).get(RUN_LABEL) != run.run_id:
+                return ()
+            followed.take(Changed(followed.kind, trimming.job(job)))
+            only = Scope(run=run.run_id)
+            for kind in ("Pod", "Event"):
+                source = _source(kind, self._namespace, only)
+                keep = _keeper(kind, {run.run_id})
+                items, _ = self.api.list(
+                    source.path, labels=source.labels, fields=source.fields, keep=keep
+                )
+                for item in items:
+                    followed.take(Changed(kind, item))
+            if followed.is_short_of_nodes():
+                around.nodes = self._ask_nodes()
+            if followed.is_queued():
+                around.workload = self._ask_workload(followed.uid)
+        except ApiFault as fault:
+            if fault.status == 404:
+                return ()
+            raise self.api.explained(fault, f"job {run.run_id} be read") from fault
+        now = self._clock()
+        reading, _ = followed.read(around, now)
+        first = followed.end(reading, now)
+        return [first, *followed.changes(reading, now)]
+
+    def printed(self, run: Run) -> Iterator[LogLine]:
+        """Return what a job's replicas have printed so far, rank 0's first."""
+        followed = Followed(run.plan, told=run.history[-1], since=time.monotonic())
+        source = _source("Pod", self._namespace, Scope(run=run.run_id))
+        try:
+            pods, _ = self.api.list(source.path, labels=source.labels, keep=trimming.pod)
+            for pod in pods:
+                followed.take(Changed("Pod", pod))
+            _, replicas = followed.read(Surroundings(), self._clock())
+            for one in replicas:
+                if one.pod is not None and one.started:
+                    yield from printed(
+                        self.api,
+                        self._namespace,
+                        replica=one.name,
+                        pod=one.pod_name,
+                        container=one.container,
+                    )
+        except ApiFault as fault:
+            raise self.api.explained(fault, f"the logs of {run.run_id} be read") from fault
+
+    def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+        """Return what has happened to the jobs that are followed, in order."""
+        until = None if seconds is None else time.monotonic() + seconds
+        self._watch_all()
+        while True:
+            events = self._take(self._patience(until))
+            events += self._read_all()
+            events += self._notes()
+            if events or not self._jobs:
+                return events
+            if until is not None and time.monotonic() >= until:
+                return ()
+
+    def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
+        """Ask the job to end: delete it, or hold it (``keep``); who watches it is told why.
+
+        Of a job that is not followed here it is done at once and raises :class:`BenchError`.
+        """
+        wish = {"cause": cause, "cause_id": cause_id, "at": self._clock()}
+        followed = self._jobs.get(run_id)
+        if followed is not None:
+            told = followed.told
+            is_failure = told.hopeless and told.cause_id == cause_id
+            wish["phase"] = str(Phase.FAILED if is_failure else Phase.CANCELLED)
+            if followed.ended_at is None:
+                self._ask(lambda: self._cancel_followed(followed, wish))
+            return
+        for kind, job in self._find(run_id):
+            try:
+                self._cancel(kind, run_id, job["metadata"]["uid"], wish)
+            except ApiFault as fault:
+                raise self.api.explained(fault, f"job {run_id} be cancelled") from fault
+
+    def let_go(self, run_id: str) -> None:
+        """Follow a job no longer; it goes on."""
+        self._drop(run_id)
+
+    def remove(self, run_id: str) -> None:
+        """Delete the job, and with it its pods and its ConfigMap; idempotent."""
+        doing = f"job {run_id} be deleted"
+        try:
+            removed = False
+            for kind, job in self._find(run_id):
+                path = kinds.path(kind, self._namespace, run_id)
+                removed = self.api.delete(path, uid=job["metadata"]["uid"]) or removed
+            if not removed:
+                self._remove_orphan(kinds.path("ConfigMap", self._namespace, run_id), run_id)
+        except ApiFault as fault:
+            raise self.api.explained(fault, doing) from fault
+
+    def close(self) -> None:
+        """Let go of everything held; requests under way, such as to cancel, are waited for."""
+        if self._requests:
+            from concurrent.futures import wait
+
+            wait(self._requests, CLOSE_SECONDS)
+        self._is_closed = True
+        for reflector in self._reflectors.values():
+            reflector.close()
+        # Whoever waits for room to hand over a line need not.
+        self._room.release(LINES_WAITING)
+        self._logs.close()
+        if self._workers is not None:
+            self._workers.shutdown(wait=False, cancel_futures=True)
+        self._jobs.clear()
+
+    # -- watching -------------------------------------------------------------------------------
+
+    def _follow(self, followed: Followed) -> None:
+        self._runs.add(followed.plan.run_id)
+        self._jobs[followed.plan.run_id] = followed
+        self._changed.add(followed.plan.run_id)
+
+    def _watch_all(self) -> None:
+        """Have all jobs watched that are followed."""
+        if not self._jobs:
+            return
+        plans = [followed.plan for followed in self._jobs.values()]
+        wider = Scope.of(plans, self._taken_up) if self._scope is None else self._scope.with_(plans)
+        again = self._scope is not None and (wider != self._scope or self._taken_up)
+        self._scope, self._taken_up = wider, False
+        if again:
+            for reflector in self._reflectors.values():
+                reflector.refresh(_source(reflector.source.kind, self._namespace, wider).labels)
+        for kind in (*sorted({followed.kind for followed in self._jobs.values()}), "Pod", "Event"):
+            if kind not in self._reflectors:
+                self._reflectors[kind] = Reflector(
+                    self.api,
+                    _source(kind, self._namespace, wider),
+                    _keeper(kind, self._runs),
+                    self._news.put,
+                    **self._watching,
+                )
+                self._reflectors[kind].start()
+
+    def _take_log(self, event: JobEvent) -> None:
+        """Take what the log streams hand over, as fast as it is taken from here."""
+        if event.line is not None and not self._is_closed:
+            self._room.acquire()
+        self._news.put(event)
+
+    def _patience(self, until: float | None) -> float | None:
+        """Seconds until something must be done though nothing happens; None: for ever."""
+        if self._changed:
+            return 0.0
+        times = [one.look_at for one in self._jobs.values() if one.look_at is not None]
+        if until is not None:
+            times.append(until)
+        if self._trouble and self._trouble_noted is None:
+            times.append(min(since for since, _ in self._trouble.values()) + NOTE_SECONDS)
+        return max(0.0, min(times) - time.monotonic()) if times else None
+
+    def _take(self, patience: float | None) -> list[JobEvent]:
+        """Take in what has come, waiting for the first of it."""
+        events: list[JobEvent] = []
+        with contextlib.suppress(queue.Empty):
+            if patience == 0.0 or not self._jobs:
+                self._take_one(self._news.get_nowait(), events)
+            else:
+                self._take_one(self._news.get(timeout=patience), events)
+            for _ in range(_AT_ONCE):
+                self._take_one(self._news.get_nowait(), events)
+        return events
+
+    def _take_one(self, news: Any, events: list[JobEvent]) -> None:
+        match news:
+            case JobEvent():
+                if news.line is not None:
+                    self._room.release()
+                followed = self._jobs.get(news.run_id)
+                if followed is not None:
+                    if news.line is not None:
+                        followed.take_line(news.line)
+                    events.append(news)
+            case _Drained():
+                self._changed.add(news.run_id)
+            case _Nodes():
+                self._nodes.answer = news.nodes
+                self._nodes.allowed = news.nodes is not None
+                self._changed |= {
+                    run_id for run_id, one in self._jobs.items() if one.is_short_of_nodes()
+                }
+            case _Workload():
+                self._workloads[news.run_id].answer = news.workload
+                self._changed.add(news.run_id)
+            case _:
+                self._take_news(news)
+
+    def _take_news(self, news: News) -> None:
+        match news:
+            case Changed() | Deleted():
+                if isinstance(news, Changed):
+                    run_id = trimming.run_of(news.kind, news.object)
+                else:
+                    run_id = trimming.run_named(news.kind, news.name)
+                followed = self._jobs.get(run_id or "")
+                if followed is None or (news.kind == "Event" and isinstance(news, Deleted)):
+                    return
+                followed.take(news)
+                self._changed.add(followed.plan.run_id)
+                if news.kind == followed.kind:
+                    at = followed.operator_seen_at()
+                    if at is not None and at > (self._operator_seen_at or 0.0):
+                        self._operator_seen_at = at
+            case Listed():
+                self._listed[news.kind] = news.asked_at
+                if news.kind == "Pod":
+                    self._changed |= self._jobs.keys()
+                for run_id, followed in self._jobs.items():
+                    if (
+                        news.kind == followed.kind
+                        and followed.plan.job_name not in news.names
+                        and followed.since < news.asked_at
+                    ):
+                        followed.take_absence()
+                        self._changed.add(run_id)
+            case Failed():
+                since, _ = self._trouble.get(news.kind, (time.monotonic(), None))
+                self._trouble[news.kind] = (since, news.fault)
+            case Works():
+                self._trouble.pop(news.kind, None)
+
+    # -- reading --------------------------------------------------------------------------------
+
+    def _read_all(self) -> list[JobEvent]:
+        """Read the jobs of which something has changed, or whose time has come."""
+        now = time.monotonic()
+        due = {
+            run_id
+            for run_id, one in self._jobs.items()
+            if one.look_at is not None and one.look_at <= now
+        }
+        changed, self._changed = (self._changed | due) & self._jobs.keys(), set()
+        events: list[JobEvent] = []
+        for run_id in changed:
+            events += self._read(self._jobs[run_id])
+        return events
+
+    def _read(self, followed: Followed) -> list[JobEvent]:
+        run_id, now = followed.plan.run_id, self._clock()
+        self._look_around(followed, now)
+        reading, replicas = followed.read(self._around(followed), now)
+        self._follow_logs(followed, replicas, all_over=False)
+        events = list(followed.changes(reading, now))
+        moment = time.monotonic()
+        if not reading.phase.final:
+            followed.ended_at = None
+            again = reading.look_again_s
+            followed.look_at = None if again is None else moment + again
+            return events
+        if followed.ended_at is None:
+            followed.ended_at = moment
+        is_failure = reading.phase is Phase.FAILED
+        due = followed.ended_at + min(self._end_s, FAILED_SECONDS if is_failure else END_SECONDS)
+        # The watches do not wait for each other: the end may be told before the pods are.
+        has_pods = all(one.pod is not None for one in replicas)
+        settled = followed.ended_at + (0.0 if has_pods else SETTLE_SECONDS)
+        if not reading.over or self._listed.get("Pod", 0.0) < followed.since:
+            settled = due
+        if moment < min(settled, due):
+            followed.look_at = min(settled, due)
+            return events
+        followed.look_at = None
+        self._follow_logs(followed, replicas, all_over=True)
+        if self._logs.drained(run_id):
+            events.append(followed.end(reading, now))
+            self._drop(run_id)
+        return events
+
+    def _follow_logs(
+        self, followed: Followed, replicas: Sequence[facts.Replica], *, all_over: bool
+    ) -> None:
+        run_id = followed.plan.run_id
+        for rank, one in enumerate(replicas):
+            if one.pod is None or not one.started:
+                continue
+            uid, restarts = one.meta["uid"], int(one.main.get("restartCount", 0))
+            failing = one.phase == "Failed" or restarts > 0
+            if followed.logs.get(one.name) != (uid, restarts, failing):
+                followed.logs[one.name] = uid, restarts, failing
+                self._logs.want(
+                    run_id,
+                    one.name,
+                    pod=one.pod_name,
+                    uid=uid,
+                    container=one.container,
+                    rank=rank,
+                    restarts=restarts,
+                    failing=failing,
+                    mark=followed.marks.get(one.name),
+                )
+            if all_over or one.ended or one.gone or one.on_lost_node:
+                self._logs.ended(run_id, one.name)
+
+    def _drop(self, run_id: str) -> None:
+        """Forget a job whose end was told, or that is let go."""
+        if self._jobs.pop(run_id, None) is None:
+            return
+        self._runs.discard(run_id)
+        self._logs.forget(run_id)
+        self._half_placed.discard(run_id)
+        self._workloads.pop(run_id, None)
+
+    def _notes(self) -> list[JobEvent]:
+        """Say once that the API server does not tell us, and once that it does again."""
+        now = time.monotonic()
+        if self._trouble_noted is not None and not self._trouble:
+            text = f"The API server answers again, after {now - self._trouble_noted:.0f} s."
+            self._trouble_noted = None
+        elif self._trouble and self._trouble_noted is None:
+            since, fault = min(self._trouble.values(), key=lambda one: one[0])
+            is_refusal = fault.status in {401, 403, 404}
+            if now - since < NOTE_SECONDS and not is_refusal:
+                return []
+            self._trouble_noted = since
+            if is_refusal:
+                said = self.api.explained(fault, "the jobs be watched")
+                text = f"The jobs cannot be watched: {said} Trying on."
+            else:
+                text = (
+                    f"The API server does not answer since {now - since:.0f} s ({fault.message});"
+                    " trying on. The job goes on meanwhile."
+                )
+        else:
+            return []
+        return [JobEvent(run_id=run_id, note=text) for run_id in self._jobs]
+
+    # -- looking around -------------------------------------------------------------------------
+
+    def _around(self, followed: Followed) -> Surroundings:
+        run_id = followed.plan.run_id
+        workload = self._workloads.get(run_id)
+        rivals = sorted(self._half_placed - {run_id}) if run_id in self._half_placed else ()
+        return Surroundings(
+            nodes=self._nodes.answer,
+            workload=workload.answer if workload is not None else None,
+            rivals=rivals,
+            operator_seen_at=self._operator_seen_at,
+        )
+
+    def _look_around(self, followed: Followed, now: float) -> None:
+        """Have the cluster asked what a job waits for, where it waits."""
+        run_id, moment = followed.plan.run_id, time.monotonic()
+        if not followed.is_short_of_nodes():
+            self._half_placed.discard(run_id)
+        else:
+            if followed.is_half_placed(now):
+                self._half_placed.add(run_id)
+            if self._nodes.allowed and moment - self._nodes.at >= NODES_SECONDS:
+                self._nodes.at = moment
+                self._ask(lambda: self._news.put(_Nodes(self._ask_nodes())))
+        if followed.is_queued():
+            asked = self._workloads.setdefault(run_id, _Asked(at=-QUEUE_SECONDS))
+            if moment - asked.at >= QUEUE_SECONDS:
+                asked.at = moment
+                uid = followed.uid
+                self._ask(lambda: self._news.put(_Workload(run_id, self._ask_workload(uid))))
+
+    def _ask_nodes(self) -> Sequence[Object] | None:
+        try:
+            return self.api.list(kinds.path("Node"), keep=trimming.node)[0]
+        except ApiFault:  # the Role alone does not allow it; then no diagnosis needs it
+            return None
+
+    def _ask_workload(self, uid: str | None) -> Object | None:
+        try:
+            path = kinds.path("Workload", self._namespace)
+            found, _ = self.api.list(path, labels=f"kueue.x-k8s.io/job-uid={uid}")
+        except ApiFault:  # no Kueue here, or not for us
+            return None
+        return found[0] if found else None
+
+    def _ask(self, request: Callable[[], None]) -> None:
+        """Have a request made by another thread."""
+        if self._workers is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="request")
+        future = self._workers.submit(request)
+        self._requests.add(future)
+        future.add_done_callback(self._requests.discard)
+
+    # -- ending ---------------------------------------------------------------------------------
+
+    def _cancel_followed(self, followed: Followed, wish: Mapping[str, Any]) -> None:
+        """Cancel a job that is followed, for as long as it takes; say why if that cannot be."""
+        run_id, attempt = followed.plan.run_id, 0
+        while not self._is_closed and run_id in self._jobs:
+            try:
+                uid = followed.uid
+                if uid is None:
+                    path = kinds.path(followed.kind, self._namespace, run_id)
+                    uid = self.api.get(path)["metadata"]["uid"]
+                self._cancel(followed.kind, run_id, uid, wish)
+                return
+            except ApiFault as fault:
+                if not fault.passes:
+                    said = self.api.explained(fault, f"job {run_id} be cancelled")
+                    note = f"The job could not be cancelled: {said}"
+                    self._news.put(JobEvent(run_id=run_id, note=note))
+                    return
+            attempt += 1
+            self.api.pause(min(2.0**attempt, 15.0))
+
+    def _cancel(self, kind: str, name: str, uid: str, wish: Mapping[str, Any]) -> None:
+        path = kinds.path(kind, self._namespace, name)
+        text = msgspec.json.encode(wish).decode()
+        # The uid makes the API server refuse where another job has the name by now.
+        change: Object = {"metadata": {"uid": uid, "annotations": {CANCEL_ANNOTATION: text}}}
+        if self._keep:
+            change["spec"] = {"runPolicy": {"suspend": True}}
+        try:
+            job = self.api.patch(path, change)
+        except ApiFault as fault:
+            if fault.status in {404, 409}:  # it is gone
+                return
+            raise
+        # Should the deletion be seen before the annotation is.
+        self._news.put(Changed(kind, trimming.job(job)))
+        if not self._keep:
+            self.api.delete(path, uid=uid)
+
+    def _find(self, run_id: str) -> Iterator[tuple[str, Object]]:
+        """Find the job of a run, whatever its kind, if it is ours."""
+        for kind in kinds.JOBS:
+            try:
+                job = self.api.get(kinds.path(kind, self._namespace, run_id))
+            except ApiFault as fault:
+                if fault.status == 404:
+                    continue
+                raise self.api.explained(fault, f"job {run_id} be read") from fault
+            if (job["metadata"].get("labels") or {}).get(RUN_LABEL) == run_id:
+                yield kind, job
+
+    def _remove_orphan(self, path: str, run_id: str) -> None:
+        """Delete a ConfigMap whose job was never made; one that a job owns goes with that."""
+        try:
+            found = self.api.get(path)["metadata"]
+        except ApiFault as fault:
+            if fault.status == 404:
+                return
+            raise
+        if (found.get("labels") or {}).get(RUN_LABEL) == run_id:
+            self.api.delete(path, uid=found["uid"])
+
+
+def _source(kind: str, namespace: str, scope: Scope) -> Source:
+    path = kinds.path(kind, namespace)
+    if kind == "Event":
+        return Source(kind=kind, path=path, fields=EVENT_FIELDS)
+    return Source(kind=kind, path=path, labels=scope.labels)
+
+
+def _keeper(kind: str, runs: set[str]) -> Callable[[Object], Object | None]:
+    """Make the function that keeps what is needed of objects that belong to these runs."""
+    trim = trimming.TRIMMERS[kind]
+    return lambda found: trim(found) if trimming.run_of(kind, found) in runs else None
+
+
+def _head(job: Object) -> Object:
+    """Keep of a job what a list of jobs shows."""
+    metadata = job["metadata"]
+    return {
+        "created": metadata.get("creationTimestamp"),
+        "annotations": metadata.get("annotations") or {},
+        "suspended": bool(((job.get("spec") or {}).get("runPolicy") or {}).get("suspend")),
+        "conditions": {
+            one["type"]
+            for one in (job.get("status") or {}).get("conditions") or ()
+            if one.get("status") == "True"
+        },
+    }
+
+
+_PHASES = (
+    ("Failed", Phase.FAILED),
+    ("Succeeded", Phase.SUCCEEDED),
+    ("Running", Phase.RUNNING),
+    ("Restarting", Phase.RUNNING),
+)
+"""Condition of a job → the run's phase as far as the job tells; the first that is true counts."""
+
+
+def _found_job(head: Object) -> FoundJob | None:
+    text = head["annotations"].get(PLAN_ANNOTATION, "")
+    try:
+        plan = msgspec.json.decode(text, type=RunPlan)
+    except msgspec.MsgspecError:
+        return None
+    phase = next((ours for theirs, ours in _PHASES if theirs in head["conditions"]), None)
+    if phase is None or not phase.final:
+        if CANCEL_ANNOTATION in head["annotations"]:
+            phase = Phase.CANCELLED
+        elif head["suspended"]:
+            phase = Phase.QUEUED
+    return FoundJob(
+        plan=plan,
+        created_at=facts.moment(head["created"]) or 0.0,
+        phase=phase or (Phase.PENDING if head["conditions"] else Phase.CREATED),
+    )

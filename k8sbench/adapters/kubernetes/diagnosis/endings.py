@@ -1,0 +1,253 @@
+"""Why a job failed: names the replica that failed by itself first, and how.
+
+When one replica dies its peers lose their connections and die too, often within the second that
+is Kubernetes' resolution. So an ending that comes from outside or from the kernel (evicted, out of
+memory, its node lost) goes before a program's own exit code, and among those the earliest; where
+the replicas' last lines are at hand, they decide as for local runs.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Mapping, Sequence
+
+from k8sbench.adapters.kubernetes.diagnosis.causes import Diagnosis, found
+from k8sbench.adapters.kubernetes.diagnosis.facts import Ending, Facts, Replica, earlier, moment
+from k8sbench.adapters.kubernetes.diagnosis.words import quoted
+from k8sbench.adapters.local import endings as local
+
+Lines = Mapping[str, Sequence[str]]
+"""Last lines of replicas' logs, by replica."""
+_BACKOFF = "backoff limit"
+_DEADLINE = re.compile(r"longer than (?:the )?specified deadline")
+_EXITED = re.compile(r"^Pod: [^.]+\.(?P<pod>\S+) exited with code (?P<code>\d+)$")
+_START = ("StartError", "ContainerCannotRun", "CreateContainerError", "RunContainerError")
+_DISRUPTIONS = {
+    "Preempted": "PreemptionByScheduler",
+    "TaintManagerEviction": "DeletionByTaintManager",
+}
+"""Reasons of events on pods, as the reason of the pod's condition DisruptionTarget."""
+_LOOPS = 3
+"""Restarts after which it is a loop and no bad luck."""
+LIMITS = ("backoff-limit", "deadline")
+"""Causes for which the operator deletes the pods."""
+
+
+def failure(facts: Facts, lines: Lines) -> Diagnosis:
+    """Say why a job that failed did."""
+    said = facts.condition("Failed") or {}
+    message = str(said.get("message", ""))
+    culprit = _culprit(facts, lines)
+    if _BACKOFF in message or _DEADLINE.search(message):
+        return _limit(message, culprit)
+    if culprit is not None:
+        return culprit
+    for event in facts.events_of("ExitedWithCode"):
+        exited = _EXITED.match(str(event.get("message", "")))
+        if exited and exited["code"] != "0":
+            name = exited["pod"].removeprefix(f"{facts.plan.job_name}-")
+            return _failed(facts, name, f"{name} {_how(int(exited['code']))}.")
+    text = f"The job failed: {quoted(message)}." if message else "The job failed."
+    return found("job-failed", text, facts.names())
+
+
+def limit_struck(facts: Facts) -> bool:
+    """Whether a limit of the job struck: the operator then deletes pods, and may make new ones."""
+    message = str((facts.condition("Failed") or {}).get("message", ""))
+    return _BACKOFF in message or _DEADLINE.search(message) is not None
+
+
+def loop(facts: Facts) -> Diagnosis | None:
+    """Say of a job that goes on that it only restarts."""
+    worst = max(facts.replicas, key=lambda one: one.restarts)
+    if worst.restarts < _LOOPS:
+        return None
+    codes = [
+        exited["code"]
+        for event in facts.events_of("ExitedWithCode")
+        if (exited := _EXITED.match(str(event.get("message", ""))))
+        and exited["pod"] == worst.pod_name
+    ]
+    how = f" after it {_how(int(codes[0]))}" if codes else ""
+    text = f"{worst.name} was started again {worst.restarts} times{how}."
+    return found("restart-loop", text, facts.names(worst))
+
+
+def of_replica(facts: Facts, one: Replica) -> Diagnosis:
+    """Say how one replica ended, or last ended."""
+    return _outside(facts, one) or _inside(facts, one, one.ending)
+
+
+def _culprit(facts: Facts, lines: Lines) -> Diagnosis | None:
+    """The replica that failed by itself first; None where none is seen to have failed."""
+    candidates = [one for one in (*earlier(facts), *facts.replicas) if _has_failed(facts, one)]
+    if not candidates:
+        return _deleted(facts)
+    from_outside = [one for one in candidates if _outside(facts, one)]
+    if from_outside:
+        return of_replica(facts, min(from_outside, key=_order))
+    first, *others = sorted(candidates, key=_order)
+    if _init_ending(first) and first.ending is None:
+        return _of_init(facts, first)
+    if lines.get(first.name) and first.ending is not None:
+        return _by_lines(facts, first, others, lines)
+    return of_replica(facts, first)
+
+
+def _by_lines(facts: Facts, first: Replica, others: Sequence[Replica], lines: Lines) -> Diagnosis:
+    peers = [one for one in facts.replicas if one.name != first.name]
+    codes = {one.name: one.ending.code for one in others if one.ending}
+    cause = local.cause(
+        local.Ended(
+            replica=first.name,
+            code=first.ending.code if first.ending else None,
+            last=lines[first.name],
+        ),
+        [
+            local.Ended(replica=one.name, code=codes.get(one.name), last=lines.get(one.name, ()))
+            for one in peers
+        ],
+    )
+    if cause.id == "oom":
+        return found("oom", cause.sentence)
+    return _failed(facts, cause.replica, cause.sentence)
+
+
+def _has_failed(facts: Facts, one: Replica) -> bool:
+    if one.phase == "Failed" or _outside(facts, one) is not None:
+        return True
+    return one.ending is not None and one.ending.code != 0 and one.phase != "Succeeded"
+
+
+def _order(one: Replica) -> tuple[float, float, str]:
+    """The earliest first; of the same second the one that was killed, then rank 0."""
+    ending = one.ending or _init_ending(one)
+    at = ending.at if ending else None
+    if at is None:
+        at = moment((one.disruption or {}).get("lastTransitionTime")) or moment(
+            one.meta.get("deletionTimestamp")
+        )
+    by_signal = ending is not None and ending.code > 128
+    return (float("inf") if at is None else at, 0 if by_signal else 1, one.name)
+
+
+def _outside(facts: Facts, one: Replica) -> Diagnosis | None:
+    """An ending that the program did not choose: the kernel's, the node's or the cluster's."""
+    reason, why = str(one.status.get("reason") or ""), str(one.status.get("message") or "")
+    ending, where = one.ending, f" on node {one.node}" if one.node else ""
+    by, told = _disruption(one)
+    names = facts.names(one)
+    if reason == "Evicted" or by in ("TerminationByKubelet", "EvictionByEvictionAPI"):
+        # Through the API it is a drain, and the message only says that it was the API.
+        text = f"{one.name} was evicted{where}: {quoted(why or told)}."
+        return found("evicted", text)
+    if ending and ending.reason == "OOMKilled":
+        limit = _memory_limit(one)
+        child = "" if ending.code == 137 else f", and it exited with code {ending.code}"
+        what = f"{one.name} ran" if ending.code == 137 else f"A process of {one.name} ran"
+        text = f"{what} out of its memory{limit} and was killed{child}{where}."
+        return found("oom", text)
+    if by == "PreemptionByScheduler":
+        return found("preempted", f"{one.name} was preempted{where}: {quoted(told)}.")
+    if by in ("DeletionByTaintManager", "DeletionByPodGC") or reason == "NodeLost":
+        text = f"The node {one.node} of {one.name} was lost: {quoted(told or why or reason)}."
+        return found("node-lost", text, names)
+    if ending and ending.reason in _START:
+        text = f"{one.name} could not be started: {quoted(ending.message or ending.reason)}."
+        return found("start-error", text)
+    if reason == "DeadlineExceeded":
+        text = f"{one.name} was ended by its own activeDeadlineSeconds: {quoted(why)}."
+        return found("deadline", text)
+    if reason in ("UnexpectedAdmissionError", "NodeAffinity", "OutOfcpu", "OutOfmemory"):
+        text = f"Node {one.node} refused {one.name} ({reason}): {quoted(why)}."
+        return found("node-cannot-start", text, names)
+    return None
+
+
+def _disruption(one: Replica) -> tuple[str, str]:
+    """Who ended the pod from outside, and in which words; empty where nobody did."""
+    if disruption := one.disruption:
+        return str(disruption.get("reason")), str(disruption.get("message") or "")
+    # Of a pod that was gone before its last state was seen only the events tell.
+    event = one.last_event(*_DISRUPTIONS) if one.gone or one.terminating else None
+    if event is None:
+        return "", ""
+    return _DISRUPTIONS[event["reason"]], str(event.get("message") or "")
+
+
+def _inside(facts: Facts, one: Replica, ending: Ending | None) -> Diagnosis:
+    if ending is None:
+        why = str(one.status.get("message") or one.status.get("reason") or "no exit code is known")
+        return _failed(facts, one.name, f"{one.name} failed: {quoted(why)}.")
+    if ending.code == 0 and one.phase != "Succeeded":
+        return _failed(facts, one.name, f"{one.name} ended before its time, with exit code 0.")
+    restarts = f", after {one.restarts} restarts" if one.restarts else ""
+    message = f": {quoted(ending.message)}" if ending.message else ""
+    return _failed(facts, one.name, f"{one.name} {_how(ending.code)}{restarts}{message}.")
+
+
+def _of_init(facts: Facts, one: Replica) -> Diagnosis:
+    ending = _init_ending(one)
+    code = "" if ending is None else f" with exit code {ending.code}"
+    return found(
+        "init-failed",
+        f"The init container of {one.name} ended{code}: it did not find the master.",
+        facts.names(one),
+    )
+
+
+def _deleted(facts: Facts) -> Diagnosis | None:
+    """Of pods that are gone, or going, without having failed: someone deleted them."""
+    left = [one for one in facts.replicas if (one.gone or one.terminating) and not one.ended]
+    if not left:
+        return None
+    first = min(left, key=_order)
+    what = "while it ran" if first.started else "before it ran"
+    return found("pod-deleted", f"The pod of {first.name} was deleted {what}.")
+
+
+def _limit(message: str, culprit: Diagnosis | None) -> Diagnosis:
+    first = ""
+    if culprit is not None and culprit.id != "pod-deleted":
+        first = f" {culprit.sentence}"
+    if _BACKOFF in message:
+        text = "The job's backoffLimit is reached, and the operator deleted its pods."
+        return found("backoff-limit", text + first)
+    text = "The job ran into its activeDeadlineSeconds, and the operator deleted its pods."
+    return found("deadline", text + first)
+
+
+def _failed(facts: Facts, name: str, sentence: str) -> Diagnosis:
+    return found("replica-failed", sentence, {**facts.names(), "replica": name})
+
+
+def _how(code: int) -> str:
+    if code <= 128:
+        return f"exited with code {code}"
+    try:
+        name = f"signal {code - 128} ({signal.Signals(code - 128).name})"
+    except ValueError:
+        name = f"signal {code - 128}"
+    return f"was killed by {name}, exit code {code}"
+
+
+def _init_ending(one: Replica) -> Ending | None:
+    for status in one.inits:
+        ended = (status.get("state") or {}).get("terminated") or {}
+        if ended.get("exitCode"):
+            return Ending(
+                code=int(ended["exitCode"]),
+                reason=str(ended.get("reason") or ""),
+                message=str(ended.get("message") or ""),
+                at=moment(ended.get("finishedAt")),
+            )
+    return None
+
+
+def _memory_limit(one: Replica) -> str:
+    for container in one.spec.get("containers") or []:
+        if container.get("name") == one.container:
+            limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
+            return f" ({limit})" if limit else ""
+    return ""

@@ -1,0 +1,324 @@
+"""What was seen of one job, and the questions that a diagnosis asks of it.
+
+The API server's objects stay plain data; :func:`look` sorts them by replica once, so that nothing
+else has to know how the operator names pods or which events belong to which incarnation of one.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from k8sbench.model.plan import RunPlan
+from k8sbench.render.kinds import KINDS
+
+Object = Mapping[str, Any]
+"""One Kubernetes object, or a part of one."""
+DELETED = "_deleted"
+"""Set in the last state of a pod that is gone."""
+_LOST_NODE = "DeletionByTaintManager"
+
+
+class Seen(msgspec.Struct, kw_only=True):
+    """What the API server has said of one job so far."""
+
+    job: Object | None
+    """The PyTorchJob or PaddleJob; its last state where ``deleted``; None: none was seen."""
+    pods: Mapping[str, Object] = {}
+    """The job's pods by name; of one that is gone its last state, with ``_deleted``."""
+    earlier: Sequence[Object] = ()
+    """Last states of pods that others of the same name have replaced, oldest first."""
+    events: Sequence[Object] = ()
+    """core/v1 Events about the job, its pods and its Kueue Workload, oldest first."""
+    deleted: bool = False
+    """The job object is gone."""
+    nodes: Sequence[Object] | None = None
+    """The cluster's nodes where that was asked and allowed."""
+    workload: Object | None = None
+    """The job's Kueue Workload where that was asked and allowed."""
+    rivals: Sequence[str] = ()
+    """Names of other jobs that hold a part of their nodes and wait for the rest, as this does."""
+    operator_seen_at: float | None = None
+    """When the operator was last seen to do anything for any job, Unix seconds."""
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """How a container ended."""
+
+    code: int
+    reason: str
+    message: str
+    at: float | None
+    """Unix seconds; None where the runtime does not say."""
+
+
+class Replica(msgspec.Struct, frozen=True, kw_only=True):
+    """One replica of the plan, and its pod where there is one."""
+
+    name: str
+    """``master-0``, ``worker-1``."""
+    pod_name: str
+    container: str
+    pod: Object | None
+    """None: not created, or never seen."""
+    events: Sequence[Object] = ()
+    """About this incarnation of the pod, oldest first."""
+    created: int = 0
+    """How often the operator says that it created the pod."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether the pod was, and is no more."""
+        return self.pod is not None and bool(self.pod.get(DELETED))
+
+    @property
+    def terminating(self) -> bool:
+        """Whether the pod is being deleted."""
+        return "deletionTimestamp" in self.meta
+
+    @property
+    def meta(self) -> Object:
+        """The pod's metadata."""
+        return (self.pod or {}).get("metadata") or {}
+
+    @property
+    def spec(self) -> Object:
+        """The pod's spec."""
+        return (self.pod or {}).get("spec") or {}
+
+    @property
+    def status(self) -> Object:
+        """The pod's status."""
+        return (self.pod or {}).get("status") or {}
+
+    @property
+    def phase(self) -> str | None:
+        """Kubernetes' phase of the pod; None without one."""
+        return None if self.pod is None else self.status.get("phase", "Pending")
+
+    @property
+    def node(self) -> str | None:
+        """The node that it was placed on."""
+        return self.spec.get("nodeName")
+
+    @property
+    def ended(self) -> bool:
+        """Whether its containers have all ended."""
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def started(self) -> bool:
+        """Whether its main container has ever run."""
+        state = self.main.get("state") or {}
+        ran = "running" in state or "terminated" in state or "terminated" in self.last_state
+        return ran or self.phase in ("Running", "Succeeded", "Failed")
+
+    @property
+    def main(self) -> Object:
+        """Status of the training container; empty before the kubelet has written it."""
+        statuses = self.status.get("containerStatuses") or []
+        return next((one for one in statuses if one["name"] == self.container), {})
+
+    @property
+    def last_state(self) -> Object:
+        """State of the training container before its last restart."""
+        return self.main.get("lastState") or {}
+
+    @property
+    def inits(self) -> Sequence[Object]:
+        """Statuses of its init containers."""
+        return self.status.get("initContainerStatuses") or []
+
+    @property
+    def ending(self) -> Ending | None:
+        """How its training container ended, the last time it did."""
+        state = (self.main.get("state") or {}).get("terminated")
+        return _ending(state or self.last_state.get("terminated"))
+
+    @property
+    def restarts(self) -> int:
+        """Restarts of its container and replacements of its pod."""
+        return int(self.main.get("restartCount", 0)) + max(0, self.created - 1)
+
+    @property
+    def disruption(self) -> Object | None:
+        """The condition that says who ended the pod from outside, if it was ended so."""
+        found = self.condition("DisruptionTarget")
+        return found if found and found.get("status") == "True" else None
+
+    @property
+    def on_lost_node(self) -> bool:
+        """Whether nobody can end the pod or read its logs, as its node does not answer."""
+        why = (self.disruption or {}).get("reason")
+        return self.terminating and not self.ended and why == _LOST_NODE
+
+    def condition(self, kind: str) -> Object | None:
+        """One of the pod's conditions."""
+        return _condition(self.status, kind)
+
+    def last_event(self, *reasons: str) -> Object | None:
+        """The newest event about the pod with one of these reasons."""
+        return next((one for one in reversed(self.events) if one.get("reason") in reasons), None)
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """One job, sorted: what all causes are read from."""
+
+    seen: Seen
+    plan: RunPlan
+    now: float
+    job: Object
+    replicas: tuple[Replica, ...]
+    """Those that the plan has, rank 0's first."""
+    events: tuple[Object, ...]
+    """About the job itself, oldest first."""
+
+    @property
+    def namespace(self) -> str:
+        """The job's namespace."""
+        return str((self.job.get("metadata") or {}).get("namespace", "default"))
+
+    def names(self, one: Replica | None = None) -> dict[str, str]:
+        """Return the names that an action may hold, of the job and of one replica."""
+        names = {
+            "namespace": self.namespace,
+            "kind": KINDS[self.plan.framework].kind.lower(),
+            "job": self.plan.job_name,
+        }
+        if one is not None:
+            names |= {"replica": one.name, "pod": one.pod_name, "node": str(one.node)}
+        return names
+
+    @property
+    def age(self) -> float:
+        """Seconds since the job was created."""
+        made = moment((self.job.get("metadata") or {}).get("creationTimestamp"))
+        return 0.0 if made is None else max(0.0, self.now - made)
+
+    @property
+    def suspended(self) -> bool:
+        """Whether the job is held back: no pods until someone lets it go."""
+        policy = (self.job.get("spec") or {}).get("runPolicy") or {}
+        return bool(policy.get("suspend"))
+
+    @property
+    def never_restarts(self) -> bool:
+        """Whether a replica that failed stays so."""
+        specs = (self.job.get("spec") or {}).get(KINDS[self.plan.framework].replicas_key) or {}
+        return all(one.get("restartPolicy", "Never") == "Never" for one in specs.values())
+
+    def condition(self, kind: str) -> Object | None:
+        """One of the job's conditions, if it is true."""
+        found = self.job_condition(kind)
+        return found if found and found.get("status") == "True" else None
+
+    def job_condition(self, kind: str) -> Object | None:
+        """One of the job's conditions, true or not."""
+        return _condition(self.job.get("status") or {}, kind)
+
+    def events_of(self, *reasons: str) -> Iterator[Object]:
+        """Events about the job with one of these reasons, newest first."""
+        return (one for one in reversed(self.events) if one.get("reason") in reasons)
+
+
+def look(seen: Seen, plan: RunPlan, now: float) -> Facts:
+    """Sort what was seen by replica."""
+    job = seen.job or {}
+    uid = (job.get("metadata") or {}).get("uid")
+    own = tuple(one for one in seen.events if _about(one, plan.job_name, uid))
+    created: dict[str, int] = {}
+    for event in own:
+        if event.get("reason") == "SuccessfulCreatePod":
+            pod = str(event.get("message", "")).rpartition(": ")[2]
+            created[pod] = created.get(pod, 0) + times(event)
+    kind = KINDS[plan.framework]
+    names = [
+        f"{role.lower()}-{index}"
+        for role, count in kind.replicas(plan.replicas)
+        for index in range(count)
+    ]
+    return Facts(
+        seen=seen,
+        plan=plan,
+        now=now,
+        job=job,
+        replicas=tuple(
+            _replica(seen, plan.job_name, name, kind.container, created) for name in names
+        ),
+        events=own,
+    )
+
+
+def _replica(
+    seen: Seen, job: str, name: str, container: str, created: Mapping[str, int]
+) -> Replica:
+    """Find the pod of one replica and its events."""
+    pod_name = f"{job}-{name}"
+    pod = seen.pods.get(pod_name)
+    uid = ((pod or {}).get("metadata") or {}).get("uid")
+    about = tuple(one for one in seen.events if pod and _about(one, pod_name, uid))
+    return Replica(
+        name=name,
+        pod_name=pod_name,
+        container=container,
+        pod=pod,
+        events=about,
+        created=created.get(pod_name, 0),
+    )
+
+
+def earlier(facts: Facts) -> Iterator[Replica]:
+    """Yield the replicas' pods that were replaced, oldest first."""
+    by_pod = {one.pod_name: one for one in facts.replicas}
+    for pod in facts.seen.earlier:
+        now = by_pod.get(pod["metadata"]["name"])
+        if now is not None:
+            yield msgspec.structs.replace(now, pod=pod, events=())
+
+
+def times(event: Object) -> int:
+    """How often an event happened: equal ones are counted in one object."""
+    series = event.get("series") or {}
+    return int(event.get("count") or series.get("count") or 1)
+
+
+def first_seen(event: Object) -> float | None:
+    """When an event happened first, Unix seconds."""
+    return moment(
+        event.get("firstTimestamp")
+        or event.get("eventTime")
+        or (event.get("metadata") or {}).get("creationTimestamp")
+    )
+
+
+def moment(stamp: str | None) -> float | None:
+    """Read a Kubernetes time stamp as Unix seconds; None where there is none."""
+    if not stamp:
+        return None
+    at = datetime.datetime.fromisoformat(stamp).timestamp()
+    # The runtime's zero: a container that was never started.
+    return at if at > 0 else None
+
+
+def _ending(state: Object | None) -> Ending | None:
+    if not state:
+        return None
+    return Ending(
+        code=int(state.get("exitCode", 0)),
+        reason=str(state.get("reason") or ""),
+        message=str(state.get("message") or "").strip(),
+        at=moment(state.get("finishedAt")),
+    )
+
+
+def _condition(status: Object, kind: str) -> Object | None:
+    return next((one for one in status.get("conditions") or [] if one["type"] == kind), None)
+
+
+def _about(event: Object, name: str, uid: str | None) -> bool:
+    """Whether an event is about the object of this name, and not about an earlier one of it."""
+    about = event.get("involvedObject") or {}
+    return about.get("name") == name and (uid is None or about.get("uid", uid) == uid)

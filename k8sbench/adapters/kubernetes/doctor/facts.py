@@ -1,0 +1,123 @@
+"""What was asked of a cluster, and what it answered: plain values, judged by :mod:`checks`.
+
+An answer that was not to be had is :class:`Unknown`, with the reason; None is an answer: there is
+no such thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from k8sbench.model.pool import NodePool
+from k8sbench.model.spec import Framework
+
+Thing = Mapping[str, Any]
+"""An object as the API server writes it."""
+
+
+class Unknown(msgspec.Struct, frozen=True):
+    """What could not be learned."""
+
+    why: str
+    """A sentence without its full stop, in the API server's words."""
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a request that was not granted."""
+
+    status: int | None
+    """HTTP status; None: there was no answer."""
+    message: str
+
+
+class Access(msgspec.Struct, frozen=True, kw_only=True):
+    """One permission that k8sbench uses, and whether the user has it."""
+
+    verb: str
+    group: str
+    resource: str
+    """With its subresource: ``pods/log``."""
+    namespaced: bool
+    """Whether it is asked for in the namespace alone; else in the whole cluster."""
+    needed: bool
+    """Whether no run can do without."""
+    allowed: bool
+
+    @property
+    def what(self) -> str:
+        """The resource as kubectl names it."""
+        resource, slash, sub = self.resource.partition("/")
+        return f"{resource}{'.' * bool(self.group)}{self.group}{slash}{sub}"
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user wants to do on the cluster."""
+
+    namespace: str
+    pool: NodePool
+    frameworks: tuple[Framework, ...]
+    """Those that were named; empty: any."""
+    replicas: int = 1
+    """Replicas: nodes."""
+    gpus: int
+    """GPUs of each; 0 on a pool without."""
+    image: str | None = None
+    claims: tuple[str, ...] = ()
+    """Names of the volume claims that the pods mount."""
+    queue: str | None = None
+    gang: bool = False
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that was asked, in the order of :mod:`checks`."""
+
+    server: str
+    why: str
+    """Why this cluster: ``context kind-a of ~/.kube/config``."""
+    version: str | Unknown
+    """As the API server states it: ``v1.33.13``."""
+    groups: Mapping[str, Sequence[str]] | Unknown
+    """API group → its versions that are served."""
+    kinds: Sequence[str] | Unknown
+    """Resources of ``kubeflow.org/v1``; empty where that is not served."""
+    wrong_jobs: Mapping[str, Refusal | None]
+    """Kind → the answer to the dry run of a job that only the operator's webhook refuses."""
+    own_jobs: Mapping[str, Refusal | None]
+    """Kind → the answer to the dry run of a job as k8sbench makes them."""
+    operator: Thing | Unknown | None
+    """The training operator's Deployment."""
+    init_template: str | Unknown | None
+    """The template that the operator was given for its init container; None: its own."""
+    access: Sequence[Access] | Unknown
+    namespace: Thing | Unknown | None
+    quotas: Sequence[Thing] | Unknown
+    nodes: Sequence[Thing] | Unknown
+    """Nodes with the pool's labels."""
+    pods: Sequence[Thing] | Unknown
+    """k8sbench's own pods in the namespace that have not ended."""
+    services: Sequence[Thing] | Unknown
+    """Services that may be the GPU metrics' exporter or Prometheus, of all namespaces."""
+    claims: Mapping[str, Thing | Unknown | None] = {}
+    """The volume claims that were asked about, by name."""
+    storage_classes: Mapping[str, Thing | Unknown | None] = {}
+    """Those of the claims that are not bound, by name."""
+    queue: Thing | Unknown | None = None
+    """The LocalQueue that was asked about."""
+
+
+Level = Literal["ok", "warning", "failure"]
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the preflight."""
+
+    id: str
+    """Stable name of the check."""
+    level: Level
+    message: str
+    """What was found, one sentence."""
+    action: str | None = None
+    """What to do; None where nothing is to be done."""

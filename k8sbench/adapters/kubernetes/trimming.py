@@ -1,0 +1,125 @@
+"""What is kept in memory of the API server's objects: thousands are followed at once.
+
+Pure. What nobody reads is left out: who wrote which field, the containers' environment and
+commands, the job's templates, the plan (which is known), addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from k8sbench.model.identity import LABEL_DOMAIN, PLAN_ANNOTATION
+
+Object = Mapping[str, Any]
+RUN_LABEL = f"{LABEL_DOMAIN}/run"
+_METADATA = (
+    *("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp"),
+    *("labels", "ownerReferences"),
+)
+_CONTAINER = ("name", "image", "resources", "restartPolicy")
+_POD_SPEC_LEFT_OUT = frozenset(
+    {"containers", "initContainers", "volumes", "securityContext", "imagePullSecrets"}
+)
+_POD_STATUS_LEFT_OUT = frozenset({"podIP", "podIPs", "hostIP", "hostIPs", "qosClass"})
+_REPLICAS = ("pytorchReplicaSpecs", "paddleReplicaSpecs")
+_EVENT = (
+    *("involvedObject", "reason", "message", "type", "count", "series", "source"),
+    *("firstTimestamp", "lastTimestamp", "eventTime", "reportingComponent"),
+)
+_NODE_CONDITIONS = frozenset({"Ready"})
+
+
+def job(found: Object) -> dict[str, Any]:
+    """Keep of a job its head, its run policy, the shape of its replicas and its status."""
+    spec = dict(found.get("spec") or {})
+    for key in _REPLICAS:
+        if key in spec:
+            spec[key] = {
+                role: _some(one, ("replicas", "restartPolicy")) for role, one in spec[key].items()
+            }
+    return {"metadata": _metadata(found), "spec": spec, "status": found.get("status") or {}}
+
+
+def pod(found: Object) -> dict[str, Any]:
+    """Keep of a pod its head, what the scheduler looks at, its claims and its status."""
+    spec = found.get("spec") or {}
+    kept = {key: value for key, value in spec.items() if key not in _POD_SPEC_LEFT_OUT}
+    for key in ("containers", "initContainers"):
+        if key in spec:
+            kept[key] = [_some(one, _CONTAINER) for one in spec[key]]
+    claims = [one for one in spec.get("volumes") or () if "persistentVolumeClaim" in one]
+    if claims:
+        kept["volumes"] = claims
+    status = found.get("status") or {}
+    return {
+        "metadata": _metadata(found),
+        "spec": kept,
+        "status": {key: value for key, value in status.items() if key not in _POD_STATUS_LEFT_OUT},
+    }
+
+
+def event(found: Object) -> dict[str, Any]:
+    """Keep of an event what happened to what, when, how often and who says so."""
+    return {"metadata": _some(found["metadata"], _METADATA), **_some(found, _EVENT)}
+
+
+def node(found: Object) -> dict[str, Any]:
+    """Keep of a node its labels, taints, room and whether it is ready."""
+    status = found.get("status") or {}
+    return {
+        "metadata": _some(found["metadata"], ("name", "labels")),
+        "spec": _some(found.get("spec") or {}, ("taints", "unschedulable")),
+        "status": {
+            "allocatable": status.get("allocatable") or {},
+            "conditions": [
+                one for one in status.get("conditions") or () if one["type"] in _NODE_CONDITIONS
+            ],
+        },
+    }
+
+
+TRIMMERS: Mapping[str, Callable[[Object], dict[str, Any]]] = {
+    "PyTorchJob": job,
+    "PaddleJob": job,
+    "Pod": pod,
+    "Event": event,
+}
+
+
+def run_of(kind: str, found: Object) -> str | None:
+    """Name the run that an object may belong to, by its label; an event's by what it is about."""
+    if kind != "Event":
+        labels: Mapping[str, str] = found["metadata"].get("labels") or {}
+        return labels.get(RUN_LABEL)
+    about = found.get("involvedObject") or {}
+    return run_named(about.get("kind", ""), str(about.get("name", "")))
+
+
+def run_named(kind: str, name: str) -> str:
+    """Name the run that an object of this kind and name would belong to."""
+    if kind == "Workload":
+        # Kueue's name for it: kind, job, and a hash.
+        return name.partition("-")[2].rpartition("-")[0]
+    if kind in {"Pod", "Service"}:
+        # NAME-worker-0
+        return name.rpartition("-")[0].rpartition("-")[0]
+    return name
+
+
+def _metadata(found: Object) -> dict[str, Any]:
+    metadata = found["metadata"]
+    kept = _some(metadata, _METADATA)
+    annotations = metadata.get("annotations") or {}
+    ours = {
+        key: value
+        for key, value in annotations.items()
+        if key.startswith(LABEL_DOMAIN) and key != PLAN_ANNOTATION
+    }
+    if ours:
+        kept["annotations"] = ours
+    return kept
+
+
+def _some(found: Object, keys: Iterable[str]) -> dict[str, Any]:
+    return {key: found[key] for key in keys if key in found}

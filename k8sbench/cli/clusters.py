@@ -1,0 +1,190 @@
+"""How commands reach a cluster: the options that name it, and the world of runs on it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import msgspec
+
+from k8sbench.model.errors import UsageError
+from k8sbench.model.identity import TOKEN_LENGTH, TOKEN_LETTERS, draw_run_id, draw_set_name
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.run import Location, Run
+from k8sbench.runs.world import Stop, World
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.kubernetes.api import Api
+    from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
+    from k8sbench.ports import Cluster, LogGap, Store
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Access(msgspec.Struct, frozen=True, kw_only=True):
+    """Which cluster and namespace were named on the command line."""
+
+    namespace: str | None = None
+    context: str | None = None
+    kubeconfig: str | None = None
+
+    @property
+    def named(self) -> bool:
+        """Whether anything was."""
+        return self != Access()
+
+
+_OPTIONS = (
+    click.option("-n", "--namespace", metavar="NAME", help="Namespace; default: the context's."),
+    click.option("--context", metavar="NAME", help="Context of the kubeconfig."),
+    click.option("--kubeconfig", metavar="FILE", help="Kubeconfig; default: kubectl's."),
+)
+
+
+def access_options(function: F) -> F:
+    """Add kubectl's options to a command; it receives them as ``access``."""
+
+    @functools.wraps(function)
+    def command(
+        *, namespace: str | None, context: str | None, kubeconfig: str | None, **rest: Any
+    ) -> Any:
+        access = Access(
+            namespace=namespace,
+            context=context,
+            kubeconfig=None if kubeconfig is None else str(Path(kubeconfig).absolute()),
+        )
+        return function(access=access, **rest)
+
+    wrapped: Any = command
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    result: F = wrapped
+    return result
+
+
+def connect(access: Access) -> Api:
+    """Reach the cluster that was named, or the current one; nothing is asked of it yet."""
+    from k8sbench.adapters.kubernetes import connection
+
+    return connection.connect(
+        kubeconfig=access.kubeconfig, context=access.context, namespace=access.namespace
+    )
+
+
+def of_location(location: Location, access: Access) -> Api:
+    """Reach the cluster on which a run's job is; what was typed comes first."""
+    return connect(
+        Access(
+            namespace=access.namespace or location.namespace,
+            context=access.context or location.context,
+            kubeconfig=access.kubeconfig or location.kubeconfig,
+        )
+    )
+
+
+@contextlib.contextmanager
+def cluster_of(run: Run, access: Access, *, keep: bool = False) -> Iterator[KubernetesCluster]:
+    """Give the cluster of a run; refuses a local one."""
+    if run.plan.backend != "kubernetes":
+        raise UsageError(
+            f"Run {run.run_id} is a local one; it has nothing on a cluster.",
+            f"See: k8sbench status {run.run_id}",
+        )
+    location = run.location or Location(server="", namespace=access.namespace or "default")
+    with opened(of_location(location, access), keep=keep) as cluster:
+        yield cluster
+
+
+@contextlib.contextmanager
+def opened(api: Api, *, keep: bool = False) -> Iterator[KubernetesCluster]:
+    """Open the cluster behind a connection; lets go of both at the end."""
+    from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
+
+    with contextlib.closing(api):
+        cluster = KubernetesCluster(api, keep=keep)
+        try:
+            yield cluster
+        finally:
+            cluster.close()
+
+
+def world(
+    store: Store, cluster: Cluster, *, location: Location | None = None, accept: Sequence[str] = ()
+) -> World:
+    """Put together what runs need of the outside."""
+    from k8sbench.adapters import processes
+
+    return World(
+        store=store,
+        cluster=cluster,
+        clock=time.time,
+        owner=None if cluster.jobs_outlive_us else processes.this_process(),
+        alive=processes.alive,
+        draw_run_id=lambda benchmark: draw_run_id(benchmark, at=time.time(), token=_token()),
+        measure=functools.partial(_measure, store, accept),
+        location=location,
+    )
+
+
+def new_set_name() -> str:
+    """Draw the name of a set that is opened now."""
+    return draw_set_name(at=time.time(), token=_token())
+
+
+@contextlib.contextmanager
+def stopping() -> Iterator[Stop]:
+    """Turn Ctrl-C, SIGTERM and a closed terminal into one orderly end; a second one is a kill."""
+    causes = {
+        signal.SIGINT: "Interrupted (Ctrl-C)",
+        signal.SIGTERM: "Interrupted (SIGTERM)",
+        signal.SIGHUP: "Interrupted (terminal closed)",
+    }
+    stop = Stop()
+    before: dict[signal.Signals, Any] = {}
+
+    def handler(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        if stop.cause is not None:
+            raise KeyboardInterrupt
+        stop(causes[signal.Signals(number)])
+
+    for number in causes:
+        before[number] = signal.signal(number, handler)
+    try:
+        yield stop
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def configured(access: Access) -> bool:
+    """Whether there is any sign of a cluster: a kubeconfig, or a pod's own service account."""
+    named = access.kubeconfig or os.environ.get("KUBECONFIG")
+    if access.named or named:
+        return True
+    if os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return True
+    try:
+        return (Path.home() / ".kube" / "config").exists()
+    except (OSError, RuntimeError):
+        return False
+
+
+def _measure(store: Store, accept: Sequence[str], run: Run, gaps: Sequence[LogGap]) -> Measurement:
+    from k8sbench.adapters.log_files import LogFile
+    from k8sbench.runs import measuring
+
+    logs = [LogFile(str(path), path.name) for path in store.log_files(run.run_id)]
+    return measuring.measure_run(run, logs, accept=accept, gaps=gaps)
+
+
+def _token() -> str:
+    return "".join(random.SystemRandom().choices(TOKEN_LETTERS, k=TOKEN_LENGTH))

@@ -1,0 +1,29 @@
+"""``k8sbench delete``: take a run's job, pods and ConfigMap off the cluster."""
+
+from __future__ import annotations
+
+import click
+
+from k8sbench.cli import cancel, clusters, output, reading
+from k8sbench.cli.clusters import Access, access_options
+from k8sbench.cli.submit import opened_store
+from k8sbench.runs import records
+
+
+@click.command()
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@access_options
+@reading.store_option
+def command(runs: tuple[str, ...], access: Access, where: str | None) -> None:
+    """Delete what runs have left on the cluster; their records and logs stay.
+
+    A run that goes on is cancelled first. Only what k8sbench created is deleted.
+    """
+    with opened_store(where) as store:
+        for text in runs:
+            run = records.find(store, text, alive=reading.alive(), now=reading.now())
+            if run.plan.backend == "kubernetes" and not run.phase.final:
+                cancel.end(store, run, access)
+            with clusters.cluster_of(run, access) as cluster:
+                cluster.remove(run.run_id)
+            output.note(f"Run {run.run_id} has nothing on the cluster any more.")

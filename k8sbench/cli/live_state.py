@@ -1,0 +1,200 @@
+"""What is known of a run while it goes on: its state, its replicas, what they last printed.
+
+Little is kept per run, so that a thousand may go on at once: the last lines and steps of each
+replica. Figures are for looking at; what counts is measured afterwards, from the whole logs.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from k8sbench.model.phase import Phase
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Run
+from k8sbench.model.sample import Record
+from k8sbench.parse.cleaning import pieces
+from k8sbench.parse.family import Family, Reader
+from k8sbench.ports import JobEvent, LogLine, ReplicaState
+
+LAST_LINES = 15
+"""How much of a replica's output is kept."""
+LONGEST_LINE = 500
+"""Characters of a kept line."""
+LONGEST_READ = 4096
+"""Characters of a line that are searched for a step, from its end."""
+RECENT_STEPS = 8
+"""Printed steps that the pace is taken from."""
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One training line, as far as people follow it."""
+
+    at: float
+    """When the line came, Unix seconds."""
+    iteration: int
+    total: int | None
+    epoch: int | None
+    """Set where iterations are counted within epochs."""
+    rate: float | None
+    """Samples per second of the whole job; None where the line does not say it."""
+    loss: float | None
+
+
+class Steps:
+    """Reads the steps of one replica's log and keeps the latest."""
+
+    def __init__(self, family: Family, plan: RunPlan) -> None:
+        self._needles = family.needles
+        self._reader: Reader = family.reader()
+        self._plan = plan
+        self._recent: deque[Step] = deque(maxlen=RECENT_STEPS)
+
+    @property
+    def last(self) -> Step | None:
+        """The latest step; None before the first."""
+        return self._recent[-1] if self._recent else None
+
+    def read(self, line: LogLine) -> bool:
+        """Look at a line; True if it told of a step."""
+        if not any(needle in line.text for needle in self._needles):
+            return False
+        found = self._found(line)
+        if found is None:
+            return False
+        if self.last is not None and found.iteration <= self.last.iteration:
+            self._recent.clear()  # a new epoch, or the replica was started again
+        self._recent.append(found)
+        return True
+
+    def remaining(self, now: float) -> float | None:
+        """Seconds until the last iteration at the recent pace; None while that is not known."""
+        if len(self._recent) < 2:
+            return None
+        first, last = self._recent[0], self._recent[-1]
+        if last.total is None or last.epoch is not None or last.at <= first.at:
+            return None
+        pace = (last.at - first.at) / (last.iteration - first.iteration)
+        return max(0.0, pace * (last.total - last.iteration) - (now - last.at))
+
+    def _found(self, line: LogLine) -> Step | None:
+        records = [
+            item
+            for source, piece in pieces(line.text[-LONGEST_READ:])
+            for item in self._reader.read(0, piece, source)
+            if isinstance(item, Record)
+        ]
+        if not records:
+            return None
+        record = records[-1]
+        by_card = record.shape.per == "card"
+        rate, seconds = record.rate, record.seconds or record.mean_seconds
+        if rate is not None and by_card:
+            rate *= self._plan.world_size
+        elif rate is None and seconds:
+            rate = self._plan.global_batch / seconds
+        by_epoch = record.shape.numbering == "epoch"
+        return Step(
+            at=line.at,
+            iteration=record.iteration,
+            total=record.total,
+            epoch=(record.epoch or 0) if by_epoch else None,
+            rate=rate,
+            loss=record.loss,
+        )
+
+
+class Output:
+    """What one replica last printed."""
+
+    def __init__(self, steps: Steps) -> None:
+        self.steps = steps
+        self.tail: deque[str] = deque(maxlen=LAST_LINES)
+        self.last_at = 0.0
+        """When its last line came, Unix seconds."""
+
+
+class LiveRun:
+    """One run that goes on."""
+
+    def __init__(self, run: Run) -> None:
+        self.run_id = run.run_id
+        self.plan = run.plan
+        self.created_at = run.created_at
+        self.state = run.history[-1]
+        self.told_at = float("-inf")
+        """When a step of it was last told as a plain line."""
+        self._replicas: dict[str, ReplicaState] = {}
+        self._failed: dict[str, None] = {}
+        self._outputs: dict[str, Output] = {}
+        self._family: Family | None = None
+
+    @property
+    def phase(self) -> Phase:
+        """Its latest state."""
+        return self.state.phase
+
+    def take(self, event: JobEvent) -> bool:
+        """Learn from an event; True if it told of a step."""
+        if event.transition is not None:
+            self.state = event.transition
+        elif event.replica is not None:
+            name = event.replica.replica
+            self._replicas[name] = event.replica
+            if event.replica.phase is Phase.FAILED:
+                self._failed.setdefault(name)
+            else:
+                self._failed.pop(name, None)
+        elif event.line is not None:
+            output = self._output(event.line.replica)
+            output.tail.append(event.line.text[:LONGEST_LINE])
+            output.last_at = event.line.at
+            return output.steps.read(event.line)
+        return False
+
+    def replicas(self) -> list[ReplicaState]:
+        """The replicas that are known, rank 0's first."""
+        return [self._replicas[name] for name in sorted(self._replicas, key=_rank)]
+
+    def output(self, replica: str) -> Output | None:
+        """What a replica printed; None if it printed nothing."""
+        return self._outputs.get(replica)
+
+    def steps(self) -> Steps | None:
+        """The steps of the first replica that prints any: of the job."""
+        for name in sorted(self._outputs, key=_rank):
+            if self._outputs[name].steps.last is not None:
+                return self._outputs[name].steps
+        return None
+
+    def last_line_at(self) -> float | None:
+        """When its last line came, Unix seconds; None before the first."""
+        return max((output.last_at for output in self._outputs.values()), default=None)
+
+    def failed(self) -> list[str]:
+        """The replicas that failed, in that order; all that printed where no such is known."""
+        return list(self._failed) or sorted(self._outputs, key=_rank)
+
+    def _output(self, replica: str) -> Output:
+        if replica not in self._outputs:
+            if self._family is None:
+                self._family = _family(self.plan)
+            self._outputs[replica] = Output(Steps(self._family, self.plan))
+        return self._outputs[replica]
+
+
+def _family(plan: RunPlan) -> Family:
+    # Imported with the first line: a run that is only submitted prints none.
+    from k8sbench.parse import declared
+    from k8sbench.parse.families import FAMILIES
+
+    if isinstance(plan.log, str):
+        return FAMILIES[plan.log]
+    return declared.family(plan.log, plan.framework)
+
+
+def _rank(replica: str) -> tuple[str, int, str]:
+    """Sort ``master-0`` before ``worker-2`` before ``worker-10``."""
+    role, _, index = replica.rpartition("-")
+    return role, int(index) if index.isdecimal() else 0, replica

@@ -1,0 +1,178 @@
+"""The rules of a catalog file that no field alone can state.
+
+A source that is not listed, two defaults for one framework, a median that is not the median of its
+runs, a placeholder that stands for nothing. Each problem names the path of the offending key, so
+that the reader of the file can give its line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from k8sbench.model.spec import (
+    FAMILIES,
+    PLACEHOLDERS,
+    BenchmarkSpec,
+    Command,
+    LogFormat,
+    Upstream,
+    Variant,
+)
+
+Problem = tuple[tuple[str | int, ...], str]
+"""Path of the offending key, and one sentence."""
+
+
+def problems(spec: BenchmarkSpec) -> Iterator[Problem]:
+    """Yield what is wrong with ``spec`` as a whole; nothing for a sound one."""
+    if not spec.variants:
+        yield ("variants",), "has no variant; a benchmark needs at least one"
+        return
+    if spec.default_framework not in {v.framework for v in spec.variants}:
+        yield ("default_framework",), f"is {spec.default_framework}, but no variant runs on it"
+    seen: set[tuple[str, str]] = set()
+    for index, variant in enumerate(spec.variants):
+        at = ("variants", index)
+        if (variant.framework, variant.name) in seen:
+            yield (*at, "name"), f"says {variant.name} a second time for {variant.framework}"
+        seen.add((variant.framework, variant.name))
+        yield from ((at + path, text) for path, text in _variant_problems(spec, variant))
+    for framework in spec.frameworks:
+        mine = spec.variants_of(framework)
+        if mine and spec.default_variant(framework) is None:
+            yield (
+                ("variants",),
+                f"has no single default for {framework}; set default: true on exactly one",
+            )
+        for variant in [v for v in mine if v.default][1:]:
+            yield (
+                ("variants", spec.variants.index(variant), "default"),
+                f"is true on a second variant for {framework}; keep one",
+            )
+
+
+def _variant_problems(spec: BenchmarkSpec, variant: Variant) -> Iterator[Problem]:
+    if not variant.batch_size:
+        yield ("batch_size",), "is empty; give the batch per GPU for fp32, amp or both"
+    if not variant.cases:
+        yield ("cases",), "is empty; give at least one case such as 1x8"
+    for index, case in enumerate(variant.cases):
+        if case in variant.cases[:index]:
+            yield ("cases", index), f"says {case} a second time"
+    if variant.trainer and variant.command:
+        yield ("command",), "stands beside trainer; a variant runs one program"
+    if variant.trainer is None and not variant.command and variant.upstream is None:
+        yield (), "has no program: give trainer, command or upstream"
+    if variant.local and variant.trainer is None:
+        yield (
+            ("local",),
+            "is true for a command of your own; the local backend runs only k8sbench's trainers",
+        )
+    if set(variant.window.log_interval) != {"one_gpu", "many_gpus"}:
+        yield ("window", "log_interval"), "needs both one_gpu and many_gpus"
+    if isinstance(variant.log, str) and variant.log not in FAMILIES:
+        yield ("log",), f"is {variant.log!r}; known families: {', '.join(FAMILIES)}"
+    if isinstance(variant.log, LogFormat):
+        yield from ((("log", *path), text) for path, text in _format_problems(variant.log))
+    yield from _figure_problems(spec, variant)
+    yield from _command_problems(("command",), variant.command, PLACEHOLDERS)
+    if variant.upstream is not None:
+        yield from ((("upstream", *path), t) for path, t in _upstream_problems(variant.upstream))
+
+
+def _figure_problems(spec: BenchmarkSpec, variant: Variant) -> Iterator[Problem]:
+    seen: set[tuple[object, ...]] = set()
+    for index, figure in enumerate(variant.published):
+        at = ("published", index)
+        if figure.source not in spec.sources:
+            known = ", ".join(spec.sources) or "none"
+            yield (*at, "source"), f"is {figure.source!r}, not among the file's sources ({known})"
+        key = (figure.source, figure.case, figure.precision, figure.batch_size, figure.gpu_model)
+        if key in seen:
+            yield at, f"gives {figure.case} {figure.precision} of {figure.source} a second time"
+        seen.add(key)
+        if figure.throughput is None and figure.note is None:
+            yield at, "has neither throughput nor a note that says why"
+        if figure.anomalous:
+            if figure.note is None:
+                yield (*at, "anomalous"), "is true without a note that says how"
+            continue
+        if not figure.runs:
+            continue
+        if figure.aggregate == "median":
+            yield from _differing((*at, "throughput"), figure.throughput, "median", figure.runs)
+        yield from _differing((*at, "mean"), figure.mean, "mean", figure.runs)
+
+
+def _differing(
+    path: tuple[str | int, ...],
+    stated: float | None,
+    what: Literal["median", "mean"],
+    runs: tuple[float, ...],
+) -> Iterator[Problem]:
+    ordered = sorted(runs)
+    middle = len(ordered) // 2
+    median = (ordered[middle] + ordered[~middle]) / 2
+    computed = median if what == "median" else sum(runs) / len(runs)
+    # Reports round to two digits or more.
+    if stated is not None and abs(stated - computed) > 0.0051:
+        text = (
+            f"is {stated:g}, but the {what} of its runs is {computed:.2f}; where the report itself"
+            " says so, set anomalous: true and a note"
+        )
+        yield path, text
+
+
+def _upstream_problems(upstream: Upstream) -> Iterator[Problem]:
+    if not upstream.command:
+        yield ("command",), "is empty; give the report's command for fp32, amp or both"
+    for precision in upstream.command_one_gpu:
+        if precision not in upstream.command:
+            yield ("command_one_gpu", precision), f"has no counterpart command for {precision}"
+    for name in upstream.numbers:
+        if name in PLACEHOLDERS:
+            yield ("numbers", name), "is a placeholder already; take another name"
+    known = {*PLACEHOLDERS, *upstream.numbers}
+    for field, commands in (
+        ("command", upstream.command),
+        ("command_one_gpu", upstream.command_one_gpu),
+    ):
+        for precision, words in commands.items():
+            if not words:
+                yield (field, precision), "is empty"
+            yield from _command_problems((field, precision), words, known)
+    for mode, words in upstream.added.items():
+        yield from _command_problems(("added", mode), words, known)
+    for name, value in upstream.env.items():
+        for path, text in _command_problems(("env", name), (value,), known):
+            yield path[:-1], text
+
+
+def _command_problems(
+    path: tuple[str | int, ...], words: Command, known: Mapping[str, str] | set[str]
+) -> Iterator[Problem]:
+    for index, word in enumerate(words):
+        for name in re.findall(r"\{(\w*)\}", word):
+            if name not in known:
+                yield (*path, index), f"holds {{{name}}}; known: {', '.join(sorted(known))}"
+
+
+def _format_problems(log: LogFormat) -> Iterator[Problem]:
+    if log.record is None and log.summary is None:
+        yield (), "needs record, summary or both"
+    for field, pattern in (("record", log.record), ("summary", log.summary)):
+        if pattern is None:
+            continue
+        try:
+            groups = set(re.compile(pattern).groupindex)
+        except (re.error, OverflowError, RecursionError) as wrong:
+            yield (field,), f"is not a regular expression: {wrong}"
+            continue
+        if field == "record" and "iteration" not in groups:
+            yield (field,), "has no group named iteration: (?P<iteration>\\d+)"
+        if not groups & {"rate", "step_seconds"}:
+            yield (field,), "has no group named rate or step_seconds"
+        if "stamp" in groups and log.stamp_format is None:
+            yield (field,), "has a group named stamp; give its stamp_format"

@@ -1,0 +1,117 @@
+"""Taking up jobs of a cluster again: after a detach, an interrupt, a crash, or on another machine.
+
+Idempotent: a run that is closed stays as it is, one that is followed by another process is left to
+it, and logs go on where their archive ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from k8sbench.model.errors import RepeatTaken, UsageError
+from k8sbench.model.identity import case_key
+from k8sbench.model.run import Run
+from k8sbench.ports import FoundJob, RunFilter
+from k8sbench.runs import records
+from k8sbench.runs.following import GAPS, Following, Manner, gaps_of
+from k8sbench.runs.world import Reporter, Stop, World
+
+
+class Taken(msgspec.Struct, kw_only=True):
+    """What :func:`collect` did with each run."""
+
+    closed: list[Run] = []
+    going_on: list[Run] = []
+    """Not over yet, and left alone."""
+    followed: list[Run] = []
+    """Left to the other process that follows them."""
+
+
+def owed(run: Run) -> bool:
+    """Whether something of a run on a cluster is still to be fetched or measured."""
+    return run.plan.backend == "kubernetes" and (not run.phase.final or records.is_unmeasured(run))
+
+
+def unknown(world: World, only: Sequence[str] | None = None) -> Iterator[Run]:
+    """Record jobs of the cluster that the store does not know: another machine submitted them.
+
+    ``only`` names those that are wanted.
+    """
+    known = set(world.store.ids())
+    for job in world.cluster.jobs():
+        if job.plan.run_id not in known and (only is None or job.plan.run_id in only):
+            yield _recorded(job, world)
+
+
+def open_runs(world: World) -> list[Run]:
+    """The store's runs at this place of a cluster of which something is owed, oldest first."""
+    assert world.location is not None
+    here = (world.location.server, world.location.namespace)
+    return [
+        run
+        for run in world.store.runs(RunFilter(unfinished=True))
+        if owed(run)
+        and run.location is not None
+        and (run.location.server, run.location.namespace) == here
+    ]
+
+
+def collect(
+    runs: Sequence[Run],
+    world: World,
+    tell: Reporter,
+    stop: Stop,
+    manner: Manner,
+    *,
+    follow: bool,
+) -> Taken:
+    """Take up runs and close those whose jobs are over; with ``follow`` also wait for the others.
+
+    Asked to stop it returns early, with the runs that go on.
+    """
+    taken = Taken()
+    following = Following(world, tell, manner)
+    # A job that is gone is over, too: what is left of it is on record.
+    on_their_way = {job.plan.run_id for job in world.cluster.jobs() if not job.phase.final}
+    try:
+        for run in runs:
+            if not owed(run):
+                taken.closed.append(run)
+            elif not follow and run.run_id in on_their_way:
+                taken.going_on.append(run)
+            elif not world.store.claim(run.run_id):
+                taken.followed.append(run)
+            elif run.phase.final:
+                taken.closed.append(_measure(run, world, tell))
+            else:
+                tell.planned(run)
+                following.take_up(run)
+        taken.closed += following.to_the_end(stop, lambda: False)
+        taken.going_on += following.runs()
+    finally:
+        following.close()
+        for run in runs:
+            world.store.release(run.run_id)
+    return taken
+
+
+def _measure(run: Run, world: World, tell: Reporter) -> Run:
+    path = world.store.folder(run.run_id) / GAPS
+    gaps = gaps_of(path.read_text() if path.exists() else None)
+    run = world.store.measured(run.run_id, world.measure(run, gaps))
+    tell.ended(run)
+    return run
+
+
+def _recorded(job: FoundJob, world: World) -> Run:
+    plan = job.plan
+    try:
+        return world.store.record(plan, at=job.created_at, owner=None, location=world.location)
+    except RepeatTaken as wrong:
+        raise UsageError(
+            f"The cluster has run {plan.run_id}, repeat {plan.repeat} of {case_key(plan)} in set"
+            f" {plan.set_name}; this store has another run by that number.",
+            f"Collect it into a store of its own: --store FOLDER collect {plan.run_id}",
+        ) from wrong

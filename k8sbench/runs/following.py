@@ -1,0 +1,211 @@
+"""Following jobs to their ends: any number of them, in one thread.
+
+What the cluster tells goes to the store first and to the user second. When a job's last line is
+on disk and its end is recorded, the run is closed: measured, and what the cluster still holds of
+it deleted. Closing takes longer than telling, so it is done one run at a time, when nothing has
+happened: a state that changed is recorded at once, however many runs have just ended.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from k8sbench.model.errors import BenchError
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.run import Run
+from k8sbench.ports import JobEvent, LogArchive, LogGap, Manifest
+from k8sbench.runs.world import Reporter, Stop, World
+
+GAPS = "log-gaps.json"
+"""Artifact of a run whose logs the cluster did not have whole."""
+LOOK_SECONDS = 0.25
+"""How long nothing may happen before somebody looks whether to stop, or what the time is."""
+WAITING = frozenset({Phase.CREATED, Phase.QUEUED})
+"""States in which a run's time does not count: it waits for its turn."""
+
+
+class Manner(msgspec.Struct, frozen=True, kw_only=True):
+    """How jobs are followed."""
+
+    keep: bool = False
+    """Whether jobs and pods stay on the cluster when they are over, or their time is."""
+    wait: bool = False
+    """Whether to wait even for what cannot come by itself."""
+
+
+class _Open(msgspec.Struct, kw_only=True):
+    """A run that is followed."""
+
+    run: Run
+    archive: LogArchive
+    ends: Transition | None = None
+    """How it is to end because k8sbench ended it."""
+    gaps: list[LogGap] = []
+    images: set[str] = set()
+
+    def due(self) -> float | None:
+        """When its time is up, Unix seconds; None while it has not begun."""
+        if self.run.plan.timeout_s is None or self.ends is not None:
+            return None
+        began = next((step.at for step in self.run.history if step.phase not in WAITING), None)
+        return None if began is None else began + self.run.plan.timeout_s
+
+
+class Following:
+    """The runs that this process follows."""
+
+    def __init__(self, world: World, tell: Reporter, manner: Manner) -> None:
+        self._world, self._tell, self._manner = world, tell, manner
+        self._open: dict[str, _Open] = {}
+        self._over: deque[_Open] = deque()
+        """Final, and still to be closed."""
+
+    def __len__(self) -> int:
+        """Count the runs that are not over."""
+        return len(self._open)
+
+    def start(self, run: Run, manifests: Sequence[Manifest]) -> None:
+        """Create a recorded run's job and follow it."""
+        archive = self._world.store.archive(run.run_id)
+        try:
+            self._world.cluster.create(run.plan, manifests, self._world.store.folder(run.run_id))
+        except BaseException:
+            archive.close()
+            raise
+        self._open[run.run_id] = _Open(run=run, archive=archive)
+
+    def take_up(self, run: Run) -> None:
+        """Follow a job that was created before, from where its archive ends."""
+        store = self._world.store
+        marks = store.log_marks(run.run_id)
+        archive = store.archive(run.run_id)
+        self._world.cluster.take_up(run, marks)
+        self._open[run.run_id] = _Open(run=run, archive=archive)
+
+    def step(self, seconds: float) -> Iterator[Run]:
+        """Do what there is to do, or wait so long for it; yields the runs that were closed."""
+        patience = 0.0 if self._over else seconds
+        events = self._world.cluster.wait(patience)
+        for event in events:
+            one = self._open.get(event.run_id)
+            if one is not None:
+                self._take(one, event)
+        self._end_what_is_due()
+        if self._over and not events:
+            yield self._close(self._over.popleft())
+
+    def to_the_end(self, stop: Stop, more: Callable[[], bool]) -> Iterator[Run]:
+        """Follow until all is over; ``more`` starts further runs while it can, and says if any.
+
+        Yields the runs as they are closed. Asked to stop, local jobs are ended and that is waited
+        for; jobs of a cluster are left to go on.
+        """
+        asked = False
+        while True:
+            if stop.cause is not None and not asked:
+                asked = True
+                if self._world.cluster.jobs_outlive_us:
+                    return
+                for one in self._open.values():
+                    self._cancel(one, stop.cause, "interrupted")
+            started = not asked and more()
+            if not self._open and not self._over and not started:
+                return
+            yield from self.step(0.0 if started else LOOK_SECONDS)
+
+    def runs(self) -> list[Run]:
+        """The runs that are not over."""
+        return [one.run for one in self._open.values()]
+
+    def close(self) -> None:
+        """Let go of what is followed still; archives are whole up to here."""
+        for one in self._open.values():
+            one.archive.close()
+        self._open.clear()
+
+    def _take(self, one: _Open, event: JobEvent) -> None:
+        store = self._world.store
+        if event.line is not None:
+            one.archive.write(event.line)
+        elif event.gap is not None:
+            one.gaps = [*one.gaps, event.gap]
+            store.keep(event.run_id, GAPS, msgspec.json.encode(one.gaps).decode() + "\n")
+        elif event.replica is not None and event.replica.image is not None:
+            one.images = {*one.images, event.replica.image}
+        elif event.transition is not None and event.transition.phase.final:
+            event = self._end(one, event.transition)
+        elif event.transition is not None:
+            one.run = store.move(event.run_id, event.transition)
+            if event.transition.hopeless and not self._manner.wait:
+                self._give_up(one, event.transition)
+        self._tell.happened(one.run, event)
+
+    def _end(self, one: _Open, told: Transition) -> JobEvent:
+        final = told
+        if one.ends is not None and told.phase is not Phase.SUCCEEDED:
+            final = msgspec.structs.replace(one.ends, at=max(told.at, one.ends.at))
+        # The logs are whole on disk before the run is called final.
+        one.archive.close()
+        one.run = self._world.store.move(one.run.run_id, final)
+        del self._open[one.run.run_id]
+        self._over.append(one)
+        return JobEvent(run_id=one.run.run_id, transition=final)
+
+    def _close(self, one: _Open) -> Run:
+        run_id = one.run.run_id
+        if len(one.images) == 1:
+            one.run = self._world.store.ran_image(run_id, next(iter(one.images)))
+        if one.run.phase is Phase.SUCCEEDED:
+            measured = self._world.measure(one.run, one.gaps)
+            one.run = self._world.store.measured(run_id, measured)
+        self._tell.ended(one.run)
+        if not self._manner.keep:
+            self._world.cluster.remove(run_id)
+        self._world.store.release(run_id)
+        return one.run
+
+    def _end_what_is_due(self) -> None:
+        now = self._world.clock()
+        for one in list(self._open.values()):
+            due = one.due()
+            if due is None or now < due:
+                continue
+            limit = one.run.plan.timeout_s
+            cause = f"The run took longer than its --timeout of {limit:g} s"
+            if not (self._manner.keep and self._world.cluster.jobs_outlive_us):
+                self._cancel(one, f"{cause}.", "timeout")
+                continue
+            self._world.cluster.let_go(one.run.run_id)
+            final = Transition(
+                phase=Phase.FAILED,
+                at=now,
+                cause=f"{cause}; its pods go on (--keep).",
+                cause_id="timeout",
+                action=f"End them with: k8sbench delete {one.run.run_id}",
+            )
+            self._tell.happened(one.run, self._end(one, final))
+
+    def _cancel(self, one: _Open, cause: str, cause_id: str) -> None:
+        one.ends = Transition(
+            phase=Phase.CANCELLED, at=self._world.clock(), cause=cause, cause_id=cause_id
+        )
+        self._world.cluster.cancel(one.run.run_id, cause, cause_id)
+
+    def _give_up(self, one: _Open, waiting: Transition) -> None:
+        one.ends = msgspec.structs.replace(waiting, phase=Phase.FAILED)
+        self._world.cluster.cancel(
+            one.run.run_id, waiting.cause, waiting.cause_id or "cannot-start"
+        )
+
+
+def gaps_of(text: str | None) -> tuple[LogGap, ...]:
+    """Read what :data:`GAPS` says; nothing where there is none."""
+    if text is None:
+        return ()
+    try:
+        return msgspec.json.decode(text, type=tuple[LogGap, ...])
+    except msgspec.MsgspecError as wrong:
+        raise BenchError(f"{GAPS} of the run cannot be read: {wrong}.") from wrong

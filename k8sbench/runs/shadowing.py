@@ -1,0 +1,44 @@
+"""Watching a run that another process follows: by its record, which that process keeps up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from k8sbench.model.run import Run
+from k8sbench.ports import JobEvent, Store
+from k8sbench.runs import records
+from k8sbench.runs.world import Reporter, Stop
+
+LOOK_SECONDS = 0.5
+
+
+def shadow(
+    store: Store,
+    run: Run,
+    tell: Reporter,
+    stop: Stop,
+    *,
+    refreshed: Callable[[str], Run],
+    sleep: Callable[[float], None],
+) -> Run:
+    """Tell a run's changes of state until it is closed; returns it as it is then, or at a stop.
+
+    ``refreshed`` reads the run anew, and sees when the process that follows it is gone.
+    """
+    told = 0
+    while True:
+        for transition in run.history[told:]:
+            tell.happened(run, JobEvent(run_id=run.run_id, transition=transition))
+        told = len(run.history)
+        if is_closed(run) or stop.cause is not None:
+            return run
+        if run.plan.backend == "kubernetes" and store.claim(run.run_id):
+            # Nobody follows it any more.
+            return store.run(run.run_id)
+        sleep(LOOK_SECONDS)
+        run = refreshed(run.run_id)
+
+
+def is_closed(run: Run) -> bool:
+    """Whether nothing more is to come of a run."""
+    return run.phase.final and not records.is_unmeasured(run)

@@ -1,0 +1,136 @@
+"""How fast the ranks of a job sum up a vector: the network before it is trusted with a benchmark.
+
+No benchmark and no training: `k8sbench doctor --nccl` starts it on every node of a pool. One line
+for each size, as nccl-tests' all_reduce_perf measures it: the time of one operation, mean over the
+ranks, and from it the bus bandwidth, 2(n-1)/n × size ÷ time, which the hardware's own can be
+compared with whatever the number of ranks is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from k8sbench.trainers.parts import ending, machine, paddle_setup, settings
+from k8sbench.trainers.parts.events import Journal
+
+DEFAULTS = settings.Defaults(
+    benchmark="allreduce",
+    recipes=("float32",),
+    batch_size=1,
+    warmup=5,
+    iterations=20,
+    speed_options=(),
+    cudnn_benchmark=False,
+)
+BYTES = 4  # of a float32
+STEP = 4  # from one size to the next
+# On a slow network the largest sizes would take minutes: fewer operations tell as much.
+SECONDS_PER_SIZE = 5.0
+FEWEST = 3
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure as the arguments say."""
+    common, own = settings.read("allreduce", str(__doc__), DEFAULTS, _options, argv)
+    here: Any
+    ones: Callable[[int], Any]
+    if own.framework == "paddle":
+        paddle_setup.before_import(common)
+        import paddle as framework
+        from paddle import distributed
+
+        from k8sbench.trainers.parts import paddle_session
+
+        here = paddle_session.open_session(common)
+        ones = lambda length: framework.ones([length], dtype="float32")  # noqa: E731
+    else:
+        machine.steer_tf32(common.tf32)
+        import torch as framework
+        from torch import distributed
+
+        from k8sbench.trainers.parts import torch_session
+
+        here = torch_session.open_session(common)
+        ones = lambda length: framework.ones(length, device=here.device)  # noqa: E731
+    if here.place.world_size == 1:
+        settings.refuse("one rank alone has nobody to talk to; start at least two")
+    journal = Journal(common, here.place, unit="bytes")
+    journal.start(
+        framework=own.framework,
+        framework_version=framework.__version__,
+        device=here.device_kind,
+        precision_effective=here.precision_effective,
+    )
+    here.connect()
+    journal.environment(here.environment())
+    for size in sizes(own.smallest, own.largest):
+        _measure(size, ones, distributed.all_reduce, here, journal)
+    here.close()
+
+
+def sizes(smallest: int, largest: int) -> Iterator[int]:
+    """Bytes of the vectors, each four times the one before."""
+    size = smallest
+    while size <= largest:
+        yield size
+        size *= STEP
+
+
+def _measure(
+    size: int,
+    ones: Callable[[int], Any],
+    all_reduce: Callable[[Any], object],
+    here: Any,
+    journal: Journal,
+) -> None:
+    ranks = here.place.world_size
+    vector = ones(size // BYTES)
+    all_reduce(vector)
+    correct = bool((vector == ranks).all().item())
+    vector.fill_(0.0)  # what it is summed up to from now on
+
+    def timed(count: int) -> float:
+        here.wait_for_all()
+        here.sync()
+        start = time.perf_counter()
+        for _ in range(count):
+            all_reduce(vector)
+        here.sync()
+        return (time.perf_counter() - start) / count
+
+    trial = timed(max(1, here.settings.warmup))
+    fitting = max(FEWEST, int(SECONDS_PER_SIZE / max(trial, 1e-9)))
+    count = here.agree(min(here.settings.iterations, fitting))
+    seconds = here.mean(ones(1) * timed(count)).item()
+    if not here.place.first:
+        return
+    bus = 2 * (ranks - 1) / ranks * size / seconds
+    journal.event(
+        "allreduce",
+        {
+            "bytes": size,
+            "ranks": ranks,
+            "operations": count,
+            "seconds": seconds,
+            "bus_bytes_per_second": bus,
+            "correct": correct,
+        },
+    )
+    journal.text(f"{size} bytes: {seconds * 1e6:.1f} us, bus bandwidth {bus / 1e9:.3f} GB/s")
+
+
+def _options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--framework", choices=("pytorch", "paddle"), default="pytorch")
+    group.add_argument(
+        "--smallest", type=settings.whole(BYTES), default=4096, help="bytes; default: 4096"
+    )
+    group.add_argument(
+        "--largest", type=settings.whole(BYTES), default=1 << 30, help="bytes; default: 1 GiB"
+    )
+
+
+if __name__ == "__main__":
+    ending.run(main)

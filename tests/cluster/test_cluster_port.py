@@ -1,0 +1,397 @@
+"""The port to a cluster: jobs are created once, followed to their end, and deleted.
+
+All of it as a user who may do what ``k8sbench/role.yaml`` says, and nothing else.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from k8sbench.model.errors import UsageError
+from k8sbench.model.phase import Phase
+from k8sbench.model.plan import RunPlan
+from tests.cluster import following, wire
+from tests.cluster.following import Port
+from tests.cluster.namespace import Namespace
+from tests.cluster.nodes import EXIT_CODE, RUN_FOR
+from tests.cluster.own import OwnCluster
+
+
+@pytest.fixture
+def port(user: Path) -> Iterator[Port]:
+    with following.opened(user) as opened:
+        yield opened
+
+
+def finish(namespace: Namespace, plan: RunPlan) -> None:
+    """Let the pods of a job that runs until it is told so come to their end."""
+    selected = f"--selector=k8sbench.io/run={plan.run_id}"
+    namespace.kubectl("annotate", "pods", selected, f"{RUN_FOR}=0s")
+
+
+# -- from creation to the end -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("framework", ["pytorch", "paddle"])
+def test_a_job_is_followed_from_its_creation_to_its_end(port: Port, framework: str) -> None:
+    plan = port.submit(following.plan("4x8", framework=framework), "1s")
+    end = port.end_of(plan)
+    assert (end.phase, end.cause_id) == (Phase.SUCCEEDED, None)
+    assert Phase.RUNNING in port.phases(plan)
+    assert port.events[-1].transition == end
+
+
+def test_the_history_never_goes_back(port: Port) -> None:
+    plan = port.submit(following.plan("2x1"))
+    port.end_of(plan)
+    times = [one.at for one in port.transitions(plan)]
+    assert times == sorted(times)
+    phases = port.phases(plan)
+    assert len(phases) == len(set(phases))
+
+
+def test_every_line_of_every_replica_is_told_before_the_end(port: Port) -> None:
+    plan = port.submit(following.plan("4x1"))
+    port.end_of(plan)
+    lines = port.lines(plan)
+    assert sorted(line.replica for line in lines) == [
+        "master-0",
+        "worker-0",
+        "worker-1",
+        "worker-2",
+    ]
+    assert all(line.text.startswith("a fake pod") for line in lines)
+
+
+def test_a_replica_that_fails_makes_the_run_fail_though_another_runs_on(user: Path) -> None:
+    with following.opened(user, end_s=1.0) as port:
+        plan = following.plan("2x1")
+        port.submit(plan, None, **{f"{RUN_FOR}.worker": "0s", f"{EXIT_CODE}.worker": "3"})
+        end = port.end_of(plan)
+    assert end.phase is Phase.FAILED
+    assert "worker-0" in end.cause
+    states = [one.replica for one in port.events if one.replica is not None]
+    assert [one.exit_code for one in states if one.replica == "worker-0"][-1] == 3
+
+
+def test_a_worker_that_fails_after_the_master_has_succeeded_makes_the_run_fail(
+    port: Port, namespace: Namespace
+) -> None:
+    plan = following.plan("2x1")
+    port.submit(plan, None, **{f"{RUN_FOR}.master": "0s", f"{EXIT_CODE}.worker": "3"})
+    namespace.wait("condition=Succeeded", f"pytorchjob/{plan.run_id}")
+    finish(namespace, plan)
+    end = port.end_of(plan)
+    assert end.phase is Phase.FAILED
+    assert "worker-0" in end.cause
+
+
+def test_a_worker_that_never_ends_does_not_hold_up_a_job_whose_master_has_succeeded(
+    user: Path,
+) -> None:
+    with following.opened(user, end_s=1.0) as port:
+        plan = port.submit(following.plan("2x1"), None, **{f"{RUN_FOR}.master": "0s"})
+        end = port.end_of(plan)
+    assert end.phase is Phase.SUCCEEDED
+    assert "worker-0 still ran" in end.cause
+    assert {line.replica for line in port.lines(plan)} == {"master-0", "worker-0"}
+
+
+def test_several_jobs_are_followed_at_once(port: Port) -> None:
+    jobs = [port.submit(following.plan("1x1", set_name="together")) for _ in range(5)]
+    assert {port.end_of(plan).phase for plan in jobs} == {Phase.SUCCEEDED}
+
+
+@pytest.mark.parametrize("count", [1, 20])
+def test_the_number_of_watches_does_not_grow_with_the_jobs(port: Port, count: int) -> None:
+    for _ in range(count):
+        port.submit(following.plan("1x1", set_name="many", gpus_per_replica=1))
+        port.events += port.cluster.wait(0.0)
+    port.until(
+        lambda _: (
+            len([e for e in port.events if e.transition and e.transition.phase.final]) == count
+        )
+    )
+    asked = port.cluster.api.requests
+    watched = {what: number for what, number in asked.items() if what.startswith(("watch", "list"))}
+    assert watched == {
+        f"{verb} {kind}": 1
+        for verb in ("list", "watch")
+        for kind in ("pytorchjobs", "pods", "events")
+    }
+
+
+# -- creating ---------------------------------------------------------------------------------
+
+
+def test_the_configmap_of_the_trainers_goes_with_its_job(port: Port, namespace: Namespace) -> None:
+    plan = port.submit(following.plan("1x1"), None)
+    (owner,) = namespace.get("configmap", plan.run_id)["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"]) == ("PyTorchJob", plan.run_id)
+    port.cluster.remove(plan.run_id)
+    namespace.wait("delete", f"configmap/{plan.run_id}")
+
+
+def test_creating_a_run_that_exists_joins_it(port: Port, user: Path, namespace: Namespace) -> None:
+    plan = port.submit(following.plan("1x1"), None)
+    port.until_phase(plan, Phase.RUNNING)
+    with following.opened(user) as other:
+        other.submit(plan, None)
+        other.until_phase(plan, Phase.RUNNING)
+        finish(namespace, plan)
+        assert other.end_of(plan).phase is Phase.SUCCEEDED
+    assert port.end_of(plan).phase is Phase.SUCCEEDED
+
+
+def test_two_who_submit_one_run_at_once_make_one_job(user: Path, namespace: Namespace) -> None:
+    plan, start = following.plan("1x1"), threading.Barrier(2)
+
+    def submit(_: int) -> Phase:
+        with following.opened(user) as port:
+            start.wait()
+            port.submit(plan)
+            return port.end_of(plan).phase
+
+    with ThreadPoolExecutor() as pool:
+        assert list(pool.map(submit, range(2))) == [Phase.SUCCEEDED] * 2
+    assert len(namespace.get("pytorchjobs")) == 1
+    assert namespace.get("configmap", plan.run_id)["metadata"]["ownerReferences"]
+
+
+def test_a_run_of_the_name_with_another_plan_is_not_joined(port: Port, user: Path) -> None:
+    plan = port.submit(following.plan("1x1"), None)
+    with (
+        following.opened(user) as other,
+        pytest.raises(UsageError, match=r"runs another plan \(other: batch_size\)"),
+    ):
+        other.submit(
+            following.plan("1x1", run_id=plan.run_id, set_name=plan.set_name, batch_size=64)
+        )
+
+
+def test_a_stranger_s_job_of_the_name_is_neither_joined_nor_deleted(
+    port: Port, namespace: Namespace
+) -> None:
+    plan = following.plan("1x1", trainers_by="image")
+    (job,) = following.objects(plan)
+    del job["metadata"]["labels"]
+    namespace.create(job)
+    with pytest.raises(UsageError, match="is not k8sbench's"):
+        port.submit(plan)
+    port.cluster.remove(plan.run_id)
+    assert namespace.get("pytorchjob", plan.run_id)
+
+
+def test_what_was_created_for_a_job_that_is_refused_is_taken_back(
+    port: Port, namespace: Namespace
+) -> None:
+    plan = following.plan("1x1")
+    config_map, job = following.objects(plan)
+    job["spec"]["nprocPerNodes"] = "8"
+    with pytest.raises(UsageError, match=r'unknown field "spec.nprocPerNodes"'):
+        port.cluster.create(plan, [config_map, job], following.FOLDER)
+    assert plan.run_id not in namespace.kubectl("get", "configmaps", "--output=name")
+
+
+def test_a_job_whose_creation_was_not_answered_is_not_made_twice(
+    user: Path, namespace: Namespace
+) -> None:
+    plan = following.plan("1x1", trainers_by="image")
+    with wire.between(user) as (line, path), following.opened(path) as port:
+        assert port.cluster.api.no_answer() is None
+        with ThreadPoolExecutor() as pool:
+            with line.losing_answers():
+                creating = pool.submit(port.submit, plan)
+                namespace.wait("create", f"pytorchjob/{plan.run_id}")
+            creating.result()
+        uid = namespace.get("pytorchjob", plan.run_id)["metadata"]["uid"]
+        assert port.end_of(plan).phase is Phase.SUCCEEDED
+        assert namespace.get("pytorchjob", plan.run_id)["metadata"]["uid"] == uid
+        assert port.cluster.api.requests["create pytorchjobs"] > 1
+
+
+def test_a_job_is_created_though_the_api_server_is_killed_meanwhile(
+    own_cluster: OwnCluster, user: Path
+) -> None:
+    plan = following.plan("1x1")
+    with following.opened(user) as port, ThreadPoolExecutor() as pool:
+        with own_cluster.without("kube-apiserver"):
+            creating = pool.submit(port.submit, plan)
+            port_asks(port, "create configmaps", 2)
+        creating.result()
+        assert port.end_of(plan).phase is Phase.SUCCEEDED
+
+
+def port_asks(port: Port, what: str, times: int) -> None:
+    """Wait until another thread has asked something so many times."""
+    until(lambda: port.cluster.api.requests[what] >= times)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    waiting = threading.Event()
+    for _ in range(1000):
+        if condition():
+            return
+        waiting.wait(0.03)
+    raise AssertionError("did not come")
+
+
+# -- ending -----------------------------------------------------------------------------------
+
+
+def test_a_job_that_is_cancelled_is_deleted_and_all_who_follow_it_are_told_why(
+    port: Port, user: Path, namespace: Namespace
+) -> None:
+    plan = port.submit(following.plan("2x1"), None)
+    port.until_phase(plan, Phase.RUNNING)
+    with following.opened(user) as other:
+        other.take_up(plan)
+        other.until_phase(plan, Phase.RUNNING)
+        port.cluster.cancel(plan.run_id, "Not wanted any more.", "asked")
+        port.cluster.cancel(plan.run_id, "Not wanted any more.", "asked")
+        for one in (port, other):
+            end = one.end_of(plan)
+            assert (end.phase, end.cause, end.cause_id) == (
+                Phase.CANCELLED,
+                "Not wanted any more.",
+                "asked",
+            )
+    assert namespace.get("pytorchjobs") == []
+
+
+def test_a_job_that_is_cancelled_and_kept_is_held(user: Path, namespace: Namespace) -> None:
+    with following.opened(user, keep=True) as port:
+        plan = port.submit(following.plan("2x1"), None)
+        port.until_phase(plan, Phase.RUNNING)
+        port.cluster.cancel(plan.run_id, "Its time is up.", "timeout")
+        end = port.end_of(plan)
+    assert (end.phase, end.cause_id) == (Phase.CANCELLED, "timeout")
+    (job,) = namespace.get("pytorchjobs")
+    assert job["spec"]["runPolicy"]["suspend"] is True
+    namespace.wait("delete", "pods", "--all")
+
+
+def test_a_job_that_is_not_followed_can_be_cancelled(port: Port, user: Path) -> None:
+    plan = port.submit(following.plan("1x1"), None)
+    port.until_phase(plan, Phase.RUNNING)
+    with following.opened(user) as other:
+        other.cluster.cancel(plan.run_id, "Not wanted any more.", "asked")
+    assert port.end_of(plan).phase is Phase.CANCELLED
+
+
+def test_a_cancellation_is_not_lost_when_the_cluster_is_let_go_at_once(
+    user: Path, namespace: Namespace
+) -> None:
+    with following.opened(user) as port:
+        plan = port.submit(following.plan("1x1"), None)
+        port.cluster.cancel(plan.run_id, "Not wanted any more.", "asked")
+    namespace.wait("delete", f"pytorchjob/{plan.run_id}")
+
+
+def test_a_job_that_someone_else_deletes_is_lost(port: Port, namespace: Namespace) -> None:
+    plan = port.submit(following.plan("2x1"), None)
+    port.until_phase(plan, Phase.RUNNING)
+    namespace.kubectl("delete", f"pytorchjob/{plan.run_id}", "--wait=false")
+    end = port.end_of(plan)
+    assert (end.phase, end.cause_id) == (Phase.LOST, "job-deleted")
+
+
+def test_a_job_that_was_deleted_before_anyone_looked_is_lost(
+    port: Port, namespace: Namespace
+) -> None:
+    plan = port.submit(following.plan("1x1"), None)
+    namespace.kubectl("delete", f"pytorchjob/{plan.run_id}")
+    end = port.end_of(plan)
+    assert (end.phase, end.cause_id) == (Phase.LOST, "job-deleted")
+
+
+def test_a_job_that_is_gone_when_it_is_taken_up_is_lost(port: Port) -> None:
+    plan = port.take_up(following.plan("1x1"))
+    end = port.end_of(plan)
+    assert (end.phase, end.cause_id) == (Phase.LOST, "job-gone")
+
+
+def test_deleting_is_idempotent(port: Port, namespace: Namespace) -> None:
+    plan = port.submit(following.plan("1x1"))
+    port.end_of(plan)
+    port.cluster.remove(plan.run_id)
+    port.cluster.remove(plan.run_id)
+    namespace.wait("delete", f"pytorchjob/{plan.run_id}")
+
+
+def test_a_configmap_that_no_job_owns_is_deleted_too(port: Port, namespace: Namespace) -> None:
+    plan = following.plan("1x1")
+    config_map, _ = following.objects(plan)
+    namespace.create(config_map)
+    port.cluster.remove(plan.run_id)
+    assert plan.run_id not in namespace.kubectl("get", "configmaps", "--output=name")
+
+
+def test_a_job_that_is_let_go_goes_on_untold(port: Port, user: Path, namespace: Namespace) -> None:
+    plan = port.submit(following.plan("1x1"), None)
+    other = port.submit(following.plan("1x1"), None)
+    port.until_phase(plan, Phase.RUNNING)
+    port.cluster.let_go(plan.run_id)
+    told = len(port.transitions(plan))
+    finish(namespace, plan)
+    finish(namespace, other)
+    port.end_of(other)
+    assert len(port.transitions(plan)) == told
+    assert namespace.get("pytorchjob", plan.run_id)
+
+
+# -- others' jobs -----------------------------------------------------------------------------
+
+
+def test_a_job_can_be_taken_up_by_someone_who_knows_nothing_but_the_cluster(
+    port: Port, user: Path, namespace: Namespace
+) -> None:
+    plan = port.submit(following.plan("2x1"), None)
+    port.until_phase(plan, Phase.RUNNING)
+    with following.opened(user) as other:
+        (found,) = other.cluster.jobs()
+        assert (found.plan, found.phase) == (plan, Phase.RUNNING)
+        other.take_up(found.plan)
+        finish(namespace, plan)
+        assert other.end_of(plan).phase is Phase.SUCCEEDED
+        assert {line.replica for line in other.lines(plan)} == {"master-0", "worker-0"}
+
+
+def test_a_job_that_is_taken_up_while_others_are_followed_is_seen_as_it_is(
+    port: Port, user: Path, namespace: Namespace
+) -> None:
+    with following.opened(user) as other:
+        old = other.submit(following.plan("1x1", set_name="one"))
+        other.end_of(old)
+    new = port.submit(following.plan("1x1", set_name="one"), None)
+    port.until_phase(new, Phase.RUNNING)
+    port.take_up(old)
+    assert port.end_of(old).phase is Phase.SUCCEEDED
+    finish(namespace, new)
+    assert port.end_of(new).phase is Phase.SUCCEEDED
+
+
+def test_a_look_at_a_job_tells_its_state_and_its_replicas(port: Port) -> None:
+    plan = port.submit(following.plan("2x1"), None)
+    port.until_phase(plan, Phase.RUNNING)
+    first, *others = port.cluster.look(following.run_of(plan))
+    assert first.transition is not None
+    assert first.transition.phase is Phase.RUNNING
+    told = [one.replica for one in others if one.replica is not None]
+    assert [(one.replica, one.phase) for one in told] == [
+        ("master-0", Phase.RUNNING),
+        ("worker-0", Phase.RUNNING),
+    ]
+    assert port.cluster.look(following.run_of(following.plan())) == ()
+
+
+def test_what_a_job_has_printed_can_be_read(port: Port) -> None:
+    plan = port.submit(following.plan("2x1"), None)
+    port.until_phase(plan, Phase.RUNNING)
+    lines = list(port.cluster.printed(following.run_of(plan)))
+    assert [line.replica for line in lines] == ["master-0", "worker-0"]

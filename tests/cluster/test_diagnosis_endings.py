@@ -1,0 +1,357 @@
+"""Why a job ended: what the real operator, scheduler and controllers make of it.
+
+Exit codes and memory are kwok's word (``tests/cluster/kwok/pod-finish.yaml``); what needs images
+and processes is pretended, and marked so. The node tier shows the same on kubelets.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from k8sbench.adapters.kubernetes.state import CANCEL_ANNOTATION, Reading
+from k8sbench.model.phase import Phase
+from tests.cluster.cluster import Cluster
+from tests.cluster.jobs import pytorch_job
+from tests.cluster.namespace import Namespace
+from tests.cluster.nodes import EXIT_CODE, GPUS, RUN_FOR
+from tests.cluster.readings import Follower, node_of_its_own, on_node, plan_of, pretend
+
+pretended = pytest.mark.parametrize("by", ["pretended"])
+"""Statuses that a kubelet would write, written by the test; the texts are a kubelet's."""
+STAMP = "2026-11-20T08:15:00Z"
+
+
+def follow(namespace: Namespace, job: dict[str, Any]) -> Follower:
+    namespace.create(job)
+    return Follower(namespace, plan_of(job))
+
+
+def running(namespace: Namespace, job: dict[str, Any]) -> Follower:
+    """Create a job, and wait until all of it runs."""
+    follower = follow(namespace, job)
+    follower.until(lambda reading: reading.phase is Phase.RUNNING)
+    return follower
+
+
+@pytest.fixture
+def silent(cluster: Cluster, namespace: Namespace) -> Iterator[str]:
+    """Give a node without a kubelet; its pods are removed afterwards, as nobody else would."""
+    with node_of_its_own(cluster, f"silent-{namespace.name[-6:]}", kubelet=False) as name:
+        yield name
+        namespace.kubectl("delete", "pytorchjobs", "--all")
+        namespace.kubectl("delete", "pods", "--all", "--force", "--grace-period=0")
+
+
+def placed(namespace: Namespace, node: str, **job: Any) -> Follower:
+    """Create a job on a node, and wait until its pods are placed there."""
+    follower = follow(namespace, pytorch_job(run_for=None, pod=on_node(node), **job))
+    follower.until(lambda reading: all(one.node == node for one in reading.replicas))
+    return follower
+
+
+def stuck(namespace: Namespace, node: str, **job: Any) -> Follower:
+    """Create a job whose pods seem to run, and stay when they are deleted: nobody ends them."""
+    follower = placed(namespace, node, **job)
+    state = {"running": {"startedAt": STAMP}}
+    for name in follower.seen.pods:
+        pretend(namespace, name, {"phase": "Running", "containerStatuses": [container(state)]})
+    follower.until(lambda reading: reading.phase is Phase.RUNNING)
+    return follower
+
+
+def container(state: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Status of the training container."""
+    common = {"name": "pytorch", "image": "example.invalid/trainer:1", "imageID": ""}
+    return {**common, "ready": False, "restartCount": 0, "state": state, **more}
+
+
+def waiting(reason: str, message: str) -> dict[str, Any]:
+    state = {"waiting": {"reason": reason, "message": message}}
+    return {"phase": "Pending", "containerStatuses": [container(state)]}
+
+
+def ended(code: int, reason: str, message: str = "") -> dict[str, Any]:
+    told = {"exitCode": code, "reason": reason, "message": message, "finishedAt": STAMP}
+    return {"phase": "Failed", "containerStatuses": [container({"terminated": told})]}
+
+
+# --- the program ---------------------------------------------------------------------------------
+
+
+def test_the_replica_that_failed_is_named_with_its_exit_code(namespace: Namespace) -> None:
+    told = {f"{EXIT_CODE}.worker-1": "3", f"{RUN_FOR}.worker-1": "0s"}
+    follower = follow(namespace, pytorch_job(workers=2, run_for=None, gpus=1, annotations=told))
+    reading = follower.until_final()
+    assert (reading.phase, reading.cause_id) == (Phase.FAILED, "replica-failed")
+    assert reading.cause == "worker-1 exited with code 3."
+    assert reading.action == "Read its log: 'k8sbench logs job --replica worker-1'."
+    # The operator lets the others run on.
+    assert not reading.over
+    assert [one.phase for one in reading.replicas] == [Phase.RUNNING] * 2 + [Phase.FAILED]
+    namespace.kubectl("annotate", "pods", "--all", "--overwrite", f"{RUN_FOR}=0s")
+    assert follower.until(lambda reading: reading.over).cause == reading.cause
+
+
+def test_memory_goes_before_the_peers_that_fell_with_it(namespace: Namespace) -> None:
+    told = {EXIT_CODE: "1", f"{EXIT_CODE}.worker-1": "137"}
+    job = pytorch_job(workers=2, gpus=1, annotations=told)
+    follower = follow(namespace, job)
+    reading = follower.until(lambda reading: reading.phase.final and reading.over)
+    assert (reading.phase, reading.cause_id) == (Phase.FAILED, "oom")
+    assert reading.cause.startswith("worker-1 ran out of its memory and was killed")
+
+
+def test_a_master_s_success_is_the_job_s_though_workers_run_on(namespace: Namespace) -> None:
+    told = {f"{RUN_FOR}.master": "0s"}
+    follower = follow(namespace, pytorch_job(workers=2, gpus=1, run_for=None, annotations=told))
+    reading = follower.until_final()
+    assert reading.phase is Phase.SUCCEEDED
+    assert not reading.over
+    assert reading.cause == "master-0 succeeded; worker-0 and worker-1 still ran."
+    namespace.kubectl("annotate", "pods", "--all", f"{RUN_FOR}=0s")
+    assert follower.until(lambda reading: reading.over).cause == "All 3 replicas succeeded."
+
+
+def test_a_worker_that_fails_after_the_master_s_success_fails_the_run(
+    namespace: Namespace,
+) -> None:
+    told = {f"{RUN_FOR}.master": "0s", f"{EXIT_CODE}.worker-0": "4"}
+    follower = follow(namespace, pytorch_job(gpus=1, run_for=None, annotations=told))
+    assert follower.until_final().phase is Phase.SUCCEEDED
+    namespace.kubectl("annotate", "pods", "--all", f"{RUN_FOR}=0s")
+    reading = follower.until(lambda reading: reading.over)
+    assert (reading.phase, reading.cause) == (Phase.FAILED, "worker-0 exited with code 4.")
+
+
+# --- the operator's limits -----------------------------------------------------------------------
+
+
+def test_a_backoff_limit_deletes_pods_and_the_failure_is_still_named(namespace: Namespace) -> None:
+    told = {f"{EXIT_CODE}.worker-0": "3"}
+    job = pytorch_job(gpus=1, run_for=None, annotations=told)
+    job["spec"]["runPolicy"]["backoffLimit"] = 0
+    follower = running(namespace, job)
+    namespace.kubectl("annotate", "pod", "job-worker-0", f"{RUN_FOR}=0s")
+    reading = follower.until_final()
+    assert (reading.phase, reading.cause_id) == (Phase.FAILED, "backoff-limit")
+    assert "the operator deleted its pods" in reading.cause
+    # It may make them anew after that, and they run on: not this run's.
+    assert follower.until(lambda reading: reading.over).phase is Phase.FAILED
+
+
+def test_a_deadline_deletes_pods(namespace: Namespace) -> None:
+    job = pytorch_job(gpus=1, run_for=None)
+    job["spec"]["runPolicy"]["activeDeadlineSeconds"] = 1
+    follower = running(namespace, job)
+
+    def struck(reading: Reading) -> bool:
+        # The operator looks at the time only when something moves.
+        moved = f"moved={time.monotonic()}"
+        namespace.kubectl("annotate", "pytorchjob", "job", "--overwrite", moved)
+        return reading.phase.final
+
+    reading = follower.until(struck)
+    assert (reading.phase, reading.cause_id) == (Phase.FAILED, "deadline")
+    assert "--timeout" in str(reading.action)
+
+
+def test_a_replica_that_is_restarted_without_end_is_told(namespace: Namespace) -> None:
+    told = {f"{EXIT_CODE}.worker-0": "137", f"{RUN_FOR}.worker-0": "0s"}
+    job = pytorch_job(gpus=1, run_for=None, annotations=told)
+    job["spec"]["pytorchReplicaSpecs"]["Worker"]["restartPolicy"] = "ExitCode"
+    reading = follow(namespace, job).until_cause("restart-loop")
+    assert not reading.phase.final
+    assert "worker-0 was started again" in reading.cause
+    assert "signal 9 (SIGKILL)" in reading.cause
+    assert reading.replicas[1].restarts >= 3
+
+
+# --- from outside --------------------------------------------------------------------------------
+
+
+def test_a_pod_that_someone_deletes_is_told(namespace: Namespace) -> None:
+    follower = running(namespace, pytorch_job(gpus=1, run_for=None))
+    namespace.kubectl("delete", "pod", "job-worker-0", "--wait=false")
+    reading = follower.until_final()
+    assert (reading.phase, reading.cause_id) == (Phase.FAILED, "pod-deleted")
+    assert reading.cause == "The pod of worker-0 was deleted while it ran."
+    assert reading.replicas[1].phase is Phase.LOST
+
+
+def test_a_job_that_someone_deletes_is_lost(namespace: Namespace) -> None:
+    follower = running(namespace, pytorch_job(gpus=1, run_for=None))
+    namespace.kubectl("delete", "pytorchjob", "job", "--cascade=foreground", "--wait=false")
+    reading = follower.until_final()
+    assert (reading.phase, reading.cause_id) == (Phase.LOST, "job-deleted")
+
+
+def test_a_job_that_is_cancelled_says_by_whose_cause(namespace: Namespace) -> None:
+    follower = running(namespace, pytorch_job(gpus=1, run_for=None))
+    told = json.dumps({"cause": "It outlived --timeout 10 s.", "cause_id": "timeout", "at": 0})
+    namespace.kubectl("annotate", "pytorchjob", "job", f"{CANCEL_ANNOTATION}={told}")
+    assert follower.read().cause_id == "timeout"
+    namespace.kubectl("delete", "pytorchjob", "job", "--cascade=foreground", "--wait=false")
+    reading = follower.until_final()
+    assert (reading.phase, reading.cause_id) == (Phase.CANCELLED, "timeout")
+    assert reading.cause == "It outlived --timeout 10 s."
+    assert follower.until(lambda reading: reading.over).phase is Phase.CANCELLED
+
+
+def test_an_eviction_by_the_api_is_told(namespace: Namespace, silent: str) -> None:
+    follower = stuck(namespace, silent, gpus=1)
+    review = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": "job-worker-0", "namespace": namespace.name},
+    }
+    path = f"/api/v1/namespaces/{namespace.name}/pods/job-worker-0/eviction"
+    namespace.kubectl("create", f"--raw={path}", "--filename=-", given=json.dumps(review))
+    reading = follower.until_final()
+    assert (reading.phase, reading.cause_id) == (Phase.FAILED, "evicted")
+    assert reading.cause.startswith(f"worker-0 was evicted on node {silent}: ")
+    assert "Eviction API" in reading.cause
+
+
+def test_a_pod_of_higher_priority_preempts(cluster: Cluster, namespace: Namespace) -> None:
+    urgent = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": namespace.name},
+        "value": 1000,
+    }
+    cluster.create(urgent)
+    try:
+        with node_of_its_own(cluster, f"wanted-{namespace.name[-6:]}") as name:
+            job = pytorch_job(workers=0, gpus=GPUS, run_for=None, pod=on_node(name))
+            follower = running(namespace, job)
+            better = on_node(name) | {"priorityClassName": namespace.name}
+            namespace.create(pytorch_job("better", workers=0, gpus=GPUS, pod=better))
+            reading = follower.until_final()
+    finally:
+        cluster.kubectl("delete", "priorityclass", namespace.name)
+    assert (reading.phase, reading.cause_id) == (Phase.FAILED, "preempted")
+    assert "master-0 was preempted" in reading.cause
+
+
+def test_a_node_that_is_lost_takes_its_replica_along(
+    cluster: Cluster, namespace: Namespace, silent: str
+) -> None:
+    follower = stuck(namespace, silent, gpus=1)
+    # What the node controller does after a minute without a sign of the kubelet.
+    cluster.kubectl("taint", "node", silent, "test-lost=now:NoExecute")
+    reading = follower.until_final()
+    assert (reading.phase, reading.cause_id) == (Phase.FAILED, "node-lost")
+    assert reading.cause.startswith(f"The node {silent} of master-0 was lost")
+    # Its pods stay, as nobody ends them, and nobody can read their logs.
+    assert reading.over
+    assert reading.replicas[0].detail == "its node does not answer"
+
+
+# --- what only a kubelet can find out ------------------------------------------------------------
+
+
+@pretended
+@pytest.mark.parametrize(
+    ("reason", "message", "cause_id"),
+    [
+        (
+            "ImagePullBackOff",
+            (
+                'Back-off pulling image "127.0.0.1:1/a:1": ErrImagePull: failed to pull and unpack'
+                ' image "127.0.0.1:1/a:1": failed to resolve reference "127.0.0.1:1/a:1": failed'
+                ' to do request: Head "https://127.0.0.1:1/v2/a/manifests/1": dial tcp'
+                " 127.0.0.1:1: connect: connection refused"
+            ),
+            "registry-unreachable",
+        ),
+        (
+            "InvalidImageName",
+            (
+                'Failed to apply default image tag "A/b": couldn\'t parse image name "A/b":'
+                " invalid reference format: repository name (A/b) must be lowercase"
+            ),
+            "image-name-invalid",
+        ),
+        (
+            "ErrImageNeverPull",
+            'Container image "x" is not present with pull policy of Never',
+            "image-not-found",
+        ),
+    ],
+)
+def test_a_master_without_an_image_leaves_the_job_created_and_is_told(
+    namespace: Namespace, silent: str, by: str, reason: str, message: str, cause_id: str
+) -> None:
+    follower = placed(namespace, silent, gpus=1)
+    pretend(namespace, "job-master-0", waiting(reason, message))
+    init = container({"running": {"startedAt": STAMP}}, name="init-pytorch")
+    worker = {**waiting("PodInitializing", ""), "initContainerStatuses": [init]}
+    pretend(namespace, "job-worker-0", worker)
+    reading = follower.until_cause(cause_id)
+    assert reading.phase is Phase.PULLING
+    assert reading.hopeless == (cause_id == "image-name-invalid")
+    # The operator says nothing of it: neither running nor failed.
+    (condition,) = namespace.get("pytorchjob", "job")["status"]["conditions"]
+    assert condition["type"] == "Created"
+
+
+@pretended
+def test_a_worker_that_hangs_in_init_waits_for_ever_when_the_master_has_failed(
+    namespace: Namespace, silent: str, by: str
+) -> None:
+    follower = placed(namespace, silent, gpus=1)
+    init = container({"running": {"startedAt": STAMP}}, name="init-pytorch")
+    worker = {**waiting("PodInitializing", ""), "initContainerStatuses": [init]}
+    pretend(namespace, "job-worker-0", worker)
+    pretend(namespace, "job-master-0", ended(1, "Error"))
+    reading = follower.until_final()
+    assert (reading.phase, reading.cause) == (Phase.FAILED, "master-0 exited with code 1.")
+    assert reading.over
+    assert reading.replicas[1].phase is Phase.STARTING
+
+
+@pretended
+@pytest.mark.parametrize(
+    ("status", "cause_id", "words"),
+    [
+        (ended(3, "OOMKilled"), "oom", "A process of master-0 ran out of its memory"),
+        (
+            ended(128, "StartError", 'exec: "/nonexistent": stat /nonexistent: no such file'),
+            "start-error",
+            "/nonexistent",
+        ),
+        (
+            {
+                **ended(137, "Error"),
+                "reason": "Evicted",
+                "message": "Pod ephemeral local storage usage exceeds the total limit of "
+                "containers 20Mi. ",
+            },
+            "evicted",
+            "ephemeral local storage",
+        ),
+        (
+            {
+                **ended(137, "Error"),
+                "reason": "Evicted",
+                "message": 'Usage of EmptyDir volume "d" exceeds the limit "20Mi". ',
+            },
+            "evicted",
+            'EmptyDir volume "d"',
+        ),
+    ],
+    ids=["oom-of-a-child", "command-missing", "disk", "volume"],
+)
+def test_what_a_kubelet_says_of_an_end_is_told(
+    namespace: Namespace, silent: str, by: str, status: dict[str, Any], cause_id: str, words: str
+) -> None:
+    follower = placed(namespace, silent, workers=0, gpus=1)
+    pretend(namespace, "job-master-0", status)
+    reading = follower.until_final()
+    assert (reading.phase, reading.cause_id) == (Phase.FAILED, cause_id)
+    assert words in reading.cause

@@ -1,0 +1,397 @@
+"""Why a job does not run: the real cause, on the real scheduler, API server and operator."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from k8sbench.adapters.kubernetes import state
+from k8sbench.model.phase import Phase
+from k8sbench.model.pool import Toleration
+from k8sbench.render.job import QUEUE_LABEL
+from tests.cluster.cluster import Cluster, KubectlFailed
+from tests.cluster.host import eventually
+from tests.cluster.jobs import pytorch_job
+from tests.cluster.namespace import Namespace
+from tests.cluster.nodes import GPUS, RUN_FOR
+from tests.cluster.own import OwnCluster
+from tests.cluster.readings import Follower, node_of_its_own, on_node, plan_of
+from tests.unit.render import plans
+
+RESOURCE = "nvidia.com/gpu"
+WEBHOOKS = ("validatingwebhookconfiguration", "validator.training-operator.kubeflow.org")
+
+
+def follow(namespace: Namespace, job: dict[str, Any], **how: Any) -> Follower:
+    """Create a job and follow it."""
+    namespace.create(job)
+    return Follower(namespace, plan_of(job), **how)
+
+
+def nodes_of(cluster: Cluster) -> int:
+    return len(cluster.get("nodes"))
+
+
+def quota(hard: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "team"},
+        "spec": {"hard": {f"requests.{RESOURCE}": hard}},
+    }
+
+
+def claim(name: str) -> dict[str, Any]:
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+        "storageClassName": "",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def using(name: str) -> dict[str, Any]:
+    return {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]}
+
+
+# --- no node -------------------------------------------------------------------------------------
+
+
+def test_a_label_that_no_node_has_is_hopeless_and_the_nodes_own_is_told(
+    namespace: Namespace,
+) -> None:
+    pod = {"nodeSelector": {"nvidia.com/gpu.product": "A100"}}
+    reading = follow(namespace, pytorch_job(gpus=1, pod=pod)).until_cause("no-matching-node")
+    assert reading.hopeless
+    assert reading.phase is Phase.PENDING
+    assert "No node for master-0 and worker-0" in reading.cause
+    assert "nvidia.com/gpu.product=A100" in reading.cause
+    assert "Tesla-V100-SXM2-32GB" in reading.cause
+    assert "--node-pool" in str(reading.action)
+
+
+def test_where_nodes_may_not_be_read_the_scheduler_s_word_is_enough_for_a_label(
+    namespace: Namespace,
+) -> None:
+    job = pytorch_job(workers=0, gpus=1, pod={"nodeSelector": {"gpu": "a100"}})
+    assert follow(namespace, job, nodes=False).until_cause("no-matching-node").hopeless
+
+
+def test_a_request_that_is_larger_than_any_node_is_hopeless(namespace: Namespace) -> None:
+    job = pytorch_job(workers=0, gpus=GPUS + 1)
+    reading = follow(namespace, job).until_cause("request-too-large")
+    assert reading.hopeless
+    assert f"{GPUS + 1} {RESOURCE} is more than" in reading.cause
+    assert f"the largest has {GPUS} {RESOURCE}" in reading.cause
+
+
+def test_where_nodes_may_not_be_read_it_is_only_said_not_to_fit(namespace: Namespace) -> None:
+    reading = follow(namespace, pytorch_job(workers=0, gpus=GPUS + 1), nodes=False).until_cause(
+        "no-node-fits"
+    )
+    assert not reading.hopeless
+    assert f"it asks for {GPUS + 1} {RESOURCE}" in reading.cause
+
+
+def test_nodes_that_are_full_may_become_free(cluster: Cluster, namespace: Namespace) -> None:
+    with node_of_its_own(cluster, "full-0") as name:
+        first = pytorch_job("first", workers=0, gpus=GPUS, run_for=None, pod=on_node(name))
+        namespace.create(first)
+        namespace.wait_for_pods(1)
+        second = pytorch_job("second", workers=0, gpus=GPUS, pod=on_node(name))
+        follower = follow(namespace, second)
+        reading = follower.until_cause("no-node-fits")
+        assert not reading.hopeless
+        assert f"it asks for {GPUS} {RESOURCE}, and 1 of " in reading.cause
+        namespace.kubectl("annotate", "pod", "first-master-0", f"{RUN_FOR}=0s")
+        assert follower.until_final().phase is Phase.SUCCEEDED
+
+
+def test_a_taint_that_is_not_tolerated_is_named(namespace: Namespace) -> None:
+    job = pytorch_job(workers=0, gpus=1, pod={"tolerations": []})
+    reading = follow(namespace, job).until_cause("taint-not-tolerated")
+    assert not reading.hopeless
+    assert f"the taint {RESOURCE}: present" in reading.cause
+
+
+def test_a_node_that_is_cordoned_is_said_to_be_closed(
+    cluster: Cluster, namespace: Namespace
+) -> None:
+    with node_of_its_own(cluster, "closed-0") as name:
+        cluster.kubectl("cordon", name)
+        job = pytorch_job(workers=0, gpus=1, pod=on_node(name))
+        reading = follow(namespace, job).until_cause("nodes-not-ready")
+        assert "closed to pods" in reading.cause
+        assert not reading.hopeless
+
+
+def test_a_claim_that_does_not_exist_becomes_hopeless_after_half_a_minute(
+    namespace: Namespace,
+) -> None:
+    follower = follow(namespace, pytorch_job(workers=0, gpus=1, pod=using("nosuch")))
+    reading = follower.until_cause("volume-missing")
+    assert not reading.hopeless
+    assert reading.look_again_s is not None
+    assert "no claim nosuch" in reading.cause
+    follower.later = reading.look_again_s
+    assert follower.read().hopeless
+
+
+def test_a_claim_without_a_volume_is_a_trouble_only_after_half_a_minute(
+    namespace: Namespace,
+) -> None:
+    namespace.create(claim("data"))
+    follower = follow(namespace, pytorch_job(workers=0, gpus=1, pod=using("data")))
+    reading = follower.until(lambda reading: scheduler_spoke(follower))
+    assert reading.cause_id is None
+    assert reading.look_again_s is not None
+    follower.later = reading.look_again_s
+    reading = follower.until_cause("volume-not-bound")
+    assert "the claim data has no volume" in reading.cause
+    assert "describe pvc data" in str(reading.action)
+
+
+def scheduler_spoke(follower: Follower) -> bool:
+    return any(event["reason"] == "FailedScheduling" for event in follower.seen.events)
+
+
+# --- parts of jobs -------------------------------------------------------------------------------
+
+
+def test_a_job_that_is_placed_in_part_is_not_running(
+    cluster: Cluster, namespace: Namespace
+) -> None:
+    with node_of_its_own(cluster, "half-0") as name:
+        job = pytorch_job(workers=1, gpus=GPUS, run_for=None, pod=on_node(name))
+        follower = follow(namespace, job)
+        namespace.wait("condition=Running", "pytorchjob/job")
+        # The operator calls it running as soon as its master is.
+        reading = follower.until_cause("half-placed")
+        assert reading.phase is Phase.PENDING
+        assert f"master-0 holds {GPUS} {RESOURCE} and waits for worker-0" in reading.cause
+
+
+def test_two_jobs_that_are_placed_in_part_block_each_other(
+    cluster: Cluster, namespace: Namespace
+) -> None:
+    with node_of_its_own(cluster, "rivals-0") as name:
+        half = GPUS // 2
+        followers = []
+        for job_name in ("one", "other"):
+            # The masters first: one of each, so that no worker finds room.
+            job = pytorch_job(job_name, workers=1, gpus=half, run_for=None, pod=on_node(name))
+            worker = job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]
+            job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"] = late(worker)
+            followers.append(follow(namespace, job))
+            namespace.until(ready(f"{job_name}-master-0"), "pods")
+        one, other = followers
+        one.until_cause("half-placed")
+        other.until_cause("half-placed")
+        blocked = [
+            each.plan.job_name
+            for each in followers
+            if state.half_placed(each.seen, each.plan, now=0.0)
+        ]
+        assert blocked == ["one", "other"]
+        one.seen.rivals = ["other"]
+        reading = one.read()
+        assert reading.cause_id == "blocked-by-other-job"
+        assert "job other does the same" in reading.cause
+        assert "k8sbench cancel other" in str(reading.action)
+
+
+def late(template: dict[str, Any]) -> dict[str, Any]:
+    """Give a worker more to ask for than is left beside two masters."""
+    copy: dict[str, Any] = json.loads(json.dumps(template))
+    copy["spec"]["containers"][0]["resources"] = {"limits": {RESOURCE: GPUS // 2 + 1}}
+    return copy
+
+
+def ready(name: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda pod: pod["metadata"]["name"] == name and pod["status"].get("phase") == "Running"
+
+
+def test_a_gang_that_the_operator_ignores_is_hopeless(namespace: Namespace) -> None:
+    job = pytorch_job(gpus=1, run_for=None)
+    job["spec"]["runPolicy"]["schedulingPolicy"] = {"minAvailable": 2}
+    namespace.create(job)
+    reading = Follower(namespace, plan_of(job, gang=True)).until_cause("gang-ignored")
+    assert reading.hopeless
+    assert "--gang-scheduler-name" in str(reading.action)
+
+
+# --- no pods -------------------------------------------------------------------------------------
+
+
+def test_a_quota_that_others_use_may_become_free(namespace: Namespace) -> None:
+    namespace.create(quota("8"))
+    follower = follow(namespace, pytorch_job(workers=2, gpus=4, run_for=None))
+    reading = follower.until_cause("quota-exceeded")
+    assert not reading.hopeless
+    assert "The pod of worker-1 is not created" in reading.cause
+    assert f"quota team allows requests.{RESOURCE} 8, of which 8 used, and 4 more" in reading.cause
+    patch = json.dumps({"spec": quota("12")["spec"]})
+    namespace.kubectl("patch", "quota", "team", "--type=merge", f"--patch={patch}")
+    assert follower.until_cause(None).phase is not Phase.FAILED
+
+
+def test_a_quota_that_one_replica_alone_exceeds_is_hopeless(namespace: Namespace) -> None:
+    namespace.create(quota("3"))
+    assert follow(namespace, pytorch_job(gpus=4)).until_cause("quota-exceeded").hopeless
+
+
+def test_pod_security_names_the_level_the_checks_and_the_container(restricted: Namespace) -> None:
+    reading = follow(restricted, pytorch_job(workers=0)).until_cause("pod-security")
+    assert reading.hopeless
+    assert "restricted:latest: 'allowPrivilegeEscalation != false, " in reading.cause
+    assert "(pytorch)" in reading.cause
+
+
+def test_a_restart_policy_that_the_webhook_let_pass_is_named(namespace: Namespace) -> None:
+    job = pytorch_job(gpus=1, run_for=None)
+    job["spec"]["pytorchReplicaSpecs"]["Worker"]["restartPolicy"] = "Foo"
+    reading = follow(namespace, job).until_cause("pod-invalid")
+    assert reading.hopeless
+    assert "The pod of worker-0 is not created" in reading.cause
+    assert 'restartPolicy: Unsupported value: "Foo"' in reading.cause
+
+
+def test_another_rule_of_the_cluster_is_quoted(namespace: Namespace) -> None:
+    job = pytorch_job(workers=0, gpus=1, pod={"priorityClassName": "nosuch"})
+    reading = follow(namespace, job).until_cause("admission-denied")
+    assert "no PriorityClass with name nosuch was found" in reading.cause
+
+
+def test_a_job_that_someone_holds_says_how_to_let_it_go(namespace: Namespace) -> None:
+    job = pytorch_job(gpus=1)
+    job["spec"]["runPolicy"]["suspend"] = True
+    follower = follow(namespace, job)
+    reading = follower.until_cause("suspended")
+    assert reading.phase is Phase.QUEUED
+    (command,) = [part for part in str(reading.action).split("'") if part.startswith("kubectl")]
+    _, _, _, *words = command.split(" ")
+    namespace.kubectl(*words)
+    assert follower.until_final().phase is Phase.SUCCEEDED
+
+
+def test_a_queue_that_nobody_serves_is_told_after_half_a_minute(namespace: Namespace) -> None:
+    job = pytorch_job(gpus=1)
+    job["spec"]["runPolicy"]["suspend"] = True
+    job["metadata"]["labels"] = {QUEUE_LABEL: "team"}
+    follower = follow(namespace, job)
+    reading = follower.until_cause("queued")
+    assert reading.phase is Phase.QUEUED
+    assert reading.look_again_s is not None
+    follower.later = reading.look_again_s
+    assert "Nobody serves queue team" in follower.until_cause("queue-unusable").cause
+
+
+# --- the operator --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def operator(own_cluster: OwnCluster) -> Iterator[Callable[..., None]]:
+    """Start the operator anew with other flags; afterwards it is as before."""
+
+    def start(*flags: str) -> None:
+        own_cluster.stop("training-operator")
+        own_cluster.start("training-operator", *flags)
+        own_cluster.wait_for("training-operator")
+
+    yield start
+    start()
+
+
+def test_the_operator_s_init_container_is_told_where_a_namespace_forbids_it(
+    operator: Callable[..., None], restricted: Namespace
+) -> None:
+    operator("--pytorch-init-container-template-file=/nonexistent")
+    plan = plans.plan("2x1", run_id="job", pool=plans.pool(tolerations=(Toleration(key=RESOURCE),)))
+    restricted.create(*plans.rendered(plan))
+    follower = Follower(restricted, plan)
+    reading = follower.until_cause("operator-init-not-restricted")
+    assert reading.hopeless
+    assert "The pod of worker-0 is not created" in reading.cause
+    assert "restricted:latest" in reading.cause
+    assert "doctor --init-template" in str(reading.action)
+    # The master runs, and waits for ever.
+    assert reading.phase is Phase.PENDING
+    operator()
+    assert follower.until(lambda reading: reading.phase is Phase.RUNNING).cause_id is None
+
+
+def test_an_operator_that_its_limits_slow_down_is_told_from_one_that_is_down(
+    operator: Callable[..., None], namespace: Namespace
+) -> None:
+    operator("--kube-api-qps=2", "--kube-api-burst=4", "--controller-threads=1")
+    job = pytorch_job(workers=15, run_for=None, gpus=1)
+    # So slow that its webhook comes seconds after its readiness.
+    assert eventually(lambda: is_accepted(namespace, job))
+    follower = follow(namespace, job, hours_later=0.1)
+    reading = follower.until_cause("operator-slow")
+    assert "--kube-api-qps" in str(reading.action)
+    assert " of 16 pods" in reading.cause
+
+
+def is_accepted(namespace: Namespace, job: dict[str, Any]) -> bool:
+    try:
+        namespace.kubectl("create", "--dry-run=server", "--filename=-", given=json.dumps(job))
+    except KubectlFailed:
+        return False
+    return True
+
+
+def test_an_operator_that_does_nothing_is_told_after_half_a_minute(
+    own_cluster: OwnCluster, namespace: Namespace
+) -> None:
+    # As where the webhook's failurePolicy lets jobs pass without it.
+    with webhooks_that_may_fail(own_cluster), own_cluster.without("training-operator"):
+        follower = follow(namespace, pytorch_job(run_for=None, gpus=1))
+        reading = follower.read()
+        assert (reading.phase, reading.cause_id) == (Phase.CREATED, None)
+        assert reading.look_again_s is not None
+        follower.later = reading.look_again_s + 1
+        assert follower.read().cause_id == "operator-down"
+    follower.later = 0.0
+    assert follower.until(lambda reading: reading.phase is Phase.RUNNING).cause_id is None
+
+
+class webhooks_that_may_fail:  # noqa: N801
+    """Let the API server create jobs while the operator, whose webhook it asks, is away."""
+
+    def __init__(self, cluster: OwnCluster) -> None:
+        self._cluster = cluster
+
+    def __enter__(self) -> None:
+        self._set("Ignore")
+
+    def __exit__(self, *_: object) -> None:
+        self._set("Fail")
+
+    def _set(self, policy: str) -> None:
+        found = self._cluster.get(*WEBHOOKS)
+        for webhook in found["webhooks"]:
+            webhook["failurePolicy"] = policy
+        self._cluster.kubectl("replace", "--filename=-", given=json.dumps(found))
+
+
+def test_a_name_whose_pods_still_end_is_told(cluster: Cluster, namespace: Namespace) -> None:
+    with node_of_its_own(cluster, "silent-0", kubelet=False) as name:
+        job = pytorch_job(workers=0, gpus=1, pod=on_node(name))
+        namespace.create(job)
+        namespace.until(lambda pod: "nodeName" in pod["spec"], "pods")
+        namespace.kubectl("delete", "pytorchjob", "job")
+        namespace.until(lambda pod: "deletionTimestamp" in pod["metadata"], "pods")
+        follower = follow(namespace, job)
+        reading = follower.until_cause("name-in-use")
+        assert not reading.hopeless
+        namespace.kubectl("delete", "pod", "job-master-0", "--force", "--grace-period=0")
+        assert follower.until_cause(None).replicas[0].node == name

@@ -1,0 +1,436 @@
+"""``k8sbench doctor`` on a real cluster: what it says when all is well, and of each trouble."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from k8sbench.adapters import pools, templates, trainer_sources
+from k8sbench.adapters.kubernetes import connection
+from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
+from k8sbench.adapters.kubernetes.doctor import operator
+from k8sbench.cli.main import main
+from k8sbench.model.phase import Phase
+from k8sbench.render import manifests
+from k8sbench.runs import bandwidth
+from tests.cluster import bringup, fixture, nodes, users
+from tests.cluster.cluster import Cluster
+from tests.cluster.deployments import QUICK, operator_deployment
+from tests.cluster.jobs import pytorch_job
+from tests.cluster.namespace import Namespace
+from tests.cluster.own import OwnCluster
+
+NOT_READY = 6
+MAKE_NAMESPACE = Callable[..., Namespace]
+
+
+class Report:
+    """What one call said."""
+
+    def __init__(self, code: int, text: str) -> None:
+        self.code = code
+        self.document: dict[str, Any] = json.loads(text)
+        self.lines: list[dict[str, str]] = self.document["checks"]
+
+    def level(self, identifier: str) -> str:
+        """The worst level of a check's lines."""
+        levels = {line["level"] for line in self.lines if line["id"] == identifier}
+        return next(level for level in ("failure", "warning", "ok") if level in levels)
+
+    def messages(self, identifier: str) -> list[str]:
+        """The sentences of a check that are not ok."""
+        found = [line for line in self.lines if line["id"] == identifier]
+        return [line["message"] for line in found if line["level"] != "ok"]
+
+    def ids(self, level: str) -> set[str]:
+        """The checks with a line of that level."""
+        return {line["id"] for line in self.lines if line["level"] == level}
+
+
+class Doctor:
+    """The command."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, namespace: Namespace, *words: str) -> Report:
+        return self.asked("--namespace", namespace.name, *words)
+
+    def asked(self, *words: str) -> Report:
+        code = main(["doctor", *words, "--output=json"])
+        return Report(code, self._capsys.readouterr().out)
+
+
+@pytest.fixture
+def doctor(capsys: pytest.CaptureFixture[str]) -> Doctor:
+    return Doctor(capsys)
+
+
+@pytest.fixture(scope="module")
+def bare(programs: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnCluster]:
+    """A cluster on which the operator and its types are not installed."""
+    own = bringup.start(fixture.new_folder(tmp_path_factory), bringup.Options(nodes=0))
+    own.kill("training-operator")
+    own.kubectl("delete", "crd", "pytorchjobs.kubeflow.org", "paddlejobs.kubeflow.org")
+    own.kubectl("delete", "validatingwebhookconfigurations", "--all")
+    own.until(lambda: own.ask("/apis/kubeflow.org/v1") is None, lambda: "kube-apiserver")
+    yield own
+    own.end()
+
+
+def service(name: str, **labels: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"ports": [{"port": 9400}]},
+    }
+
+
+def crd(group: str, version: str, kind: str) -> dict[str, Any]:
+    """A type of another program, of which its existence is all that matters."""
+    plural = f"{kind.lower()}s"
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural},
+            "versions": [{"name": version, "served": True, "storage": True, "schema": schema}],
+        },
+    }
+
+
+def test_a_cluster_on_which_all_is_well_gets_ok_on_every_line(
+    restricted: Namespace, new_namespace: MAKE_NAMESPACE, doctor: Doctor
+) -> None:
+    system = new_namespace()
+    system.create(
+        service("exporter", app="nvidia-dcgm-exporter"),
+        service("prometheus", **{"operated-prometheus": "true"}),
+    )
+    with operator_deployment(system, *QUICK, template=operator.own_template()):
+        report = doctor(restricted)
+    assert report.ids("warning") | report.ids("failure") == set(), report.lines
+    assert (report.code, report.document["ready"]) == (0, True)
+    assert report.document["namespace"] == restricted.name
+    assert len(report.lines) > 15
+
+
+def test_the_role_is_enough(user: Path, doctor: Doctor) -> None:
+    report = doctor.asked("--kubeconfig", str(user))
+    assert report.code == 0
+    assert report.ids("warning") == {"operator", "gpu-metrics", "prometheus"}
+    assert report.level("permissions") == "ok"
+
+
+def test_it_changes_nothing_and_never_lists_all_pods(
+    own_cluster: OwnCluster, namespace: Namespace, user: Path, doctor: Doctor
+) -> None:
+    start = own_cluster.layout.audit_log.stat().st_size
+    doctor.asked("--kubeconfig", str(user))
+    with own_cluster.layout.audit_log.open() as log:
+        log.seek(start)
+        asked = [json.loads(line) for line in log]
+    account = f"system:serviceaccount:{namespace.name}:user"
+    ours = [one for one in asked if one["user"]["username"] == account]
+    assert ours
+    for one in ours:
+        resource = one.get("objectRef", {}).get("resource")
+        assert (
+            one["verb"] in {"get", "list"}
+            or resource == "selfsubjectaccessreviews"
+            or "dryRun=All" in one["requestURI"]
+        ), one
+        if resource == "pods":
+            assert one["objectRef"]["namespace"] == namespace.name
+            assert "managed-by" in one["requestURI"]
+
+
+def test_each_permission_that_is_missing_is_named(
+    namespace: Namespace, tmp_path: Path, doctor: Doctor
+) -> None:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "nobody"}}
+    namespace.create(account)
+    token = namespace.kubectl("create", "token", "nobody").strip()
+    nobody = users.write_kubeconfig(namespace, tmp_path / "nobody", {"token": token})
+    report = doctor.asked("--kubeconfig", str(nobody))
+    assert report.code == NOT_READY
+    assert report.ids("failure") == {"permissions"}
+    where = f"in the namespace {namespace.name}."
+    told = report.messages("permissions")
+    assert (
+        f"You may not get, list, watch, create, patch, delete pytorchjobs.kubeflow.org {where}"
+        in told
+    )
+    assert f"You may not get pods/log {where}" in told
+    assert "You may not list nodes of the cluster." in told
+    assert report.level("nodes") == "warning"
+
+
+def test_a_namespace_that_does_not_exist(namespace: Namespace, doctor: Doctor) -> None:
+    report = doctor.asked("--namespace", f"{namespace.name}-not")
+    assert (report.code, report.ids("failure")) == (NOT_READY, {"namespace"})
+
+
+def test_without_the_operator_nothing_runs(
+    bare: OwnCluster, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in bare.variables().items():
+        monkeypatch.setenv(name, value)
+    report = doctor.asked()
+    assert report.code == NOT_READY
+    (message,) = report.messages("job-kinds")
+    assert message.startswith("The training operator is not installed")
+    bare.create(crd("trainer.kubeflow.org", "v1alpha1", "TrainJob"))
+    name = "crd/trainjobs.trainer.kubeflow.org"
+    bare.kubectl("wait", "--for=condition=Established", name, "--timeout=30s")
+    bare.until(
+        lambda: bare.ask("/apis/trainer.kubeflow.org/v1alpha1") is not None,
+        lambda: "kube-apiserver",
+    )
+    (message,) = doctor.asked().messages("job-kinds")
+    assert message.startswith("Kubeflow Trainer v2 (trainer.kubeflow.org/v1alpha1) is installed")
+
+
+def test_an_operator_that_does_not_run(
+    own_cluster: OwnCluster, namespace: Namespace, doctor: Doctor
+) -> None:
+    with own_cluster.without("training-operator"):
+        report = doctor(namespace)
+    assert (report.code, report.ids("failure")) == (NOT_READY, {"operator-webhook"})
+    assert [message.split(":")[0] for message in report.messages("operator-webhook")] == [
+        "The operator does not answer, and without it no PyTorchJob can be created",
+        "The operator does not answer, and without it no PaddleJob can be created",
+    ]
+
+
+def test_upstream_s_defaults_where_restricted_is_enforced(
+    restricted: Namespace, new_namespace: MAKE_NAMESPACE, doctor: Doctor
+) -> None:
+    with operator_deployment(new_namespace()):
+        report = doctor(restricted)
+        paddle = doctor(restricted, "--framework", "paddle")
+    assert (report.code, report.ids("failure")) == (NOT_READY, {"operator-init-container"})
+    assert "about 1.2 jobs of 4 pods per second" in report.messages("operator-rate")[0]
+    assert (paddle.code, paddle.ids("failure")) == (0, set())
+
+
+def test_a_quota_that_other_jobs_have_used_up(namespace: Namespace, doctor: Doctor) -> None:
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "gpus"},
+        "spec": {"hard": {"requests.nvidia.com/gpu": "10"}},
+    }
+    namespace.create(quota)
+    namespace.wait("jsonpath={.status.hard}", "resourcequota/gpus")
+    assert doctor(namespace).level("quota") == "ok"
+    namespace.create(pytorch_job(workers=0, gpus=4, run_for=None))
+    namespace.wait_for_pods(1)
+    namespace.wait("jsonpath={.status.used.requests\\.nvidia\\.com/gpu}=4", "resourcequota/gpus")
+    report = doctor(namespace)
+    assert (report.code, report.ids("failure")) == (NOT_READY, {"quota"})
+    assert (
+        "requests.nvidia.com/gpu: 4 of 10 used (gpus), 8 are needed"
+        in (report.messages("quota")[0])
+    )
+
+
+def test_gpus_that_our_own_jobs_hold_are_counted(namespace: Namespace, doctor: Doctor) -> None:
+    ours = pytorch_job(workers=1, gpus=8, run_for=None)
+    for replica in ours["spec"]["pytorchReplicaSpecs"].values():
+        labels = {"app.kubernetes.io/managed-by": "k8sbench"}
+        replica["template"]["metadata"]["labels"] = labels
+    namespace.create(ours)
+    namespace.wait_for_pods(2)
+    message = next(x["message"] for x in doctor(namespace).lines if x["id"] == "gpus")
+    assert f"has 32 GPUs; k8sbench's jobs in {namespace.name} hold 16 of them" in message
+
+
+def test_nodes_without_a_device_plugin(
+    own_cluster: OwnCluster, namespace: Namespace, doctor: Doctor
+) -> None:
+    assert "No node is of pool a100" in doctor(namespace, "--node-pool=a100").messages("nodes")[0]
+    (node,) = nodes.fake_nodes(1)
+    node["metadata"]["name"] = "a100-0"
+    node["metadata"]["labels"]["nvidia.com/gpu.product"] = "NVIDIA-A100-SXM4-80GB"
+    for part in ("capacity", "allocatable"):
+        kept = node["status"][part].items()
+        node["status"][part] = {key: value for key, value in kept if "nvidia" not in key}
+    own_cluster.create(node)
+    try:
+        own_cluster.kubectl("wait", "--for=condition=Ready", "node/a100-0", "--timeout=30s")
+        report = doctor(namespace, "--node-pool=a100")
+        assert "1 of 1 nodes of pool a100 offer no nvidia.com/gpu: a100-0." in (
+            report.messages("device-plugin")
+        )
+        own_cluster.kubectl("cordon", "a100-0")
+        report = doctor(namespace, "--node-pool=a100")
+        assert "a100-0 (cordoned)" in report.messages("nodes")[0]
+    finally:
+        own_cluster.kubectl("delete", "node", "a100-0")
+
+
+def test_more_replicas_than_nodes(namespace: Namespace, doctor: Doctor) -> None:
+    report = doctor(namespace, "--replicas=5")
+    assert (report.code, report.ids("failure")) == (NOT_READY, {"node-size"})
+
+
+def test_a_claim_that_is_never_bound(namespace: Namespace, doctor: Doctor) -> None:
+    assert doctor(namespace, "--data=pvc:images").messages("data") == [
+        f"There is no volume claim images in {namespace.name}."
+    ]
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "images"},
+        "spec": {
+            "accessModes": ["ReadOnlyMany"],
+            "storageClassName": "no-such-class",
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    namespace.create(claim)
+    assert (
+        "there is no storage class no-such-class"
+        in (doctor(namespace, "--data=pvc:images/train").messages("data")[0])
+    )
+
+
+def test_an_image_without_kernels_for_the_nodes(namespace: Namespace, doctor: Doctor) -> None:
+    image = "pytorch/pytorch:2.11.0-cuda12.8-cudnn9-runtime"
+    report = doctor(namespace, "--image", image)
+    assert report.code == 0
+    assert "has no kernels for Tesla-V100-SXM2-32GB" in report.messages("kernels")[0]
+
+
+def test_an_admission_policy_that_refuses_our_jobs(
+    cluster: Cluster, namespace: Namespace, doctor: Doctor
+) -> None:
+    group = "admissionregistration.k8s.io/v1"
+    rule = {
+        "apiGroups": ["kubeflow.org"],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE"],
+        "resources": ["pytorchjobs"],
+    }
+    where = {"matchLabels": {"kubernetes.io/metadata.name": namespace.name}}
+    name = namespace.name
+    validation = {
+        "expression": "'team' in object.metadata.labels",
+        "message": "a job needs the label team",
+    }
+    cluster.create(
+        {
+            "apiVersion": group,
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": name},
+            "spec": {
+                "matchConstraints": {"resourceRules": [rule]},
+                "validations": [validation],
+            },
+        },
+        {
+            "apiVersion": group,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": name},
+            "spec": {
+                "policyName": name,
+                "validationActions": ["Deny"],
+                "matchResources": {"namespaceSelector": where},
+            },
+        },
+    )
+    try:
+        for _ in range(100):  # until the API server has taken the policy up
+            report = doctor(namespace)
+            if report.level("job-admission") == "failure":
+                break
+        (message,) = report.messages("job-admission")
+        assert message.startswith("A PyTorchJob of k8sbench is refused:")
+        assert "a job needs the label team" in message
+    finally:
+        kinds = "validatingadmissionpolicies,validatingadmissionpolicybindings"
+        cluster.kubectl("delete", kinds, name)
+
+
+def pools_file(folder: Path, **annotations: str) -> Path:
+    """A pools file of the fake nodes, whose pods carry annotations for kwok."""
+    pool = pools.load(environ={}).pool("v100-32gb")
+    pool = msgspec.structs.replace(pool, annotations=annotations)
+    path = folder / "pools.yaml"
+    path.write_bytes(msgspec.yaml.encode({"pools": [pool]}))
+    return path
+
+
+READING = {
+    "bytes": 4096,
+    "ranks": 32,
+    "operations": 20,
+    "seconds": 1e-4,
+    "bus_bytes_per_second": 79360000.0,
+    "correct": True,
+}
+SAID = [
+    "K8SBENCH " + json.dumps({"event": event, **fields})
+    for event, fields in (("environment", {"transport": "IB"}), ("allreduce", READING))
+]
+
+
+def test_the_all_reduce_runs_as_a_job_over_the_pool_s_nodes(
+    namespace: Namespace, tmp_path: Path
+) -> None:
+    pool = pools.load(str(pools_file(tmp_path, **{nodes.RUN_FOR: "0s"}))).pool()
+    sources = trainer_sources.read()
+    plan = bandwidth.plan(
+        framework="pytorch",
+        pool=pool,
+        replicas=4,
+        gpus=8,
+        image="example.invalid/torch:1",
+        run_id="allreduce-1",
+        trainers_digest=sources.digest,
+    )
+    log = tmp_path / "master.log"
+    log.write_text(nodes.log_text(SAID))
+    namespace.create(nodes.log_object(namespace.name, "allreduce-1-master-0", log))
+    with contextlib.closing(connection.connect(namespace=namespace.name)) as api:
+        cluster = KubernetesCluster(api)
+        outcome = bandwidth.run(
+            plan,
+            manifests(plan, templates=templates.read(), trainers=sources),
+            cluster,
+            tmp_path,
+            clock=time.time,
+            tell=lambda _: None,
+        )
+        cluster.close()
+    assert outcome.end.phase is Phase.SUCCEEDED, outcome
+    assert [msgspec.to_builtins(reading) for reading in outcome.readings] == [READING]
+    assert outcome.transports == ("IB",)
+    assert namespace.get("pytorchjobs") == []
+
+
+def test_an_all_reduce_that_measures_nothing_has_failed(
+    namespace: Namespace, tmp_path: Path, doctor: Doctor
+) -> None:
+    file = pools_file(tmp_path, **{nodes.RUN_FOR: "0s", nodes.EXIT_CODE: "7"})
+    report = doctor(namespace, "--nccl", "--replicas=2", f"--pools={file}")
+    assert (report.code, report.ids("failure")) == (3, set())
+    outcome = report.document["bandwidth"]
+    assert outcome["end"]["phase"] == "Failed"
+    assert "master-0 exited with code 7" in outcome["end"]["cause"]
+    assert outcome["readings"] == []
+    assert outcome["last_lines"]
+    assert namespace.get("pytorchjobs") == []

@@ -1,0 +1,445 @@
+"""Logs of pods on a real API server: every line once, whatever breaks.
+
+kwok plays the kubelets with the kubelet's own code for reading logs; their files are ours to grow
+and to replace. Its streams never end by themselves, as if every container went on for ever.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import resource
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k8sbench.adapters.kubernetes import connection, log_streams
+from k8sbench.adapters.kubernetes.api import Api
+from k8sbench.adapters.kubernetes.faults import ApiFault
+from k8sbench.adapters.kubernetes.log_streams import LogStreams
+from k8sbench.ports import JobEvent, LogGap, LogMark
+from tests.cluster.jobs import ON_GPUS
+from tests.cluster.namespace import Namespace
+from tests.cluster.nodes import log_object, log_text
+from tests.cluster.own import OwnCluster
+
+SECONDS = 50.0
+"""After which something that must happen has not."""
+
+
+class Told:
+    """What was told, by replica; what is to happen can be waited for."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, list[str]] = {}
+        self.stamps: dict[str, list[float]] = {}
+        self.gaps: list[LogGap] = []
+        self.drained: set[str] = set()
+        self._changed = threading.Condition()
+
+    def take(self, event: JobEvent) -> None:
+        with self._changed:
+            if event.line is not None:
+                self.lines.setdefault(event.line.replica, []).append(event.line.text)
+                self.stamps.setdefault(event.line.replica, []).append(event.line.at)
+            elif event.gap is not None:
+                self.gaps.append(event.gap)
+            self._changed.notify_all()
+
+    def take_drained(self, run_id: str) -> None:
+        with self._changed:
+            self.drained.add(run_id)
+            self._changed.notify_all()
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        with self._changed:
+            assert self._changed.wait_for(condition, SECONDS), self.summary()
+
+    def until_lines(self, replica: str, count: int) -> None:
+        self.until(lambda: len(self.lines.get(replica, ())) >= count)
+
+    def summary(self) -> str:
+        counts = {replica: len(lines) for replica, lines in self.lines.items()}
+        return f"lines {counts}, gaps {self.gaps}, drained {self.drained}"
+
+
+class Pods:
+    """Pods of a namespace whose logs are files of ours."""
+
+    def __init__(self, namespace: Namespace, folder: Path, api: Api) -> None:
+        self.namespace, self.folder, self.api = namespace, folder, api
+        self.uids: dict[str, str] = {}
+
+    def run(self, *names: str, previous: bool = False) -> None:
+        """Start pods whose logs are empty."""
+        logs = []
+        for name in names:
+            self.file(name).touch()
+            logs.append(log_object(self.namespace.name, name, self.file(name)))
+            if previous:
+                self.file(f"{name}-previous").touch()
+                logs[-1]["spec"]["logs"][0]["previousLogsFile"] = str(self.file(f"{name}-previous"))
+        self.namespace.create(*logs)
+        self.namespace.create(*map(_pod, names))
+        pods = self.namespace.wait_for_pods(len(self.uids) + len(names))
+        self.uids = {name: pod["metadata"]["uid"] for name, pod in pods.items()}
+        for name in names:
+            self._until_kwok_knows(name)
+
+    def file(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
+
+    def write(self, name: str, lines: Sequence[str], at: datetime | None = None) -> None:
+        with self.file(name).open("a") as file:
+            file.write(log_text(lines, at))
+
+    def rotate(self, name: str) -> None:
+        """Put the log away and begin a new one, as the kubelet does."""
+        self.file(name).rename(self.folder / f"{name}.log.20261120-081530")
+        self.file(name).touch()
+
+    def _until_kwok_knows(self, name: str) -> None:
+        """Wait until the pod's log is its own file, not the one of pods that have none."""
+        path = f"/api/v1/namespaces/{self.namespace.name}/pods/{name}/log"
+        until = time.monotonic() + SECONDS
+        # kwok's watch may still be coming back from a test that took the API server away.
+        while self.api.text(path) != "":
+            assert time.monotonic() < until, f"the log of {name} is not its file"
+            time.sleep(0.03)
+
+
+def _pod(name: str) -> dict[str, Any]:
+    container = {"name": "pytorch", "image": "example.invalid/trainer:1"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [container], "restartPolicy": "Never", **ON_GPUS},
+    }
+
+
+class Breaking:
+    """The API server over connections that break after so many bytes.
+
+    Or ``quietly``, as if the log had ended: so it is when a node's kubelet goes away.
+    """
+
+    def __init__(self, api: Api, *after: int, quietly: bool = False) -> None:
+        self.api = api
+        self.quietly = quietly
+        self._after = itertools.chain(after, itertools.repeat(None))
+        self.broken = 0
+        self.open = self.most_open = 0
+        self._lock = threading.Lock()
+
+    def stream(self, path: str, *, silence_s: float | None = None, **query: str) -> _Breaking:
+        follows = "follow" in query
+        with self._lock:
+            self.open += follows
+            self.most_open = max(self.most_open, self.open)
+            limit = next(self._after) if follows else None
+        return _Breaking(self, self.api.stream(path, silence_s=silence_s, **query), limit, follows)
+
+    def closed(self, follows: bool) -> None:
+        with self._lock:
+            self.open -= follows
+
+
+class _Breaking:
+    def __init__(
+        self, owner: Breaking, stream: log_streams.Served, limit: int | None, follows: bool
+    ) -> None:
+        self._owner, self._stream, self._limit = owner, stream, limit
+        self._follows = follows
+
+    def chunks(self) -> Iterator[bytes]:
+        left = self._limit
+        try:
+            for chunk in self._stream.chunks():
+                if left is not None and len(chunk) >= left:
+                    yield chunk[:left]
+                    self._owner.broken += 1
+                    if self._owner.quietly:
+                        return
+                    raise ApiFault(None, "", "cut by the test")
+                left = None if left is None else left - len(chunk)
+                yield chunk
+        finally:
+            self._owner.closed(self._follows)
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+@pytest.fixture
+def api(namespace: Namespace) -> Iterator[Api]:
+    with contextlib.closing(connection.connect(namespace=namespace.name)) as found:
+        yield found
+
+
+@pytest.fixture
+def pods(namespace: Namespace, tmp_path: Path, api: Api) -> Pods:
+    return Pods(namespace, tmp_path, api)
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def start(api: Api, namespace: Namespace, told: Told) -> Iterator[Callable[..., LogStreams]]:
+    made: list[LogStreams] = []
+
+    def make(over: log_streams.Api | None = None, **more: Any) -> LogStreams:
+        more = {"sink": told.take, "when_drained": told.take_drained, **more}
+        made.append(LogStreams(over or api, namespace.name, **more))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def follow(streams: LogStreams, pods: Pods, name: str, rank: int = 0, **more: Any) -> None:
+    uid = pods.uids[name]
+    streams.want("run", name, pod=name, uid=uid, container="pytorch", rank=rank, **more)
+
+
+def finish(streams: LogStreams, told: Told, *names: str) -> None:
+    for name in names:
+        streams.ended("run", name)
+    told.until(lambda: "run" in told.drained)
+    assert streams.drained("run")
+
+
+def numbered(first: int, last: int) -> list[str]:
+    return [f"step {number}" for number in range(first, last)]
+
+
+def test_logs_are_told_as_they_grow(
+    pods: Pods, told: Told, start: Callable[..., LogStreams]
+) -> None:
+    pods.run("a", "b")
+    streams = start()
+    follow(streams, pods, "a")
+    follow(streams, pods, "b", 1)
+    for first in range(0, 100, 20):
+        pods.write("a", numbered(first, first + 20))
+        pods.write("b", numbered(first, first + 20))
+        told.until_lines("a", first + 20)
+        told.until_lines("b", first + 20)
+    assert not streams.drained("run")
+    finish(streams, told, "a", "b")
+    assert told.lines == {"a": numbered(0, 100), "b": numbered(0, 100)}
+    assert told.gaps == []
+
+
+def test_what_came_just_before_the_end_is_fetched(
+    pods: Pods, told: Told, start: Callable[..., LogStreams]
+) -> None:
+    pods.run("a")
+    streams = start()
+    follow(streams, pods, "a")
+    pods.write("a", numbered(0, 50_000))
+    finish(streams, told, "a")
+    assert told.lines["a"] == numbered(0, 50_000)
+
+
+def test_of_more_pods_than_there_may_be_streams_the_others_are_fetched_at_their_end(
+    pods: Pods, api: Api, told: Told, start: Callable[..., LogStreams]
+) -> None:
+    names = [f"pod-{number}" for number in range(70)]
+    pods.run(*names)
+    over = Breaking(api)
+    streams = start(over, limit=64)
+    for name in names:
+        pods.write(name, numbered(0, 10))
+        follow(streams, pods, name, rank=1)
+    told.until(lambda: len(told.lines) == 64)
+    follow(streams, pods, "pod-67", rank=1, failing=True)
+    told.until_lines("pod-67", 10)
+    assert len(told.lines) == 65  # one that was followed before has given way
+    finish(streams, told, *names)
+    assert told.lines == {name: numbered(0, 10) for name in names}
+    assert told.gaps == []
+    assert over.most_open <= 64
+
+
+@pytest.mark.parametrize("quietly", [False, True])
+def test_connections_that_break_anywhere_lose_and_double_nothing(
+    pods: Pods, api: Api, told: Told, start: Callable[..., LogStreams], quietly: bool
+) -> None:
+    """Amid a line, amid a stamp, amid a thousand lines of one time."""
+    pods.run("a")
+    over = Breaking(api, 31, 45, 100_000, 20_000, quietly=quietly)
+    streams = start(over)
+    wanted = numbered(0, 3_000)
+    pods.write("a", wanted[:2_000], datetime(2026, 11, 20, 8, 15, 30, 123456, tzinfo=UTC))
+    pods.write("a", wanted[2_000:], datetime(2026, 11, 20, 8, 15, 30, 123457, tzinfo=UTC))
+    follow(streams, pods, "a")
+    told.until_lines("a", 3_000)
+    finish(streams, told, "a")
+    assert told.lines["a"] == wanted
+    assert told.gaps == []
+    assert over.broken == 4
+
+
+def test_another_process_goes_on_where_the_archive_ends(
+    pods: Pods, told: Told, start: Callable[..., LogStreams]
+) -> None:
+    pods.run("a")
+    at = datetime(2026, 11, 20, 8, 15, 30, 500000, tzinfo=UTC)
+    pods.write("a", numbered(0, 100), at)
+    streams = start()
+    follow(streams, pods, "a", mark=LogMark(at.timestamp(), 40))
+    told.until_lines("a", 60)
+    pods.write("a", numbered(100, 110))
+    finish(streams, told, "a")
+    assert told.lines["a"] == numbered(40, 110)
+    assert told.gaps == []
+
+
+def test_a_rotation_while_a_log_is_followed_loses_nothing(
+    pods: Pods, told: Told, start: Callable[..., LogStreams]
+) -> None:
+    pods.run("a")
+    streams = start()
+    follow(streams, pods, "a")
+    for first in range(0, 60, 20):
+        pods.write("a", numbered(first, first + 20))
+        told.until_lines("a", first + 20)
+        pods.rotate("a")
+    finish(streams, told, "a")  # the newest file is empty
+    assert told.lines["a"] == numbered(0, 60)
+    assert told.gaps == []
+
+
+def test_the_container_before_a_restart_is_read_to_its_end(
+    pods: Pods, told: Told, start: Callable[..., LogStreams]
+) -> None:
+    """The stream of the old container broke; its log is the previous one now."""
+    pods.run("a", previous=True)
+    at = datetime(2026, 11, 20, 8, 15, 30, tzinfo=UTC)
+    pods.write("a-previous", numbered(0, 20), at)
+    pods.write("a", numbered(20, 40), at.replace(second=50))
+    streams = start()
+    follow(streams, pods, "a", restarts=1, mark=LogMark(at.timestamp(), 10))
+    told.until_lines("a", 30)
+    finish(streams, told, "a")
+    assert told.lines["a"] == numbered(10, 40)
+    assert told.gaps == []
+
+
+def test_a_pod_that_was_deleted_before_it_was_read_is_a_gap(
+    namespace: Namespace, pods: Pods, told: Told, start: Callable[..., LogStreams]
+) -> None:
+    pods.run("a")
+    pods.write("a", numbered(0, 20))
+    namespace.kubectl("delete", "pod", "a")
+    streams = start()
+    follow(streams, pods, "a")
+    finish(streams, told, "a")
+    (gap,) = told.gaps
+    assert (gap.after, gap.before) == (None, None)
+    assert "deleted" in gap.why
+
+
+def test_a_fast_log_waits_for_who_takes_it(
+    pods: Pods, start: Callable[..., LogStreams], told: Told
+) -> None:
+    """200,000 lines: what is not taken yet stays with the node, not in memory."""
+    pods.run("a")
+    pods.write("a", [f"step {number} {'x' * 100}" for number in range(200_000)])
+    room, waits, taken = threading.Event(), threading.Event(), [0]
+
+    def take(event: JobEvent) -> None:
+        assert event.line is not None
+        assert event.line.text.startswith(f"step {taken[0]} ")
+        taken[0] += 1
+        if taken[0] == 1_000:
+            waits.set()
+            room.wait(SECONDS)
+
+    before = _resident()
+    streams = start(sink=take)
+    follow(streams, pods, "a")
+    assert waits.wait(SECONDS)
+    streams.ended("run", "a")  # a fetch does not overtake it
+    room.set()
+    told.until(lambda: "run" in told.drained)
+    assert taken == [200_000]
+    assert _resident() - before < 20 * 2**20
+
+
+def test_an_api_server_that_is_away_loses_no_line(
+    own_cluster: OwnCluster, pods: Pods, told: Told, start: Callable[..., LogStreams]
+) -> None:
+    pods.run("a", "b")
+    streams = start()
+    follow(streams, pods, "a")
+    pods.write("a", numbered(0, 30))
+    pods.write("b", numbered(0, 30))
+    told.until_lines("a", 30)
+    with own_cluster.without("kube-apiserver"):
+        pods.write("a", numbered(30, 60))
+        follow(streams, pods, "b", 1)
+        streams.ended("run", "b")
+    told.until_lines("a", 60)
+    told.until_lines("b", 30)
+    pods.write("a", numbered(60, 90))
+    finish(streams, told, "a")
+    assert told.lines == {"a": numbered(0, 90), "b": numbered(0, 30)}
+    assert told.gaps == []
+
+
+def test_an_api_server_that_stands_still_loses_no_line(
+    own_cluster: OwnCluster, pods: Pods, told: Told, start: Callable[..., LogStreams]
+) -> None:
+    pods.run("a")
+    streams = start()
+    follow(streams, pods, "a")
+    pods.write("a", numbered(0, 30))
+    told.until_lines("a", 30)
+    with own_cluster.frozen("kube-apiserver"):
+        pods.write("a", numbered(30, 60))
+    told.until_lines("a", 60)
+    finish(streams, told, "a")
+    assert told.lines["a"] == numbered(0, 60)
+    assert told.gaps == []
+
+
+def test_a_rotation_while_nobody_could_follow_is_told_as_a_gap(
+    own_cluster: OwnCluster, pods: Pods, told: Told, start: Callable[..., LogStreams]
+) -> None:
+    pods.run("a")
+    streams = start()
+    follow(streams, pods, "a")
+    first = datetime(2026, 11, 20, 8, 15, 30, tzinfo=UTC)
+    pods.write("a", numbered(0, 20), first)
+    told.until_lines("a", 20)
+    with own_cluster.without("kube-apiserver"):
+        pods.write("a", numbered(20, 40), first.replace(second=40))
+        pods.rotate("a")
+        pods.write("a", numbered(40, 60), first.replace(second=50))
+    told.until_lines("a", 40)
+    finish(streams, told, "a")
+    assert told.lines["a"] == [*numbered(0, 20), *numbered(40, 60)]
+    (gap,) = told.gaps
+    assert (gap.replica, gap.after, gap.before) == (
+        "a",
+        first.timestamp(),
+        first.replace(second=50).timestamp(),
+    )
+    assert "rotation" in gap.why
+
+
+def _resident() -> int:
+    """Memory that is held now, bytes."""
+    fields = Path("/proc/self/statm").read_text().split()
+    return int(fields[1]) * resource.getpagesize()

@@ -1,0 +1,124 @@
+"""Queues and gangs, as far as API server and operator decide: neither Kueue nor Volcano runs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from k8sbench.adapters.kubernetes import connection
+from k8sbench.adapters.kubernetes.doctor import asking
+from k8sbench.cli.main import main
+from k8sbench.model import identity
+from k8sbench.model.errors import Unreachable
+from k8sbench.model.phase import Phase
+from k8sbench.model.plan import RunPlan
+from tests.cluster.deployments import operator_deployment
+from tests.cluster.namespace import Namespace
+from tests.cluster.own import OwnCluster
+from tests.cluster.pod_groups import COSCHEDULING, VOLCANO, operator_with_gangs
+from tests.cluster.readings import Follower
+
+JOB = "resnet50-example"
+SELECTOR = f"--selector={identity.LABEL_DOMAIN}/run={JOB}"
+
+
+def submit(namespace: Namespace, capsys: pytest.CaptureFixture[str], *words: str) -> RunPlan:
+    """Create what ``render`` prints for a run of two replicas; return its plan."""
+    assert main(["render", "resnet50", "--framework=pytorch", "--replicas=2", *words]) == 0
+    text = capsys.readouterr().out
+    namespace.kubectl("create", "--validate=strict", "--filename=-", given=text)
+    *_, job = yaml.safe_load_all(text)
+    assert job["metadata"]["name"] == JOB
+    plan = job["metadata"]["annotations"][identity.PLAN_ANNOTATION]
+    return msgspec.json.decode(plan, type=RunPlan)
+
+
+def held(namespace: Namespace) -> list[dict[str, Any]]:
+    pods = namespace.get("pods", SELECTOR)
+    assert isinstance(pods, list)
+    return pods
+
+
+def test_a_job_in_a_queue_has_no_pods_until_it_is_admitted(
+    own_cluster: OwnCluster, namespace: Namespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = submit(namespace, capsys, "--queue=team-queue")
+    namespace.wait("condition=Suspended", f"pytorchjob/{JOB}")
+    follower = Follower(namespace, plan)
+    reading = follower.read()
+    assert (reading.phase, reading.cause_id) == (Phase.QUEUED, "queued")
+    assert "team-queue" in reading.cause
+    assert held(namespace) == []
+    labels = namespace.get("pytorchjob", JOB)["metadata"]["labels"]
+    assert labels["kueue.x-k8s.io/queue-name"] == "team-queue"
+    # What Kueue does when the job's turn has come.
+    admit = json.dumps({"spec": {"runPolicy": {"suspend": False}}})
+    namespace.kubectl("patch", f"pytorchjob/{JOB}", "--type=merge", f"--patch={admit}")
+    assert follower.until(lambda reading: reading.phase is not Phase.QUEUED).cause_id is None
+    namespace.wait_for_pods(2, SELECTOR)
+
+
+def test_an_operator_without_gangs_ignores_the_policy(
+    namespace: Namespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = submit(namespace, capsys, "--gang")
+    pods = namespace.wait_for_pods(2, SELECTOR)
+    assert {pod["spec"]["schedulerName"] for pod in pods.values()} == {"default-scheduler"}
+    assert namespace.get("pytorchjob", JOB)["spec"]["runPolicy"]["schedulingPolicy"] == {
+        "minAvailable": 2
+    }
+    assert plan.gang
+
+
+def test_a_gang_of_the_coscheduling_plugin_is_the_whole_job(
+    own_cluster: OwnCluster, namespace: Namespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with operator_with_gangs(own_cluster, COSCHEDULING) as groups:
+        plan = submit(namespace, capsys, "--gang")
+        group = namespace.until(lambda _: True, groups)
+        assert (group["metadata"]["name"], group["spec"]["minMember"]) == (JOB, 2)
+        follower = Follower(namespace, plan)
+        follower.until(lambda reading: len(held(namespace)) == 2)
+        for pod in held(namespace):
+            assert pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] == JOB
+            assert pod["spec"]["schedulerName"] == COSCHEDULING
+        assert follower.read().cause_id != "gang-ignored"
+
+
+def test_a_gang_of_volcano_has_no_pods_until_volcano_takes_it(
+    own_cluster: OwnCluster, namespace: Namespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with operator_with_gangs(own_cluster, VOLCANO) as groups:
+        plan = submit(namespace, capsys, "--gang")
+        group = namespace.until(lambda _: True, groups)
+        assert (group["metadata"]["name"], group["spec"]["minMember"]) == (JOB, 2)
+        follower = Follower(namespace, plan)
+        follower.until(lambda reading: follower.seen.job is not None)
+        assert held(namespace) == []
+        # What Volcano does when there is room for all.
+        admit = json.dumps({"status": {"phase": "Inqueue"}})
+        namespace.kubectl("patch", f"{groups}/{JOB}", "--type=merge", f"--patch={admit}")
+        follower.until(lambda reading: len(held(namespace)) == 2)
+        for pod in held(namespace):
+            assert pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == JOB
+            assert pod["spec"]["schedulerName"] == "volcano"
+        assert follower.read().cause_id != "gang-ignored"
+
+
+def test_a_gang_is_refused_where_the_operator_is_known_to_make_none(namespace: Namespace) -> None:
+    with contextlib.closing(connection.connect(namespace=namespace.name)) as api:
+        asking.refuse_gang(api)  # nothing is known of it
+        with operator_deployment(namespace):
+            with pytest.raises(Unreachable, match="it would ignore --gang") as refused:
+                asking.refuse_gang(api)
+            assert refused.value.cause_id == "gang-ignored"
+            assert "--gang-scheduler-name=volcano" in refused.value.action
+            assert main(["doctor", "--namespace", namespace.name, "--gang"]) == 6
+        with operator_deployment(namespace, "--gang-scheduler-name=volcano"):
+            asking.refuse_gang(api)
+            assert main(["doctor", "--namespace", namespace.name, "--gang"]) == 0

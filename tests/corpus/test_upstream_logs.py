@@ -1,0 +1,59 @@
+"""The corpus' logs of the five published programs, measured by an ``--impl upstream`` plan."""
+
+from __future__ import annotations
+
+import pytest
+
+from k8sbench.adapters.log_files import LogFile
+from k8sbench.measure.expectation import from_plan
+from k8sbench.measure.measuring import measure
+from k8sbench.model.spec import Framework
+from tests.corpus import index
+from tests.corpus.index import Row
+from tests.unit.render.plans import upstream
+
+PROGRAMS: dict[str, tuple[str, Framework]] = {
+    "DeepLabV3P / PyTorch (mmsegmentation)": ("deeplabv3p", "pytorch"),
+    "DeepLabV3P / PaddlePaddle (PaddleSeg)": ("deeplabv3p", "paddle"),
+    "ResNet50 v1.5 / PyTorch (NVIDIA DeepLearningExamples)": ("resnet50", "pytorch"),
+    "TSM / PyTorch (temporal-shift-module)": ("tsm", "pytorch"),
+    "ArcFace r50 / PaddlePaddle (PLSC v1)": ("arcface", "paddle"),
+}
+"""The table's name of a program → benchmark and framework."""
+ROWS = [
+    row
+    for row in index.rows()
+    if row.program in PROGRAMS
+    # Its report has no AMP run, so there is no plan of one.
+    and (row.precision == "fp32" or PROGRAMS[row.program][0] != "resnet50")
+]
+
+
+def test_there_is_a_log_of_every_program() -> None:
+    assert {row.program for row in ROWS} == set(PROGRAMS)
+
+
+def test_the_report_s_own_window_holds_enough_of_its_log() -> None:
+    """150 iterations, lines at 1, 11, … 151: the last is across the end of the window."""
+    (row,) = (row for row in ROWS if row.program.startswith("ArcFace"))
+    plan = upstream("arcface", "paddle", "1x1", "fp32")
+    found = measure([LogFile(row.path)], from_plan(plan))
+    assert (found.verdict, found.iterations) == ("valid", 90)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.file)
+def test_the_plan_reads_the_real_log_and_gives_the_figure_of_the_table(row: Row) -> None:
+    plan = upstream(
+        *PROGRAMS[row.program],
+        f"1x{row.gpus}",
+        "fp32" if row.precision == "fp32" else "amp",
+        batch_size=row.batch,
+        warmup=row.warmup,
+        iterations=row.iterations,
+    )
+    found = measure([LogFile(row.path)], from_plan(plan))
+    assert [each.id for each in found.reasons if each.severity == "reject"] == []
+    assert found.impl == "upstream"
+    assert found.throughput is not None
+    assert found.throughput.time_weighted == pytest.approx(row.time_weighted, rel=0.005)
+    assert found.records >= 0.9 * (row.records or 0)

@@ -1,0 +1,90 @@
+"""The cgroups of one node: a root of its own in each hierarchy, made before and removed after."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+_BUSY_SECONDS = 2.0
+"""How long a cgroup may still hold processes that are dead already."""
+NEEDED = ("cpu", "cpuset", "memory", "pids")
+
+
+def mounted(kind: str) -> list[Path]:
+    """Return where hierarchies of a kind, ``cgroup`` (version 1) or ``cgroup2``, are mounted."""
+    found = []
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        words, _, tail = line.partition(" - ")
+        if tail.split()[0] == kind:
+            found.append(Path(words.split()[4]))
+    return found
+
+
+def missing() -> str | None:
+    """Say why a kubelet could not account for its pods here; None if it could."""
+    hierarchies = mounted("cgroup")
+    if not hierarchies and not mounted("cgroup2"):
+        return "no cgroups are mounted"
+    for hierarchy in hierarchies or mounted("cgroup2"):
+        if not os.access(hierarchy, os.W_OK) or os.statvfs(hierarchy).f_flag & os.ST_RDONLY:
+            return f"cgroups cannot be made in {hierarchy}"
+    if hierarchies:
+        have = {name for hierarchy in hierarchies for name in hierarchy.name.split(",")}
+    else:
+        have = set(mounted("cgroup2")[0].joinpath("cgroup.controllers").read_text().split())
+    lacking = [name for name in NEEDED if name not in have]
+    return f"there is no cgroup controller {' and '.join(lacking)}" if lacking else None
+
+
+@contextlib.contextmanager
+def made(name: str) -> Iterator[None]:
+    """Have the root ``/NAME`` in every hierarchy until the end of the block."""
+    remove(name)
+    try:
+        _make(name)
+        yield
+    finally:
+        remove(name)
+
+
+def _make(name: str) -> None:
+    hierarchies = mounted("cgroup")
+    for hierarchy in hierarchies:
+        made = hierarchy / name
+        made.mkdir()
+        for setting in ("cpuset.cpus", "cpuset.mems"):
+            # Empty in a new one, and no process may enter it so.
+            if (parent := hierarchy / setting).exists():
+                made.joinpath(setting).write_text(parent.read_text())
+    if not hierarchies:
+        root = mounted("cgroup2")[0]
+        wanted = root.joinpath("cgroup.controllers").read_text().split()
+        root.joinpath("cgroup.subtree_control").write_text(" ".join(f"+{one}" for one in wanted))
+        root.joinpath(name).mkdir()
+
+
+def roots(name: str) -> list[Path]:
+    """Return the roots of that name that exist."""
+    both = (*mounted("cgroup"), *mounted("cgroup2"))
+    return [found for hierarchy in both if (found := hierarchy / name).is_dir()]
+
+
+def remove(name: str) -> None:
+    """Remove the roots and all below; raises OSError where a process is still in one."""
+    until = time.monotonic() + _BUSY_SECONDS
+    for root in roots(name):
+        for folder, _, _ in os.walk(root, topdown=False):
+            while True:
+                try:
+                    Path(folder).rmdir()
+                except FileNotFoundError:
+                    pass
+                except OSError:
+                    if time.monotonic() > until:
+                        raise
+                    time.sleep(0.02)
+                    continue
+                break

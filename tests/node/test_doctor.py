@@ -1,0 +1,30 @@
+"""``k8sbench doctor --nccl`` on real nodes: two pods sum up across them, with gloo."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from k8sbench.cli.main import main
+from tests.cluster.namespace import Namespace
+from tests.node import image
+from tests.node.cluster import NodeCluster
+
+
+@pytest.mark.parametrize("framework", ["pytorch", "paddle"])
+def test_the_bandwidth_between_two_nodes_is_measured_and_nothing_is_left(
+    node_cluster: NodeCluster,
+    trained_in: Namespace,
+    capsys: pytest.CaptureFixture[str],
+    framework: str,
+) -> None:
+    site = ("--pools", str(node_cluster.pools), "--image", image.PYTHON, "-n", trained_in.name)
+    assert main(["doctor", "--nccl", "--framework", framework, *site, "-o", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)["bandwidth"]
+    assert told["transports"] == ["socket"]
+    assert [reading["bytes"] for reading in told["readings"]] == [4**n * 1024 for n in range(1, 8)]
+    for reading in told["readings"]:
+        assert (reading["ranks"], reading["correct"]) == (2, True)
+        assert reading["bus_bytes_per_second"] > 0
+    assert trained_in.get("pytorchjobs,paddlejobs") == []

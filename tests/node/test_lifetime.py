@@ -1,0 +1,208 @@
+"""A node ends with its cluster, however that comes about, and leaves the machine as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests import tiers
+from tests.cluster import fixture, host
+from tests.cluster.processes import Processes
+from tests.node import cgroups
+from tests.node.inside import LAYERED, SETTINGS
+from tests.node.machine import Machine
+from tests.node.needs import PATH
+from tests.tiers import ROOT
+
+FOLDERS = (
+    *("/run/containerd", "/run/netns", "/var/lib/cni", "/var/lib/kubelet", "/var/log/containers"),
+    "/var/log/pods",
+)
+# A stand-in for pytest: what it has started may not outlive it.
+PARENT = """
+import sys
+from pathlib import Path
+from tests.node import bringup, faults
+from tests.cluster.namespace import Namespace
+own = bringup.start(Path(sys.argv[1]), count=1, say=lambda text: None)
+namespace = Namespace.make(own, "pods")
+namespace.create(faults.pod("one", faults.WAITS))
+namespace.wait_for_pods(1)
+print(own.nodes[0].machine.cgroup, flush=True)
+sys.stdin.read()
+"""
+# Hears nothing, and its child has a session of its own and another parent.
+DEAF = """
+import signal, subprocess, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+words = (sys.executable, "-c", "import signal; print('on', flush=True); signal.pause()")
+subprocess.Popen(words, start_new_session=True)
+signal.pause()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fixture.new_folder(tmp_path_factory)
+
+
+@pytest.fixture
+def unchanged() -> Iterator[None]:
+    before = traces()
+    yield
+    assert host.eventually(lambda: traces() == before), host.differences(before, traces())
+
+
+def traces() -> dict[str, object]:
+    """Describe of the machine what a kubelet, a container runtime or a plug-in would change."""
+    return {
+        **host.network(),
+        **{name: Path("/proc/sys", name).read_text() for name in SETTINGS},
+        **{folder: sorted(Path(folder).glob("*")) for folder in FOLDERS},
+        "mounts": [line for line in mounts() if "containerd" in line or "kubelet" in line],
+    }
+
+
+def mounts() -> list[str]:
+    return Path("/proc/self/mountinfo").read_text().splitlines()
+
+
+def same_namespace(kind: str, wanted: str) -> list[int]:
+    """Return the processes in a namespace."""
+    found = []
+    for pid in psutil.pids():
+        try:
+            if str(Path(f"/proc/{pid}/ns/{kind}").readlink()) == wanted:
+                found.append(pid)
+        except OSError:
+            continue
+    return found
+
+
+def pid_namespace_of(process: psutil.Process) -> str:
+    return str(Path(f"/proc/{process.pid}/ns/pid").readlink())
+
+
+@pytest.mark.usefixtures("node_programs", "unchanged")
+def test_a_node_and_its_pods_end_with_the_process_that_started_them_even_when_that_is_killed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tiers.CACHE))
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(folder)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as parent:
+        assert parent.stdout is not None
+        cgroup = parent.stdout.readline().strip()
+        (kubelet,) = (one for one in host.processes_of(folder / "node-0") if is_kubelet(one))
+        machine = pid_namespace_of(kubelet)
+        mine = psutil.Process(parent.pid).children(recursive=True)
+        assert "pause" in {one.name() for one in mine}
+        assert cgroups.roots(cgroup)
+        parent.kill()
+    assert host.eventually(lambda: not folder.exists())
+    assert not same_namespace("pid", machine)
+    assert not psutil.wait_procs(mine, timeout=10)[1]
+    assert not cgroups.roots(cgroup)
+
+
+def is_kubelet(process: psutil.Process) -> bool:
+    return process.name() == "kubelet"
+
+
+@pytest.fixture
+def warden(folder: Path) -> Iterator[Processes]:
+    folder.mkdir()
+    made = Processes.begin(folder, private=True)
+    yield made
+    made.end()
+    assert not folder.exists()
+
+
+@pytest.fixture
+def machine(warden: Processes) -> Machine:
+    """Start the machine of a node, with a process in it that does not want to end."""
+    folder = warden.folder
+    made = Machine(
+        name="node-0",
+        socket_folder=str(folder / "node-0"),
+        data=str(folder / "data"),
+        cgroup=f"k8sbench-test-{os.getpid()}",
+        router="198.18.250.9/30",
+        address="198.18.250.10/30",
+        pods="10.244.0.0/24",
+    )
+    for one in (Path(made.socket_folder, "log"), Path(made.data)):
+        one.mkdir(parents=True)
+    file = folder / "machine.json"
+    made.write(file)
+    environ = {"PATH": PATH, "PYTHONPATH": str(ROOT)}
+    warden.start("node-0", (sys.executable, "-m", "tests.node.machine", str(file)), environ)
+    inside = Processes(Path(made.socket_folder))
+    listens = inside.folder / "warden.sock"
+    assert host.eventually(listens.exists), warden.log("node-0").read_text()
+    inside.start("deaf", (sys.executable, "-c", DEAF), {"PATH": PATH})
+    assert host.eventually(lambda: inside.log("deaf").read_text() != "")
+    assert cgroups.roots(made.cgroup)
+    return made
+
+
+def by_end(warden: Processes) -> None:
+    warden.end()
+
+
+def by_kill_of_the_warden(warden: Processes) -> None:
+    assert warden.pid is not None
+    psutil.Process(warden.pid).kill()
+
+
+@pytest.mark.usefixtures("unchanged")
+@pytest.mark.parametrize("ends", [by_end, by_kill_of_the_warden])
+def test_nothing_is_left_of_a_machine(
+    warden: Processes, machine: Machine, ends: Callable[[Processes], None]
+) -> None:
+    (deaf,) = (one for one in host.processes_of(Path(machine.socket_folder)) if is_parent(one))
+    where = pid_namespace_of(deaf)
+    assert len(same_namespace("pid", where)) == 3  # its warden, and two that do not want to end
+    ends(warden)
+    assert host.eventually(lambda: not same_namespace("pid", where))
+    assert host.eventually(lambda: not cgroups.roots(machine.cgroup))
+
+
+def is_parent(process: psutil.Process) -> bool:
+    return bool(process.children())
+
+
+def test_a_machine_s_paths_and_settings_are_its_own(warden: Processes, machine: Machine) -> None:
+    inside = Processes(Path(machine.socket_folder))
+    look = f"""
+import json, pathlib
+for name in {[*LAYERED, "/run"]}:
+    pathlib.Path(name, "k8sbench-test").write_text("")
+print(json.dumps({{name: pathlib.Path("/proc/sys", name).read_text() for name in {[*SETTINGS]}}}))
+"""
+    inside.start("look", (sys.executable, "-c", look), {"PATH": PATH})
+    assert host.eventually(lambda: not inside.list()[-1].is_running)
+    seen = json.loads(inside.log("look").read_text())
+    assert seen == {name: f"{value}\n" for name, value in SETTINGS.items()}
+    assert not any(Path(name, "k8sbench-test").exists() for name in (*LAYERED, "/run"))
+
+
+def test_a_machine_that_ends_by_itself_leaves_no_cgroup(
+    warden: Processes, machine: Machine
+) -> None:
+    inside = psutil.Process(warden.list()[0].pid).children(recursive=True)
+    inside[0].kill()
+    assert host.eventually(lambda: not warden.list()[0].is_running)
+    assert warden.list()[0].status == 1
+    assert not cgroups.roots(machine.cgroup)

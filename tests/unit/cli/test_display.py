@@ -1,0 +1,350 @@
+"""On a terminal: drawn at the bottom, told for good above, and the terminal as it was at the end.
+
+Each test runs the display in a process of its own on a pseudo-terminal, and looks at what a
+terminal would show.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PATIENCE = 60.0
+DRIVER = """
+import sys
+from k8sbench.cli import output, progress
+from k8sbench.model.phase import Phase
+from tests.unit.cli.live_runs import *
+with progress.telling(lambda: NOW) as tell:
+    for said in sys.stdin:
+        exec(said)
+"""
+"""Does what it is told on stdin, line by line, and takes the display down whatever happens."""
+CODES = re.compile(r"\x1b\[\??([0-9;]*)([A-Za-z])")
+
+
+class Screen:
+    """What is used of a terminal: lines, cursor up, erasing a line, hiding the cursor."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.lines = [""]
+        self.cursor_hidden = False
+        self._row = 0
+        self._column = 0
+
+    def feed(self, text: str) -> None:
+        at = 0
+        while at < len(text):
+            code = CODES.match(text, at)
+            if code:
+                self._obey(code[1], code[2])
+                at = code.end()
+            else:
+                self._put(text[at])
+                at += 1
+
+    def shown(self) -> list[str]:
+        """The lines, scrolled away or not, without the empty ones at the end."""
+        lines = [line.rstrip() for line in self.lines]
+        while lines and not lines[-1]:
+            lines.pop()
+        return lines
+
+    def _obey(self, number: str, what: str) -> None:
+        if what == "A":
+            self._row = max(0, self._row - int(number or 1))
+        elif what == "K":
+            assert number == "2"
+            self.lines[self._row] = ""
+        elif number == "25":
+            self.cursor_hidden = what == "l"
+        else:
+            assert what == "m", f"unknown code {number}{what}"
+
+    def _put(self, char: str) -> None:
+        if char == "\r":
+            self._column = 0
+            return
+        if char == "\n" or self._column == self.width:
+            self._row += 1
+            self._column = 0
+            if self._row == len(self.lines):
+                self.lines.append("")
+        if char != "\n":
+            line = self.lines[self._row].ljust(self._column)
+            self.lines[self._row] = line[: self._column] + char + line[self._column + 1 :]
+            self._column += 1
+
+
+class Terminal:
+    """A process on a pseudo-terminal, and what it shows."""
+
+    def __init__(self, *, width: int = 80, height: int = 24, **environ: str) -> None:
+        self._master, slave = os.openpty()
+        self._resize(slave, width, height)
+        self.screen = Screen(width)
+        self.raw = ""
+        self.out = ""
+        bare = {key: value for key, value in os.environ.items() if key not in UNCLEAN}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", DRIVER],
+            cwd=ROOT,
+            env={**bare, "TERM": "xterm-256color", **environ},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=slave,
+            text=True,
+        )
+        os.close(slave)
+
+    def do(self, statement: str) -> None:
+        """Have the process do something to ``tell``."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(statement + "\n")
+        self.process.stdin.flush()
+
+    def see(self, text: str) -> list[str]:
+        """Wait until a line holds the text; returns all lines."""
+        deadline = time.monotonic() + PATIENCE
+        while not any(text in line for line in self.screen.shown()):
+            assert time.monotonic() < deadline, f"no {text!r}: {self.screen.shown()}"
+            assert self._read(), f"ended without {text!r}: {self.screen.shown()}"
+        return self.screen.shown()
+
+    def end(self, code: int = 0) -> list[str]:
+        """Have it come to its end; returns all lines that are left."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        while self._read():
+            pass
+        assert self.process.stdout is not None
+        self.out = self.process.stdout.read()
+        assert self.process.wait(PATIENCE) == code
+        return self.screen.shown()
+
+    def resize(self, width: int, height: int) -> None:
+        self.screen.width = width
+        self._resize(self._master, width, height)
+
+    def hang_up(self) -> None:
+        os.close(self._master)
+        self._master = -1
+
+    def close(self) -> None:
+        if self._master >= 0:
+            os.close(self._master)
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
+
+    def _read(self) -> bool:
+        ready, _, _ = select.select([self._master], [], [], PATIENCE)
+        assert ready, f"nothing came: {self.screen.shown()}"
+        try:
+            piece = os.read(self._master, 65536).decode()
+        except OSError:  # the process has gone
+            return False
+        self.raw += piece
+        self.screen.feed(piece)
+        return True
+
+    @staticmethod
+    def _resize(descriptor: int, width: int, height: int) -> None:
+        fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+
+
+UNCLEAN = {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TERM", "TTY_COMPATIBLE"}
+
+
+@pytest.fixture
+def terminals() -> Iterator[list[Terminal]]:
+    opened: list[Terminal] = []
+    yield opened
+    for each in opened:
+        each.close()
+
+
+@pytest.fixture
+def terminal(terminals: list[Terminal]) -> Terminal:
+    terminals.append(Terminal())
+    return terminals[-1]
+
+
+def test_what_goes_on_is_drawn_below_what_was_told(terminal: Terminal) -> None:
+    terminal.do("tell.planned(run())")
+    terminal.do("tell.happened(run(), moved(Phase.RUNNING, 'All replicas run.'))")
+    terminal.do("tell.happened(run(), replica('master-0', Phase.RUNNING, node='gpu-1'))")
+    terminal.do("tell.happened(run(), step(40))")
+    lines = terminal.see("40/100      ")
+    plan = next(n for n, line in enumerate(lines) if line.startswith("seg · pytorch"))
+    told = lines.index("run seg-1 (set nightly, repeat 1)")
+    assert plan < told < lines.index("  Running: All replicas run.")
+    assert lines[-1].startswith("master-0  Running  gpu-1")
+    assert terminal.screen.cursor_hidden
+    # The drawing is renewed where it stands.
+    terminal.do("tell.happened(run(), step(50))")
+    lines = terminal.see("50/100      ")
+    assert not any("40/100" in line for line in lines)
+
+
+def test_at_the_end_only_what_was_told_is_left(terminal: Terminal) -> None:
+    terminal.do("tell.planned(run())")
+    terminal.do("tell.happened(run(), replica('master-0', Phase.FAILED))")
+    terminal.do("tell.happened(run(), line('Killed'))")
+    terminal.see("master-0")
+    terminal.do("tell.happened(run(), moved(Phase.FAILED, 'It broke.', action='Mend it.'))")
+    terminal.do("tell.ended(ended(run(), Phase.FAILED))")
+    terminal.do("tell.note('That was all.')")
+    lines = terminal.end()
+    assert lines[lines.index("run seg-1 (set nightly, repeat 1)") + 1 :] == [
+        "  Failed: It broke.",
+        "    Mend it.",
+        "  last lines of master-0:",
+        "    Killed",
+        "That was all.",
+    ]
+    assert not terminal.screen.cursor_hidden
+    assert terminal.out == ""
+
+
+def test_an_error_in_between_leaves_the_terminal_as_it_was(terminal: Terminal) -> None:
+    terminal.do("tell.planned(run())")
+    terminal.do("tell.happened(run(), replica('master-0', Phase.RUNNING))")
+    terminal.see("master-0")
+    terminal.do("raise RuntimeError('broken')")
+    lines = terminal.end(code=1)
+    assert lines[-1] == "RuntimeError: broken"
+    assert not any("master-0" in line for line in lines)
+    assert not terminal.screen.cursor_hidden
+
+
+def test_closing_twice_and_telling_afterwards_does_no_harm(terminal: Terminal) -> None:
+    terminal.do("tell.planned(run()); tell.close(); tell.close()")
+    terminal.do("tell.note('Come back with: k8sbench watch seg-1'); tell.planned(run('seg-2'))")
+    lines = terminal.end()
+    assert lines[-2:] == [
+        "Come back with: k8sbench watch seg-1",
+        "run seg-2 (set nightly, repeat 1)",
+    ]
+    assert not terminal.screen.cursor_hidden
+
+
+def test_what_others_print_goes_above_and_data_goes_its_own_way(terminal: Terminal) -> None:
+    terminal.do("tell.planned(run())")
+    terminal.do("tell.happened(run(), replica('master-0', Phase.RUNNING))")
+    terminal.see("master-0")
+    terminal.do("output.note('a stray [b]note[/b]'); output.write('data\\n')")
+    terminal.do("output.write('a [b]line', sys.stderr)")
+    terminal.do("tell.happened(run(), step(40))")
+    terminal.see("40/100")
+    lines = terminal.end()
+    assert lines[-2:] == ["a stray [b]note[/b]", "a [b]line"]
+    assert terminal.out == "data\n"
+
+
+def test_however_much_is_told_it_is_drawn_now_and_then(terminal: Terminal) -> None:
+    terminal.do("tell.planned(run())")
+    terminal.do("tell.happened(run(), replica('master-0', Phase.RUNNING))")
+    terminal.see("master-0")
+    terminal.do("for n in range(20_000): tell.happened(run(), step(n, total=20_000))")
+    terminal.do("for n in range(5_000): tell.happened(run(), note(f'note {n}'))")
+    terminal.do("tell.happened(run(), note('last'))")
+    terminal.see("last")
+    lines = terminal.end()
+    assert lines[-5001:] == [*(f"  note {n}" for n in range(5000)), "  last"]
+    assert terminal.raw.count("REPLICA") < 2000
+
+
+def test_what_is_told_stays_as_it_is(terminal: Terminal) -> None:
+    terminal.do("tell.planned(run())")
+    terminal.do("tell.happened(run(), note('[b]\\x1b[31m' + 'word ' * 50 + 'end'))")
+    terminal.see("end")
+    lines = terminal.end()
+    # Broken by the terminal alone, so that it can be copied in one piece.
+    assert (
+        "".join(line.ljust(80) for line in lines)
+        .rstrip()
+        .endswith("  [b][31m" + "word " * 50 + "end")
+    )
+
+
+def test_several_runs_have_a_line_each(terminal: Terminal) -> None:
+    terminal.do("for n in range(1000): tell.planned(run(f'seg-{n}'))")
+    terminal.do("tell.happened(run('seg-7'), moved(Phase.RUNNING, run_id='seg-7'))")
+    lines = terminal.see("and 980 more: all Created")
+    assert "  [seg-7] Running" in lines
+    assert "1 Running, 999 Created" in lines[-23:]
+    terminal.do("for n in range(998): tell.ended(ended(run(f'seg-{n}')))")
+    lines = terminal.see("2 Created · 998 ended: 998 Succeeded")
+    assert [line.split()[0] for line in lines[-2:]] == ["seg-998", "seg-999"]
+
+
+def test_a_terminal_may_be_made_smaller(terminal: Terminal) -> None:
+    terminal.do("tell.planned(run())")
+    terminal.do("for n in range(30): tell.happened(run(), replica(f'worker-{n}', Phase.RUNNING))")
+    terminal.see("and 11 more: all Running")
+    terminal.resize(30, 10)
+    terminal.see("and 25 more: all Running")
+    drawn = terminal.see("and 25 more")[-9:]
+    assert drawn[2].split() == ["REPLICA", "STATE", "RESTARTS"]
+    assert max(map(len, drawn)) <= 30
+    terminal.resize(80, 1)
+    terminal.do("tell.happened(run(), moved(Phase.RUNNING, 'Now it runs.'))")
+    terminal.see("Now it runs.")
+    terminal.end()
+    assert not terminal.screen.cursor_hidden
+
+
+def test_a_terminal_that_has_gone_ends_nothing(terminal: Terminal) -> None:
+    terminal.do("tell.planned(run())")
+    terminal.do("tell.happened(run(), replica('master-0', Phase.RUNNING))")
+    terminal.see("master-0")
+    terminal.hang_up()
+    terminal.do("for n in range(100): tell.happened(run(), note('anybody there?'))")
+    terminal.do("tell.close(); output.write('still here\\n')")
+    assert terminal.process.communicate(timeout=PATIENCE)[0] == "still here\n"
+
+
+def test_no_colours_where_they_are_not_wanted(terminals: list[Terminal]) -> None:
+    for no_color in ("", "1"):
+        terminals.append(Terminal(NO_COLOR=no_color))
+        terminals[-1].do("tell.planned(run())")
+        terminals[-1].do("tell.happened(run(), moved(Phase.RUNNING))")
+        terminals[-1].see("Running 0s")
+        terminals[-1].end()
+    coloured, plain = terminals
+    assert "\x1b[32mRunning" in coloured.raw
+    assert not re.search(r"\x1b\[3\dm", plain.raw)
+
+
+@pytest.mark.parametrize("name", ["dumb", "unknown", ""])
+def test_a_terminal_that_cannot_be_drawn_on_gets_plain_lines(
+    name: str, terminals: list[Terminal]
+) -> None:
+    terminals.append(Terminal(TERM=name))
+    terminals[0].do("tell.planned(run()); tell.happened(run(), step(10))")
+    lines = terminals[0].end()
+    assert lines[-1].startswith("  step 10/100")
+    assert "\x1b" not in terminals[0].raw
+
+
+def test_nothing_is_drawn_where_there_is_nothing_to_watch(terminal: Terminal) -> None:
+    terminal.do("plain = progress.telling(lambda: NOW, drawn=False).__enter__()")
+    terminal.do("plain.planned(run())")
+    terminal.end()
+    assert "\x1b" not in terminal.raw

@@ -1,0 +1,91 @@
+"""``k8sbench doctor`` where no cluster answers, and what needs none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from k8sbench.cli.main import main
+
+NOT_READY = 6
+
+
+@pytest.fixture(autouse=True)
+def no_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+
+
+@pytest.fixture
+def nobody_there(tmp_path: Path) -> str:
+    """A kubeconfig whose API server nobody listens for."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    return str(path)
+
+
+def test_no_cluster_is_one_line_and_exit_code_6(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "-o", "json"]) == NOT_READY
+    document = json.loads(capsys.readouterr().out)
+    (line,) = document.pop("checks")
+    assert (line["id"], line["level"]) == ("api-server", "failure")
+    assert line["message"].startswith("No cluster is configured")
+    assert line["action"]
+    assert document == {
+        "schema": 1,
+        "server": None,
+        "namespace": None,
+        "ready": False,
+        "bandwidth": None,
+    }
+
+
+def test_a_cluster_that_does_not_answer_is_the_same(
+    nobody_there: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor", "--kubeconfig", nobody_there, "-n", "team-a"]) == NOT_READY
+    out, err = capsys.readouterr()
+    head, line = out.splitlines()
+    assert head.split() == ["LEVEL", "CHECK", "FINDING"]
+    assert line.startswith("failure   api-server   The API server https://127.0.0.1:1")
+    assert err == "not ready: 0 ok, 0 warnings, 1 failures\n"
+
+
+def test_the_all_reduce_is_not_started_on_a_cluster_that_is_not_ready(
+    nobody_there: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor", "--nccl", "--kubeconfig", nobody_there]) == NOT_READY
+    assert "allreduce" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--data", "imagenet"], "names no volume claim"),
+        (["--data", "pvc:"], "names no volume claim"),
+        (["--node-pool", "h900"], "no node pool 'h900'"),
+        (["--context", "nosuch"], "no context nosuch"),
+    ],
+)
+def test_what_cannot_be_meant_is_a_usage_error(
+    words: list[str], message: str, nobody_there: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor", "--kubeconfig", nobody_there, *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_init_template_needs_no_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--init-template"]) == 0
+    assert "allowPrivilegeEscalation: false" in capsys.readouterr().out

@@ -1,0 +1,275 @@
+"""Where there is no terminal: plain lines on stderr, few enough for a CI log."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable
+
+import pytest
+
+from k8sbench.cli.live_state import LAST_LINES
+from k8sbench.cli.progress import Progress
+from k8sbench.model.phase import Phase
+from k8sbench.model.spec import LogFormat
+from tests.unit.cli import live_runs
+from tests.unit.cli.live_runs import NOW, line, moved, replica, step
+from tests.unit.store.examples import REJECTION, measurement
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def tell(clock: Clock) -> Progress:
+    return Progress(clock)
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Callable[[], list[str]]:
+    """What was printed since the last look; nothing may ever go to stdout."""
+
+    def look() -> list[str]:
+        out, err = capsys.readouterr()
+        assert out == ""
+        return err.splitlines()
+
+    return look
+
+
+def test_the_plan_comes_first(tell: Progress, said: Callable[[], list[str]]) -> None:
+    tell.planned(live_runs.run(notes=("Batch 2 is unlike the report's.",)))
+    plan, note, run = said()
+    assert plan.startswith("seg · pytorch · mm · fp32 · ")
+    assert note == "  note: Batch 2 is unlike the report's."
+    assert run == "run seg-1 (set nightly, repeat 1)"
+
+
+def test_repeats_of_a_case_share_one_plan_line(
+    tell: Progress, said: Callable[[], list[str]]
+) -> None:
+    tell.planned(live_runs.run())
+    said()
+    tell.planned(live_runs.run("seg-2", repeat=2))
+    assert said() == ["run seg-2 (set nightly, repeat 2)"]
+    tell.planned(live_runs.run("seg-3", batch_size=4))
+    assert "batch 4" in said()[0]
+
+
+def test_a_change_of_state_has_its_cause_and_what_to_do(
+    tell: Progress, said: Callable[[], list[str]]
+) -> None:
+    run = live_runs.run()
+    tell.happened(run, moved(Phase.PENDING, "No node has 8 GPUs.", action="Take a pool."))
+    tell.happened(run, moved(Phase.RUNNING))
+    assert said() == ["  Pending: No node has 8 GPUs.", "    Take a pool.", "  Running"]
+
+
+def test_a_step_is_told_every_five_seconds_at_most(
+    tell: Progress, clock: Clock, said: Callable[[], list[str]]
+) -> None:
+    run = live_runs.run()  # 1 process × batch 2
+    tell.happened(run, step(10))
+    assert said() == ["  step 10/100  2 samples/s  loss 0.5123  ETA -"]
+    for second in range(1, 5):
+        clock.now = NOW + second
+        tell.happened(run, step(10 + second, at=clock.now))
+    assert said() == []
+    clock.now = NOW + 5
+    tell.happened(run, step(15, at=clock.now))
+    # 5 iterations in 5 seconds, 85 to go.
+    assert said() == ["  step 15/100  2 samples/s  loss 0.5123  ETA 1m25s"]
+
+
+def test_a_pace_is_of_the_present_attempt(
+    tell: Progress, clock: Clock, said: Callable[[], list[str]]
+) -> None:
+    run = live_runs.run()
+    tell.happened(run, step(80))
+    clock.now = NOW + 10
+    tell.happened(run, step(10, at=clock.now))  # the replica was started again
+    assert said()[-1].endswith("ETA -")
+
+
+def test_lines_of_upstreams_programs_are_steps_too(
+    tell: Progress, said: Callable[[], list[str]]
+) -> None:
+    run = live_runs.run(log="mmseg", replicas=2)
+    text = "2021-05-31 09:18:25,001 - mmseg - INFO - Iter [50/80000] lr: 1.0e-02, "
+    text += "eta: 1:00:00, time: 0.500, data_time: 0.010, memory: 18000, loss: 2.5000"
+    tell.happened(run, line(f"\x1b[32m{text}\x1b[0m"))
+    assert said() == ["  step 50/80000  8 samples/s  loss 2.5  ETA -"]
+
+
+def test_a_declared_format_gives_steps_too(tell: Progress, said: Callable[[], list[str]]) -> None:
+    mine = LogFormat(
+        name="mine", record=r"it (?P<iteration>\d+) ips (?P<rate>[\d.]+)", unit="img", per="card"
+    )
+    tell.happened(live_runs.run(log=mine, replicas=3), line("it 7 ips 1000.5"))
+    assert said() == ["  step 7  3002 samples/s  ETA -"]
+
+
+def test_a_step_in_a_family_line_of_our_own_trainers_is_not_counted_twice(
+    tell: Progress, said: Callable[[], list[str]]
+) -> None:
+    run = live_runs.run(log="k8sbench")
+    tell.happened(
+        run, line("Iter [50/80000] lr: 1e-2, time: 0.500, data_time: 0.010, loss: 2.5000")
+    )
+    assert said() == []
+
+
+@pytest.mark.parametrize(
+    "text", ["K8SBENCH {", 'K8SBENCH {"event": "step"}', 'K8SBENCH {"event": "step", "step": "x"}']
+)
+def test_a_torn_step_is_no_step(text: str, tell: Progress, said: Callable[[], list[str]]) -> None:
+    tell.happened(live_runs.run(), line(text))
+    assert said() == []
+
+
+def test_the_first_replicas_to_fail_are_heard_out(
+    tell: Progress, said: Callable[[], list[str]]
+) -> None:
+    run = live_runs.run()
+    for each in range(6):
+        for number in range(LAST_LINES + 5):
+            text = f"line {number} \x1b[31mof\r {'x' * 1000}"
+            tell.happened(run, line(text, replica=f"worker-{each}"))
+    for each in (4, 2, 1, 0):
+        tell.happened(run, replica(f"worker-{each}", Phase.FAILED, exit_code=1))
+    said()
+    tell.happened(run, moved(Phase.FAILED, "worker-4 ended with exit code 1."))
+    first, *lines, last = said()
+    assert first == "  Failed: worker-4 ended with exit code 1."
+    heads = [text for text in lines if not text.startswith("    ")]
+    assert heads == [f"  last lines of worker-{each}:" for each in (4, 2, 1)]
+    assert len(lines) == 3 * (1 + LAST_LINES)
+    assert lines[1].startswith("    line 5 [31mof  xxx")
+    assert lines[LAST_LINES].startswith(f"    line {LAST_LINES + 4} ")
+    assert max(len(text) for text in lines) < 600
+    assert last == "  last lines of 1 more: k8sbench logs seg-1"
+
+
+def test_a_replica_that_came_back_did_not_fail(
+    tell: Progress, said: Callable[[], list[str]]
+) -> None:
+    run = live_runs.run()
+    for each in ("worker-0", "worker-1"):
+        tell.happened(run, line("bye", replica=each))
+        tell.happened(run, replica(each, Phase.FAILED))
+    tell.happened(run, replica("worker-0", Phase.RUNNING, restarts=1))
+    tell.happened(run, moved(Phase.FAILED))
+    assert said()[1:] == ["  last lines of worker-1:", "    bye"]
+
+
+def test_gaps_and_notes_are_told(tell: Progress, said: Callable[[], list[str]]) -> None:
+    run = live_runs.run()
+    tell.happened(run, live_runs.note("The API server does not answer since 10 s."))
+    for after, before in ((NOW, NOW + 1), (NOW, None), (None, NOW), (None, None)):
+        tell.happened(run, live_runs.gap(after, before))
+    tell.note("Ctrl-C: detaching.")
+    first, then = "2026-11-20T07:33:20Z", "2026-11-20T07:33:21Z"
+    assert said() == [
+        "  The API server does not answer since 10 s.",
+        f"  the log of worker-1 lacks lines between {first} and {then}: Rotated.",
+        f"  the log of worker-1 ends at {first}, before its end: Rotated.",
+        f"  the log of worker-1 begins at {first}, after its beginning: Rotated.",
+        "  the log of worker-1 is missing: Rotated.",
+        "Ctrl-C: detaching.",
+    ]
+
+
+def test_a_run_that_is_not_simply_valid_says_why(
+    tell: Progress, said: Callable[[], list[str]]
+) -> None:
+    run = live_runs.run()
+    tell.planned(run)
+    said()
+    tell.ended(live_runs.ended(run, measurement=measurement(reasons=(REJECTION,))))
+    assert said() == ["  reject too-few-records: 4 records, 5 are needed."]
+
+
+def test_of_several_runs_each_line_says_which(
+    tell: Progress, said: Callable[[], list[str]]
+) -> None:
+    one, two = live_runs.run(), live_runs.run("seg-2")
+    tell.planned(one)
+    tell.planned(two)
+    said()
+    tell.happened(one, moved(Phase.RUNNING, "All replicas run."))
+    tell.happened(two, step(10, run_id="seg-2"))
+    tell.ended(live_runs.ended(one))
+    tell.happened(two, moved(Phase.FAILED, "It broke.", "seg-2", action="Mend it."))
+    lines = said()
+    assert lines[:4] == [
+        "  [seg-1] Running: All replicas run.",
+        "  [seg-2] step 10/100  2 samples/s  loss 0.5123  ETA -",
+        "  [seg-2] Failed: It broke.",
+        "  [seg-2]   Mend it.",
+    ]
+
+
+def test_one_run_after_the_other_needs_no_names(
+    tell: Progress, said: Callable[[], list[str]]
+) -> None:
+    for each in ("seg-1", "seg-2"):
+        run = live_runs.run(each)
+        tell.planned(run)
+        tell.happened(run, moved(Phase.RUNNING, run_id=each))
+        assert said()[-1] == "  Running"
+        tell.ended(live_runs.ended(run))
+
+
+def test_the_more_runs_the_rarer_the_steps_of_each(
+    tell: Progress, clock: Clock, said: Callable[[], list[str]]
+) -> None:
+    runs = [live_runs.run(f"seg-{each}") for each in range(1000)]
+    for run in runs:
+        tell.planned(run)
+    said()
+    for second in range(100):
+        clock.now = NOW + second
+        for run in runs:
+            tell.happened(run, step(second + 10, at=clock.now, run_id=run.run_id))
+    assert len(said()) == 1000
+
+
+def test_little_is_kept_of_a_run_and_nothing_of_one_that_has_ended(tell: Progress) -> None:
+    runs = [live_runs.run(f"seg-{each}") for each in range(1000)]
+    tracemalloc.start()
+    try:
+        for run in runs:
+            for number in range(20):
+                tell.happened(run, line(f"{number} {'x' * 20_000}", run_id=run.run_id))
+        kept, _ = tracemalloc.get_traced_memory()
+        for run in runs:
+            tell.ended(live_runs.ended(run))
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 20e6  # 400 MB were printed
+    assert after < 1e6
+
+
+def test_without_a_terminal_the_library_for_it_is_not_loaded() -> None:
+    code = """
+import sys
+from k8sbench.cli import progress
+with progress.telling() as tell:
+    tell.note("hello")
+tell.close()
+print("rich" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("False\n", "hello\n")

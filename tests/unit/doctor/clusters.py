@@ -1,0 +1,140 @@
+"""Facts of a cluster that is ready for anything, and of others that differ in one thing."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import msgspec
+
+from k8sbench.adapters import image_table, pools
+from k8sbench.adapters.kubernetes.doctor import checks, operator
+from k8sbench.adapters.kubernetes.doctor.facts import Access, Asked, Facts, Line, Refusal
+
+POOL = pools.load(environ={}).pool("v100-32gb")
+IMAGES = image_table.load()
+ASKED = Asked(namespace="team-a", pool=POOL, frameworks=(), gpus=8)
+
+QUICK = ("--kube-api-qps=400", "--kube-api-burst=800", "--controller-threads=8")
+
+
+def deployment(*args: str, image: str = "example.com/training-operator:v1.9.3") -> dict[str, Any]:
+    """The operator's Deployment; its template comes from a ConfigMap."""
+    container = {
+        "name": "training-operator",
+        "image": image,
+        "command": ["/manager"],
+        "args": list(args),
+        "volumeMounts": [{"name": "init", "mountPath": "/etc/config"}],
+    }
+    volume = {"name": "init", "configMap": {"name": "init-container"}}
+    pod = {"containers": [container], "volumes": [volume]}
+    return {
+        "metadata": {"namespace": "kubeflow", "name": "training-operator"},
+        "spec": {"replicas": 1, "template": {"spec": pod}},
+        "status": {"availableReplicas": 1},
+    }
+
+
+def namespace(**labels: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "team-a", "labels": labels},
+        "status": {"phase": "Active"},
+    }
+
+
+def node(
+    name: str = "gpu-0",
+    *,
+    gpus: str = "8",
+    cpu: str = "48",
+    memory: str = "502Gi",
+    ready: str = "True",
+    product: str = "Tesla-V100-SXM2-32GB",
+    **spec: Any,
+) -> dict[str, Any]:
+    taint = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+    return {
+        "metadata": {"name": name, "labels": {"nvidia.com/gpu.product": product}},
+        "spec": {"taints": [taint], **spec},
+        "status": {
+            "allocatable": {"nvidia.com/gpu": gpus, "cpu": cpu, "memory": memory},
+            "conditions": [{"type": "Ready", "status": ready}],
+        },
+    }
+
+
+def pod(node: str, gpus: int) -> dict[str, Any]:
+    limits = {"nvidia.com/gpu": str(gpus)}
+    container = {"name": "pytorch", "resources": {"limits": limits}}
+    return {"metadata": {"name": "p"}, "spec": {"nodeName": node, "containers": [container]}}
+
+
+def quota(**used_and_hard: tuple[str, str]) -> dict[str, Any]:
+    names = {key.replace("__", "."): value for key, value in used_and_hard.items()}
+    return {
+        "metadata": {"name": "gpus"},
+        "status": {
+            "used": {key: used for key, (used, _) in names.items()},
+            "hard": {key: hard for key, (_, hard) in names.items()},
+        },
+    }
+
+
+def service(name: str, **labels: str) -> dict[str, Any]:
+    labels = {key.replace("__", "/").replace("_", "-"): value for key, value in labels.items()}
+    return {"metadata": {"namespace": "monitoring", "name": name, "labels": labels}}
+
+
+def denied(kind: str) -> Refusal:
+    hook = f"validator.{kind.lower()}.training-operator.kubeflow.org"
+    message = f'admission webhook "{hook}" denied the request: [spec: Required value]'
+    return Refusal(status=403, message=message)
+
+
+def access(verb: str, resource: str, *, allowed: bool = True, namespaced: bool = True) -> Access:
+    resource, _, group = resource.partition(".")
+    return Access(
+        verb=verb,
+        group=group,
+        resource=resource,
+        namespaced=namespaced,
+        needed=namespaced,
+        allowed=allowed,
+    )
+
+
+READY = Facts(
+    server="https://cluster.example:6443",
+    why="context a of ~/.kube/config",
+    version="v1.33.13",
+    groups={"kubeflow.org": ("v1",), "apps": ("v1",)},
+    kinds=("pytorchjobs", "paddlejobs"),
+    wrong_jobs={kind: denied(kind) for kind in ("PyTorchJob", "PaddleJob")},
+    own_jobs={"PyTorchJob": None, "PaddleJob": None},
+    operator=deployment(*QUICK),
+    init_template=operator.own_template(),
+    access=(access("create", "pytorchjobs.kubeflow.org"), access("list", "pods")),
+    namespace=namespace(**{checks.ENFORCE: "restricted"}),
+    quotas=(),
+    nodes=(node("gpu-0"), node("gpu-1")),
+    pods=(),
+    services=(
+        service("dcgm", app="nvidia-dcgm-exporter"),
+        service("prometheus", operated_prometheus="true"),
+    ),
+)
+
+
+def facts(**changes: Any) -> Facts:
+    """A ready cluster's facts, with some changed."""
+    return msgspec.structs.replace(copy.deepcopy(READY), **changes)
+
+
+def asked(**changes: Any) -> Asked:
+    return msgspec.structs.replace(ASKED, **changes)
+
+
+def lines(asked: Asked = ASKED, **changes: Any) -> list[Line]:
+    """What is said of a ready cluster in which some facts are changed."""
+    return checks.lines(facts(**changes), asked, IMAGES)

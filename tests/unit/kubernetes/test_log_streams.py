@@ -1,0 +1,347 @@
+"""What a node or the API server may answer about a log, and what becomes of its lines.
+
+Against a node at our own port; what a real API server does is in ``tests/cluster/test_logs.py``.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from k8sbench.adapters.kubernetes import log_streams
+from k8sbench.adapters.kubernetes.faults import ApiFault
+from k8sbench.adapters.kubernetes.log_streams import LogStreams, printed
+from k8sbench.ports import JobEvent, LogGap, LogLine, LogMark
+from tests.unit.kubernetes.log_files import T0, served, stamp
+
+SECONDS = 20.0
+MISSING = 'previous terminated container "pytorch" in pod "p" not found'
+WAITING = 'container "pytorch" in pod "p" is waiting to start: PodInitializing'
+
+Lines = list[tuple[int, str]]
+
+
+class Node:
+    """Serves one pod's log; a stream ends when the container has, or is cut."""
+
+    def __init__(self) -> None:
+        self.now: Lines = []
+        self.before: Lines | None = None
+        self.runs = True
+        self.answers: list[ApiFault | bytes] = []
+        """What is answered first, one request each: a refusal, or a text at the log's end."""
+        self.asked: list[dict[str, str]] = []
+        self.changed = threading.Condition()
+
+    def stream(self, path: str, *, silence_s: float | None = None, **query: str) -> Stream:
+        with self.changed:
+            self.asked.append(query)
+            self.changed.notify_all()
+            answer = self.answers.pop(0) if self.answers else None
+            if isinstance(answer, ApiFault):
+                raise answer
+            lines = self.now
+            if "previous" in query:
+                if self.before is None:
+                    raise ApiFault(400, "BadRequest", MISSING)
+                lines = self.before
+            follows = "follow" in query and answer is None
+            return Stream(self, lines, _since(query), follows, answer or b"")
+
+    def do(self, change: Callable[[Node], object]) -> None:
+        with self.changed:
+            change(self)
+            self.changed.notify_all()
+
+    def until(self, condition: Callable[[Node], bool]) -> None:
+        with self.changed:
+            assert self.changed.wait_for(lambda: condition(self), SECONDS), self.asked
+
+
+def _since(query: dict[str, str]) -> int:
+    text = query.get("sinceTime", "1970-01-01T00:00:00Z")
+    return int(datetime.fromisoformat(text).timestamp())
+
+
+class Stream:
+    def __init__(self, node: Node, lines: Lines, since: int, follows: bool, last: bytes) -> None:
+        self._node, self._lines, self._since = node, lines, since
+        self._follows, self._last, self._closed = follows, last, False
+        self._done = 0
+
+    def chunks(self) -> Iterator[bytes]:
+        over = False
+        while not over:
+            with self._node.changed:
+                self._node.changed.wait_for(self._has_news)
+                new, self._done = self._lines[self._done :], len(self._lines)
+                over = self._is_over()
+            yield served(new, self._since)
+        if self._last:
+            yield self._last
+
+    def _has_news(self) -> bool:
+        return self._done < len(self._lines) or self._is_over()
+
+    def _is_over(self) -> bool:
+        """Whether the container has ended, or was started again, or nobody listens."""
+        goes_on = self._node.runs and self._lines is self._node.now
+        return not (self._follows and goes_on) or self._closed
+
+    def close(self) -> None:
+        self._node.do(lambda _: setattr(self, "_closed", True))
+
+
+class Pod:
+    """A log that is followed, and what was told of it."""
+
+    def __init__(self) -> None:
+        self.node = Node()
+        self.events: list[JobEvent] = []
+        self.told = threading.Condition()
+        self.streams = LogStreams(self.node, "ns", self._take, when_drained=self._drained)
+        self._is_drained = False
+        self.uid, self.restarts = "u1", 0
+
+    def _take(self, event: JobEvent) -> None:
+        with self.told:
+            self.events.append(event)
+            self.told.notify_all()
+
+    def _drained(self, _: str) -> None:
+        with self.told:
+            self._is_drained = True
+            self.told.notify_all()
+
+    @property
+    def lines(self) -> list[str]:
+        return [event.line.text for event in self.events if event.line]
+
+    @property
+    def gaps(self) -> list[LogGap]:
+        return [event.gap for event in self.events if event.gap]
+
+    def want(self, **more: Any) -> None:
+        more |= {"uid": self.uid, "restarts": self.restarts}
+        self.streams.want("run", "master-0", pod="p", container="pytorch", rank=0, **more)
+
+    def until_lines(self, count: int) -> None:
+        with self.told:
+            assert self.told.wait_for(lambda: len(self.lines) >= count, SECONDS), self.events
+
+    def end(self) -> None:
+        self.node.do(lambda node: setattr(node, "runs", False))
+        self.streams.ended("run", "master-0")
+        with self.told:
+            assert self.told.wait_for(lambda: self._is_drained, SECONDS), self.events
+
+
+@pytest.fixture
+def pod(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pod]:
+    for name in ("SOONEST", "ENDED_BY_ITSELF", "LOOK_SECONDS"):
+        monkeypatch.setattr(log_streams, name, 0.001)
+    made = Pod()
+    yield made
+    made.streams.close()
+    made.node.do(lambda node: setattr(node, "runs", False))
+
+
+def lines(first: int, last: int) -> Lines:
+    """One line a second."""
+    return [(T0 + number * 1_000_000, f"step {number}") for number in range(first, last)]
+
+
+def texts(*ranges: tuple[int, int]) -> list[str]:
+    return [f"step {number}" for first, last in ranges for number in range(first, last)]
+
+
+def test_an_error_in_the_log_is_tried_again_and_is_no_line(pod: Pod) -> None:
+    pod.node.now = lines(0, 3)
+    pod.node.answers = [b"rpc error: code = Unavailable", b"failed to create fsnotify watcher: x"]
+    pod.want()
+    pod.until_lines(3)
+    pod.node.do(lambda node: node.now.extend(lines(3, 5)))
+    pod.until_lines(5)
+    pod.end()
+    assert pod.lines == texts((0, 5))
+    assert pod.gaps == []
+
+
+def test_a_container_that_waits_is_asked_for_again_when_its_pod_changes(
+    pod: Pod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_streams, "SOONEST", 1000.0)  # by itself: never
+    monkeypatch.setattr(log_streams, "LATEST", 1000.0)
+    pod.node.answers = [ApiFault(400, "BadRequest", WAITING)]
+    pod.node.now = lines(0, 3)
+    pod.want()
+    pod.node.until(lambda node: len(node.asked) == 1)
+    pod.want()
+    pod.until_lines(3)
+    pod.end()
+    assert pod.gaps == []
+
+
+def test_a_container_that_never_started_has_no_log_and_no_gap(pod: Pod) -> None:
+    pod.node.answers = [ApiFault(400, "BadRequest", WAITING)] * 1000
+    pod.want()
+    pod.end()
+    assert pod.events == []
+
+
+def test_a_busy_api_server_is_asked_again(pod: Pod) -> None:
+    pod.node.answers = [ApiFault(429, "TooManyRequests", "slow down", 1.0), ApiFault(None, "", "x")]
+    pod.node.now = lines(0, 3)
+    pod.want()
+    pod.until_lines(3)
+    pod.end()
+    assert pod.gaps == []
+
+
+def test_without_the_permission_it_is_said_once_and_is_a_gap(pod: Pod) -> None:
+    pod.node.answers = [ApiFault(403, "Forbidden", "pods/log is forbidden")] * 1000
+    pod.want()
+    pod.node.until(lambda node: len(node.asked) >= 3)
+    pod.end()
+    notes = [event.note for event in pod.events if event.note]
+    assert notes == ["Logs cannot be read: pods/log is forbidden."]
+    (gap,) = pod.gaps
+    assert "permission" in gap.why
+
+
+def test_a_container_that_was_started_again_goes_on_in_the_same_log(pod: Pod) -> None:
+    pod.node.now = lines(0, 3)
+    pod.want()
+    pod.until_lines(3)
+
+    def restart(node: Node) -> None:
+        node.before, node.now = [*node.now, *lines(3, 5)], lines(10, 12)
+
+    pod.node.do(restart)
+    pod.restarts = 1
+    pod.want()
+    pod.until_lines(7)
+    pod.end()
+    assert pod.lines == texts((0, 5), (10, 12))
+    assert pod.gaps == []
+
+
+def test_a_container_that_was_restarted_before_we_came_is_read_first(pod: Pod) -> None:
+    pod.node.before, pod.node.now, pod.restarts = lines(0, 3), lines(5, 8), 1
+    pod.want()
+    pod.until_lines(6)
+    pod.end()
+    assert pod.lines == texts((0, 3), (5, 8))
+    assert pod.gaps == []
+
+
+def test_of_several_restarts_only_the_last_log_is_kept(pod: Pod) -> None:
+    pod.node.before, pod.node.now, pod.restarts = lines(4, 6), lines(8, 9), 3
+    pod.want()
+    pod.until_lines(3)
+    pod.end()
+    assert pod.lines == texts((4, 6), (8, 9))
+    (gap,) = pod.gaps
+    assert (gap.after, gap.before) == (None, T0 / 1_000_000 + 4)
+    assert "restarted" in gap.why
+
+
+def test_restarts_that_nobody_saw_are_a_gap_between_what_is_there(pod: Pod) -> None:
+    pod.node.before, pod.node.now, pod.restarts = lines(4, 6), lines(8, 9), 3
+    pod.want(mark=LogMark(T0 / 1_000_000, 1))
+    pod.until_lines(3)
+    pod.end()
+    assert pod.lines == texts((4, 6), (8, 9))
+    assert [(gap.after, gap.before) for gap in pod.gaps] == [(T0 / 1_000_000, T0 / 1_000_000 + 4)]
+
+
+def test_a_new_pod_of_the_same_name_goes_on_in_the_same_log(pod: Pod) -> None:
+    """As the operator makes one under restartPolicy ExitCode."""
+    pod.node.now = lines(0, 3)
+    pod.want()
+    pod.until_lines(3)
+    pod.node.do(lambda node: setattr(node, "runs", False))
+    asked = len(pod.node.asked)
+    pod.node.until(lambda node: len(node.asked) > asked)  # it ended, and was read to its end
+
+    def replace(node: Node) -> None:
+        node.now, node.runs = lines(10, 12), True
+
+    pod.node.do(replace)
+    pod.uid = "u2"
+    pod.want()
+    pod.until_lines(5)
+    pod.end()
+    assert pod.lines == texts((0, 3), (10, 12))
+
+
+def test_a_pod_that_is_gone_after_its_stream_has_ended_lacks_nothing(pod: Pod) -> None:
+    pod.node.now = lines(0, 3)
+    pod.want()
+    pod.until_lines(3)
+    gone = ApiFault(404, "NotFound", 'pods "p" not found')
+
+    def delete(node: Node) -> None:
+        node.runs, node.answers = False, [gone] * 1000
+
+    pod.node.do(delete)
+    pod.node.until(lambda node: len(node.answers) < 1000)
+    pod.end()
+    assert pod.lines == texts((0, 3))
+    assert pod.gaps == []
+
+
+def test_a_log_that_the_node_never_gives_back_is_a_gap(pod: Pod) -> None:
+    pod.node.answers = [ApiFault(500, "InternalError", "dial tcp: connection refused")] * 1000
+    pod.want(mark=LogMark(T0 / 1_000_000, 1))
+    pod.end()
+    (gap,) = pod.gaps
+    assert (gap.after, gap.before) == (T0 / 1_000_000, None)
+    assert "connection refused" in gap.why
+
+
+def test_a_log_that_was_put_away_at_its_end_is_a_gap_unless_its_stream_saw_the_end(
+    pod: Pod,
+) -> None:
+    pod.want(mark=LogMark(T0 / 1_000_000, 1))
+    pod.node.answers = [ApiFault(None, "", "reset")] * 3
+    pod.end()
+    (gap,) = pod.gaps
+    assert "rotation" in gap.why
+
+
+def test_a_last_line_without_an_end_is_told_once(pod: Pod) -> None:
+    pod.node.answers = [ApiFault(None, "", "reset"), f"{stamp(T0)} the last".encode()]
+    pod.streams.want("run", "master-0", pod="p", uid="u1", container="pytorch", rank=0, restarts=0)
+    pod.node.until(lambda node: len(node.asked) >= 1)
+    pod.node.do(lambda node: setattr(node, "runs", False))
+    pod.node.do(lambda node: setattr(node, "answers", [f"{stamp(T0)} the last".encode()] * 1000))
+    pod.end()
+    assert pod.lines == ["the last"]
+
+
+def test_a_run_that_is_forgotten_tells_nothing_more(pod: Pod) -> None:
+    pod.node.now = lines(0, 3)
+    pod.want()
+    pod.until_lines(3)
+    pod.streams.forget("run")
+    pod.node.do(lambda node: node.now.extend(lines(3, 5)))
+    assert pod.streams.drained("run")
+    pod.streams.close()
+    until = time.monotonic() + SECONDS
+    while any(thread.name == "log master-0" for thread in threading.enumerate()):
+        assert time.monotonic() < until
+    assert pod.lines == texts((0, 3))
+
+
+def test_a_log_can_be_printed_as_it_is_now() -> None:
+    node = Node()
+    node.now = lines(0, 3)
+    found = list(printed(node, "ns", replica="master-0", pod="p", container="pytorch"))
+    assert [line.text for line in found] == texts((0, 3))
+    assert found[0] == LogLine(replica="master-0", at=T0 / 1_000_000, text="step 0")

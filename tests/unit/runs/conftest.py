@@ -1,0 +1,18 @@
+"""The store that the tests of runs write to."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from k8sbench.adapters.sql_store import open_store
+from k8sbench.ports import Store
+
+
+@pytest.fixture
+def store(tmp_path: pathlib.Path) -> Iterator[Store]:
+    opened = open_store(str(tmp_path / "store"))
+    yield opened
+    opened.close()

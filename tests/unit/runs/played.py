@@ -1,0 +1,213 @@
+"""A cluster that plays given events, and a world around it; stands at our own port."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from k8sbench.model.choices import Request
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.plan import Backend, RunPlan
+from k8sbench.model.planning import make_plan
+from k8sbench.model.run import Location, Run
+from k8sbench.ports import (
+    FoundJob,
+    JobEvent,
+    LogLine,
+    LogMark,
+    Manifest,
+    ReplicaState,
+    Store,
+)
+from k8sbench.runs import submitting
+from k8sbench.runs.following import Manner
+from k8sbench.runs.submitting import Order
+from k8sbench.runs.world import Stop, Work, World
+from tests.unit.model.specs import LAPTOP, SOURCE, spec
+
+LOCATION = Location(server="https://cluster.example:6443", namespace="bench")
+
+
+class FakeCluster:
+    """Plays the given script for every job: events without a run id, or errors to raise."""
+
+    def __init__(self, *script: JobEvent | BaseException, outlives: bool = False) -> None:
+        self.name = "kubernetes" if outlives else "local"
+        self.jobs_outlive_us = outlives
+        self.script = script
+        self.going_on: dict[str, deque[JobEvent | BaseException]] = {}
+        self.created: list[str] = []
+        self.most_at_once = 0
+        self.cancelled: list[tuple[str, str]] = []
+        self.removed: list[str] = []
+        self.let_gone: list[str] = []
+        self.marks: dict[str, Mapping[str, LogMark]] = {}
+        self.found: list[FoundJob] = []
+        self.recorded_first: Store | None = None
+
+    def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: pathlib.Path) -> None:
+        if self.recorded_first is not None:
+            assert self.recorded_first.run(plan.run_id).phase is Phase.CREATED
+            assert (folder / "manifest.yaml").read_text() == "kind: Job\n"
+        self.created.append(plan.run_id)
+        self.going_on[plan.run_id] = deque(self.script)
+        self.most_at_once = max(self.most_at_once, len(self.going_on))
+
+    def take_up(self, run: Run, marks: Mapping[str, LogMark]) -> None:
+        self.marks[run.run_id] = marks
+        self.going_on[run.run_id] = deque(self.script)
+
+    def jobs(self) -> Sequence[FoundJob]:
+        return self.found
+
+    def look(self, run: Run) -> Sequence[JobEvent]:
+        return ()
+
+    def printed(self, run: Run) -> Iterator[LogLine]:
+        return iter(())
+
+    def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+        for run_id, events in self.going_on.items():
+            if events:
+                event = events.popleft()
+                if isinstance(event, BaseException):
+                    raise event
+                return [self._told(run_id, event)]
+        return []
+
+    def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
+        self.cancelled.append((cause, cause_id))
+        self.going_on[run_id] = deque([at(Phase.CANCELLED, cause, cause_id)])
+
+    def let_go(self, run_id: str) -> None:
+        self.let_gone.append(run_id)
+        self.going_on.pop(run_id, None)
+
+    def remove(self, run_id: str) -> None:
+        self.removed.append(run_id)
+
+    def close(self) -> None:
+        pass
+
+    def _told(self, run_id: str, event: JobEvent) -> JobEvent:
+        if event.transition is not None and event.transition.phase.final:
+            del self.going_on[run_id]
+        return JobEvent(
+            run_id=run_id,
+            **{
+                name: getattr(event, name)
+                for name in ("transition", "replica", "line", "gap", "note")
+            },
+        )
+
+
+class Silent:
+    """A reporter that keeps the order of what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def planned(self, run: Run) -> None:
+        self.told.append("planned")
+
+    def happened(self, run: Run, event: JobEvent) -> None:
+        if event.transition is not None:
+            self.told.append(event.transition.phase)
+
+    def ended(self, run: Run) -> None:
+        self.told.append("ended")
+
+    def note(self, text: str) -> None:
+        self.told.append(text)
+
+
+def at(phase: Phase, cause: str = "because", cause_id: str | None = None, **more: Any) -> JobEvent:
+    transition = Transition(phase=phase, at=20.0, cause=cause, cause_id=cause_id, **more)
+    return JobEvent(run_id="", transition=transition)
+
+
+def line(text: str, replica: str = "master-0") -> JobEvent:
+    return JobEvent(run_id="", line=LogLine(replica=replica, at=15.0, text=text))
+
+
+def ran(image: str, replica: str = "master-0") -> JobEvent:
+    state = ReplicaState(replica=replica, phase=Phase.RUNNING, image=image)
+    return JobEvent(run_id="", replica=state)
+
+
+def measurement(**changes: Any) -> Measurement:
+    fields: dict[str, Any] = {
+        "files": ("master-0.log",),
+        "format": "k8sbench",
+        "impl": "k8sbench",
+        "framework": "pytorch",
+        "gpus": 1,
+        "precision": "fp32",
+        "batch_size_per_gpu": 2,
+        "warmup_iterations": 2,
+        "iterations": 8,
+        "records": 8,
+        "throughput": None,
+        "final_loss": 1.0,
+        "accuracy": None,
+        "time_to_train_s": None,
+        "train_wall_s": 1.0,
+        "environment": {},
+        "verdict": "valid",
+        "reasons": (),
+    }
+    return Measurement(**(fields | changes))
+
+
+def work(backend: Backend = "local", **asked: Any) -> Work:
+    def plan(run_id: str, set_name: str, repeat: int) -> RunPlan:
+        planned = make_plan(
+            spec(),
+            SOURCE,
+            Request(**asked),
+            LAPTOP,
+            run_id=run_id,
+            set_name=set_name,
+            repeat=repeat,
+            trainers_digest="t",
+        )
+        return msgspec.structs.replace(planned, backend=backend)
+
+    return Work(plan=plan, manifests=lambda _: ({"kind": "Job"},), text=lambda _: "kind: Job\n")
+
+
+def world(store: Store, cluster: FakeCluster, *, now: float = 10.0) -> World:
+    numbers = itertools.count(1)
+    return World(
+        store=store,
+        cluster=cluster,
+        clock=lambda: now,
+        owner=None,
+        alive=lambda _: None,
+        draw_run_id=lambda benchmark: f"{benchmark}-{next(numbers)}",
+        measure=lambda run, gaps: measurement(records=len(gaps)),
+        location=LOCATION if cluster.jobs_outlive_us else None,
+    )
+
+
+def submit(
+    store: Store,
+    cluster: FakeCluster,
+    *,
+    stop: Stop | None = None,
+    works: int = 1,
+    now: float = 10.0,
+    manner: Manner | None = None,
+    run_id: str | None = None,
+    parallel: int = 1,
+    **asked: Any,
+) -> list[Run]:
+    order = Order(set_name="night", run_id=run_id, parallel=parallel, manner=manner or Manner())
+    world_ = world(store, cluster, now=now)
+    return list(submitting.submit([work(**asked)] * works, world_, Silent(), stop or Stop(), order))

@@ -1,0 +1,139 @@
+"""Taking up what a cluster went on with: after a detach, a crash, from another machine."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+
+import msgspec
+
+from k8sbench.adapters.sql_store import open_store
+from k8sbench.model.phase import Phase
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Run
+from k8sbench.ports import FoundJob, LogLine, Store
+from k8sbench.runs import collecting, submitting
+from k8sbench.runs.collecting import Taken
+from k8sbench.runs.following import Manner
+from k8sbench.runs.submitting import Order
+from k8sbench.runs.world import Stop
+from tests.unit.runs.played import LOCATION, FakeCluster, Silent, at, line, work, world
+
+
+def detached(store: Store, works: int = 1) -> list[Run]:
+    cluster = FakeCluster(outlives=True)
+    order = Order(set_name="night")
+    args = (world(store, cluster), Silent(), Stop(), order)
+    runs = list(submitting.create_all([work("kubernetes")] * works, *args))
+    assert cluster.let_gone == [run.run_id for run in runs]
+    return runs
+
+
+def collect(store: Store, cluster: FakeCluster, runs: list[Run], *, follow: bool = False) -> Taken:
+    return collecting.collect(
+        runs, world(store, cluster), Silent(), Stop(), Manner(), follow=follow
+    )
+
+
+def on_cluster(plan: RunPlan, phase: Phase) -> FoundJob:
+    return FoundJob(plan=plan, created_at=5.0, phase=phase)
+
+
+def test_a_detached_run_is_recorded_with_its_location_and_still_owed(store: Store) -> None:
+    (run,) = detached(store)
+    assert run.location == LOCATION
+    assert collecting.open_runs(world(store, FakeCluster(outlives=True))) == [run]
+
+
+def test_a_job_that_is_over_is_closed_and_measured(store: Store) -> None:
+    runs = detached(store)
+    cluster = FakeCluster(line("x"), at(Phase.SUCCEEDED), outlives=True)
+    taken = collect(store, cluster, runs)
+    assert [run.measurement is not None for run in taken.closed] == [True]
+    assert cluster.removed == [runs[0].run_id]
+
+
+def test_collecting_again_changes_nothing(store: Store) -> None:
+    runs = detached(store)
+    first = collect(store, FakeCluster(line("x"), at(Phase.SUCCEEDED), outlives=True), runs)
+    again = FakeCluster(line("x"), at(Phase.FAILED), outlives=True)
+    assert collect(store, again, first.closed).closed == first.closed
+    assert again.marks == {}
+
+
+def test_without_follow_a_job_that_goes_on_is_left_alone(store: Store) -> None:
+    runs = detached(store)
+    cluster = FakeCluster(at(Phase.RUNNING), outlives=True)
+    cluster.found = [on_cluster(runs[0].plan, Phase.RUNNING)]
+    assert collect(store, cluster, runs).going_on == runs
+    assert cluster.marks == {}
+
+
+def test_logs_go_on_where_the_archive_ends(store: Store) -> None:
+    (run,) = detached(store)
+    archive = store.archive(run.run_id)
+    for text in ("one", "two"):
+        archive.write(LogLine(replica="master-0", at=7.0, text=text))
+    archive.close()
+    cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
+    collect(store, cluster, [run])
+    mark = cluster.marks[run.run_id]["master-0"]
+    assert (mark.at, mark.lines) == (7.0, 2)
+
+
+def test_a_run_that_another_process_follows_is_left_to_it(
+    store: Store, tmp_path: pathlib.Path
+) -> None:
+    (run,) = detached(store)
+    program = (
+        "import sys; from k8sbench.adapters.sql_store import open_store;"
+        f" s = open_store({str(tmp_path / 'store')!r}); print(s.claim({run.run_id!r}), flush=True);"
+        " sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "True\n"
+        cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
+        assert collect(store, cluster, [run]).followed == [run]
+        other.kill()
+    # The system itself ends the claims of a process that is killed.
+    assert collect(store, cluster, [run]).closed[0].phase is Phase.SUCCEEDED
+
+
+def test_a_run_that_was_killed_before_its_measurement_is_measured(store: Store) -> None:
+    (run,) = detached(store)
+    end = at(Phase.SUCCEEDED).transition
+    assert end is not None
+    run = store.move(run.run_id, end)
+    cluster = FakeCluster(outlives=True)
+    taken = collect(store, cluster, [run])
+    assert taken.closed[0].measurement is not None
+    assert cluster.marks == {}
+
+
+def test_jobs_that_the_store_does_not_know_are_taken_up_from_the_cluster(
+    store: Store, tmp_path: pathlib.Path
+) -> None:
+    (theirs,) = detached(store)
+    with open_store(str(tmp_path / "elsewhere")) as ours:
+        cluster = FakeCluster(line("x"), at(Phase.SUCCEEDED), outlives=True)
+        cluster.found = [on_cluster(theirs.plan, Phase.SUCCEEDED)]
+        (run,) = collecting.unknown(world(ours, cluster))
+        assert run.plan == theirs.plan
+        assert run.created_at == 5.0
+        assert list(collecting.unknown(world(ours, cluster))) == []
+        (closed,) = collect(ours, cluster, [run]).closed
+        assert closed.measurement is not None
+
+
+def test_runs_of_another_place_are_not_owed_here(store: Store) -> None:
+    detached(store)
+    there = msgspec.structs.replace(LOCATION, namespace="other")
+    elsewhere = msgspec.structs.replace(world(store, FakeCluster(outlives=True)), location=there)
+    assert collecting.open_runs(elsewhere) == []

@@ -1,0 +1,86 @@
+"""What becomes of jobs that are followed: their time, their hopes, their logs and what is left."""
+
+from __future__ import annotations
+
+from k8sbench.model.phase import Phase
+from k8sbench.ports import JobEvent, LogGap, Store
+from k8sbench.runs.following import GAPS, Manner, gaps_of
+from tests.unit.runs.played import FakeCluster, at, line, ran, submit
+
+GAP = LogGap(replica="master-0", after=1.0, before=2.0, why="The file was rotated.")
+
+
+def test_a_run_beyond_its_time_is_cancelled_and_says_so(store: Store) -> None:
+    cluster = FakeCluster(at(Phase.RUNNING), outlives=True)
+    (run,) = submit(store, cluster, timeout_s=30.0, now=51.0)
+    assert run.phase is Phase.CANCELLED
+    assert run.history[-1].cause == "The run took longer than its --timeout of 30 s."
+    assert [cause_id for _, cause_id in cluster.cancelled] == ["timeout"]
+
+
+def test_the_time_of_a_run_that_waits_in_a_queue_does_not_count(store: Store) -> None:
+    cluster = FakeCluster(at(Phase.QUEUED), at(Phase.SUCCEEDED), outlives=True)
+    (run,) = submit(store, cluster, timeout_s=30.0, now=1000.0)
+    assert run.phase is Phase.SUCCEEDED
+
+
+def test_with_keep_a_run_beyond_its_time_is_left_alone_and_how_to_end_it_is_said(
+    store: Store,
+) -> None:
+    cluster = FakeCluster(at(Phase.RUNNING), outlives=True)
+    (run,) = submit(store, cluster, timeout_s=30.0, now=51.0, manner=Manner(keep=True))
+    assert run.phase is Phase.FAILED
+    assert run.history[-1].cause_id == "timeout"
+    assert run.history[-1].action == "End them with: k8sbench delete seg-1"
+    assert cluster.cancelled == []
+    assert cluster.let_gone == ["seg-1"]
+
+
+def test_what_cannot_come_by_itself_fails_at_once(store: Store) -> None:
+    waiting = at(
+        Phase.PENDING, "No node has the label.", "no-such-node", action="Name one.", hopeless=True
+    )
+    (run,) = submit(store, FakeCluster(waiting, outlives=True))
+    final = run.history[-1]
+    assert (final.phase, final.cause_id, final.action) == (
+        Phase.FAILED,
+        "no-such-node",
+        "Name one.",
+    )
+
+
+def test_with_wait_it_is_waited_for(store: Store) -> None:
+    waiting = at(Phase.PENDING, "No node has the label.", "no-such-node", hopeless=True)
+    cluster = FakeCluster(waiting, at(Phase.SUCCEEDED), outlives=True)
+    (run,) = submit(store, cluster, manner=Manner(wait=True))
+    assert run.phase is Phase.SUCCEEDED
+
+
+def test_what_is_left_of_a_job_is_deleted_when_its_run_is_closed(store: Store) -> None:
+    cluster = FakeCluster(at(Phase.FAILED), outlives=True)
+    submit(store, cluster, works=2)
+    assert cluster.removed == ["seg-1", "seg-2"]
+    kept = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
+    submit(store, kept, run_id="kept", manner=Manner(keep=True))
+    assert kept.removed == []
+
+
+def test_gaps_in_logs_are_kept_and_reach_the_measurement(store: Store) -> None:
+    gap = JobEvent(run_id="", gap=GAP)
+    (run,) = submit(store, FakeCluster(line("x"), gap, gap, at(Phase.SUCCEEDED), outlives=True))
+    assert gaps_of((store.folder(run.run_id) / GAPS).read_text()) == (GAP, GAP)
+    assert run.measurement is not None
+    assert run.measurement.records == 2
+
+
+def test_the_image_that_all_replicas_ran_is_on_record(store: Store) -> None:
+    same = (ran("sha256:a"), ran("sha256:a", "worker-0"), at(Phase.SUCCEEDED))
+    (run,) = submit(store, FakeCluster(*same, outlives=True))
+    assert run.image_digest == "sha256:a"
+    assert store.run(run.run_id).image_digest == "sha256:a"
+
+
+def test_replicas_of_different_images_have_none_in_common(store: Store) -> None:
+    mixed = (ran("sha256:a"), ran("sha256:b", "worker-0"), at(Phase.SUCCEEDED))
+    (run,) = submit(store, FakeCluster(*mixed, outlives=True))
+    assert run.image_digest is None

@@ -1,0 +1,101 @@
+"""How far a log is archived, so that another process goes on with it where this one ended."""
+
+from __future__ import annotations
+
+import pathlib
+import tempfile
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k8sbench.adapters import artifacts
+from k8sbench.adapters.artifacts import LogWriter
+from k8sbench.adapters.kubernetes.log_resume import DISORDER, Mark, advanced
+from k8sbench.adapters.sql_store import SqlStore
+from k8sbench.ports import LogLine, LogMark
+from tests.unit.store.examples import NOW, OWNER, plan
+
+
+def archive(store: SqlStore, replica: str, *lines: tuple[float, str]) -> pathlib.Path:
+    writer = store.archive("seg-1")
+    for at, text in lines:
+        writer.write(LogLine(replica=replica, at=at, text=text))
+    writer.close()
+    return store.folder("seg-1") / "logs" / f"{replica}.log"
+
+
+def recorded(store: SqlStore) -> SqlStore:
+    store.record(plan(), at=NOW, owner=OWNER)
+    return store
+
+
+def test_a_run_without_logs_has_no_marks(sqlite_store: SqlStore) -> None:
+    assert recorded(sqlite_store).log_marks("seg-1") == {}
+
+
+def test_each_replica_has_its_mark(sqlite_store: SqlStore) -> None:
+    store = recorded(sqlite_store)
+    archive(store, "master-0", (1.0, "a"), (2.5, "b"), (2.5, "c"))
+    archive(store, "worker-0", (7.000001, "a"))
+    assert store.log_marks("seg-1") == {
+        "master-0": LogMark(2.5, 2),
+        "worker-0": LogMark(7.000001, 1),
+    }
+
+
+def test_lines_that_are_slightly_out_of_order_are_counted(sqlite_store: SqlStore) -> None:
+    store = recorded(sqlite_store)
+    archive(store, "master-0", (1.0, "a"), (1.3, "b"), (1.2, "c"), (1.3, "d"), (1.1, "e"))
+    assert store.log_marks("seg-1") == {"master-0": LogMark(1.3, 4)}
+
+
+def test_a_torn_last_line_does_not_count_and_goes(sqlite_store: SqlStore) -> None:
+    store = recorded(sqlite_store)
+    path = archive(store, "master-0", (1.0, "a"))
+    whole = path.read_bytes()
+    with path.open("ab") as file:
+        file.write(b"1970-01-01T00:00:02.000000Z tor")
+    assert store.log_marks("seg-1") == {"master-0": LogMark(1.0, 1)}
+    archive(store, "master-0", (2.0, "torn"))
+    assert path.read_bytes() == whole + b"1970-01-01T00:00:02.000000Z torn\n"
+    assert store.log_marks("seg-1") == {"master-0": LogMark(2.0, 1)}
+
+
+def test_a_file_of_nothing_but_half_a_line_has_no_mark(sqlite_store: SqlStore) -> None:
+    store = recorded(sqlite_store)
+    path = archive(store, "master-0", (1.0, "a"))
+    path.write_bytes(b"1970-01-01T00:00:0")
+    assert store.log_marks("seg-1") == {}
+    archive(store, "master-0", (2.0, "b"))
+    assert path.read_bytes() == b"1970-01-01T00:00:02.000000Z b\n"
+
+
+def test_long_lines_do_not_matter(sqlite_store: SqlStore) -> None:
+    store = recorded(sqlite_store)
+    archive(store, "master-0", (1.0, "a" * 200_000), (1.0, "b" * 65_536), (1.0, ""))
+    assert store.log_marks("seg-1") == {"master-0": LogMark(1.0, 3)}
+
+
+def test_of_a_large_file_the_end_is_read(
+    tmp_path: pathlib.Path,
+) -> None:
+    """What is not there to be read, a hole of a gigabyte, does no harm and takes no time."""
+    path = tmp_path / "master-0.log"
+    with path.open("wb") as file:
+        file.seek(1 << 30)
+        file.write(b"\n" + artifacts.stamp(1.0) + b" a\n" + artifacts.stamp(9.0) + b" b\n")
+    assert artifacts.log_mark(path) == LogMark(9.0, 1)
+
+
+@given(steps=st.lists(st.integers(-DISORDER // 2, DISORDER) | st.just(0), max_size=50))
+def test_the_archive_tells_the_mark_that_the_stream_had(steps: list[int]) -> None:
+    latest, mark = round(NOW) * DISORDER, None
+    with tempfile.TemporaryDirectory() as folder:
+        writer = LogWriter(pathlib.Path(folder))
+        for step in steps:
+            at, latest = latest + step, max(latest, latest + step)
+            mark = advanced(mark, at)
+            writer.write(LogLine(replica="master-0", at=at / 1_000_000, text="x"))
+        writer.close()
+        found = artifacts.log_mark(pathlib.Path(folder, "logs", "master-0.log"))
+    assert (found and Mark.of(found)) == mark

@@ -1,0 +1,115 @@
+"""Learning rate, momentum, decay, clipping and loss scale of every recipe are upstream's.
+
+The figures stand in the files that the trainers name beside theirs; here they are written down once
+more, by hand, with the shape of a job at which the reports ran them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+
+from tests.unit.trainers import paddle_runs
+
+pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
+
+# Without it a short run falls along the whole curve, as upstream's does when told to be short.
+WHOLE = ("--schedule-steps", "80000")
+PADDLE = {"arcface", "deeplabv3p_paddle"}
+# trainer, its options, (nodes, ranks per node) → momentum, weight decay, {finished steps: rate}
+RECIPES: dict[str, tuple[str, tuple[str, ...], tuple[int, int], float, float, dict[int, float]]] = {
+    # schedule_80k.py: SGD 0.01, 0.9, 5e-4; poly 0.9 to 1e-4, whatever the number of ranks.
+    "mmseg": (
+        *("deeplabv3p_pytorch", WHOLE, (1, 8), 0.9, 5e-4),
+        {0: 0.01, 40_000: 0.0099 * 0.5**0.9 + 1e-4, 80_000: 1e-4},
+    ),
+    # benchmark/deeplabv3p.yml: poly 0.9 to 0.
+    "paddleseg": (
+        *("deeplabv3p_paddle", WHOLE, (1, 8), 0.9, 4e-5),
+        {0: 0.01, 40_000: 0.01 * 0.5**0.9, 80_000: 0.0},
+    ),
+    "matched": (
+        *("deeplabv3p_paddle", (*WHOLE, "--recipe", "matched"), (1, 8), 0.9, 5e-4),
+        {0: 0.01, 40_000: 0.0099 * 0.5**0.9 + 1e-4, 80_000: 1e-4},
+    ),
+    # 0.0025 × GPUs of a node; 234,584 clips are 458 steps of 32 × 16.
+    "tsm": (
+        *("tsm", (), (4, 8), 0.9, 1e-4),
+        {0: 0.02, 20 * 458 - 1: 0.02, 20 * 458: 0.002, 40 * 458: 0.0002},
+    ),
+    "tsm, all cards": ("tsm", ("--lr-cards", "all"), (4, 8), 0.9, 1e-4, {0: 0.08}),
+    # 0.256 for a batch of 256, here 1024; 1,281,167 images are 1251 steps; 8 of 90 epochs warm-up.
+    "dle": (
+        *("resnet50", (), (1, 8), 0.875, 1 / 32768),
+        {0: 1.024 / 8, 7 * 1251: 1.024, 49 * 1251: 1.024 / 2, 90 * 1251: 0.0},
+    ),
+    # 0.001 × batch; one epoch, which the warm-up of 8 outlasts.
+    "report": (
+        *("resnet50", ("--recipe", "report"), (1, 8), 0.125, 1 / 32768),
+        {0: 1.024 / 8, 1250: 1.024 / 8},
+    ),
+    # 0.1 for a batch of 1024, here 4096.
+    "plsc": (
+        *("arcface", (), (4, 8), 0.9, 5e-4),
+        {0: 0.4, 99_999: 0.4, 100_000: 0.04, 160_000: 0.004, 220_000: 0.0004},
+    ),
+}
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Read a trainer's options as in a job of a shape, and give what it would train."""
+    paddle_runs.import_paddle()
+
+    def read(trainer: str, options: tuple[str, ...], shape: tuple[int, int]) -> Any:
+        nodes, ranks = shape
+        place = {
+            "RANK": 0,
+            "LOCAL_RANK": 0,
+            "WORLD_SIZE": nodes * ranks,
+            "LOCAL_WORLD_SIZE": ranks,
+            "PADDLE_TRAINER_ID": 0,
+            "PADDLE_RANK_IN_NODE": 0,
+            "PADDLE_TRAINERS_NUM": nodes * ranks,
+        }
+        for name, value in place.items():
+            monkeypatch.setenv(name, str(value))
+        parts = "k8sbench.trainers.parts"
+        loop = importlib.import_module(
+            f"{parts}.paddle_loop" if trainer in PADDLE else f"{parts}.torch_loop"
+        )
+        monkeypatch.setattr(loop, "train", lambda given, _: given)
+        module = importlib.import_module(f"k8sbench.trainers.{trainer}")
+        return module.main(["--device", "cpu", "--threads", "1", *options])
+
+    return read
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_is_upstreams(name: str, work: Any) -> None:
+    trainer, options, shape, momentum, decay, rates = RECIPES[name]
+    found = work(trainer, options, shape)
+    assert (found.momentum, found.weight_decay) == (momentum, decay)
+    assert {step: found.schedule(step) for step in rates} == pytest.approx(rates, rel=1e-9)
+
+
+def test_batch_norm_is_synchronised_and_gradients_are_clipped_where_upstream_does(
+    work: Any,
+) -> None:
+    found = {name: work(*RECIPES[name][:3]) for name in RECIPES}
+    assert [name for name in found if found[name].sync_bn] == ["mmseg", "paddleseg", "matched"]
+    clipped = {name: getattr(one, "clip_norm", None) for name, one in found.items()}
+    assert {name: norm for name, norm in clipped.items() if norm is not None} == {
+        "tsm": 20.0,
+        "tsm, all cards": 20.0,
+    }
+
+
+def test_loss_scales_are_upstreams(work: Any) -> None:
+    """Fixed in mmsegmentation (and its twin) and in DLE; PaddleSeg's adapts, and begins at 1024."""
+    found = {name: work(*RECIPES[name][:3]) for name in RECIPES}
+    fixed = {name: one.static_scale for name, one in found.items() if one.static_scale is not None}
+    assert fixed == {"mmseg": 512.0, "matched": 512.0, "dle": 128.0}
+    assert found["paddleseg"].initial_scale == 1024.0
