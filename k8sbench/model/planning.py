@@ -232,9 +232,16 @@ def _own_command(
 
 def _foreign_words(case: Case, world_size: int) -> tuple[str, ...]:
     """Command of the report or of the user, its placeholders still open."""
-    if case.impl == "user":
-        return case.variant.command
     upstream, request = case.variant.upstream, case.request
+    if case.impl == "user":
+        command, batches = case.variant.command, case.variant.batch_size
+        if request.precision not in batches and not any("{precision}" in w for w in command):
+            raise UsageError(
+                f"The command of {case.label} runs {' and '.join(batches)} whatever is asked for,"
+                f" and {request.precision} is asked for.",
+                f"Ask for --precision {next(iter(batches))}, or use {{precision}} in the command.",
+            )
+        return command
     assert upstream is not None, "checked by settle()"
     if request.precision not in upstream.command:
         raise UsageError(

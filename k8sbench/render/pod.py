@@ -69,6 +69,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     priority_class: str | None
     image_pull_secrets: tuple[dict[str, str], ...]
     host_network: bool
+    read_only_root: bool
+    """Our trainers write below /tmp alone; other programs write where they please."""
     grace_seconds: int
 
 
@@ -112,6 +114,7 @@ def pod(
             {"name": _name(pool, "image_pull_secrets", name)} for name in pool.image_pull_secrets
         ),
         host_network=pool.host_network,
+        read_only_root=plan.impl == "k8sbench",
         grace_seconds=GRACE_SECONDS,
     )
 

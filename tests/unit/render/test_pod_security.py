@@ -30,7 +30,7 @@ def test_every_pod_of_every_plan_is_restricted_unless_its_pool_opted_out(
             assert level == ("privileged" if opted_out else "restricted")
 
 
-def test_the_root_filesystem_is_read_only_and_what_is_written_has_its_place() -> None:
+def test_the_root_filesystem_of_our_trainers_is_read_only_and_what_is_written_has_its_place() -> None:
     container = plans.container(plan())
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
     paths = {mount["mountPath"]: mount.get("readOnly") for mount in container["volumeMounts"]}
@@ -38,6 +38,12 @@ def test_the_root_filesystem_is_read_only_and_what_is_written_has_its_place() ->
     assert plans.variables(plan())["HOME"] == "/tmp"
     assert plans.variables(plan())["TMPDIR"] == "/tmp"
     assert plans.variables(plan())["USER"]
+
+
+def test_programs_that_are_not_ours_may_write_where_they_please() -> None:
+    container = plans.container(plan(impl="upstream"))
+    assert container["securityContext"]["readOnlyRootFilesystem"] is False
+    assert violations(pod(plan(impl="upstream"))["spec"]) == []
 
 
 def test_pods_carry_no_token_and_no_service_links() -> None:
