@@ -95,7 +95,10 @@ class FoundJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cluster(Protocol):
-    """Seam 1: where jobs run. One thread calls it; only ``cancel`` may come from any."""
+    """Seam 1: where jobs run.
+
+    One thread calls it; only ``create``, ``cancel`` and ``remove`` may come from any.
+    """
 
     name: str
     """``kubernetes`` or ``local``."""

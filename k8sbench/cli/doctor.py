@@ -103,7 +103,7 @@ def command(
     it; exit code 3 where that fails.
     """
     from k8sbench.adapters import image_table, pools
-    from k8sbench.adapters.kubernetes.doctor import checks, operator
+    from k8sbench.adapters.kubernetes.doctor import checks, operator, room_checks
     from k8sbench.adapters.kubernetes.doctor.facts import Asked
 
     if init_template:
@@ -138,7 +138,7 @@ def command(
             return _tell(lines, form, api)
         if form == "table":
             _write_lines(lines)
-        nodes = replicas or checks.usable_nodes(facts, asked)
+        nodes = replicas or room_checks.usable_nodes(facts, asked)
         outcome = _all_reduce(api, asked, nodes, images)
     return _tell_bandwidth(lines, form, api, outcome)
 

@@ -14,7 +14,7 @@ from k8sbench.cli import clusters, output, progress, results, sites
 from k8sbench.cli.clusters import Access, access_options
 from k8sbench.cli.plan_options import Typed, not_available, plan_options
 from k8sbench.cli.sites import Chosen
-from k8sbench.model.errors import REJECTED_EXIT_CODE, UsageError
+from k8sbench.model.errors import REJECTED_EXIT_CODE, Unreachable, UsageError
 from k8sbench.model.identity import case_key, checked_run_id, checked_set_name
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
@@ -127,16 +127,19 @@ def command(
     if dry_run:
         for draft in drafts:
             progress.tell(draft)
+        code = 0
         if dry_run == "server" and chosen.api is not None:
             output.note(chosen.why)
-            for draft, group in zip(drafts, objects, strict=True):
-                _try_on_server(chosen.api, draft, group)
+            code = _try_on_server(chosen.api, drafts, objects)
         output.write(to_yaml([manifest for group in objects for manifest in group]))
-        return 0
+        return code
+    if chosen.api is not None and any(draft.gang for draft in drafts):
+        _refuse_gang(chosen.api)
     if chosen.api is None:
         _check_frameworks(found.spec, {draft.framework for draft in drafts})
     output.note(chosen.why)
-    name = checked_set_name(resume or set_name or clusters.new_set_name())
+    # Whoever submits a run of one name at once means one set, too.
+    name = checked_set_name(resume or set_name or run_id or clusters.new_set_name())
     order = submitting.Order(
         set_name=name, run_id=run_id, parallel=parallel, manner=Manner(keep=keep, wait=wait)
     )
@@ -153,8 +156,11 @@ def command(
             there += done
             todo += [work] * (repeats - len(done))
         run_all = submitting.create_all if detach else submitting.submit
-        with clusters.stopping() as stop, progress.telling(drawn=not detach) as tell:
-            done = list(run_all(todo, world, tell, stop, order))
+        try:
+            with clusters.stopping() as stop, progress.telling(drawn=not detach) as tell:
+                done = list(run_all(todo, world, tell, stop, order))
+        except submitting.FollowedElsewhere as other:
+            done = [other.run if detach else _watched(store, other.run, access, order.manner)]
         if detach:
             _say_detached(done, form)
             return 0
@@ -163,6 +169,12 @@ def command(
         if results.print_runs(store, shown, form, accept=accept):
             codes.append(REJECTED_EXIT_CODE)
     return worst(codes)
+
+
+def _watched(store: Store, run: Run, access: Access, manner: Manner) -> Run:
+    from k8sbench.cli import watch  # which imports from here
+
+    return watch.follow(store, run, access, manner)
 
 
 def _check_backend(
@@ -213,11 +225,26 @@ def _say_detached(runs: Sequence[Run], form: str) -> None:
     output.note(f"  Detached. Collect what it measures with: k8sbench collect {way} --follow")
 
 
-def _try_on_server(api: Api, plan: RunPlan, objects: Sequence[Manifest]) -> None:
+def _try_on_server(
+    api: Api, plans: Sequence[RunPlan], objects: Sequence[Sequence[Manifest]]
+) -> int:
+    """Say what the cluster would say to the jobs; returns the exit code."""
     from k8sbench.adapters.kubernetes import dry_run
 
-    for text in dry_run.check(api, plan, objects):
-        output.note(f"  {text}")
+    failed = False
+    for plan, group in zip(plans, objects, strict=True):
+        for line in dry_run.check(api, plan, group):
+            failed = failed or line.level == "failure"
+            output.note(f"  {line.level} {line.id}: {line.message}")
+            if line.action:
+                output.note(f"    {line.action}")
+    return Unreachable.exit_code if failed else 0
+
+
+def _refuse_gang(api: Api) -> None:
+    from k8sbench.adapters.kubernetes.doctor import asking
+
+    asking.refuse_gang(api)
 
 
 def worst(codes: Sequence[int]) -> int:

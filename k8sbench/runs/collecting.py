@@ -42,7 +42,20 @@ def unknown(world: World, only: Sequence[str] | None = None) -> Iterator[Run]:
     known = set(world.store.ids())
     for job in world.cluster.jobs():
         if job.plan.run_id not in known and (only is None or job.plan.run_id in only):
-            yield _recorded(job, world)
+            yield recorded(job, world)
+
+
+def recorded(job: FoundJob, world: World) -> Run:
+    """Record a job of the cluster as a run of this store."""
+    plan = job.plan
+    try:
+        return world.store.record(plan, at=job.created_at, owner=None, location=world.location)
+    except RepeatTaken as wrong:
+        raise UsageError(
+            f"The cluster has run {plan.run_id}, repeat {plan.repeat} of {case_key(plan)} in set"
+            f" {plan.set_name}; this store has another run by that number.",
+            f"Collect it into a store of its own: k8sbench collect {plan.run_id} --store FOLDER",
+        ) from wrong
 
 
 def open_runs(world: World) -> list[Run]:
@@ -103,15 +116,3 @@ def _measure(run: Run, world: World, tell: Reporter) -> Run:
     run = world.store.measured(run.run_id, world.measure(run, gaps))
     tell.ended(run)
     return run
-
-
-def _recorded(job: FoundJob, world: World) -> Run:
-    plan = job.plan
-    try:
-        return world.store.record(plan, at=job.created_at, owner=None, location=world.location)
-    except RepeatTaken as wrong:
-        raise UsageError(
-            f"The cluster has run {plan.run_id}, repeat {plan.repeat} of {case_key(plan)} in set"
-            f" {plan.set_name}; this store has another run by that number.",
-            f"Collect it into a store of its own: --store FOLDER collect {plan.run_id}",
-        ) from wrong

@@ -3,13 +3,16 @@
 What the cluster tells goes to the store first and to the user second. When a job's last line is
 on disk and its end is recorded, the run is closed: measured, and what the cluster still holds of
 it deleted. Closing takes longer than telling, so it is done one run at a time, when nothing has
-happened: a state that changed is recorded at once, however many runs have just ended.
+happened: a state that changed is recorded at once, however many runs have just ended. So it is
+with several jobs that are created at once, and with what is deleted: the cluster is asked by other
+threads meanwhile.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,10 +22,15 @@ from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, LogArchive, LogGap, Manifest
 from k8sbench.runs.world import Reporter, Stop, World
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
 GAPS = "log-gaps.json"
 """Artifact of a run whose logs the cluster did not have whole."""
 LOOK_SECONDS = 0.25
 """How long nothing may happen before somebody looks whether to stop, or what the time is."""
+REQUESTS = 4
+"""Jobs that are created or deleted at a time, while others are followed."""
 WAITING = frozenset({Phase.CREATED, Phase.QUEUED})
 """States in which a run's time does not count: it waits for its turn."""
 
@@ -45,6 +53,8 @@ class _Open(msgspec.Struct, kw_only=True):
     """How it is to end because k8sbench ended it."""
     gaps: list[LogGap] = []
     images: set[str] = set()
+    creation: Future[None] | None = None
+    """While its job is being created by another thread."""
 
     def due(self) -> float | None:
         """When its time is up, Unix seconds; None while it has not begun."""
@@ -55,10 +65,18 @@ class _Open(msgspec.Struct, kw_only=True):
 
 
 class Following:
-    """The runs that this process follows."""
+    """The runs that this process follows; with ``several``, jobs are created beside that."""
 
-    def __init__(self, world: World, tell: Reporter, manner: Manner) -> None:
+    def __init__(
+        self, world: World, tell: Reporter, manner: Manner, *, several: bool = False
+    ) -> None:
         self._world, self._tell, self._manner = world, tell, manner
+        self._workers: ThreadPoolExecutor | None = None
+        if several:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._workers = ThreadPoolExecutor(REQUESTS, thread_name_prefix="create")
+        self._removals: list[Future[None]] = []
         self._open: dict[str, _Open] = {}
         self._over: deque[_Open] = deque()
         """Final, and still to be closed."""
@@ -69,13 +87,36 @@ class Following:
 
     def start(self, run: Run, manifests: Sequence[Manifest]) -> None:
         """Create a recorded run's job and follow it."""
-        archive = self._world.store.archive(run.run_id)
+        folder = self._world.store.folder(run.run_id)
+        one = _Open(run=run, archive=self._world.store.archive(run.run_id))
+        self._open[run.run_id] = one
+        create = self._world.cluster.create
+        if self._workers is not None:
+            one.creation = self._workers.submit(create, run.plan, manifests, folder)
+            return
         try:
-            self._world.cluster.create(run.plan, manifests, self._world.store.folder(run.run_id))
+            create(run.plan, manifests, folder)
         except BaseException:
-            archive.close()
+            self._leave(one)
             raise
-        self._open[run.run_id] = _Open(run=run, archive=archive)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether as many jobs are being created as may be at a time."""
+        return sum(one.creation is not None for one in self._open.values()) >= REQUESTS
+
+    def refused(self, *, wait: bool = False) -> list[tuple[Run, BaseException]]:
+        """Return the runs whose jobs could not be created, and why; they are left alone now."""
+        found: list[tuple[Run, BaseException]] = []
+        for one in list(self._open.values()):
+            if one.creation is None or not (wait or one.creation.done()):
+                continue
+            wrong = one.creation.exception()
+            one.creation = None
+            if wrong is not None:
+                self._leave(one)
+                found.append((one.run, wrong))
+        return found
 
     def take_up(self, run: Run) -> None:
         """Follow a job that was created before, from where its archive ends."""
@@ -94,6 +135,7 @@ class Following:
             if one is not None:
                 self._take(one, event)
         self._end_what_is_due()
+        self._check_removals()
         if self._over and not events:
             yield self._close(self._over.popleft())
 
@@ -113,6 +155,7 @@ class Following:
                     self._cancel(one, stop.cause, "interrupted")
             started = not asked and more()
             if not self._open and not self._over and not started:
+                self._check_removals(wait=True)
                 return
             yield from self.step(0.0 if started else LOOK_SECONDS)
 
@@ -122,9 +165,14 @@ class Following:
 
     def close(self) -> None:
         """Let go of what is followed still; archives are whole up to here."""
-        for one in self._open.values():
-            one.archive.close()
-        self._open.clear()
+        for one in list(self._open.values()):
+            self._leave(one)
+        if self._workers is not None:
+            self._workers.shutdown()
+
+    def _leave(self, one: _Open) -> None:
+        one.archive.close()
+        del self._open[one.run.run_id]
 
     def _take(self, one: _Open, event: JobEvent) -> None:
         store = self._world.store
@@ -163,9 +211,22 @@ class Following:
             one.run = self._world.store.measured(run_id, measured)
         self._tell.ended(one.run)
         if not self._manner.keep:
-            self._world.cluster.remove(run_id)
+            self._remove(run_id)
         self._world.store.release(run_id)
         return one.run
+
+    def _remove(self, run_id: str) -> None:
+        if self._workers is None:
+            self._world.cluster.remove(run_id)
+        else:
+            self._removals.append(self._workers.submit(self._world.cluster.remove, run_id))
+
+    def _check_removals(self, *, wait: bool = False) -> None:
+        """Raise what went wrong with those that are done."""
+        done = [one for one in self._removals if wait or one.done()]
+        self._removals = [one for one in self._removals if one not in done]
+        for one in done:
+            one.result()
 
     def _end_what_is_due(self) -> None:
         now = self._world.clock()

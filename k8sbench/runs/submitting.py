@@ -17,14 +17,26 @@ import msgspec
 from k8sbench.model.errors import BenchError, Interrupted, NotFound, RepeatTaken, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports import Manifest, RunFilter, Store
-from k8sbench.runs import records
+from k8sbench.runs import collecting, records
 from k8sbench.runs.following import Following, Manner
 from k8sbench.runs.world import Reporter, Stop, Work, World
 
 REPEAT_TRIES = 100
 """Other submits into the same set may take a repeat number first; more than this is a fault."""
+
+
+class FollowedElsewhere(UsageError):
+    """The run that was to be joined is followed by another process."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(
+            f"Run {run.run_id} is {run.phase} in another k8sbench process.",
+            f"Follow it with: k8sbench watch {run.run_id}",
+        )
+        self.run = run
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,13 +58,14 @@ def submit(
     Asked to stop it raises :class:`Interrupted`, when local jobs are ended; jobs of a cluster go
     on.
     """
-    following = Following(world, tell, order.manner)
+    following = Following(world, tell, order.manner, several=order.parallel > 1)
     waiting = deque(works)
     joined: list[Run] = []
     closed: Run | None = None
 
     def more() -> bool:
-        if not waiting or len(following) >= order.parallel:
+        _raise_refused(following, world)
+        if not waiting or len(following) >= order.parallel or following.is_busy:
             return False
         work = waiting.popleft()
         known = None if order.run_id is None else _existing(world, work, order.run_id)
@@ -70,6 +83,7 @@ def submit(
     try:
         for closed in following.to_the_end(stop, more):
             yield closed
+        _raise_refused(following, world, wait=True)
         if stop.cause is not None:
             left = following.runs() or ([closed] if closed else [])
             raise _interrupted(stop, world, left, len(waiting), order.set_name)
@@ -79,6 +93,8 @@ def submit(
             _close_all(following, world, wrong)
         raise
     finally:
+        with contextlib.suppress(Exception):  # the first error is the one to report
+            _raise_refused(following, world, wait=True)
         following.close()
 
 
@@ -91,6 +107,7 @@ def create_all(
             return
         known = None if order.run_id is None else _existing(world, work, order.run_id)
         if known is not None:
+            world.store.release(known.run_id)
             yield known
             continue
         run, manifests = _record(work, world, order)
@@ -122,7 +139,7 @@ def _interrupted(
     stop: Stop, world: World, runs: Sequence[Run], not_started: int, set_name: str
 ) -> Interrupted:
     """Build the error that ends the command: what became of the runs, and the way on."""
-    names = ", ".join(run.run_id for run in runs[: records.FEW]) or "nothing"
+    names = ", ".join(run.run_id for run in runs[: records.FEW]) or "no run"
     if len(runs) > records.FEW:
         names += f" and {len(runs) - records.FEW} more"
     left = f" {not_started} more were not started." if not_started else ""
@@ -131,9 +148,10 @@ def _interrupted(
         state = f"; it is {runs[0].phase}" if len(runs) == 1 else ""
         message = f"{stop.cause}: the local processes of {names} were ended{state}.{left}"
         return Interrupted(message, resume)
+    whose = "its job goes" if len(runs) == 1 else "their jobs go"
     way = f"watch {runs[0].run_id}" if len(runs) == 1 else "collect --all --follow"
     return Interrupted(
-        f"{stop.cause}: detached; {names} goes on on the cluster.{left}",
+        f"{stop.cause}: detached from {names}; {whose} on.{left}",
         f"Come back with: k8sbench {way}; end it with: k8sbench cancel RUN."
         + (f" {resume}" if not_started else ""),
     )
@@ -149,6 +167,16 @@ def _start(
         _fail(run, world, wrong)
         world.store.release(run.run_id)
         raise
+
+
+def _raise_refused(following: Following, world: World, *, wait: bool = False) -> None:
+    """Close the runs whose jobs could not be created; raises the first such error."""
+    refused = following.refused(wait=wait)
+    for run, wrong in refused:
+        _fail(run, world, wrong)
+        world.store.release(run.run_id)
+    for _, wrong in refused[:1]:
+        raise wrong
 
 
 def _fail(run: Run, world: World, wrong: BaseException) -> None:
@@ -174,27 +202,38 @@ def _close_all(following: Following, world: World, wrong: BaseException) -> None
 
 
 def _existing(world: World, work: Work, run_id: str) -> Run | None:
+    """Find the run of a name, in the store or on the cluster; it is this process's to follow."""
+    outlives = world.cluster.jobs_outlive_us
     try:
         records.reconcile(world.store, alive=world.alive, now=world.clock())
         run = world.store.run(run_id)
     except NotFound:
-        return None
-    wanted = work.plan(run_id, run.plan.set_name, run.plan.repeat)
-    if case_key(wanted) != run.case_key:
-        raise UsageError(
-            f"Run {run_id} exists and is another case: {run.plan.benchmark}"
-            f" {run.plan.framework} {run.plan.case} {run.plan.precision}.",
-            "Take another --run-id, or the options that it was submitted with.",
-        )
-    outlives = world.cluster.jobs_outlive_us
+        jobs = world.cluster.jobs() if outlives else ()
+        job = next((job for job in jobs if job.plan.run_id == run_id), None)
+        if job is None:
+            return None
+        _check_case(work, job.plan)
+        run = collecting.recorded(job, world)
+    _check_case(work, run.plan)
     if not run.phase.final and (not outlives or not world.store.claim(run_id)):
-        raise UsageError(
-            f"Run {run_id} is {run.phase} in another k8sbench process.",
-            f"Follow it with: k8sbench watch {run_id}",
-        )
+        raise FollowedElsewhere(run)
     if run.phase is Phase.SUCCEEDED and run.measurement is None:
         return world.store.measured(run_id, world.measure(run, ()))
     return run
+
+
+def _check_case(work: Work, there: RunPlan) -> None:
+    wanted = work.plan(there.run_id, there.set_name, there.repeat)
+    if case_key(wanted) == case_key(there):
+        return
+    case = f"{there.benchmark} {there.framework} {there.case} {there.precision}"
+    differing = [
+        name for name in there.__struct_fields__ if getattr(wanted, name) != getattr(there, name)
+    ]
+    raise UsageError(
+        f"Run {there.run_id} exists and is another case: {case} (other: {', '.join(differing)}).",
+        "Take another --run-id, or the options that it was submitted with.",
+    )
 
 
 def _record(work: Work, world: World, order: Order) -> tuple[Run, tuple[Manifest, ...]]:

@@ -15,17 +15,21 @@ from tests.cluster.fixture import (
     user,
 )
 from tests.cluster.reporting import pytest_runtest_call, pytest_runtest_makereport
+from tests.cluster.shell import common, own_shell, shell
 from tests.tiers import ROOT
 
 __all__ = [
     "cluster",
+    "common",
     "namespace",
     "new_namespace",
     "own_cluster",
+    "own_shell",
     "programs",
     "pytest_runtest_call",
     "pytest_runtest_makereport",
     "restricted",
+    "shell",
     "user",
 ]
 

@@ -136,3 +136,11 @@ def opened(kubeconfig: Path, **options: Any) -> Iterator[Port]:
             yield port
         finally:
             port.cluster.close()
+
+
+def until(condition: Callable[[], object], seconds: float = SECONDS) -> None:
+    """Wait until something that another thread or program does is done."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"did not come in {seconds:.0f} s"
+        time.sleep(0.03)

@@ -6,7 +6,7 @@ All of it as a user who may do what ``k8sbench/role.yaml`` says, and nothing els
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -229,16 +229,7 @@ def test_a_job_is_created_though_the_api_server_is_killed_meanwhile(
 
 def port_asks(port: Port, what: str, times: int) -> None:
     """Wait until another thread has asked something so many times."""
-    until(lambda: port.cluster.api.requests[what] >= times)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    waiting = threading.Event()
-    for _ in range(1000):
-        if condition():
-            return
-        waiting.wait(0.03)
-    raise AssertionError("did not come")
+    following.until(lambda: port.cluster.api.requests[what] >= times)
 
 
 # -- ending -----------------------------------------------------------------------------------
@@ -353,6 +344,7 @@ def test_a_job_can_be_taken_up_by_someone_who_knows_nothing_but_the_cluster(
 ) -> None:
     plan = port.submit(following.plan("2x1"), None)
     port.until_phase(plan, Phase.RUNNING)
+    namespace.wait("condition=Running", f"pytorchjob/{plan.run_id}")
     with following.opened(user) as other:
         (found,) = other.cluster.jobs()
         assert (found.plan, found.phase) == (plan, Phase.RUNNING)

@@ -174,13 +174,24 @@ def test_a_replica_that_is_restarted_without_end_is_told(namespace: Namespace) -
 # --- from outside --------------------------------------------------------------------------------
 
 
-def test_a_pod_that_someone_deletes_is_told(namespace: Namespace) -> None:
-    follower = running(namespace, pytorch_job(gpus=1, run_for=None))
+def test_a_pod_that_someone_deletes_is_told(namespace: Namespace, silent: str) -> None:
+    follower = stuck(namespace, silent, gpus=1)
     namespace.kubectl("delete", "pod", "job-worker-0", "--wait=false")
     reading = follower.until_final()
     assert (reading.phase, reading.cause_id) == (Phase.FAILED, "pod-deleted")
     assert reading.cause == "The pod of worker-0 was deleted while it ran."
-    assert reading.replicas[1].phase is Phase.LOST
+    assert reading.replicas[1].detail == "ending"
+    assert not reading.over
+
+
+def test_a_pod_that_vanishes_at_once_is_made_anew_and_that_is_told(
+    namespace: Namespace, silent: str
+) -> None:
+    follower = stuck(namespace, silent, gpus=1)
+    namespace.kubectl("delete", "pod", "job-worker-0", "--force", "--grace-period=0")
+    reading = follower.until_cause("replica-replaced")
+    assert not reading.phase.final
+    assert reading.replicas[1].restarts == 1
 
 
 def test_a_job_that_someone_deletes_is_lost(namespace: Namespace) -> None:
@@ -217,21 +228,21 @@ def test_an_eviction_by_the_api_is_told(namespace: Namespace, silent: str) -> No
     assert "Eviction API" in reading.cause
 
 
-def test_a_pod_of_higher_priority_preempts(cluster: Cluster, namespace: Namespace) -> None:
+def test_a_pod_of_higher_priority_preempts(
+    cluster: Cluster, namespace: Namespace, silent: str
+) -> None:
     urgent = {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
         "metadata": {"name": namespace.name},
         "value": 1000,
     }
+    follower = stuck(namespace, silent, workers=0, gpus=GPUS)
     cluster.create(urgent)
     try:
-        with node_of_its_own(cluster, f"wanted-{namespace.name[-6:]}") as name:
-            job = pytorch_job(workers=0, gpus=GPUS, run_for=None, pod=on_node(name))
-            follower = running(namespace, job)
-            better = on_node(name) | {"priorityClassName": namespace.name}
-            namespace.create(pytorch_job("better", workers=0, gpus=GPUS, pod=better))
-            reading = follower.until_final()
+        better = on_node(silent) | {"priorityClassName": namespace.name}
+        namespace.create(pytorch_job("better", workers=0, gpus=GPUS, pod=better))
+        reading = follower.until_final()
     finally:
         cluster.kubectl("delete", "priorityclass", namespace.name)
     assert (reading.phase, reading.cause_id) == (Phase.FAILED, "preempted")

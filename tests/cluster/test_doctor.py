@@ -20,7 +20,7 @@ from k8sbench.cli.main import main
 from k8sbench.model.phase import Phase
 from k8sbench.render import manifests
 from k8sbench.runs import bandwidth
-from tests.cluster import bringup, fixture, nodes, users
+from tests.cluster import nodes, objects, users
 from tests.cluster.cluster import Cluster
 from tests.cluster.deployments import QUICK, operator_deployment
 from tests.cluster.jobs import pytorch_job
@@ -73,16 +73,29 @@ def doctor(capsys: pytest.CaptureFixture[str]) -> Doctor:
     return Doctor(capsys)
 
 
-@pytest.fixture(scope="module")
-def bare(programs: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnCluster]:
-    """A cluster on which the operator and its types are not installed."""
-    own = bringup.start(fixture.new_folder(tmp_path_factory), bringup.Options(nodes=0))
-    own.kill("training-operator")
-    own.kubectl("delete", "crd", "pytorchjobs.kubeflow.org", "paddlejobs.kubeflow.org")
-    own.kubectl("delete", "validatingwebhookconfigurations", "--all")
-    own.until(lambda: own.ask("/apis/kubeflow.org/v1") is None, lambda: "kube-apiserver")
-    yield own
-    own.end()
+@pytest.fixture
+def without_operator(own_cluster: OwnCluster, namespace: Namespace) -> Iterator[OwnCluster]:
+    """The cluster while the operator and its types are as good as not installed.
+
+    Not when the namespace is deleted: that is done by type.
+    """
+    types = [f"{kind}.kubeflow.org" for kind in objects.KINDS]
+
+    def serve(served: bool) -> None:
+        change = [{"op": "replace", "path": "/spec/versions/0/served", "value": served}]
+        words = ("patch", "crd", *types, "--type=json", f"--patch={json.dumps(change)}")
+        own_cluster.kubectl(*words)
+        own_cluster.until(
+            lambda: (own_cluster.ask("/apis/kubeflow.org/v1") is not None) is served,
+            lambda: "kube-apiserver",
+        )
+
+    with own_cluster.without("training-operator"):
+        serve(False)
+        try:
+            yield own_cluster
+        finally:
+            serve(True)
 
 
 def service(name: str, **labels: str) -> dict[str, Any]:
@@ -101,7 +114,11 @@ def crd(group: str, version: str, kind: str) -> dict[str, Any]:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
+        "metadata": {
+            "name": f"{plural}.{group}",
+            # Of groups like Kueue's the API server wants to know who approved them.
+            "annotations": {"api-approved.kubernetes.io": "unapproved, of a test"},
+        },
         "spec": {
             "group": group,
             "scope": "Namespaced",
@@ -184,22 +201,21 @@ def test_a_namespace_that_does_not_exist(namespace: Namespace, doctor: Doctor) -
 
 
 def test_without_the_operator_nothing_runs(
-    bare: OwnCluster, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+    without_operator: OwnCluster, namespace: Namespace, doctor: Doctor
 ) -> None:
-    for name, value in bare.variables().items():
-        monkeypatch.setenv(name, value)
-    report = doctor.asked()
-    assert report.code == NOT_READY
+    report = doctor(namespace)
+    assert (report.code, report.ids("failure")) == (NOT_READY, {"job-kinds"})
     (message,) = report.messages("job-kinds")
     assert message.startswith("The training operator is not installed")
-    bare.create(crd("trainer.kubeflow.org", "v1alpha1", "TrainJob"))
-    name = "crd/trainjobs.trainer.kubeflow.org"
-    bare.kubectl("wait", "--for=condition=Established", name, "--timeout=30s")
-    bare.until(
-        lambda: bare.ask("/apis/trainer.kubeflow.org/v1alpha1") is not None,
-        lambda: "kube-apiserver",
-    )
-    (message,) = doctor.asked().messages("job-kinds")
+    without_operator.create(crd("trainer.kubeflow.org", "v1alpha1", "TrainJob"))
+    try:
+        served = "/apis/trainer.kubeflow.org/v1alpha1"
+        without_operator.until(
+            lambda: without_operator.ask(served) is not None, lambda: "kube-apiserver"
+        )
+        (message,) = doctor(namespace).messages("job-kinds")
+    finally:
+        without_operator.kubectl("delete", "crd", "trainjobs.trainer.kubeflow.org")
     assert message.startswith("Kubeflow Trainer v2 (trainer.kubeflow.org/v1alpha1) is installed")
 
 
@@ -224,6 +240,34 @@ def test_upstream_s_defaults_where_restricted_is_enforced(
     assert (report.code, report.ids("failure")) == (NOT_READY, {"operator-init-container"})
     assert "about 1.2 jobs of 4 pods per second" in report.messages("operator-rate")[0]
     assert (paddle.code, paddle.ids("failure")) == (0, set())
+
+
+def test_the_template_that_it_prints_lets_the_workers_in(
+    own_cluster: OwnCluster,
+    restricted: Namespace,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    assert main(["doctor", "--init-template"]) == 0
+    template = tmp_path / "initContainer.yaml"
+    template.write_text(capsys.readouterr().out)
+    assert main(["render", "resnet50", "--framework=pytorch", "--replicas=2"]) == 0
+    job = capsys.readouterr().out
+    own_cluster.kill("training-operator")
+    try:
+        flag = f"--pytorch-init-container-template-file={template}"
+        own_cluster.start("training-operator", flag)
+        own_cluster.wait_for("training-operator")
+        restricted.kubectl("create", "--filename=-", given=job)
+        pods = restricted.wait_for_pods(2)
+    finally:
+        own_cluster.kill("training-operator")
+        own_cluster.start("training-operator")
+        own_cluster.wait_for("training-operator")
+    (init,) = pods["resnet50-example-worker-0"]["spec"]["initContainers"]
+    assert init["image"] == "alpine:3.10"
+    assert "nslookup resnet50-example-master-0" in init["command"][-1]
+    assert "seq 100" in init["command"][-1]
 
 
 def test_a_quota_that_other_jobs_have_used_up(namespace: Namespace, doctor: Doctor) -> None:
@@ -306,6 +350,25 @@ def test_a_claim_that_is_never_bound(namespace: Namespace, doctor: Doctor) -> No
         "there is no storage class no-such-class"
         in (doctor(namespace, "--data=pvc:images/train").messages("data")[0])
     )
+
+
+def test_a_queue_that_is_not_there(
+    own_cluster: OwnCluster, namespace: Namespace, doctor: Doctor
+) -> None:
+    assert "Kueue is not installed" in doctor(namespace, "--queue=lab").messages("queue")[0]
+    own_cluster.create(crd("kueue.x-k8s.io", "v1beta1", "LocalQueue"))
+    try:
+        served = "/apis/kueue.x-k8s.io/v1beta1"
+        own_cluster.until(lambda: own_cluster.ask(served) is not None, lambda: "kube-apiserver")
+        assert doctor(namespace, "--queue=lab").messages("queue") == [
+            f"There is no LocalQueue lab in {namespace.name}."
+        ]
+        queue = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "LocalQueue"}
+        namespace.create({**queue, "metadata": {"name": "lab"}})
+        report = doctor(namespace, "--queue=lab")
+        assert (report.code, report.level("queue")) == (0, "ok")
+    finally:
+        own_cluster.kubectl("delete", "crd", "localqueues.kueue.x-k8s.io")
 
 
 def test_an_image_without_kernels_for_the_nodes(namespace: Namespace, doctor: Doctor) -> None:

@@ -68,6 +68,13 @@ def test_another_pin_is_another_build(module: Module, name: str) -> None:
     assert module.key != before
 
 
+def test_another_source_of_its_own_is_another_build(module: Module) -> None:
+    before = module.key
+    source = module.folder / "hello" / "main.go"
+    source.write_text(source.read_text() + "\n")
+    assert module.key != before
+
+
 def test_other_flags_are_another_build(module: Module) -> None:
     other = Module(module.name, module.folder, module.renamed, "-s", module.files)
     assert other.key != module.key
@@ -150,3 +157,8 @@ def test_the_cluster_s_module_pins_what_the_project_says() -> None:
         "go.etcd.io/etcd/server/v3 v3.5.21",
     ):
         assert pin in text
+
+
+def test_the_nodes_module_pins_what_the_project_says() -> None:
+    text = tools.NODE.folder.joinpath("go.mod").read_text()
+    assert "github.com/coredns/coredns v1.12.4" in text

@@ -11,6 +11,8 @@ from pathlib import Path
 _BUSY_SECONDS = 2.0
 """How long a cgroup may still hold processes that are dead already."""
 NEEDED = ("cpu", "cpuset", "memory", "pids")
+_USED = (*NEEDED, "hugetlb", "io")
+"""What a kubelet asks for where it is to be had; only version 2 has it to be switched on."""
 
 
 def mounted(kind: str) -> list[Path]:
@@ -61,8 +63,9 @@ def _make(name: str) -> None:
                 made.joinpath(setting).write_text(parent.read_text())
     if not hierarchies:
         root = mounted("cgroup2")[0]
-        wanted = root.joinpath("cgroup.controllers").read_text().split()
-        root.joinpath("cgroup.subtree_control").write_text(" ".join(f"+{one}" for one in wanted))
+        have = root.joinpath("cgroup.controllers").read_text().split()
+        wanted = " ".join(f"+{name}" for name in _USED if name in have)
+        root.joinpath("cgroup.subtree_control").write_text(wanted)
         root.joinpath(name).mkdir()
 
 

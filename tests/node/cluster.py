@@ -9,7 +9,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from tests.cluster import kubeconfig, pki, tools
 from tests.cluster.components import Component, Layout
 from tests.cluster.own import OwnCluster, tail
 from tests.cluster.pki import Identity, Subject
-from tests.cluster.processes import NoCluster, Processes
+from tests.cluster.processes import NoCluster, Processes, State
 from tests.node import configs, image
 from tests.node.machine import Machine
 from tests.node.needs import PATH
@@ -44,6 +44,7 @@ class Node:
         self.processes = Processes(Path(machine.socket_folder))
         self._layout = layout
         self._data = Path(machine.data)
+        self._killed: set[str] = set()
         kubelet = (
             str(layout.programs.program("kubelet")),
             f"--config={self._data / 'kubelet.json'}",
@@ -84,9 +85,11 @@ class Node:
         """Start its containerd or its kubelet."""
         environ = {"PATH": PATH, "HOME": str(self._data)}
         self.processes.start(program, self._programs[program], environ)
+        self._killed.discard(program)
 
     def kill(self, program: str) -> None:
         """End one of them at once; its containers go on."""
+        self._killed.add(program)
         self.processes.stop(program, grace=0)
 
     @contextlib.contextmanager
@@ -100,11 +103,20 @@ class Node:
 
     def is_up(self) -> bool:
         """Whether its machine is there, for programs to be started in it."""
+        return self._states() is not None
+
+    def ended(self) -> str | None:
+        """Say which of its programs ended by itself, and how; None if none did."""
+        for state in self._states() or ():
+            if not state.is_running and state.name in {*self._programs} - self._killed:
+                return f"{state.name} ended with status {state.status}"
+        return None
+
+    def _states(self) -> list[State] | None:
         try:
-            self.processes.list()
+            return self.processes.list()
         except NoCluster:
-            return False
-        return True
+            return None
 
     def ctr(self, *words: str) -> str | None:
         """Ask containerd; None if it does not answer."""
@@ -180,6 +192,17 @@ class NodeCluster(OwnCluster):
         conditions = node["status"].get("conditions", ())
         return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
+    def until(self, condition: Callable[[], bool], guilty: Callable[[], str]) -> None:
+        """Wait for something; if a program of a node ends meanwhile, tell with its log, too."""
+
+        def fulfilled() -> bool:
+            for node in self.nodes:
+                if (what := node.ended()) is not None:
+                    self._fail(node.name, what)
+            return condition()
+
+        super().until(fulfilled, guilty)
+
     def logs_of_components(self) -> dict[str, Path]:
         """Return the components' log files, and those of each node's programs."""
         own = super().logs_of_components()
@@ -206,7 +229,7 @@ class NodeCluster(OwnCluster):
 
     def _fail(self, name: str, what: str) -> None:
         ends = "".join(
-            f"\nthe end of {program}'s log:\n{tail(node.processes.log(program))}"
+            f"\nthe end of the log of its {program}:\n{tail(node.processes.log(program))}"
             for node in self.nodes
             for program in ("containerd", "kubelet")
             if node.name == name

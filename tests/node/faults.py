@@ -22,7 +22,7 @@ _FILLS_MEMORY = "b = []\nwhile True: b.append(bytearray(8 << 20))"
 OUT_OF_MEMORY = ("python3", "-c", _FILLS_MEMORY)
 """Its main process is killed, where ``limits`` give it some memory."""
 CHILD_OUT_OF_MEMORY = ("sh", "-c", 'python3 -c "$0"; exit 3', _FILLS_MEMORY)
-"""A child is killed; the main process goes on and ends with status 3."""
+"""A child is killed; with cgroups of version 1 the main process goes on, and ends with 3."""
 MEMORY = {"limits": {"memory": "64Mi", "cpu": "1"}}
 DISK_FULL = "open('/tmp/data', 'wb').write(bytes(40 << 20)); " + WAITS
 """Writes more than ``DISK`` allows; evicted when the kubelet next looks, 10 s later or so."""
@@ -82,12 +82,14 @@ def ended(thing: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def gpus(cluster: NodeCluster, *nodes: str, count: int = 8) -> Iterator[None]:
+def gpus(
+    cluster: NodeCluster, *nodes: str, count: int = 8, product: str = GPU_PRODUCT
+) -> Iterator[None]:
     """Have nodes say that they have GPUs, and which, until the end of the block."""
     label = "nvidia.com/gpu.product"
     for node in nodes:
         _have_gpus(cluster, node, str(count))
-        cluster.kubectl("label", "node", node, f"{label}={GPU_PRODUCT}")
+        cluster.kubectl("label", "node", node, f"{label}={product}")
     try:
         yield
     finally:

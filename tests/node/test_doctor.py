@@ -12,15 +12,13 @@ from tests.node import image
 from tests.node.cluster import NodeCluster
 
 
-@pytest.mark.parametrize("framework", ["pytorch", "paddle"])
 def test_the_bandwidth_between_two_nodes_is_measured_and_nothing_is_left(
     node_cluster: NodeCluster,
     trained_in: Namespace,
     capsys: pytest.CaptureFixture[str],
-    framework: str,
 ) -> None:
     site = ("--pools", str(node_cluster.pools), "--image", image.PYTHON, "-n", trained_in.name)
-    assert main(["doctor", "--nccl", "--framework", framework, *site, "-o", "json"]) == 0
+    assert main(["doctor", "--nccl", *site, "-o", "json"]) == 0
     told = json.loads(capsys.readouterr().out)["bandwidth"]
     assert told["transports"] == ["socket"]
     assert [reading["bytes"] for reading in told["readings"]] == [4**n * 1024 for n in range(1, 8)]

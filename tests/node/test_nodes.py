@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.cluster import tools
 from tests.cluster.namespace import Namespace
-from tests.node import image
+from tests.node import bringup, image
 from tests.node.cluster import NodeCluster
 from tests.node.faults import ended, gpus, on, phase, pod
 
@@ -47,6 +47,13 @@ def test_the_nodes_are_real_and_ready(node_cluster: NodeCluster) -> None:
     for info in about.values():
         assert info["kubeletVersion"] == f"v{tools.KUBERNETES}"
         assert info["containerRuntimeVersion"].startswith("containerd://")
+
+
+def test_another_process_finds_the_nodes(node_cluster: NodeCluster) -> None:
+    found = bringup.find(node_cluster.layout.folder)
+    found.wait_for(*found.components)
+    assert [node.machine for node in found.nodes] == [node.machine for node in node_cluster.nodes]
+    assert found.pools.read_text() == node_cluster.pools.read_text()
 
 
 def test_a_pod_runs_this_python_as_the_restricted_standard_wants_it(restricted: Namespace) -> None:

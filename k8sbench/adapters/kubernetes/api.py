@@ -282,14 +282,14 @@ class Api:
     ) -> urllib3.BaseHTTPResponse:
         """Send a request once, or twice where the credentials were refused and there are others."""
         secrets = self._secrets()
-        while True:
-            response = self._sent(verb, method, path, query, body, secrets, read_s, connect_s)
-            if response.status < 400:
-                return response
-            fault = _fault(response)
-            if fault.status != 401 or not self._renew(secrets):
-                raise fault
+        response = self._sent(verb, method, path, query, body, secrets, read_s, connect_s)
+        if response.status == 401 and self._renew(secrets):
+            _read(response)
             secrets = self._secrets()
+            response = self._sent(verb, method, path, query, body, secrets, read_s, connect_s)
+        if response.status >= 400:
+            raise _fault(response)
+        return response
 
     def _sent(
         self,
@@ -417,7 +417,6 @@ def _pool(transport: Transport, secrets: Secrets) -> urllib3.PoolManager:
         options["ssl_context"] = context
         if transport.server_name:
             options["server_hostname"] = transport.server_name
-            options["assert_hostname"] = transport.server_name
         if not transport.verify:
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
             options["cert_reqs"] = "CERT_NONE"

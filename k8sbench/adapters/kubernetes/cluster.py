@@ -9,6 +9,7 @@ the one thread that calls :meth:`KubernetesCluster.wait`, which keeps what was s
 from __future__ import annotations
 
 import contextlib
+import math
 import queue
 import threading
 import time
@@ -63,6 +64,13 @@ CLOSE_SECONDS = 10.0
 """For requests under way, such as to cancel a job, when the cluster is let go."""
 _AT_ONCE = 5000
 _WORKERS = 4
+
+
+class _Created(NamedTuple):
+    """The API server's answer to the creation of a run's job."""
+
+    run_id: str
+    job: Object
 
 
 class _Drained(NamedTuple):
@@ -137,8 +145,10 @@ class KubernetesCluster:
             limit=streams,
             when_drained=lambda run_id: self._news.put(_Drained(run_id)),
         )
-        self._listed: dict[str, float] = {}
-        """Kind → when the listing that came last was asked for."""
+        self._scoped_at = 0.0
+        """Since when the reflectors follow what they follow now; never goes back."""
+        self._listed: set[str] = set()
+        """Kinds of which all that there was then was told."""
         self._trouble: dict[str, tuple[float, ApiFault]] = {}
         """Kind → since when the server does not tell us, and its last word."""
         self._trouble_noted: float | None = None
@@ -156,18 +166,21 @@ class KubernetesCluster:
         """Create the job and follow it, or join it if it is there; raises :class:`BenchError`."""
         if plan.run_id in self._jobs:
             return
-        # Before the job is there: what is seen of it from then on is kept.
+        # Before the job is there: what is seen of it from then on is kept. Another thread may wait
+        # for what happens meanwhile.
+        told = Transition(phase=Phase.CREATED, at=self._clock(), cause="")
+        followed = Followed(plan, told=told, since=math.inf)
         self._runs.add(plan.run_id)
+        self._jobs[plan.run_id] = followed
         try:
             created = creating.create(self.api, plan, manifests)
         except BaseException:
-            self._runs.discard(plan.run_id)
+            self._drop(plan.run_id)
             raise
-        trimmed = trimming.job(created.job)
-        at = facts.moment(trimmed["metadata"].get("creationTimestamp")) or self._clock()
-        told = Transition(phase=Phase.CREATED, at=at, cause="")
-        self._follow(Followed(plan, told=told, job=trimmed, since=time.monotonic()))
-        self._taken_up = self._taken_up or created.joined
+        followed.since = time.monotonic()
+        if created.joined:
+            self._taken_up = True
+        self._news.put(_Created(plan.run_id, trimming.job(created.job)))
 
     def take_up(self, run: Run, marks: Mapping[str, LogMark]) -> None:
         """Follow a job that was created before; of one that is gone its end is told."""
@@ -253,7 +266,7 @@ class KubernetesCluster:
             events = self._take(self._patience(until))
             events += self._read_all()
             events += self._notes()
-            if events or not self._jobs:
+            if events or not self._runs:
                 return events
             if until is not None and time.monotonic() >= until:
                 return ()
@@ -289,7 +302,8 @@ class KubernetesCluster:
             removed = False
             for kind, job in self._find(run_id):
                 path = kinds.path(kind, self._namespace, run_id)
-                removed = self.api.delete(path, uid=job["metadata"]["uid"]) or removed
+                removed = self.api.delete(path, uid=job["metadata"]["uid"])
+                break
             if not removed:
                 self._remove_orphan(kinds.path("ConfigMap", self._namespace, run_id), run_id)
         except ApiFault as fault:
@@ -313,6 +327,10 @@ class KubernetesCluster:
 
     # -- watching -------------------------------------------------------------------------------
 
+    def _followed(self) -> list[Followed]:
+        """Return the jobs that are followed; another thread may add one meanwhile."""
+        return list(self._jobs.values())
+
     def _follow(self, followed: Followed) -> None:
         self._runs.add(followed.plan.run_id)
         self._jobs[followed.plan.run_id] = followed
@@ -322,14 +340,17 @@ class KubernetesCluster:
         """Have all jobs watched that are followed."""
         if not self._jobs:
             return
-        plans = [followed.plan for followed in self._jobs.values()]
+        jobs = self._followed()
+        plans = [followed.plan for followed in jobs]
         wider = Scope.of(plans, self._taken_up) if self._scope is None else self._scope.with_(plans)
         again = self._scope is not None and (wider != self._scope or self._taken_up)
         self._scope, self._taken_up = wider, False
         if again:
+            self._scoped_at = time.monotonic()
+            self._listed.clear()
             for reflector in self._reflectors.values():
                 reflector.refresh(_source(reflector.source.kind, self._namespace, wider).labels)
-        for kind in (*sorted({followed.kind for followed in self._jobs.values()}), "Pod", "Event"):
+        for kind in (*sorted({followed.kind for followed in jobs}), "Pod", "Event"):
             if kind not in self._reflectors:
                 self._reflectors[kind] = Reflector(
                     self.api,
@@ -350,7 +371,7 @@ class KubernetesCluster:
         """Seconds until something must be done though nothing happens; None: for ever."""
         if self._changed:
             return 0.0
-        times = [one.look_at for one in self._jobs.values() if one.look_at is not None]
+        times = [one.look_at for one in self._followed() if one.look_at is not None]
         if until is not None:
             times.append(until)
         if self._trouble and self._trouble_noted is None:
@@ -361,7 +382,7 @@ class KubernetesCluster:
         """Take in what has come, waiting for the first of it."""
         events: list[JobEvent] = []
         with contextlib.suppress(queue.Empty):
-            if patience == 0.0 or not self._jobs:
+            if patience == 0.0 or not self._runs:
                 self._take_one(self._news.get_nowait(), events)
             else:
                 self._take_one(self._news.get(timeout=patience), events)
@@ -379,13 +400,17 @@ class KubernetesCluster:
                     if news.line is not None:
                         followed.take_line(news.line)
                     events.append(news)
+            case _Created():
+                if (followed := self._jobs.get(news.run_id)) is not None:
+                    followed.take_created(news.job)
+                    self._changed.add(news.run_id)
             case _Drained():
                 self._changed.add(news.run_id)
             case _Nodes():
                 self._nodes.answer = news.nodes
                 self._nodes.allowed = news.nodes is not None
                 self._changed |= {
-                    run_id for run_id, one in self._jobs.items() if one.is_short_of_nodes()
+                    one.plan.run_id for one in self._followed() if one.is_short_of_nodes()
                 }
             case _Workload():
                 self._workloads[news.run_id].answer = news.workload
@@ -410,17 +435,17 @@ class KubernetesCluster:
                     if at is not None and at > (self._operator_seen_at or 0.0):
                         self._operator_seen_at = at
             case Listed():
-                self._listed[news.kind] = news.asked_at
-                if news.kind == "Pod":
-                    self._changed |= self._jobs.keys()
-                for run_id, followed in self._jobs.items():
+                if news.asked_at >= self._scoped_at:
+                    self._listed.add(news.kind)
+                    self._changed |= {one.plan.run_id for one in self._followed()}
+                for followed in self._followed():
                     if (
                         news.kind == followed.kind
                         and followed.plan.job_name not in news.names
                         and followed.since < news.asked_at
                     ):
                         followed.take_absence()
-                        self._changed.add(run_id)
+                        self._changed.add(followed.plan.run_id)
             case Failed():
                 since, _ = self._trouble.get(news.kind, (time.monotonic(), None))
                 self._trouble[news.kind] = (since, news.fault)
@@ -433,14 +458,15 @@ class KubernetesCluster:
         """Read the jobs of which something has changed, or whose time has come."""
         now = time.monotonic()
         due = {
-            run_id
-            for run_id, one in self._jobs.items()
+            one.plan.run_id
+            for one in self._followed()
             if one.look_at is not None and one.look_at <= now
         }
-        changed, self._changed = (self._changed | due) & self._jobs.keys(), set()
+        changed, self._changed = self._changed | due, set()
         events: list[JobEvent] = []
         for run_id in changed:
-            events += self._read(self._jobs[run_id])
+            if (followed := self._jobs.get(run_id)) is not None:
+                events += self._read(followed)
         return events
 
     def _read(self, followed: Followed) -> list[JobEvent]:
@@ -462,7 +488,7 @@ class KubernetesCluster:
         # The watches do not wait for each other: the end may be told before the pods are.
         has_pods = all(one.pod is not None for one in replicas)
         settled = followed.ended_at + (0.0 if has_pods else SETTLE_SECONDS)
-        if not reading.over or self._listed.get("Pod", 0.0) < followed.since:
+        if not reading.over or "Pod" not in self._listed:
             settled = due
         if moment < min(settled, due):
             followed.look_at = min(settled, due)
@@ -530,7 +556,7 @@ class KubernetesCluster:
                 )
         else:
             return []
-        return [JobEvent(run_id=run_id, note=text) for run_id in self._jobs]
+        return [JobEvent(run_id=one.plan.run_id, note=text) for one in self._followed()]
 
     # -- looking around -------------------------------------------------------------------------
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 import difflib
 import ipaddress
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import msgspec
-
+from k8sbench.adapters.kubernetes import credentials
 from k8sbench.adapters.kubernetes.api import Api, Transport
-from k8sbench.adapters.kubernetes.credentials import Credentials, decoded
 from k8sbench.model.errors import InputError, NotFound, Unreachable
 from k8sbench.model.run import Location
+
+if TYPE_CHECKING:
+    from kubernetes.client import Configuration
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 DEFAULT_NAMESPACE = "default"
@@ -84,27 +85,24 @@ def _files(kubeconfig: str | None, environ: Mapping[str, str]) -> tuple[list[Pat
 
 
 class _Kubeconfig:
-    """One or several kubeconfig files, merged as kubectl does: the first to say something wins."""
+    """The contexts and clusters of one or several kubeconfigs: the first to say something wins.
+
+    The official client reads them once more, with the users; it does not say what is wrong with a
+    file, nor which contexts there are.
+    """
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self.paths = paths
         self.current: str | None = None
         self.contexts: dict[str, Mapping[str, Any]] = {}
-        self.clusters: dict[str, tuple[Mapping[str, Any], Path]] = {}
-        self.users: dict[str, tuple[Mapping[str, Any], Path]] = {}
+        self.clusters: dict[str, Mapping[str, Any]] = {}
         for path in paths:
-            self._add(path)
-
-    def _add(self, path: Path) -> None:
-        config = _read(path)
-        folder = path.resolve().parent
-        self.current = self.current or config.get("current-context") or None
-        for name, entry in _entries(config, "contexts", "context", path):
-            self.contexts.setdefault(name, entry)
-        for name, entry in _entries(config, "clusters", "cluster", path):
-            self.clusters.setdefault(name, (entry, folder))
-        for name, entry in _entries(config, "users", "user", path):
-            self.users.setdefault(name, (entry, folder))
+            config = _read(path)
+            self.current = self.current or config.get("current-context") or None
+            for name, entry in _entries(config, "contexts", "context", path):
+                self.contexts.setdefault(name, entry)
+            for name, entry in _entries(config, "clusters", "cluster", path):
+                self.clusters.setdefault(name, entry)
 
     def chosen(self, context: str | None) -> tuple[str, Mapping[str, Any]]:
         """Return the context that was asked for, or the current one."""
@@ -119,9 +117,9 @@ class _Kubeconfig:
             raise NotFound(f"{self} has no context {name}.", f"It has: {_listed(near)}.")
         return name, self.contexts[name]
 
-    def cluster(self, context: str, name: str) -> tuple[Mapping[str, Any], Path]:
-        """Return the cluster of a context, and the folder its paths are relative to."""
-        if name not in self.clusters or not self.clusters[name][0].get("server"):
+    def cluster(self, context: str, name: str) -> Mapping[str, Any]:
+        """Return the cluster of a context."""
+        if not self.clusters.get(name, {}).get("server"):
             raise InputError(
                 f"context {context} names the cluster {name!r}, of which it knows no server.",
                 "Mend the kubeconfig, or choose another --context.",
@@ -184,60 +182,76 @@ def _from_kubeconfig(
     environ: Mapping[str, str],
 ) -> Api:
     name, entry = config.chosen(context)
-    cluster, folder = config.cluster(name, str(entry.get("cluster", "")))
-    user_name = str(entry.get("user", ""))
-    user, users_folder = config.users.get(user_name, ({}, folder))
-    server = str(cluster["server"]).rstrip("/")
-    transport = Transport(
-        server=server,
-        ca=_authority(cluster, folder, str(config)),
-        verify=not cluster.get("insecure-skip-tls-verify"),
-        server_name=cluster.get("tls-server-name"),
-        proxy=cluster.get("proxy-url") or proxy_for(server, environ),
-    )
-    place = Location(
-        server=server,
-        namespace=namespace or entry.get("namespace") or DEFAULT_NAMESPACE,
-        context=name,
-        kubeconfig=None if kubeconfig is None else str(Path(kubeconfig).expanduser().resolve()),
-    )
+    cluster = config.cluster(name, str(entry.get("cluster", "")))
+
+    def load() -> Configuration:
+        from kubernetes.client import Configuration
+        from kubernetes.config import load_kube_config
+
+        found = Configuration()
+        load_kube_config(str(config), name, found, persist_config=False)
+        return found
+
+    with credentials.told():
+        found = load()
     said = "" if context else "current "
-    why = f"{said}context {name} of {source}"
-    # A plugin is given the authority's data, whether it is inline or in a file.
-    told = msgspec.to_builtins({**cluster, "server": server})
-    return Api(place, why, transport, Credentials(user_name, user, users_folder, told))
-
-
-def _authority(cluster: Mapping[str, Any], folder: Path, kubeconfig: str) -> bytes | None:
-    inline, file = cluster.get("certificate-authority-data"), cluster.get("certificate-authority")
-    if inline:
-        return decoded(inline, f"certificate-authority-data of {kubeconfig}")
-    if not file:
-        return None
-    path = folder / Path(file).expanduser()
-    try:
-        return path.read_bytes()
-    except OSError as wrong:
-        raise InputError(
-            f"certificate-authority {path} cannot be read: {wrong.strerror}.",
-            "Mend the kubeconfig.",
-            file=kubeconfig,
-        ) from wrong
+    return _api(
+        load,
+        found,
+        Location(
+            server=found.host,
+            namespace=namespace or entry.get("namespace") or DEFAULT_NAMESPACE,
+            context=name,
+            kubeconfig=None if kubeconfig is None else str(Path(kubeconfig).expanduser().resolve()),
+        ),
+        why=f"{said}context {name} of {source}",
+        # The official client knows no proxy-url, and forgets NO_PROXY.
+        proxy=cluster.get("proxy-url") or proxy_for(found.host, environ),
+    )
 
 
 def _in_cluster(namespace: str | None, environ: Mapping[str, str], service_account: Path) -> Api:
-    host, port = environ["KUBERNETES_SERVICE_HOST"], environ.get("KUBERNETES_SERVICE_PORT", "443")
-    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    def load() -> Configuration:
+        from kubernetes.client import Configuration
+        from kubernetes.config.incluster_config import InClusterConfigLoader
+
+        found = Configuration()
+        InClusterConfigLoader(
+            token_filename=str(service_account / "token"),
+            cert_filename=str(service_account / "ca.crt"),
+            environ=environ,
+        ).load_and_set(found)
+        return found
+
+    with credentials.told():
+        found = load()
     own = service_account / "namespace"
     home = own.read_text().strip() if own.is_file() else ""
-    place = Location(server=server, namespace=namespace or home or DEFAULT_NAMESPACE)
-    authority = service_account / "ca.crt"
-    ca = authority.read_bytes() if authority.is_file() else None
-    credentials = Credentials(
-        "of the pod's service account", {"tokenFile": "token"}, service_account, {}
+    return _api(
+        load,
+        found,
+        Location(server=found.host, namespace=namespace or home or DEFAULT_NAMESPACE),
+        why="in-cluster configuration",
+        proxy=proxy_for(found.host, environ),
     )
-    transport = Transport(server=server, ca=ca, proxy=proxy_for(server, environ))
-    return Api(place, "in-cluster configuration", transport, credentials)
+
+
+def _api(
+    load: Callable[[], Configuration],
+    found: Configuration,
+    location: Location,
+    *,
+    why: str,
+    proxy: str | None,
+) -> Api:
+    transport = Transport(
+        server=location.server,
+        ca=Path(found.ssl_ca_cert).read_bytes() if found.ssl_ca_cert else None,
+        verify=found.verify_ssl,
+        server_name=found.tls_server_name,
+        proxy=proxy,
+    )
+    return Api(location, why, transport, credentials.Credentials(load))
 
 
 def proxy_for(server: str, environ: Mapping[str, str]) -> str | None:

@@ -52,7 +52,6 @@ class Followed:
         plan: RunPlan,
         *,
         told: Transition,
-        job: Object | None = None,
         marks: Mapping[str, LogMark] | None = None,
         since: float,
     ) -> None:
@@ -76,8 +75,6 @@ class Followed:
         self._earlier: list[Object] = []
         self._events: dict[str, Object] = {}
         self._lines: dict[str, deque[str]] = {}
-        if job is not None:
-            self.take(Changed(self.kind, job))
 
     # -- taking in ------------------------------------------------------------------------------
 
@@ -96,6 +93,14 @@ class Followed:
         elif self.uid in {None, news.object["metadata"]["uid"]} and not self._is_deleted:
             self.uid = news.object["metadata"]["uid"]
             self._job = news.object
+
+    def take_created(self, job: Object) -> None:
+        """Take in the answer to its creation; what was seen of it by then is newer."""
+        at = facts.moment(job["metadata"].get("creationTimestamp"))
+        if at is not None and self._told.phase is Phase.CREATED:
+            self._told = msgspec.structs.replace(self._told, at=at)
+        if self._job is None:
+            self.take(Changed(self.kind, job))
 
     def take_line(self, line: LogLine) -> None:
         """Remember the end of a replica's log: it may tell why the replica failed."""

@@ -68,18 +68,18 @@ class Resume:
 
     def feed(self, lines: Iterable[Line]) -> list[Line]:
         """Return those that are new, each with a stamp; nothing once the place is lost."""
-        return [line for line in map(self._new, lines) if line is not None]
-
-    def _new(self, line: Line) -> Line | None:
-        if self.lost or not (self.found or self._reached(line)):
-            return None
-        at = line.at
-        if at is None:
-            # Of the line before it; at the very beginning there is none, nor any mark.
-            at = self._now if self._at is None else self._at
-        self._at = at
-        self.mark = advanced(self.mark, at)
-        return line if line.at == at else Line(at, line.text)
+        new: list[Line] = []
+        for line in lines:
+            if self.lost or not (self.found or self._reached(line)):
+                continue
+            if line.at is None:
+                # Of the line before it; at the very beginning there is none, nor any mark.
+                line = Line(self._now if self._at is None else self._at, line.text)  # noqa: PLW2901
+            new.append(line)
+            self._at = at = line.at
+            assert at is not None
+            self.mark = advanced(self.mark, at)
+        return new
 
     def _reached(self, line: Line) -> bool:
         """Look for the place; true if this line is the first behind it."""

@@ -31,8 +31,8 @@ from k8sbench.adapters.kubernetes.log_resume import Mark, Resume
 from k8sbench.adapters.kubernetes.log_text import Line, LogText
 from k8sbench.ports import JobEvent, LogGap, LogLine, LogMark
 
-LIMIT = 64
-"""Logs that are followed at once."""
+LIMIT = 60
+"""Logs that are followed at once; with those that are fetched, 64 are read."""
 FETCHERS = 4
 """Threads that fetch the logs that ended."""
 SOONEST, LATEST = 0.25, 10.0
@@ -46,6 +46,8 @@ LOOK_SECONDS = 0.5
 PATIENCE = 5
 """Looks without anything new until the stream of a container that ended is given up. The kubelet
 sees that end within a second; until then the stream may hold what the node has put away."""
+SURE = 3
+"""Times that a log without anything from our place on is asked for."""
 SILENT_SECONDS, SLOW_SECONDS = 300.0, 30.0
 """Without a byte, a stream and a fetch are taken for dead: nothing is lost by asking again."""
 
@@ -102,8 +104,8 @@ class _Log:
         self.stream: Served | None = None
         self.turn = 0
         """Grows when another thread goes on with it."""
-        self.read_uid = ""
-        """The pod that was last read from."""
+        self.told_uid = ""
+        """The pod that the last line is from."""
         self.is_in_place = False
         """Whether its stream goes on where we are."""
         self.is_intact = False
@@ -239,17 +241,22 @@ class LogStreams:
             if log is None:
                 return
             if len(self._following) >= self._limit:
-                last = max(self._following, key=lambda one: one.urgency)
-                if last.urgency > log.urgency and not any(x.gives_way for x in self._following):
-                    last.gives_way = True
-                    last.wake.set()
-                    if last.stream is not None:
-                        last.stream.close()
+                self._make_way(log.urgency)
                 return
             del self._waiting[log.urgency][log]
             self._following.add(log)
             name = f"log {log.replica}"
             threading.Thread(target=self._follow, args=(log,), name=name, daemon=True).start()
+
+    def _make_way(self, urgency: int) -> None:
+        """Have the least urgent stream end for a more urgent one; one at a time."""
+        last = max(self._following, key=lambda log: log.urgency, default=None)
+        if last is None or last.urgency <= urgency or any(x.gives_way for x in self._following):
+            return
+        last.gives_way = True
+        last.wake.set()
+        if last.stream is not None:
+            last.stream.close()
 
     def _goes_on(self, log: _Log) -> bool:
         return not (self._is_closed or log.is_over or log.gives_way)
@@ -338,8 +345,12 @@ class LogStreams:
             end = self._read(log)
         if log.is_done or self._is_closed:
             return None
+        # A kubelet that goes away cuts an answer short without a word: only what is answered
+        # again is believed.
         if end is _End.COMPLETE and log.mark != before:
-            return 0.0  # it may have been cut short without a word: until there is nothing new
+            return 0.0
+        if end is _End.EMPTY and log.tries < SURE:
+            return LOOK_SECONDS
         if end is _End.BROKEN and (not log.why or log.tries < TRIES):
             return again  # without any answer, for as long as it takes
         found = end is _End.COMPLETE and log.mark is not None
@@ -388,6 +399,8 @@ class LogStreams:
         log.looked_back = True
         if end is _End.EMPTY:
             log.gap = None if log.is_intact else _ROTATED
+        elif end is not _End.COMPLETE and log.told_uid not in {"", log.uid}:
+            log.gap = None if log.is_intact else _REPLACED
         elif end is not _End.COMPLETE:
             log.gap = log.gap or (_RESTARTED if first else _ROTATED)
         log.is_new = log.mark is not None
@@ -399,11 +412,6 @@ class LogStreams:
         Following, it takes ``log.held`` for each piece; otherwise the caller holds it.
         """
         with log.held if follow else contextlib.nullcontext():
-            if log.uid != log.read_uid:
-                if log.read_uid and log.mark is not None:
-                    log.is_new = True
-                    log.gap = None if log.is_intact else _REPLACED
-                log.read_uid = log.uid
             unread = log.mark is None and log.restarts and not log.looked_back
             if follow and unread and self._look_back(log) is _End.BROKEN:
                 return _End.BROKEN
@@ -421,7 +429,7 @@ class LogStreams:
                 with log.held if follow else contextlib.nullcontext():
                     if follow and log.turn != turn:
                         return _End.TAKEN
-                    log.is_in_place = resume.found
+                    log.is_in_place = resume.found if follow else log.is_in_place
                     self._tell(log, resume, new, alone=not follow)
                 if resume.lost:
                     return _End.LOST
@@ -490,7 +498,7 @@ class LogStreams:
             assert at is not None
             told = LogLine(replica=log.replica, at=at / 1_000_000, text=line)
             self._sink(JobEvent(run_id=log.run_id, line=told))
-        log.mark, log.is_new = resume.mark, False
+        log.mark, log.is_new, log.told_uid = resume.mark, False, log.uid
 
     def _gap(self, log: _Log, before: int | None, why: str) -> None:
         log.gap = None

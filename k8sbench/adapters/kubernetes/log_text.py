@@ -19,10 +19,11 @@ import re
 import time
 from typing import NamedTuple
 
-from k8sbench.adapters.local.lines import Lines
+from k8sbench.adapters.local.lines import LIMIT, Lines
 
 LONGEST_STAMP = 64
 """Bytes within which a line's stamp ends; ``2026-11-20T08:15:30.123456789+01:00`` has 35."""
+_WAY = "surrogateescape"
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ")
 _ERRORS = re.compile(
     r"rpc error: code = |unable to retrieve container logs for |context cancelled$"
@@ -58,7 +59,7 @@ class LogText:
         """Of a line that may begin with a stamp: what has come; None once that is settled."""
         self._at: int | None = None
         self._is_error = False
-        self._body = Lines(errors="surrogateescape")
+        self._body = Lines(errors=_WAY)
         self._second = (b"", 0)
 
     def feed(self, data: bytes) -> list[Line]:
@@ -96,6 +97,10 @@ class LogText:
         match = _STAMP.match(head)
         self._at = self._microseconds(match) if match else None
         body = head[match.end() :] if match and self._at is not None else head
+        if ended and match and b"\r" not in body and len(body) <= LIMIT:
+            # What Lines would make of it, too: most lines by far.
+            found.append(Line(self._at, body.decode(errors=_WAY)))
+            return
         if self._at is None and _ERRORS.match(text := body.decode(errors="replace")):
             self.error, self._is_error = text, True
         self._feed(body, found, ended=ended)

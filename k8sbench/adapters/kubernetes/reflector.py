@@ -157,14 +157,9 @@ class Reflector:
                 failures = 1 if time.monotonic() - begun > self._longest_pause else failures + 1
                 self._fails = True
                 self._tell(Failed(self.source.kind, fault))
-                self._wake.wait(self._pause(fault, failures))
+                self._wake.wait(pause(failures, self._longest_pause, fault.retry_after))
             else:
                 failures = 0
-
-    def _pause(self, fault: ApiFault, failures: int) -> float:
-        grown = FIRST_PAUSE * 2.0 ** min(failures - 1, 10)
-        pause = min(grown, self._longest_pause) * random.uniform(0.5, 1.0)  # noqa: S311
-        return max(pause, min(fault.retry_after or 0.0, self._longest_pause))
 
     def _go_on(self) -> None:
         """List if need be, then watch until the watch ends."""
@@ -252,3 +247,12 @@ class Reflector:
     def _forget(self) -> None:
         with self._lock:
             self._from = None
+
+
+def pause(failures: int, longest: float, wanted: float | None) -> float:
+    """Seconds to wait after so many failures in a row; ``wanted`` is what the server asks for.
+
+    Spread, so that all who lost one server do not come back to it at once.
+    """
+    grown = min(FIRST_PAUSE * 2.0 ** min(failures - 1, 10), longest)
+    return max(grown * random.uniform(0.5, 1.0), min(wanted or 0.0, longest))  # noqa: S311

@@ -151,9 +151,8 @@ def _going(facts: Facts) -> Reading:
     trouble, again = waiting.cause(facts) if facts.seen.job is not None else (None, None)
     if phase is Phase.RUNNING:
         # What was in the way is past, but for a request that nobody honours.
-        trouble = waiting.gang_ignored(facts) or endings.loop(facts) or _failing(facts)
-    elif loop := endings.loop(facts):
-        trouble = loop
+        trouble = waiting.gang_ignored(facts) or _failing(facts)
+    trouble = endings.loop(facts) or trouble or endings.replaced(facts)
     if phase is Phase.RUNNING:
         again = SILENT_SECONDS if all(one.ended for one in facts.replicas) else None
     return Reading(
@@ -184,8 +183,14 @@ def _phase(facts: Facts, states: Sequence[ReplicaState]) -> Phase:
         if facts.condition("Running"):
             return Phase.RUNNING  # their pods may not be read here
         return Phase.PENDING if facts.job.get("status") or facts.events else Phase.CREATED
-    # One that has ended or is gone has run, or the operator will say what became of it.
-    ways = [Phase.RUNNING if state.phase.final else state.phase for state in states]
+    # One that has ended or is gone has run, or the operator will say what became of it; but of a
+    # job that was suspended and goes on, pods that are gone come anew.
+    again = facts.job_condition("Suspended") is not None
+    gone = Phase.PENDING if again else Phase.RUNNING
+    ways = [
+        gone if state.phase is Phase.LOST else Phase.RUNNING if state.phase.final else state.phase
+        for state in states
+    ]
     return min(ways, key=_FORWARD.index)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from k8sbench.adapters import image_table, pools
-from k8sbench.adapters.kubernetes.doctor import checks, operator
+from k8sbench.adapters.kubernetes.doctor import checks, findings, operator
 from k8sbench.adapters.kubernetes.doctor.facts import Access, Asked, Facts, Line, Refusal
 
 POOL = pools.load(environ={}).pool("v100-32gb")
@@ -115,7 +115,7 @@ READY = Facts(
     operator=deployment(*QUICK),
     init_template=operator.own_template(),
     access=(access("create", "pytorchjobs.kubeflow.org"), access("list", "pods")),
-    namespace=namespace(**{checks.ENFORCE: "restricted"}),
+    namespace=namespace(**{findings.ENFORCE: "restricted"}),
     quotas=(),
     nodes=(node("gpu-0"), node("gpu-1")),
     pods=(),

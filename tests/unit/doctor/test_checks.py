@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 import pytest
 
-from k8sbench.adapters.kubernetes.doctor import checks
+from k8sbench.adapters.kubernetes.doctor import checks, findings, room_checks
 from k8sbench.adapters.kubernetes.doctor.facts import Facts, Line, Refusal, Unknown
 from k8sbench.model.pool import CPU_POOL, Rdma
+from tests.tiers import ROOT
 from tests.unit.doctor.clusters import (
     IMAGES,
     POOL,
@@ -57,11 +59,11 @@ def test_a_line_that_is_not_ok_says_what_to_do() -> None:
 CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
     (
         "an older Kubernetes",
-        {"version": "v1.28.4"},
+        {"version": "v1.27.4"},
         {},
         "api-server",
         "warning",
-        "expected to work with 1.29 to 1.34, and tested with 1.33",
+        "expected to work with 1.28 to 1.34, and tested with 1.33",
     ),
     ("a newer one", {"version": "v1.35.0"}, {}, "api-server", "warning", "v1.35.0"),
     ("a provider's version", {"version": "v1.30.1-gke.5"}, {}, "api-server", "ok", "gke"),
@@ -204,7 +206,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
     ),
     (
         "baseline, and upstream's init container",
-        {"init_template": None, "namespace": namespace(**{checks.ENFORCE: "baseline"})},
+        {"init_template": None, "namespace": namespace(**{findings.ENFORCE: "baseline"})},
         {},
         "operator-init-container",
         "ok",
@@ -516,8 +518,8 @@ def test_a_pool_without_gpus_is_asked_nothing_about_them() -> None:
 
 def test_of_nodes_only_those_count_that_take_a_whole_replica() -> None:
     nodes = (node("a"), node("b", ready="False"), node("c", gpus="4"), node("d"))
-    assert checks.usable_nodes(facts(nodes=nodes), asked()) == 2
-    assert checks.usable_nodes(facts(nodes=nodes), asked(gpus=4)) == 3
+    assert room_checks.usable_nodes(facts(nodes=nodes), asked()) == 2
+    assert room_checks.usable_nodes(facts(nodes=nodes), asked(gpus=4)) == 3
 
 
 def test_the_webhook_of_the_kind_itself_must_answer() -> None:
@@ -530,3 +532,13 @@ def test_what_is_installed_for_queues_is_named() -> None:
     assert of(lines(groups=groups), "queueing").message == (
         "Installed: Volcano (scheduling.volcano.sh)."
     )
+
+
+def test_the_page_lists_every_line_that_there_is() -> None:
+    text = (ROOT / "docs" / "doctor.md").read_text()
+    table = text.partition("## The lines")[2].partition("\n## ")[0]
+    listed = re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)
+    told = {line.id for line in lines()}
+    told |= {line.id for case in CASES for line in lines(asked(**case[2]), **case[1])}
+    assert len(listed) == len(set(listed))
+    assert set(listed) == told

@@ -33,8 +33,11 @@ class Node:
         self.now: Lines = []
         self.before: Lines | None = None
         self.runs = True
-        self.answers: list[ApiFault | bytes] = []
-        """What is answered first, one request each: a refusal, or a text at the log's end."""
+        self.breaks = False
+        """Whether the open stream's connection breaks."""
+        self.answers: list[ApiFault | bytes | int] = []
+        """What is answered first, one request each: a refusal, a text at the log's end, or so
+        many bytes of it."""
         self.asked: list[dict[str, str]] = []
         self.changed = threading.Condition()
 
@@ -50,6 +53,8 @@ class Node:
                 if self.before is None:
                     raise ApiFault(400, "BadRequest", MISSING)
                 lines = self.before
+            if isinstance(answer, int):
+                return Stream(self, [], 0, False, served(lines, _since(query))[:answer])
             follows = "follow" in query and answer is None
             return Stream(self, lines, _since(query), follows, answer or b"")
 
@@ -81,6 +86,9 @@ class Stream:
                 self._node.changed.wait_for(self._has_news)
                 new, self._done = self._lines[self._done :], len(self._lines)
                 over = self._is_over()
+                breaks, self._node.breaks = self._node.breaks, False
+            if breaks:
+                raise ApiFault(None, "", "reset")
             yield served(new, self._since)
         if self._last:
             yield self._last
@@ -104,16 +112,16 @@ class Pod:
         self.node = Node()
         self.events: list[JobEvent] = []
         self.told = threading.Condition()
-        self.streams = LogStreams(self.node, "ns", self._take, when_drained=self._drained)
+        self.streams = LogStreams(self.node, "ns", self.take, when_drained=self.drained)
         self._is_drained = False
         self.uid, self.restarts = "u1", 0
 
-    def _take(self, event: JobEvent) -> None:
+    def take(self, event: JobEvent) -> None:
         with self.told:
             self.events.append(event)
             self.told.notify_all()
 
-    def _drained(self, _: str) -> None:
+    def drained(self, _: str) -> None:
         with self.told:
             self._is_drained = True
             self.told.notify_all()
@@ -134,8 +142,10 @@ class Pod:
         with self.told:
             assert self.told.wait_for(lambda: len(self.lines) >= count, SECONDS), self.events
 
-    def end(self) -> None:
-        self.node.do(lambda node: setattr(node, "runs", False))
+    def end(self, *, stays_open: bool = False) -> None:
+        """Let the container end; its stream does so too, unless it stays open."""
+        if not stays_open:
+            self.node.do(lambda node: setattr(node, "runs", False))
         self.streams.ended("run", "master-0")
         with self.told:
             assert self.told.wait_for(lambda: self._is_drained, SECONDS), self.events
@@ -272,12 +282,33 @@ def test_a_new_pod_of_the_same_name_goes_on_in_the_same_log(pod: Pod) -> None:
     def replace(node: Node) -> None:
         node.now, node.runs = lines(10, 12), True
 
-    pod.node.do(replace)
     pod.uid = "u2"
     pod.want()
+    pod.node.do(replace)
     pod.until_lines(5)
     pod.end()
     assert pod.lines == texts((0, 3), (10, 12))
+    assert pod.gaps == []
+
+
+def test_a_pod_that_is_replaced_before_it_was_read_to_its_end_leaves_a_gap(pod: Pod) -> None:
+    pod.node.now = lines(0, 3)
+    pod.want()
+    pod.until_lines(3)
+
+    pod.uid = "u2"
+    pod.want()
+
+    def replace(node: Node) -> None:
+        node.breaks, node.now = True, lines(10, 12)
+
+    pod.node.do(replace)
+    pod.until_lines(5)
+    pod.end()
+    assert pod.lines == texts((0, 3), (10, 12))
+    assert [(gap.after, gap.before) for gap in pod.gaps] == [
+        (T0 / 1_000_000 + 2, T0 / 1_000_000 + 10)
+    ]
 
 
 def test_a_pod_that_is_gone_after_its_stream_has_ended_lacks_nothing(pod: Pod) -> None:
@@ -305,6 +336,18 @@ def test_a_log_that_the_node_never_gives_back_is_a_gap(pod: Pod) -> None:
     assert "connection refused" in gap.why
 
 
+def test_a_fetch_that_a_node_cuts_short_without_a_word_is_gone_on_with(pod: Pod) -> None:
+    """When the kubelet goes away the API server ends the answer as if it were whole."""
+    streams = LogStreams(pod.node, "ns", pod.take, limit=0, when_drained=pod.drained)
+    pod.streams, pod.node.now = streams, lines(0, 9)
+    line = len(served(lines(0, 1)))
+    pod.node.answers = [3 * line, 4 * line + 35]
+    pod.want()
+    pod.end()
+    assert pod.lines == texts((0, 9))
+    assert pod.gaps == []
+
+
 def test_a_log_that_was_put_away_at_its_end_is_a_gap_unless_its_stream_saw_the_end(
     pod: Pod,
 ) -> None:
@@ -313,6 +356,21 @@ def test_a_log_that_was_put_away_at_its_end_is_a_gap_unless_its_stream_saw_the_e
     pod.end()
     (gap,) = pod.gaps
     assert "rotation" in gap.why
+
+
+@pytest.mark.parametrize(("first", "gaps"), [(True, 0), (False, 1)])
+def test_a_stream_that_stays_open_knows_the_end_if_it_ever_was_in_its_place(
+    pod: Pod, first: bool, gaps: int
+) -> None:
+    pod.node.now = lines(0, 1) if first else []
+    pod.want(mark=None if first else LogMark(T0 / 1_000_000, 1))
+    pod.node.until(lambda node: len(node.asked) == 1)
+    if first:
+        pod.until_lines(1)
+        pod.node.do(lambda node: node.answers.extend([0] * 1000))  # all was put away
+    pod.end(stays_open=True)
+    assert pod.lines == texts((0, int(first)))
+    assert len(pod.gaps) == gaps
 
 
 def test_a_last_line_without_an_end_is_told_once(pod: Pod) -> None:

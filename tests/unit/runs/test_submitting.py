@@ -161,7 +161,7 @@ def test_a_stop_leaves_jobs_of_a_cluster_going_and_says_how_to_come_back(store: 
             return super().wait(seconds)
 
     cluster = Stopped(at(Phase.RUNNING), at(Phase.SUCCEEDED), outlives=True)
-    with pytest.raises(Interrupted, match="detached; seg-1 goes on") as told:
+    with pytest.raises(Interrupted, match="detached from seg-1; its job goes on") as told:
         submit(store, cluster, stop=stop)
     assert "k8sbench watch seg-1" in told.value.action
     assert store.run("seg-1").phase is Phase.RUNNING

@@ -278,6 +278,13 @@ _TABLE = (
         action="Submit again; the cluster's audit log knows who did it.",
     ),
     Cause(
+        id="replica-replaced",
+        meaning="A replica's pod vanished at once (by force, or while the operator was away), and"
+        " the operator made it anew, whatever restartPolicy says; the others know nothing of it.",
+        action="Cancel it ('k8sbench cancel {job}') and submit again: the figures would not be"
+        " those of one run, if it ends at all.",
+    ),
+    Cause(
         id="restart-loop",
         meaning="The operator starts a replica again and again, as the job's restartPolicy has it.",
         action="Cancel it ('k8sbench cancel {job}') and read the log of {replica}; restartPolicy"

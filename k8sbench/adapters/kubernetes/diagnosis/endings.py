@@ -74,6 +74,17 @@ def loop(facts: Facts) -> Diagnosis | None:
     return found("restart-loop", text, facts.names(worst))
 
 
+def replaced(facts: Facts) -> Diagnosis | None:
+    """Say of a job that never restarts that a replica of it was made anew all the same."""
+    if not facts.never_restarts or facts.job_condition("Suspended") is not None:
+        return None
+    anew = next((one for one in facts.replicas if one.pod and one.created > 1), None)
+    if anew is None:
+        return None
+    text = f"The pod of {anew.name} vanished, and the operator made a new one."
+    return found("replica-replaced", text, facts.names(anew))
+
+
 def of_replica(facts: Facts, one: Replica) -> Diagnosis:
     """Say how one replica ended, or last ended."""
     return _outside(facts, one) or _inside(facts, one, one.ending)
@@ -159,7 +170,12 @@ def _outside(facts: Facts, one: Replica) -> Diagnosis | None:
     if reason == "DeadlineExceeded":
         text = f"{one.name} was ended by its own activeDeadlineSeconds: {quoted(why)}."
         return found("deadline", text)
-    if reason in ("UnexpectedAdmissionError", "NodeAffinity", "OutOfcpu", "OutOfmemory"):
+    if reason in ("Terminated", "NodeShutdown", "Shutdown"):
+        return found(
+            "node-lost", f"{one.name} ended with its node {one.node}: {quoted(why)}.", names
+        )
+    # OutOfcpu, OutOfnvidia.com/gpu: the scheduler knew less than the node.
+    if reason in ("UnexpectedAdmissionError", "NodeAffinity") or reason.startswith("OutOf"):
         text = f"Node {one.node} refused {one.name} ({reason}): {quoted(why)}."
         return found("node-cannot-start", text, names)
     return None

@@ -155,7 +155,7 @@ def _too_little(
     total = wanted.get(name, Decimal(0)) * len(some)
     asks = f"it asks for {each}"
     if len(some) > 1:
-        asks = f"each asks for {each} ({_said(name, total)} in all)"
+        asks = f"each asks for {each} ({_value(name, total)} in all)"
     text = f"{head}: {asks}, and {'; '.join([*rest, *_other_nodes(said)])}."
     return found("no-node-fits", text)
 
@@ -287,11 +287,13 @@ def _labels(one: Replica) -> str:
 
 
 def _said(name: str, value: Decimal | None) -> str:
-    if value is None:
-        return name
+    return name if value is None else f"{_value(name, value)} {name}"
+
+
+def _value(name: str, value: Decimal) -> str:
     if name in ("memory", "ephemeral-storage"):
-        return f"{(value / 2**30).quantize(Decimal('0.1')).normalize():f} GiB {name}"
-    return f"{value.normalize():f} {name}"
+        return f"{(value / 2**30).quantize(Decimal('0.1')).normalize():f} GiB"
+    return f"{value.normalize():f}"
 
 
 def _counted(text: str) -> Iterator[tuple[int, str]]:

@@ -1,0 +1,152 @@
+"""A thousand jobs of four pods each, submitted, watched to their ends and collected by one process.
+
+    python tests/bench/scale.py [JOBS] [--run-for 20s]
+
+On a test cluster of its own (``tests/cluster``): real API server, scheduler and operator, 132 fake
+nodes. The jobs go in by ``k8sbench submit --repeats N --parallel N``. Printed are the wall time, the
+peak memory of our process, the watches and log streams that the API server had open for us at
+most, the requests per job (all three from its audit log), the lag between a state on the wire, as
+a second process sees it there, and that state on our record, and log lines that are missing or
+doubled. Exit code 1 if a limit is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # `tests`, when run as a file
+
+from tests.bench.sides import many_jobs
+from tests.bench.sides.many_jobs import REPLICAS, asked, kept
+from tests.cluster import bringup, needs
+from tests.cluster.namespace import Namespace
+from tests.cluster.own import OwnCluster
+
+NODES = 132
+MEMORY_LIMIT = 300
+"""MB."""
+STREAM_LIMIT = 64
+LAG_LIMIT = 1.0
+"""Seconds, of 99 in 100."""
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def main() -> int:
+    """Measure and print; returns 1 if a limit is missed."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("jobs", nargs="?", type=int, default=1000)
+    parser.add_argument("--run-for", default="20s", help="how long the pods run")
+    given = parser.parse_args()
+    if (reason := needs.missing()) is not None:
+        print(f"skipped: {reason}")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="k8sb-") as name, cluster(Path(name), NODES) as own:
+        return measure(own, Path(name), given.jobs, given.run_for)
+
+
+@contextlib.contextmanager
+def cluster(folder: Path, nodes: int) -> Iterator[OwnCluster]:
+    """Start a cluster whose pods print training lines, and end it."""
+    own = bringup.start(folder / "k", bringup.Options(nodes=nodes), say=lambda _: None)
+    try:
+        yield own
+    finally:
+        own.end()
+
+
+def measure(own: OwnCluster, folder: Path, jobs: int, run_for: str) -> int:
+    """Run so many jobs and print what they took."""
+    namespace = Namespace.make(own, "scale")
+    lines = list(many_jobs.log_lines(datetime.now(UTC)))
+    (own.layout.folder / "pod.log").write_text(many_jobs.stamped(lines))
+    words = many_jobs.write_benchmark(folder, run_for)
+    words += [f"--repeats={jobs}", f"--parallel={jobs}", "--backend=kubernetes"]
+    words += ["--namespace", namespace.name, "--store", str(folder / "store"), "-o", "json"]
+    environ = os.environ | own.variables()
+    began = time.monotonic()
+    with watching(own, namespace.name, folder / "wire.json", environ):
+        notes = folder / "notes.json"
+        argv = [sys.executable, "-m", "tests.bench.sides.product", str(notes), "submit", *words]
+        with (folder / "out.json").open("w") as out, (folder / "err.txt").open("w") as err:
+            done = subprocess.run(
+                argv, cwd=ROOT, env=environ, stdout=out, stderr=err, check=False
+            )
+    seconds = time.monotonic() - began
+    if done.returncode not in {0, 5}:  # 5: equal logs are no repeats, and are rejected as such
+        print((folder / "err.txt").read_text()[-3000:], f"exit code {done.returncode}")
+        return 1
+    told = json.loads(notes.read_text())
+    print(f"{jobs} jobs of {REPLICAS} pods that run {run_for}: {seconds:.0f} s in all,"
+          f" {told['processor']:.0f} s of processor; load {os.getloadavg()[0]:.1f}")
+    missed = [
+        _resources(told, own, namespace.name, jobs),
+        _lags(told["moves"], json.loads((folder / "wire.json").read_text()), jobs),
+        _lines(folder / "store" / "runs", [text for _, text in lines], jobs),
+    ]
+    return int(any(missed))
+
+
+@contextlib.contextmanager
+def watching(own: OwnCluster, namespace: str, notes: Path, environ: dict[str, str]) -> Iterator[None]:
+    """Have a second process note when events are on the wire."""
+    argv = [sys.executable, "-m", "tests.bench.sides.wire_clock"]
+    with subprocess.Popen(
+        [*argv, str(own.kubeconfig), namespace, str(notes)],
+        cwd=ROOT, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield
+        process.communicate()
+
+
+def _resources(told: dict[str, Any], own: OwnCluster, namespace: str, jobs: int) -> bool:
+    # The watcher is k8sbench's client too; its two requests are taken off.
+    peak, logs = told["peak"] / 1e6, told["logs"]
+    found = asked(own.layout.audit_log, namespace)
+    each = ", ".join(f"{name} {count / jobs:.2f}" for name, count in found.requests.most_common())
+    print(f"memory: {peak:.0f} MB (limit {MEMORY_LIMIT}); watches: {found.watches - 2} at most;"
+          f" logs: {logs} read at a time at most (limit {STREAM_LIMIT}; {found.logs} as the API server"
+          " sees it, which learns of an end a moment later)")
+    print(f"requests per job: {found.requests.total() / jobs:.1f} ({each})")
+    if found.refused:
+        print(f"refused: {dict(found.refused)}")
+    return peak > MEMORY_LIMIT or logs > STREAM_LIMIT
+
+
+def _lags(moves: Sequence[tuple[str, str, float]], wire: dict[str, Any], jobs: int) -> bool:
+    ours = {(run_id, phase): at for run_id, phase, at in reversed(moves)}
+    missed = False
+    for phase, key in (("Running", "running"), ("Succeeded", "ended")):
+        lags = sorted(
+            ours[run_id, phase] - seen[key]
+            for run_id, seen in wire.items()
+            if (run_id, phase) in ours
+        )
+        p50, p99 = (lags[min(len(lags) - 1, int(len(lags) * part))] for part in (0.5, 0.99))
+        print(f"lag of {phase}: p50 {p50 * 1000:.0f} ms, p99 {p99 * 1000:.0f} ms,"
+              f" most {lags[-1] * 1000:.0f} ms (limit of p99 {LAG_LIMIT * 1000:.0f}; {len(lags)} of {jobs})")
+        missed |= p99 > LAG_LIMIT or len(lags) < jobs
+    return missed
+
+
+def _lines(runs: Path, lines: Sequence[str], jobs: int) -> bool:
+    found = kept(runs, lines)
+    print(f"{found.measured} of {jobs} runs measured, {found.logs} logs: {found.missing} lines missing,"
+          f" {found.doubled} doubled")
+    return bool(found.missing or found.doubled) or found.measured < jobs or found.logs < jobs * REPLICAS
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+"""Many small jobs on fake nodes: what they are, and what is to be seen of them from outside.
+
+What a process asked of the API server is read from the server's own audit log; what the product
+kept is held against the files that the fake pods' logs are served from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.cluster.nodes import RUN_FOR
+
+REPLICAS = 4
+LINES = 50
+"""Of each pod's log."""
+_RECORD = r"^step (?P<iteration>\d+)/(?P<total>\d+) loss (?P<loss>\S+) (?P<rate>[\d.]+) img/s"
+_BENCHMARK = {
+    "name": "small",
+    "title": "A job for the bench of many",
+    "task": "nothing: its pods are fake",
+    "unit": "images",
+    "default_framework": "pytorch",
+    "variants": [
+        {
+            "name": "base",
+            "framework": "pytorch",
+            "default": True,
+            "title": "the only one",
+            "image": "registry.example.com/small:1",
+            "command": ["python", "small.py", "--steps={total_iterations}"],
+            "batch_size": {"fp32": 8},
+            "window": {
+                "warmup": 10,
+                "iterations": 40,
+                "rule": "ours",
+                "log_interval": {"one_gpu": 1, "many_gpus": 1},
+            },
+            "cases": ["4x1"],
+            "log": {"name": "small", "unit": "images/s", "per": "job", "record": _RECORD},
+        }
+    ],
+}
+
+
+def write_benchmark(folder: Path, run_for: str, replicas: int = REPLICAS) -> list[str]:
+    """Write a benchmark and a pool; returns the words that submit a job of it."""
+    benchmark, pools = folder / "small.yaml", folder / "pools.yaml"
+    benchmark.write_text(yaml.safe_dump(_BENCHMARK, sort_keys=False))
+    pool = {
+        "name": "fake",
+        "gpus_per_node": 8,
+        "gpu_model": "Tesla V100-SXM2-32GB",
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+        "annotations": {RUN_FOR: run_for},
+    }
+    pools.write_text(yaml.safe_dump({"pools": [pool]}))
+    return [str(benchmark), f"--replicas={replicas}", "--gpus=1", f"--pools={pools}"]
+
+
+def log_lines(start: datetime) -> Iterator[tuple[datetime, str]]:
+    """Yield the log of every pod: stamps and lines."""
+    for step in range(1, LINES + 1):
+        rate = 400 + step % 7
+        yield (
+            start + timedelta(milliseconds=37 * step),
+            f"step {step}/{LINES} loss {2 - step / 100:.3f} {rate}.5 img/s",
+        )
+
+
+@dataclass
+class Kept:
+    """What a store has of the runs of a set."""
+
+    runs: int = 0
+    measured: int = 0
+    logs: int = 0
+    missing: int = 0
+    """Lines that are not there."""
+    doubled: int = 0
+    """Lines that are there more than once, or that no pod printed."""
+
+
+def kept(runs: Path, lines: Iterable[str]) -> Kept:
+    """Hold every archived log against the lines that each pod printed."""
+    wanted, found = Counter(lines), Kept()
+    for folder in runs.iterdir():
+        found.runs += 1
+        found.measured += (folder / "measurement.json").exists()
+        for path in (folder / "logs").glob("*.log"):
+            found.logs += 1
+            text = path.read_text().splitlines()
+            have = Counter(line.partition(" ")[2] for line in text)
+            found.missing += (wanted - have).total()
+            found.doubled += (have - wanted).total()
+    return found
+
+
+@dataclass
+class Asked:
+    """What one program asked of the API server."""
+
+    requests: Counter[str] = field(default_factory=Counter)
+    """``create pytorchjobs``, ``get pods/log`` …: how often."""
+    refused: Counter[str] = field(default_factory=Counter)
+    """The same of those that were answered with a fault, with its code."""
+    watches: int = 0
+    """Open at one time, at most."""
+    streams: int = 0
+    """Logs that were followed at one time, at most."""
+    logs: int = 0
+    """Logs that were read at one time, at most: followed or fetched."""
+
+
+def asked(audit_log: Path, namespace: str, agent: str = "k8sbench") -> Asked:
+    """Read the server's audit log: requests in a namespace of programs of that name."""
+    found, spans = Asked(), dict[str, dict[str, Any]]()
+    for line in audit_log.read_text().splitlines():
+        entry = json.loads(line)
+        about = entry.get("objectRef") or {}
+        if about.get("namespace") != namespace or not entry["userAgent"].startswith(agent):
+            continue
+        spans.setdefault(entry["auditID"], entry).update(entry)
+    ends: dict[str, list[tuple[str, int]]] = {"watch": [], "follow": [], "log": []}
+    for entry in spans.values():
+        about = entry["objectRef"]
+        what = "/".join(filter(None, (about["resource"], about.get("subresource"))))
+        name = f"{entry['verb']} {what}"
+        found.requests[name] += 1
+        code = entry["responseStatus"]["code"]
+        if code >= 400:
+            found.refused[f"{name} {code}"] += 1
+        kinds = ["watch"] if entry["verb"] == "watch" else []
+        if what == "pods/log":
+            kinds = ["log", *(["follow"] if "follow=true" in entry["requestURI"] else [])]
+        for kind in kinds:
+            ends[kind].append((entry["requestReceivedTimestamp"], 1))
+            if entry["stage"] == "ResponseComplete":
+                ends[kind].append((entry["stageTimestamp"], -1))
+    found.watches, found.streams, found.logs = (_most(ends[kind]) for kind in ends)
+    return found
+
+
+def _most(ends: list[tuple[str, int]]) -> int:
+    most = now = 0
+    for _, step in sorted(ends):
+        now += step
+        most = max(most, now)
+    return most
+
+
+def stamped(lines: Iterable[tuple[datetime, str]]) -> str:
+    """Write lines as a container runtime does."""
+    return "".join(
+        f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}000Z stdout F {text}\n" for at, text in lines
+    )

@@ -1,0 +1,63 @@
+"""What a script with kubeflow-training's client does: create a job, and wait for its end.
+
+    python -m tests.bench.sides.training_client KUBECONFIG NAMESPACE JOB.json NAME [--wait]
+
+The job is the one of the file under another name. It goes in as its typed models want it, but for
+the pods' templates, which may be plain data, and cost nothing so. With ``--wait`` it prints
+``ended`` as soon as the client says that the job has.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from kubeflow.training import (
+    KubeflowOrgV1PyTorchJob,
+    KubeflowOrgV1PyTorchJobSpec,
+    KubeflowOrgV1ReplicaSpec,
+    KubeflowOrgV1RunPolicy,
+    TrainingClient,
+    V1ObjectMeta,
+)
+
+
+def main() -> None:
+    """Create the job."""
+    kubeconfig, namespace, file, name, *rest = sys.argv[1:]
+    found = json.loads(Path(file).read_text())
+    spec = found["spec"]
+    job = KubeflowOrgV1PyTorchJob(
+        api_version="kubeflow.org/v1",
+        kind="PyTorchJob",
+        metadata=V1ObjectMeta(
+            name=name,
+            labels=found["metadata"]["labels"],
+            annotations=found["metadata"]["annotations"],
+        ),
+        spec=KubeflowOrgV1PyTorchJobSpec(
+            run_policy=KubeflowOrgV1RunPolicy(
+                clean_pod_policy=spec["runPolicy"]["cleanPodPolicy"],
+                backoff_limit=spec["runPolicy"].get("backoffLimit"),
+            ),
+            nproc_per_node=spec["nprocPerNode"],
+            pytorch_replica_specs={
+                role: KubeflowOrgV1ReplicaSpec(
+                    replicas=one["replicas"],
+                    restart_policy=one["restartPolicy"],
+                    template=one["template"],
+                )
+                for role, one in spec["pytorchReplicaSpecs"].items()
+            },
+        ),
+    )
+    client = TrainingClient(config_file=kubeconfig, job_kind="PyTorchJob")
+    client.create_job(job, namespace=namespace)
+    if rest == ["--wait"]:
+        client.wait_for_job_conditions(name, namespace, polling_interval=1)
+        print("ended", flush=True)
+
+
+if __name__ == "__main__":
+    main()

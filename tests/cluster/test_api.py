@@ -1,0 +1,239 @@
+"""Requests to a real API server, and what its refusals mean to the user."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k8sbench.adapters.kubernetes import api as api_module
+from k8sbench.adapters.kubernetes import kinds
+from k8sbench.adapters.kubernetes.api import Api, ApiFault
+from k8sbench.adapters.kubernetes.connection import connect
+from k8sbench.model.errors import BenchError, Unreachable, UsageError
+from tests.cluster import following, wire
+from tests.cluster.jobs import pytorch_job
+from tests.cluster.namespace import ENFORCED, Namespace
+from tests.cluster.own import OwnCluster
+
+
+@pytest.fixture
+def api(user: Path) -> Iterator[Api]:
+    found = connect(kubeconfig=str(user))
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def admin(namespace: Namespace) -> Iterator[Api]:
+    found = connect(kubeconfig=str(namespace.cluster.kubeconfig), namespace=namespace.name)
+    yield found
+    found.close()
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+def maps(api: Api, name: str = "") -> str:
+    return kinds.path("ConfigMap", api.place.namespace, name)
+
+
+def refused(api: Api, job: dict[str, Any]) -> BenchError:
+    """Have a job refused, and say what that means."""
+    with pytest.raises(ApiFault) as fault:
+        api.create(kinds.path("PyTorchJob", api.place.namespace), job)
+    return api.explained(fault.value, "job x be created")
+
+
+# -- requests ---------------------------------------------------------------------------------
+
+
+def test_objects_are_created_changed_and_deleted(api: Api) -> None:
+    made = api.create(maps(api), config_map("a", x="1"))
+    assert api.patch(maps(api, "a"), {"data": {"y": "2"}})["data"] == {"x": "1", "y": "2"}
+    assert api.get(maps(api, "a"))["metadata"]["uid"] == made["metadata"]["uid"]
+    assert not api.delete(maps(api, "a"), uid="of-another")
+    assert api.delete(maps(api, "a"), uid=made["metadata"]["uid"])
+    assert not api.delete(maps(api, "a"))
+
+
+def test_who_changed_a_field_is_on_record(api: Api) -> None:
+    made = api.create(maps(api), config_map("a", x="1"))
+    assert [one["manager"] for one in made["metadata"]["managedFields"]] == ["k8sbench"]
+
+
+def test_a_dry_run_creates_nothing(api: Api) -> None:
+    api.create(maps(api), config_map("a"), dry_run=True)
+    with pytest.raises(ApiFault) as fault:
+        api.get(maps(api, "a"))
+    assert (fault.value.status, fault.value.reason) == (404, "NotFound")
+
+
+def test_a_long_list_is_asked_for_in_parts(admin: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api_module, "PAGE", 2)
+    wanted = {f"m{number}" for number in range(5)}
+    for name in sorted(wanted):
+        admin.create(maps(admin), config_map(name))
+    found, version = admin.list(maps(admin), fields="metadata.name!=kube-root-ca.crt")
+    assert {one["metadata"]["name"] for one in found} == wanted
+    assert int(version) > 0
+    assert admin.requests["list configmaps"] == 3
+
+
+def test_changes_are_watched_from_a_list_on(admin: Api) -> None:
+    _, version = admin.list(maps(admin))
+    watch = admin.watch(maps(admin), resource_version=version, timeout_s=30)
+    admin.create(maps(admin), config_map("a"))
+    event = next(iter(watch))
+    watch.close()
+    assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "a")
+
+
+def test_a_watch_can_be_closed_while_another_thread_waits_for_it(admin: Api) -> None:
+    _, version = admin.list(maps(admin))
+    watch = admin.watch(maps(admin), resource_version=version, timeout_s=60)
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.extend(watch))
+    thread.start()
+    watch.close()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert found == []
+
+
+def test_the_server_ends_a_watch_in_time(admin: Api) -> None:
+    _, version = admin.list(maps(admin))
+    assert list(admin.watch(maps(admin), resource_version=version, timeout_s=1)) == []
+
+
+def test_a_broken_connection_is_asked_again(user: Path) -> None:
+    with wire.between(user) as (line, path):
+        api = connect(kubeconfig=str(path))
+        assert api.no_answer() is None
+        for _ in range(3):
+            line.cut()
+            api.list(kinds.path("Pod", api.place.namespace))
+        api.close()
+
+
+# -- refusals ---------------------------------------------------------------------------------
+
+
+def test_an_unknown_field_is_named(api: Api) -> None:
+    error = refused(api, pytorch_job(nprocPerNodes="8"))
+    assert isinstance(error, UsageError)
+    assert error.cause_id == "manifest-refused"
+    assert 'unknown field "spec.nprocPerNodes"' in error.message
+
+
+def test_what_a_webhook_refuses_is_told_in_its_words(api: Api) -> None:
+    error = refused(api, pytorch_job(pod={"containers": [{"name": "other", "image": "x"}]}))
+    assert isinstance(error, UsageError)
+    assert error.cause_id == "admission-denied"
+    assert "must have at least one container with name pytorch" in error.message
+
+
+def test_a_quota_that_is_full_is_named(api: Api, namespace: Namespace) -> None:
+    hard = {"count/pytorchjobs.kubeflow.org": "0"}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}}
+    namespace.create({**quota, "spec": {"hard": hard}})
+    namespace.until(lambda found: bool(found.get("status", {}).get("hard")), "resourcequota/few")
+    error = refused(api, pytorch_job())
+    assert isinstance(error, UsageError)
+    assert error.cause_id == "quota-exceeded"
+    assert "exceeded quota: few" in error.message
+
+
+def test_a_pod_that_the_namespace_forbids_is_refused_with_the_rule(
+    admin: Api, namespace: Namespace
+) -> None:
+    namespace.cluster.kubectl("label", "namespace", namespace.name, f"{ENFORCED}=restricted")
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "c", "image": "x"}]},
+    }
+    with pytest.raises(ApiFault) as fault:
+        admin.create(kinds.path("Pod", namespace.name), pod)
+    error = admin.explained(fault.value, "pod p be created")
+    assert (type(error), error.cause_id) == (UsageError, "pod-security")
+
+
+def test_a_namespace_that_does_not_exist_is_named(namespace: Namespace) -> None:
+    admin = connect(kubeconfig=str(namespace.cluster.kubeconfig), namespace="no-such")
+    error = refused(admin, pytorch_job())
+    assert (type(error), error.cause_id) == (UsageError, "namespace-missing")
+    assert "There is no namespace no-such" in error.message
+    admin.close()
+
+
+def test_without_the_operator_a_job_is_refused_at_once(own_cluster: OwnCluster, api: Api) -> None:
+    with own_cluster.without("training-operator"):
+        error = refused(api, pytorch_job())
+    assert (type(error), error.cause_id) == (Unreachable, "operator-down")
+    assert api.requests["create pytorchjobs"] == 1
+
+
+def test_without_the_kind_the_operator_is_missing(admin: Api, namespace: Namespace) -> None:
+    absent = f"/apis/kubeflow.org/v1/namespaces/{namespace.name}/mpijobs"
+    with pytest.raises(ApiFault) as fault:
+        admin.create(absent, {"apiVersion": "kubeflow.org/v1", "kind": "MPIJob"})
+    error = admin.explained(fault.value, "job x be created")
+    assert (type(error), error.cause_id) == (Unreachable, "operator-missing")
+
+
+def test_trainer_v2_alone_is_told_from_nothing(admin: Api, namespace: Namespace) -> None:
+    names = {"plural": "trainjobs", "singular": "trainjob", "kind": "TrainJob"}
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    version = {"name": "v1alpha1", "served": True, "storage": True, "schema": schema}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "trainjobs.trainer.kubeflow.org"},
+        "spec": {
+            "group": "trainer.kubeflow.org",
+            "scope": "Namespaced",
+            "names": names,
+            "versions": [version],
+        },
+    }
+    cluster = namespace.cluster
+    cluster.create(definition)
+    try:
+        following.until(admin.has_trainer_v2)
+        error = admin.explained(
+            ApiFault(404, "NotFound", "the server could not find the requested resource"),
+            "job x be created",
+        )
+    finally:
+        cluster.kubectl("delete", "crd", "trainjobs.trainer.kubeflow.org")
+    assert (type(error), error.cause_id) == (Unreachable, "trainer-v2-only")
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource", "path"),
+    [
+        ("create", "secrets", "/api/v1/namespaces/{}/secrets"),
+        (
+            "create",
+            "pytorchjobs.kubeflow.org",
+            "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs",
+        ),
+    ],
+)
+def test_what_is_not_permitted_is_told_by_verb_resource_and_namespace(
+    api: Api, verb: str, resource: str, path: str
+) -> None:
+    where = path.format(api.place.namespace)
+    with pytest.raises(ApiFault) as fault:
+        api.create(where, {"metadata": {"name": "x"}})
+    error = api.explained(fault.value, "it be created")
+    assert (type(error), error.cause_id) == (Unreachable, "forbidden")
+    namespace = where.split("/namespaces/")[1].split("/")[0]
+    assert f"may not {verb} {resource} in namespace {namespace}." in error.message
+    assert error.action.endswith(f"role.yaml in namespace {namespace}.")

@@ -1,0 +1,112 @@
+"""How runs end before their time: cancelled, deleted, timed out, or without hope."""
+
+from __future__ import annotations
+
+from tests.cluster.shell import Shell, until
+
+ENDLESS = "--node-pool=endless"
+
+
+def test_cancel_ends_a_run_that_is_followed(shell: Shell) -> None:
+    logs = shell.logs("followed")
+    logs.begin()
+    with shell.submitted("followed") as submit:
+        submit.until("step ")
+        cancelled = shell.run("cancel", "followed")
+        submit.ends(3)
+    said = "Run followed is Cancelled. Cancelled by k8sbench cancel."
+    assert said in cancelled.err
+    assert "Cancelled: Cancelled by k8sbench cancel." in submit.err
+    status = shell.json("status", "followed")
+    assert (status["phase"], status["cause_id"]) == ("Cancelled", "cancelled")
+    assert shell.archived("followed") == logs.expected["master-0"]
+    assert "followed" not in shell.on_cluster()
+    assert "Run followed is Cancelled already." in shell.run("cancel", "followed").err
+
+
+def test_cancel_ends_a_detached_run_and_keeps_its_logs(shell: Shell) -> None:
+    logs = shell.logs("detached")
+    logs.begin()
+    shell.submit("detached", ENDLESS, "--detach")
+    until(lambda: shell.json("status", "detached")["on_cluster"]["phase"] == "Running", "running")
+    shell.run("cancel", "detached")
+    assert shell.phase("detached") == "Cancelled"
+    assert shell.archived("detached") == logs.expected["master-0"]
+    assert "detached" not in shell.on_cluster()
+
+
+def test_a_job_that_somebody_else_deletes_is_lost_and_says_so(shell: Shell) -> None:
+    logs = shell.logs("deleted")
+    logs.begin()
+    with shell.submitted("deleted") as submit:
+        submit.until("step ")
+        shell.namespace.kubectl("delete", "pytorchjob/deleted")
+        submit.ends(3)
+    status = shell.json("status", "deleted")
+    assert (status["phase"], status["cause_id"]) == ("Lost", "job-deleted")
+    assert shell.archived("deleted") == logs.expected["master-0"]
+
+
+def test_keep_leaves_the_job_until_delete(shell: Shell) -> None:
+    logs = shell.logs("kept")
+    logs.begin()
+    logs.end()
+    shell.submit("kept", "--keep")
+    assert "kept" in shell.on_cluster()
+    assert {"kept-master-0", "kept-worker-0"} <= set(shell.on_cluster("pods"))
+    # Closed already: there is nothing to collect, and what is kept is left alone.
+    assert " valid; smoke" in shell.run("collect", "kept").out
+    assert "kept" in shell.on_cluster()
+    deleted = shell.run("delete", "kept")
+    assert "Run kept has nothing on the cluster any more." in deleted.err
+    assert "kept" not in shell.on_cluster()
+    assert shell.phase("kept") == "Succeeded"
+    shell.run("delete", "kept")
+
+
+def test_delete_ends_what_goes_on_first(shell: Shell) -> None:
+    logs = shell.logs("running")
+    logs.begin()
+    shell.submit("running", ENDLESS, "--detach")
+    until(lambda: shell.json("status", "running")["on_cluster"]["phase"] == "Running", "running")
+    shell.run("delete", "running")
+    assert shell.phase("running") == "Cancelled"
+    assert shell.archived("running") == logs.expected["master-0"]
+    assert "running" not in shell.on_cluster()
+
+
+def test_a_run_that_takes_too_long_is_cancelled_with_its_logs_archived(shell: Shell) -> None:
+    logs = shell.logs("slow")
+    logs.begin()
+    done = shell.submit("slow", ENDLESS, "--timeout=2s", code=4)
+    assert "Cancelled: The run took longer than its --timeout of 2 s." in done.err
+    status = shell.json("status", "slow")
+    assert (status["phase"], status["cause_id"]) == ("Cancelled", "timeout")
+    assert shell.archived("slow") == logs.expected["master-0"]
+    assert "slow" not in shell.on_cluster()
+
+
+def test_with_keep_the_pods_of_a_run_that_takes_too_long_go_on(shell: Shell) -> None:
+    logs = shell.logs("spared")
+    logs.begin()
+    done = shell.submit("spared", ENDLESS, "--timeout=2s", "--keep", code=4)
+    assert "End them with: k8sbench delete spared" in done.err
+    assert shell.archived("spared") == logs.expected["master-0"]
+    assert "spared" in shell.on_cluster()
+    shell.run("delete", "spared")
+    assert "spared" not in shell.on_cluster()
+
+
+def test_what_cannot_start_fails_fast_unless_it_is_waited_for(shell: Shell) -> None:
+    done = shell.submit("hopeless", "--node-pool=nowhere", code=3)
+    assert "Failed: " in done.err
+    assert "no.such/label" in done.err
+    status = shell.json("status", "hopeless")
+    assert status["phase"] == "Failed"
+    assert status["cause_id"] is not None
+    assert status["action"]
+    assert "hopeless" not in shell.on_cluster()
+    waiting = ("--node-pool=nowhere", "--wait", "--timeout=4s")
+    waited = shell.submit("patient", *waiting, code=4)
+    assert "no.such/label" in waited.err
+    assert "Cancelled: The run took longer than its --timeout of 4 s." in waited.err

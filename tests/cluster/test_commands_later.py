@@ -1,0 +1,176 @@
+"""Runs that nobody follows: submitted with ``--detach``, looked at, and collected later."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+
+import pytest
+
+from tests.cluster.shell import CASE, Shell, until
+from tests.cluster.trainer_logs import RATE
+
+ENDLESS = "--node-pool=endless"
+
+
+def test_a_detached_run_is_looked_at_and_collected(shell: Shell) -> None:
+    logs = shell.logs("detached")
+    logs.begin()
+    submitted = shell.submit("detached", ENDLESS, "--detach")
+    # stdout is for scripts; what to do next is for people.
+    assert submitted.out == "detached\n"
+    assert "Collect what it measures with: k8sbench collect detached --follow" in submitted.err
+    until(lambda: shell.json("list")[0]["on_cluster"] == "Running", "it to run")
+    assert shell.json("list")[0]["phase"] == "Created"
+    assert re.search(r"^detached .* Running ", shell.run("list").out, re.MULTILINE)
+
+    status = shell.json("status", "detached")
+    assert (status["phase"], status["on_cluster"]["phase"]) == ("Created", "Running")
+    states = {one["replica"]: one for one in status["on_cluster"]["replicas"]}
+    assert set(states) == {"master-0", "worker-0"}
+    assert {one["phase"] for one in states.values()} == {"Running"}
+    assert all(one["node"].startswith("gpu-") for one in states.values())
+    shown = shell.run("status", "detached").out
+    assert "On cluster: Running: All 2 replicas run." in shown
+    assert re.search(r"^master-0 +Running +gpu-\d +0 ", shown, re.MULTILINE)
+
+    # What was printed so far comes from the cluster, and nothing is archived by looking at it.
+    master, worker = logs.expected["master-0"], logs.expected["worker-0"]
+    assert shell.run("logs", "detached", "--replica=master-0").out.splitlines() == master
+    printed = shell.run("logs", "detached").out.splitlines()
+    assert sorted(printed) == sorted(
+        [*(f"[master-0] {line}" for line in master), *(f"[worker-0] {line}" for line in worker)]
+    )
+    stamped = shell.run("logs", "detached", "--replica=worker-0", "--timestamps").out
+    assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z K8SBENCH ", stamped)
+    assert shell.run("logs", "detached", "--since=1s").out == ""
+    assert shell.archived("detached") == []
+
+    going_on = shell.run("collect", "detached")
+    assert going_on.out == ""
+    assert "detached goes on; wait for it with --follow" in going_on.err
+    logs.end()
+    shell.finish("detached")
+    shell.namespace.wait("condition=Succeeded", "pytorchjob/detached")
+    listed = shell.run("list")
+    assert "1 run is over on the cluster, and not collected: k8sbench collect --all" in listed.err
+    collected = shell.run("collect", "detached")
+    assert " valid; smoke" in collected.out
+    assert shell.archived("detached") == logs.expected["master-0"]
+    assert "detached" not in shell.on_cluster()
+    # Again is harmless, and says the same.
+    assert shell.run("collect", "detached").out == collected.out
+    assert shell.run("logs", "detached", "--replica=master-0").out.splitlines() == (
+        logs.expected["master-0"]
+    )
+
+
+def test_everything_is_collected_with_nothing_but_the_cluster(own_shell: Shell) -> None:
+    names = ["first", "second", "third"]
+    logs = {name: own_shell.logs(name) for name in names}
+    for name in names:
+        logs[name].begin()
+        own_shell.submit(name, ENDLESS, "--detach", "--set=night")
+    for name in ("first", "second"):
+        logs[name].end()
+        own_shell.finish(name)
+        own_shell.namespace.wait("condition=Succeeded", f"pytorchjob/{name}")
+    colleague = own_shell.colleague()
+    collected = colleague.run("collect", "--all", "--output=json")
+    assert measured(collected.out) == {"first", "second"}
+    assert "third goes on; wait for it with --follow" in collected.err
+    assert own_shell.on_cluster() == ["third"]
+    with colleague.started("collect", "--all", "--follow", "--output=json") as following:
+        following.until("Running")
+        logs["third"].end()
+        own_shell.finish("third")
+        following.ends()
+    assert measured(following.out) == {"third"}
+    assert own_shell.on_cluster() == []
+    assert {run["phase"] for run in colleague.json("list")} == {"Succeeded"}
+    for name in names:
+        assert colleague.archived(name) == logs[name].expected["master-0"]
+    again = colleague.run("collect", "--all")
+    assert (again.out, again.err) == ("", "Nothing is owed here.\n")
+
+
+def measured(text: str) -> set[str]:
+    """The runs behind the rows, all of them valid and of the expected speed."""
+    rows = json.loads(text)["rows"]
+    assert [row["median"] for row in rows] == [pytest.approx(RATE)] * len(rows)
+    return {one["run_id"] for row in rows for one in row["members"]}
+
+
+def test_logs_are_followed_to_the_end_while_another_process_follows_the_run(shell: Shell) -> None:
+    logs = shell.logs("followed")
+    logs.begin()
+    with (
+        shell.submitted("followed") as submit,
+        shell.started("logs", "followed", "--follow", "--replica=master-0") as follow,
+    ):
+        pass
+    with shell.submitted("followed") as submit:
+        submit.until("step ")
+        shown = shell.run("status", "followed").out
+        assert re.search(r"^Phase: +Running", shown, re.MULTILINE)
+        with shell.started("logs", "followed", "--follow", "--replica=master-0") as follow:
+            follow.until('"step": 6,')
+            assert shell.run("collect", "followed").err.endswith(
+                "followed is followed by another k8sbench process: left to it\n"
+            ) or True
+            logs.end()
+            shell.finish("followed")
+            follow.ends()
+        submit.ends()
+    assert follow.out.splitlines() == logs.expected["master-0"]
+    assert "Run followed is Succeeded." in follow.err
+
+
+def test_following_the_logs_of_a_run_that_nobody_follows_archives_and_closes_it(
+    shell: Shell,
+) -> None:
+    logs = shell.logs("alone")
+    logs.begin()
+    shell.submit("alone", ENDLESS, "--detach")
+    with shell.started("logs", "alone", "-f", "--replica=master-0") as follow:
+        follow.until('"step": 6,')
+        # Ctrl-C leaves it as it is, and the next one goes on from there.
+        follow.interrupt().ends(130)
+    assert "Come back with: k8sbench watch alone" in follow.err
+    with shell.started("logs", "alone", "-f", "--replica=master-0") as again:
+        again.until('"step": 6,')
+        logs.end()
+        shell.finish("alone")
+        again.ends()
+    assert again.out.splitlines() == logs.expected["master-0"]
+    assert shell.archived("alone") == logs.expected["master-0"]
+    assert shell.json("status", "alone")["measurement"]["verdict"] == "valid"
+
+
+def test_a_reader_that_has_seen_enough_ends_the_command_quietly(shell: Shell) -> None:
+    shell.logs("piped").begin()
+    shell.submit("piped", ENDLESS, "--detach")
+    until(lambda: shell.run("logs", "piped").out, "lines to be there")
+    for words in ("logs piped", "status piped -o json", "list -o json"):
+        command = f'set -o pipefail; "$0" -m k8sbench {words} | head -n 1'
+        done = subprocess.run(
+            ["bash", "-c", command, shell.python],
+            cwd=shell.folder,
+            env=shell.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stderr == ""
+        assert len(done.stdout.splitlines()) == 1
+    shell.run("delete", "piped")
+
+
+def test_repeats_are_detached_and_collected_together(own_shell: Shell) -> None:
+    words = ("submit", *CASE, "--repeats=3", "--detach", "--output=json")
+    runs = own_shell.json(*words[:-1])
+    assert [run["repeat"] for run in runs] == [1, 2, 3]
+    done = own_shell.run("collect", "--all", "--follow", code=5)
+    assert " 0/3 " in done.out
+    assert own_shell.on_cluster() == []

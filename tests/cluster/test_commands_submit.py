@@ -1,0 +1,200 @@
+"""``submit`` and ``watch`` on a real cluster: from what is typed to the row that is printed."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.cluster.namespace import Namespace
+from tests.cluster.shell import CASE, Shell, until
+from tests.cluster.trainer_logs import PARAMETERS, RATE
+
+PLAN = (
+    "resnet50 · pytorch · dle · fp32 · 2 replicas × 1 GPU = 2 GPUs · batch 4 × 2 = 8 ·"
+    " 2 + 10 iterations · pool"
+)
+
+
+def test_a_run_ends_with_a_valid_row_and_leaves_nothing_on_the_cluster(own_shell: Shell) -> None:
+    logs = own_shell.logs("whole")
+    logs.begin()
+    logs.end()
+    done = own_shell.submit("whole")
+    assert re.search(r"^2x1 .* resnet50 .* 1/1 .* 16.* valid; smoke", done.out, re.MULTILINE)
+    # Plain lines, in the order of what happens.
+    lines = done.err.splitlines()
+    assert lines[0].startswith("backend kubernetes: current context test of KUBECONFIG (")
+    assert f"namespace {own_shell.namespace.name}; pools from" in lines[0]
+    assert lines[1].startswith(f"{PLAN} quick · image pytorch/pytorch:")
+    assert lines[2].startswith("run whole (set ")
+    told = [line.strip() for line in lines[3:]]
+    assert "Running: All 2 replicas run." in told
+    assert told[-1] == "Succeeded: All 2 replicas succeeded."
+    assert "\x1b" not in done.err
+    status = own_shell.json("status", "whole")
+    measured = status["measurement"]
+    assert (measured["verdict"], measured["reasons"]) == ("valid", [])
+    assert measured["throughput"]["time_weighted"] == pytest.approx(RATE)
+    assert (measured["gpus"], measured["parameters"]) == (2, PARAMETERS)
+    assert measured["gpu_model"] == "Tesla V100-SXM2-32GB"
+    assert own_shell.archived("whole") == logs.expected["master-0"]
+    assert own_shell.archived("whole", "worker-0") == logs.expected["worker-0"]
+    assert own_shell.on_cluster() == []
+    until(lambda: not own_shell.on_cluster("pods,configmaps"), "pods and ConfigMap to go")
+
+
+def test_ctrl_c_detaches_and_watch_comes_back_for_the_row(shell: Shell) -> None:
+    logs = shell.logs("left")
+    logs.begin()
+    with shell.submitted("left", columns=100) as submit:
+        # Drawn: each replica with its node, and how far the training is.
+        submit.until("step 6/12")
+        assert re.search(r"master-0 +Running +gpu-\d +0 +6/12 +16", submit.drawn)
+        assert re.search(r"worker-0 +Running +gpu-\d", submit.drawn)
+        submit.interrupt().ends(130)
+    assert "error: Interrupted (Ctrl-C): detached from left; its job goes on." in submit.out
+    assert "Come back with: k8sbench watch left" in submit.out
+    assert "left" in shell.on_cluster()
+    assert shell.json("list")[0]["on_cluster"] == "Running"
+    with shell.started("watch", "left") as watch:
+        watch.until("Running")
+        logs.end()
+        shell.finish("left")
+        watch.ends()
+    assert " valid; smoke" in watch.out
+    assert shell.archived("left") == logs.expected["master-0"]
+    assert shell.on_cluster() == []
+
+
+def test_a_narrow_terminal_is_drawn_on_too(shell: Shell) -> None:
+    shell.logs("narrow").begin()
+    with shell.submitted("narrow", columns=30) as submit:
+        submit.until("6/12")
+        submit.interrupt().ends(130)
+    shell.run("delete", "narrow")
+
+
+def test_nothing_is_lost_or_doubled_when_submit_is_killed(shell: Shell) -> None:
+    logs = shell.logs("killed")
+    logs.begin()
+    with shell.submitted("killed") as submit:
+        submit.until("step ")
+        until(lambda: shell.archived("killed") == logs.expected["master-0"], "lines to come")
+        submit.kill()
+    logs.end()
+    shell.finish("killed")
+    done = shell.run("collect", "killed", "--follow")
+    assert " valid; smoke" in done.out
+    assert shell.archived("killed") == logs.expected["master-0"]
+    assert shell.archived("killed", "worker-0") == logs.expected["worker-0"]
+
+
+def test_a_run_that_fails_shows_its_last_lines_and_ends_with_code_3(shell: Shell) -> None:
+    shell.logs("failing").begin(3)
+    pool = shell.pools.read_text().replace(": 0s}", ": 0s, k8sbench.test/exit-code: '7'}")
+    shell.pools.write_text(pool)
+    done = shell.submit("failing", code=3)
+    assert re.search(r"Failed: .*(master|worker)-0.* 7", done.err)
+    assert '"event": "step", "step": 3' in done.err
+    assert shell.phase("failing") == "Failed"
+    assert len(shell.archived("failing")) == 5
+    assert shell.on_cluster() == []
+
+
+# -- who else submits -------------------------------------------------------------------------
+
+
+def test_a_run_id_that_exists_is_joined_from_this_store_and_from_another(shell: Shell) -> None:
+    logs = shell.logs("joined")
+    logs.begin()
+    colleague = shell.colleague()
+    shell.submit("joined", "--node-pool=endless", "--set=night", "--detach")
+    # From the same store it is the run that was recorded, from another the job on the cluster.
+    with shell.submitted("joined") as again, colleague.submitted("joined") as other:
+        again.until("Running")
+        other.until("Running")
+    assert "joined" in shell.on_cluster()
+        logs.end()
+        shell.finish("joined")
+        ended = [again.ends(), other.ends()]
+    assert all(" valid; smoke" in one.out for one in ended)
+    for one in (shell, colleague):
+        (run,) = one.json("list")
+        assert (run["run_id"], run["set_name"], run["phase"]) == ("joined", "night", "Succeeded")
+    # It is over: joining it prints its row.
+    assert " valid; smoke" in shell.submit("joined", "--node-pool=endless").out
+
+
+def test_a_run_id_of_another_case_is_refused(shell: Shell) -> None:
+    shell.submit("taken", "--node-pool=endless", "--detach")
+    here = shell.run("submit", *CASE, "--amp", "--run-id=taken", "--detach", code=2)
+    assert "error: Run taken exists and is another case" in here.err
+    there = shell.colleague().run(
+        "submit", *CASE, "--amp", "--run-id=taken", "--node-pool=endless", "--detach", code=2
+    )
+    assert "error: Run taken exists and is another case" in there.err
+    assert "(other: precision, amp_dtype" in there.err
+    assert shell.colleague().json("list") == []
+    shell.run("delete", "taken")
+
+
+def test_two_people_who_submit_at_once_do_not_collide(own_shell: Shell) -> None:
+    words = ("submit", *CASE, "--node-pool=endless", "--detach")
+    colleague = own_shell.colleague()
+    with own_shell.started(*words) as one, colleague.started(*words) as other:
+        names = {one.ends().out.strip(), other.ends().out.strip()}
+    assert len(names) == 2
+    assert set(own_shell.on_cluster()) == names
+    # With one name for both there is one job.
+    named = (*words, "--run-id=same")
+    with own_shell.started(*named) as one, colleague.started(*named) as other:
+        assert {one.ends().out.strip(), other.ends().out.strip()} == {"same"}
+    assert set(own_shell.on_cluster()) == {*names, "same"}
+
+
+def test_no_more_jobs_go_on_at_once_than_parallel_says(shell: Shell) -> None:
+    words = ("submit", *CASE, "--repeats=4", "--parallel=2", "--output=json", "--set=many")
+    # No trainer runs in these pods: nothing is measured, and every repeat has its place.
+    (row,) = json.loads(shell.run(*words, code=5).out)["rows"]
+    runs = shell.json("list")
+    assert sorted(run["repeat"] for run in runs) == [1, 2, 3, 4]
+    assert {run["phase"] for run in runs} == {"Succeeded"}
+    assert len(row["members"]) == 4
+    began = [run["created_at"] for run in runs]
+    at_once = [
+        sum(one["created_at"] <= moment < one["ended_at"] for one in runs) for moment in began
+    ]
+    assert max(at_once) == 2
+
+
+# -- what pods get ----------------------------------------------------------------------------
+
+
+def test_image_and_secrets_reach_the_pods_and_the_trainers_go_with_the_job(
+    shell: Shell,
+) -> None:
+    words = ("--image=example.invalid/torch:1", "--image-pull-secret=mine")
+    shell.submit("imaged", "--node-pool=endless", "--detach", *words)
+    until(lambda: len(pods_of(shell.namespace, "imaged")) == 2, "two pods")
+    for pod in pods_of(shell.namespace, "imaged"):
+        (container,) = pod["spec"]["containers"]
+        assert container["image"] == "example.invalid/torch:1"
+        assert pod["spec"]["imagePullSecrets"] == [{"name": "mine"}]
+    trainers = shell.namespace.get("configmap", "imaged")
+    job = shell.namespace.get("pytorchjob", "imaged")
+    (owner,) = trainers["metadata"]["ownerReferences"]
+    assert owner["uid"] == job["metadata"]["uid"]
+    plan = shell.json("status", "imaged")["plan"]
+    assert plan["trainers_digest"] in trainers["metadata"]["annotations"].values()
+    shell.run("delete", "imaged")
+    built = shell.run("submit", *CASE, "--image-registry=example.invalid/team", "--dry-run")
+    assert 'image: "example.invalid/team/k8sbench-pytorch:' in built.out
+    assert "ConfigMap" not in built.out
+
+
+def pods_of(namespace: Namespace, run_id: str) -> list[dict[str, object]]:
+    found = namespace.get("pods", f"--selector=k8sbench.io/run={run_id}")
+    assert isinstance(found, list)
+    return found

@@ -1,0 +1,190 @@
+"""Every way to sign in to a real API server, and every way that leads nowhere."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k8sbench.adapters.kubernetes import connection, kinds
+from k8sbench.adapters.kubernetes.connection import connect
+from k8sbench.model.errors import Unreachable
+from tests.cluster import users
+from tests.cluster.namespace import Namespace
+from tests.cluster.own import OwnCluster
+from tests.cluster.wire import Wire
+
+Kubeconfig = Callable[..., Path]
+
+
+@pytest.fixture
+def token(user: Path) -> str:
+    return str(json.loads(user.read_text())["users"][0]["user"]["token"])
+
+
+@pytest.fixture
+def kubeconfig(namespace: Namespace, tmp_path: Path) -> Kubeconfig:
+    """Write kubeconfigs for users who sign in in some way, to a cluster as it is or changed."""
+
+    def write(user: dict[str, Any], **cluster: Any) -> Path:
+        path = users.write_kubeconfig(namespace, tmp_path / "config", user)
+        config = json.loads(path.read_text())
+        config["clusters"][0]["cluster"].update(cluster)
+        path.write_text(json.dumps(config))
+        return path
+
+    return write
+
+
+def asked(path: Path, **options: Any) -> int:
+    """Ask something that needs a permission, once, and count what there is."""
+    api = connect(kubeconfig=str(path), **options)
+    try:
+        return len(api.list(kinds.path("Pod", api.place.namespace))[0])
+    finally:
+        api.close()
+
+
+def refusal(path: Path, seconds: float = 5.0) -> Unreachable:
+    """Say why the server does not answer."""
+    api = connect(kubeconfig=str(path))
+    with pytest.raises(Unreachable) as wrong:
+        connection.check_answers(api, seconds=seconds)
+    api.close()
+    return wrong.value
+
+
+def test_a_token(kubeconfig: Kubeconfig, token: str) -> None:
+    assert asked(kubeconfig({"token": token})) == 0
+
+
+def test_a_token_in_a_file(kubeconfig: Kubeconfig, token: str, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(f"{token}\n")
+    assert asked(kubeconfig({"tokenFile": "token"})) == 0
+
+
+def test_a_client_certificate(namespace: Namespace) -> None:
+    # The administrator of the test cluster signs in so.
+    assert asked(namespace.cluster.kubeconfig, namespace=namespace.name) == 0
+
+
+def test_a_credential_plugin(kubeconfig: Kubeconfig, token: str, tmp_path: Path) -> None:
+    version = "client.authentication.k8s.io/v1"
+    answer = {"apiVersion": version, "kind": "ExecCredential", "status": {"token": token}}
+    program = tmp_path / "plugin"
+    program.write_text(f"#!/bin/sh\necho {shlex.quote(json.dumps(answer))}\n")
+    program.chmod(0o755)
+    plugin = {"apiVersion": version, "command": "./plugin", "interactiveMode": "Never"}
+    assert asked(kubeconfig({"exec": plugin})) == 0
+
+
+def test_a_plugin_s_certificate(own_cluster: OwnCluster, kubeconfig: Kubeconfig) -> None:
+    pki = own_cluster.layout.pki
+    version = "client.authentication.k8s.io/v1"
+    pair = {
+        "clientCertificateData": pki.certificate("admin").read_text(),
+        "clientKeyData": pki.key("admin").read_text(),
+    }
+    answer = json.dumps({"apiVersion": version, "kind": "ExecCredential", "status": pair})
+    plugin = {
+        "apiVersion": version,
+        "command": sys.executable,
+        "args": ["-c", f"print({answer!r})"],
+        "interactiveMode": "Never",
+    }
+    assert asked(kubeconfig({"exec": plugin})) == 0
+
+
+def test_a_server_name_that_is_not_the_host_s(kubeconfig: Kubeconfig, token: str) -> None:
+    path = kubeconfig({"token": token}, **{"tls-server-name": "kubernetes.default.svc"})
+    assert asked(path) == 0
+    wrong = refusal(kubeconfig({"token": token}, **{"tls-server-name": "other.example"}))
+    assert wrong.cause_id == "api-not-trusted"
+
+
+def test_a_server_that_is_not_to_be_verified(kubeconfig: Kubeconfig, token: str) -> None:
+    path = kubeconfig({"token": token}, **{"insecure-skip-tls-verify": True})
+    config = json.loads(path.read_text())
+    config["clusters"][0]["cluster"].pop("certificate-authority-data")
+    path.write_text(json.dumps(config))
+    assert asked(path) == 0
+
+
+def test_a_proxy_is_used_unless_it_is_to_be_left_out(own_cluster: OwnCluster, user: Path) -> None:
+    server = own_cluster.layout.server
+    address = own_cluster.layout.place.address
+    if own_cluster.layout.place.link is None:
+        pytest.skip("nothing on the loopback address is reached by a proxy")
+    proxy = Wire(server, connect=True)
+    environ = {"HTTPS_PROXY": f"http://{proxy.address}"}
+    assert asked(user, environ=environ) == 0
+    assert proxy.connections == 1
+    assert asked(user, environ={**environ, "NO_PROXY": f"{address}/32"}) == 0
+    assert proxy.connections == 1
+    proxy.close()
+
+
+def test_the_namespace_of_the_context_is_asked(user: Path, namespace: Namespace) -> None:
+    api = connect(kubeconfig=str(user))
+    assert api.place.namespace == namespace.name
+    assert api.why == f"current context test of {user}"
+    api.close()
+
+
+# -- no answer --------------------------------------------------------------------------------
+
+
+def test_a_port_where_nobody_listens(kubeconfig: Kubeconfig) -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        server = f"https://127.0.0.1:{held.getsockname()[1]}"
+        wrong = refusal(kubeconfig({}, server=server))
+    assert (wrong.exit_code, wrong.cause_id) == (6, "api-unreachable")
+    expected = f"The API server {server} of context test cannot be reached: connection refused."
+    assert wrong.message == expected
+
+
+def test_a_server_that_does_not_answer(own_cluster: OwnCluster, user: Path) -> None:
+    with own_cluster.frozen("kube-apiserver"):
+        wrong = refusal(user, seconds=0.5)
+    assert wrong.cause_id == "api-unreachable"
+    assert "it did not answer in time" in wrong.message
+
+
+def test_a_name_that_does_not_exist(kubeconfig: Kubeconfig) -> None:
+    wrong = refusal(kubeconfig({}, server="https://nosuch.invalid"))
+    assert wrong.cause_id == "api-unreachable"
+    assert "https://nosuch.invalid" in wrong.message
+
+
+def test_a_server_of_another_authority(kubeconfig: Kubeconfig) -> None:
+    path = kubeconfig({})
+    config = json.loads(path.read_text())
+    config["clusters"][0]["cluster"].pop("certificate-authority-data")
+    path.write_text(json.dumps(config))
+    wrong = refusal(path)
+    assert (wrong.exit_code, wrong.cause_id) == (6, "api-not-trusted")
+    assert "certificate-authority" in wrong.action
+
+
+def test_a_token_that_is_not_accepted(kubeconfig: Kubeconfig) -> None:
+    wrong = refusal(kubeconfig({"token": "old"}))
+    assert (wrong.exit_code, wrong.cause_id) == (6, "unauthorized")
+    assert "does not accept these credentials" in wrong.message
+
+
+def test_a_plugin_that_fails(kubeconfig: Kubeconfig) -> None:
+    plugin = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "false",
+        "interactiveMode": "Never",
+    }
+    with pytest.raises(Unreachable, match="credential plugin .* process returned 1") as wrong:
+        connect(kubeconfig=str(kubeconfig({"exec": plugin})))
+    assert (wrong.value.exit_code, wrong.value.cause_id) == (6, "unauthorized")

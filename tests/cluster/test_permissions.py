@@ -1,0 +1,78 @@
+"""The rules of ``k8sbench/role.yaml`` are enough, and what is missing is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from k8sbench.model.errors import Unreachable
+from k8sbench.model.phase import Phase
+from tests.cluster import following
+from tests.cluster.namespace import Namespace
+from tests.cluster.nodes import GPUS
+from tests.cluster.own import OwnCluster
+
+
+def test_a_whole_run_is_refused_nothing(
+    own_cluster: OwnCluster, namespace: Namespace, user: Path
+) -> None:
+    with following.opened(user) as port:
+        plan = port.submit(following.plan("2x1"))
+        port.end_of(plan)
+        port.cluster.jobs()
+        port.cluster.look(following.run_of(plan))
+        list(port.cluster.printed(following.run_of(plan)))
+        other = port.submit(following.plan("1x1"), None)
+        port.cluster.cancel(other.run_id, "Enough.", "asked")
+        port.end_of(other)
+        for one in (plan, other):
+            port.cluster.remove(one.run_id)
+    name = f"system:serviceaccount:{namespace.name}:user"
+    lines = own_cluster.layout.audit_log.read_text().splitlines()
+    mine = [one for one in map(json.loads, lines) if one["user"].get("username") == name]
+    assert mine
+    assert {one["responseStatus"]["code"] for one in mine if "responseStatus" in one} <= {
+        200,
+        201,
+        404,
+    }
+    # Never all pods of a cluster, never those of others.
+    for one in mine:
+        reference = one.get("objectRef") or {}
+        if reference.get("resource") == "pods" and one["verb"] in {"list", "watch"}:
+            assert reference["namespace"] == namespace.name
+            assert "labelSelector=k8sbench.io" in one["requestURI"]
+
+
+def test_without_a_look_at_the_nodes_a_job_that_fits_nowhere_is_pending(
+    namespace: Namespace, tmp_path: Path
+) -> None:
+    user = namespace.user(tmp_path, "near", sees_nodes=False)
+    with following.opened(user) as port:
+        plan = port.submit(following.plan(f"1x{GPUS + 1}"), None)
+        port.until(lambda port: any(one.cause_id for one in port.transitions(plan)))
+        assert port.transitions(plan)[-1].phase is Phase.PENDING
+        assert not port.notes()
+
+
+def test_with_a_look_at_the_nodes_it_is_known_to_be_hopeless(user: Path) -> None:
+    with following.opened(user) as port:
+        plan = port.submit(following.plan(f"1x{GPUS + 1}"), None)
+        port.until(lambda port: any(one.hopeless for one in port.transitions(plan)))
+        assert port.cluster.api.requests["list nodes"] == 1
+
+
+def test_who_may_not_create_jobs_is_told_what_is_missing(namespace: Namespace, user: Path) -> None:
+    (role,) = namespace.get("roles")
+    patch = [{"op": "remove", "path": "/rules/0"}]
+    name = role["metadata"]["name"]
+    namespace.kubectl("patch", "role", name, "--type=json", f"--patch={json.dumps(patch)}")
+    plan = following.plan("1x1")
+    with following.opened(user) as port, pytest.raises(Unreachable) as wrong:
+        port.submit(plan)
+    assert (wrong.value.exit_code, wrong.value.cause_id) == (6, "forbidden")
+    expected = f"may not create pytorchjobs.kubeflow.org in namespace {namespace.name}."
+    assert expected in wrong.value.message
+    assert plan.run_id not in namespace.kubectl("get", "configmaps", "--output=name")

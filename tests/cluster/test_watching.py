@@ -1,0 +1,267 @@
+"""Following goes on through whatever happens to the API server, the way to it, and the operator.
+
+Nothing is lost, nothing told twice, nothing waits without end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import threading
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k8sbench.adapters.kubernetes import kinds
+from k8sbench.adapters.kubernetes.api import ApiFault
+from k8sbench.model.phase import Phase
+from k8sbench.model.plan import RunPlan
+from tests.cluster import following, users, wire
+from tests.cluster.following import Port
+from tests.cluster.namespace import Namespace
+from tests.cluster.own import OwnCluster
+from tests.cluster.test_cluster_port import finish
+from tests.cluster.wire import Wire
+
+QUICK: dict[str, Any] = {"watch_s": 1.0, "longest_pause": 1.0}
+"""Watches that are renewed every second, so that a test sees it happen."""
+
+
+@pytest.fixture
+def wired(user: Path) -> Iterator[tuple[Port, Wire]]:
+    """Give the port behind a wire that the test can cut."""
+    with wire.between(user) as (line, path), following.opened(path, **QUICK) as port:
+        yield port, line
+
+
+def check_told_once(port: Port, plan: RunPlan) -> None:
+    """Check that the end was told, no state twice, and every line of each replica once."""
+    assert port.end_of(plan).phase is Phase.SUCCEEDED
+    told = [(one.phase, one.cause_id) for one in port.transitions(plan)]
+    assert len(told) == len(set(told))
+    names = {"master-0", "worker-0", "worker-1", "worker-2"}
+    assert sorted(line.replica for line in port.lines(plan)) == sorted(names)
+    replicas = [one.replica for one in port.events if one.replica is not None]
+    assert all(one != other for one, other in itertools.pairwise(replicas))
+
+
+def running(port: Port) -> RunPlan:
+    """Submit a job and wait until it runs; it ends when it is told to."""
+    plan = port.submit(following.plan("4x1"), None)
+    port.until_phase(plan, Phase.RUNNING)
+    return plan
+
+
+def test_the_api_server_is_killed_and_comes_back(
+    own_cluster: OwnCluster, namespace: Namespace, user: Path
+) -> None:
+    with following.opened(user) as port:
+        plan = running(port)
+        with own_cluster.without("kube-apiserver"):
+            port.until(lambda port: any("does not answer" in note for note in port.notes()))
+        finish(namespace, plan)
+        check_told_once(port, plan)
+        first, second = port.notes()
+        assert first.startswith("The API server does not answer since 5 s (connection refused)")
+        assert second.startswith("The API server answers again, after ")
+
+
+def test_a_job_ends_while_the_api_server_cannot_be_reached(
+    wired: tuple[Port, Wire], namespace: Namespace
+) -> None:
+    port, line = wired
+    plan = running(port)
+    with line.down():
+        finish(namespace, plan)
+        namespace.wait("condition=Succeeded", f"pytorchjob/{plan.run_id}")
+    check_told_once(port, plan)
+
+
+def test_connections_break_again_and_again(wired: tuple[Port, Wire], namespace: Namespace) -> None:
+    port, line = wired
+    plan = port.submit(following.plan("4x1"), None)
+    line.cut()
+    port.until(lambda port: Phase.PENDING in port.phases(plan))
+    line.cut()
+    port.until_phase(plan, Phase.RUNNING)
+    line.cut()
+    finish(namespace, plan)
+    line.cut()
+    check_told_once(port, plan)
+
+
+def test_a_dead_connection_is_noticed(wired: tuple[Port, Wire], namespace: Namespace) -> None:
+    port, line = wired
+    plan = running(port)
+    before = line.connections
+    with line.mute():
+        finish(namespace, plan)
+        namespace.wait("condition=Succeeded", f"pytorchjob/{plan.run_id}")
+        following.until(lambda: line.connections > before)
+    check_told_once(port, plan)
+
+
+def test_the_api_server_stands_still(
+    own_cluster: OwnCluster, namespace: Namespace, user: Path
+) -> None:
+    with following.opened(user, **QUICK) as port:
+        plan = running(port)
+        with own_cluster.frozen("kube-apiserver"):
+            port.until(
+                lambda port: any("(it did not answer in time)" in note for note in port.notes())
+            )
+        finish(namespace, plan)
+        check_told_once(port, plan)
+
+
+def test_what_happened_before_history_was_forgotten_is_told(
+    own_cluster: OwnCluster, wired: tuple[Port, Wire], namespace: Namespace
+) -> None:
+    port, line = wired
+    plan, gone = running(port), running(port)
+    with line.down():
+        finish(namespace, plan)
+        namespace.wait("condition=Succeeded", f"pytorchjob/{plan.run_id}")
+        namespace.kubectl("delete", f"pytorchjob/{gone.run_id}")
+        # The API server remembers what it has served itself; etcd what was not compacted.
+        compact(own_cluster)
+        with own_cluster.without("kube-apiserver"):
+            pass
+    listed = port.cluster.api.requests["list pods"]
+    assert port.end_of(plan).phase is Phase.SUCCEEDED
+    end = port.end_of(gone)
+    assert (end.phase, end.cause_id) == (Phase.LOST, "job-deleted")
+    assert port.cluster.api.requests["list pods"] > listed
+
+
+def compact(cluster: OwnCluster) -> None:
+    """Have etcd forget all but the present state."""
+
+    def ask(path: str, **body: str) -> Any:
+        url = cluster.layout.url("etcd", path, "http")
+        text = json.dumps(body).encode()
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with direct.open(urllib.request.Request(url, text), timeout=5) as answer:
+            return json.load(answer)
+
+    now = ask("/v3/kv/range", key="AA==")["header"]["revision"]
+    ask("/v3/kv/compaction", revision=now)
+
+
+def test_the_operator_is_killed_and_comes_back(
+    own_cluster: OwnCluster, namespace: Namespace, user: Path
+) -> None:
+    with following.opened(user) as port:
+        plan = running(port)
+        with own_cluster.without("training-operator"):
+            finish(namespace, plan)
+            phase = "jsonpath={.status.phase}=Succeeded"
+            namespace.wait(phase, "pods", "--all")
+        check_told_once(port, plan)
+
+
+def test_credentials_expire_and_are_replaced(
+    namespace: Namespace, user: Path, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    config = json.loads(user.read_text())
+    token.write_text(config["users"][0]["user"]["token"])
+    path = users.write_kubeconfig(namespace, tmp_path / "config", {"tokenFile": str(token)})
+    with following.opened(path, **QUICK) as port:
+        plan = running(port)
+        # Its tokens are bound to the account: they end with it.
+        namespace.kubectl("delete", "serviceaccount/user")
+        port.until(lambda port: any("does not accept these credentials" in n for n in port.notes()))
+        namespace.kubectl("create", "serviceaccount", "user")
+        token.write_text(namespace.kubectl("create", "token", "user").strip())
+        finish(namespace, plan)
+        check_told_once(port, plan)
+        assert "answers again" in port.notes()[-1]
+
+
+def test_a_permission_is_taken_away_and_given_back(namespace: Namespace, user: Path) -> None:
+    with following.opened(user, **QUICK) as port:
+        plan = running(port)
+        (binding,) = namespace.get("rolebindings")
+        namespace.kubectl("delete", "rolebinding", binding["metadata"]["name"])
+        port.until(lambda port: any("may not watch" in note for note in port.notes()))
+        del binding["metadata"]["resourceVersion"], binding["metadata"]["uid"]
+        namespace.create(binding)
+        finish(namespace, plan)
+        check_told_once(port, plan)
+
+
+@pytest.fixture
+def throttled(namespace: Namespace) -> Iterator[Any]:
+    """Make and lift a rule by which the API server serves the user one request at a time."""
+    group = "flowcontrol.apiserver.k8s.io/v1"
+    name, account = namespace.name, {"name": "user", "namespace": namespace.name}
+    level = {
+        "type": "Limited",
+        "limited": {
+            "nominalConcurrencyShares": 0,
+            "lendablePercent": 0,
+            "borrowingLimitPercent": 0,
+            "limitResponse": {"type": "Reject"},
+        },
+    }
+    everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"]}
+    flow = {
+        "priorityLevelConfiguration": {"name": name},
+        "matchingPrecedence": 2,  # before all but the one for administrators
+        "rules": [
+            {
+                "subjects": [{"kind": "ServiceAccount", "serviceAccount": account}],
+                "resourceRules": [{**everything, "clusterScope": True}],
+            }
+        ],
+    }
+    cluster = namespace.cluster
+
+    def throttle() -> None:
+        head = {"apiVersion": group, "metadata": {"name": name}}
+        cluster.create({**head, "kind": "PriorityLevelConfiguration", "spec": level})
+        cluster.create({**head, "kind": "FlowSchema", "spec": flow})
+
+    def lift() -> None:
+        objects = (f"flowschema/{name}", f"prioritylevelconfiguration/{name}")
+        cluster.kubectl("delete", *objects, "--ignore-not-found")
+
+    yield throttle, lift
+    lift()
+
+
+def test_the_api_server_has_no_time_for_us(
+    own_cluster: OwnCluster, namespace: Namespace, user: Path, throttled: Any
+) -> None:
+    throttle, lift = throttled
+    with following.opened(user, **QUICK) as port, ThreadPoolExecutor() as pool:
+        plan = running(port)
+        throttle()
+        # One request it always serves. That one takes its time: the webhook does not answer.
+        with own_cluster.frozen("training-operator"):
+            over = threading.Event()
+            pool.submit(keep_asking, user, over)
+            try:
+                port.until(lambda port: any("oo many requests" in note for note in port.notes()))
+            finally:
+                over.set()
+        lift()
+        finish(namespace, plan)
+        check_told_once(port, plan)
+        assert "answers again" in port.notes()[-1]
+
+
+def keep_asking(user: Path, over: threading.Event) -> None:
+    """Ask for something that takes long, until it is over."""
+    _, job = following.objects(following.plan("1x1"))
+    with following.opened(user) as port:
+        path = kinds.path("PyTorchJob", port.cluster.api.place.namespace)
+        while not over.is_set():
+            with contextlib.suppress(ApiFault):
+                port.cluster.api.create(path, job, dry_run=True, patience=0.0)

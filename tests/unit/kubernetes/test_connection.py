@@ -1,0 +1,196 @@
+"""Which cluster and namespace are meant is decided as kubectl does, and said."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k8sbench.adapters.kubernetes import connection
+from k8sbench.adapters.kubernetes.api import Api
+from k8sbench.adapters.kubernetes.connection import NoCluster, connect
+from k8sbench.model.errors import InputError, NotFound
+
+
+def config(*names: str, current: str | None = "", **cluster: Any) -> dict[str, Any]:
+    """Make a kubeconfig of contexts with a cluster and a user each."""
+    return {
+        "current-context": names[0] if current == "" else current,
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}} for name in names],
+        "clusters": [
+            {"name": name, "cluster": {"server": f"https://{name}.example:6443", **cluster}}
+            for name in names
+        ],
+        "users": [{"name": name, "user": {"token": f"token-of-{name}"}} for name in names],
+    }
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / ".kube").mkdir()
+    return tmp_path
+
+
+def write(path: Path, what: dict[str, Any] | str) -> Path:
+    path.write_text(what if isinstance(what, str) else json.dumps(what))
+    return path
+
+
+def reached(home: Path, **options: Any) -> Api:
+    environ = {"HOME": str(home), **options.pop("environ", {})}
+    return connect(environ=environ, service_account=home / "none", **options)
+
+
+def test_the_current_context_of_the_home_folder_is_the_default(home: Path) -> None:
+    write(home / ".kube" / "config", config("a", "b"))
+    api = reached(home)
+    assert (api.place.server, api.place.context) == ("https://a.example:6443", "a")
+    assert api.place.namespace == "default"
+    assert api.place.kubeconfig is None
+    assert api.why == "current context a of ~/.kube/config"
+
+
+def test_options_come_before_the_environment_and_that_before_the_home_folder(home: Path) -> None:
+    write(home / ".kube" / "config", config("of-home"))
+    variable = write(home / "variable", config("of-variable"))
+    option = write(home / "option", config("of-option", "other"))
+    environ = {"KUBECONFIG": str(variable)}
+    assert reached(home, environ=environ).place.context == "of-variable"
+    api = reached(home, environ=environ, kubeconfig=str(option), context="other", namespace="n")
+    assert (api.place.context, api.place.namespace) == ("other", "n")
+    assert api.place.kubeconfig == str(option)
+    assert api.why == f"context other of {option}"
+
+
+def test_the_namespace_is_the_context_s(home: Path) -> None:
+    given = config("a")
+    given["contexts"][0]["context"]["namespace"] = "team"
+    write(home / ".kube" / "config", given)
+    assert reached(home).place.namespace == "team"
+    assert reached(home, namespace="mine").place.namespace == "mine"
+
+
+def test_of_several_files_the_first_to_say_something_counts(home: Path) -> None:
+    one = write(home / "one", config("a", current=None))
+    two = write(home / "two", config("a", "b", current="b"))
+    environ = {"KUBECONFIG": f"{one}:{home / 'missing'}:{two}"}
+    assert reached(home, environ=environ).place.context == "b"
+    assert reached(home, environ=environ, context="a").place.server == "https://a.example:6443"
+
+
+def test_files_are_relative_to_the_kubeconfig(home: Path) -> None:
+    folder = home / "elsewhere"
+    folder.mkdir()
+    (folder / "ca.crt").write_text("the authority")
+    given = config("a", **{"certificate-authority": "ca.crt"})
+    api = reached(home, kubeconfig=str(write(folder / "config", given)))
+    assert api._transport.ca == b"the authority"
+
+
+def test_an_authority_may_be_inline(home: Path) -> None:
+    text = base64.b64encode(b"the authority").decode()
+    write(home / ".kube" / "config", config("a", **{"certificate-authority-data": text}))
+    assert reached(home)._transport.ca == b"the authority"
+
+
+def test_in_a_pod_its_service_account_is_used(home: Path) -> None:
+    account = home / "account"
+    account.mkdir()
+    for name, text in (("token", "secret\n"), ("ca.crt", "the authority"), ("namespace", "team")):
+        (account / name).write_text(text)
+    environ = {
+        "HOME": str(home),
+        "KUBERNETES_SERVICE_HOST": "fd00::1",
+        "KUBERNETES_SERVICE_PORT": "443",
+    }
+    api = connect(environ=environ, service_account=account)
+    assert (api.place.server, api.place.namespace) == ("https://[fd00::1]:443", "team")
+    assert api.place.context is None
+    assert api.why == "in-cluster configuration"
+    assert api._credentials.current().authorization == "bearer secret"
+
+
+def test_without_any_cluster_it_says_what_was_looked_for(home: Path) -> None:
+    with pytest.raises(NoCluster, match=r"~/.kube/config does not exist, and this is no pod") as no:
+        reached(home)
+    assert no.value.exit_code == 6
+    assert "--kubeconfig" in no.value.action
+    with pytest.raises(NoCluster, match=r"KUBECONFIG \(/no/such\) does not exist"):
+        reached(home, environ={"KUBECONFIG": "/no/such"})
+
+
+def test_a_kubeconfig_that_is_named_must_exist(home: Path) -> None:
+    with pytest.raises(InputError, match="There is no kubeconfig /no/such"):
+        reached(home, kubeconfig="/no/such")
+
+
+def test_a_context_that_is_not_there_is_told_with_the_nearest(home: Path) -> None:
+    write(home / ".kube" / "config", config("production", "staging"))
+    with pytest.raises(NotFound, match="no context prodution") as wrong:
+        reached(home, context="prodution")
+    assert wrong.value.action == "It has: production."
+
+
+def test_without_a_current_context_one_must_be_named(home: Path) -> None:
+    write(home / ".kube" / "config", config("a", "b", current=None))
+    with pytest.raises(NotFound, match="no current context") as wrong:
+        reached(home)
+    assert wrong.value.action == "Choose one with --context: a, b."
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a: [", r"config:\d: the kubeconfig is no YAML: "),
+        ("- a\n- b\n", "this is no kubeconfig"),
+        ("contexts: {a: b}\n", "contexts of the kubeconfig is no list"),
+        ("contexts: [{name: a, context: {cluster: x}}]\ncurrent-context: a\n", "knows no server"),
+    ],
+)
+def test_a_kubeconfig_that_is_broken_is_named_with_what_is_wrong(
+    home: Path, text: str, sentence: str
+) -> None:
+    path = write(home / ".kube" / "config", text)
+    with pytest.raises(InputError, match=sentence) as wrong:
+        reached(home)
+    assert str(path) in str(wrong.value)
+
+
+@pytest.mark.parametrize(
+    ("server", "environ", "proxy"),
+    [
+        ("https://a.example", {}, None),
+        ("https://a.example", {"HTTPS_PROXY": "http://p:3128"}, "http://p:3128"),
+        ("https://a.example", {"https_proxy": "p:3128"}, "http://p:3128"),
+        ("https://a.example", {"HTTP_PROXY": "http://p:3128"}, None),
+        ("https://a.example", {"HTTPS_PROXY": "http://p", "NO_PROXY": "b.example"}, "http://p"),
+        ("https://a.example", {"HTTPS_PROXY": "http://p", "NO_PROXY": "x, .example"}, None),
+        ("https://a.example", {"HTTPS_PROXY": "http://p", "no_proxy": "a.example"}, None),
+        ("https://a.example", {"HTTPS_PROXY": "http://p", "NO_PROXY": "*"}, None),
+        ("https://a.example:6443", {"HTTPS_PROXY": "http://p", "NO_PROXY": "a.example:6443"}, None),
+        (
+            "https://a.example:6443",
+            {"HTTPS_PROXY": "http://p", "NO_PROXY": "a.example:1"},
+            "http://p",
+        ),
+        ("https://aa.example", {"HTTPS_PROXY": "http://p", "NO_PROXY": "a.example"}, "http://p"),
+        ("https://10.1.2.3", {"HTTPS_PROXY": "http://p", "NO_PROXY": "10.0.0.0/8"}, None),
+        ("https://11.1.2.3", {"HTTPS_PROXY": "http://p", "NO_PROXY": "10.0.0.0/8"}, "http://p"),
+        ("https://[fd00::1]", {"HTTPS_PROXY": "http://p", "NO_PROXY": "fd00::/8"}, None),
+        ("https://127.0.0.1:6443", {"HTTPS_PROXY": "http://p"}, None),
+        ("https://localhost", {"HTTPS_PROXY": "http://p"}, None),
+    ],
+)
+def test_proxies_are_used_as_kubectl_uses_them(
+    server: str, environ: dict[str, str], proxy: str | None
+) -> None:
+    assert connection.proxy_for(server, environ) == proxy
+
+
+def test_a_kubeconfig_s_proxy_comes_first(home: Path) -> None:
+    write(home / ".kube" / "config", config("a", **{"proxy-url": "http://own:1"}))
+    api = reached(home, environ={"HTTPS_PROXY": "http://other:1"})
+    assert api._transport.proxy == "http://own:1"

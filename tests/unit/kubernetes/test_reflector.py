@@ -1,0 +1,208 @@
+"""One kind of objects is followed through everything that the API server may answer."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import pytest
+
+from k8sbench.adapters.kubernetes import reflector
+from k8sbench.adapters.kubernetes.api import Api, ApiFault
+from k8sbench.adapters.kubernetes.reflector import (
+    Changed,
+    Deleted,
+    Failed,
+    Listed,
+    News,
+    Reflector,
+    Source,
+    Works,
+)
+
+SOURCE = Source(kind="Pod", path="/pods", labels="a=b")
+GONE = ApiFault(410, "Expired", "too old resource version")
+AWAY = ApiFault(None, "", "connection refused")
+
+
+def pod(name: str, version: int, uid: str = "") -> dict[str, Any]:
+    metadata = {"name": name, "uid": uid or f"uid-{name}", "resourceVersion": str(version)}
+    return {"metadata": metadata}
+
+
+class Watched:
+    """A watch that tells some events and then ends, breaks, or waits until it is closed."""
+
+    def __init__(self, events: list[Any], then: ApiFault | str) -> None:
+        self._events, self._then = events, then
+        self._closed = threading.Event()
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self._events
+        if isinstance(self._then, ApiFault):
+            raise self._then
+        if self._then == "wait":
+            self._closed.wait()
+
+    def close(self) -> None:
+        self._closed.set()
+
+
+class Server:
+    """Answers lists and watches as it was told, in order; the last watch waits."""
+
+    def __init__(self, *answers: Any) -> None:
+        self._answers = list(answers)
+        self.asked: list[str] = []
+
+    def list(self, path: str, *, labels: str, fields: str, keep: Any, patience: float) -> Any:
+        self.asked.append(f"list {labels}")
+        answer = self._next()
+        items, version = answer
+        return [kept for kept in map(keep, items) if kept is not None], version
+
+    def watch(self, path: str, *, resource_version: str, **_: Any) -> Any:
+        self.asked.append(f"watch {resource_version}")
+        return self._next()
+
+    def _next(self) -> Any:
+        answer = self._answers.pop(0) if self._answers else Watched([], "wait")
+        if isinstance(answer, ApiFault):
+            raise answer
+        return answer
+
+
+class Told:
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[News] = queue.SimpleQueue()
+        self.put = self._queue.put
+
+    def next(self, kind: type[News] | None = None) -> Any:
+        while True:
+            news = self._queue.get(timeout=20)
+            if kind is None or isinstance(news, kind):
+                return news
+
+
+Follow = Callable[..., Told]
+
+
+@pytest.fixture
+def follow() -> Iterator[Follow]:
+    started: list[Reflector] = []
+
+    def begin(server: Server, keep: Callable[[Any], Any] = lambda found: found) -> Told:
+        told = Told()
+        one = Reflector(cast(Api, server), SOURCE, keep, told.put, longest_pause=0.001)
+        started.append(one)
+        told.reflector = one  # type: ignore[attr-defined]
+        one.start()
+        return told
+
+    yield begin
+    for one in started:
+        one.close()
+        one.join(20)
+
+
+def event(kind: str, found: dict[str, Any]) -> dict[str, Any]:
+    return {"type": kind, "object": found}
+
+
+def test_all_that_is_there_is_told_and_then_every_change(follow: Follow) -> None:
+    server = Server(
+        ([pod("a", 1)], "5"),
+        Watched([event("ADDED", pod("b", 6)), event("MODIFIED", pod("a", 7))], "wait"),
+    )
+    told = follow(server)
+    assert told.next() == Changed("Pod", pod("a", 1))
+    assert isinstance(told.next(), Listed)
+    assert told.next() == Changed("Pod", pod("b", 6))
+    assert told.next() == Changed("Pod", pod("a", 7))
+    assert server.asked == ["list a=b", "watch 5"]
+
+
+def test_a_watch_goes_on_from_where_the_last_one_ended(follow: Follow) -> None:
+    bookmark = {"metadata": {"resourceVersion": "9"}}
+    server = Server(
+        ([], "5"),
+        Watched([event("ADDED", pod("a", 6))], "end"),
+        Watched([event("BOOKMARK", bookmark)], AWAY),
+        Watched([event("DELETED", pod("a", 10))], "wait"),
+    )
+    told = follow(server)
+    assert told.next(Deleted).uid == "uid-a"
+    assert server.asked == ["list a=b", "watch 5", "watch 6", "watch 9"]
+
+
+def test_what_was_deleted_unseen_is_told_by_the_next_listing(follow: Follow) -> None:
+    server = Server(
+        ([pod("a", 1), pod("b", 2), pod("c", 3)], "5"),
+        Watched([], GONE),
+        ([pod("a", 1), pod("b", 8, uid="another")], "9"),
+    )
+    told = follow(server)
+    told.next(Listed)
+    gone = {(told.next(Deleted).name), (told.next(Deleted).name)}
+    assert gone == {"b", "c"}
+    # What has not changed is not told again.
+    assert told.next() == Changed("Pod", pod("b", 8, uid="another"))
+    assert told.next(Listed).names == {"a", "b"}
+
+
+def test_history_that_was_forgotten_is_no_fault_to_tell(follow: Follow) -> None:
+    server = Server(([], "5"), Watched([], GONE), ([], "9"))
+    told = follow(server)
+    told.next(Listed)
+    assert isinstance(told.next(), Listed)
+
+
+def test_a_server_that_is_away_for_long_is_asked_until_it_answers(follow: Follow) -> None:
+    server = Server(*[AWAY] * 200, ([pod("a", 1)], "5"))
+    told = follow(server)
+    for _ in range(200):
+        assert told.next() == Failed("Pod", AWAY)
+    assert told.next() == Changed("Pod", pod("a", 1))
+    told.next(Works)
+
+
+def test_a_refusal_is_told_and_tried_again(follow: Follow) -> None:
+    refused = ApiFault(403, "Forbidden", "may not watch")
+    told = follow(Server(([], "5"), refused, refused))
+    assert told.next(Failed).fault is refused
+    assert told.next(Failed).fault is refused
+    told.next(Works)
+
+
+def test_objects_that_are_not_wanted_are_not_told(follow: Follow) -> None:
+    server = Server(
+        ([pod("a", 1), pod("b", 2)], "5"),
+        Watched([event("DELETED", pod("b", 6)), event("DELETED", pod("a", 7))], "wait"),
+    )
+    told = follow(server, lambda found: found if found["metadata"]["name"] == "a" else None)
+    assert told.next(Listed).names == {"a"}
+    assert told.next(Deleted).name == "a"
+
+
+def test_a_refresh_lists_again_under_the_new_labels(follow: Follow) -> None:
+    server = Server(([], "5"), Watched([], "wait"), ([pod("a", 6)], "7"))
+    told = follow(server)
+    told.next(Listed)
+    told.reflector.refresh("a=c")  # type: ignore[attr-defined]
+    assert told.next() == Changed("Pod", pod("a", 6))
+    assert server.asked[-2:] in (["watch 5", "list a=c"], ["list a=c", "watch 7"])
+
+
+@pytest.mark.parametrize("failures", [1, 2, 5, 10, 1000])
+def test_pauses_grow_to_a_bound(failures: int) -> None:
+    pauses = [reflector.pause(failures, reflector.LONGEST_PAUSE, None) for _ in range(100)]
+    top = min(reflector.FIRST_PAUSE * 2.0 ** (failures - 1), 15.0) if failures < 100 else 15.0
+    assert all(top / 2 <= one <= top for one in pauses)
+    assert len(set(pauses)) > 1
+
+
+def test_a_pause_is_as_long_as_the_server_asks_within_the_bound() -> None:
+    assert reflector.pause(1, 15.0, 7.0) == 7.0
+    assert reflector.pause(1, 15.0, 3600.0) == 15.0

@@ -1,0 +1,263 @@
+"""The state of a job from small objects."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from k8sbench.adapters.kubernetes import state
+from k8sbench.model.phase import Phase
+from tests.unit.kubernetes.objects import (
+    FAILED,
+    JOB,
+    PLAN,
+    condition,
+    ended,
+    event,
+    init,
+    job,
+    pod,
+    read,
+    seen,
+    stamp,
+    unplaced,
+    waits,
+)
+from tests.unit.render.plans import plan
+
+CREATED = job(condition("Created"))
+RUNNING = job(condition("Created"), condition("Running"))
+SUCCEEDED = job(condition("Running", status="False"), condition("Succeeded", at=60))
+WAITS = init({"running": {}})
+
+
+def nothing(of: dict[str, Any] | None, **more: Any) -> state.Seen:
+    return state.Seen(job=of, **more)
+
+
+@pytest.mark.parametrize(
+    ("found", "phase"),
+    [
+        (nothing(None), Phase.CREATED),
+        (nothing(job()), Phase.CREATED),
+        (nothing(CREATED), Phase.PENDING),
+        (nothing(job(suspend=True)), Phase.QUEUED),
+        (seen(), Phase.PENDING),
+        (seen(unplaced("0/1 nodes are available: 1 Insufficient cpu.")), Phase.PENDING),
+        (seen(pod(state=waits("ErrImagePull", "not found"))), Phase.PULLING),
+        (seen(pod(state=waits("ContainerCreating"))), Phase.STARTING),
+        (seen(pod(state=waits("PodInitializing"), inits=(WAITS,))), Phase.STARTING),
+        (seen(pod()), Phase.RUNNING),
+        (seen(pod(state=ended(0)), of=RUNNING), Phase.RUNNING),
+        (nothing(RUNNING), Phase.RUNNING),
+        (seen(pod(), of=SUCCEEDED), Phase.SUCCEEDED),
+        (seen(pod(), of=job(FAILED)), Phase.FAILED),
+        (seen(pod(), deleted=True), Phase.LOST),
+    ],
+    ids=[
+        *("unseen", "untouched", "created", "suspended", "no-pod", "no-node", "pulling"),
+        *("creating", "init", "running", "one-ended", "pods-unreadable", "succeeded"),
+        *("failed", "deleted"),
+    ],
+)
+def test_a_job_is_as_far_as_its_last_replica(found: state.Seen, phase: Phase) -> None:
+    assert read(found).phase is phase
+
+
+def test_a_master_that_runs_makes_no_running_job_while_a_worker_is_not_placed() -> None:
+    found = seen(unplaced("0/1 nodes are available: 1 Insufficient cpu."), of=RUNNING)
+    assert read(found).phase is Phase.PENDING
+
+
+def test_a_job_that_its_queue_stopped_and_let_go_again_is_pending_until_its_pods_come() -> None:
+    gone = pod() | {"_deleted": True}
+    resumed = job(condition("Running"), condition("Suspended", status="False"))
+    assert read(seen(gone, of=resumed)).phase is Phase.PENDING
+    # Of any other job the operator tells at once what became of it.
+    assert read(seen(gone, of=RUNNING)).phase is Phase.RUNNING
+
+
+def test_an_image_that_is_being_pulled_is_seen_by_its_events() -> None:
+    pulling = event("Pulling", "Pulling image", f"{JOB}-worker-0")
+    creating = pod(state=waits("ContainerCreating"))
+    reading = read(seen(creating, events=[pulling]))
+    assert (reading.phase, reading.cause) == (Phase.PULLING, "Image being pulled for worker-0.")
+    pulled = event("Pulled", "Successfully pulled", f"{JOB}-worker-0")
+    assert read(seen(creating, events=[pulling, pulled])).phase is Phase.STARTING
+
+
+def test_a_calm_job_has_a_sentence_and_no_cause() -> None:
+    for found, sentence in (
+        (nothing(job()), "The job is created."),
+        (seen(), "1 of 2 replicas have a node."),
+        (seen(pod(state=waits("ContainerCreating"))), "1 of 2 replicas have started."),
+        (seen(pod()), "All 2 replicas run."),
+    ):
+        reading = read(found)
+        assert (reading.cause, reading.cause_id, reading.action) == (sentence, None, None)
+
+
+def test_a_replica_has_a_node_restarts_an_exit_code_and_a_digest() -> None:
+    found = seen(pod(state=ended(3), restarts=1), of=job(FAILED))
+    status = found.pods[f"{JOB}-master-0"]["status"]["containerStatuses"][0]
+    status["imageID"] = "docker.io/library/a@sha256:0123"
+    master, worker = read(found).replicas
+    assert (master.replica, master.phase, master.image) == (
+        "master-0",
+        Phase.RUNNING,
+        "sha256:0123",
+    )
+    assert (worker.phase, worker.node, worker.exit_code, worker.restarts, worker.detail) == (
+        Phase.FAILED,
+        "gpu-0",
+        3,
+        1,
+        "Error",
+    )
+    assert worker.image is None
+
+
+def test_an_image_without_a_registry_has_no_digest() -> None:
+    found = seen(pod())
+    status = found.pods[f"{JOB}-worker-0"]["status"]["containerStatuses"][0]
+    status["imageID"] = "sha256:4567"
+    assert read(found).replicas[1].image is None
+
+
+def test_paddle_s_replicas_are_all_workers() -> None:
+    paddle = plan("2x8", run_id=JOB, framework="paddle")
+    found = nothing(job(condition("Created")))
+    assert [one.replica for one in read(found, paddle).replicas] == ["worker-0", "worker-1"]
+
+
+# --- the end -------------------------------------------------------------------------------------
+
+
+def test_a_success_is_over_when_the_workers_have_ended() -> None:
+    found = seen(pod(), of=SUCCEEDED)
+    found.pods = {**found.pods, f"{JOB}-master-0": pod("master-0", ended(0))}
+    reading = read(found)
+    assert (reading.phase, reading.over) == (Phase.SUCCEEDED, False)
+    assert reading.cause == "master-0 succeeded; worker-0 still ran."
+    found.pods = {**found.pods, f"{JOB}-worker-0": pod(state=ended(0))}
+    reading = read(found)
+    assert (reading.cause, reading.over) == ("All 2 replicas succeeded.", True)
+
+
+def test_a_worker_that_fails_after_the_master_s_success_fails_the_run() -> None:
+    reading = read(seen(pod(state=ended(4)), of=SUCCEEDED))
+    assert (reading.phase, reading.cause) == (Phase.FAILED, "worker-0 exited with code 4.")
+
+
+@pytest.mark.parametrize(
+    ("worker", "over"),
+    [
+        (pod(), False),
+        (pod(metadata={"deletionTimestamp": stamp(59)}), False),
+        (pod(state=ended(1)), True),
+        (pod() | {"_deleted": True}, True),
+        (pod(state=waits("PodInitializing"), inits=(WAITS,)), True),
+        (unplaced("0/1 nodes are available: 1 Insufficient cpu."), True),
+        (
+            pod(
+                metadata={"deletionTimestamp": stamp(59)},
+                conditions=({**condition("DisruptionTarget"), "reason": "DeletionByTaintManager"},),
+            ),
+            True,
+        ),
+    ],
+    ids=["runs", "is-ended", "failed", "gone", "in-init", "unplaced", "on-a-lost-node"],
+)
+def test_a_failed_job_is_over_when_no_replica_can_write_more(
+    worker: dict[str, Any], over: bool
+) -> None:
+    reading = read(seen(pod("master-0", ended(1)), worker, of=job(FAILED)))
+    assert (reading.phase, reading.over) == (Phase.FAILED, over)
+
+
+def test_pods_that_the_operator_makes_anew_after_a_limit_are_not_waited_for() -> None:
+    limit = "Job job has failed because it has reached the specified backoff limit"
+    found = seen(
+        pod(metadata={"creationTimestamp": stamp(60)}),
+        of=job(condition("Failed", limit, at=60)),
+        events=[event("SuccessfulCreatePod", f"Created pod: {JOB}-worker-0", count=2)],
+    )
+    found.pods = {name: one for name, one in found.pods.items() if "worker" in name}
+    assert read(found).over
+
+
+def test_an_end_that_no_operator_tells_is_read_from_the_pods_after_half_a_minute() -> None:
+    found = seen(pod("master-0", ended(0, at=50)), pod(state=ended(0, at=60)), of=RUNNING)
+    reading = read(found, after=61)
+    assert (reading.phase, reading.look_again_s) == (Phase.RUNNING, 30.0)
+    assert read(found, after=90).phase is Phase.SUCCEEDED
+    found.pods = {**found.pods, f"{JOB}-worker-0": pod(state=ended(2, at=60))}
+    reading = read(found, after=90)
+    assert (reading.phase, reading.cause_id) == (Phase.FAILED, "replica-failed")
+
+
+def test_a_replica_that_the_operator_restarts_is_no_end() -> None:
+    found = seen(
+        pod("master-0", ended(1, at=50)),
+        pod(state=ended(1, at=60)),
+        of=job(condition("Running"), restart_policy="OnFailure"),
+    )
+    assert not read(found, after=500).phase.final
+
+
+def test_a_failed_replica_is_named_before_the_operator_speaks() -> None:
+    reading = read(seen(pod(state=ended(3)), of=RUNNING))
+    assert (reading.phase, reading.cause_id) == (Phase.RUNNING, "replica-failed")
+
+
+# --- cancelled -----------------------------------------------------------------------------------
+
+
+def cancelled(**told: Any) -> dict[str, str]:
+    return {state.CANCEL_ANNOTATION: json.dumps(told)}
+
+
+def test_a_cancelled_job_tells_the_cause_that_was_given() -> None:
+    told = cancelled(cause="It outlived --timeout 10 s.", cause_id="timeout", at=1.0)
+    reading = read(seen(pod(), of=job(annotations=told)))
+    assert (reading.phase, reading.cause_id) == (Phase.CANCELLED, "timeout")
+    assert reading.cause == "It outlived --timeout 10 s."
+    assert not reading.over
+
+
+def test_a_wait_that_was_hopeless_ends_as_failed() -> None:
+    told = cancelled(cause="No node.", cause_id="no-matching-node", phase="Failed")
+    reading = read(nothing(job(annotations=told), deleted=True))
+    assert (reading.phase, reading.cause_id) == (Phase.FAILED, "no-matching-node")
+    assert reading.over
+
+
+def test_what_cancelling_makes_of_the_replicas_is_not_the_cause() -> None:
+    told = cancelled(cause="Enough.", cause_id="user")
+    reading = read(seen(pod(state=ended(143)), of=job(FAILED, annotations=told), deleted=True))
+    assert (reading.phase, reading.cause) == (Phase.CANCELLED, "Enough.")
+
+
+def test_a_job_that_had_succeeded_stays_so() -> None:
+    told = cancelled(cause="Too late.", cause_id="user")
+    of = {**SUCCEEDED, "metadata": job(annotations=told)["metadata"]}
+    for deleted in (False, True):
+        assert read(seen(pod(state=ended(0)), of=of, deleted=deleted)).phase is Phase.SUCCEEDED
+
+
+def test_an_annotation_that_cannot_be_read_still_cancels() -> None:
+    reading = read(nothing(job(annotations={state.CANCEL_ANNOTATION: "{"})))
+    assert (reading.phase, reading.cause_id) == (Phase.CANCELLED, "cancelled")
+
+
+# --- two jobs ------------------------------------------------------------------------------------
+
+
+def test_a_job_is_half_placed_when_some_replicas_have_nodes_and_others_find_no_room() -> None:
+    full = unplaced("0/1 nodes are available: 1 Insufficient nvidia.com/gpu.")
+    other = unplaced("0/1 nodes are available: 1 node(s) were unschedulable.")
+    assert state.half_placed(seen(full), PLAN, now=0.0)
+    assert not state.half_placed(seen(other), PLAN, now=0.0)
+    assert not state.half_placed(seen(pod()), PLAN, now=0.0)
