@@ -7,13 +7,13 @@ import signal
 
 import click
 
-from k8sbench.cli import clusters, output, reading, watch
+from k8sbench.cli import clusters, output, progress, reading, watch
 from k8sbench.cli.clusters import Access, access_options
 from k8sbench.cli.submit import opened_store
-from k8sbench.model.errors import UsageError
+from k8sbench.model.errors import Interrupted, UsageError
 from k8sbench.model.run import Run
 from k8sbench.ports import Store
-from k8sbench.runs import records
+from k8sbench.runs import collecting, records
 from k8sbench.runs.following import Manner
 
 CAUSE, CAUSE_ID = "Cancelled by k8sbench cancel.", "cancelled"
@@ -42,12 +42,32 @@ def end(store: Store, run: Run, access: Access) -> Run:
     """Cancel a run and wait for its end."""
     if run.plan.backend == "local":
         _end_process(run)
+        run = watch.follow(store, run, access, Manner())
+    elif store.claim(run.run_id):
+        run = _end_job(store, run, access)
     else:
+        # Whoever follows it archives its logs and closes it.
         with clusters.cluster_of(run, access) as cluster:
             cluster.cancel(run.run_id, CAUSE, CAUSE_ID)
-    run = watch.follow(store, run, access, Manner())
+        run = watch.follow(store, run, access, Manner())
     output.note(f"Run {run.run_id} is {run.phase}. {run.history[-1].cause}")
     return run
+
+
+def _end_job(store: Store, run: Run, access: Access) -> Run:
+    with (
+        clusters.cluster_of(run, access) as cluster,
+        clusters.stopping() as stop,
+        progress.telling() as tell,
+    ):
+        world = clusters.world(store, cluster, location=run.location)
+        closed = collecting.cancel(run, world, tell, stop, CAUSE, CAUSE_ID)
+    if closed is None:
+        raise Interrupted(
+            f"{stop.cause}: whether {run.run_id} ends was not waited for.",
+            f"See: k8sbench status {run.run_id}",
+        )
+    return closed
 
 
 def _end_process(run: Run) -> None:

@@ -24,7 +24,8 @@ from k8sbench.model.spec import BenchmarkSpec
 from k8sbench.ports import Cluster, Manifest, Store
 from k8sbench.runs import preparing, records, submitting
 from k8sbench.runs.following import Manner
-from k8sbench.runs.world import Work
+from k8sbench.runs.submitting import Order
+from k8sbench.runs.world import Work, World
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.api import Api
@@ -140,7 +141,7 @@ def command(
     output.note(chosen.why)
     # Whoever submits a run of one name at once means one set, too.
     name = checked_set_name(resume or set_name or run_id or clusters.new_set_name())
-    order = submitting.Order(
+    order = Order(
         set_name=name, run_id=run_id, parallel=parallel, manner=Manner(keep=keep, wait=wait)
     )
     with contextlib.ExitStack() as stack:
@@ -155,12 +156,7 @@ def command(
             done = _there(work, repeats, store, name) if resume else []
             there += done
             todo += [work] * (repeats - len(done))
-        run_all = submitting.create_all if detach else submitting.submit
-        try:
-            with clusters.stopping() as stop, progress.telling(drawn=not detach) as tell:
-                done = list(run_all(todo, world, tell, stop, order))
-        except submitting.FollowedElsewhere as other:
-            done = [other.run if detach else _watched(store, other.run, access, order.manner)]
+        done = _run_all(todo, world, order, access, detach=detach)
         if detach:
             _say_detached(done, form)
             return 0
@@ -171,10 +167,19 @@ def command(
     return worst(codes)
 
 
-def _watched(store: Store, run: Run, access: Access, manner: Manner) -> Run:
-    from k8sbench.cli import watch  # which imports from here
+def _run_all(
+    works: Sequence[Work], world: World, order: Order, access: Access, *, detach: bool
+) -> list[Run]:
+    run_all = submitting.create_all if detach else submitting.submit
+    try:
+        with clusters.stopping() as stop, progress.telling(drawn=not detach) as tell:
+            return list(run_all(works, world, tell, stop, order))
+    except submitting.FollowedElsewhere as other:
+        if detach:
+            return [other.run]
+        from k8sbench.cli import watch  # which imports from here
 
-    return watch.follow(store, run, access, manner)
+        return [watch.follow(world.store, other.run, access, order.manner)]
 
 
 def _check_backend(

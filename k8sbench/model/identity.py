@@ -162,7 +162,8 @@ def labels(plan: RunPlan) -> dict[str, str]:
 
 def _without_id(plan: RunPlan, text: bytes) -> bytes:
     """A foreign command may hold host names, and they begin with the run's own id."""
-    return text.replace(plan.run_id.encode(), b"RUN")
+    host = rb"\b%b(?=-(?:master|worker)-[0-9])" % re.escape(plan.run_id).encode()
+    return re.sub(host, b"RUN", text)
 
 
 def _stamp(at: float) -> str:

@@ -6,17 +6,20 @@ it, and logs go on where their archive ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from k8sbench.model.errors import RepeatTaken, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.run import Run
-from k8sbench.ports import FoundJob, RunFilter
-from k8sbench.runs import records
-from k8sbench.runs.following import GAPS, Following, Manner, gaps_of
+from k8sbench.ports import FoundJob, JobEvent, LogMark, RunFilter
+from k8sbench.runs import bandwidth, records
+from k8sbench.runs.following import GAPS, LOOK_SECONDS, Following, Manner, gaps_of
 from k8sbench.runs.world import Reporter, Stop, World
+
+READ_SECONDS = 60.0
+"""For what a run has printed to be archived before it is cancelled; the rest is read as it goes."""
 
 
 class Taken(msgspec.Struct, kw_only=True):
@@ -41,6 +44,8 @@ def unknown(world: World, only: Sequence[str] | None = None) -> Iterator[Run]:
     """
     known = set(world.store.ids())
     for job in world.cluster.jobs():
+        if job.plan.benchmark == bandwidth.BENCHMARK:  # doctor's, which deletes it at its end
+            continue
         if job.plan.run_id not in known and (only is None or job.plan.run_id in only):
             yield recorded(job, world)
 
@@ -108,6 +113,50 @@ def collect(
         for run in runs:
             world.store.release(run.run_id)
     return taken
+
+
+def cancel(
+    run: Run, world: World, tell: Reporter, stop: Stop, cause: str, cause_id: str
+) -> Run | None:
+    """End a run that nobody else follows, and close it; None if asked to stop before that.
+
+    What its pods have printed until now is archived first: they are deleted with the job.
+    """
+    reading = _Reading(tell, world.store.log_marks(run.run_id))
+    following = Following(world, reading, Manner())
+    until = world.clock() + READ_SECONDS
+    closed: list[Run] = []
+    try:
+        printed = {line.replica: line.at for line in world.cluster.printed(run)}
+        following.take_up(run)
+        while len(following) and not reading.has(printed) and world.clock() < until:
+            closed += following.step(LOOK_SECONDS)
+            if stop.cause is not None:
+                return None
+        following.cancel(run.run_id, cause, cause_id)
+        closed += following.to_the_end(stop, lambda: False)
+        return closed[-1] if closed else None
+    finally:
+        following.close()
+        world.store.release(run.run_id)
+
+
+class _Reading:
+    """Knows how far logs have been read; passes everything on. Implements Reporter."""
+
+    def __init__(self, tell: Reporter, marks: Mapping[str, LogMark]) -> None:
+        self._latest = {replica: mark.at for replica, mark in marks.items()}
+        self.planned, self.ended, self.note = tell.planned, tell.ended, tell.note
+        self._tell = tell
+
+    def has(self, stamps: Mapping[str, float]) -> bool:
+        """Whether each replica's log was read up to a stamp."""
+        return all(self._latest.get(replica, 0.0) >= at for replica, at in stamps.items())
+
+    def happened(self, run: Run, event: JobEvent) -> None:
+        if event.line is not None:
+            self._latest[event.line.replica] = event.line.at
+        self._tell.happened(run, event)
 
 
 def _measure(run: Run, world: World, tell: Reporter) -> Run:

@@ -159,6 +159,11 @@ class Following:
                 return
             yield from self.step(0.0 if started else LOOK_SECONDS)
 
+    def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
+        """End a run that is followed; one that is over stays as it is."""
+        if run_id in self._open:
+            self._cancel(self._open[run_id], cause, cause_id)
+
     def runs(self) -> list[Run]:
         """The runs that are not over."""
         return [one.run for one in self._open.values()]

@@ -83,7 +83,7 @@ def equal_job(folder: Path, environ: Mapping[str, str]) -> Path:
     import yaml
 
     argv = [sys.executable, "-m", "k8sbench", "render", *BENCHMARK]
-    text = subprocess.run(argv, env=environ, stdout=subprocess.PIPE, text=True, check=True).stdout
+    text = subprocess.run(argv, env=environ, capture_output=True, text=True, check=True).stdout
     (found,) = (one for one in yaml.safe_load_all(text) if one["kind"] == "PyTorchJob")
     path = folder / "job.json"
     path.write_text(json.dumps(found))

@@ -108,7 +108,7 @@ def _after_the_end(
 
 def _job(folder: Path, words: Sequence[str], environ: Mapping[str, str]) -> Path:
     argv = [sys.executable, "-m", "k8sbench", "render", *words]
-    text = subprocess.run(argv, env=environ, stdout=subprocess.PIPE, text=True, check=True).stdout
+    text = subprocess.run(argv, env=environ, capture_output=True, text=True, check=True).stdout
     (found,) = yaml.safe_load_all(text)
     path = folder / "job.json"
     path.write_text(json.dumps(found))

@@ -150,11 +150,12 @@ def test_creating_a_run_that_exists_joins_it(port: Port, user: Path, namespace: 
 
 def test_two_who_submit_one_run_at_once_make_one_job(user: Path, namespace: Namespace) -> None:
     plan, start = following.plan("1x1"), threading.Barrier(2)
+    wanted = following.objects(plan)
 
     def submit(_: int) -> Phase:
         with following.opened(user) as port:
             start.wait()
-            port.submit(plan)
+            port.cluster.create(plan, wanted, following.FOLDER)
             return port.end_of(plan).phase
 
     with ThreadPoolExecutor() as pool:
@@ -216,20 +217,17 @@ def test_a_job_whose_creation_was_not_answered_is_not_made_twice(
 
 
 def test_a_job_is_created_though_the_api_server_is_killed_meanwhile(
-    own_cluster: OwnCluster, user: Path
+    own_cluster: OwnCluster, namespace: Namespace, user: Path
 ) -> None:
     plan = following.plan("1x1")
     with following.opened(user) as port, ThreadPoolExecutor() as pool:
+        asked = port.cluster.api.requests
         with own_cluster.without("kube-apiserver"):
             creating = pool.submit(port.submit, plan)
-            port_asks(port, "create configmaps", 2)
+            following.until(lambda: asked["create configmaps"] > 1)
         creating.result()
-        assert port.end_of(plan).phase is Phase.SUCCEEDED
-
-
-def port_asks(port: Port, what: str, times: int) -> None:
-    """Wait until another thread has asked something so many times."""
-    following.until(lambda: port.cluster.api.requests[what] >= times)
+    assert namespace.get("pytorchjob", plan.run_id)
+    assert namespace.get("configmap", plan.run_id)["metadata"]["ownerReferences"]
 
 
 # -- ending -----------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -115,7 +116,7 @@ def test_a_run_id_that_exists_is_joined_from_this_store_and_from_another(shell: 
     with shell.submitted("joined") as again, colleague.submitted("joined") as other:
         again.until("Running")
         other.until("Running")
-    assert "joined" in shell.on_cluster()
+        assert "joined" in shell.on_cluster()
         logs.end()
         shell.finish("joined")
         ended = [again.ends(), other.ends()]
@@ -194,7 +195,7 @@ def test_image_and_secrets_reach_the_pods_and_the_trainers_go_with_the_job(
     assert "ConfigMap" not in built.out
 
 
-def pods_of(namespace: Namespace, run_id: str) -> list[dict[str, object]]:
+def pods_of(namespace: Namespace, run_id: str) -> list[dict[str, Any]]:
     found = namespace.get("pods", f"--selector=k8sbench.io/run={run_id}")
     assert isinstance(found, list)
     return found

@@ -19,6 +19,7 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.jobs import pytorch_job
 from tests.cluster.namespace import Namespace
 from tests.cluster.nodes import EXIT_CODE, GPUS, RUN_FOR
+from tests.cluster.own import OwnCluster
 from tests.cluster.readings import Follower, node_of_its_own, on_node, plan_of, pretend
 
 pretended = pytest.mark.parametrize("by", ["pretended"])
@@ -184,11 +185,12 @@ def test_a_pod_that_someone_deletes_is_told(namespace: Namespace, silent: str) -
     assert not reading.over
 
 
-def test_a_pod_that_vanishes_at_once_is_made_anew_and_that_is_told(
-    namespace: Namespace, silent: str
+def test_a_pod_that_vanishes_unseen_is_made_anew_and_that_is_told(
+    own_cluster: OwnCluster, namespace: Namespace
 ) -> None:
-    follower = stuck(namespace, silent, gpus=1)
-    namespace.kubectl("delete", "pod", "job-worker-0", "--force", "--grace-period=0")
+    follower = running(namespace, pytorch_job(gpus=1, run_for=None))
+    with own_cluster.without("training-operator"):
+        namespace.kubectl("delete", "pod", "job-worker-0")
     reading = follower.until_cause("replica-replaced")
     assert not reading.phase.final
     assert reading.replicas[1].restarts == 1

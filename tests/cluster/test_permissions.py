@@ -18,7 +18,8 @@ from tests.cluster.own import OwnCluster
 def test_a_whole_run_is_refused_nothing(
     own_cluster: OwnCluster, namespace: Namespace, user: Path
 ) -> None:
-    with following.opened(user) as port:
+    # A cluster that has just begun takes half a minute to delete what a job owned.
+    with following.opened(user, end_s=1.0) as port:
         plan = port.submit(following.plan("2x1"))
         port.end_of(plan)
         port.cluster.jobs()

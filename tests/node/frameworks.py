@@ -50,16 +50,17 @@ def claimed(namespace: Namespace) -> Iterator[None]:
     """Have the claim in a namespace, bound; the volume goes with the end of the block."""
     volume = f"{CLAIM}-{namespace.name}"
     common: dict[str, Any] = {"accessModes": ["ReadOnlyMany"], "storageClassName": ""}
-    claim = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": CLAIM},
-        "spec": {
-            **common,
-            "volumeName": volume,
-            "resources": {"requests": {"storage": "1Gi"}},
-        },
-    }
+    namespace.create(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": CLAIM},
+            "spec": {**common, "resources": {"requests": {"storage": "1Gi"}}},
+        }
+    )
+    # A volume that knows the claim's uid is bound when it appears; otherwise the controller may
+    # come to it only with its next round, up to 15 s later.
+    claim = namespace.get("persistentvolumeclaim", CLAIM)["metadata"]
     namespace.cluster.create(
         {
             "apiVersion": "v1",
@@ -69,13 +70,12 @@ def claimed(namespace: Namespace) -> Iterator[None]:
                 **common,
                 "capacity": {"storage": "1Gi"},
                 "persistentVolumeReclaimPolicy": "Retain",
-                "claimRef": {"namespace": namespace.name, "name": CLAIM},
+                "claimRef": {key: claim[key] for key in ("namespace", "name", "uid")},
                 "hostPath": {"path": sysconfig.get_path("purelib"), "type": "Directory"},
             },
         }
     )
     try:
-        namespace.create(claim)
         namespace.wait("jsonpath={.status.phase}=Bound", f"persistentvolumeclaim/{CLAIM}")
         yield
     finally:

@@ -8,6 +8,7 @@ for as long as ``patience`` says.
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import socket
 import ssl
@@ -101,7 +102,7 @@ class Api:
         found: list[Object] = []
         while True:
             answer = self._ask("list", "GET", path, query, patience=patience)
-            page = msgspec.json.decode(answer, type=_Page)
+            page = _PAGES.decode(answer)
             for raw in page.items:
                 item: Object | None = msgspec.json.decode(raw)
                 if item is not None and keep is not None:
@@ -255,15 +256,18 @@ class Api:
     ) -> bytes:
         """Send, again where that helps and does no harm; return the whole answer."""
         until = time.monotonic() + patience
-        pause = _FIRST_PAUSE
+        pause, away_at = _FIRST_PAUSE, -math.inf
         while True:
             try:
                 return _read(self._send(verb, method, path, query, body))
             except ApiFault as fault:
+                now = time.monotonic()
+                again = fault.passes_after(now - away_at)
+                away_at = now if fault.passes else away_at
                 # Of a request that creates, only those that the server says it did not begin.
-                again = fault.passes and (method != "POST" or fault.retry_after is not None)
+                again = again and (method != "POST" or fault.retry_after is not None)
                 wait = fault.retry_after or random.uniform(pause / 2, pause)  # noqa: S311
-                if not again or time.monotonic() + wait > until:
+                if not again or now + wait > until:
                     raise
             if self._is_closed.wait(wait):
                 raise ApiFault(None, "", "k8sbench let go of the cluster")
@@ -359,6 +363,10 @@ class _Metadata(msgspec.Struct):
 class _Page(msgspec.Struct):
     metadata: _Metadata
     items: list[msgspec.Raw] = []
+
+
+# Made here, once: msgspec crashes where two threads are the first to use a type.
+_PAGES = msgspec.json.Decoder(_Page)
 
 
 def _query(**values: str) -> dict[str, str]:

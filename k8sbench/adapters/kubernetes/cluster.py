@@ -543,7 +543,7 @@ class KubernetesCluster:
         elif self._trouble and self._trouble_noted is None:
             since, fault = min(self._trouble.values(), key=lambda one: one[0])
             is_refusal = fault.status in {401, 403, 404}
-            if now - since < NOTE_SECONDS and not is_refusal:
+            if now - since < NOTE_SECONDS:
                 return []
             self._trouble_noted = since
             if is_refusal:
@@ -717,7 +717,7 @@ _PHASES = (
 def _found_job(head: Object) -> FoundJob | None:
     text = head["annotations"].get(PLAN_ANNOTATION, "")
     try:
-        plan = msgspec.json.decode(text, type=RunPlan)
+        plan = creating.PLANS.decode(text)
     except msgspec.MsgspecError:
         return None
     phase = next((ours for theirs, ours in _PHASES if theirs in head["conditions"]), None)

@@ -31,9 +31,9 @@ from k8sbench.adapters.kubernetes.log_resume import Mark, Resume
 from k8sbench.adapters.kubernetes.log_text import Line, LogText
 from k8sbench.ports import JobEvent, LogGap, LogLine, LogMark
 
-LIMIT = 60
+LIMIT = 56
 """Logs that are followed at once; with those that are fetched, 64 are read."""
-FETCHERS = 4
+FETCHERS = 8
 """Threads that fetch the logs that ended."""
 SOONEST, LATEST = 0.25, 10.0
 """Seconds before a broken stream is taken up again: the first time, and at most."""
@@ -314,6 +314,8 @@ class LogStreams:
                 continue
             with log.held:
                 again = None if log.is_done else self._finish(log)
+                if again == 0.0:  # before others have their turn: their logs end no sooner so
+                    again = self._finish(log)
                 log.is_done = log.is_done or again is None
             if again is not None:
                 with self._lock:

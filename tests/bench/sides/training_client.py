@@ -19,8 +19,8 @@ from kubeflow.training import (
     KubeflowOrgV1ReplicaSpec,
     KubeflowOrgV1RunPolicy,
     TrainingClient,
-    V1ObjectMeta,
 )
+from kubernetes.client import V1ObjectMeta
 
 
 def main() -> None:

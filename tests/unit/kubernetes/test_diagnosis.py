@@ -710,7 +710,16 @@ EXAMPLES: dict[str, list[Example]] = {
         Example(
             seen=seen(pod() | {"_deleted": True}, of=job(FAILED)),
             words="The pod of worker-0 was deleted while it ran.",
-        )
+        ),
+        # The operator has made it anew, and failed the job all the same.
+        Example(
+            seen=seen(
+                pod(state=waits("ContainerCreating")),
+                of=job(FAILED),
+                earlier=[pod() | {"_deleted": True}],
+            ),
+            words="The pod of worker-0 was deleted while it ran.",
+        ),
     ],
     "replica-replaced": [
         Example(

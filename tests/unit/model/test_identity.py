@@ -71,6 +71,17 @@ def test_repeats_of_one_case_have_one_case_key() -> None:
     assert first == identity.case_key(plan("seg-2", "b", 2, timeout_s=60.0))
 
 
+@pytest.mark.parametrize("name", ["r", "first", "steady-seconds"])
+def test_a_run_id_that_is_a_word_of_the_plan_makes_no_other_case(name: str) -> None:
+    """Only host names that begin with it are of the run: a command may hold them."""
+    command = (f"--hosts={name}-master-0,{name}-worker-0", "--first-steady-seconds=1")
+    other = ("--hosts=seg-1-master-0,seg-1-worker-0", "--first-steady-seconds=1")
+    changed = msgspec.structs.replace(plan(name, "a", 1), command=command)
+    assert identity.case_key(changed) == identity.case_key(
+        msgspec.structs.replace(plan("seg-1", "a", 1), command=other)
+    )
+
+
 @pytest.mark.parametrize(
     "asked",
     [

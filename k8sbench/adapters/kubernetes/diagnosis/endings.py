@@ -215,12 +215,16 @@ def _of_init(facts: Facts, one: Replica) -> Diagnosis:
 
 def _deleted(facts: Facts) -> Diagnosis | None:
     """Of pods that are gone, or going, without having failed: someone deleted them."""
-    left = [one for one in facts.replicas if (one.gone or one.terminating) and not one.ended]
-    if not left:
-        return None
-    first = min(left, key=_order)
-    what = "while it ran" if first.started else "before it ran"
-    return found("pod-deleted", f"The pod of {first.name} was deleted {what}.")
+    left = [
+        one
+        for one in (*earlier(facts), *facts.replicas)
+        if (one.gone or one.terminating) and not one.ended
+    ]
+    if left:
+        first = min(left, key=_order)
+        what = "while it ran" if first.started else "before it ran"
+        return found("pod-deleted", f"The pod of {first.name} was deleted {what}.")
+    return replaced(facts)
 
 
 def _limit(message: str, culprit: Diagnosis | None) -> Diagnosis:
