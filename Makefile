@@ -73,8 +73,8 @@ DEMO_ONE := $(if $(word 2,$(FRAMEWORKS)),,--framework $(FRAMEWORKS))
 demo: $(DEMO_STAMP)
 	@export K8SBENCH_STORE=$(DEMO_STORE)
 	run() { echo; echo "\$$ $$*"; "$(VENV)/bin/$$1" "$${@:2}"; }
-	run k8sbench submit deeplabv3p --replicas 2 $(DEMO_ALL)
-	run k8sbench submit deeplabv3p --replicas 2 --amp $(DEMO_ONE)
+	run k8sbench submit deeplabv3p --replicas 2 --backend local $(DEMO_ALL)
+	run k8sbench submit deeplabv3p --replicas 2 --amp --backend local $(DEMO_ONE)
 	run k8sbench results
 	echo
 	echo "The runs and their logs are in $(DEMO_STORE); look around with:"

@@ -10,6 +10,7 @@ from tests import tiers
 
 STRAY = (
     "KUBECONFIG",
+    "KUBERNETES_SERVICE_HOST",
     "K8SBENCH_STORE",
     "K8SBENCH_POOLS",
     "XDG_DATA_HOME",

@@ -13,7 +13,7 @@ from k8sbench.cli.submit import opened_store
 from k8sbench.model.errors import Interrupted, UsageError
 from k8sbench.model.run import Run
 from k8sbench.ports import Store
-from k8sbench.runs import collecting, records
+from k8sbench.runs import collecting
 from k8sbench.runs.following import Manner
 
 CAUSE, CAUSE_ID = "Cancelled by k8sbench cancel.", "cancelled"
@@ -31,7 +31,7 @@ def command(runs: tuple[str, ...], access: Access, where: str | None) -> None:
     """
     with opened_store(where) as store:
         for text in runs:
-            run = records.find(store, text, alive=reading.alive(), now=reading.now())
+            run = clusters.run_of(store, text, access)
             if run.phase.final:
                 output.note(f"Run {run.run_id} is {run.phase} already.")
                 continue

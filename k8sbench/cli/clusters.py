@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
-from k8sbench.model.errors import UsageError
+from k8sbench.cli import reading
+from k8sbench.model.errors import NotFound, Unreachable, UsageError
 from k8sbench.model.identity import TOKEN_LENGTH, TOKEN_LETTERS, draw_run_id, draw_set_name
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.run import Location, Run
+from k8sbench.runs import collecting, records
 from k8sbench.runs.world import Stop, World
 
 if TYPE_CHECKING:
@@ -133,6 +135,28 @@ def world(
         measure=functools.partial(_measure, store, accept),
         location=location,
     )
+
+
+def run_of(store: Store, text: str, access: Access) -> Run:
+    """Find a run by its id, or a unique beginning of one, in the store; else on the cluster.
+
+    A job that somebody else submitted is recorded here, by what it says of itself.
+    """
+    try:
+        return records.find(store, text, alive=reading.alive(), now=reading.now())
+    except NotFound:
+        if not configured(access):
+            raise
+        try:
+            with opened(connect(access)) as cluster:
+                place = cluster.api.place
+                here = world(store, cluster, location=place)
+                found = next(collecting.unknown(here, [text]), None)
+        except Unreachable:  # then it is as if there were none
+            found = None
+        if found is None:
+            raise
+        return found
 
 
 def new_set_name() -> str:

@@ -7,7 +7,6 @@ import click
 from k8sbench.cli import cancel, clusters, output, reading
 from k8sbench.cli.clusters import Access, access_options
 from k8sbench.cli.submit import opened_store
-from k8sbench.runs import records
 
 
 @click.command()
@@ -21,7 +20,7 @@ def command(runs: tuple[str, ...], access: Access, where: str | None) -> None:
     """
     with opened_store(where) as store:
         for text in runs:
-            run = records.find(store, text, alive=reading.alive(), now=reading.now())
+            run = clusters.run_of(store, text, access)
             if run.plan.backend == "kubernetes" and not run.phase.final:
                 cancel.end(store, run, access)
             with clusters.cluster_of(run, access) as cluster:

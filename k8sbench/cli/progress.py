@@ -66,15 +66,21 @@ class Progress:
         """Whether several went on at once: from then on each line says which run it is about."""
         self._planned: list[str] = []
 
-    def planned(self, run: Run) -> None:
-        """Print the plan line, the notes and the run id, before anything is created."""
-        lines = list(_plan_lines(run.plan))
+    def plan(self, plan: RunPlan) -> None:
+        """Print the plan line and its notes, unless they were printed last."""
+        lines = list(_plan_lines(plan))
         if lines != self._planned:  # repeats of a case share one plan
             for text in lines:
                 self._say(text)
         self._planned = lines
+
+    def planned(self, run: Run) -> None:
+        """Print the plan line, the notes and the run id, before anything is created."""
+        self.plan(run.plan)
         self._say(f"run {run.run_id} (set {run.plan.set_name}, repeat {run.plan.repeat})")
-        self._followed(run)
+        live = self._followed(run)
+        if len(run.history) > 1:  # it is taken up
+            self._say_of(live, _with_cause(live.phase, live.state.cause))
 
     def happened(self, run: Run, event: JobEvent) -> None:
         """Print a change of state, a gap or a note; tell of a step."""

@@ -17,6 +17,9 @@ from k8sbench.model.pool import CPU_POOL
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.api import Api
 
+ANSWER_SECONDS = 10.0
+"""For a cluster that was asked for; one that might be there has less."""
+
 
 class Chosen:
     """A site, and in one line which and why; with the connection to its cluster, if it has one."""
@@ -42,9 +45,22 @@ def for_submit(typed: Typed, access: Access) -> Chosen:
     try:
         api = clusters.connect(access)
         connection.check_answers(api)
+    except connection.NoCluster as wrong:
+        return local(f"{wrong.message[0].lower()}{wrong.message[1:].rstrip('.')}")
     except BenchError as wrong:
         return local(f"no cluster answers ({wrong.message.rstrip('.')})")
     return _on(api, typed)
+
+
+def check_answers(api: Api) -> None:
+    """See that a cluster is there before anything is recorded; raises :class:`Unreachable`.
+
+    Creating is tried for a minute while the server does not answer, which is for one that was
+    there a moment ago.
+    """
+    from k8sbench.adapters.kubernetes import connection
+
+    connection.check_answers(api, seconds=ANSWER_SECONDS)
 
 
 def for_render(typed: Typed) -> Chosen:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from k8sbench.cli import clusters, output, progress, results, sites
+from k8sbench.cli import clusters, output, progress, sites
 from k8sbench.cli.clusters import Access, access_options
 from k8sbench.cli.plan_options import Typed, not_available, plan_options
 from k8sbench.cli.sites import Chosen
@@ -128,17 +128,18 @@ def command(
     if dry_run:
         for draft in drafts:
             progress.tell(draft)
+        output.note(chosen.why)
         code = 0
         if dry_run == "server" and chosen.api is not None:
-            output.note(chosen.why)
             code = _try_on_server(chosen.api, drafts, objects)
         output.write(to_yaml([manifest for group in objects for manifest in group]))
         return code
-    if chosen.api is not None and any(draft.gang for draft in drafts):
-        _refuse_gang(chosen.api)
     if chosen.api is None:
         _check_frameworks(found.spec, {draft.framework for draft in drafts})
-    output.note(chosen.why)
+    else:
+        sites.check_answers(chosen.api)
+        if any(draft.gang for draft in drafts):
+            _refuse_gang(chosen.api)
     # Whoever submits a run of one name at once means one set, too.
     name = checked_set_name(resume or set_name or run_id or clusters.new_set_name())
     order = Order(
@@ -156,10 +157,12 @@ def command(
             done = _there(work, repeats, store, name) if resume else []
             there += done
             todo += [work] * (repeats - len(done))
-        done = _run_all(todo, world, order, access, detach=detach)
+        done = _run_all(todo, world, order, access, why=chosen.why, detach=detach)
         if detach:
             _say_detached(done, form)
             return 0
+        from k8sbench.cli import results
+
         codes = [exit_code(run) for run in [*there, *done]]
         shown = [run.run_id for run in [*there, *done]]
         if results.print_runs(store, shown, form, accept=accept):
@@ -168,11 +171,14 @@ def command(
 
 
 def _run_all(
-    works: Sequence[Work], world: World, order: Order, access: Access, *, detach: bool
+    works: Sequence[Work], world: World, order: Order, access: Access, *, why: str, detach: bool
 ) -> list[Run]:
     run_all = submitting.create_all if detach else submitting.submit
     try:
         with clusters.stopping() as stop, progress.telling(drawn=not detach) as tell:
+            for first in works[:1]:
+                tell.plan(first.plan(order.run_id or "draft", order.set_name, 1))
+            tell.note(why)
             return list(run_all(works, world, tell, stop, order))
     except submitting.FollowedElsewhere as other:
         if detach:
@@ -243,6 +249,8 @@ def _try_on_server(
             output.note(f"  {line.level} {line.id}: {line.message}")
             if line.action:
                 output.note(f"    {line.action}")
+    if not failed:
+        output.note("  The cluster takes it; nothing was created.")
     return Unreachable.exit_code if failed else 0
 
 

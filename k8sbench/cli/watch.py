@@ -29,7 +29,7 @@ def command(run: str, keep: bool, wait: bool, access: Access, where: str | None)
     its record. Ctrl-C leaves the run alone. Exit codes are those of submit.
     """
     with opened_store(where) as store:
-        found = records.find(store, run, alive=reading.alive(), now=reading.now())
+        found = clusters.run_of(store, run, access)
         found = follow(store, found, access, Manner(keep=keep, wait=wait))
         codes = [exit_code(found)]
         if results.print_runs(store, [found.run_id], "table"):

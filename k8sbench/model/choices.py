@@ -371,7 +371,11 @@ def image(case: Case, trainers_digest: str | None) -> tuple[str | None, str, Tra
         )
         return name, "--image-registry", "image"
     if case.site.images is None:
-        raise UsageError(f"No image for {case.framework} is known here.", "Give one with --image.")
+        raise UsageError(
+            f"There is no image to run {case.spec.name} in: none for {case.framework} is known.",
+            "Name one that has the framework with --image, or with --image-registry where the"
+            " project's own were pushed to.",
+        )
     reason = "public framework image, trainers by ConfigMap"
     return case.site.images.image(case.framework, "public").name, reason, "configmap"
 
@@ -396,7 +400,7 @@ def _check_local(case: Case) -> None:
         raise UsageError(
             f"The local backend does not run {case.label} with impl {case.impl}: it runs only"
             " k8sbench's own trainers, and only where the catalog says local: true.",
-            "Use render to see its manifest; running it on Kubernetes is not available yet.",
+            "Run it on a cluster, with --backend kubernetes; render shows its manifest.",
         )
     for flag, value in (
         ("--queue", case.request.queue),

@@ -21,11 +21,11 @@ def shadow(
     refreshed: Callable[[str], Run],
     sleep: Callable[[float], None],
 ) -> Run:
-    """Tell a run's changes of state until it is closed; returns it as it is then, or at a stop.
+    """Tell a run's further changes of state until it is closed; returns it as it is then, or at a stop.
 
     ``refreshed`` reads the run anew, and sees when the process that follows it is gone.
     """
-    told = 0
+    told = len(run.history)
     while True:
         for transition in run.history[told:]:
             tell.happened(run, JobEvent(run_id=run.run_id, transition=transition))

@@ -2,12 +2,13 @@
 
     python tests/bench/scale.py [JOBS] [--run-for 20s]
 
-On a test cluster of its own (``tests/cluster``): real API server, scheduler and operator, 132 fake
-nodes. The jobs go in by ``k8sbench submit --repeats N --parallel N``. Printed are the wall time, the
-peak memory of our process, the watches and log streams that the API server had open for us at
-most, the requests per job (all three from its audit log), the lag between a state on the wire, as
-a second process sees it there, and that state on our record, and log lines that are missing or
-doubled. Exit code 1 if a limit is missed.
+On a test cluster of its own (``tests/cluster``): real API server, scheduler and operator, 132
+fake nodes. The jobs go in by ``k8sbench submit --repeats N --parallel N``. Printed are the wall
+time, the peak memory of our process, how many logs it read at one time at most, the watches that
+the API server had open for it and the requests per job (from the audit log), the lag between a
+state on the wire, as a second process sees it there, and that state on our record (Succeeded: from
+the end of the last pod, and with all logs fetched), and log lines that are missing or doubled. Exit
+code 1 if a limit is missed.
 """
 
 from __future__ import annotations
@@ -79,16 +80,16 @@ def measure(own: OwnCluster, folder: Path, jobs: int, run_for: str) -> int:
         notes = folder / "notes.json"
         argv = [sys.executable, "-m", "tests.bench.sides.product", str(notes), "submit", *words]
         with (folder / "out.json").open("w") as out, (folder / "err.txt").open("w") as err:
-            done = subprocess.run(
-                argv, cwd=ROOT, env=environ, stdout=out, stderr=err, check=False
-            )
+            done = subprocess.run(argv, cwd=ROOT, env=environ, stdout=out, stderr=err, check=False)
     seconds = time.monotonic() - began
     if done.returncode not in {0, 5}:  # 5: equal logs are no repeats, and are rejected as such
         print((folder / "err.txt").read_text()[-3000:], f"exit code {done.returncode}")
         return 1
     told = json.loads(notes.read_text())
-    print(f"{jobs} jobs of {REPLICAS} pods that run {run_for}: {seconds:.0f} s in all,"
-          f" {told['processor']:.0f} s of processor; load {os.getloadavg()[0]:.1f}")
+    print(
+        f"{jobs} jobs of {REPLICAS} pods that run {run_for}: {seconds:.0f} s in all,"
+        f" {told['processor']:.0f} s of processor; load {os.getloadavg()[0]:.1f}"
+    )
     missed = [
         _resources(told, own, namespace.name, jobs),
         _lags(told["moves"], json.loads((folder / "wire.json").read_text()), jobs),
@@ -98,12 +99,18 @@ def measure(own: OwnCluster, folder: Path, jobs: int, run_for: str) -> int:
 
 
 @contextlib.contextmanager
-def watching(own: OwnCluster, namespace: str, notes: Path, environ: dict[str, str]) -> Iterator[None]:
+def watching(
+    own: OwnCluster, namespace: str, notes: Path, environ: dict[str, str]
+) -> Iterator[None]:
     """Have a second process note when events are on the wire."""
     argv = [sys.executable, "-m", "tests.bench.sides.wire_clock"]
     with subprocess.Popen(
         [*argv, str(own.kubeconfig), namespace, str(notes)],
-        cwd=ROOT, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        cwd=ROOT,
+        env=environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -113,12 +120,14 @@ def watching(own: OwnCluster, namespace: str, notes: Path, environ: dict[str, st
 
 def _resources(told: dict[str, Any], own: OwnCluster, namespace: str, jobs: int) -> bool:
     # The watcher is k8sbench's client too; its two requests are taken off.
-    peak, logs = told["peak"] / 1e6, told["logs"]
+    peak, logs = float(told["peak"]) / 1e6, int(told["logs"])
     found = asked(own.layout.audit_log, namespace)
     each = ", ".join(f"{name} {count / jobs:.2f}" for name, count in found.requests.most_common())
-    print(f"memory: {peak:.0f} MB (limit {MEMORY_LIMIT}); watches: {found.watches - 2} at most;"
-          f" logs: {logs} read at a time at most (limit {STREAM_LIMIT}; {found.logs} as the API server"
-          " sees it, which learns of an end a moment later)")
+    print(
+        f"memory: {peak:.0f} MB (limit {MEMORY_LIMIT}); watches: {found.watches - 2} at most;"
+        f" logs: {logs} read at a time at most (limit {STREAM_LIMIT}; {found.logs} as the API"
+        " server sees it, which learns of an end a moment later)"
+    )
     print(f"requests per job: {found.requests.total() / jobs:.1f} ({each})")
     if found.refused:
         print(f"refused: {dict(found.refused)}")
@@ -135,17 +144,26 @@ def _lags(moves: Sequence[tuple[str, str, float]], wire: dict[str, Any], jobs: i
             if (run_id, phase) in ours
         )
         p50, p99 = (lags[min(len(lags) - 1, int(len(lags) * part))] for part in (0.5, 0.99))
-        print(f"lag of {phase}: p50 {p50 * 1000:.0f} ms, p99 {p99 * 1000:.0f} ms,"
-              f" most {lags[-1] * 1000:.0f} ms (limit of p99 {LAG_LIMIT * 1000:.0f}; {len(lags)} of {jobs})")
+        print(
+            f"lag of {phase}: p50 {p50 * 1000:.0f} ms, p99 {p99 * 1000:.0f} ms,"
+            f" most {lags[-1] * 1000:.0f} ms"
+            f" (limit of p99 {LAG_LIMIT * 1000:.0f}; {len(lags)} of {jobs})"
+        )
         missed |= p99 > LAG_LIMIT or len(lags) < jobs
     return missed
 
 
 def _lines(runs: Path, lines: Sequence[str], jobs: int) -> bool:
     found = kept(runs, lines)
-    print(f"{found.measured} of {jobs} runs measured, {found.logs} logs: {found.missing} lines missing,"
-          f" {found.doubled} doubled")
-    return bool(found.missing or found.doubled) or found.measured < jobs or found.logs < jobs * REPLICAS
+    print(
+        f"{found.measured} of {jobs} runs measured, {found.logs} logs:"
+        f" {found.missing} lines missing, {found.doubled} doubled"
+    )
+    return (
+        bool(found.missing or found.doubled)
+        or found.measured < jobs
+        or found.logs < jobs * REPLICAS
+    )
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
     python tests/bench/submit_speed.py [PAIRS]
 
 On a test cluster of its own: ours plans, renders, checks, records, and creates the trainers'
-ConfigMap and the job; a script with kubeflow-training's ``TrainingClient.create_job``, and ``kubectl
-apply --server-side``, create the job alone. The three take turns. Exit code 1 if the median of the
-pairs' ratios to the script is above the limit.
+ConfigMap and the job; a script with kubeflow-training's ``TrainingClient.create_job``, and
+``kubectl apply --server-side``, create the job alone. The three take turns. Exit code 1 if the
+median of the pairs' ratios to the script is above the limit.
 """
 
 from __future__ import annotations
@@ -54,20 +54,22 @@ def measure(own: OwnCluster, folder: Path, pairs: int) -> int:
     ours += ["--backend=kubernetes", f"--namespace={namespace}", "-o", "name"]
     job = equal_job(folder, environ)
     kubectl = str(own.layout.programs.program("kubectl"))
+    apply = [kubectl, "apply", "--server-side", f"--namespace={namespace}"]
     times: dict[str, list[float]] = {"k8sbench": [], "TrainingClient": [], "kubectl": []}
     for turn in range(pairs + 1):
         script = [sys.executable, "-m", "tests.bench.sides.training_client"]
         words = {
             "k8sbench": ours,
             "TrainingClient": [*script, str(own.kubeconfig), namespace, str(job), f"script-{turn}"],
-            "kubectl": [kubectl, "apply", "--server-side", f"--namespace={namespace}", "-f"]
-            + [str(_named(job, f"kubectl-{turn}"))],
+            "kubectl": [*apply, f"--filename={_named(job, f'kubectl-{turn}')}"],
         }
         for name, argv in words.items():
             times[name].append(_seconds(argv, environ))
     times = {name: found[1:] for name, found in times.items()}  # the first fills caches
     shown = ", ".join(f"{name} {statistics.median(found):.2f} s" for name, found in times.items())
-    print(f"submit --detach of one job: {shown} (medians of {pairs}; load {os.getloadavg()[0]:.1f})")
+    print(
+        f"submit --detach of one job: {shown} (medians of {pairs}; load {os.getloadavg()[0]:.1f})"
+    )
     missed = False
     for name in ("TrainingClient", "kubectl"):
         ratios = sorted(a / b for a, b in zip(times["k8sbench"], times[name], strict=True))

@@ -5,8 +5,9 @@
 On a test cluster of its own: from the moment in which the job's condition Succeeded is on the wire,
 as a process sees it that does nothing else, until ``k8sbench submit`` has printed the measured row:
 the logs of all pods fetched to their last line, measured, recorded. Beside it, from the same
-moment on, until kubeflow-training's ``wait_for_job_conditions`` (asking every second) returns for
-an equal job, of which it then knows the end and no more. Exit code 1 if a limit is missed.
+moment on, until kubeflow-training's ``wait_for_job_conditions`` returns for an equal job, of which
+it then knows the end and no more; it asks every second here, every 15 unless told. Exit code 1 if
+a limit is missed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import yaml
 
 from tests.bench import scale
 from tests.bench.sides import many_jobs
-from tests.cluster import bringup, needs
+from tests.cluster import needs
 from tests.cluster.namespace import Namespace
 from tests.cluster.own import OwnCluster
 
@@ -47,9 +48,11 @@ def main() -> int:
     if (reason := needs.missing()) is not None:
         print(f"skipped: {reason}")
         return 0
-    with tempfile.TemporaryDirectory(prefix="k8sb-") as name:
-        with scale.cluster(Path(name), NODES) as own:
-            return measure(own, Path(name), rounds)
+    with (
+        tempfile.TemporaryDirectory(prefix="k8sb-") as name,
+        scale.cluster(Path(name), NODES) as own,
+    ):
+        return measure(own, Path(name), rounds)
 
 
 def measure(own: OwnCluster, folder: Path, rounds: int) -> int:
@@ -103,7 +106,7 @@ def _after_the_end(
             raise RuntimeError(f"{argv[:5]}: {said[-2000:]}")
     # Jobs of earlier turns are in what is watched, too: they ended before.
     found: dict[str, Any] = json.loads(notes.read_text())
-    return at - max(seen["told"] for seen in found.values())
+    return at - max(float(seen["told"]) for seen in found.values())
 
 
 def _job(folder: Path, words: Sequence[str], environ: Mapping[str, str]) -> Path:

@@ -26,9 +26,9 @@ def test_a_run_ends_with_a_valid_row_and_leaves_nothing_on_the_cluster(own_shell
     assert re.search(r"^2x1 .* resnet50 .* 1/1 .* 16.* valid; smoke", done.out, re.MULTILINE)
     # Plain lines, in the order of what happens.
     lines = done.err.splitlines()
-    assert lines[0].startswith("backend kubernetes: current context test of KUBECONFIG (")
-    assert f"namespace {own_shell.namespace.name}; pools from" in lines[0]
-    assert lines[1].startswith(f"{PLAN} quick · image pytorch/pytorch:")
+    assert lines[0].startswith(f"{PLAN} quick · image pytorch/pytorch:")
+    assert lines[1].startswith("backend kubernetes: current context test of KUBECONFIG (")
+    assert f"namespace {own_shell.namespace.name}; pools from" in lines[1]
     assert lines[2].startswith("run whole (set ")
     told = [line.strip() for line in lines[3:]]
     assert "Running: All 2 replicas run." in told
@@ -59,12 +59,17 @@ def test_ctrl_c_detaches_and_watch_comes_back_for_the_row(shell: Shell) -> None:
     assert "Come back with: k8sbench watch left" in submit.out
     assert "left" in shell.on_cluster()
     assert shell.json("list")[0]["on_cluster"] == "Running"
-    with shell.started("watch", "left") as watch:
+    # Also on another machine, whose store does not know the run.
+    colleague = shell.colleague()
+    with shell.started("watch", "left") as watch, colleague.started("watch", "left") as other:
         watch.until("Running")
+        other.until("Running")
         logs.end()
         shell.finish("left")
         watch.ends()
+        other.ends()
     assert " valid; smoke" in watch.out
+    assert " valid; smoke" in other.out
     assert shell.archived("left") == logs.expected["master-0"]
     assert shell.on_cluster() == []
 

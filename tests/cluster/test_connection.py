@@ -185,6 +185,6 @@ def test_a_plugin_that_fails(kubeconfig: Kubeconfig) -> None:
         "command": "false",
         "interactiveMode": "Never",
     }
-    with pytest.raises(Unreachable, match="credential plugin .* process returned 1") as wrong:
+    with pytest.raises(Unreachable, match=r"credential plugin .* process returned 1") as wrong:
         connect(kubeconfig=str(kubeconfig({"exec": plugin})))
     assert (wrong.value.exit_code, wrong.value.cause_id) == (6, "unauthorized")

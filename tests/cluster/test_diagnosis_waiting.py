@@ -167,57 +167,49 @@ def scheduler_spoke(follower: Follower) -> bool:
 # --- parts of jobs -------------------------------------------------------------------------------
 
 
-def test_a_job_that_is_placed_in_part_is_not_running(
-    cluster: Cluster, namespace: Namespace
-) -> None:
-    with node_of_its_own(cluster, "half-0") as name:
-        job = pytorch_job(workers=1, gpus=GPUS, run_for=None, pod=on_node(name))
-        follower = follow(namespace, job)
-        namespace.wait("condition=Running", "pytorchjob/job")
-        # The operator calls it running as soon as its master is.
-        reading = follower.until_cause("half-placed")
-        assert reading.phase is Phase.PENDING
-        assert f"master-0 holds {GPUS} {RESOURCE} and waits for worker-0" in reading.cause
+@pytest.fixture
+def half_full(cluster: Cluster, namespace: Namespace) -> Iterator[str]:
+    """Give a node on which half of the GPUs are free, and stay so."""
+    with node_of_its_own(cluster, f"half-{namespace.name[-6:]}") as name:
+        first = pytorch_job("first", workers=0, gpus=GPUS // 2, run_for=None, pod=on_node(name))
+        namespace.create(first)
+        namespace.wait_for_pods(1)
+        yield name
+
+
+def torn(name: str, node: str, *, master: int) -> dict[str, Any]:
+    """Make a job whose master fits beside others on a node that is half full, its worker not."""
+    job = pytorch_job(name, workers=1, gpus=master, run_for=None, pod=on_node(node))
+    roles = job["spec"]["pytorchReplicaSpecs"]
+    worker = json.loads(json.dumps(roles["Worker"]))
+    limits = {"limits": {RESOURCE: GPUS // 2 + 1}}
+    worker["template"]["spec"]["containers"][0]["resources"] = limits
+    roles["Worker"] = worker
+    return job
+
+
+def test_a_job_that_is_placed_in_part_is_not_running(namespace: Namespace, half_full: str) -> None:
+    follower = follow(namespace, torn("job", half_full, master=4))
+    namespace.wait("condition=Running", "pytorchjob/job")
+    # The operator calls it running as soon as its master is.
+    reading = follower.until_cause("half-placed")
+    assert reading.phase is Phase.PENDING
+    assert f"master-0 holds 4 {RESOURCE} and waits for worker-0" in reading.cause
 
 
 def test_two_jobs_that_are_placed_in_part_block_each_other(
-    cluster: Cluster, namespace: Namespace
+    namespace: Namespace, half_full: str
 ) -> None:
-    with node_of_its_own(cluster, "rivals-0") as name:
-        half = GPUS // 2
-        followers = []
-        for job_name in ("one", "other"):
-            # The masters first: one of each, so that no worker finds room.
-            job = pytorch_job(job_name, workers=1, gpus=half, run_for=None, pod=on_node(name))
-            worker = job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]
-            job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"] = late(worker)
-            followers.append(follow(namespace, job))
-            namespace.until(ready(f"{job_name}-master-0"), "pods")
-        one, other = followers
-        one.until_cause("half-placed")
-        other.until_cause("half-placed")
-        blocked = [
-            each.plan.job_name
-            for each in followers
-            if state.half_placed(each.seen, each.plan, now=0.0)
-        ]
-        assert blocked == ["one", "other"]
-        one.seen.rivals = ["other"]
-        reading = one.read()
-        assert reading.cause_id == "blocked-by-other-job"
-        assert "job other does the same" in reading.cause
-        assert "k8sbench cancel other" in str(reading.action)
-
-
-def late(template: dict[str, Any]) -> dict[str, Any]:
-    """Give a worker more to ask for than is left beside two masters."""
-    copy: dict[str, Any] = json.loads(json.dumps(template))
-    copy["spec"]["containers"][0]["resources"] = {"limits": {RESOURCE: GPUS // 2 + 1}}
-    return copy
-
-
-def ready(name: str) -> Callable[[dict[str, Any]], bool]:
-    return lambda pod: pod["metadata"]["name"] == name and pod["status"].get("phase") == "Running"
+    followers = [follow(namespace, torn(name, half_full, master=2)) for name in ("one", "other")]
+    for follower in followers:
+        follower.until_cause("half-placed")
+        assert state.half_placed(follower.seen, follower.plan, now=0.0)
+    one, other = followers
+    one.seen.rivals = [other.plan.job_name]
+    reading = one.read()
+    assert reading.cause_id == "blocked-by-other-job"
+    assert "job other does the same" in reading.cause
+    assert "k8sbench cancel other" in str(reading.action)
 
 
 def test_a_gang_that_the_operator_ignores_is_hopeless(namespace: Namespace) -> None:

@@ -77,3 +77,21 @@ def test_who_may_not_create_jobs_is_told_what_is_missing(namespace: Namespace, u
     expected = f"may not create pytorchjobs.kubeflow.org in namespace {namespace.name}."
     assert expected in wrong.value.message
     assert plan.run_id not in namespace.kubectl("get", "configmaps", "--output=name")
+
+
+def test_a_job_is_not_over_before_its_pods_were_seen(namespace: Namespace, user: Path) -> None:
+    with following.opened(user) as port:
+        plan = port.submit(following.plan("2x1"))
+        port.end_of(plan)
+    (role,) = namespace.get("roles")
+    name, rules = role["metadata"]["name"], role["rules"]
+    few = [rule for rule in rules if rule["resources"] != ["pods"]]
+    patch = ("patch", "role", name, "--type=merge")
+    namespace.kubectl(*patch, f"--patch={json.dumps({'rules': few})}")
+    with following.opened(user, longest_pause=0.5) as port:
+        port.take_up(plan)
+        port.until(lambda port: any("may not list pods" in note for note in port.notes()))
+        assert not port.is_over(plan)
+        namespace.kubectl(*patch, f"--patch={json.dumps({'rules': rules})}")
+        assert port.end_of(plan).phase is Phase.SUCCEEDED
+        assert {line.replica for line in port.lines(plan)} == {"master-0", "worker-0"}

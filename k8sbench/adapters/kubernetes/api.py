@@ -45,6 +45,9 @@ PAGE = 250
 CONNECTIONS = 80
 """Kept in the pool: 64 log streams, the watches, and the requests between."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
+JUST_BACK_SECONDS = 10.0
+"""For so long after it was away it may refuse everything: it has just started, and does not know
+the roles yet. Such refusals are told as 503."""
 _GIVE_UP_CONNECTION_S = 60
 """A connection whose other end is gone without a word is given up after so long."""
 
@@ -78,6 +81,8 @@ class Api:
         self._pool: urllib3.PoolManager | None = None
         self._certificate: bytes | None = None
         self._is_closed = threading.Event()
+        self._away_at = -math.inf
+        """When it last did not answer; never goes back."""
 
     # -- asking ---------------------------------------------------------------------------------
 
@@ -256,18 +261,15 @@ class Api:
     ) -> bytes:
         """Send, again where that helps and does no harm; return the whole answer."""
         until = time.monotonic() + patience
-        pause, away_at = _FIRST_PAUSE, -math.inf
+        pause = _FIRST_PAUSE
         while True:
             try:
                 return _read(self._send(verb, method, path, query, body))
             except ApiFault as fault:
-                now = time.monotonic()
-                again = fault.passes_after(now - away_at)
-                away_at = now if fault.passes else away_at
                 # Of a request that creates, only those that the server says it did not begin.
-                again = again and (method != "POST" or fault.retry_after is not None)
+                again = fault.passes and (method != "POST" or fault.retry_after is not None)
                 wait = fault.retry_after or random.uniform(pause / 2, pause)  # noqa: S311
-                if not again or now + wait > until:
+                if not again or time.monotonic() + wait > until:
                     raise
             if self._is_closed.wait(wait):
                 raise ApiFault(None, "", "k8sbench let go of the cluster")
@@ -291,9 +293,14 @@ class Api:
             _read(response)
             secrets = self._secrets()
             response = self._sent(verb, method, path, query, body, secrets, read_s, connect_s)
-        if response.status >= 400:
-            raise _fault(response)
-        return response
+        if response.status < 400:
+            return response
+        fault = _fault(response)
+        if fault.status in {401, 403} and time.monotonic() - self._away_at < JUST_BACK_SECONDS:
+            raise ApiFault(503, "JustBack", fault.message, retry_after=1.0)
+        if response.status >= 500:
+            self._away_at = time.monotonic()
+        raise fault
 
     def _sent(
         self,
@@ -333,6 +340,7 @@ class Api:
                 preload_content=False,
             )
         except (urllib3.exceptions.HTTPError, OSError) as wrong:
+            self._away_at = time.monotonic()
             raise faults.from_transport(wrong) from wrong
 
     def _secrets(self) -> Secrets:

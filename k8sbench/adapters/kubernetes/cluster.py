@@ -451,6 +451,8 @@ class KubernetesCluster:
                 self._trouble[news.kind] = (since, news.fault)
             case Works():
                 self._trouble.pop(news.kind, None)
+                for kind in self._trouble:
+                    self._reflectors[kind].try_now()
 
     # -- reading --------------------------------------------------------------------------------
 

@@ -49,9 +49,7 @@ def connect(
         config = _Kubeconfig(found)
         return _from_kubeconfig(config, source, kubeconfig, context, namespace, environ)
     if kubeconfig is not None:
-        raise InputError(
-            f"There is no kubeconfig {kubeconfig}.", "Check --kubeconfig.", file=kubeconfig
-        )
+        raise InputError("there is no such kubeconfig.", "Check --kubeconfig.", file=kubeconfig)
     if context is not None:
         raise NotFound(
             f"There is no context {context}: {source} does not exist.",
@@ -185,8 +183,7 @@ def _from_kubeconfig(
     cluster = config.cluster(name, str(entry.get("cluster", "")))
 
     def load() -> Configuration:
-        from kubernetes.client import Configuration
-        from kubernetes.config import load_kube_config
+        from k8sbench.adapters.kubernetes.official import Configuration, load_kube_config
 
         found = Configuration()
         load_kube_config(str(config), name, found, persist_config=False)
@@ -212,8 +209,7 @@ def _from_kubeconfig(
 
 def _in_cluster(namespace: str | None, environ: Mapping[str, str], service_account: Path) -> Api:
     def load() -> Configuration:
-        from kubernetes.client import Configuration
-        from kubernetes.config.incluster_config import InClusterConfigLoader
+        from k8sbench.adapters.kubernetes.official import Configuration, InClusterConfigLoader
 
         found = Configuration()
         InClusterConfigLoader(

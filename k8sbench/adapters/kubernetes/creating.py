@@ -7,7 +7,6 @@ API server itself sees to it that there is one.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -83,24 +82,21 @@ def _created(
     kind, name = manifest["kind"], manifest["metadata"]["name"]
     doing = f"{kind} {name} be created"
     path = kinds.path(kind, api.place.namespace)
-    asked, away_at = 0, -math.inf
+    asked = 0
     while True:
         asked += 1
         try:
             return api.create(path, manifest), False
         except ApiFault as fault:
-            now = time.monotonic()
             if fault.reason == "AlreadyExists":
                 found = _existing(api, f"{path}/{name}", doing)
                 if found is not None:
                     _check_ours(plan, kind, found)
                     # Asked again, it may be what we made ourselves, and the answer was lost.
                     return found, asked == 1
-            elif fault.passes:
-                away_at = now
-            elif not fault.passes_after(now - away_at):
+            elif not fault.passes:
                 raise api.explained(fault, doing) from fault
-            if now > until:
+            if time.monotonic() > until:
                 raise api.explained(fault, doing) from fault
         # It may have been created although the answer was lost: asking again tells.
         api.pause(min(0.2 * 2.0**asked, 5.0))

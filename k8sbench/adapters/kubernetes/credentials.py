@@ -72,7 +72,7 @@ class Credentials:
 @contextlib.contextmanager
 def told() -> Iterator[None]:
     """Turn what the official loaders raise, or only log, into :class:`CredentialsFault`."""
-    from kubernetes.config import ConfigException
+    from k8sbench.adapters.kubernetes.official import ConfigException
 
     heard = _Heard()
     # They use the root logger; without a handler of ours they would write to the terminal.

@@ -18,8 +18,6 @@ from k8sbench.model.run import Location
 
 ROLE = Path(__file__).parent.parent.parent / "role.yaml"
 """The rules that k8sbench needs, as a Role and, for nodes, a ClusterRole."""
-JUST_BACK_SECONDS = 10.0
-"""For so long after it was away, an API server may not know yet who may do what."""
 CREDENTIALS = "Credentials"
 """Reason of an ApiFault: there is nothing to sign in with. ``__cause__`` is the BenchError."""
 CERTIFICATE = "Certificate"
@@ -55,13 +53,6 @@ class ApiFault(Exception):
         if self.status == 500 and "failed calling webhook" in self.message:
             return False
         return self.status in {408, 429, 500, 502, 503, 504}
-
-    def passes_after(self, seconds: float) -> bool:
-        """Whether it may pass, so long after the server was last away or too busy.
-
-        One that has just started knows the roles a moment later, and refuses everything meanwhile.
-        """
-        return self.passes or (self.status == 403 and seconds < JUST_BACK_SECONDS)
 
 
 def from_status(status: Mapping[str, Any], retry_after: float | None = None) -> ApiFault:

@@ -123,6 +123,10 @@ class Reflector:
             self._from = None
             self._interrupt()
 
+    def try_now(self) -> None:
+        """Try again at once, if it pauses after a fault: the server answers others."""
+        self._wake.set()
+
     def close(self) -> None:
         """Stop; nothing is told any more once its thread has ended."""
         with self._lock:

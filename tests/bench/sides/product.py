@@ -2,9 +2,9 @@
 
     python -m tests.bench.sides.product NOTES WORDS...
 
-At its end NOTES is JSON: when each change of state was on record, the process' peak memory, how
-many logs it read at one time at most, and its own count of requests. ``K8SBENCH_BENCH_PROFILE`` names a file for cProfile's statistics of the
-main thread.
+At its end NOTES is JSON: when each change of state was on record, the process' peak memory and
+processor time, how many logs it read at one time at most, and its own count of requests.
+``K8SBENCH_BENCH_PROFILE`` names a file for cProfile's statistics of the main thread.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _tap(moves: list[tuple[str, str, float]], requests: dict[str, int]) -> list[
 
     SqlStore.move = noting_move  # type: ignore[method-assign]
     KubernetesCluster.close = noting_close  # type: ignore[method-assign]
-    Api.stream = noting_stream  # type: ignore[assignment, method-assign]
+    Api.stream = noting_stream  # type: ignore[method-assign]
     LineStream.close = noting_close_stream  # type: ignore[method-assign]
     return most_logs
 

@@ -131,13 +131,13 @@ def test_following_a_finished_run_prints_it_and_ends(
     assert capsys.readouterr().out == "one\nthree\n"
 
 
-def test_following_a_run_on_a_cluster_is_not_available_yet(
+def test_following_a_run_whose_cluster_is_not_known_here_says_so(
     root: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with open_store() as store:
         store.record(plan(backend="kubernetes"), at=NOW, owner=None)
-    assert main(["logs", "-f", "seg-1"]) == 2
-    assert "not available yet" in capsys.readouterr().err
+    assert main(["logs", "-f", "seg-1"]) == 6
+    assert "No cluster is configured" in capsys.readouterr().err
 
 
 def follow(root: pathlib.Path) -> subprocess.Popen[str]:

@@ -123,7 +123,7 @@ def test_without_any_cluster_it_says_what_was_looked_for(home: Path) -> None:
 
 
 def test_a_kubeconfig_that_is_named_must_exist(home: Path) -> None:
-    with pytest.raises(InputError, match="There is no kubeconfig /no/such"):
+    with pytest.raises(InputError, match="there is no such kubeconfig"):
         reached(home, kubeconfig="/no/such")
 
 

@@ -1,0 +1,135 @@
+"""Which cluster and namespace a command talks to, and what it says where there is none."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import socket
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from k8sbench.adapters.kubernetes import connection
+from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
+from tests.cluster.namespace import Namespace
+from tests.cluster.shell import CASE, Shell
+
+SUBMIT = ("submit", *CASE, "--node-pool=endless", "--detach")
+
+
+def dead(shell: Shell) -> str:
+    """The kubeconfig of a cluster that has gone."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    config = json.loads(Path(shell.environment["KUBECONFIG"]).read_text())
+    config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{port}"
+    path = shell.folder / "dead.kubeconfig"
+    path.write_text(json.dumps(config))
+    return str(path)
+
+
+def test_cluster_and_namespace_are_chosen_as_with_kubectl(
+    shell: Shell, namespace: Namespace
+) -> None:
+    here = shell.environment["KUBECONFIG"]
+    # Named on the command line, wherever KUBECONFIG points.
+    done = shell.run(
+        *SUBMIT, "--run-id=named", f"--kubeconfig={here}", "--context=test",
+        f"--namespace={shell.namespace.name}", KUBECONFIG=dead(shell),
+    )  # fmt: skip
+    assert f"context test of {here}, namespace {shell.namespace.name}" in done.err
+    # Recorded with the run, so that no later command need be told.
+    status = json.loads(shell.run("status", "named", "-ojson", KUBECONFIG=dead(shell)).out)
+    assert status["location"]["namespace"] == shell.namespace.name
+    assert status["on_cluster"] is not None
+    shell.run("delete", "named", KUBECONFIG=dead(shell))
+    assert "named" not in shell.on_cluster()
+    # A namespace where one may do nothing.
+    denied = shell.run(*SUBMIT, f"--namespace={namespace.name}", code=6)
+    assert f"may not create configmaps in namespace {namespace.name}." in denied.err
+    assert "role.yaml" in denied.err
+
+
+def test_what_is_named_and_is_not_there_is_a_usage_error(shell: Shell) -> None:
+    wrong = shell.run(*SUBMIT, "--context=tset", code=2)
+    assert "has no context tset.\n  It has: test." in wrong.err
+    missing = shell.run(*SUBMIT, "--kubeconfig=/no/such", code=2)
+    assert "error: /no/such: there is no such kubeconfig." in missing.err
+    admin = str(shell.namespace.cluster.kubeconfig)
+    elsewhere = shell.run(*SUBMIT, "--namespace=no-such", f"--kubeconfig={admin}", code=2)
+    assert "error: There is no namespace no-such on https://" in elsewhere.err
+    # What was planned is told, and on record as failed; nothing was created.
+    assert elsewhere.err.startswith("resnet50 · pytorch · ")
+    (run,) = shell.json("list")
+    assert run["phase"] == "Failed"
+
+
+def test_a_cluster_that_does_not_answer_is_an_error_where_it_was_asked_for(shell: Shell) -> None:
+    for words in (("--backend=kubernetes",), ("--context=test",), ("--namespace=x",)):
+        asked = shell.run(*SUBMIT, *words, code=6, KUBECONFIG=dead(shell))
+        assert "of context test cannot be reached: connection refused." in asked.err
+    none = shell.run(*SUBMIT, "--backend=kubernetes", code=6, KUBECONFIG=None)
+    assert "error: No cluster is configured: ~/.kube/config does not exist" in none.err
+    assert "--kubeconfig" in none.err
+    assert shell.json("list") == []
+
+
+def test_without_a_cluster_a_run_is_local_and_says_why_in_one_line(shell: Shell) -> None:
+    words = ("submit", "resnet50", "--preset=smoke", "--dry-run")
+    reasons = {
+        dead(shell): "no cluster answers (The API server https://127.0.0.1:",
+        "/no/such": "no cluster is configured: KUBECONFIG (/no/such) does not exist",
+        None: "no cluster is configured",
+    }
+    for kubeconfig, reason in reasons.items():
+        local = shell.run(*words, KUBECONFIG=kubeconfig)
+        (line,) = (line for line in local.err.splitlines() if line.startswith("backend "))
+        assert line.startswith("backend local: ")
+        assert reason in line
+        assert "· local ·" in local.err
+    refused = shell.run(*words[:-1], "--detach", code=2, KUBECONFIG=None)
+    assert "--detach is for jobs on a cluster, and this run is local" in refused.err
+
+
+def test_a_dry_run_creates_nothing(shell: Shell) -> None:
+    for where in ("client", "server"):
+        done = shell.run("submit", *CASE, f"--dry-run={where}")
+        kinds = [one["kind"] for one in yaml.safe_load_all(done.out)]
+        assert kinds == ["ConfigMap", "PyTorchJob"]
+        assert done.err.startswith("resnet50 · pytorch · ")
+        assert "\nbackend kubernetes: current context test" in done.err
+    assert done.err.endswith("  The cluster takes it; nothing was created.\n")
+    assert shell.on_cluster("pytorchjobs,configmaps") == []
+    assert shell.json("list") == []
+
+
+def test_a_dry_run_on_the_server_says_what_it_would_refuse(shell: Shell) -> None:
+    nowhere = shell.run("submit", *CASE, "--node-pool=nowhere", "--dry-run=server", code=6)
+    assert "failure " in nowhere.err
+    assert "no.such/label" in nowhere.err
+
+
+def test_a_pod_reaches_its_own_cluster(
+    namespace: Namespace, user: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what every pod has: two variables, and the folder of its service account."""
+    monkeypatch.delenv("KUBECONFIG")
+    config = json.loads(user.read_text())
+    (cluster,), (account,) = config["clusters"], config["users"]
+    authority = cluster["cluster"]["certificate-authority-data"]
+    (tmp_path / "ca.crt").write_bytes(base64.b64decode(authority))
+    (tmp_path / "token").write_text(account["user"]["token"])
+    (tmp_path / "namespace").write_text(namespace.name)
+    server = urlsplit(cluster["cluster"]["server"])
+    environ = {
+        "HOME": str(tmp_path),
+        "KUBERNETES_SERVICE_HOST": str(server.hostname),
+        "KUBERNETES_SERVICE_PORT": str(server.port),
+    }
+    api = connection.connect(environ=environ, service_account=tmp_path)
+    with contextlib.closing(api), contextlib.closing(KubernetesCluster(api)) as found:
+        assert (api.why, api.place.namespace) == ("in-cluster configuration", namespace.name)
+        assert found.jobs() == []

@@ -1,0 +1,66 @@
+"""Many jobs at once: what one process asks of the API server for them, by its audit log.
+
+The figures at full size (a thousand jobs; time, memory, lag) are the bench's, tests/bench/scale.py.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.bench.sides import many_jobs
+from tests.bench.sides.many_jobs import REPLICAS, Kept
+from tests.cluster import bringup, nodes
+from tests.cluster.namespace import Namespace
+from tests.cluster.own import OwnCluster
+from tests.tiers import ROOT
+
+JOBS = 40
+NODES = 16
+"""128 GPUs: the pods of 32 jobs run at once, twice as many as logs are read at once."""
+RUN_FOR = "4s"
+LOGS_AT_ONCE = 64
+REQUESTS_PER_LOG = 3
+"""Followed or fetched, and asked once more when its container has ended; one more if it broke."""
+REQUESTS_PER_JOB = 4
+"""Created, looked for, deleted; and the lists and watches of all, which go on and are few."""
+PRINTED = ["a fake pod; tests/cluster/nodes.py can give it a log"]
+"""What the pods of the test cluster print."""
+
+
+@pytest.fixture
+def more_nodes(own_cluster: OwnCluster) -> Iterator[None]:
+    """Give the cluster room for many pods for the time of a test."""
+    more = nodes.fake_nodes(NODES)[bringup.NODES :]
+    own_cluster.create(*more)
+    names = [node["metadata"]["name"] for node in more]
+    own_cluster.kubectl("wait", "--for=condition=Ready", "nodes", *names)
+    yield
+    own_cluster.kubectl("delete", "nodes", *names)
+
+
+@pytest.mark.usefixtures("more_nodes")
+def test_many_jobs_need_as_many_watches_as_one_and_few_requests_each(
+    own_cluster: OwnCluster, namespace: Namespace, tmp_path: Path
+) -> None:
+    notes, store = tmp_path / "notes.json", tmp_path / "store"
+    words = many_jobs.write_benchmark(tmp_path, RUN_FOR)
+    words += [f"--repeats={JOBS}", f"--parallel={JOBS}", f"--namespace={namespace.name}"]
+    words += ["--backend=kubernetes", f"--store={store}"]
+    argv = [sys.executable, "-m", "tests.bench.sides.product", str(notes), "submit", *words]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 5, done.stderr[-2000:]  # there is nothing in the logs to measure
+    kept = many_jobs.kept(store / "runs", PRINTED)
+    assert kept == Kept(runs=JOBS, measured=JOBS, logs=JOBS * REPLICAS)
+    asked = many_jobs.asked(own_cluster.layout.audit_log, namespace.name)
+    assert asked.watches == 3
+    assert json.loads(notes.read_text())["logs"] <= LOGS_AT_ONCE
+    logs = asked.requests.pop("get pods/log")
+    assert JOBS * REPLICAS <= logs <= JOBS * REPLICAS * REQUESTS_PER_LOG
+    assert asked.requests.total() <= JOBS * REQUESTS_PER_JOB
+    assert not namespace.get("pytorchjobs")

@@ -1,0 +1,204 @@
+"""What a user is told of each way in which a run can end on a real node.
+
+All runs are submitted at once, each by a k8sbench of its own, and go on beside each other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.cluster.namespace import ENFORCED, Namespace, has_condition
+from tests.cluster.shell import Running, Shell
+from tests.node import cgroups, faults, image
+from tests.node.cluster import NodeCluster
+from tests.node.programs import DISK, MEMORY, Programs, job_of, limit_disk, variant
+
+NO_IMAGE = "127.0.0.1:1/none:1"
+RESTARTS_ONCE = """
+import pathlib, sys
+seen = pathlib.Path("/tmp/seen")
+again = seen.exists()
+seen.touch()
+for number in range(10):
+    print("step", 10 * again + number + 1, 5.0, flush=True)
+sys.exit(0 if again else 5)
+"""
+VARIANTS = {
+    "crash": variant("import sys; print('no such device'); sys.exit(9)"),
+    "memory": variant(faults.OUT_OF_MEMORY),
+    "child": variant(faults.CHILD_OUT_OF_MEMORY),
+    "command": variant(("no-such-command",)),
+    "disk": variant(faults.DISK_FULL),
+    "claim": variant(("true", "{data}")),
+    "evicted": variant(faults.ENDS_WHEN_TOLD),
+    "pod": variant(faults.ENDS_WHEN_TOLD),
+    "job": variant(faults.ENDS_WHEN_TOLD),
+    "node": variant(faults.ENDS_WHEN_TOLD),
+    "pull": variant(("true",), NO_IMAGE),
+    "name": variant(("true",)),
+    "again": variant(RESTARTS_ONCE),
+}
+OPTIONS = {
+    "claim": ("--data=pvc:none",),
+    "node": ("--node-pool=far",),
+    "pull": ("--replicas=2", "--node-pool=far"),
+}
+BY_HAND = ("name", "again")
+"""Variants whose jobs somebody creates with kubectl."""
+
+
+class Told(NamedTuple):
+    """What a user is to be told of a run's end."""
+
+    cause_id: str
+    sentence: str
+    action: str
+    phase: str = "Failed"
+
+
+@pytest.fixture(scope="module")
+def programs(
+    node_cluster: NodeCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Programs]:
+    namespace = Namespace.make(node_cluster, "causes", {ENFORCED: "restricted"})
+    limit_disk(namespace)
+    folder = tmp_path_factory.mktemp("causes")
+    yield Programs(Shell(namespace, namespace.user(folder), folder / "shell"), **VARIANTS)
+    namespace.delete()
+
+
+@pytest.fixture(scope="module")
+def submits(programs: Programs) -> Iterator[dict[str, Running]]:
+    """Submit them all."""
+    with contextlib.ExitStack() as stack:
+        yield {
+            name: stack.enter_context(
+                programs.shell.started(*programs.words(name, *OPTIONS.get(name, ())))
+            )
+            for name in VARIANTS
+            if name not in BY_HAND
+        }
+
+
+@pytest.fixture(scope="module")
+def without_trainers(programs: Programs) -> Iterator[Running]:
+    """Create a job whose ConfigMap somebody has forgotten, and follow it."""
+    shell = programs.shell
+    case = ("--preset=smoke", "--replicas=1", "--run-id=trainers", f"--image={image.PYTHON}")
+    shell.namespace.create(job_of(shell.run("render", "resnet50", *case).out))
+    with shell.started("collect", "trainers", "--follow") as collect:
+        yield collect
+
+
+def test_a_node_is_lost(
+    programs: Programs,
+    submits: dict[str, Running],
+    without_trainers: Running,
+    node_cluster: NodeCluster,
+) -> None:
+    submits["node"].until("Running: ")
+    with faults.lost(node_cluster, "node-1"):
+        submits["node"].ends(3)
+        # Nobody is there to end it, or to say that it has ended.
+        check(programs.shell, submits["node"], "node", Told("node-lost", "The node node-1 of master-0 was lost", "'kubectl describe node node-1'"))
+
+
+def evict(namespace: Namespace, name: str) -> None:
+    faults.evict(namespace, f"{name}-master-0")
+
+
+def delete_pod(namespace: Namespace, name: str) -> None:
+    namespace.kubectl("delete", "pod", f"{name}-master-0", "--wait=false")
+
+
+def delete_job(namespace: Namespace, name: str) -> None:
+    namespace.kubectl("delete", "pytorchjob", name, "--wait=false")
+
+
+@pytest.mark.parametrize(
+    ("name", "disturb", "told"),
+    [
+        ("crash", None, Told("replica-failed", "master-0 exited with code 9: no such device", "k8sbench logs crash --replica master-0")),
+        ("memory", None, Told("oom", f"master-0 ran out of its memory ({MEMORY}) and was killed on node node-0.", "memory_per_gpu")),
+        ("command", None, Told("start-error", "no-such-command", "Check that the image holds the command")),
+        ("claim", None, Told("volume-missing", "none", "--data")),
+        ("evicted", evict, Told("evicted", "master-0 was evicted on node node-0: ", "submit again")),
+        ("pod", delete_pod, Told("pod-deleted", "The pod of master-0 was deleted while it ran.", "Submit again")),
+        ("job", delete_job, Told("job-deleted", "The job was deleted by someone else", "Submit again", phase="Lost")),
+        ("disk", None, Told("evicted", f"exceeds the total limit of containers {DISK}", "Free or allow what the sentence names")),
+    ],
+)
+def test_an_end_is_told_with_its_cause_and_what_to_do(
+    programs: Programs, submits: dict[str, Running], name: str, disturb: Callable[[Namespace, str], None] | None, told: Told
+) -> None:
+    if disturb is not None:
+        submits[name].until("Running: ")
+        disturb(programs.shell.namespace, name)
+    check(programs.shell, submits[name].ends(3), name, told)
+
+
+def test_a_child_out_of_memory(programs: Programs, submits: dict[str, Running]) -> None:
+    # Version 2 of the cgroups ends all of the container.
+    sentence = f"A process of master-0 ran out of its memory ({MEMORY}) and was killed, and it exited with code 3"
+    if not cgroups.mounted("cgroup"):
+        sentence = f"master-0 ran out of its memory ({MEMORY}) and was killed"
+    check(programs.shell, submits["child"].ends(3), "child", Told("oom", sentence, "memory_per_gpu"))
+
+
+def check(shell: Shell, command: Running, name: str, told: Told) -> None:
+    """See what the command has printed, and what is on record."""
+    status = shell.json("status", name)
+    assert (status["phase"], status["cause_id"]) == (told.phase, told.cause_id), status["cause"]
+    assert told.sentence in status["cause"]
+    assert told.action in status["action"]
+    assert f"  {told.phase}: {status['cause']}\n    {status['action']}\n" in command.err
+    # Once told, it is not told otherwise on the way there.
+    phases = [step["phase"] for step in status["history"]]
+    assert phases == sorted(phases, key=ORDER.index), command.err
+    assert len(phases) == len(set(phases)), command.err
+
+
+ORDER = ("Created", "Pending", "Pulling", "Starting", "Running", "Lost", "Failed")
+
+
+def test_an_image_that_cannot_be_pulled(programs: Programs, submits: dict[str, Running]) -> None:
+    shell = programs.shell
+    submits["pull"].until(f"Pulling: master-0 cannot pull the image {NO_IMAGE}")
+    status = shell.json("status", "pull")
+    told = status["on_cluster"] or status
+    assert (told["phase"], told["cause_id"]) == ("Pulling", "registry-unreachable")
+    (condition,) = shell.namespace.get("pytorchjob", "pull")["status"]["conditions"]
+    assert condition["type"] == "Created"
+    shell.run("cancel", "pull")
+    submits["pull"].ends(3)
+
+
+def test_an_image_s_name_is_wrong(programs: Programs) -> None:
+    job = programs.job("name")
+    container_of(job)["image"] = "Mine/None"
+    programs.shell.namespace.create(job)
+    with programs.shell.started("collect", "name", "--follow") as collect:
+        told = Told("image-name-invalid", "'Mine/None' is no image name", "lower case")
+        check(programs.shell, collect.ends(3), "name", told)
+
+
+def test_a_container_is_started_again(programs: Programs) -> None:
+    job = programs.job("again")
+    job["spec"]["pytorchReplicaSpecs"]["Master"]["restartPolicy"] = "OnFailure"
+    programs.shell.namespace.create(job)
+    done = programs.shell.run("collect", "again", "--follow")
+    assert programs.shell.archived("again") == [f"step {number} 5.0" for number in range(1, 21)]
+    print(done)
+
+
+def container_of(job: dict[str, Any]) -> Any:
+    return job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0]
+
+
+def test_a_configmap_is_missing(programs: Programs, without_trainers: Running) -> None:
+    told = Told("config-missing", "trainers", "submit again if it was deleted")
+    check(programs.shell, without_trainers.ends(3), "trainers", told)
