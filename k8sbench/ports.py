@@ -15,7 +15,7 @@ import msgspec
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Owner, Location, Run
+from k8sbench.model.run import Location, Owner, Run
 
 Manifest = Mapping[str, Any]
 """One Kubernetes object as plain data."""

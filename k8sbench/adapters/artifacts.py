@@ -33,7 +33,7 @@ from k8sbench.model.identity import NAME_LIMIT, RUN_ID
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Owner, Location, Run
+from k8sbench.model.run import Location, Owner, Run
 from k8sbench.ports import LogLine, LogMark
 
 RUNS = "runs"

@@ -34,7 +34,7 @@ from k8sbench.model.identity import SET_NAME, case_key
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import FINAL, Phase, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Owner, Location, Run
+from k8sbench.model.run import Location, Owner, Run
 from k8sbench.ports import LogMark, RunFilter
 
 STORE_VARIABLE = "K8SBENCH_STORE"

@@ -39,16 +39,27 @@ EXIT_ORDER = (1, 6, 3, 4, REJECTED_EXIT_CODE, 0)
 
 @click.command()
 @plan_options
-@click.option("--run-id", help="Identity of the run; of one that exists: join it.")
-@click.option("--set", "set_name", help="Set to open or to join; default: a new one.")
+@access_options
+@click.option("--run-id", metavar="NAME", help="Name of the run; of one that exists: join it.")
+@click.option("--set", "set_name", metavar="SET", help="Set to open or join; default: a new one.")
 @click.option("--resume", metavar="SET", help="Run what is missing of a set.")
+@click.option(
+    "--parallel",
+    type=click.IntRange(1, 1000),
+    default=1,
+    metavar="N",
+    help="Jobs at a time; default 1.",
+)
+@click.option("--detach", is_flag=True, help="Create the jobs and return; see collect.")
+@click.option("--wait", is_flag=True, help="Wait even for what cannot come by itself.")
+@click.option("--keep", is_flag=True, help="Leave jobs and pods on the cluster at the end.")
 @click.option(
     "--dry-run",
     is_flag=False,
     flag_value="client",
     default=None,
     type=click.Choice(["client", "server"]),
-    help="Plan and print the manifest; start and record nothing.",
+    help="Plan and print the manifest; server: also have the cluster check it. Starts nothing.",
 )
 @click.option(
     "--accept", multiple=True, metavar="REASON", help="Overrule a rejection by its id; marked."
@@ -62,14 +73,7 @@ EXIT_ORDER = (1, 6, 3, 4, REJECTED_EXIT_CODE, 0)
     default="table",
     help="Format of the rows.",
 )
-@click.option(
-    "--parallel", type=click.IntRange(1, 1000), default=1, metavar="N", help="Jobs at a time."
-)
-@click.option("--detach", is_flag=True, help="Create the jobs and return; see collect.")
-@click.option("--wait", is_flag=True, help="Wait even for what cannot come by itself.")
-@click.option("--keep", is_flag=True, help="Leave jobs and pods on the cluster.")
 @not_available("--prometheus")
-@access_options
 def command(
     typed: Typed,
     access: Access,

@@ -20,6 +20,8 @@ from k8sbench.model.run import Run
 from k8sbench.ports import LogGap
 from k8sbench.runs import completeness
 
+NO_LOG = "The run left no log: its program printed nothing, or the log was lost before it was read."
+
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What came of several logs: nothing that could be measured is lost to one that could not."""
@@ -49,6 +51,8 @@ def measure_run(
     watched = [_watched(log, gaps) for log in logs]
     opened: list[Source] = [log if gaps else log.source for log in watched]
     try:
+        if not opened:
+            raise InputError(NO_LOG)
         found = measuring.measure(opened, expected)
     except InputError as why:
         found = measuring.nothing_measured([log.name for log in opened], expected, why)

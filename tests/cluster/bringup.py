@@ -27,6 +27,7 @@ from tests.cluster.processes import NoCluster, Processes, ProcessTrouble
 
 NODES = 4
 """Fake nodes: the smallest number on which the reports' largest case, 4x8, fits."""
+_GPUS = nodes.GPUS
 _NOTE = "cluster.json"
 # Checked by the API server alone: for more, kubectl would first load its description of all types.
 _CREATE = ("create", "--validate=ignore")
@@ -39,6 +40,8 @@ class Options:
     private: bool | None = None
     """In a network namespace of its own; None: where that can be."""
     nodes: int = NODES
+    gpus: int = _GPUS
+    """Of each node."""
 
 
 Kind = Callable[[Layout, Processes, str | None], OwnCluster]
@@ -61,7 +64,7 @@ def start(
             layout = Layout(folder, place, pki.make(folder / "pki", place.address), programs)
             cluster = kind(layout, processes, why_not_private)
             _write_files(layout)
-            _start_components(cluster, options.nodes)
+            _start_components(cluster, options)
             _write_note(cluster)
         except BaseException:
             processes.end()
@@ -121,29 +124,29 @@ def _write_files(layout: Layout) -> None:
     nodes.write_rules(layout.node_rules, layout.programs, log)
 
 
-def _start_components(cluster: OwnCluster, count: int) -> None:
+def _start_components(cluster: OwnCluster, options: Options) -> None:
     for name in ("etcd", "kube-apiserver"):
         cluster.start(name)
     cluster.wait_for("kube-apiserver")
     for name in ("kube-controller-manager", "kube-scheduler"):
         cluster.start(name)
-    _create_objects(cluster, count)
+    _create_objects(cluster, options)
     for name in ("kwok", "training-operator"):
         cluster.start(name)
     cluster.wait_for(*components.all_of(cluster.layout))
-    cluster.until(lambda: _nodes_are_ready(cluster, count), lambda: "kwok")
+    cluster.until(lambda: _nodes_are_ready(cluster, options.nodes), lambda: "kwok")
     account = "/api/v1/namespaces/default/serviceaccounts/default"
     cluster.until(lambda: cluster.ask(account) is not None, lambda: "kube-controller-manager")
 
 
-def _create_objects(cluster: OwnCluster, count: int) -> None:
+def _create_objects(cluster: OwnCluster, options: Options) -> None:
     layout = cluster.layout
     wanted = objects.operator(layout.programs, layout.pki, layout.place.ports["webhook"])
     files = objects.type_files(layout.programs)
     # At once: the API server takes its time over the schema of a pod in each type.
     with ThreadPoolExecutor() as pool:
         types = [pool.submit(cluster.kubectl, *_CREATE, f"--filename={file}") for file in files]
-        given = stream([*wanted, *nodes.fake_nodes(count)])
+        given = stream([*wanted, *nodes.fake_nodes(options.nodes, options.gpus)])
         cluster.kubectl(*_CREATE, "--filename=-", given=given)
         for one in types:
             one.result()

@@ -22,23 +22,28 @@ RUN_FOR, EXIT_CODE = "k8sbench.test/run-for", "k8sbench.test/exit-code"
 SELECTED = "kwok.x-k8s.io/node=fake"
 """Annotation of the nodes that kwok plays; others, real ones, it leaves alone."""
 GPUS = 8
-# The machines of the reports; the product's pool for them asks for 40 cores and 384 GiB of it.
+CPUS, MEMORY_GIB = 48, 502
+"""The machines of the reports; the product's pool for them asks for 40 cores and 384 GiB of it."""
 _CAPACITY = {
-    "cpu": "48",
-    "memory": "502Gi",
     "ephemeral-storage": "1Ti",
     "pods": "110",
-    "nvidia.com/gpu": str(GPUS),
 }
 _STAGES = ("node-initialize.yaml", "node-heartbeat.yaml", "pod-ready.yaml", "pod-delete.yaml")
 
 
-def fake_nodes(count: int) -> list[dict[str, Any]]:
-    """Make the node objects ``gpu-0`` and so on."""
-    return [_node(f"gpu-{number}") for number in range(count)]
+def fake_nodes(count: int, gpus: int = GPUS) -> list[dict[str, Any]]:
+    """Make the node objects ``gpu-0`` and so on; with more GPUs, with more of all."""
+    return [_node(f"gpu-{number}", gpus) for number in range(count)]
 
 
-def _node(name: str) -> dict[str, Any]:
+def _node(name: str, gpus: int) -> dict[str, Any]:
+    more = gpus // GPUS
+    room = {
+        **_CAPACITY,
+        "cpu": str(CPUS * more),
+        "memory": f"{MEMORY_GIB * more}Gi",
+        "nvidia.com/gpu": str(gpus),
+    }
     annotation, _, value = SELECTED.partition("=")
     return {
         "apiVersion": "v1",
@@ -51,7 +56,7 @@ def _node(name: str) -> dict[str, Any]:
                 "kubernetes.io/os": "linux",
                 "kubernetes.io/arch": "amd64",
                 "nvidia.com/gpu.present": "true",
-                "nvidia.com/gpu.count": str(GPUS),
+                "nvidia.com/gpu.count": str(gpus),
                 "nvidia.com/gpu.memory": "32768",
                 "nvidia.com/gpu.product": "Tesla-V100-SXM2-32GB",
             },
@@ -59,7 +64,7 @@ def _node(name: str) -> dict[str, Any]:
         "spec": {
             "taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}],
         },
-        "status": {"capacity": _CAPACITY, "allocatable": _CAPACITY},
+        "status": {"capacity": room, "allocatable": room},
     }
 
 

@@ -21,8 +21,8 @@ from tests.cluster.own import OwnCluster
 from tests.tiers import ROOT
 
 JOBS = 40
-NODES = 16
-"""128 GPUs: the pods of 32 jobs run at once, twice as many as logs are read at once."""
+MORE_NODES, GPUS = 4, 32
+"""With them the pods of all run at once, more than twice as many as logs are read at once."""
 RUN_FOR = "4s"
 LOGS_AT_ONCE = 64
 REQUESTS_PER_LOG = 3
@@ -36,7 +36,7 @@ PRINTED = ["a fake pod; tests/cluster/nodes.py can give it a log"]
 @pytest.fixture
 def more_nodes(own_cluster: OwnCluster) -> Iterator[None]:
     """Give the cluster room for many pods for the time of a test."""
-    more = nodes.fake_nodes(NODES)[bringup.NODES :]
+    more = nodes.fake_nodes(bringup.NODES + MORE_NODES, GPUS)[bringup.NODES :]
     own_cluster.create(*more)
     names = [node["metadata"]["name"] for node in more]
     own_cluster.kubectl("wait", "--for=condition=Ready", "nodes", *names)

@@ -15,18 +15,18 @@ from tests.node.frameworks import GPU_PRODUCT
 
 SMALL_LOG = "64Ki"
 """Size after which a log is rotated; overshot by what is written between two looks, 3 s."""
+SMALL_LOG_BYTES = 64 << 10
+"""The same, as a number."""
 WAITS = "import signal; print('on', flush=True); signal.pause()"
 """A program that goes on until it is killed; PID 1 hears no SIGTERM that it does not handle."""
 ENDS_WHEN_TOLD = f"import signal, sys; signal.signal(15, lambda *_: sys.exit(7)); {WAITS}"
 _FILLS_MEMORY = "b = []\nwhile True: b.append(bytearray(8 << 20))"
 OUT_OF_MEMORY = ("python3", "-c", _FILLS_MEMORY)
-"""Its main process is killed, where ``limits`` give it some memory."""
+"""Its main process is killed, where limits give it some memory."""
 CHILD_OUT_OF_MEMORY = ("sh", "-c", 'python3 -c "$0"; exit 3', _FILLS_MEMORY)
 """A child is killed; with cgroups of version 1 the main process goes on, and ends with 3."""
-MEMORY = {"limits": {"memory": "64Mi", "cpu": "1"}}
 DISK_FULL = "open('/tmp/data', 'wb').write(bytes(40 << 20)); " + WAITS
-"""Writes more than ``DISK`` allows; evicted when the kubelet next looks, 10 s later or so."""
-DISK = {"limits": {"ephemeral-storage": "20Mi"}}
+"""Writes 40 MiB, more than it is to be allowed; evicted when the kubelet next looks, 10 s later or so."""
 
 
 def pod(name: str, program: str | tuple[str, ...], **container_or_spec: Any) -> dict[str, Any]:

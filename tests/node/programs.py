@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -18,7 +17,7 @@ DISK = "20Mi"
 POOL = {
     "gpus_per_node": 0,
     "gpu_model": None,
-    "cpu_per_gpu": "150m",
+    "cpu_per_gpu": "100m",
     "memory_per_gpu": MEMORY,
     "shm": "1Mi",
 }
@@ -30,6 +29,13 @@ POOLS = {
     ],
 }
 """Each on a node of its own, so that one may be lost without the others' pods."""
+GATE = """
+import os
+os.mkfifo("/tmp/gate")
+def wait_at_gate():
+    open("/tmp/gate").read()
+"""
+"""Python that lets a program wait until :meth:`Programs.open_gate`."""
 STEP = r"^step (?P<iteration>\d+) (?P<rate>[\d.]+)"
 """A training line of these programs."""
 
@@ -42,10 +48,10 @@ class Programs:
         shell.pools.write_text(json.dumps(POOLS))
         self._file = shell.folder / "mine.yaml"
         named = [{"name": name, "title": name, **each} for name, each in variants.items()]
+        named[0]["default"] = True
         mine = {"name": "mine", "title": "Mine", "task": "Tests", "unit": "samples"}
-        mine |= {"default_framework": "pytorch", "variants": [named[0] | {"default": True}]}
-        mine["variants"] += named[1:]
-        self._file.write_text(json.dumps(mine))
+        more = {"default_framework": "pytorch", "variants": named}
+        self._file.write_text(json.dumps(mine | more))
 
     def words(self, variant: str, *words: str, command: str = "submit") -> tuple[str, ...]:
         """What is typed to submit a variant; the run bears its name."""
@@ -55,6 +61,11 @@ class Programs:
     def job(self, variant: str) -> dict[str, Any]:
         """Render a variant's job, for someone who changes it by hand before creating it."""
         return job_of(self.shell.run(*self.words(variant, command="render")).out)
+
+    def open_gate(self, run_id: str) -> None:
+        """Let a run's program go on from where it waits, or will."""
+        way = ("sh", "-c", "until test -p /tmp/gate; do :; done; echo > /tmp/gate")
+        self.shell.namespace.kubectl("exec", f"{run_id}-master-0", "--", *way)
 
 
 def job_of(rendered: str) -> dict[str, Any]:

@@ -151,10 +151,12 @@ def _going(facts: Facts) -> Reading:
     trouble, again = waiting.cause(facts) if facts.seen.job is not None else (None, None)
     if phase is Phase.RUNNING:
         # What was in the way is past, but for a request that nobody honours.
-        trouble = waiting.gang_ignored(facts) or _failing(facts)
-    trouble = endings.loop(facts) or trouble or endings.replaced(facts)
-    if phase is Phase.RUNNING:
+        failed = endings.untold(facts)
         again = SILENT_SECONDS if all(one.ended for one in facts.replicas) else None
+        again = failed if isinstance(failed, float) else again
+        trouble = waiting.gang_ignored(facts)
+        trouble = failed if isinstance(failed, Diagnosis) else trouble
+    trouble = endings.loop(facts) or trouble or endings.replaced(facts)
     return Reading(
         phase=phase,
         cause=trouble.sentence if trouble else _calm(facts, phase),
@@ -164,13 +166,6 @@ def _going(facts: Facts) -> Reading:
         replicas=states,
         look_again_s=again,
     )
-
-
-def _failing(facts: Facts) -> Diagnosis | None:
-    """Say of a job whose end the operator has not told yet which replica has failed."""
-    if facts.never_restarts and any(one.phase == "Failed" for one in facts.replicas):
-        return endings.failure(facts, {})
-    return None
 
 
 def _phase(facts: Facts, states: Sequence[ReplicaState]) -> Phase:
@@ -187,11 +182,11 @@ def _phase(facts: Facts, states: Sequence[ReplicaState]) -> Phase:
     # job that was suspended and goes on, pods that are gone come anew.
     again = facts.job_condition("Suspended") is not None
     gone = Phase.PENDING if again else Phase.RUNNING
-    ways = [
-        gone if state.phase is Phase.LOST else Phase.RUNNING if state.phase.final else state.phase
-        for state in states
-    ]
-    return min(ways, key=_FORWARD.index)
+    ways = {Phase.LOST: gone, Phase.SUCCEEDED: Phase.RUNNING, Phase.FAILED: Phase.RUNNING}
+    found = [ways.get(state.phase, state.phase) for state in states]
+    if any(one.ending and one.ending.reason in endings.START for one in facts.replicas):
+        found.append(Phase.STARTING)
+    return min(found, key=_FORWARD.index)
 
 
 def _calm(facts: Facts, phase: Phase) -> str:
@@ -207,6 +202,9 @@ def _calm(facts: Facts, phase: Phase) -> str:
             started = sum(one.started for one in facts.replicas)
             return f"{started} of {count} replicas have started."
         case Phase.RUNNING:
+            if ended := sum(one.ended for one in facts.replicas):
+                some = f"{ended} of {count} replicas have ended."
+                return some if count > 1 else "The replica has ended."
             return f"All {count} replicas run." if count > 1 else "The replica runs."
         case _:
             return f"{placed} of {count} replicas have a node."
@@ -264,7 +262,8 @@ def _replica_phase(one: Replica) -> Phase:
         return Phase.LOST
     if one.pod is None or not one.node:
         return Phase.PENDING
-    if one.phase == "Running" and "running" in (one.main.get("state") or {"running": {}}):
+    # Its container may have ended, and the pod not: that is a second behind.
+    if one.phase == "Running" and "waiting" not in (one.main.get("state") or {}):
         return Phase.RUNNING
     return Phase.PULLING if _pulls(one) else Phase.STARTING
 

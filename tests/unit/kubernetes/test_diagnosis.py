@@ -66,6 +66,11 @@ def disrupted(reason: str, message: str) -> dict[str, Any]:
     return pod(conditions=(told,), metadata={"deletionTimestamp": stamp(59)})
 
 
+def asked_to_end(at: float, grace: int = 30) -> dict[str, Any]:
+    """Metadata of a pod whose deletion was asked for then."""
+    return {"deletionTimestamp": stamp(at + grace), "deletionGracePeriodSeconds": grace}
+
+
 def pulling(message: str, reason: str = "ImagePullBackOff") -> state.Seen:
     return seen(pod(state=waits(reason, message)))
 
@@ -621,6 +626,19 @@ EXAMPLES: dict[str, list[Example]] = {
             ),
             words="worker-0 exited with code 1, after 2 restarts.",
         ),
+        # Deleted after it had failed, by someone or as the job's cleanPodPolicy has it.
+        Example(
+            seen=seen(pod(state=ended(3, at=40), metadata=asked_to_end(41)), of=job(FAILED)),
+            words="worker-0 exited with code 3.",
+        ),
+        Example(
+            seen=seen(
+                pod("master-0", ended(143, at=42), metadata=asked_to_end(40)),
+                pod(state=ended(3, at=40)),
+                of=job(FAILED, cleanPodPolicy="Running"),
+            ),
+            words="worker-0 exited with code 3.",
+        ),
         # Its pod was never seen to fail, but the operator saw it.
         Example(
             seen=seen(
@@ -709,6 +727,15 @@ EXAMPLES: dict[str, list[Example]] = {
     "pod-deleted": [
         Example(
             seen=seen(pod() | {"_deleted": True}, of=job(FAILED)),
+            words="The pod of worker-0 was deleted while it ran.",
+        ),
+        # Its program heard of it and ended in its own way, and its master lost it by that.
+        Example(
+            seen=seen(
+                pod("master-0", ended(1, at=42)),
+                pod(state=ended(7, at=42), metadata=asked_to_end(40)),
+                of=job(FAILED),
+            ),
             words="The pod of worker-0 was deleted while it ran.",
         ),
         # The operator has made it anew, and failed the job all the same.

@@ -207,9 +207,24 @@ def test_a_replica_that_the_operator_restarts_is_no_end() -> None:
     assert not read(found, after=500).phase.final
 
 
-def test_a_failed_replica_is_named_before_the_operator_speaks() -> None:
-    reading = read(seen(pod(state=ended(3)), of=RUNNING))
+def test_a_failed_replica_is_named_where_the_operator_is_late() -> None:
+    found = seen(pod(state=ended(3, at=60)), of=RUNNING)
+    # As a rule it speaks at once, and the end is told once.
+    reading = read(found, after=61)
+    assert (reading.phase, reading.cause_id, reading.look_again_s) == (Phase.RUNNING, None, 9.0)
+    assert reading.cause == "1 of 2 replicas have ended."
+    reading = read(found, after=70)
     assert (reading.phase, reading.cause_id) == (Phase.RUNNING, "replica-failed")
+
+
+def test_a_container_that_could_not_be_started_has_not_run() -> None:
+    found = seen(pod(state=ended(128, "StartError", at=60)), of=RUNNING)
+    assert read(found, after=61).phase is Phase.STARTING
+
+
+def test_a_container_that_has_ended_ran_while_its_pod_has_not_ended() -> None:
+    found = seen(pod(state=ended(1), phase="Running"), of=RUNNING)
+    assert (read(found).phase, read(found).replicas[1].phase) == (Phase.RUNNING, Phase.RUNNING)
 
 
 # --- cancelled -----------------------------------------------------------------------------------

@@ -244,7 +244,7 @@ def test_a_framework_installed_here_without_kernels_for_the_gpu_is_told() -> Non
 
 def test_without_a_table_of_images_one_must_be_given() -> None:
     site = msgspec.structs.replace(CLUSTER, images=None)
-    with pytest.raises(UsageError, match="Give one with --image"):
+    with pytest.raises(UsageError, match="with --image, or with --image-registry"):
         planned(site=site)
     assert planned(site=site, image="mine:1").image == "mine:1"
 

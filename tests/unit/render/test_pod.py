@@ -140,7 +140,7 @@ def test_a_local_process_has_the_machine_s_own_packages() -> None:
 
 @pytest.mark.parametrize("text", ["python", "path:/srv/python", "pvc:", "pvc:A", "pvc:a/../b"])
 def test_packages_that_name_no_claim_are_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="Pool plain has python_packages: .*names no claim") as no:
+    with pytest.raises(UsageError, match=r"Pool plain has python_packages: .*names no claim") as no:
         job(plan(pool=pool(python_packages=text)))
     assert "pvc:NAME[/SUB]" in no.value.action
 

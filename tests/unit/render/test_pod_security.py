@@ -30,7 +30,7 @@ def test_every_pod_of_every_plan_is_restricted_unless_its_pool_opted_out(
             assert level == ("privileged" if opted_out else "restricted")
 
 
-def test_the_root_filesystem_of_our_trainers_is_read_only_and_what_is_written_has_its_place() -> None:
+def test_our_trainers_have_a_read_only_root_and_a_place_for_what_they_write() -> None:
     container = plans.container(plan())
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
     paths = {mount["mountPath"]: mount.get("readOnly") for mount in container["volumeMounts"]}

@@ -73,7 +73,7 @@ class FakeCluster:
         return iter(())
 
     def wait(self, seconds: float | None) -> Sequence[JobEvent]:
-        for run_id, events in self.going_on.items():
+        for run_id, events in list(self.going_on.items()):  # another thread may create one
             if events:
                 event = events.popleft()
                 if isinstance(event, BaseException):

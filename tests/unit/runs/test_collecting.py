@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import msgspec
 
@@ -137,3 +138,34 @@ def test_runs_of_another_place_are_not_owed_here(store: Store) -> None:
     there = msgspec.structs.replace(LOCATION, namespace="other")
     elsewhere = msgspec.structs.replace(world(store, FakeCluster(outlives=True)), location=there)
     assert collecting.open_runs(elsewhere) == []
+
+
+class Printed(FakeCluster):
+    """A cluster that says at once what a job has printed."""
+
+    def printed(self, run: Run) -> Iterator[LogLine]:
+        return iter([LogLine(replica="master-0", at=15.0, text="x")])
+
+
+def test_what_a_run_has_printed_is_archived_before_it_is_cancelled(store: Store) -> None:
+    (run,) = detached(store)
+    # Cancelled at once, its pods would be gone before their line was read.
+    cluster = Printed(at(Phase.RUNNING), line("x"), outlives=True)
+    told = (world(store, cluster), Silent(), Stop(), "By hand.", "cancelled")
+    closed = collecting.cancel(run, *told)
+    assert closed is not None
+    assert (closed.phase, closed.history[-1].cause) == (Phase.CANCELLED, "By hand.")
+    (log,) = store.log_files(run.run_id)
+    assert log.read_text().endswith(" x\n")
+    assert cluster.removed == [run.run_id]
+
+
+def test_a_run_whose_job_is_over_is_not_cancelled_any_more(store: Store) -> None:
+    (run,) = detached(store)
+    cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
+    cluster.cancel = lambda *_: None  # type: ignore[method-assign]
+    told = (world(store, cluster), Silent(), Stop(), "By hand.", "cancelled")
+    closed = collecting.cancel(run, *told)
+    assert closed is not None
+    assert closed.phase is Phase.SUCCEEDED
+    assert closed.measurement is not None

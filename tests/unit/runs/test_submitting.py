@@ -12,7 +12,7 @@ from k8sbench.model.identity import case_key
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import make_plan
-from k8sbench.ports import Manifest, RunFilter, Store
+from k8sbench.ports import FoundJob, Manifest, RunFilter, Store
 from k8sbench.runs import submitting
 from k8sbench.runs.submitting import Order
 from k8sbench.runs.world import Stop, Work
@@ -174,6 +174,28 @@ def test_a_run_id_that_exists_joins_its_run_instead_of_making_a_second_job(store
     again = FakeCluster(at(Phase.SUCCEEDED))
     assert submit(store, again, run_id="mine") == first
     assert again.created == []
+
+
+def test_a_run_id_that_the_cluster_knows_joins_the_job_with_its_own_set(store: Store) -> None:
+    plan = work("kubernetes").plan("mine", "elsewhere", 3)
+    cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
+    cluster.found = [FoundJob(plan=plan, created_at=5.0, phase=Phase.RUNNING)]
+    order = Order(set_name="mine", run_id="mine")
+    args = ([work("kubernetes")], world(store, cluster), Silent(), Stop(), order)
+    (run,) = submitting.submit(*args)
+    assert (run.plan, run.phase) == (plan, Phase.SUCCEEDED)
+    assert cluster.created == []
+
+
+def test_a_run_id_of_another_case_on_the_cluster_leaves_no_trace(store: Store) -> None:
+    cluster = FakeCluster(outlives=True)
+    plan = work("kubernetes", replicas=2).plan("mine", "elsewhere", 1)
+    cluster.found = [FoundJob(plan=plan, created_at=5.0, phase=Phase.RUNNING)]
+    order = Order(set_name="mine", run_id="mine")
+    args = ([work("kubernetes")], world(store, cluster), Silent(), Stop(), order)
+    with pytest.raises(UsageError, match=r"another case: .*\(other: .*replicas"):
+        list(submitting.submit(*args))
+    assert store.ids() == []
 
 
 def test_a_run_id_of_another_case_is_refused(store: Store) -> None:

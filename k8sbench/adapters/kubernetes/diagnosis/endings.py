@@ -8,6 +8,7 @@ the replicas' last lines are at hand, they decide as for local runs.
 
 from __future__ import annotations
 
+import math
 import re
 import signal
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ Lines = Mapping[str, Sequence[str]]
 _BACKOFF = "backoff limit"
 _DEADLINE = re.compile(r"longer than (?:the )?specified deadline")
 _EXITED = re.compile(r"^Pod: [^.]+\.(?P<pod>\S+) exited with code (?P<code>\d+)$")
-_START = ("StartError", "ContainerCannotRun", "CreateContainerError", "RunContainerError")
+START = ("StartError", "ContainerCannotRun", "CreateContainerError", "RunContainerError")
 _DISRUPTIONS = {
     "Preempted": "PreemptionByScheduler",
     "TaintManagerEviction": "DeletionByTaintManager",
@@ -32,6 +33,9 @@ _LOOPS = 3
 """Restarts after which it is a loop and no bad luck."""
 LIMITS = ("backoff-limit", "deadline")
 """Causes for which the operator deletes the pods."""
+TOLD_SECONDS = 10.0
+"""Within which the operator says that a job failed when a replica has; as a rule in 0.1 s, once
+the kubelet has told it."""
 
 
 def failure(facts: Facts, lines: Lines) -> Diagnosis:
@@ -50,6 +54,16 @@ def failure(facts: Facts, lines: Lines) -> Diagnosis:
             return _failed(facts, name, f"{name} {_how(int(exited['code']))}.")
     text = f"The job failed: {quoted(message)}." if message else "The job failed."
     return found("job-failed", text, facts.names())
+
+
+def untold(facts: Facts) -> Diagnosis | float | None:
+    """Say why a job fails though the operator does not say so; a number: it may yet, look then."""
+    failed = [one for one in facts.replicas if one.phase == "Failed"]
+    if not failed or not facts.never_restarts:
+        return None
+    at = min(_order(one)[0] for one in failed)
+    waited = TOLD_SECONDS if at == math.inf else max(0.0, facts.now - at)
+    return failure(facts, {}) if waited >= TOLD_SECONDS else TOLD_SECONDS - waited
 
 
 def limit_struck(facts: Facts) -> bool:
@@ -99,6 +113,8 @@ def _culprit(facts: Facts, lines: Lines) -> Diagnosis | None:
     if from_outside:
         return of_replica(facts, min(from_outside, key=_order))
     first, *others = sorted(candidates, key=_order)
+    if deleted := _deleted_before(facts, first):
+        return deleted
     if _init_ending(first) and first.ending is None:
         return _of_init(facts, first)
     if lines.get(first.name) and first.ending is not None:
@@ -136,11 +152,9 @@ def _order(one: Replica) -> tuple[float, float, str]:
     ending = one.ending or _init_ending(one)
     at = ending.at if ending else None
     if at is None:
-        at = moment((one.disruption or {}).get("lastTransitionTime")) or moment(
-            one.meta.get("deletionTimestamp")
-        )
+        at = moment((one.disruption or {}).get("lastTransitionTime")) or one.deletion_asked_at
     by_signal = ending is not None and ending.code > 128
-    return (float("inf") if at is None else at, 0 if by_signal else 1, one.name)
+    return (math.inf if at is None else at, 0 if by_signal else 1, one.name)
 
 
 def _outside(facts: Facts, one: Replica) -> Diagnosis | None:
@@ -164,7 +178,7 @@ def _outside(facts: Facts, one: Replica) -> Diagnosis | None:
     if by in ("DeletionByTaintManager", "DeletionByPodGC") or reason == "NodeLost":
         text = f"The node {one.node} of {one.name} was lost: {quoted(told or why or reason)}."
         return found("node-lost", text, names)
-    if ending and ending.reason in _START:
+    if ending and ending.reason in START:
         text = f"{one.name} could not be started: {quoted(ending.message or ending.reason)}."
         return found("start-error", text)
     if reason == "DeadlineExceeded":
@@ -211,6 +225,25 @@ def _of_init(facts: Facts, one: Replica) -> Diagnosis:
         f"The init container of {one.name} ended{code}: it did not find the master.",
         facts.names(one),
     )
+
+
+def _deleted_before(facts: Facts, first: Replica) -> Diagnosis | None:
+    """Of pods that someone deleted before the first of the job failed: by that, it did."""
+    policy = ((facts.job.get("spec") or {}).get("runPolicy") or {}).get("cleanPodPolicy")
+    if limit_struck(facts) or policy not in (None, "None"):
+        return None  # the operator deletes pods itself
+    failed_at = _order(first)[0]
+    deleted = [
+        (at, one)
+        for one in (*earlier(facts), *facts.replicas)
+        if (at := one.deletion_asked_at) is not None
+        and at <= failed_at
+        and (one.ending is None or one.ending.at is None or one.ending.at >= at)
+    ]
+    if not deleted:
+        return None
+    _, one = min(deleted, key=lambda each: each[0])
+    return found("pod-deleted", f"The pod of {one.name} was deleted while it ran.")
 
 
 def _deleted(facts: Facts) -> Diagnosis | None:

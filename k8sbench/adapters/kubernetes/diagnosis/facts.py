@@ -80,6 +80,13 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
         return "deletionTimestamp" in self.meta
 
     @property
+    def deletion_asked_at(self) -> float | None:
+        """When the pod was asked to end, Unix seconds; None: never, or it was gone at once."""
+        due = moment(self.meta.get("deletionTimestamp"))
+        grace = self.meta.get("deletionGracePeriodSeconds") or 0
+        return None if due is None else due - float(grace)
+
+    @property
     def meta(self) -> Object:
         """The pod's metadata."""
         return (self.pod or {}).get("metadata") or {}

@@ -37,8 +37,9 @@ def cause(facts: Facts) -> tuple[Diagnosis | None, float | None]:
     """Return what a job waits for, if it is a trouble, and when to look again (seconds)."""
     if facts.suspended:
         return _queue(facts)
-    if facts.never_restarts and (ended := _already_failed(facts)):
-        return ended, None
+    failed = endings.untold(facts)
+    if failed is not None:
+        return (None, failed) if isinstance(failed, float) else (failed, None)
     all_found = [*_gang(facts), *admission.causes(facts), *starting.causes(facts)]
     all_found += [*scheduling.causes(facts), *_operator(facts)]
     later = [each for each in all_found if isinstance(each, float)]
@@ -108,12 +109,6 @@ def _queue_says(facts: Facts) -> str:
         if about.get("kind") == "Workload" or "kueue" in by.lower():
             return str(event.get("message", ""))
     return ""
-
-
-def _already_failed(facts: Facts) -> Diagnosis | None:
-    """Of a job whose end the operator has not told yet, though a replica has failed."""
-    failed = any(one.phase == "Failed" for one in facts.replicas)
-    return endings.failure(facts, {}) if failed else None
 
 
 def _operator(facts: Facts) -> Iterator[Diagnosis | float]:

@@ -1,0 +1,134 @@
+"""``k8sbench submit`` on real nodes: real trainers to a valid row, and logs of real kubelets."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.namespace import Namespace
+from tests.cluster.shell import Shell, until
+from tests.node import faults, image
+from tests.node.cluster import NodeCluster
+from tests.node.programs import GATE, Programs, variant
+
+FIRST, MANY, LAST = 100, 2000, 10
+"""Lines: a few, more than a node keeps in one file, and a few."""
+WRITES = f"""
+{GATE}
+number = 0
+for lines in ({FIRST}, {MANY}, {LAST}):
+    for _ in range(lines):
+        number += 1
+        print("step", number, 5.0, "x" * 80, flush=True)
+    if lines != {LAST}:
+        wait_at_gate()
+"""
+WRITTEN = [f"step {number} 5.0 {'x' * 80}" for number in range(1, FIRST + MANY + LAST + 1)]
+SAYS_WHEN_TOLD = """
+import signal, sys
+def told(*_):
+    print("step 2 5.0 and told to end", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, told)
+print("step 1 5.0", flush=True)
+signal.pause()
+"""
+
+
+@pytest.mark.timeout(240)  # 20 s, where nobody else wants the two cores
+@pytest.mark.parametrize(
+    ("benchmark", "framework", "replicas"),
+    [
+        ("resnet50", "pytorch", ("master-0", "worker-0")),
+        ("deeplabv3p", "paddle", ("worker-0", "worker-1")),
+    ],
+)
+def test_a_job_trains_across_two_nodes_where_the_restricted_standard_is_enforced(
+    node_cluster: NodeCluster,
+    trained_in: Namespace,
+    tmp_path: Path,
+    benchmark: str,
+    framework: str,
+    replicas: tuple[str, str],
+) -> None:
+    shell = Shell(trained_in, trained_in.user(tmp_path), tmp_path / "shell")
+    what = (benchmark, f"--framework={framework}", "--preset=smoke", "--replicas=2")
+    short = ("--warmup=1", "--iterations=5", "--run-id=run", "--keep")
+    site = (f"--pools={node_cluster.pools}", f"--image={image.PYTHON}")
+    with shell.started("submit", *what, *short, *site) as submit:
+        submit.until("step 1/6")
+        submit.ends()
+    assert "Succeeded: All 2 replicas succeeded." in submit.err
+    assert re.search(rf"^2x1-cpu .* {benchmark} .* valid; smoke", submit.out, re.MULTILINE)
+    nodes = set()
+    for replica in replicas:
+        nodes.add(trained_in.get("pod", f"run-{replica}")["spec"]["nodeName"])
+        served = trained_in.kubectl("logs", f"run-{replica}").splitlines()
+        assert shell.archived("run", replica) == served
+    assert nodes == {"node-0", "node-1"}
+    status = shell.json("status", "run")
+    measured = status["measurement"]
+    assert measured["verdict"] == "valid", measured["reasons"]
+    assert (measured["framework"], measured["device"]) == (framework, "cpu")
+
+
+@pytest.fixture
+def programs(restricted: Namespace, tmp_path: Path) -> Programs:
+    shell = Shell(restricted, restricted.user(tmp_path), tmp_path / "shell")
+    return Programs(shell, writes=variant(WRITES), waits=variant(SAYS_WHEN_TOLD))
+
+
+def test_a_log_that_the_node_rotates_is_whole_if_it_is_followed_and_says_what_it_lacks_if_not(
+    node_cluster: NodeCluster, programs: Programs
+) -> None:
+    shell = programs.shell
+
+    def rotated(run: str) -> bool:
+        log, *old = faults.log_files(node_cluster, shell.namespace, f"{run}-master-0")
+        return bool(old) and log.stat().st_size < faults.SMALL_LOG_BYTES
+
+    with (
+        faults.small_logs(node_cluster, "node-0"),
+        shell.started(*programs.words("writes", "--run-id=followed")) as submit,
+        shell.started(*programs.words("writes", "--run-id=left")) as leaving,
+    ):
+        until(lambda: shell.archived("left") == WRITTEN[:FIRST], "the first lines")
+        leaving.interrupt().ends(130)
+        for run in ("left", "followed"):
+            programs.open_gate(run)
+        for run in ("left", "followed"):
+            until(partial(rotated, run), "rotation")
+            programs.open_gate(run)
+        submit.ends()
+        assert shell.archived("followed") == WRITTEN
+        collect = shell.run("collect", "left", "--follow", code=5)
+    kept = shell.archived("left")
+    assert FIRST + LAST <= len(kept) < len(WRITTEN)
+    assert kept == WRITTEN[:FIRST] + WRITTEN[FIRST - len(kept) :]
+    (gap,) = json.loads((shell.store / "runs" / "left" / "log-gaps.json").read_text())
+    assert "rotation" in gap["why"]
+    assert gap["after"] < gap["before"]
+    reasons = shell.json("status", "left")["measurement"]["reasons"]
+    assert "incomplete-log" in [one["id"] for one in reasons]
+    assert "The log of master-0 lacks lines between" in collect.out
+
+
+def test_a_program_that_is_cancelled_says_its_last_words(programs: Programs) -> None:
+    shell, last = programs.shell, ["step 1 5.0", "step 2 5.0 and told to end"]
+    shell.run(*programs.words("waits", "--run-id=left", "--detach"))
+    with shell.started(*programs.words("waits", "--run-id=followed")) as submit:
+        submit.until("step 1")
+        shell.run("cancel", "followed")
+        submit.ends(3)
+    assert "Cancelled: Cancelled by k8sbench cancel." in submit.err
+    assert shell.archived("followed") == last
+    shell.run("cancel", "left")
+    assert shell.archived("left") == last
+    for run in ("left", "followed"):
+        status = shell.json("status", run)
+        assert (status["phase"], status["cause_id"]) == ("Cancelled", "cancelled")
+    assert shell.on_cluster() == []

@@ -1,0 +1,66 @@
+"""Several jobs at once: the cluster is asked by other threads, and nobody who is followed waits."""
+
+from __future__ import annotations
+
+import pathlib
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from k8sbench.model.errors import Unreachable, UsageError
+from k8sbench.model.phase import Phase
+from k8sbench.model.plan import RunPlan
+from k8sbench.ports import JobEvent, Manifest, Store
+from tests.unit.runs.played import FakeCluster, at, submit
+
+SECONDS = 10.0
+"""After which what another thread is to do is not done any more."""
+
+
+def test_a_state_is_recorded_while_the_next_job_is_being_created(store: Store) -> None:
+    class Slow(FakeCluster):
+        def create(
+            self, plan: RunPlan, manifests: Sequence[Manifest], folder: pathlib.Path
+        ) -> None:
+            if plan.run_id == "seg-2":
+                assert told.wait(SECONDS)
+            super().create(plan, manifests, folder)
+
+        def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+            if "seg-1" in self.created and store.run("seg-1").phase is Phase.RUNNING:
+                told.set()
+            return super().wait(seconds)
+
+    told = threading.Event()
+    cluster = Slow(at(Phase.RUNNING), at(Phase.SUCCEEDED), outlives=True)
+    runs = submit(store, cluster, works=2, parallel=2)
+    assert {run.phase for run in runs} == {Phase.SUCCEEDED}
+    assert len(runs) == 2
+
+
+def test_a_job_among_others_that_cannot_be_created_is_a_failed_run(store: Store) -> None:
+    class Refusing(FakeCluster):
+        def create(
+            self, plan: RunPlan, manifests: Sequence[Manifest], folder: pathlib.Path
+        ) -> None:
+            if plan.run_id == "seg-2":
+                raise UsageError("The webhook refused it.", "Mend it.")
+            super().create(plan, manifests, folder)
+
+    with pytest.raises(UsageError, match="webhook"):
+        submit(store, Refusing(outlives=True), works=2, parallel=2)
+    assert store.run("seg-1").phase is Phase.CREATED  # it goes on
+    assert store.run("seg-2").phase is Phase.FAILED
+    assert store.run("seg-2").history[-1].action == "Mend it."
+    assert store.claim("seg-2")
+
+
+def test_jobs_that_cannot_be_deleted_are_told_of(store: Store) -> None:
+    class Keeping(FakeCluster):
+        def remove(self, run_id: str) -> None:
+            raise Unreachable(f"{run_id} could not be deleted.", "Delete it.")
+
+    with pytest.raises(Unreachable, match="could not be deleted"):
+        submit(store, Keeping(at(Phase.SUCCEEDED), outlives=True), works=2, parallel=2)
+    assert store.run("seg-1").measurement is not None
