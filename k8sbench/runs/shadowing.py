@@ -21,7 +21,7 @@ def shadow(
     refreshed: Callable[[str], Run],
     sleep: Callable[[float], None],
 ) -> Run:
-    """Tell a run's further changes of state until it is closed; returns it as it is then, or at a stop.
+    """Tell a run's further changes of state until it is closed, or at a stop; returns it then.
 
     ``refreshed`` reads the run anew, and sees when the process that follows it is gone.
     """

@@ -26,7 +26,7 @@ OUT_OF_MEMORY = ("python3", "-c", _FILLS_MEMORY)
 CHILD_OUT_OF_MEMORY = ("sh", "-c", 'python3 -c "$0"; exit 3', _FILLS_MEMORY)
 """A child is killed; with cgroups of version 1 the main process goes on, and ends with 3."""
 DISK_FULL = "open('/tmp/data', 'wb').write(bytes(40 << 20)); " + WAITS
-"""Writes 40 MiB, more than it is to be allowed; evicted when the kubelet next looks, 10 s later or so."""
+"""Writes 40 MiB, more than it may; evicted when the kubelet next looks, 10 s later or so."""
 
 
 def pod(name: str, program: str | tuple[str, ...], **container_or_spec: Any) -> dict[str, Any]:

@@ -122,8 +122,8 @@ _TABLE = (
     Cause(
         id="no-matching-node",
         meaning="No node has the labels that the pool asks for.",
-        action="Choose another pool with --node-pool ('k8sbench pools' lists them), or correct its"
-        " selector: 'kubectl get nodes --show-labels'.",
+        action="Choose another pool with --node-pool, or correct its selector: 'kubectl get nodes"
+        " --show-labels' shows what there is.",
         hopeless="unless an autoscaler says that it adds a node",
     ),
     Cause(
