@@ -339,6 +339,9 @@ def _connect(path: Path, mode: SqliteMode) -> sqlite3.Connection:
         check_same_thread=False,
     )
     raw.execute("PRAGMA foreign_keys=ON")
+    # After a power failure the last commits may be missing, never torn. The runs' folders have
+    # them: those are flushed to the disk at each change.
+    raw.execute("PRAGMA synchronous=NORMAL")
     return raw
 
 

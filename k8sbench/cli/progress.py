@@ -85,13 +85,17 @@ class Progress:
     def happened(self, run: Run, event: JobEvent) -> None:
         """Print a change of state, a gap or a note; tell of a step."""
         live = self._followed(run)
+        before = live.state
         if live.take(event):
             self._stepped(live)
         if event.transition is not None:
-            self._say_of(live, _with_cause(event.transition.phase, event.transition.cause))
-            if event.transition.action:
-                self._say_of(live, f"  {event.transition.action}")
-            if event.transition.phase is Phase.FAILED:
+            now = event.transition
+            if (now.phase, now.cause) == (before.phase, before.cause):
+                return  # only our hopes have changed
+            self._say_of(live, _with_cause(now.phase, now.cause))
+            if now.action:
+                self._say_of(live, f"  {now.action}")
+            if now.phase is Phase.FAILED:
                 self._say_tails(live)
         elif event.gap is not None:
             self._say_of(live, _gap(event.gap))

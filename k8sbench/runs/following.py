@@ -222,12 +222,22 @@ class Following:
 
     def _remove(self, run_id: str) -> None:
         if self._workers is None:
-            self._world.cluster.remove(run_id)
+            self._try_to_remove(run_id)
         else:
-            self._removals.append(self._workers.submit(self._world.cluster.remove, run_id))
+            self._removals.append(self._workers.submit(self._try_to_remove, run_id))
+
+    def _try_to_remove(self, run_id: str) -> None:
+        """Delete what is left of a job; the run is measured, whatever becomes of that."""
+        try:
+            self._world.cluster.remove(run_id)
+        except BenchError as wrong:
+            self._tell.note(
+                f"warning: what is left of {run_id} on the cluster stays there: {wrong}"
+                f" Then: k8sbench delete {run_id}"
+            )
 
     def _check_removals(self, *, wait: bool = False) -> None:
-        """Raise what went wrong with those that are done."""
+        """Raise what went wrong with those that are done: a fault of ours."""
         done = [one for one in self._removals if wait or one.done()]
         self._removals = [one for one in self._removals if one not in done]
         for one in done:
@@ -239,8 +249,10 @@ class Following:
             due = one.due()
             if due is None or now < due:
                 continue
-            limit = one.run.plan.timeout_s
+            limit, latest = one.run.plan.timeout_s, one.run.history[-1]
             cause = f"The run took longer than its --timeout of {limit:g} s"
+            if latest.cause_id is not None:
+                cause += f", {latest.phase} ({latest.cause_id}): {latest.cause.rstrip('.')}"
             if not (self._manner.keep and self._world.cluster.jobs_outlive_us):
                 self._cancel(one, f"{cause}.", "timeout")
                 continue

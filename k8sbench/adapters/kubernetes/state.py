@@ -89,12 +89,16 @@ def _ended(facts: Facts, lines: Mapping[str, Sequence[str]]) -> Reading | None:
     failed = [one for one in facts.replicas if one.phase == "Failed"]
     if failed:
         return _failed(facts, lines)
-    running = [one for one in facts.replicas if _may_speak(facts, one)]
+    others = [one for one in facts.replicas if one.phase != "Succeeded"]
+    running = [one for one in others if _may_speak(facts, one)]
+    unended = [one for one in others if one not in running]
     cause = f"All {len(facts.replicas)} replicas succeeded."
     if len(facts.replicas) == 1:
         cause = f"{facts.replicas[0].name} succeeded."
-    if running:
-        cause = f"{facts.replicas[0].name} succeeded; {names(running)} still ran."
+    elif others:
+        told = [f"{names(running)} still ran"] if running else []
+        told += [f"of {names(unended)} no end was seen"] if unended else []
+        cause = f"{facts.replicas[0].name} succeeded; {'; '.join(told)}."
     return _final(facts, Phase.SUCCEEDED, cause)
 
 

@@ -146,6 +146,13 @@ def test_a_success_is_over_when_the_workers_have_ended() -> None:
     assert (reading.cause, reading.over) == ("All 2 replicas succeeded.", True)
 
 
+def test_a_worker_that_never_came_to_an_end_is_not_said_to_have_succeeded() -> None:
+    waiting = unplaced("0/1 nodes are available: 1 Insufficient cpu.")
+    found = seen(waiting, of=SUCCEEDED)
+    found.pods = {**found.pods, f"{JOB}-master-0": pod("master-0", ended(0))}
+    assert read(found).cause == "master-0 succeeded; of worker-0 no end was seen."
+
+
 def test_a_worker_that_fails_after_the_master_s_success_fails_the_run() -> None:
     reading = read(seen(pod(state=ended(4)), of=SUCCEEDED))
     assert (reading.phase, reading.cause) == (Phase.FAILED, "worker-0 exited with code 4.")

@@ -206,8 +206,11 @@ def submit(
     manner: Manner | None = None,
     run_id: str | None = None,
     parallel: int = 1,
+    tell: Silent | None = None,
     **asked: Any,
 ) -> list[Run]:
     order = Order(set_name="night", run_id=run_id, parallel=parallel, manner=manner or Manner())
     world_ = world(store, cluster, now=now)
-    return list(submitting.submit([work(**asked)] * works, world_, Silent(), stop or Stop(), order))
+    return list(
+        submitting.submit([work(**asked)] * works, world_, tell or Silent(), stop or Stop(), order)
+    )

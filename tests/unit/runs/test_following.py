@@ -18,6 +18,15 @@ def test_a_run_beyond_its_time_is_cancelled_and_says_so(store: Store) -> None:
     assert [cause_id for _, cause_id in cluster.cancelled] == ["timeout"]
 
 
+def test_what_a_run_waited_for_is_told_when_its_time_is_up(store: Store) -> None:
+    waiting = at(Phase.PULLING, "The image cannot be pulled.", "image-not-found")
+    (run,) = submit(store, FakeCluster(waiting, outlives=True), timeout_s=30.0, now=51.0)
+    assert run.history[-1].cause == (
+        "The run took longer than its --timeout of 30 s, Pulling (image-not-found): The image"
+        " cannot be pulled."
+    )
+
+
 def test_the_time_of_a_run_that_waits_in_a_queue_does_not_count(store: Store) -> None:
     cluster = FakeCluster(at(Phase.QUEUED), at(Phase.SUCCEEDED), outlives=True)
     (run,) = submit(store, cluster, timeout_s=30.0, now=1000.0)

@@ -12,7 +12,7 @@ from k8sbench.model.errors import Unreachable, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.ports import JobEvent, Manifest, Store
-from tests.unit.runs.played import FakeCluster, at, submit
+from tests.unit.runs.played import FakeCluster, Silent, at, submit
 
 SECONDS = 10.0
 """After which what another thread is to do is not done any more."""
@@ -56,11 +56,18 @@ def test_a_job_among_others_that_cannot_be_created_is_a_failed_run(store: Store)
     assert store.claim("seg-2")
 
 
-def test_jobs_that_cannot_be_deleted_are_told_of(store: Store) -> None:
+@pytest.mark.parametrize("parallel", [1, 2])
+def test_a_job_that_cannot_be_deleted_is_told_of_and_its_run_is_measured(
+    store: Store, parallel: int
+) -> None:
     class Keeping(FakeCluster):
         def remove(self, run_id: str) -> None:
-            raise Unreachable(f"{run_id} could not be deleted.", "Delete it.")
+            raise Unreachable(f"{run_id} could not be deleted.", "Ask for the right to.")
 
-    with pytest.raises(Unreachable, match="could not be deleted"):
-        submit(store, Keeping(at(Phase.SUCCEEDED), outlives=True), works=2, parallel=2)
-    assert store.run("seg-1").measurement is not None
+    tell = Silent()
+    cluster = Keeping(at(Phase.SUCCEEDED), outlives=True)
+    runs = submit(store, cluster, works=2, parallel=parallel, tell=tell)
+    assert all(run.measurement is not None for run in runs)
+    notes = [text for text in tell.told if text.startswith("warning: ")]
+    assert len(notes) == 2
+    assert all("could not be deleted. Ask for the right to." in text for text in notes)
