@@ -94,8 +94,12 @@ types: $(ALL_STAMP)
 imports: $(ALL_STAMP)
 	$(VENV)/bin/lint-imports --no-cache
 
+# The tiers with a cluster wait for it most of the time: two workers, each with its own.
+CLUSTER_TIERS := tests/cluster tests/node
+
 tests: $(ALL_STAMP)
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest $(addprefix --ignore=,$(CLUSTER_TIERS))
+	$(VENV)/bin/python -m pytest --numprocesses 2 --dist loadfile $(CLUSTER_TIERS)
 
 bench: $(ALL_STAMP)
 	for file in tests/bench/*.py; do echo "== $$file"; $(VENV)/bin/python $$file; done

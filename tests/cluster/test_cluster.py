@@ -171,7 +171,10 @@ def test_the_audit_log_tells_who_asked_what(own_cluster: OwnCluster, namespace: 
     namespace.get("pods")
     lines = own_cluster.layout.audit_log.read_text().splitlines()
     requests = [json.loads(line) for line in lines]
-    assert {request["user"]["username"] for request in requests} == {"admin"}
+    users = {request["user"]["username"] for request in requests}
+    assert "admin" in users
+    # None of a component: those are many.
+    assert not {user for user in users if user.startswith(("k8sbench:", "system:kube-"))}
     assert any(
         request["verb"] == "list" and request["objectRef"].get("namespace") == namespace.name
         for request in requests
