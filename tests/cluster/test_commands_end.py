@@ -109,7 +109,10 @@ def test_what_cannot_start_fails_fast_unless_it_is_waited_for(shell: Shell) -> N
     waiting = ("--node-pool=nowhere", "--wait", "--timeout=4s")
     waited = shell.submit("patient", *waiting, code=4)
     assert "no.such/label" in waited.err
-    assert "Cancelled: The run took longer than its --timeout of 4 s, Pending (no-matching-node)" in waited.err
+    assert (
+        "Cancelled: The run took longer than its --timeout of 4 s, Pending (no-matching-node)"
+        in waited.err
+    )
     # Held, so that somebody can look at it.
     shell.submit("held", "--node-pool=nowhere", "--keep", code=3)
     job = shell.namespace.get("pytorchjob", "held")
