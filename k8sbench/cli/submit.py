@@ -156,12 +156,12 @@ def command(
             store, cluster, location=chosen.api.place if chosen.api else None, accept=accept
         )
         there: list[Run] = []
-        todo: list[Work] = []
+        missing: list[Work] = []
         for work, repeats in works:
             done = _there(work, repeats, store, name) if resume else []
             there += done
-            todo += [work] * (repeats - len(done))
-        done = _run_all(todo, world, order, access, why=chosen.why, detach=detach)
+            missing += [work] * (repeats - len(done))
+        done = _run_all(missing, world, order, access, why=chosen.why, detach=detach)
         if detach:
             _say_detached(done, form)
             return 0

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from k8sbench.adapters.kubernetes import creating, kinds, trimming
+from k8sbench.adapters.kubernetes import creating, ending, kinds, listing, trimming
 from k8sbench.adapters.kubernetes.api import Api, ApiFault, Object
 from k8sbench.adapters.kubernetes.diagnosis import facts
 from k8sbench.adapters.kubernetes.followed import Followed, Surroundings
@@ -36,9 +36,7 @@ from k8sbench.adapters.kubernetes.reflector import (
     Works,
 )
 from k8sbench.adapters.kubernetes.scope import EVENT_FIELDS, Scope
-from k8sbench.adapters.kubernetes.state import CANCEL_ANNOTATION
 from k8sbench.adapters.kubernetes.trimming import RUN_LABEL
-from k8sbench.model.identity import PLAN_ANNOTATION
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
@@ -190,21 +188,7 @@ class KubernetesCluster:
 
     def jobs(self) -> Sequence[FoundJob]:
         """Return k8sbench's jobs in the namespace; one whose plan cannot be read is left out."""
-        found: list[FoundJob] = []
-        missing: list[ApiFault] = []
-        for kind in kinds.JOBS:
-            try:
-                path = kinds.path(kind, self._namespace)
-                items, _ = self.api.list(path, labels=Scope().labels, keep=_head)
-            except ApiFault as fault:
-                if fault.status != 404:
-                    raise self.api.explained(fault, f"the {kind}s be listed") from fault
-                missing.append(fault)
-                continue
-            found += filter(None, map(_found_job, items))
-        if len(missing) == len(kinds.JOBS):
-            raise self.api.explained(missing[0], "the jobs be listed") from missing[0]
-        return sorted(found, key=lambda job: job.created_at)
+        return listing.jobs(self.api)
 
     def look(self, run: Run) -> Sequence[JobEvent]:
         """Say how a job is now: its state, then its replicas'; empty where there is no such job."""
@@ -285,7 +269,7 @@ class KubernetesCluster:
             if followed.ended_at is None:
                 self._ask(lambda: self._cancel_followed(followed, wish))
             return
-        for kind, job in self._find(run_id):
+        for kind, job in ending.find(self.api, run_id):
             try:
                 self._cancel(kind, run_id, job["metadata"]["uid"], wish)
             except ApiFault as fault:
@@ -297,17 +281,7 @@ class KubernetesCluster:
 
     def remove(self, run_id: str) -> None:
         """Delete the job, and with it its pods and its ConfigMap; idempotent."""
-        doing = f"job {run_id} be deleted"
-        try:
-            removed = False
-            for kind, job in self._find(run_id):
-                path = kinds.path(kind, self._namespace, run_id)
-                removed = self.api.delete(path, uid=job["metadata"]["uid"])
-                break
-            if not removed:
-                self._remove_orphan(kinds.path("ConfigMap", self._namespace, run_id), run_id)
-        except ApiFault as fault:
-            raise self.api.explained(fault, doing) from fault
+        ending.remove(self.api, run_id)
 
     def close(self) -> None:
         """Let go of everything held; requests under way, such as to cancel, are waited for."""
@@ -638,45 +612,13 @@ class KubernetesCluster:
             self.api.pause(min(2.0**attempt, 15.0))
 
     def _cancel(self, kind: str, name: str, uid: str, wish: Mapping[str, Any]) -> None:
-        path = kinds.path(kind, self._namespace, name)
-        text = msgspec.json.encode(wish).decode()
-        # The uid makes the API server refuse where another job has the name by now.
-        change: Object = {"metadata": {"uid": uid, "annotations": {CANCEL_ANNOTATION: text}}}
-        if self._keep:
-            change["spec"] = {"runPolicy": {"suspend": True}}
-        try:
-            job = self.api.patch(path, change)
-        except ApiFault as fault:
-            if fault.status in {404, 409}:  # it is gone
-                return
-            raise
+        job = ending.mark(self.api, kind, name, uid, wish, suspend=self._keep)
+        if job is None:
+            return
         # Should the deletion be seen before the annotation is.
         self._news.put(Changed(kind, trimming.job(job)))
         if not self._keep:
-            self.api.delete(path, uid=uid)
-
-    def _find(self, run_id: str) -> Iterator[tuple[str, Object]]:
-        """Find the job of a run, whatever its kind, if it is ours."""
-        for kind in kinds.JOBS:
-            try:
-                job = self.api.get(kinds.path(kind, self._namespace, run_id))
-            except ApiFault as fault:
-                if fault.status == 404:
-                    continue
-                raise self.api.explained(fault, f"job {run_id} be read") from fault
-            if (job["metadata"].get("labels") or {}).get(RUN_LABEL) == run_id:
-                yield kind, job
-
-    def _remove_orphan(self, path: str, run_id: str) -> None:
-        """Delete a ConfigMap whose job was never made; one that a job owns goes with that."""
-        try:
-            found = self.api.get(path)["metadata"]
-        except ApiFault as fault:
-            if fault.status == 404:
-                return
-            raise
-        if (found.get("labels") or {}).get(RUN_LABEL) == run_id:
-            self.api.delete(path, uid=found["uid"])
+            self.api.delete(kinds.path(kind, self._namespace, name), uid=uid)
 
 
 def _source(kind: str, namespace: str, scope: Scope) -> Source:
@@ -690,46 +632,3 @@ def _keeper(kind: str, runs: set[str]) -> Callable[[Object], Object | None]:
     """Make the function that keeps what is needed of objects that belong to these runs."""
     trim = trimming.TRIMMERS[kind]
     return lambda found: trim(found) if trimming.run_of(kind, found) in runs else None
-
-
-def _head(job: Object) -> Object:
-    """Keep of a job what a list of jobs shows."""
-    metadata = job["metadata"]
-    return {
-        "created": metadata.get("creationTimestamp"),
-        "annotations": metadata.get("annotations") or {},
-        "suspended": bool(((job.get("spec") or {}).get("runPolicy") or {}).get("suspend")),
-        "conditions": {
-            one["type"]
-            for one in (job.get("status") or {}).get("conditions") or ()
-            if one.get("status") == "True"
-        },
-    }
-
-
-_PHASES = (
-    ("Failed", Phase.FAILED),
-    ("Succeeded", Phase.SUCCEEDED),
-    ("Running", Phase.RUNNING),
-    ("Restarting", Phase.RUNNING),
-)
-"""Condition of a job → the run's phase as far as the job tells; the first that is true counts."""
-
-
-def _found_job(head: Object) -> FoundJob | None:
-    text = head["annotations"].get(PLAN_ANNOTATION, "")
-    try:
-        plan = creating.PLANS.decode(text)
-    except msgspec.MsgspecError:
-        return None
-    phase = next((ours for theirs, ours in _PHASES if theirs in head["conditions"]), None)
-    if phase is None or not phase.final:
-        if CANCEL_ANNOTATION in head["annotations"]:
-            phase = Phase.CANCELLED
-        elif head["suspended"]:
-            phase = Phase.QUEUED
-    return FoundJob(
-        plan=plan,
-        created_at=facts.moment(head["created"]) or 0.0,
-        phase=phase or (Phase.PENDING if head["conditions"] else Phase.CREATED),
-    )

@@ -1,0 +1,71 @@
+"""Takes jobs off the cluster: cancels them, with the cause for whoever watches, and deletes them.
+
+Only what is ours: what bears the run's label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from k8sbench.adapters.kubernetes import kinds
+from k8sbench.adapters.kubernetes.api import Api, ApiFault, Object
+from k8sbench.adapters.kubernetes.state import CANCEL_ANNOTATION
+from k8sbench.adapters.kubernetes.trimming import RUN_LABEL
+
+
+def mark(
+    api: Api, kind: str, name: str, uid: str, wish: Mapping[str, Any], *, suspend: bool
+) -> Object | None:
+    """Annotate a job with why it ends, and hold it with ``suspend``; None: it is gone."""
+    text = msgspec.json.encode(wish).decode()
+    # The uid makes the API server refuse where another job has the name by now.
+    change: Object = {"metadata": {"uid": uid, "annotations": {CANCEL_ANNOTATION: text}}}
+    if suspend:
+        change["spec"] = {"runPolicy": {"suspend": True}}
+    try:
+        return api.patch(kinds.path(kind, api.place.namespace, name), change)
+    except ApiFault as fault:
+        if fault.status in {404, 409}:
+            return None
+        raise
+
+
+def find(api: Api, run_id: str) -> Iterator[tuple[str, Object]]:
+    """Find the job of a run, whatever its kind, if it is ours."""
+    for kind in kinds.JOBS:
+        try:
+            job = api.get(kinds.path(kind, api.place.namespace, run_id))
+        except ApiFault as fault:
+            if fault.status == 404:
+                continue
+            raise api.explained(fault, f"job {run_id} be read") from fault
+        if (job["metadata"].get("labels") or {}).get(RUN_LABEL) == run_id:
+            yield kind, job
+
+
+def remove(api: Api, run_id: str) -> None:
+    """Delete a run's job, and with it its pods and its ConfigMap; idempotent."""
+    try:
+        for kind, job in find(api, run_id):
+            path = kinds.path(kind, api.place.namespace, run_id)
+            if api.delete(path, uid=job["metadata"]["uid"]):
+                return
+            break
+        _remove_orphan(api, kinds.path("ConfigMap", api.place.namespace, run_id), run_id)
+    except ApiFault as fault:
+        raise api.explained(fault, f"job {run_id} be deleted") from fault
+
+
+def _remove_orphan(api: Api, path: str, run_id: str) -> None:
+    """Delete a ConfigMap whose job was never made; one that a job owns goes with that."""
+    try:
+        found = api.get(path)["metadata"]
+    except ApiFault as fault:
+        if fault.status == 404:
+            return
+        raise
+    if (found.get("labels") or {}).get(RUN_LABEL) == run_id:
+        api.delete(path, uid=found["uid"])

@@ -1,0 +1,76 @@
+"""Which jobs of k8sbench's are there, whoever submitted them: as their own annotations say."""
+
+from __future__ import annotations
+
+import msgspec
+
+from k8sbench.adapters.kubernetes import creating, kinds
+from k8sbench.adapters.kubernetes.api import Api, ApiFault, Object
+from k8sbench.adapters.kubernetes.diagnosis import facts
+from k8sbench.adapters.kubernetes.scope import Scope
+from k8sbench.adapters.kubernetes.state import CANCEL_ANNOTATION
+from k8sbench.model.identity import PLAN_ANNOTATION
+from k8sbench.model.phase import Phase
+from k8sbench.ports import FoundJob
+
+
+def jobs(api: Api) -> list[FoundJob]:
+    """Return the jobs in the namespace, oldest first; one whose plan cannot be read is left out."""
+    found: list[FoundJob] = []
+    missing: list[ApiFault] = []
+    for kind in kinds.JOBS:
+        try:
+            path = kinds.path(kind, api.place.namespace)
+            items, _ = api.list(path, labels=Scope().labels, keep=_head)
+        except ApiFault as fault:
+            if fault.status != 404:
+                raise api.explained(fault, f"the {kind}s be listed") from fault
+            missing.append(fault)
+            continue
+        found += filter(None, map(_found_job, items))
+    if len(missing) == len(kinds.JOBS):
+        raise api.explained(missing[0], "the jobs be listed") from missing[0]
+    return sorted(found, key=lambda job: job.created_at)
+
+
+def _head(job: Object) -> Object:
+    """Keep of a job what a list of jobs shows."""
+    metadata = job["metadata"]
+    return {
+        "created": metadata.get("creationTimestamp"),
+        "annotations": metadata.get("annotations") or {},
+        "suspended": bool(((job.get("spec") or {}).get("runPolicy") or {}).get("suspend")),
+        "conditions": {
+            one["type"]
+            for one in (job.get("status") or {}).get("conditions") or ()
+            if one.get("status") == "True"
+        },
+    }
+
+
+_PHASES = (
+    ("Failed", Phase.FAILED),
+    ("Succeeded", Phase.SUCCEEDED),
+    ("Running", Phase.RUNNING),
+    ("Restarting", Phase.RUNNING),
+)
+"""Condition of a job → the run's phase as far as the job tells; the first that is true counts."""
+
+
+def _found_job(head: Object) -> FoundJob | None:
+    text = head["annotations"].get(PLAN_ANNOTATION, "")
+    try:
+        plan = creating.PLANS.decode(text)
+    except msgspec.MsgspecError:
+        return None
+    phase = next((ours for theirs, ours in _PHASES if theirs in head["conditions"]), None)
+    if phase is None or not phase.final:
+        if CANCEL_ANNOTATION in head["annotations"]:
+            phase = Phase.CANCELLED
+        elif head["suspended"]:
+            phase = Phase.QUEUED
+    return FoundJob(
+        plan=plan,
+        created_at=facts.moment(head["created"]) or 0.0,
+        phase=phase or (Phase.PENDING if head["conditions"] else Phase.CREATED),
+    )
