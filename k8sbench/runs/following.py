@@ -82,8 +82,11 @@ class Following:
         """Final, and still to be closed."""
 
     def __len__(self) -> int:
-        """Count the runs that are not over."""
-        return len(self._open)
+        """Count the runs that take a place: those not over, or not closed where one has it alone.
+
+        Measuring one run must not take time from the next on the same machine.
+        """
+        return len(self._open) + (len(self._over) if self._workers is None else 0)
 
     def start(self, run: Run, manifests: Sequence[Manifest]) -> None:
         """Create a recorded run's job and follow it."""

@@ -116,6 +116,15 @@ def test_so_many_jobs_as_asked_for_run_at_a_time(store: Store) -> None:
     assert cluster.most_at_once == 3
 
 
+def test_the_next_run_starts_when_the_one_before_is_measured(store: Store) -> None:
+    class Asking(FakeCluster):
+        def create(self, plan: RunPlan, *more: Any) -> None:
+            assert all(store.run(run_id).measurement for run_id in self.created)
+            super().create(plan, *more)
+
+    assert len(submit(store, Asking(at(Phase.SUCCEEDED)), works=3)) == 3
+
+
 def test_what_cannot_be_rendered_leaves_no_run(store: Store) -> None:
     def refuse(_: RunPlan) -> tuple[Manifest, ...]:
         raise UsageError("shm is above the memory limit.")
