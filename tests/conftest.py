@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import signal
 
 import pytest
 
@@ -17,6 +18,13 @@ STRAY = (
     "XDG_CONFIG_HOME",
     "COLUMNS",
 )
+
+
+# Whoever starts the tests in the background may have these ignored, and children would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for _number in (signal.SIGQUIT, signal.SIGHUP):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, signal.SIG_DFL)
 
 
 def _tier(item: pytest.Item) -> str | None:
