@@ -20,7 +20,7 @@ STRAY = (
 )
 
 
-# Whoever starts the tests in the background may have these ignored, and children would inherit that.
+# Started in the background, these may be ignored, and all children would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for _number in (signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(_number) is signal.SIG_IGN:
