@@ -91,6 +91,10 @@ def submit(
     except BaseException as wrong:
         if not world.cluster.jobs_outlive_us:
             _close_all(following, world, wrong)
+        elif following.runs() and isinstance(wrong, BenchError) and stop.cause is None:
+            left = following.runs()
+            way = left[0].run_id if len(left) == 1 else "--all"
+            tell.note(f"What was created goes on. Take it up with: k8sbench collect {way} --follow")
         raise
     finally:
         with contextlib.suppress(Exception):  # the first error is the one to report

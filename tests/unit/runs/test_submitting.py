@@ -94,9 +94,11 @@ def test_when_k8sbench_itself_breaks_the_run_says_so(store: Store) -> None:
 
 def test_a_job_on_a_cluster_outlives_a_k8sbench_that_breaks(store: Store) -> None:
     trouble = StoreError("No space left on the disk.")
+    tell = Silent()
     with pytest.raises(StoreError, match="No space left"):
-        submit(store, FakeCluster(at(Phase.RUNNING), trouble, outlives=True))
+        submit(store, FakeCluster(at(Phase.RUNNING), trouble, outlives=True), tell=tell)
     assert store.run("seg-1").phase is Phase.RUNNING
+    assert tell.told[-1].endswith("k8sbench collect seg-1 --follow")
 
 
 def test_a_job_that_cannot_be_created_is_a_failed_run(store: Store) -> None:
