@@ -7,8 +7,8 @@ fake nodes with room for all. The jobs go in by ``k8sbench submit --repeats N --
 Printed are the wall time, the peak memory of our process, how many logs it read at one time at
 most, the watches that the API server had open for it and the requests per job (from the audit log),
 the lag between a state on the wire, as a second process sees it there, and that state with us
-(Succeeded once as it is taken in, and once as it is recorded, from the end of the last pod, with all
-logs on disk), and log lines that are missing or doubled. Exit code 1 if a limit is missed.
+(Succeeded once as it is taken in, and once as it is recorded, from the end of the last pod, with
+all logs on disk), and log lines that are missing or doubled. Exit code 1 if a limit is missed.
 """
 
 from __future__ import annotations

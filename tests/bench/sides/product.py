@@ -3,7 +3,8 @@
     python -m tests.bench.sides.product NOTES WORDS...
 
 At its end NOTES is JSON: when each change of state was on record, when a job's success was seen,
-the process' peak memory and processor time, how many logs it read at one time at most, and its own count of requests.
+the process' peak memory and processor time, how many logs it read at one time at most, and its own
+count of requests.
 ``K8SBENCH_BENCH_PROFILE`` names a file for cProfile's statistics of the main thread.
 """
 
