@@ -99,7 +99,7 @@ CLUSTER_TIERS := tests/cluster tests/node
 
 tests: $(ALL_STAMP)
 	$(VENV)/bin/python -m pytest $(addprefix --ignore=,$(CLUSTER_TIERS))
-	$(VENV)/bin/python -m pytest --numprocesses 2 --dist loadfile $(CLUSTER_TIERS)
+	$(VENV)/bin/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(CLUSTER_TIERS)
 
 bench: $(ALL_STAMP)
 	for file in tests/bench/*.py; do echo "== $$file"; $(VENV)/bin/python $$file; done
