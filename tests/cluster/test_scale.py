@@ -21,8 +21,10 @@ from tests.cluster.own import OwnCluster
 from tests.tiers import ROOT
 
 JOBS = 40
-MORE_NODES, GPUS = 4, 32
-"""With them the pods of all run at once, more than twice as many as logs are read at once."""
+MORE_NODES, GPUS = 10, 32
+"""Room for twice the pods of all, whatever other tests have left: they run at once, more than twice
+as many as logs are read at once. (The master of a job that waits for a node would end without it.)
+"""
 RUN_FOR = "4s"
 LOGS_AT_ONCE = 64
 REQUESTS_PER_LOG = 3
