@@ -111,9 +111,9 @@ def test_a_node_and_its_pods_end_with_the_process_that_started_them_even_when_th
         assert cgroups.roots(cgroup)
         parent.kill()
     assert host.eventually(lambda: not folder.exists())
-    assert not same_namespace("pid", machine)
+    assert host.eventually(lambda: not same_namespace("pid", machine))
     assert not psutil.wait_procs(mine, timeout=10)[1]
-    assert not cgroups.roots(cgroup)
+    assert host.eventually(lambda: not cgroups.roots(cgroup))
 
 
 def is_kubelet(process: psutil.Process) -> bool:
