@@ -15,7 +15,7 @@ from k8sbench.model.identity import case_key
 from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, JobEvent, LogMark, RunFilter
 from k8sbench.runs import bandwidth, records
-from k8sbench.runs.following import GAPS, LOOK_SECONDS, Following, Manner, gaps_of
+from k8sbench.runs.following import LOOK_SECONDS, Following, Manner, kept_gaps
 from k8sbench.runs.world import Reporter, Stop, World
 
 READ_SECONDS = 60.0
@@ -160,8 +160,7 @@ class _Reading:
 
 
 def _measure(run: Run, world: World, tell: Reporter) -> Run:
-    path = world.store.folder(run.run_id) / GAPS
-    gaps = gaps_of(path.read_text() if path.exists() else None)
+    gaps = kept_gaps(world.store, run.run_id)
     run = world.store.measured(run.run_id, world.measure(run, gaps))
     tell.ended(run)
     return run

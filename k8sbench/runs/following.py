@@ -19,7 +19,7 @@ import msgspec
 from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
-from k8sbench.ports import JobEvent, LogArchive, LogGap, Manifest
+from k8sbench.ports import JobEvent, LogArchive, LogGap, Manifest, Store
 from k8sbench.runs.world import Reporter, Stop, World
 
 if TYPE_CHECKING:
@@ -127,7 +127,8 @@ class Following:
         marks = store.log_marks(run.run_id)
         archive = store.archive(run.run_id)
         self._world.cluster.take_up(run, marks)
-        self._open[run.run_id] = _Open(run=run, archive=archive)
+        gaps = kept_gaps(store, run.run_id)
+        self._open[run.run_id] = _Open(run=run, archive=archive, gaps=gaps)
 
     def step(self, seconds: float) -> Iterator[Run]:
         """Do what there is to do, or wait so long for it; yields the runs that were closed."""
@@ -282,11 +283,12 @@ class Following:
         )
 
 
-def gaps_of(text: str | None) -> tuple[LogGap, ...]:
-    """Read what :data:`GAPS` says; nothing where there is none."""
-    if text is None:
-        return ()
+def kept_gaps(store: Store, run_id: str) -> list[LogGap]:
+    """Read which gaps are on record for a run's logs, whoever found them; none where no file is."""
+    path = store.folder(run_id) / GAPS
+    if not path.exists():
+        return []
     try:
-        return msgspec.json.decode(text, type=tuple[LogGap, ...])
+        return msgspec.json.decode(path.read_bytes(), type=list[LogGap])
     except msgspec.MsgspecError as wrong:
-        raise BenchError(f"{GAPS} of the run cannot be read: {wrong}.") from wrong
+        raise BenchError(f"{path} cannot be read: {wrong}.") from wrong

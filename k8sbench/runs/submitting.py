@@ -21,7 +21,7 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports import Manifest, RunFilter, Store
 from k8sbench.runs import collecting, records
-from k8sbench.runs.following import Following, Manner
+from k8sbench.runs.following import Following, Manner, kept_gaps
 from k8sbench.runs.world import Reporter, Stop, Work, World
 
 REPEAT_TRIES = 100
@@ -222,7 +222,7 @@ def _existing(world: World, work: Work, run_id: str) -> Run | None:
     if not run.phase.final and (not outlives or not world.store.claim(run_id)):
         raise FollowedElsewhere(run)
     if run.phase is Phase.SUCCEEDED and run.measurement is None:
-        return world.store.measured(run_id, world.measure(run, ()))
+        return world.store.measured(run_id, world.measure(run, kept_gaps(world.store, run_id)))
     return run
 
 

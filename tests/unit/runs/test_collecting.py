@@ -13,10 +13,10 @@ from k8sbench.adapters.sql_store import open_store
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
-from k8sbench.ports import FoundJob, LogLine, Store
+from k8sbench.ports import FoundJob, JobEvent, LogGap, LogLine, Store
 from k8sbench.runs import collecting, submitting
 from k8sbench.runs.collecting import Taken
-from k8sbench.runs.following import Manner
+from k8sbench.runs.following import GAPS, Manner, kept_gaps
 from k8sbench.runs.submitting import Order
 from k8sbench.runs.world import Stop
 from tests.unit.runs.played import LOCATION, FakeCluster, Silent, at, line, work, world
@@ -169,3 +169,15 @@ def test_a_run_whose_job_is_over_is_not_cancelled_any_more(store: Store) -> None
     assert closed is not None
     assert closed.phase is Phase.SUCCEEDED
     assert closed.measurement is not None
+
+
+def test_gaps_that_an_earlier_process_recorded_are_not_forgotten(store: Store) -> None:
+    (run,) = detached(store)
+    gap = LogGap(replica="master-0", after=1.0, before=2.0, why="The file was rotated.")
+    store.keep(run.run_id, GAPS, msgspec.json.encode([gap]).decode())
+    again = JobEvent(run_id="", gap=gap)
+    cluster = FakeCluster(line("x"), again, at(Phase.SUCCEEDED), outlives=True)
+    (closed,) = collect(store, cluster, [run]).closed
+    assert kept_gaps(store, run.run_id) == [gap, gap]
+    assert closed.measurement is not None
+    assert closed.measurement.records == 2  # the fake measures nothing but gaps

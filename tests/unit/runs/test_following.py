@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from k8sbench.model.phase import Phase
 from k8sbench.ports import JobEvent, LogGap, Store
-from k8sbench.runs.following import GAPS, Manner, gaps_of
+from k8sbench.runs.following import Manner, kept_gaps
 from tests.unit.runs.played import FakeCluster, at, line, ran, submit
 
 GAP = LogGap(replica="master-0", after=1.0, before=2.0, why="The file was rotated.")
@@ -77,7 +77,7 @@ def test_what_is_left_of_a_job_is_deleted_when_its_run_is_closed(store: Store) -
 def test_gaps_in_logs_are_kept_and_reach_the_measurement(store: Store) -> None:
     gap = JobEvent(run_id="", gap=GAP)
     (run,) = submit(store, FakeCluster(line("x"), gap, gap, at(Phase.SUCCEEDED), outlives=True))
-    assert gaps_of((store.folder(run.run_id) / GAPS).read_text()) == (GAP, GAP)
+    assert kept_gaps(store, run.run_id) == [GAP, GAP]
     assert run.measurement is not None
     assert run.measurement.records == 2
 
