@@ -45,7 +45,7 @@ PAGE = 250
 CONNECTIONS = 80
 """Kept in the pool: 64 log streams, the watches, and the requests between."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
-JUST_BACK_SECONDS = 10.0
+JUST_BACK_SECONDS = 20.0
 """For so long after it was away it may refuse everything: it has just started, and does not know
 the roles yet. Such refusals are told as 503."""
 _GIVE_UP_CONNECTION_S = 60

@@ -143,7 +143,7 @@ class Reflector:
             self._watch.close()
 
     def _follow(self) -> None:
-        failures = 0
+        failures, was_expired = 0, False
         while not self._is_closed:
             self._wake.clear()
             begun = time.monotonic()
@@ -152,18 +152,21 @@ class Reflector:
             except ApiFault as fault:
                 if self._is_closed:
                     return
-                if fault.status == 410 or fault.reason in EXPIRED:
+                is_expired = fault.status == 410 or fault.reason in EXPIRED
+                lists_at_once, was_expired = is_expired and not was_expired, is_expired
+                if is_expired:
                     self._forget()
-                    if not failures:  # once at once; more often it is a fault as any other
-                        failures = 1
-                        continue
+                if lists_at_once:
+                    # Also after an outage: the server that came back knows of nothing before it
+                    # came. Twice in a row it is a fault as any other.
+                    continue
                 # A connection that served its time and broke is no sign of trouble.
                 failures = 1 if time.monotonic() - begun > self._longest_pause else failures + 1
                 self._fails = True
                 self._tell(Failed(self.source.kind, fault))
                 self._wake.wait(pause(failures, self._longest_pause, fault.retry_after))
             else:
-                failures = 0
+                failures, was_expired = 0, False
 
     def _go_on(self) -> None:
         """List if need be, then watch until the watch ends."""

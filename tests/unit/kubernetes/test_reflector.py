@@ -159,6 +159,22 @@ def test_history_that_was_forgotten_is_no_fault_to_tell(follow: Follow) -> None:
     assert isinstance(told.next(), Listed)
 
 
+def test_a_server_that_came_back_without_its_history_is_asked_for_all_at_once(
+    follow: Follow,
+) -> None:
+    server = Server(([], "5"), *[AWAY] * 5, Watched([], GONE), ([pod("a", 8)], "9"))
+    told = follow(server)
+    told.next(Listed)
+    assert [told.next() for _ in range(5)] == [Failed("Pod", AWAY)] * 5
+    assert told.next() == Works("Pod")
+    assert told.next() == Changed("Pod", pod("a", 8))
+
+
+def test_history_that_is_forgotten_at_once_again_is_a_fault(follow: Follow) -> None:
+    told = follow(Server(([], "5"), Watched([], GONE), ([], "9"), Watched([], GONE)))
+    assert told.next(Failed) == Failed("Pod", GONE)
+
+
 def test_a_server_that_is_away_for_long_is_asked_until_it_answers(follow: Follow) -> None:
     server = Server(*[AWAY] * 200, ([pod("a", 1)], "5"))
     told = follow(server)
