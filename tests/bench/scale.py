@@ -1,9 +1,10 @@
 """A thousand jobs of four pods each, submitted, watched to their ends and collected by one process.
 
-    python tests/bench/scale.py [JOBS] [--run-for 20s]
+    python tests/bench/scale.py [JOBS] [--run-for 20s] [--trainers]
 
 On a test cluster of its own (``tests/cluster``): real API server, scheduler and operator, 132
-fake nodes with room for all. The jobs go in by ``k8sbench submit --repeats N --parallel N``.
+fake nodes with room for all. The jobs go in by ``k8sbench submit --repeats N --parallel N``: those
+of a user's program, or with ``--trainers`` of k8sbench's own, each with its ConfigMap of 200 KB.
 Printed are the wall time, the peak memory of our process, how many logs it read at one time at
 most, the watches that the API server had open for it and the requests per job (from the audit log),
 the lag between a state on the wire, as a second process sees it there, and that state with us
@@ -50,12 +51,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("jobs", nargs="?", type=int, default=1000)
     parser.add_argument("--run-for", default="20s", help="how long the pods run")
+    parser.add_argument("--trainers", action="store_true", help="k8sbench's own, in a ConfigMap")
     given = parser.parse_args()
     if (reason := needs.missing()) is not None:
         print(f"skipped: {reason}")
         return 0
     with tempfile.TemporaryDirectory(prefix="k8sb-") as name, cluster(Path(name), NODES) as own:
-        return measure(own, Path(name), given.jobs, given.run_for)
+        return measure(own, Path(name), given)
 
 
 @contextlib.contextmanager
@@ -69,12 +71,13 @@ def cluster(folder: Path, count: int) -> Iterator[OwnCluster]:
         own.end()
 
 
-def measure(own: OwnCluster, folder: Path, jobs: int, run_for: str) -> int:
+def measure(own: OwnCluster, folder: Path, given: argparse.Namespace) -> int:
     """Run so many jobs and print what they took."""
+    jobs, run_for = given.jobs, given.run_for
     namespace = Namespace.make(own, "scale")
-    lines = list(many_jobs.log_lines(datetime.now(UTC)))
+    lines = list(many_jobs.log_lines(datetime.now(UTC), trainers=given.trainers))
     (own.layout.folder / "pod.log").write_text(many_jobs.stamped(lines))
-    words = many_jobs.write_benchmark(folder, run_for)
+    words = many_jobs.write_benchmark(folder, run_for, trainers=given.trainers)
     words += [f"--repeats={jobs}", f"--parallel={jobs}", "--backend=kubernetes"]
     words += ["--namespace", namespace.name, "--store", str(folder / "store"), "-o", "json"]
     environ = os.environ | own.variables()
@@ -90,7 +93,8 @@ def measure(own: OwnCluster, folder: Path, jobs: int, run_for: str) -> int:
         return 1
     told = json.loads(notes.read_text())
     print(
-        f"{jobs} jobs of {REPLICAS} pods that run {run_for}: {seconds:.0f} s in all,"
+        f"{jobs} jobs of {REPLICAS} pods that run {run_for},"
+        f" {'our own trainers' if given.trainers else 'a user program'}: {seconds:.0f} s in all,"
         f" {told['processor']:.0f} s of processor; load {os.getloadavg()[0]:.1f}"
     )
     wire = json.loads((folder / "wire.json").read_text())

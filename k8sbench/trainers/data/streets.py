@@ -17,6 +17,16 @@ Array = np.ndarray[Any, np.dtype[Any]]
 IGNORE = 255  # the label of pixels that belong to no class
 
 
+def hue_turn(degrees: float) -> Array:
+    """The 3×3 matrix that turns colours about the grey axis."""
+    angle = np.deg2rad(degrees)
+    cos, sin = np.cos(angle), np.sin(angle) / np.sqrt(3)
+    matrix = np.full((3, 3), (1 - cos) / 3) + np.eye(3) * cos
+    matrix += sin * np.array([[0, -1, 1], [1, 0, -1], [-1, 1, 0]])
+    turn: Array = matrix.astype(np.float32)
+    return turn
+
+
 @dataclass(frozen=True)
 class Scenes:
     """Scenes of `height` × `width` after cropping; decoded ones are twice as high and wide."""

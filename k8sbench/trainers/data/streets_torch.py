@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from k8sbench.trainers.data.streets import IGNORE, Scenes
+from k8sbench.trainers.data.streets import IGNORE, Scenes, hue_turn
 
 # mmsegmentation's mean and standard deviation of RGB values of 0–255.
 MEAN = (123.675, 116.28, 103.53)
@@ -64,13 +64,6 @@ def _distort(image: Tensor, random: np.random.Generator) -> Tensor:
         image = grey + (image - grey) * random.uniform(0.5, 1.5)
     if random.random() < 0.5:
         # A turn of the colours about the grey axis, by up to 18 degrees of 180 as OpenCV counts.
-        image = torch.einsum("ij,jhw->ihw", _turn(random.uniform(-36, 36)), image)
+        turn = torch.from_numpy(hue_turn(random.uniform(-36, 36)))
+        image = torch.einsum("ij,jhw->ihw", turn, image)
     return image.clamp(0, 255)
-
-
-def _turn(degrees: float) -> Tensor:
-    angle = np.deg2rad(degrees)
-    cos, sin = np.cos(angle), np.sin(angle) / np.sqrt(3)
-    matrix = np.full((3, 3), (1 - cos) / 3) + np.eye(3) * cos
-    matrix += sin * np.array([[0, -1, 1], [1, 0, -1], [-1, 1, 0]])
-    return torch.from_numpy(matrix.astype(np.float32))

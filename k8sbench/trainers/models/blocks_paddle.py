@@ -31,16 +31,20 @@ def conv_norm(
     groups: int = 1,
     relu: bool = True,
     bias: bool = False,
+    padded: bool = True,
     layout: str = "NCHW",
 ) -> Any:
-    """Convolution that keeps the size at stride 1, batch norm, and a ReLU unless told not to."""
+    """Convolution that keeps the size at stride 1, batch norm, and a ReLU unless told not to.
+
+    Not `padded`, it takes what was padded before.
+    """
     layers: list[Any] = [
         nn.Conv2D(
             inputs,
             outputs,
             kernel,
             stride=stride,
-            padding=dilation * (kernel - 1) // 2,
+            padding=dilation * (kernel - 1) // 2 if padded else 0,
             dilation=dilation,
             groups=groups,
             bias_attr=None if bias else False,
@@ -64,18 +68,23 @@ class Bottleneck(nn.Layer):
         stride: int,
         dilation: int,
         project: bool,
-        pooled_shortcut: bool,
+        vd: bool,
         layout: str,
     ) -> None:
         super().__init__()
         outputs = EXPANSION * width
+        # PaddleSeg pads before a dilated convolution, by an operator of its own.
+        apart = vd and dilation > 1
+        spatial = conv_norm(
+            width, width, 3, stride=stride, dilation=dilation, padded=not apart, layout=layout
+        )
         self.body = nn.Sequential(
             conv_norm(inputs, width, 1, layout=layout),
-            conv_norm(width, width, 3, stride=stride, dilation=dilation, layout=layout),
+            nn.Sequential(nn.Pad2D(dilation, data_format=layout), spatial) if apart else spatial,
             conv_norm(width, outputs, 1, relu=False, layout=layout),
         )
         self.shortcut = None
-        if project and stride > 1 and pooled_shortcut:
+        if project and stride > 1 and vd:
             # ResNet-D: average first, so that the 1x1 convolution sees every pixel.
             self.shortcut = nn.Sequential(
                 nn.AvgPool2D(2, stride=2, ceil_mode=True, data_format=layout),
@@ -100,7 +109,7 @@ class DilatedResNet50(nn.Layer):
         *,
         strides: Sequence[int],
         dilations: Sequence[Sequence[int]],
-        pooled_shortcut: bool,
+        vd: bool,
         layout: str = "NCHW",
         width_divisor: int = 1,
     ) -> None:
@@ -126,7 +135,7 @@ class DilatedResNet50(nn.Layer):
                         stride=stride if index == 0 else 1,
                         dilation=rates[index],
                         project=index == 0,
-                        pooled_shortcut=pooled_shortcut,
+                        vd=vd,
                         layout=layout,
                     )
                 )

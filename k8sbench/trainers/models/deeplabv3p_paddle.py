@@ -49,7 +49,7 @@ class DeepLabV3P(nn.Layer):
         self.backbone = DilatedResNet50(
             strides=(1, 2, 1, 1),
             dilations=((1,) * 3, (1,) * 4, (2,) * 6, (4, 8, 16)),
-            pooled_shortcut=True,
+            vd=True,
             layout=layout,
             width_divisor=width_divisor,
         )
@@ -76,8 +76,10 @@ class DeepLabV3P(nn.Layer):
     def forward(self, images: Any) -> Any:
         """Logits at the images' own size."""
         low, _, _, high = self.backbone(images)
-        branches = [branch(high) for branch in self.branches]
-        branches.append(resize(self.pooled(high), high, self.layout))
+        # Upstream resizes every branch, also those that have the size already.
+        branches = [
+            resize(branch(high), high, self.layout) for branch in (*self.branches, self.pooled)
+        ]
         context = self.project(join(branches, self.layout))
         low = self.low_level(low)
         x = self.decoder(join([resize(context, low, self.layout), low], self.layout))

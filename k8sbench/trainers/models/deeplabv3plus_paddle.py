@@ -10,6 +10,7 @@ only the same model on both frameworks gives a parity ratio. 512-channel separab
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from paddle import nn
@@ -39,9 +40,11 @@ def _initialise(model: Any) -> None:
     """He's normal for convolutions, N(0, 0.01) for classifiers; blocks begin as shortcuts."""
     for layer in model.sublayers():
         if isinstance(layer, nn.Conv2D):
+            outputs, _, height, width = layer.weight.shape
+            # As PyTorch's side: over the outputs, where Paddle's own He counts the inputs.
+            spread = math.sqrt(2 / (outputs * height * width))
             classifier = layer.bias is not None
-            draw = nn.initializer.Normal(std=0.01) if classifier else nn.initializer.KaimingNormal()
-            draw(layer.weight)
+            nn.initializer.Normal(std=0.01 if classifier else spread)(layer.weight)
         elif isinstance(layer, Bottleneck):
             nn.initializer.Constant(0.0)(layer.body[2][1].weight)
 
@@ -63,7 +66,7 @@ class DeepLabV3Plus(nn.Layer):
             strides=(1, 2, 1, 1),
             # A stage that replaces its stride by dilation begins with half of it.
             dilations=((1,) * 3, (1,) * 4, (1, 2, 2, 2, 2, 2), (2, 4, 4)),
-            pooled_shortcut=False,
+            vd=False,
             layout=layout,
             width_divisor=width_divisor,
         )

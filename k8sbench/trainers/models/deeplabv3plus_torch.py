@@ -7,6 +7,8 @@ parameters and 371.70 GMAC at 512×1024 with 19 classes, auxiliary head included
 
 from __future__ import annotations
 
+import contextlib
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -31,8 +33,13 @@ def separable(inputs: int, outputs: int, *, dilation: int = 1) -> nn.Sequential:
 
 
 def resize(x: Tensor, size: torch.Size | tuple[int, int]) -> Tensor:
-    """Bilinear, corners not aligned."""
-    return F.interpolate(x, size=size, mode="bilinear", align_corners=False)
+    """Bilinear, corners not aligned, in the type that `x` has.
+
+    Left to itself autocast resizes in FP32 on GPUs; upstream's head does all in half precision.
+    """
+    half = x.dtype is not torch.float32
+    with torch.autocast(x.device.type, enabled=False) if half else contextlib.nullcontext():
+        return F.interpolate(x, size=size, mode="bilinear", align_corners=False)
 
 
 class Classes(nn.Module):
@@ -112,11 +119,12 @@ def losses(model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor
     values: dict[str, Tensor] = {}
     outputs = zip(("decode", "aux"), (1.0, AUXILIARY_WEIGHT), model(images), strict=True)
     for name, weight, small in outputs:
-        logits = resize(small, labels.shape[1:])
+        logits = resize(small.float(), labels.shape[1:])  # upstream's loss begins in FP32
         # The mean is over all pixels, also those without a class, which add 0: as upstream.
         each = F.cross_entropy(logits, labels, ignore_index=IGNORE, reduction="none")
         values[f"{name}.loss_seg"] = weight * each.mean()
-        hits = logits.detach().argmax(1) == labels
+        best = logits.detach().topk(1, dim=1).indices.squeeze(1)  # as upstream asks, and dearer
+        hits = best == labels
         values[f"{name}.acc_seg"] = 100.0 * hits.float().mean()
     values["loss"] = values["decode.loss_seg"] + values["aux.loss_seg"]
     return values

@@ -163,8 +163,18 @@ def losses(model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor
 
 
 def decayed_and_not(model: nn.Module, decay: float) -> list[dict[str, Any]]:
-    """Two parameter groups: batch norm's own without weight decay, all others with it."""
-    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+    """Two parameter groups: batch norm's own without weight decay, all others with it.
+
+    The norms of shortcuts are among the others: upstream tells norms by the name "bn", which those
+    do not bear.
+    """
+    shortcuts = [block.shortcut for block in model.modules() if isinstance(block, Bottleneck)]
+    beside = {norm for shortcut in shortcuts for norm in shortcut.modules()}
+    norms = [
+        module
+        for module in model.modules()
+        if isinstance(module, nn.BatchNorm2d) and module not in beside
+    ]
     free = [parameter for norm in norms for parameter in norm.parameters()]
     apart = {id(parameter) for parameter in free}
     rest = [parameter for parameter in model.parameters() if id(parameter) not in apart]

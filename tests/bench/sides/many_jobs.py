@@ -22,6 +22,8 @@ REPLICAS = 4
 LINES = 50
 """Of each pod's log."""
 _RECORD = r"^step (?P<iteration>\d+)/(?P<total>\d+) loss (?P<loss>\S+) (?P<rate>[\d.]+) img/s"
+_OWN = {"image": "registry.example.com/small:1", "trainer": "resnet50", "log": "dle-resnet50"}
+"""Of a variant with k8sbench's own trainers, which travel as a ConfigMap; its log is NVIDIA's."""
 _BENCHMARK = {
     "name": "small",
     "title": "A job for the bench of many",
@@ -50,10 +52,22 @@ _BENCHMARK = {
 }
 
 
-def write_benchmark(folder: Path, run_for: str, replicas: int = REPLICAS) -> list[str]:
-    """Write a benchmark and a pool; returns the words that submit a job of it."""
+def write_benchmark(
+    folder: Path, run_for: str, replicas: int = REPLICAS, *, trainers: bool = False
+) -> list[str]:
+    """Write a benchmark and a pool; returns the words that submit a job of it.
+
+    It is a user's program, or with ``trainers`` one of k8sbench's own.
+    """
     benchmark, pools = folder / "small.yaml", folder / "pools.yaml"
-    benchmark.write_text(yaml.safe_dump(_BENCHMARK, sort_keys=False))
+    text = yaml.safe_dump(_BENCHMARK, sort_keys=False)
+    if trainers:
+        written = yaml.safe_load(text)
+        (variant,) = written["variants"]
+        del variant["command"]
+        variant |= _OWN
+        text = yaml.safe_dump(written, sort_keys=False)
+    benchmark.write_text(text)
     pool = {
         "name": "fake",
         "gpus_per_node": 8,
@@ -65,14 +79,18 @@ def write_benchmark(folder: Path, run_for: str, replicas: int = REPLICAS) -> lis
     return [str(benchmark), f"--replicas={replicas}", "--gpus=1", f"--pools={pools}"]
 
 
-def log_lines(start: datetime) -> Iterator[tuple[datetime, str]]:
+def log_lines(start: datetime, *, trainers: bool = False) -> Iterator[tuple[datetime, str]]:
     """Yield the log of every pod: stamps and lines."""
     for step in range(1, LINES + 1):
-        rate = 400 + step % 7
-        yield (
-            start + timedelta(milliseconds=37 * step),
-            f"step {step}/{LINES} loss {2 - step / 100:.3f} {rate}.5 img/s",
-        )
+        rate, loss = f"{400 + step % 7}.5 img/s", f"{2 - step / 100:.3f}"
+        at = start + timedelta(milliseconds=37 * step)
+        text = f"step {step}/{LINES} loss {loss} {rate}"
+        if trainers:
+            text = (
+                f"DLL {at:%Y-%m-%d %H:%M:%S.%f} - Epoch: 0 Iteration: {step}  train.loss : {loss}"
+                f"  train.compute_ips : {rate} train.total_ips : {rate}"
+            )
+        yield at, text
 
 
 @dataclass

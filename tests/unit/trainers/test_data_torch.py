@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from k8sbench.trainers.parts import settings
@@ -68,15 +70,24 @@ def test_every_street_has_equally_many_pixels_with_a_class() -> None:
     assert labels[labels != IGNORE].max() < 19
 
 
-def test_augmented_streets_keep_to_their_classes() -> None:
+@pytest.mark.parametrize("framework", ["torch", "paddle"])
+def test_augmented_streets_keep_to_their_classes(framework: str) -> None:
     from k8sbench.trainers.data.streets import IGNORE
-    from k8sbench.trainers.data.streets_torch import Streets
 
-    streets = Streets(32, 48, 5, seed=1)
+    module = importlib.import_module(f"k8sbench.trainers.data.streets_{framework}")
+    streets = module.Streets(32, 48, 5, seed=1)
     for index in range(30):  # resized by 0.5–2, padded where that is too small
         image, labels = streets.decoded(index)
         assert image.shape == (3, 32, 48)
+        assert np.abs(image).max() < 3
         assert set(labels.flatten().tolist()) <= {0, 1, 2, 3, 4, IGNORE}
+
+
+def test_a_turn_of_the_hue_leaves_grey_as_it_is_and_brings_red_to_green() -> None:
+    from k8sbench.trainers.data.streets import hue_turn
+
+    assert np.allclose(hue_turn(40) @ [7, 7, 7], 7)
+    assert np.allclose(hue_turn(120) @ [1, 0, 0], [0, 1, 0], atol=1e-6)
 
 
 @pytest.mark.parametrize("data", ["synthetic", "synthetic-host"])

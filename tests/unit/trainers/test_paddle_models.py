@@ -92,6 +92,12 @@ def test_mmsegmentations_model_has_its_fingerprint() -> None:
     assert 64 * (small - once) + once == pytest.approx(371.70, rel=1e-3)
 
 
+def test_the_matched_model_begins_as_pytorchs_does() -> None:
+    """He's normal over the outputs, where Paddle's own counts the inputs."""
+    wide = build("deeplabv3plus").branches[0][0].weight  # 1×1, 2048 channels to 512
+    assert float(wide.std()) == pytest.approx((2 / 512) ** 0.5, rel=0.01)
+
+
 def test_plscs_backbone_has_its_fingerprint() -> None:
     from k8sbench.trainers.parts.paddle_session import count_parameters
 
