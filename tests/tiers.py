@@ -3,8 +3,10 @@
 A test belongs to the tier that its ``@pytest.mark.tier(NAME)`` names, or that its folder stands
 for; to none (``unit``) otherwise. Where the need is missing the test is skipped with the reason,
 and the run's summary names the tier. With ``K8SBENCH_REQUIRE_TIERS=all`` (as CI sets it) or a
-list of names, a missing need is a failure instead. The log corpus is the one exception to "all":
-it cannot be installed, only given, so the last line of the run says whether it was there.
+list of names, a missing need is a failure instead. "all" is all that this machine can have: the log
+corpus cannot be installed, only given, so the last line of the run says whether it was there; a GPU
+cannot either, so its tier is demanded where there is one, and Paddle's part of it, which no wheel
+has for every GPU, only by its name.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ FOLDERS = {
     "package": "package",
     "cluster": "cluster",
     "node": "node",
+    "gpu": "gpu",
 }
 """Folder under tests/ → tier of everything in it."""
 
@@ -58,6 +61,24 @@ def _node() -> str | None:
     from tests.node import needs
 
     return needs.missing()
+
+
+def _gpu() -> str | None:
+    from tests.gpu import needs
+
+    return needs.missing("torch")
+
+
+def _gpu_paddle() -> str | None:
+    from tests.gpu import needs
+
+    return needs.paddle_missing()
+
+
+def _gpu_is_here() -> bool:
+    from tests.gpu import needs
+
+    return needs.demanded()
 
 
 def _postgres() -> str | None:
@@ -94,9 +115,17 @@ NEEDS: dict[str, Callable[[], str | None]] = {
     "postgres": _postgres,
     "cluster": _cluster,
     "node": _node,
+    "gpu": _gpu,
+    "gpu-paddle": _gpu_paddle,
     "corpus": _corpus,
 }
 """Tier → what is missing for it, or None."""
+OF_ALL: dict[str, Callable[[], bool]] = {
+    "gpu": _gpu_is_here,
+    "gpu-paddle": lambda: False,
+    "corpus": lambda: False,
+}
+"""Tiers that "all" does not always mean → whether it means them here."""
 
 
 @functools.cache
@@ -108,7 +137,7 @@ def missing(tier: str) -> str | None:
 def required(tier: str) -> bool:
     """Whether a missing need of this tier is a failure."""
     wanted = os.environ.get("K8SBENCH_REQUIRE_TIERS", "").replace(",", " ").split()
-    return tier in wanted or ("all" in wanted and tier != "corpus")
+    return tier in wanted or ("all" in wanted and OF_ALL.get(tier, lambda: True)())
 
 
 def demand(tier: str) -> None:

@@ -24,6 +24,7 @@ DEFAULTS = settings.Defaults(
     iterations=20,
     speed_options=(),
     cudnn_benchmark=False,
+    shares_gpu=True,
 )
 BYTES = 4  # of a float32
 STEP = 4  # from one size to the next

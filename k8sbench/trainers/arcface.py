@@ -70,11 +70,12 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             line=lines.plsc,
             record_at=1,
             frozen_norm=own.frozen_norm,
+            no_dropout=own.no_dropout,
             options=lambda here: {
                 "size": own.size,
                 "classes": own.classes,
                 "head": _head_name(here, own.head),
-                "frozen_norm": own.frozen_norm,
+                **settings.told_checks(own),
             },
             summary=lambda here: {"head": _head_name(here, own.head)},
         ),
@@ -111,8 +112,11 @@ def _head_name(here: Session, wanted: str) -> str:
 
 def _head(here: Session, own: argparse.Namespace) -> Any:
     from k8sbench.trainers.models.ir50_paddle import EMBEDDING
-    from k8sbench.trainers.parts.arcface_head_paddle import ArcFace
+    from k8sbench.trainers.parts.arcface_head_paddle import ArcFace, shard
 
+    world = here.place.world_size
+    if shard(own.classes, world - 1, world)[1] < 1:
+        settings.refuse(f"--classes {own.classes} leaves ranks of {world} without any")
     return ArcFace(
         own.classes,
         EMBEDDING,
@@ -120,7 +124,7 @@ def _head(here: Session, own: argparse.Namespace) -> Any:
         margin=MARGIN,
         scale=SCALE,
         rank=here.place.rank,
-        world=here.place.world_size,
+        world=world,
         seed=here.settings.seed,
     )
 

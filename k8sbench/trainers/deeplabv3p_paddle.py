@@ -2,7 +2,9 @@
 
 `--recipe paddleseg` is the report's Paddle side: NCHW in FP32 and, as there, NHWC in mixed
 precision. `--recipe matched` trains the model, crop, layout, optimizer and losses of the PyTorch
-side, so that only the framework differs. What differs from upstream: our code and synthetic data.
+side, and reads a step's values where that does, so that only the framework differs (with `--data
+synthetic` alone: the augmentations are PaddleSeg's). What differs from upstream: our code,
+synthetic data, and random weights to begin with.
 """
 
 from __future__ import annotations
@@ -77,12 +79,15 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             line=lines.paddleseg,
             sync_bn=True,
             norm_batch=2,
+            values_before_backward=common.recipe == "matched",
+            mean_values=common.recipe == "matched",
             statistics_are_parameters=common.recipe == "paddleseg",
             flags=FLAGS,
             amp_lists=AMP_LISTS if upstream_amp else {},
             static_scale=MATCHED_SCALE if common.recipe == "matched" else None,
             initial_scale=INITIAL_SCALE,
             frozen_norm=own.frozen_norm,
+            no_dropout=own.no_dropout,
             options=lambda _: segmentation.told(own),
         ),
         common,
@@ -103,26 +108,27 @@ def losses(recipe: str, layout: str) -> Callable[[Any, Any, Any, Any], dict[str,
     """The recipe's losses of (model, nothing, images, labels), for logits in `layout`."""
     from paddle.nn import functional as F
 
-    def each_pixel(logits: Any, labels: Any) -> tuple[Any, Any]:
-        if layout == "NCHW":  # upstream's loss, too, turns its logits first
-            logits = logits.transpose([0, 2, 3, 1])
-        return logits, F.softmax_with_cross_entropy(
-            logits, labels.unsqueeze(-1), ignore_index=IGNORE, axis=-1
+    axis = 1 if layout == "NCHW" else -1
+
+    def each_pixel(logits: Any, labels: Any) -> Any:
+        return F.softmax_with_cross_entropy(
+            logits, labels.unsqueeze(axis), ignore_index=IGNORE, axis=axis
         )
 
     def paddleseg(model: Any, _: Any, images: Any, labels: Any) -> dict[str, Any]:
-        _, loss = each_pixel(model(images), labels)
-        share = (labels != IGNORE).astype("float32").mean()
-        return {"loss": loss.mean() / (share + 1e-5)}  # the mean over the pixels with a class
+        loss = each_pixel(model(images), labels)
+        counted = (labels != IGNORE).astype("float32").unsqueeze(axis)
+        # The mean over the pixels with a class; the others add 0 already, and upstream masks them.
+        return {"loss": (loss * counted).mean() / (counted.mean() + 1e-5)}
 
     def matched(model: Any, _: Any, images: Any, labels: Any) -> dict[str, Any]:
         values = {}
         heads = zip(("decode", "aux"), (1.0, AUXILIARY_WEIGHT), model(images), strict=True)
         for name, weight, given in heads:
-            logits, loss = each_pixel(given, labels)
             # mmsegmentation's mean is over all pixels, also those without a class (which add 0).
-            values[f"{name}.loss_seg"] = weight * loss.mean()
-            hits = (logits.detach().argmax(-1) == labels).astype("float32")
+            values[f"{name}.loss_seg"] = weight * each_pixel(given, labels).mean()
+            _, best = given.detach().topk(1, axis=axis)
+            hits = (best.squeeze(axis) == labels).astype("float32")
             values[f"{name}.acc_seg"] = 100.0 * hits.mean()
         return {**values, "loss": values["decode.loss_seg"] + values["aux.loss_seg"]}
 

@@ -6,8 +6,9 @@ does not do itself:
 
 - The launcher hides every rank but its first in ``workerlog.N`` files, shows the first one late
   and its last lines twice. Here each rank's file is followed and each whole line comes out once.
-- Of several ranks that failed it names the lowest, which may have failed because another one was
-  killed. Here the killed one is named, and its code is the job's.
+- Of several ranks that failed it names the lowest, by its number on this node, though that may
+  have failed because another one was gone. Here the one that ended first is named, by its rank in
+  the job, in the last line of all, and its code is the job's.
 - Its own lines come out as they are, without the whole environment that it prints of a failed
   rank (which would put credentials into logs).
 - It puts each rank into a session of its own, so that killing the launcher leaves them running.
@@ -32,9 +33,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 USAGE = "usage: paddle_launch.py SCRIPT [ARGS...]   (the job's shape comes from PADDLE_*)"
 
@@ -49,7 +51,47 @@ MOST_PER_TICK = 256 * CHUNK  # a rank that writes without pause must not starve 
 
 # The launcher's line on the rank that failed. It ends itself with the code of the lowest rank
 # that did not end with 0, which may be one that it has just terminated because of the other.
-FAILED = re.compile(rb"Container rank \d+ status failed .* code (-?\d+) log ")
+FAILED = re.compile(rb"Container rank (\d+) status failed .* code (-?\d+) log ")
+
+# How a program's last word on its error begins: Python's and Paddle's own exceptions, and what a
+# command line says that is refused.
+ERROR = re.compile(rb"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt)\b|\S+: error: ")
+REMEMBERED = 100  # lines of a rank among which that is looked for; Paddle adds its C++ stack
+LONGEST_WORD = 1000  # bytes of it that are repeated
+# As our trainers exit when SIGTERM comes. No other exit code is taken for a signal.
+TERMINATED = 128 + signal.SIGTERM
+
+
+class Ending(NamedTuple):
+    """How one rank ended."""
+
+    name: str  # "rank 9", as the job counts
+    local: int  # as this node counts
+    code: int  # negative: a signal's number
+    process: int | None = None
+
+    @property
+    def told_to_end(self) -> bool:
+        """Whether it ended because somebody asked for that, as the launcher does of the others."""
+        return self.code == -signal.SIGTERM
+
+    def line(self, last_word: str = "") -> bytes:
+        """The line that names it; `k8sbench.adapters.local.endings` reads it."""
+        by = "" if self.process is None else f" received by PID {self.process}"
+        how = f"exit code {self.code}" if self.code >= 0 else f"{_signal(-self.code)}{by}"
+        told = f": {last_word}" if last_word else ""
+        return f"paddle_launch.py: {self.name}: {how}{told}\n".encode()
+
+
+def _by_signal(code: int) -> int:
+    """An exit code, with our trainers' own end by SIGTERM read as that."""
+    return -signal.SIGTERM if code == TERMINATED else code
+
+
+def _signal(number: int) -> str:
+    with contextlib.suppress(ValueError):
+        return f"Signal {number} ({signal.Signals(number).name})"
+    return f"Signal {number}"  # one of the real-time signals, which have no names
 
 
 class Lines:
@@ -75,6 +117,7 @@ class WorkerLogs:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._files: dict[Path, tuple[int, Lines]] = {}
+        self._last: dict[Path, deque[bytes]] = {}
 
     @property
     def found(self) -> bool:
@@ -87,6 +130,7 @@ class WorkerLogs:
             for path in sorted(self._folder.glob("workerlog.*")):
                 if path not in self._files:
                     self._files[path] = (os.open(path, os.O_RDONLY | os.O_CLOEXEC), Lines())
+                    self._last[path] = deque(maxlen=REMEMBERED)
 
     def read(self, most: int = MOST_PER_TICK) -> list[bytes]:
         """The whole lines that were written since the last look, from `most` bytes of each file.
@@ -103,16 +147,31 @@ class WorkerLogs:
                 left = min(most, until - os.lseek(file, 0, os.SEEK_CUR))
             while left > 0 and (data := os.read(file, min(left, CHUNK))):
                 left -= len(data)
-                found += lines.feed(data)
+                whole = lines.feed(data)
+                self._last[path].extend(whole)
+                found += whole
         return found
 
     def rest(self) -> list[bytes]:
         """All that is left, once nobody writes any more."""
         self.look()
         found = self.read(most=sys.maxsize)
-        for _, lines in self._files.values():
-            found += lines.end()
+        for path, (_, lines) in self._files.items():
+            whole = lines.end()
+            self._last[path].extend(whole)
+            found += whole
         return found
+
+    def written_at(self, local: int) -> int:
+        """When the rank of that number on this node last wrote: nanoseconds, 0 if never."""
+        file, _ = self._files.get(self._folder / f"workerlog.{local}", (None, None))
+        return 0 if file is None else os.fstat(file).st_mtime_ns
+
+    def last_word(self, local: int) -> str:
+        """What the rank of that number on this node last said of an error; empty if nothing."""
+        lines = self._last.get(self._folder / f"workerlog.{local}", ())
+        errors = (line for line in reversed(lines) if ERROR.match(line))
+        return next(errors, b"")[:LONGEST_WORD].decode(errors="replace").strip()
 
 
 class OwnLines:
@@ -121,7 +180,8 @@ class OwnLines:
     def __init__(self, launcher: subprocess.Popen[bytes], logs: WorkerLogs) -> None:
         assert launcher.stdout is not None
         assert launcher.stderr is not None
-        self.failed: int | None = None  # exit code of the first rank that failed
+        # Of the rank that the launcher holds for the failed one: its number here, its exit code.
+        self.failed: tuple[int, int] | None = None
         self._logs = logs
         self._sources = selectors.DefaultSelector()
         for pipe, stream in ((launcher.stdout, STDOUT), (launcher.stderr, STDERR)):
@@ -155,50 +215,76 @@ class OwnLines:
         return True
 
     def _belongs_in_a_log(self, line: bytes) -> bool:
-        if self.failed is None and (found := FAILED.match(line)):
-            self.failed = int(found[1])
-        # The environment of the rank that failed, and the title of what is left out of stdout.
-        return not line.startswith(b"env {") and b"ERROR LOG DETAIL" not in line
+        if found := FAILED.match(line):
+            self.failed = self.failed or (int(found[1]), int(found[2]))
+        # Whom it blames, and for which command; the environment of that rank; and the title of
+        # what is left out of stdout.
+        return not found and not line.startswith(b"env {") and b"ERROR LOG DETAIL" not in line
 
 
 class Ranks:
-    """Watches the launcher's ranks for one that a signal kills.
+    """Watches the launcher's ranks for those that end badly.
 
-    The launcher looks each second. By then others have failed that had lost this one.
+    The launcher looks each second. By then others have failed that had lost the first one.
     """
 
     def __init__(self, launcher: int, found: Callable[[int], None]) -> None:
-        self.killed: int | None = None  # the signal that ended the first of them
         self._found = found  # is told of each
         self._launcher = Path(f"/proc/{launcher}/task")
-        self._ranks: dict[str, str] = {}
+        self._known: dict[str, tuple[int, int]] = {}  # by process: in the job, on this node
+        self._ended: set[str] = set()
 
-    def look(self) -> None:
-        """Note who is new, and say so of the first that a signal has ended."""
+    def look(self) -> list[Ending]:
+        """Note who is new; the ranks that have ended badly since the last look."""
         children: list[str] = []
         with contextlib.suppress(OSError):  # no /proc, or no such file in it
             for threads in self._launcher.glob("*/children"):
                 children += threads.read_text().split()
+        endings = []
         for process in children:
             with contextlib.suppress(OSError):  # just gone
-                self._look_at(process)
+                endings += self._look_at(process)
+        return endings
 
-    def _look_at(self, process: str) -> None:
+    def name(self, local: int) -> str:
+        """What the job calls the rank of that number on this node: a node's ranks are in a row."""
+        for rank, beside in self._known.values():
+            return f"rank {rank - beside + local}"
+        return f"local rank {local}"
+
+    def _look_at(self, process: str) -> list[Ending]:
         folder = Path("/proc", process)
         # What stands behind the name: the state first, the exit status last.
         state = (folder / "stat").read_bytes().rpartition(b")")[2].split()
-        number = int(state[-1]) & 0x7F
-        rank = self._ranks.get(process)
-        if rank is None:  # or the launcher's fork that is about to become one
-            variables = (folder / "environ").read_bytes()
-            if found := re.search(rb"(?:^|\0)PADDLE_TRAINER_ID=(\d+)", variables):
-                self._ranks[process] = found[1].decode()
+        status = int(state[-1])
+        if process not in self._known:  # or the launcher's fork that is about to become a rank
+            variables = dict(
+                variable.split(b"=", 1)
+                for variable in (folder / "environ").read_bytes().split(b"\0")
+                if b"=" in variable
+            )
+            if b"PADDLE_TRAINER_ID" in variables:
+                rank = int(variables[b"PADDLE_TRAINER_ID"])
+                self._known[process] = rank, int(variables.get(b"PADDLE_RANK_IN_NODE", rank))
                 self._found(int(process))
-        elif self.killed is None and state[0] == b"Z" and number not in (0, signal.SIGTERM):
-            self.killed = number
-            name = signal.Signals(number).name
-            line = f"rank {rank}: Signal {number} ({name}) received by PID {process}"
-            put(STDERR, [f"paddle_launch.py: {line}\n".encode()])
+        elif state[0] == b"Z" and status != 0 and process not in self._ended:
+            self._ended.add(process)
+            code = _by_signal(-(status & 0x7F) or status >> 8)
+            rank, local = self._known[process]
+            return [Ending(f"rank {rank}", local, code, int(process))]
+        return []
+
+
+def first_of(ended: Sequence[Ending], logs: WorkerLogs) -> Ending | None:
+    """Of ranks that were found dead together the one that has most likely died first.
+
+    A signal comes from outside. Who has lost the other one has the more to say, and later.
+    """
+    return min(
+        ended,
+        key=lambda one: (one.code >= 0, one.told_to_end, logs.written_at(one.local)),
+        default=None,
+    )
 
 
 def environment(
@@ -282,6 +368,7 @@ def follow(launcher: subprocess.Popen[bytes], folder: Path, signals: Sequence[in
     logs = WorkerLogs(folder)
     own = OwnLines(launcher, logs)
     ranks = Ranks(launcher.pid, own.wake_at_the_end_of)
+    first: Ending | None = None
     deadline = float("inf")
     while launcher.poll() is None:
         if signals and deadline == float("inf"):
@@ -290,8 +377,12 @@ def follow(launcher: subprocess.Popen[bytes], folder: Path, signals: Sequence[in
         if time.monotonic() > deadline:
             launcher.kill()
         logs.look()
-        if own.failed is None and not signals:  # from then on the launcher itself ends them
-            ranks.look()
+        if first is None and own.failed is None and not signals and (ended := ranks.look()):
+            own.wait(0.0)  # the launcher says that it ends ranks before it does
+            is_over = own.failed is not None or bool(signals)
+            first = first_of([one for one in ended if not (is_over and one.told_to_end)], logs)
+            if first is not None:
+                put(STDERR, [first.line()])
         own.wait(TICK)
         put(STDOUT, logs.read())
     kill_members(str(folder))  # what it did not end itself, such as loader processes
@@ -299,9 +390,15 @@ def follow(launcher: subprocess.Popen[bytes], folder: Path, signals: Sequence[in
     while time.monotonic() < until and own.wait(TICK):
         pass
     put(STDOUT, logs.rest())
-    if ranks.killed is not None:
-        return -ranks.killed
-    return launcher.returncode if own.failed is None else own.failed
+    if first is None and own.failed is not None:
+        local, code = own.failed
+        first = Ending(ranks.name(local), local, _by_signal(code))
+    if first is None:
+        return launcher.returncode
+    # Once more, after all that the others had to say. On stdout, as that: whoever reads the two
+    # streams apart may mix them up.
+    put(STDOUT, [first.line(logs.last_word(first.local))])
+    return first.code
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -181,9 +181,11 @@ class Journal:
         sync_bn: bool,
         final_loss: float,
         max_memory_mib: float | None,
+        machine: Mapping[str, object] | None = None,
         more: Mapping[str, object] | None = None,
     ) -> None:
-        """Rank 0's last line. `steps` counts every step taken; `more` adds fields.
+        """Rank 0's last line. `steps` counts every step taken; `machine` is what the environment
+        event told, as it is at the end; `more` adds fields.
 
         `norm` is told because batch norm differs between one GPU and several by upstream's own
         rule; so does ArcFace's head, which that trainer adds.
@@ -207,6 +209,7 @@ class Journal:
                 "norm": "SyncBatchNorm" if sync_bn else "BatchNorm",
                 "final_loss": final_loss,
                 "max_memory_mib": max_memory_mib,
+                "machine": machine,
                 **(more or {}),
                 "status": "finished",
             },

@@ -72,6 +72,8 @@ class Work:
     record_at: int = 0
     # Batch norm in evaluation mode and no dropout: for checks of equality, not for measuring.
     frozen_norm: bool = False
+    # No dropout, and batch norm as it trains: for checks of equality with synchronised batch norm.
+    no_dropout: bool = False
     # Called with the session and the bare model after every `evaluate_every` steps; its values
     # are an event.
     evaluate: Callable[[Any, Any], Mapping[str, float]] | None = None
@@ -226,6 +228,8 @@ class Loop(abc.ABC, Generic[W, S]):
                 sync_bn=self.sync_bn,
                 final_loss=self.last_loss,
                 max_memory_mib=here.memory_mib(),
+                # Asked anew: clocks and throttling of a GPU that has just been at work.
+                machine=here.environment(),
                 more=self.more(),
             )
         return Outcome(self.parameters, window, self.last_loss)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import socket
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +50,14 @@ GPU_FIELDS = (
     "numa_node",
     "throttle_reasons",
 )
-NVLINKS = 18  # the most that a GPU of today has
+NVLINKS = 36  # the most that NVML counts of one GPU
+
+
+# The same bits under NVML's new name and its old one, which drivers before 535 have alone.
+CLOCK_REASONS = (
+    "nvmlDeviceGetCurrentClocksEventReasons",
+    "nvmlDeviceGetCurrentClocksThrottleReasons",
+)
 
 
 def describe() -> dict[str, object]:
@@ -65,13 +74,14 @@ def describe() -> dict[str, object]:
     }
 
 
-def gpu(pci_bus_id: str | None) -> dict[str, object]:
-    """What NVML tells of one GPU, found by its PCI address; None wherever it does not answer."""
+def gpu(pci_bus_id: str | None, uuid: str | None) -> dict[str, object]:
+    """What NVML tells of one GPU, found by its PCI address or, where that is not NVML's own (as in
+    some virtual machines), by its UUID; None wherever it does not answer.
+    """
     facts: dict[str, object] = dict.fromkeys(GPU_FIELDS)
     facts["driver"] = _driver_from_proc()
-    if pci_bus_id is None:
-        return facts
-    facts["numa_node"] = _numa_node(pci_bus_id)
+    if pci_bus_id is not None:
+        facts["numa_node"] = _numa_node(pci_bus_id)
     try:
         import pynvml  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:
@@ -89,7 +99,12 @@ def gpu(pci_bus_id: str | None) -> dict[str, object]:
         return facts
     try:
         facts["driver"] = _text(ask(pynvml.nvmlSystemGetDriverVersion)) or facts["driver"]
-        device = ask(pynvml.nvmlDeviceGetHandleByPciBusId, pci_bus_id.encode())
+        device = None
+        if pci_bus_id is not None:
+            device = ask(pynvml.nvmlDeviceGetHandleByPciBusId, pci_bus_id.encode())
+        if device is None and uuid is not None:
+            named = uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
+            device = ask(pynvml.nvmlDeviceGetHandleByUUID, named.encode())
         if device is None:
             return facts
         ecc = ask(pynvml.nvmlDeviceGetEccMode, device)
@@ -106,7 +121,11 @@ def gpu(pci_bus_id: str | None) -> dict[str, object]:
             "pcie_generation": ask(pynvml.nvmlDeviceGetCurrPcieLinkGeneration, device),
             "pcie_width": ask(pynvml.nvmlDeviceGetCurrPcieLinkWidth, device),
             "nvlinks": _nvlinks([ask(pynvml.nvmlDeviceGetNvLinkState, device, i) for i in links]),
-            "throttle_reasons": ask(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, device),
+            "throttle_reasons": _first(
+                ask(getattr(pynvml, name), device)
+                for name in CLOCK_REASONS
+                if hasattr(pynvml, name)
+            ),
         }
     finally:
         ask(pynvml.nvmlShutdown)
@@ -139,7 +158,7 @@ def ask_nccl_for_its_transport() -> Path | None:
 
 
 def nccl_transport(log: Path | None) -> str | None:
-    """The network that NCCL says it uses ("IB", "Socket", a plug-in); None if it does not say.
+    """The network that NCCL says it uses ("IB", "Socket", a plug-in's name); None if it does not.
 
     It is the one between nodes; NVLink or shared memory carry what stays inside one. To be called
     once NCCL has connected; the log is removed.
@@ -151,8 +170,13 @@ def nccl_transport(log: Path | None) -> str | None:
         log.unlink()
     except OSError:
         return None
-    _, found, rest = text.partition("Using network ")
-    return rest.split()[0] if found and rest.strip() else None
+    told = re.search(r"Using network (\S.*)", text)
+    return told[1].strip() if told else None
+
+
+def _first(answers: Iterator[Any]) -> Any:
+    """The first that is one."""
+    return next((answer for answer in answers if answer is not None), None)
 
 
 def _nvlinks(states: list[int | None]) -> int | None:

@@ -1,7 +1,8 @@
 """The training step of every Paddle trainer.
 
 Upstream's order of things: forward, backward, optimizer step, then the step's values are read,
-which brings the device to rest once per step, as PaddleSeg and PLSC do.
+which brings the device to rest once per step, as PaddleSeg and PLSC do. A recipe that is PyTorch's
+twin reads them where that does, so that the frameworks are compared and not the order.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ DROPOUTS = (nn.Dropout, nn.Dropout2D)
 class Work(loop.Work):
     """What makes one trainer different from another.
 
-    With `frozen_norm` the printed values are means over the ranks.
+    With `frozen_norm` or `no_dropout` the printed values are means over the ranks.
     """
 
     # The data parallel model.
@@ -47,7 +48,11 @@ class Work(loop.Work):
     flags: Mapping[str, object] = field(default_factory=dict)
     # Additions to the lists of operators that AMP takes or leaves.
     amp_lists: Mapping[str, Any] = field(default_factory=dict)
-    # fp16 only: a fixed scale, or None for one that adapts, and where that one begins.
+    values_before_backward: bool = False
+    # Whether the printed values are means over the ranks (a collective each step) or rank 0's.
+    mean_values: bool = False
+    # fp16 only: a fixed scale, under which no step is left out, or None for one that adapts, and
+    # where that one begins.
     static_scale: float | None = None
     initial_scale: float = DYNAMIC_SCALE
     # The trainer's own options, for the start line, and what of them the summary repeats.
@@ -105,7 +110,9 @@ class _Run(loop.Loop[Work, Session]):
     def train_mode(self) -> None:
         self.model.train()
         if self.work.frozen_norm:
-            freeze_norm(self.model)
+            freeze(self.model, NORMS + DROPOUTS)
+        elif self.work.no_dropout:
+            freeze(self.model, DROPOUTS)
 
     def batches(self) -> Iterator[tuple[Any, Any]]:
         return paddle_data.source(self.work.samples, self.here)
@@ -120,21 +127,31 @@ class _Run(loop.Loop[Work, Session]):
         self.optimizer.set_lr(lr)
         with self.here.autocast():
             values = self.work.losses(self.model, self.sharded, inputs, targets)
-        self.scaler.scale(values["loss"]).backward()
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
+        if self.work.values_before_backward:
+            self.read(values)
+        if self.here.scales and self.work.static_scale is not None:
+            (values["loss"] * self.work.static_scale).backward()
+            for parameter in self.model.parameters():
+                if parameter.grad is not None:
+                    parameter.grad.scale_(1 / self.work.static_scale)
+            self.optimizer.step()
+        else:
+            self.scaler.scale(values["loss"]).backward()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
         self.optimizer.clear_grad()
-        self.read(values)
+        if not self.work.values_before_backward:
+            self.read(values)
 
     def read(self, values: Mapping[str, Any]) -> None:
-        held = paddle.stack([value.detach().astype("float32") for value in values.values()])
-        if self.work.frozen_norm:
-            held = self.here.mean(held)
-        self.keep(tuple(values), held.tolist())
+        told = paddle.stack([value.detach().astype("float32") for value in values.values()])
+        if self.work.mean_values or self.work.frozen_norm or self.work.no_dropout:
+            told = self.here.mean(told)
+        self.keep(tuple(values), told.tolist())
 
 
-def freeze_norm(model: Any) -> None:
-    """Put batch norm and dropout into evaluation mode, and only them."""
+def freeze(model: Any, kinds: tuple[Any, ...]) -> None:
+    """Put the layers of these kinds into evaluation mode, and only them."""
     for layer in model.sublayers():
-        if isinstance(layer, (*NORMS, *DROPOUTS)):
+        if isinstance(layer, kinds):
             layer.eval()

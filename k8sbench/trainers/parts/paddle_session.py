@@ -55,6 +55,11 @@ class Session:
         return self.device.startswith("gpu")
 
     @property
+    def index(self) -> int:
+        """The number of the GPU among the visible ones."""
+        return int(self.device.partition(":")[2])
+
+    @property
     def device_kind(self) -> str:
         """The device as the start line names it, equal for both frameworks."""
         return "cuda" if self.on_gpu else "cpu"
@@ -74,8 +79,11 @@ class Session:
         if self.place.world_size == 1:
             return
         self.backend = "nccl" if self.on_gpu else "gloo"
-        # The launcher guesses from the wheel; the device that this run uses is what counts.
+        # The launcher guesses from the wheel; the device that this run uses is what counts. Without
+        # a launcher nobody has said which it is, and Paddle would put every rank on the first one.
         os.environ["PADDLE_DISTRI_BACKEND"] = self.backend
+        if self.on_gpu:
+            os.environ["FLAGS_selected_gpus"] = str(self.index)  # noqa: SIM112 - Paddle's spelling
         log = machine.ask_nccl_for_its_transport() if self.on_gpu else None
         if not self.place.first:
             _await_meeting_point()
@@ -143,7 +151,12 @@ class Session:
     def scaler(self, initial: float, *, adapts: bool) -> Any:
         """The gradient scaler; one that does nothing unless the run is in fp16."""
         return paddle.amp.GradScaler(
-            enable=self.scales, init_loss_scaling=initial, use_dynamic_loss_scaling=adapts
+            enable=self.scales,
+            init_loss_scaling=initial,
+            use_dynamic_loss_scaling=adapts,
+            # What it did until Paddle 2.5, when upstream's figures were taken.
+            incr_every_n_steps=1000,
+            decr_every_n_nan_or_inf=2,
         )
 
     def mean(self, values: Any) -> Any:
@@ -163,7 +176,7 @@ class Session:
 
     def memory_mib(self) -> float | None:
         """The most GPU memory that tensors held so far; None without a GPU."""
-        return paddle.device.cuda.max_memory_allocated() / MIB if self.on_gpu else None
+        return paddle.device.cuda.max_memory_allocated(self.device) / MIB if self.on_gpu else None
 
     def environment(self) -> dict[str, object]:
         """What is known of this rank's machine and libraries; None where it is not."""
@@ -181,19 +194,19 @@ class Session:
             facts["pod"] = os.environ.get("K8SBENCH_POD_NAME") or None
         if not self.on_gpu:
             return facts
-        found = paddle.device.cuda.get_device_properties()
-        address, uuid = _cuda_identity(int(self.device.partition(":")[2]))
+        found = paddle.device.cuda.get_device_properties(self.device)
+        address, uuid = _cuda_identity(self.index)
         cudnn = paddle.get_cudnn_version()
         facts |= {
             "cudnn": str(cudnn) if cudnn else None,
             "nccl": _nccl_version(),
             "gpu_model": found.name,
-            "gpu_index": int(self.device.partition(":")[2]),
+            "gpu_index": self.index,
             "gpu_uuid": uuid,
             "gpu_memory_mib": found.total_memory // MIB,
             "gpu_compute_capability": f"{found.major}.{found.minor}",
         }
-        return facts | machine.gpu(address)
+        return facts | machine.gpu(address, uuid)
 
 
 def open_session(settings: Settings) -> Session:
@@ -290,7 +303,9 @@ def _cuda_identity(index: int) -> tuple[str | None, str | None]:
     if driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), index):
         return None, None
     known = driver.cuDeviceGetPCIBusId(address, len(address), device) == 0
-    named = driver.cuDeviceGetUuid(uuid, device) == 0
+    # The second version is a slice's own where a GPU is cut up (MIG); old drivers have the first.
+    ask = getattr(driver, "cuDeviceGetUuid_v2", None) or driver.cuDeviceGetUuid
+    named = ask(uuid, device) == 0
     return (
         address.value.decode() if known else None,
         str(UUID(bytes=bytes(uuid))) if named else None,

@@ -16,7 +16,12 @@ def add_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--crop", type=settings.size, default=(512, 1024), help="HEIGHTxWIDTH (default: 512x1024)"
     )
-    group.add_argument("--classes", type=settings.whole(2), default=19, help="default: 19")
+    group.add_argument(
+        "--classes",
+        type=settings.whole(2, 255),  # 255 itself marks pixels without a class
+        default=19,
+        help="default: 19",
+    )
     group.add_argument(
         "--schedule-steps",
         type=settings.whole(0),
@@ -36,4 +41,8 @@ def schedule(common: Settings, own: argparse.Namespace, base: float, last: float
 def told(own: argparse.Namespace) -> dict[str, object]:
     """The own options as the start line has them."""
     height, width = own.crop
-    return {"crop": f"{height}x{width}", "classes": own.classes, "frozen_norm": own.frozen_norm}
+    return {
+        "crop": f"{height}x{width}",
+        "classes": own.classes,
+        **settings.told_checks(own),
+    }

@@ -19,6 +19,7 @@ AMP_DTYPES = ("none", "fp16", "bf16")
 DEVICES = ("auto", "cpu", "cuda")
 DATA_SOURCES = ("synthetic", "synthetic-host")
 PRESETS = ("full", "smoke")
+LARGEST = 2**31 - 1  # of any whole number here; numpy takes no larger seeds than twice that
 # Options that change speed and nothing else; each is part of a result's identity.
 SPEED_OPTIONS = ("channels_last", "compile", "tf32", "fused_optimizer", "cudnn_benchmark")
 
@@ -42,6 +43,8 @@ class Defaults:
     # Recipes whose upstream lays images out as NHWC in mixed precision, and only there.
     channels_last_amp: tuple[str, ...] = ()
     data_sources: tuple[str, ...] = DATA_SOURCES
+    # Whether ranks may share a GPU; Paddle's gloo takes no tensors of a GPU.
+    shares_gpu: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ class Settings:
     fused_optimizer: bool
     cudnn_benchmark: bool
     threads: int
+    share_gpu: bool = False
 
     @property
     def precision(self) -> str:
@@ -85,20 +89,22 @@ class Settings:
             "cudnn_benchmark": self.cudnn_benchmark,
             "workers": self.workers,
             "threads": self.threads,
+            **({"share_gpu": True} if self.share_gpu else {}),
         }
 
 
-def whole(minimum: int) -> Callable[[str], int]:
-    """An argparse type: a whole number that is at least `minimum`."""
+def whole(minimum: int, maximum: int = LARGEST) -> Callable[[str], int]:
+    """An argparse type: a whole number that is at least `minimum` and at most `maximum`."""
 
     def parse(text: str) -> int:
         try:
             value = int(text)
         except ValueError:
             value = minimum - 1
-        if value < minimum:
+        if not minimum <= value <= maximum:
+            most = f" and at most {maximum}" if value > maximum or maximum < LARGEST else ""
             raise argparse.ArgumentTypeError(
-                f"must be a whole number of at least {minimum}, not {text!r}"
+                f"must be a whole number of at least {minimum}{most}, not {text!r}"
             )
         return value
 
@@ -260,6 +266,13 @@ def parser(program: str, description: str, defaults: Defaults) -> Parser:
     for option, text in helps.items():
         if option in defaults.speed_options:
             machine.add_argument(f"--{option.replace('_', '-')}", action="store_true", help=text)
+    if defaults.shares_gpu:
+        machine.add_argument(
+            "--share-gpu",
+            action="store_true",
+            help="let several ranks share a GPU and talk by gloo, since NCCL refuses that; for "
+            "checks, not for measuring",
+        )
     if "cudnn_benchmark" in defaults.speed_options:
         machine.add_argument(
             "--cudnn-benchmark",
@@ -318,6 +331,7 @@ def read(
         fused_optimizer=getattr(given, "fused_optimizer", False),
         cudnn_benchmark=_chosen(given, "cudnn_benchmark", defaults.cudnn_benchmark),
         threads=given.threads,
+        share_gpu=getattr(given, "share_gpu", False),
     )
     return settings, given
 
@@ -333,6 +347,17 @@ def add_check_options(group: argparse._ArgumentGroup) -> None:
         help="batch norm in evaluation mode and no dropout, so that one rank and several compute "
         "the same; for checks, not for measuring",
     )
+    group.add_argument(
+        "--no-dropout",
+        action="store_true",
+        help="no dropout, batch norm as it trains: so that one rank and several with synchronised "
+        "batch norm compute the same; for checks, not for measuring",
+    )
+
+
+def told_checks(own: argparse.Namespace) -> dict[str, object]:
+    """The options for checks that change what is computed, as the start line has them."""
+    return {"frozen_norm": own.frozen_norm, "no_dropout": own.no_dropout}
 
 
 def _chosen(given: argparse.Namespace, name: str, default: bool) -> bool:

@@ -23,6 +23,8 @@ from k8sbench.trainers.parts.torch_session import Session, session
 
 # PyTorch's own first scale; it halves itself until gradients are finite.
 DYNAMIC_SCALE = 65536.0
+NORMS: tuple[type[nn.Module], ...] = (nn.modules.batchnorm._BatchNorm,)
+DROPOUTS: tuple[type[nn.Module], ...] = (nn.modules.dropout._DropoutNd,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +39,10 @@ class Work(loop.Work):
     # rate that the schedule gives.
     groups: Callable[[nn.Module], Iterable[Any]]
     clip_norm: float | None = None
-    # fp16 only: a fixed scale, or None for one that adapts.
+    # fp16 only: a fixed scale, or None for one that adapts; and whether a step whose gradients
+    # overflow is left out, for which the device has to be asked in every step.
     static_scale: float | None = None
+    checks_overflow: bool = True
     values_before_backward: bool = True
     # Whether the printed values are means over the ranks (a collective each step) or rank 0's.
     mean_values: bool = True
@@ -82,7 +86,9 @@ class _Run(loop.Loop[Work, Session]):
     def train_mode(self) -> None:
         self.model.train()
         if self.work.frozen_norm:
-            freeze_norm(self.model)
+            freeze(self.model, NORMS + DROPOUTS)
+        elif self.work.no_dropout:
+            freeze(self.model, DROPOUTS)
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         return torch_data.source(self.work.samples, self.here)
@@ -92,33 +98,39 @@ class _Run(loop.Loop[Work, Session]):
 
     def step(self, inputs: Tensor, targets: Tensor, lr: float) -> None:
         work, scaler, optimizer = self.work, self.scaler, self.optimizer
+        scale = work.static_scale
         for group in optimizer.param_groups:
             group["lr"] = lr * group.get("lr_mult", 1.0)
         with self.here.autocast():
             values = work.losses(self.model, inputs, targets)
+        told = torch.stack([value.detach().float() for value in values.values()])
+        if work.mean_values:
+            told = self.here.mean(told)
         if work.values_before_backward:
-            self.read(values)
-        scaler.scale(values["loss"]).backward()  # type: ignore[no-untyped-call]
-        if work.clip_norm is not None:
-            scaler.unscale_(optimizer)
-            nn.utils.clip_grad_norm_(self.model.parameters(), work.clip_norm)
-        scaler.step(optimizer)
-        scaler.update(work.static_scale)
+            self.keep(tuple(values), told.tolist())
+        if scale is not None and scaler.is_enabled() and not work.checks_overflow:
+            (values["loss"] * scale).backward()  # type: ignore[no-untyped-call]
+            torch._foreach_div_(self.gradients(), scale)
+            optimizer.step()
+        else:
+            scaler.scale(values["loss"]).backward()  # type: ignore[no-untyped-call]
+            if work.clip_norm is not None:
+                scaler.unscale_(optimizer)
+                nn.utils.clip_grad_norm_(self.model.parameters(), work.clip_norm)
+            scaler.step(optimizer)
+            scaler.update(scale)
         optimizer.zero_grad()
         if not work.values_before_backward:
-            self.here.sync()
-            self.read(values)
+            self.keep(tuple(values), told.tolist())
 
-    def read(self, values: Mapping[str, Tensor]) -> None:
-        held = torch.stack([value.detach().float() for value in values.values()])
-        if self.work.mean_values:
-            held = self.here.mean(held)
-        self.keep(tuple(values), held.tolist())
+    def gradients(self) -> list[Tensor]:
+        """Of all parameters that have one."""
+        found = (parameter.grad for parameter in self.bare.parameters())
+        return [gradient for gradient in found if gradient is not None]
 
 
-def freeze_norm(model: nn.Module) -> None:
-    """Put batch norm and dropout into evaluation mode, and only them."""
-    kinds = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
+def freeze(model: nn.Module, kinds: tuple[type[nn.Module], ...]) -> None:
+    """Put the modules of these kinds into evaluation mode, and only them."""
     for module in model.modules():
         if isinstance(module, kinds):
             module.eval()

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import sysconfig
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -63,17 +66,23 @@ class Session:
         """Meet the other ranks; returns once all are there. Nothing to do for a rank alone."""
         if self.place.world_size == 1:
             return
-        self.backend = "nccl" if self.on_gpu else "gloo"
-        log = machine.ask_nccl_for_its_transport() if self.on_gpu else None
+        self.join()
+
+    def join(self) -> None:
+        """Become a member of the job's process group, be it of this rank alone."""
+        # NCCL refuses two ranks on one GPU; gloo takes a GPU's tensors by way of the host.
+        by_nccl = self.on_gpu and not self.settings.share_gpu
+        self.backend = "nccl" if by_nccl else "gloo"
+        log = machine.ask_nccl_for_its_transport() if by_nccl else None
         with _quiet_stdout():
             dist.init_process_group(
                 self.backend,
                 timeout=COLLECTIVE_TIMEOUT,
                 rank=self.place.rank,
                 world_size=self.place.world_size,
-                device_id=self.device if self.on_gpu else None,  # so that NCCL connects now
+                device_id=self.device if by_nccl else None,  # so that NCCL connects now
             )
-        self.transport = machine.nccl_transport(log) if self.on_gpu else "socket"
+        self.transport = machine.nccl_transport(log) if by_nccl else "socket"
 
     def wait_for_all(self) -> None:
         """Return once every rank is here."""
@@ -175,7 +184,8 @@ class Session:
             "gpu_memory_mib": found.total_memory // MIB,
             "gpu_compute_capability": f"{found.major}.{found.minor}",
         }
-        return facts | machine.gpu(_pci_address(found))
+        uuid = facts["gpu_uuid"]
+        return facts | machine.gpu(_pci_address(found), None if uuid is None else str(uuid))
 
 
 def open_session(settings: Settings) -> Session:
@@ -187,18 +197,21 @@ def open_session(settings: Settings) -> Session:
     elif wanted == "cuda" and not torch.cuda.is_available():
         refuse("--device cuda, but PyTorch sees no GPU; use --device cpu or mend the driver")
     if wanted == "cuda":
-        if place.local_rank >= torch.cuda.device_count():
+        gpus = torch.cuda.device_count()
+        if place.local_rank >= gpus and not settings.share_gpu:
             refuse(
-                f"local rank {place.local_rank} has no GPU: {torch.cuda.device_count()} are "
-                "visible; start as many processes per node as there are GPUs"
+                f"local rank {place.local_rank} has no GPU: {gpus} are visible; start as many "
+                "processes per node as there are GPUs, or share them for a check by --share-gpu"
             )
-        device = torch.device("cuda", place.local_rank)
+        device = torch.device("cuda", place.local_rank % gpus)
         torch.cuda.set_device(device)
         if settings.amp_dtype == "bf16" and not torch.cuda.is_bf16_supported(False):
             name = torch.cuda.get_device_name(device)
             refuse(f"--amp-dtype bf16, but {name} has no arithmetic for it; use fp16")
     else:
         device = torch.device("cpu")
+    if settings.compile:
+        _need_compiler(wanted)
     if settings.threads:
         torch.set_num_threads(settings.threads)
     torch.backends.cuda.matmul.allow_tf32 = settings.tf32
@@ -213,6 +226,28 @@ def session(settings: Settings) -> Iterator[Session]:
     opened = open_session(settings)
     yield opened
     opened.close()
+
+
+def _need_compiler(device: str) -> None:
+    """End a run that could not compile, which would otherwise fail in the midst of its first step.
+
+    What starts the compiled kernels is itself built at run time, as a module of Python: by another
+    compiler on a GPU than on a CPU.
+    """
+    variable, usual = {"cuda": ("CC", ("gcc", "clang")), "cpu": ("CXX", ("g++",))}[device]
+    given = os.environ.get(variable)
+    names = (given,) if given else usual
+    if not any(shutil.which(name) for name in names):
+        refuse(
+            f"--compile builds code at run time, and there is no {' or '.join(names)}; install "
+            f"one, or name one by the variable {variable}"
+        )
+    headers = Path(sysconfig.get_paths()["include"])
+    if not (headers / "Python.h").is_file():
+        refuse(
+            f"--compile builds code at run time, and there is no Python.h in {headers}; install "
+            "Python's headers (Debian: python3-dev)"
+        )
 
 
 @contextlib.contextmanager

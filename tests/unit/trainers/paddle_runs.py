@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.unit.trainers import torch_runs
-from tests.unit.trainers.torch_runs import Event, events, free_port, together
+from tests.unit.trainers.torch_runs import Event, Job, events, free_port, separate, together
 
 # The same networks with narrow layers: what a test of the loop needs, in a tenth of the time.
 NARROW = """
@@ -21,6 +21,15 @@ for module, name in (
     (ir50_paddle, "IR50"),
 ):
     put(module, name, functools.partial(getattr(module, name), width_divisor=8))
+"""
+
+# Trainers one after the other in one process: a line for each, NAME OPTIONS.
+IN_TURN = f"""
+import importlib, sys
+put = setattr
+{NARROW}
+for name, *options in (line.split() for line in sys.argv[1].splitlines()):
+    importlib.import_module("k8sbench.trainers." + name).main(options)
 """
 
 
@@ -67,3 +76,19 @@ def ranks(arguments: Sequence[str], world_size: int, *, timeout: float = 100.0) 
         for rank in range(world_size)
     ]
     return together(arguments, each, timeout=timeout)
+
+
+def in_turn(
+    jobs: Sequence[Job], world_size: int, *, timeout: float = 100.0
+) -> list[list[list[Event]]]:
+    """Run narrow trainers one after the other, all in one process per rank: of each job each
+    rank's events.
+    """
+    script = "\n".join(" ".join(job) for job in jobs)
+    arguments = ["-c", IN_TURN, script]
+    printed = (
+        together(arguments, [{}], timeout=timeout)
+        if world_size == 1
+        else ranks(arguments, world_size, timeout=timeout)
+    )
+    return [list(each) for each in zip(*map(separate, map(events, printed)), strict=True)]

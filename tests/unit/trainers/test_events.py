@@ -175,6 +175,7 @@ def test_the_summary_states_the_window(journal: events.Journal, written: Written
         sync_bn=True,
         final_loss=math.nan,
         max_memory_mib=123.5,
+        machine={"driver": "570.1", "ecc": None},
     )
     assert written.last == {
         "event": "summary",
@@ -193,6 +194,7 @@ def test_the_summary_states_the_window(journal: events.Journal, written: Written
         "norm": "SyncBatchNorm",
         "final_loss": "nan",
         "max_memory_mib": 123.5,
+        "machine": {"driver": "570.1", "ecc": None},
         "status": "finished",
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import pathlib
@@ -26,7 +27,7 @@ def test_the_machine_is_described_in_words_that_json_knows() -> None:
 
 
 def test_a_gpu_that_cannot_be_asked_is_unknown_in_every_field() -> None:
-    found = machine.gpu(None)
+    found = machine.gpu(None, None)
     assert set(found) == set(machine.GPU_FIELDS)
     assert all(value is None for name, value in found.items() if name != "driver")
 
@@ -38,6 +39,7 @@ class FakeNvml(types.ModuleType):
         pass
 
     NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
+    reasons = "nvmlDeviceGetCurrentClocksEventReasons"
 
     def __getattr__(self, name: str) -> Any:
         answers: dict[str, Any] = {
@@ -50,7 +52,7 @@ class FakeNvml(types.ModuleType):
             "nvmlDeviceGetMaxClockInfo": 1530,
             "nvmlDeviceGetCurrPcieLinkGeneration": 3,
             "nvmlDeviceGetCurrPcieLinkWidth": 16,
-            "nvmlDeviceGetCurrentClocksThrottleReasons": 0,
+            self.reasons: 4,
         }
 
         def answer(*arguments: Any) -> Any:
@@ -67,13 +69,66 @@ def test_a_gpu_is_described_by_nvml_and_what_it_refuses_is_unknown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml("pynvml"))
-    found = machine.gpu("00000000:3b:00.0")
+    found = machine.gpu("00000000:3b:00.0", None)
     assert set(found) == set(machine.GPU_FIELDS)
     told = {name: found[name] for name in ("driver", "ecc", "power_limit_w", "nvlinks")}
     assert told == {"driver": "570.1", "ecc": True, "power_limit_w": 300.0, "nvlinks": 5}
     assert (found["clock_sm_mhz"], found["clock_sm_max_mhz"]) == (None, 1530)
     assert (found["pcie_generation"], found["pcie_width"]) == (3, 16)
-    assert found["throttle_reasons"] == 0
+    assert found["throttle_reasons"] == 4
+
+
+@pytest.mark.parametrize("name", machine.CLOCK_REASONS)
+def test_a_throttled_clock_is_told_by_old_drivers_and_by_new_ones(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml = FakeNvml("pynvml")
+    nvml.reasons = name
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    assert machine.gpu("00000000:3b:00.0", None)["throttle_reasons"] == 4
+
+
+@pytest.mark.parametrize("uuid", ["8c6f", "GPU-8c6f"])
+@pytest.mark.parametrize("address", [None, "00000000:3b:00.0"])
+def test_a_gpu_whose_address_nvml_does_not_know_is_found_by_its_uuid(
+    uuid: str, address: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Elsewhere(FakeNvml):
+        def nvmlDeviceGetHandleByPciBusId(self, _: bytes) -> str:
+            raise self.NVMLError("no such GPU")
+
+        def nvmlDeviceGetHandleByUUID(self, uuid: bytes) -> str:
+            assert uuid == b"GPU-8c6f"
+            return "gpu 0"
+
+    monkeypatch.setitem(sys.modules, "pynvml", Elsewhere("pynvml"))
+    assert machine.gpu(address, uuid)["power_limit_w"] == 300.0
+
+
+def test_nvml_has_every_function_that_is_asked_for() -> None:
+    """By the names and with the numbers of arguments of the module that is installed."""
+    import pynvml
+
+    counts = {
+        "nvmlInit": 0,
+        "nvmlShutdown": 0,
+        "nvmlSystemGetDriverVersion": 0,
+        "nvmlDeviceGetHandleByPciBusId": 1,
+        "nvmlDeviceGetHandleByUUID": 1,
+        "nvmlDeviceGetEccMode": 1,
+        "nvmlDeviceGetEnforcedPowerLimit": 1,
+        "nvmlDeviceGetClockInfo": 2,
+        "nvmlDeviceGetMaxClockInfo": 2,
+        "nvmlDeviceGetCurrPcieLinkGeneration": 1,
+        "nvmlDeviceGetCurrPcieLinkWidth": 1,
+        "nvmlDeviceGetNvLinkState": 2,
+        **dict.fromkeys(machine.CLOCK_REASONS, 1),
+    }
+    for name, count in counts.items():
+        asked = inspect.signature(getattr(pynvml, name))
+        asked.bind(*range(count))
+    assert machine.NVLINKS >= pynvml.NVML_NVLINK_MAX_LINKS
+    assert (pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM) == (1, 2)
 
 
 @pytest.fixture
@@ -94,6 +149,7 @@ def nccl_log(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> pathlib
     [
         ("h:1:2 [0] NCCL INFO Using network IB\nh:1:2 [0] NCCL INFO ...", "IB"),
         ("NCCL INFO Using network Socket", "Socket"),
+        ("h:1:2 [0] NCCL INFO Using network AWS Libfabric\nh:1:2 [0] ...", "AWS Libfabric"),
         ("NCCL INFO Bootstrap: Using eth0", None),
         ("NCCL INFO Using network ", None),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -135,10 +136,53 @@ def test_a_failing_rank_shows_its_traceback_and_gives_its_code(
     assert job.end() == 7
     assert job.out.splitlines().count("Traceback of 1") == 1
     assert job.out.splitlines().count("up 0") == 1
-    assert "Container rank 1 status failed" in job.err
+    assert job.out.splitlines()[-1] == "paddle_launch.py: rank 1: exit code 7"
     assert "hush" not in job.out + job.err
     assert not job.others()
     assert not job.temporary
+
+
+# The first rank fails because it has lost the second, and has more to say.
+OUTLIVED = """
+import pathlib, time
+known = pathlib.Path(sys.argv[1], "known")
+def is_up():
+    try:
+        return pathlib.Path("/proc", known.read_text(), "stat").read_text().split()[2] != "Z"
+    except FileNotFoundError:
+        return not known.exists()
+if rank == "1":
+    print("up 1", flush=True)
+    known.with_name("new").write_text(str(os.getpid()))
+    known.with_name("new").rename(known)
+    {end}
+while is_up():
+    time.sleep(0.01)
+print("context\\n" * 200)
+raise RuntimeError("connection reset by peer")
+"""
+
+
+@pytest.mark.tier("frameworks")
+@pytest.mark.parametrize(
+    ("end", "code", "told"),
+    [
+        ("raise ValueError('batch of 0')", 1, "exit code 1: ValueError: batch of 0"),
+        ("sys.exit(5)", 5, "exit code 5"),
+        ("os.kill(os.getpid(), 11)", 139, r"Signal 11 \(SIGSEGV\) received by PID \d+"),
+        # Nobody told the entry point, nor did the launcher do it: it came from outside.
+        ("os.kill(os.getpid(), 15)", 143, r"Signal 15 \(SIGTERM\) received by PID \d+"),
+    ],
+)
+def test_the_rank_that_ended_first_has_the_last_word(
+    launch: Callable[..., Launched], tmp_path: pathlib.Path, end: str, code: int, told: str
+) -> None:
+    job = launch(OUTLIVED.format(end=end), str(tmp_path))
+    assert job.end() == code
+    assert job.out.count("RuntimeError: connection reset by peer\n") == 1
+    last = job.out.splitlines()[-1]
+    assert re.fullmatch(rf"paddle_launch\.py: rank 1: {told}", last)
+    assert "Container rank" not in job.err  # which would name the other one
 
 
 @pytest.mark.tier("frameworks")
@@ -150,6 +194,7 @@ def test_a_signal_ends_the_whole_job_with_its_code(
     until(lambda: job.out.count("up") == 2)
     job.process.send_signal(number)
     assert job.end() == 128 + number
+    assert "paddle_launch.py: rank" not in job.out + job.err  # no rank is to blame
     assert not job.others()
     assert not job.temporary
 
@@ -198,6 +243,144 @@ def test_wrong_usage_is_one_line_and_code_2(tmp_path: pathlib.Path) -> None:
         assert len(ended.stderr.splitlines()) == 1
 
 
+# Starts ranks 8 and 9 of a job and waits for neither, as Paddle's launcher between two looks. Both
+# live until something comes on stdin; the second then ends as the first argument says.
+LAUNCHER = """
+import os, signal, subprocess, sys
+for local, end in enumerate(("signal.pause()", sys.argv[1])):
+    variables = {"PADDLE_TRAINER_ID": str(8 + local), "PADDLE_RANK_IN_NODE": str(local)}
+    program = "import os, signal, sys; os.read(0, 1) if sys.argv[1] == '1' else None; " + end
+    subprocess.Popen([sys.executable, "-c", program, str(local)], env=os.environ | variables)
+signal.pause()
+"""
+
+
+@pytest.mark.tier("linux")
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        ("os._exit(7)", 7),
+        ("os.kill(os.getpid(), 9)", -9),
+        ("os.kill(os.getpid(), 15)", -15),
+        ("os._exit(143)", -15),  # as our trainers answer SIGTERM
+        ("os._exit(0)", None),
+    ],
+)
+def test_a_rank_that_ends_badly_is_found_once_and_named_as_the_job_counts(
+    end: str, code: int | None
+) -> None:
+    found: list[int] = []
+    seen: list[paddle_launch.Ending] = []
+    with subprocess.Popen(
+        [sys.executable, "-c", LAUNCHER, end], stdin=subprocess.PIPE, start_new_session=True
+    ) as launcher:
+        assert launcher.stdin is not None
+        try:
+            ranks = paddle_launch.Ranks(launcher.pid, found.append)
+            assert ranks.name(1) == "local rank 1"  # nothing is known yet
+            until(lambda: ranks.look() == [] and len(found) == 2)
+            launcher.stdin.write(b".")
+            launcher.stdin.flush()
+            until(lambda: bool(state(found[0]) == "Z" or state(found[1]) == "Z"))
+            seen = ranks.look()
+            assert ranks.look() == []
+            assert (ranks.name(0), ranks.name(1)) == ("rank 8", "rank 9")
+        finally:
+            os.killpg(launcher.pid, signal.SIGKILL)
+    if code is None:
+        assert seen == []
+    else:
+        (ending,) = seen
+        assert (ending.name, ending.local, ending.code) == ("rank 9", 1, code)
+        assert ending.process in found
+
+
+# Its first rank has failed and is gone, and it ends the second, all between two looks.
+QUICK_LAUNCHER = """
+import os, pathlib, subprocess, sys, time
+folder = pathlib.Path(sys.argv[1])
+variables = os.environ | {"PADDLE_TRAINER_ID": "1", "PADDLE_RANK_IN_NODE": "1"}
+rank = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], env=variables)
+(folder / "pid").write_text(str(rank.pid))
+(folder / "pid").rename(folder / "rank")
+while not (folder / "now").exists():
+    time.sleep(0.01)
+if sys.argv[2] == "launcher":
+    print("Container rank 0 status failed cmd [] code 3 log x", file=sys.stderr, flush=True)
+rank.terminate()
+while not (folder / "seen").exists():
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.tier("linux")
+@pytest.mark.parametrize(
+    ("ended_by", "told"),
+    [
+        ("launcher", [b"paddle_launch.py: rank 0: exit code 3\n"]),
+        ("entry point", []),
+        ("outside", [b"paddle_launch.py: rank 1: Signal 15 (SIGTERM) received by PID %d\n"] * 2),
+    ],
+)
+def test_sigterm_is_blamed_only_where_it_came_from_outside(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, ended_by: str, told: list[bytes]
+) -> None:
+    shown: list[bytes] = []
+    signals: list[int] = []
+    pid = 0
+    look = paddle_launch.Ranks.look
+
+    def late(ranks: paddle_launch.Ranks) -> list[paddle_launch.Ending]:
+        """Look, once the rank is known, only when all has happened."""
+        nonlocal pid
+        seen = look(ranks)
+        if pid or ranks.name(1) != "rank 1":
+            return seen
+        until((tmp_path / "rank").is_file)
+        pid = int((tmp_path / "rank").read_text())
+        if ended_by == "entry point":
+            signals.append(signal.SIGTERM)
+        (tmp_path / "now").touch()
+        until(lambda: state(pid) == "Z")
+        seen = look(ranks)
+        (tmp_path / "seen").touch()
+        return seen
+
+    monkeypatch.setattr(paddle_launch.Ranks, "look", late)
+    monkeypatch.setattr(paddle_launch, "put", lambda _, lines: shown.extend(lines))
+    command = [sys.executable, "-c", QUICK_LAUNCHER, str(tmp_path), ended_by]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, start_new_session=True) as launcher:
+        try:
+            paddle_launch.follow(launcher, tmp_path, signals)
+        finally:
+            launcher.kill()
+    assert shown == [line % pid if b"%d" in line else line for line in told]
+
+
+def state(process: int) -> str:
+    return pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+@pytest.mark.parametrize(
+    ("codes", "first"),
+    [((1, -15, -9), 2), ((1, -15, 1), 1), ((1, 5, 1), 1), ((-6, 1, -11), 2), ((1, 1, 1), 1)],
+)
+def test_of_ranks_that_are_found_dead_together_one_is_to_blame(
+    tmp_path: pathlib.Path, codes: tuple[int, ...], first: int
+) -> None:
+    """The killed one; else the one that fell silent first: the others had to tell of its loss."""
+    for local, at in enumerate((30, 10, 20)):
+        log = tmp_path / f"workerlog.{local}"
+        log.touch()
+        os.utime(log, (at, at))
+    logs = paddle_launch.WorkerLogs(tmp_path)
+    logs.look()
+    ended = [paddle_launch.Ending(f"rank {n}", n, code) for n, code in enumerate(codes)]
+    assert paddle_launch.first_of(ended, logs) == ended[first]
+    assert paddle_launch.first_of([], logs) is None
+
+
 def test_lines_are_whole_however_they_arrive() -> None:
     lines = paddle_launch.Lines()
     assert lines.feed(b"on") == []
@@ -221,6 +404,29 @@ def test_the_first_rank_does_not_speak_before_those_it_has_heard(tmp_path: pathl
     assert logs.read() == []
     assert sorted(logs.rest()) == [b"end of workerlog.0\n", b"end of workerlog.1\n"]
     assert logs.rest() == []
+
+
+@pytest.mark.parametrize(
+    ("said", "word"),
+    [
+        (b"Traceback:\n  x\nValueError: batch of 0\n", "ValueError: batch of 0"),
+        (b"ValueError: 1\n\nDuring handling\nmine.Exception: 2\n", "mine.Exception: 2"),
+        (b"usage: x\nx.py: error: no such option: -y\n", "x.py: error: no such option: -y"),
+        (b"ValueError: 1" + b"\nC++ stack" * 90, "ValueError: 1"),
+        (b"RuntimeError: " + b"x" * 5000, "RuntimeError: " + "x" * (1000 - 14)),
+        (b'K8SBENCH {"event": "step"}\n', ""),  # a record must not come out twice
+        (b"", ""),
+    ],
+)
+def test_a_ranks_last_word_is_its_last_error(
+    tmp_path: pathlib.Path, said: bytes, word: str
+) -> None:
+    (tmp_path / "workerlog.0").write_bytes(b"OSError: of another rank\n")
+    (tmp_path / "workerlog.1").write_bytes(said)
+    logs = paddle_launch.WorkerLogs(tmp_path)
+    logs.rest()
+    assert logs.last_word(1) == word
+    assert logs.last_word(2) == ""
 
 
 def test_a_rank_that_writes_without_pause_does_not_starve_the_others(

@@ -9,56 +9,24 @@ import sys
 
 import pytest
 
-from tests.unit.trainers.paddle_runs import NARROW, narrow, ranks, run
-from tests.unit.trainers.torch_runs import environment, events, free_port, losses, only
+from tests.unit.trainers.paddle_checks import FROZEN_TOLERANCE, STEEP, on_one_rank, on_two_ranks
+from tests.unit.trainers.paddle_runs import narrow, run
+from tests.unit.trainers.torch_checks import computes_the_same
+from tests.unit.trainers.torch_runs import environment, free_port, only
 
 __all__ = ["narrow"]  # a fixture
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
 
-FIVE = ("--warmup", "0", "--iterations", "5", "--log-interval", "1", "--frozen-norm")
-# Rates at which five steps change the loss but keep it finite: with batch norm frozen at its start
-# a network is a steep place. 7 classes: two ranks hold 4 and 3 of them.
-CASES = {
-    "deeplabv3p_paddle": ("--crop", "32x32", "--classes", "5", "--lr", "0.01"),
-    "arcface": ("--size", "16", "--classes", "7", "--lr", "0.001"),
-}
-# FP32 sums in another order; measured: 2e-7 at most. Ranks that do not exchange gradients are off
-# by 8e-3, a backbone whose gradients are averaged where they must be summed by 0.15.
-TOLERANCE = 1e-5
 
-PROGRAM = f"""
-import importlib, sys
-put = setattr
-{NARROW}
-for name, *options in (line.split() for line in sys.argv[1].splitlines()):
-    importlib.import_module("k8sbench.trainers." + name).main(options)
-"""
-
-
-def test_two_ranks_compute_what_one_computes_with_twice_the_batch(
-    narrow: None, capfd: pytest.CaptureFixture[str]
-) -> None:
-    shared = ("--device", "cpu", "--threads", "1", "--batch-size", "2", *FIVE)
-    script = "\n".join(" ".join((name, *shared, *case)) for name, case in CASES.items())
-    first, second = ranks(["-c", PROGRAM, script], 2)
-
-    starts = only(events(first), "start")
-    assert [(start["world_size"], start["global_batch"]) for start in starts] == [(2, 4)] * 2
-    assert [start["rank"] for start in only(events(second), "start")] == [1, 1]
-    assert only(events(first), "environment")[0]["backend"] == "gloo"
-    assert starts[1]["options"]["head"] == "own"
-    assert not only(events(second), "step")
-    assert not only(events(second), "summary")
-    assert len(only(events(second), "rank")) == 2
-    assert first.startswith("K8SBENCH ")
-    assert second.startswith("K8SBENCH ")
-
-    together = losses(events(first))
-    for number, (name, case) in enumerate(CASES.items()):
-        alone = losses(run(capfd, name, "--batch-size", "4", *FIVE, *case))
-        assert len(alone) == 5
-        assert abs(alone[4] - alone[0]) > 0.02 * alone[0], "five steps that change nothing"
-        assert together[5 * number : 5 * number + 5] == pytest.approx(alone, rel=TOLERANCE), name
+def test_two_ranks_compute_what_one_computes_with_twice_the_batch() -> None:
+    jobs = {name: (*options, "--frozen-norm") for name, options in STEEP.items()}
+    both = on_two_ranks(jobs, "cpu")
+    for one, (first, second) in zip(on_one_rank(jobs, "cpu"), both, strict=True):
+        assert (first[0]["world_size"], first[0]["global_batch"], second[0]["rank"]) == (2, 4, 1)
+        assert only(first, "environment")[0]["backend"] == "gloo"
+        assert first[0]["options"].get("head", "own") == "own"
+        assert [event["event"] for event in second] == ["start", "environment", "rank"]
+        computes_the_same(one, first, FROZEN_TOLERANCE)
 
 
 MEETING = """
@@ -85,7 +53,7 @@ def test_a_sharded_layer_is_not_trained_with_a_scaler_on_several_ranks(
     monkeypatch.setattr(paddle_session, "_amp_has_effect", lambda _: True)  # as on a GPU
     monkeypatch.setenv("PADDLE_TRAINERS_NUM", "2")
     with pytest.raises(SystemExit, match="fp16 with a sharded layer runs on one rank only"):
-        run(capfd, "arcface", *CASES["arcface"], "--amp-dtype", "fp16")
+        run(capfd, "arcface", *STEEP["arcface"], "--amp-dtype", "fp16")
     assert capfd.readouterr().out == ""
 
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import ast
 import importlib
-import math
 import os
 import pathlib
-import re
 import subprocess
 import sys
 from typing import Any
 
 import pytest
 
+from tests.unit.trainers.paddle_checks import CROP, FACES, LEARNING, learns, length
 from tests.unit.trainers.paddle_runs import narrow, output, run
+from tests.unit.trainers.torch_checks import tells_its_device
 from tests.unit.trainers.torch_runs import ROOT, environment, events, losses, only
 
 __all__ = ["narrow"]  # a fixture
@@ -26,24 +26,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::Deprecat
 trains = pytest.mark.tier("frameworks")
 
 TRAINERS = ("deeplabv3p_paddle", "arcface")
-CROP = ("--crop", "32x32", "--classes", "4", "--schedule-steps", "1000")
-FACES = ("--size", "32", "--classes", "50", "--lr", "0.01")
-# Options, steps, and the share of the first loss that the last one stays below.
-LEARNING = {
-    "paddleseg": ("deeplabv3p_paddle", CROP, 40, 0.5),
-    "matched": ("deeplabv3p_paddle", (*CROP, "--recipe", "matched", "--lr", "0.1"), 16, 0.5),
-    "own head": ("arcface", FACES, 14, 0.1),
-    "dense head": ("arcface", (*FACES, "--head", "dense"), 14, 0.1),
-}
-PADDLESEG = (
-    r"[\d-]+ [\d:]+ \[INFO\]\t\[TRAIN\] epoch: 1, iter: (?P<number>\d+)/\d+, loss: \d+\.\d{4}, "
-    r"lr: \d\.\d{6}, batch_cost: \d+\.\d{4}, reader_cost: \d+\.\d{5}, "
-    r"ips: (?P<rate>\d+\.\d{4}) samples/sec \| ETA \d\d:\d\d:\d\d"
-)
-PLSC = (
-    r"INFO [\d-]+ [\d:,]+ \S+:\d+\] Pass:0 batch:(?P<number>\d+) lr:\d\.\d{8} loss:\d+\.\d{6} "
-    r"qps:(?P<rate>\d+\.\d\d)"
-)
 
 
 @trains
@@ -52,36 +34,10 @@ def test_a_trainer_overfits_four_samples_and_tells_its_story(
     case: str, narrow: None, capfd: pytest.CaptureFixture[str]
 ) -> None:
     trainer, options, steps, factor = LEARNING[case]
-    length = ("--warmup", "1", "--iterations", str(steps - 1), "--log-interval", "1")
-    text = output(capfd, trainer, *options, *length, "--batch-size", "4", "--seed", "5")
-    found = events(text)
-
-    trained = losses(found)
-    assert len(trained) == steps
-    assert trained[-1] < factor * trained[0], trained
-
-    assert text.startswith('K8SBENCH {"event": "start"')
-    names = [event["event"] for event in found]
-    assert names == ["start", "environment", *["step"] * steps, "rank", "summary"]
-    start, summary = found[0], found[-1]
-    assert (start["framework"], start["framework_version"]) == ("paddle", "2.6.2")
-    assert (start["precision"], start["precision_effective"]) == ("fp32", "fp32")
-    assert (start["seed"], start["batch_size_per_gpu"], start["global_batch"]) == (5, 4, 4)
-    assert (summary["steps"], summary["status"]) == (steps, "finished")
-    assert (summary["sync_bn"], summary["max_memory_mib"]) == (False, None)
-    assert summary["final_loss"] == trained[-1]
-    window = summary["window"]
-    measured = [step["seconds"] for step in only(found, "step")[1:]]
-    assert window["seconds"] == pytest.approx(math.fsum(measured), abs=1e-6)
-
-    shape, first = (PLSC, 0) if trainer == "arcface" else (PADDLESEG, 1)
-    printed = [line for line in text.splitlines() if not line.startswith("K8SBENCH ")]
-    for number, (line, step) in enumerate(zip(printed, only(found, "step"), strict=True)):
-        match = re.fullmatch(shape, line)
-        assert match is not None, line
-        assert int(match["number"]) == number + first
-        waited = step["data_seconds"] if trainer == "arcface" else 0.0
-        assert float(match["rate"]) == pytest.approx(4 / (step["seconds"] - waited), rel=1e-3)
+    text = output(capfd, trainer, *options, *length(steps))
+    learns(text, trainer, steps=steps, factor=factor)
+    assert events(text)[0]["framework_version"] == "2.6.2"
+    tells_its_device(events(text), "cpu")
 
 
 @trains
@@ -91,11 +47,11 @@ def test_amp_without_effect_is_called_fp32(
     trainer: str, amp: str, narrow: None, capfd: pytest.CaptureFixture[str]
 ) -> None:
     small = CROP if trainer == "deeplabv3p_paddle" else FACES
-    length = ("--warmup", "0", "--iterations", "1", "--batch-size", "2")
-    plain = run(capfd, trainer, *small, *length)
+    short = ("--warmup", "0", "--iterations", "1", "--batch-size", "2")
+    plain = run(capfd, trainer, *small, *short)
     # The layout of images follows what is asked for; it is the same here, so that losses are, too.
     layout = () if trainer == "arcface" else ("--no-channels-last",)
-    amped = run(capfd, trainer, *small, *length, *layout, "--amp-dtype", amp)
+    amped = run(capfd, trainer, *small, *short, *layout, "--amp-dtype", amp)
     start, summary = amped[0], amped[-1]
     asked = start["precision"], start["amp_dtype"], start["precision_effective"]
     assert asked == ("amp", amp, "fp32")
@@ -157,10 +113,44 @@ def test_images_are_laid_out_as_upstream_has_them_and_the_run_says_so(
             return model
 
         setattr(module, name, noting)  # `narrow` puts back what was there
-    length = ("--warmup", "0", "--iterations", "1", "--batch-size", "2")
-    found = run(capfd, "deeplabv3p_paddle", "--crop", "32x64", "--classes", "4", *length, *options)
+    short = ("--warmup", "0", "--iterations", "1", "--batch-size", "2")
+    found = run(capfd, "deeplabv3p_paddle", "--crop", "32x64", "--classes", "4", *short, *options)
     assert found[0]["options"]["channels_last"] is nhwc
     assert seen == {(2, 32, 64, 3) if nhwc else (2, 3, 32, 64)}
+
+
+@trains
+@pytest.mark.parametrize(
+    ("option", "training"),
+    [((), (True, True)), (("--frozen-norm",), (False, False)), (("--no-dropout",), (True, False))],
+)
+def test_checks_freeze_dropout_and_batch_norm_as_far_as_they_say(
+    option: tuple[str, ...],
+    training: tuple[bool, bool],
+    narrow: None,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from k8sbench.trainers.parts import paddle_loop
+
+    runs = []
+    to_its_end = paddle_loop._Run.to_its_end
+
+    def noted(run: Any) -> Any:
+        runs.append(run)
+        return to_its_end(run)
+
+    monkeypatch.setattr(paddle_loop._Run, "to_its_end", noted)
+    short = ("--warmup", "0", "--iterations", "1", "--batch-size", "2")
+    found = run(capfd, "arcface", *FACES, *short, *option)
+    (taken,) = runs
+    for kinds, mode in zip((paddle_loop.NORMS, paddle_loop.DROPOUTS), training, strict=True):
+        modes = {layer.training for layer in taken.model.sublayers() if isinstance(layer, kinds)}
+        assert modes == {mode}
+    told = {name: found[0]["options"][name] for name in ("frozen_norm", "no_dropout")}
+    assert [name for name in told if told[name]] == [
+        word.removeprefix("--").replace("-", "_") for word in option
+    ]
 
 
 @trains
@@ -176,8 +166,8 @@ def test_a_batch_too_small_for_batch_norm_is_refused_before_the_run_says_a_word(
     with pytest.raises(SystemExit, match="--batch-size must be at least 2"):
         run(capfd, "deeplabv3p_paddle", *CROP, "--batch-size", "1")
     assert capfd.readouterr().out == ""
-    length = ("--warmup", "0", "--iterations", "1", "--batch-size", "1")
-    assert run(capfd, "deeplabv3p_paddle", *CROP, *length, "--frozen-norm")[-1]["steps"] == 1
+    short = ("--warmup", "0", "--iterations", "1", "--batch-size", "1")
+    assert run(capfd, "deeplabv3p_paddle", *CROP, *short, "--frozen-norm")[-1]["steps"] == 1
 
 
 @trains
@@ -185,10 +175,10 @@ def test_parameters_are_counted_as_upstream_counts_them(
     narrow: None, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """PaddleSeg's count holds batch norm's statistics; mmsegmentation's and PLSC's do not."""
-    length = ("--warmup", "0", "--iterations", "1", "--batch-size", "2")
-    ours = run(capfd, "deeplabv3p_paddle", *CROP, *length)[-1]
-    matched = run(capfd, "deeplabv3p_paddle", *CROP, *length, "--recipe", "matched")[-1]
-    faces = run(capfd, "arcface", *FACES, *length)[-1]
+    short = ("--warmup", "0", "--iterations", "1", "--batch-size", "2")
+    ours = run(capfd, "deeplabv3p_paddle", *CROP, *short)[-1]
+    matched = run(capfd, "deeplabv3p_paddle", *CROP, *short, "--recipe", "matched")[-1]
+    faces = run(capfd, "arcface", *FACES, *short)[-1]
     assert ours["parameters"] > ours["trained_parameters"]
     assert matched["parameters"] == matched["trained_parameters"]
     assert faces["parameters"] == faces["trained_parameters"]

@@ -8,81 +8,112 @@ import sys
 
 import pytest
 
+from tests.unit.trainers.torch_checks import (
+    FROZEN_TOLERANCE,
+    STEEP,
+    SYNC_BN,
+    TRAINING_TOLERANCE,
+    computes_the_same,
+    meeting,
+    on_one_rank,
+    on_two_ranks,
+    sums_up,
+)
 from tests.unit.trainers.torch_runs import (
-    NARROW,
     environment,
     events,
     free_port,
+    in_turn,
     losses,
-    narrow,
     only,
     rank_variables,
-    ranks,
-    run,
 )
 
-__all__ = ["narrow"]  # a fixture
 pytestmark = pytest.mark.tier("frameworks")
 
-# Sizes, and rates at which five steps change the loss but keep it finite: a network whose batch
-# norm is frozen at its start is a steep place.
-CASES = {
-    "deeplabv3p_pytorch": ("--crop", "32x32", "--classes", "5", "--lr", "0.5"),
-    "resnet50": ("--input-size", "32", "--classes", "10", "--lr", "1e-5"),
-    "tsm": (
-        *("--input-size", "32", "--classes", "10", "--segments", "4", "--lr", "1e-5"),
-        "--mean-values",
-    ),
-}
-FIVE = ("--warmup", "0", "--iterations", "5", "--log-interval", "1", "--frozen-norm")
-# FP32 sums in another order; measured: 1.5e-6 at most. A gradient that is summed instead of
-# averaged over the ranks is off by more than 1e-3.
-TOLERANCE = 1e-5
+# PyTorch has synchronised batch norm for GPUs only. This one is written down from its definition
+# for CPUs, so that what surrounds it can be checked on one: where it is put, and with what losses.
+SYNC_BN_ON_CPU = """
+import torch
+from torch import distributed, nn
+from k8sbench.trainers.parts import torch_session
 
-PROGRAM = f"""
-import importlib, os, sys
-put = setattr
-{NARROW}
-for name, port, *options in (line.split() for line in sys.argv[1].splitlines()):
-    os.environ["MASTER_PORT"] = port  # each run meets anew
-    importlib.import_module("k8sbench.trainers." + name).main(options)
+class Sum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        x = x.clone()
+        distributed.all_reduce(x)
+        return x
+    backward = forward
+
+def forward(norm, x):
+    if not norm.training:
+        return nn.functional.batch_norm(
+            x, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps
+        )
+    count = x.numel() // x.shape[1] * distributed.get_world_size()
+    each = [0, 2, 3]
+    mean = Sum.apply(x.sum(each)) / count
+    away = x - mean.view(1, -1, 1, 1)
+    scale = norm.weight * (Sum.apply(away.square().sum(each)) / count + norm.eps).rsqrt()
+    return away * scale.view(1, -1, 1, 1) + norm.bias.view(1, -1, 1, 1)
+
+nn.SyncBatchNorm.forward = forward
+nn.parallel.DistributedDataParallel._passing_sync_batchnorm_handle = lambda *_: None
+torch_session.Session.synchronises = lambda here, wanted: wanted and here.place.world_size > 1
 """
 
 
-def test_two_ranks_compute_what_one_computes_with_twice_the_batch(
-    narrow: None,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    """Losses over five steps, per trainer; then a run whose end the ranks have to agree on."""
-    shared = ("--device", "cpu", "--threads", "1", "--batch-size", "2")
-    jobs = [(name, *shared, *FIVE, *case) for name, case in CASES.items()]
-    steady = ("--warmup", "0", "--iterations", "1", "--min-steady-seconds", "1")
-    jobs.append(("resnet50", *shared, *steady, *CASES["resnet50"]))
-    script = "\n".join(" ".join((name, str(free_port()), *options)) for name, *options in jobs)
-    first, second = ranks(["-c", PROGRAM, script], 2)
+def test_two_ranks_compute_what_one_computes_with_twice_the_batch() -> None:
+    """Losses over five steps, per trainer."""
+    jobs = {name: (*options, "--frozen-norm") for name, options in STEEP.items()}
+    both = on_two_ranks(jobs, "cpu")
+    for one, (first, second) in zip(on_one_rank(jobs, "cpu"), both, strict=True):
+        assert (first[0]["world_size"], first[0]["global_batch"], second[0]["rank"]) == (2, 4, 1)
+        assert first[-1]["norm"] == "BatchNorm"
+        assert only(first, "environment")[0]["backend"] == "gloo"
+        assert [event["event"] for event in second] == ["start", "environment", "rank"]
+        computes_the_same(one, first, FROZEN_TOLERANCE)
 
-    starts = only(events(first), "start")
-    assert [start["world_size"] for start in starts] == [2] * 4
-    assert [start["global_batch"] for start in starts] == [4] * 4
-    assert {start["rank"] for start in only(events(second), "start")} == {1}
-    assert only(events(first), "environment")[0]["backend"] == "gloo"
-    assert not only(events(second), "step")
-    assert not only(events(second), "summary")
-    assert len(only(events(second), "rank")) == 4
-    assert first.startswith("K8SBENCH ")
-    assert second.startswith("K8SBENCH ")
 
-    together = losses(events(first))
-    for number, (name, case) in enumerate(CASES.items()):
-        alone = losses(run(capfd, name, "--batch-size", "4", *FIVE, *case))
-        assert len(alone) == 5
-        assert abs(alone[4] - alone[0]) > 0.01 * alone[0], "five steps that change nothing"
-        assert together[5 * number : 5 * number + 5] == pytest.approx(alone, rel=TOLERANCE), name
-    seconds = [step["seconds"] for step in only(events(first), "step")[15:]]
-    summary = only(events(first), "summary")[-1]
+def test_synchronised_batch_norm_trains_two_ranks_as_one_with_twice_the_batch() -> None:
+    """In training mode, without dropout; each rank by itself sees other statistics."""
+    (one,) = on_one_rank(SYNC_BN, "cpu")
+    ((first, _),) = on_two_ranks(SYNC_BN, "cpu", before=SYNC_BN_ON_CPU)
+    assert (one[-1]["norm"], first[-1]["norm"]) == ("BatchNorm", "SyncBatchNorm")
+    assert first[0]["options"]["no_dropout"] is True
+    computes_the_same(one, first, TRAINING_TOLERANCE)
+    ((apart, _),) = on_two_ranks(SYNC_BN, "cpu")
+    assert losses(apart) != pytest.approx(losses(one), rel=3 * TRAINING_TOLERANCE)
+
+
+def test_ranks_agree_on_how_long_they_go_on() -> None:
+    steady = ("--warmup", "0", "--iterations", "1", "--min-steady-seconds", "1", "--log-interval")
+    shared = ("--device", "cpu", "--threads", "1", "--batch-size", "2", *STEEP["resnet50"])
+    ((first, second),) = in_turn([("resnet50", *shared, *steady, "1")], 2)
+    seconds = [step["seconds"] for step in only(first, "step")]
+    summary = first[-1]
     assert summary["steps"] == len(seconds)
     assert summary["window"]["last_step"] == 1
     assert sum(seconds) >= 1.0
+    assert not only(second, "step")
+
+
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_a_process_group_sums_up_and_agrees(world_size: int) -> None:
+    """Also of one rank: the way of a single GPU through NCCL is the way of many."""
+    told = meeting("cpu", world_size)
+    assert len(told) == world_size
+    for each in told:
+        assert (each["backend"], each["transport"]) == ("gloo", "socket")
+        assert each["world_size"] == world_size
+        assert each["sum"] == [1.0 if world_size == 1 else 3.0] * 8
+        assert each["agreed"] == 7
+
+
+def test_vectors_of_every_size_are_summed_up_and_timed() -> None:
+    start = sums_up("cpu")[0]
+    assert (start["benchmark"], start["unit"], start["device"]) == ("allreduce", "bytes", "cpu")
 
 
 def test_two_nodes_start_by_the_training_operators_variables() -> None:
@@ -130,7 +161,10 @@ def test_two_nodes_start_by_the_training_operators_variables() -> None:
 
 def test_a_rank_whose_peer_is_killed_ends_at_once_with_its_traceback() -> None:
     port = free_port()
-    endless = ("--warmup", "0", "--iterations", "100000", "--input-size", "32", "--classes", "10")
+    endless = (
+        *("--device", "cpu", "--warmup", "0", "--iterations", "100000"),
+        *("--input-size", "32", "--classes", "10"),
+    )
     started = [
         subprocess.Popen(
             [sys.executable, "-m", "k8sbench.trainers.resnet50", "--batch-size", "2", *endless],

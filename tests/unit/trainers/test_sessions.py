@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 from typing import Any
 
 import pytest
@@ -87,6 +89,128 @@ def test_bf16_is_refused_on_a_gpu_that_would_emulate_it(monkeypatch: pytest.Monk
     with pytest.raises(SystemExit, match="Tesla V100-SXM2-32GB has no arithmetic for it; use fp16"):
         torch_session.open_session(read("--amp-dtype", "bf16"))
     assert torch_session.open_session(read("--amp-dtype", "fp16")).on_gpu
+
+
+def on_one_gpu(monkeypatch: pytest.MonkeyPatch, local_rank: int, *argv: str) -> Any:
+    """A session of PyTorch's on a machine with one GPU, for one of two ranks there."""
+    import torch
+
+    from k8sbench.trainers.parts import torch_session
+
+    def refuse(message: str) -> None:
+        raise SystemExit(message)
+
+    for name, answer in {"is_available": True, "device_count": 1, "set_device": None}.items():
+        monkeypatch.setattr(torch.cuda, name, lambda *_, answer=answer: answer)
+    monkeypatch.setattr(torch_session, "refuse", refuse)
+    for name in ("RANK", "LOCAL_RANK"):
+        monkeypatch.setenv(name, str(local_rank))
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    defaults = dataclasses.replace(DEFAULTS, shares_gpu=True)
+    return torch_session.open_session(settings.read("b", "", defaults, None, argv)[0])
+
+
+def test_ranks_share_a_gpu_only_if_they_are_told_to_and_then_by_gloo(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """NCCL, which a GPU of one's own is for, ends with an error where two ranks have the same."""
+    from torch import distributed
+
+    joined: list[tuple[Any, Any]] = []
+
+    def join(backend: str, *, device_id: Any, **_: Any) -> None:
+        joined.append((backend, device_id))
+
+    monkeypatch.setattr(distributed, "init_process_group", join)
+    monkeypatch.setenv("NCCL_DEBUG", "WARN")  # so that its log is not asked for
+    with pytest.raises(SystemExit, match=r"local rank 1 has no GPU: 1 are visible.*--share-gpu"):
+        on_one_gpu(monkeypatch, 1)
+    second = on_one_gpu(monkeypatch, 1, "--share-gpu")
+    assert (second.device.type, second.device.index) == ("cuda", 0)
+    second.connect()
+    assert (second.backend, second.transport) == ("gloo", "socket")
+    assert second.settings.speed_options()["share_gpu"] is True
+    first = on_one_gpu(monkeypatch, 0)
+    first.connect()
+    assert (first.backend, first.transport) == ("nccl", None)
+    assert "share_gpu" not in first.settings.speed_options()
+    assert joined == [("gloo", None), ("nccl", first.device)]
+
+
+class FakeDriver:
+    """libcuda.so as a machine with two GPUs has it; `old` lacks what came with CUDA 11.4."""
+
+    def __init__(self, *, old: bool = False) -> None:
+        self.index = -1
+        if not old:
+            self.cuDeviceGetUuid_v2 = self.cuDeviceGetUuid
+
+    def cuInit(self, _: int) -> int:
+        return 0
+
+    def cuDeviceGet(self, _: Any, index: int) -> int:
+        self.index = index
+        return 0 if index < 2 else 101
+
+    def cuDeviceGetPCIBusId(self, text: Any, length: int, _: Any) -> int:
+        text.value = b"0000:3b:00.0"[:length]
+        return 0
+
+    def cuDeviceGetUuid(self, uuid: Any, _: Any) -> int:
+        uuid[:] = range(16)
+        return 0
+
+
+@pytest.mark.parametrize("old", [True, False])
+def test_paddle_learns_from_the_driver_which_gpu_it_has(
+    old: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import_paddle()
+    from k8sbench.trainers.parts import paddle_session
+
+    driver = FakeDriver(old=old)
+    monkeypatch.setattr("ctypes.CDLL", lambda _: driver)
+    address, uuid = paddle_session._cuda_identity(1)
+    assert (address, uuid) == ("0000:3b:00.0", "00010203-0405-0607-0809-0a0b0c0d0e0f")
+    assert driver.index == 1
+    assert paddle_session._cuda_identity(2) == (None, None)
+
+
+def test_paddle_is_told_which_gpu_is_the_ranks_and_asked_about_that_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Left to itself it takes the first GPU for every rank, or refuses to begin."""
+    import_paddle()
+    import paddle
+
+    from k8sbench.trainers.parts import paddle_session
+
+    class Properties:
+        name, major, minor, total_memory = "Tesla V100-SXM2-32GB", 7, 0, 34_089_730_048
+
+    asked = []
+
+    def properties(device: str) -> type[Properties]:
+        asked.append(device)
+        return Properties
+
+    for name in ("NCCL_DEBUG", "FLAGS_selected_gpus", "PADDLE_DISTRI_BACKEND"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setattr(paddle.device.cuda, "get_device_properties", properties)
+    monkeypatch.setattr(paddle.device.cuda, "max_memory_allocated", lambda _: 3 << 20)
+    monkeypatch.setattr(paddle.distributed, "init_parallel_env", lambda: None)
+    monkeypatch.setattr(paddle.distributed, "barrier", lambda: None)
+    monkeypatch.setattr("ctypes.CDLL", lambda _: FakeDriver())
+    place = Place(rank=0, local_rank=1, world_size=2)
+    here = paddle_session.Session(read(), place, "gpu:1")
+    here.connect()
+    told = [os.environ[name] for name in ("FLAGS_selected_gpus", "PADDLE_DISTRI_BACKEND")]
+    assert told == ["1", "nccl"]
+    about = here.environment()
+    assert asked == ["gpu:1"]
+    named = ("gpu_model", "gpu_index", "gpu_memory_mib", "gpu_compute_capability")
+    assert [about[name] for name in named] == ["Tesla V100-SXM2-32GB", 1, 32510, "7.0"]
+    assert here.memory_mib() == 3.0
 
 
 class Elsewhere:

@@ -101,6 +101,7 @@ def test_a_recipe_may_have_loader_processes_of_its_own() -> None:
         (["--recipe", "third"], "third"),
         (["--device", "tpu"], "tpu"),
         (["--seed", "-1"], "at least 0"),
+        (["--seed", "99999999999"], "at most 2147483647"),
         (["--no-such-option"], "--no-such-option"),
         (["--iter", "5"], "--iter"),  # abbreviations would change meaning as options are added
     ],

@@ -6,44 +6,42 @@ of a full run.
 
 from __future__ import annotations
 
-import math
-import re
+import pathlib
+import shutil
+import sysconfig
 from typing import Any
 
 import pytest
 
+from tests.unit.trainers.torch_checks import (
+    SIZES,
+    STEEP,
+    TRAINERS,
+    learns,
+    options_change_no_loss,
+    rounding,
+    tells_its_device,
+    upstreams_waits,
+    waits,
+)
 from tests.unit.trainers.torch_runs import Event, events, losses, narrow, only, output, run
 
 __all__ = ["narrow"]  # a fixture
 pytestmark = pytest.mark.tier("frameworks")
 
-TINY = {
-    "deeplabv3p_pytorch": (
-        *("--crop", "32x32", "--classes", "4", "--lr", "0.1"),
-        *("--schedule-steps", "1000"),
-    ),
-    "resnet50": ("--input-size", "32", "--classes", "10", "--lr", "0.05"),
-    "tsm": ("--input-size", "32", "--classes", "10", "--segments", "4", "--lr", "0.0005"),
+RATES = {
+    "deeplabv3p_pytorch": ("--lr", "0.1", "--schedule-steps", "1000"),
+    "resnet50": ("--lr", "0.05"),
+    "tsm": ("--lr", "0.0005"),
 }
+TINY = {trainer: (*SIZES[trainer], *RATES[trainer]) for trainer in TRAINERS}
 # Steps, and the share of the first loss that the last one stays below. ResNet-50's smoothed labels
 # leave a loss of 0.5 to a perfect network.
 LEARNING = {"deeplabv3p_pytorch": (14, 0.5), "resnet50": (14, 0.4), "tsm": (20, 0.25)}
-FAMILIES = {
-    "deeplabv3p_pytorch": r"[\d-]+ [\d:,]+ - mmseg - INFO - Iter \[\d+/\d+\]\tlr: \d\.\d{3}e-\d\d, "
-    r"eta: \d+:\d\d:\d\d, time: (?P<seconds>\d+\.\d{3}), data_time: \d+\.\d{3}, "
-    r"decode\.loss_seg: \d+\.\d{4}, decode\.acc_seg: \d+\.\d{4}, aux\.loss_seg: \d+\.\d{4}, "
-    r"aux\.acc_seg: \d+\.\d{4}, loss: \d+\.\d{4}",
-    "resnet50": r"DLL [\d-]+ [\d:.]+ - Epoch: 0 Iteration: \d+  train\.loss : \d+\.\d{5} None "
-    r"train\.compute_ips : \d+\.\d\d images/s train\.total_ips : (?P<rate>\d+\.\d\d) images/s "
-    r"train\.lr : [\d.e-]+  train\.grad_scale : \d+\.\d{5} None",
-    "tsm": r"Epoch: \[0\]\[\d+/\d+\], lr: \d\.\d{5}\tTime (?P<seconds>\d+\.\d{3}) \(\d+\.\d{3}\)\t"
-    r"Data \d+\.\d{3} \(\d+\.\d{3}\)\tLoss \d+\.\d{4} \(\d+\.\d{4}\)\t"
-    r"Prec@1 \d+\.\d{3} \(\d+\.\d{3}\)\tPrec@5 \d+\.\d{3} \(\d+\.\d{3}\)",
-}
 
 
 @pytest.mark.parametrize("amp", ["none", "bf16"])
-@pytest.mark.parametrize("trainer", TINY)
+@pytest.mark.parametrize("trainer", TRAINERS)
 def test_a_trainer_overfits_four_samples_and_tells_its_story(
     trainer: str, amp: str, narrow: None, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -51,40 +49,8 @@ def test_a_trainer_overfits_four_samples_and_tells_its_story(
     length = ("--warmup", "1", "--iterations", str(steps - 1), "--log-interval", "1")
     options = ("--batch-size", "4", "--seed", "5", "--amp-dtype", amp)
     text = output(capfd, trainer, *TINY[trainer], *length, *options)
-    found = events(text)
-
-    trained = losses(found)
-    assert len(trained) == steps
-    assert trained[-1] < factor * trained[0], trained
-
-    assert text.startswith('K8SBENCH {"event": "start"')
-    names = [event["event"] for event in found]
-    assert names == ["start", "environment", *["step"] * steps, "rank", "summary"]
-    start, summary = found[0], found[-1]
-    asked = ("fp32", None, "fp32") if amp == "none" else ("amp", "bf16", "amp")
-    assert (start["precision"], start["amp_dtype"], start["precision_effective"]) == asked
-    assert (start["seed"], start["batch_size_per_gpu"], start["global_batch"]) == (5, 4, 4)
-    assert (summary["steps"], summary["status"]) == (steps, "finished")
-    assert (summary["sync_bn"], summary["max_memory_mib"]) == (False, None)
-    assert summary["precision_effective"] == start["precision_effective"]
-    assert summary["final_loss"] == trained[-1]
-    window = summary["window"]
-    measured = [step["seconds"] for step in only(found, "step")[1:]]
-    assert (window["first_step"], window["last_step"]) == (2, steps)
-    assert window["samples"] == 4 * (steps - 1)
-    assert window["seconds"] == pytest.approx(math.fsum(measured), abs=1e-6)
-    assert only(found, "rank")[0]["steps"] == steps - 1
-
-    printed = [line for line in text.splitlines() if not line.startswith("K8SBENCH ")]
-    for line, step in zip(printed, only(found, "step"), strict=True):
-        match = re.fullmatch(FAMILIES[trainer], line)
-        assert match is not None, line
-        told = match.groupdict()
-        assert step["samples_per_second"] == pytest.approx(4 / step["seconds"])
-        if "rate" in told:
-            assert float(told["rate"]) == pytest.approx(step["samples_per_second"], abs=0.006)
-        else:
-            assert float(told["seconds"]) == pytest.approx(step["seconds"], abs=0.0006)
+    learns(text, trainer, amp=amp, steps=steps, factor=factor)
+    tells_its_device(events(text), "cpu")
 
 
 def test_fp16_uses_a_gradient_scaler(narrow: None, capfd: pytest.CaptureFixture[str]) -> None:
@@ -116,19 +82,132 @@ def test_loader_processes_feed_a_run_and_their_wait_is_told(
         assert 0 < step["data_seconds"] < step["seconds"]
 
 
-@pytest.mark.parametrize("option", ["--channels-last", "--fused-optimizer"])
-def test_an_option_of_speed_changes_no_loss(
-    option: str, narrow: None, capfd: pytest.CaptureFixture[str]
+SWITCHES = (("--channels-last",), ("--fused-optimizer",), ("--no-cudnn-benchmark",), ("--tf32",))
+
+
+def test_an_option_of_speed_changes_no_loss_and_is_told() -> None:
+    options_change_no_loss("cpu", [*SWITCHES, ("--channels-last", "--fused-optimizer")])
+
+
+def test_a_number_of_loader_processes_is_told(
+    narrow: None, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    plain_options = (
-        *TINY["resnet50"],
-        *("--batch-size", "4", "--warmup", "0", "--iterations", "1", "--log-interval", "1"),
-    )
-    plain = run(capfd, "resnet50", *plain_options, "--frozen-norm")
-    fast = run(capfd, "resnet50", *plain_options, "--frozen-norm", option)
-    name = option.removeprefix("--").replace("-", "_")
-    assert only(fast, "start")[0]["options"][name] is True
-    assert losses(fast) == pytest.approx(losses(plain), rel=1e-4)
+    length = ("--batch-size", "2", "--warmup", "0", "--iterations", "1")
+    for given, told in (((), 8), (("--workers", "3"), 3)):
+        found = run(capfd, "resnet50", *TINY["resnet50"], *length, *given)
+        assert found[0]["options"]["workers"] == told
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_a_compiled_model_gives_the_losses_of_a_plain_one(
+    trainer: str,
+    narrow: None,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The model's program is caught, in one graph for each of its modes, and run as it is: to make
+    code of it takes minutes and a compiler (the next test does so for one layer).
+    """
+    from torch import nn
+
+    from k8sbench.trainers.parts import torch_session
+
+    graphs = []
+
+    def backend(graph: Any, _: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    compile_ = nn.Module.compile
+    monkeypatch.setattr(nn.Module, "compile", lambda model: compile_(model, backend=backend))
+    monkeypatch.setattr(torch_session, "_need_compiler", lambda _: None)
+    length = ("--batch-size", "2", "--warmup", "0", "--iterations", "3", "--log-interval", "1")
+    options = (*STEEP[trainer], *length, "--frozen-norm")
+    plain = run(capfd, trainer, *options)
+    compiled = run(capfd, trainer, *options, "--compile")
+    assert len(graphs) == 1
+    assert plain[0]["options"]["compile"] is False
+    assert compiled[0]["options"] == {**plain[0]["options"], "compile": True}
+    assert losses(compiled) == pytest.approx(losses(plain), rel=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's own, of its compiler
+def test_a_compiled_model_runs_code_that_was_made_for_it(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    if (missing := compiler_missing()) is not None:
+        pytest.skip(missing)
+    import torch._inductor.config
+    from torch import nn
+
+    class Curved(nn.Module):
+        """One that PyTorch does not have itself: those are compiled as part of another only."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(3 * 8 * 8, 4)
+
+        def forward(self, images: Any) -> Any:
+            return nn.functional.gelu(self.layer(images.flatten(1)))
+
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    # Compiled headers would be left in a folder that all runs share; and not to look which vector
+    # instructions the compiler knows spares six of its nine runs.
+    sparing = {"cpp_cache_precompile_headers": False, "cpp.vec_isa_ok": False}
+    with torch._inductor.config.patch(sparing):
+        plain, compiled = toy(capfd, model=Curved), toy(capfd, "--compile", model=Curved)
+    assert compiled[0]["options"]["compile"] is True
+    assert list(tmp_path.rglob("*.so"))
+    assert losses(compiled) == pytest.approx(losses(plain), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("there", "headers", "said"),
+    [
+        ("", True, "there is no g[+][+]; install one, or name one by the variable CXX"),
+        ("g++", False, "no Python.h in .*; install Python's headers"),
+        ("g++", True, None),
+    ],
+)
+def test_a_model_that_cannot_be_compiled_here_is_refused_at_once(
+    there: str,
+    headers: bool,
+    said: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: pathlib.Path,
+) -> None:
+    from k8sbench.trainers.parts import settings, torch_session
+
+    def refuse(message: str) -> None:
+        raise SystemExit(message)
+
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr(torch_session, "refuse", refuse)
+    monkeypatch.setattr("shutil.which", lambda name: name if name == there else None)
+    monkeypatch.setattr("sysconfig.get_paths", lambda: {"include": str(tmp_path)})
+    if headers:
+        (tmp_path / "Python.h").touch()
+    defaults = settings.Defaults(benchmark="b", recipes=("v",), batch_size=2)
+    wanted, _ = settings.read("b", "", defaults, None, ["--device", "cpu", "--compile"])
+    if said is None:
+        torch_session.open_session(wanted)
+        return
+    with pytest.raises(SystemExit, match=said):
+        torch_session.open_session(wanted)
+
+
+def test_the_host_waits_for_the_device_as_often_as_upstream_and_no_more() -> None:
+    for (trainer, amp), steps in waits("cpu").items():
+        reads, asked = upstreams_waits(trainer, amp)
+        for taken in steps:
+            assert (taken.get("reads"), taken.get("waits", 0)) == (reads, asked), (trainer, amp)
+
+
+def test_products_are_exact_to_fp32() -> None:
+    found = rounding("cpu")
+    assert found["matmul"] < 1e-5
+    assert found["convolution"] < 1e-5
+    assert found["tf32"] is False
 
 
 def test_a_batch_too_small_for_batch_norm_is_refused_before_the_run_says_a_word(
@@ -143,6 +222,14 @@ def test_a_batch_too_small_for_batch_norm_is_refused_before_the_run_says_a_word(
     with pytest.raises(SystemExit, match="--batch-size must be at least 2"):
         run(capfd, "deeplabv3p_pytorch", *TINY["deeplabv3p_pytorch"], "--batch-size", "1")
     assert capfd.readouterr().out == ""
+
+
+def compiler_missing() -> str | None:
+    """What code that is built at run time lacks here."""
+    if shutil.which("g++") is None:
+        return "no g++ to compile with"
+    headers = pathlib.Path(sysconfig.get_paths()["include"])
+    return None if (headers / "Python.h").is_file() else f"no Python.h in {headers}"
 
 
 def toy(capfd: pytest.CaptureFixture[str], *argv: str, **work: Any) -> list[Event]:
@@ -227,6 +314,26 @@ def test_each_parameter_group_learns_at_its_own_rate(capfd: pytest.CaptureFixtur
     assert weight.abs().max() > 0
     assert still.abs().max() == 0
     assert fast.allclose(10.0 * bias, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("checked", "training"),
+    [
+        ({}, (True, True)),
+        ({"frozen_norm": True}, (False, False)),
+        ({"no_dropout": True}, (True, False)),
+    ],
+)
+def test_checks_freeze_dropout_and_batch_norm_as_far_as_they_say(
+    checked: dict[str, bool], training: tuple[bool, bool], capfd: pytest.CaptureFixture[str]
+) -> None:
+    from torch import nn
+
+    norm, dropout = nn.BatchNorm2d(3), nn.Dropout2d()
+    model = nn.Sequential(norm, dropout, nn.Flatten(), nn.Linear(3 * 8 * 8, 4))
+    toy(capfd, model=lambda: model, **checked)
+    assert model.training
+    assert (norm.training, dropout.training) == training
 
 
 def test_a_loss_that_is_not_a_number_is_told_as_such(capfd: pytest.CaptureFixture[str]) -> None:

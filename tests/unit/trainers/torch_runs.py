@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import itertools
 import json
 import os
 import pathlib
@@ -29,6 +31,19 @@ for module, name in (
 ):
     put(module, name, functools.partial(getattr(module, name), width_divisor=4))
 """
+
+
+# Trainers one after the other in one process: a line for each, NAME PORT OPTIONS.
+IN_TURN = f"""
+import importlib, os, sys
+put = setattr
+{NARROW}
+for name, port, *options in (line.split() for line in sys.argv[1].splitlines()):
+    os.environ["MASTER_PORT"] = port  # each run meets anew
+    importlib.import_module("k8sbench.trainers." + name).main(options)
+"""
+Job = tuple[str, ...]
+"""A trainer's name and its options."""
 
 
 @pytest.fixture
@@ -84,21 +99,24 @@ def together(
     arguments: Sequence[str], environments: Iterable[dict[str, str]], *, timeout: float = 100.0
 ) -> list[str]:
     """Start `python ARGUMENTS` in each environment; what each one printed, once all have ended."""
-    started = [
-        subprocess.Popen(
-            [sys.executable, *arguments],
-            env=environment(**more),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for more in environments
-    ]
-    try:
-        outputs = [process.communicate(timeout=timeout) for process in started]
-    finally:
-        for process in started:
-            process.kill()
+    with contextlib.ExitStack() as stack:
+        started = [
+            stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, *arguments],
+                    env=environment(**more),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            for more in environments
+        ]
+        try:
+            outputs = [process.communicate(timeout=timeout) for process in started]
+        finally:
+            for process in started:
+                process.kill()
     for process, (_, errors) in zip(started, outputs, strict=True):
         assert process.returncode == 0, errors
     return [output for output, _ in outputs]
@@ -121,3 +139,25 @@ def ranks(arguments: Sequence[str], world_size: int, *, timeout: float = 100.0) 
     port = free_port()
     each = [rank_variables(rank, world_size, port) for rank in range(world_size)]
     return together(arguments, each, timeout=timeout)
+
+
+def alone(arguments: Sequence[str], *, timeout: float = 100.0) -> str:
+    """Run `python ARGUMENTS` as a job of its own and give its stdout."""
+    return together(arguments, [{}], timeout=timeout)[0]
+
+
+def in_turn(
+    jobs: Sequence[Job], world_size: int, *, before: str = "", timeout: float = 100.0
+) -> list[list[list[Event]]]:
+    """Run narrow trainers one after the other, all in one process per rank: of each job each
+    rank's events. `before` is a program that runs first, on every rank.
+    """
+    script = "\n".join(" ".join((name, str(free_port()), *options)) for name, *options in jobs)
+    printed = ranks(["-c", before + IN_TURN, script], world_size, timeout=timeout)
+    return [list(each) for each in zip(*map(separate, map(events, printed)), strict=True)]
+
+
+def separate(found: Sequence[Event]) -> list[list[Event]]:
+    """Events of several runs, each of which begins with its start line."""
+    first = [index for index, event in enumerate(found) if event["event"] == "start"]
+    return [list(found[a:b]) for a, b in itertools.pairwise([*first, len(found)])]

@@ -1,0 +1,1 @@
+"""What only a GPU can show: the trainers on CUDA and NCCL."""

@@ -1,0 +1,116 @@
+"""What the tests on a GPU need on this machine; asked by ``tests/tiers.py``.
+
+Whether there is a GPU is asked of NVML; whether a framework can use it is tried out, by a process
+of its own, since an import of either takes seconds and a GPU once taken is not given back.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+
+TRIALS = {
+    "torch": """
+import torch
+assert torch.cuda.is_available(), "torch.cuda.is_available() says no"
+x = torch.randn(4, 8, 16, 16, device="cuda", requires_grad=True)
+y = torch.nn.functional.conv2d(x, torch.randn(8, 8, 3, 3, device="cuda")).relu().sum()
+y.backward()
+print("USABLE", torch.cuda.device_count(), y.item())
+""",
+    "paddle": """
+import paddle
+assert paddle.is_compiled_with_cuda(), "this build knows no GPUs"
+assert paddle.device.cuda.device_count() > 0, "it sees none"
+paddle.set_device("gpu:0")
+x = paddle.randn([4, 8, 16, 16])
+y = paddle.nn.functional.relu(paddle.nn.Conv2D(8, 8, 3)(x)).sum()
+y.backward()
+print("USABLE", paddle.device.cuda.device_count(), y.item())
+""",
+}
+SECONDS = 120
+
+
+@functools.cache
+def gpus() -> tuple[str, ...]:
+    """The GPUs of this machine by name, whether or not a framework can use them."""
+    try:
+        import pynvml
+    except ImportError:
+        found = sorted(pathlib.Path("/dev").glob("nvidia[0-9]*"))
+        return tuple(path.name for path in found)
+    try:
+        pynvml.nvmlInit()
+        handles = map(pynvml.nvmlDeviceGetHandleByIndex, range(pynvml.nvmlDeviceGetCount()))
+        names = tuple(str(pynvml.nvmlDeviceGetName(handle)) for handle in handles)
+        pynvml.nvmlShutdown()
+    except pynvml.NVMLError:
+        return ()
+    return names
+
+
+@functools.cache
+def usable(framework: str) -> tuple[int, str | None]:
+    """How many GPUs a framework can use here, and why none."""
+    if not gpus():
+        return 0, "no GPU here"
+    if importlib.util.find_spec(framework) is None:
+        return 0, f"{framework} not installed"
+    command = [sys.executable, "-c", TRIALS[framework]]
+    try:
+        tried = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        said = f"no answer within {SECONDS} s"
+    else:
+        for line in tried.stdout.splitlines():
+            if line.startswith("USABLE "):
+                return int(line.split()[1]), None
+        said = (tried.stderr.strip().splitlines() or [f"exit code {tried.returncode}"])[-1]
+    return 0, f"{_version(framework)} cannot use the {gpus()[0]}: {said}"
+
+
+def missing(framework: str) -> str | None:
+    """Say what is missing; None if the tests can run."""
+    return usable(framework)[1]
+
+
+def paddle_missing() -> str | None:
+    """The same of Paddle, whose GPU build is another package than its CPU build."""
+    reason = missing("paddle")
+    if reason is None or not gpus() or importlib.util.find_spec("paddle") is None:
+        return reason
+    if "paddlepaddle-gpu" not in _packages():
+        return f"{_version('paddle')} is the CPU build"
+    return reason
+
+
+def count(framework: str = "torch") -> int:
+    """The number of GPUs that a framework can use."""
+    return usable(framework)[0]
+
+
+def demanded() -> bool:
+    """Whether "all tiers" means this one: only where there is a GPU, which cannot be installed."""
+    return bool(gpus()) and os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() not in ("", "-1")
+
+
+def _packages() -> frozenset[str]:
+    return frozenset(importlib.metadata.packages_distributions().get("paddle", ()))
+
+
+def _version(framework: str) -> str:
+    names = {"torch": ("torch",), "paddle": ("paddlepaddle-gpu", "paddlepaddle")}[framework]
+    for name in names:
+        try:
+            return f"{name} {importlib.metadata.version(name)}"
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return framework

@@ -1,0 +1,131 @@
+"""Paddle's trainers on a GPU that its last public wheel has kernels for."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+
+from tests.gpu import needs
+from tests.unit.trainers import paddle_runs
+from tests.unit.trainers.arcface_checks import agrees_with_the_definition, run_head, samples
+from tests.unit.trainers.killed_ranks import a_killed_rank_ends_its_job
+from tests.unit.trainers.paddle_checks import (
+    LEARNING,
+    SIZES,
+    STEEP,
+    learns,
+    length,
+    on_one_rank,
+    on_two_ranks,
+)
+from tests.unit.trainers.torch_checks import computes_the_same, tells_its_device
+from tests.unit.trainers.torch_runs import alone, events, losses, only
+
+pytestmark = [
+    pytest.mark.tier("gpu-paddle"),
+    pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning"),
+]
+
+# See test_ranks.
+FROZEN_TOLERANCE = 2e-4
+TRAINING_TOLERANCE = 2e-3
+LONG = 240.0
+SYNC_BN = {
+    "deeplabv3p_paddle": ("--crop", "32x32", "--classes", "5", "--lr", "0.001", "--no-dropout")
+}
+
+
+@pytest.fixture(scope="module")
+def gpu() -> Any:
+    """Paddle, set to the first GPU in this process."""
+    paddle_runs.import_paddle()
+    import paddle
+
+    paddle.set_device("gpu:0")
+    return paddle
+
+
+@pytest.fixture
+def two_gpus() -> None:
+    """Paddle's gloo takes no tensors of a GPU, so two ranks cannot share one."""
+    if needs.count("paddle") < 2:
+        pytest.skip("one GPU: NCCL takes no two ranks on the same")
+
+
+@functools.cache
+def run(case: str, amp: str) -> str:
+    """What a trainer prints that takes its few samples again and again, its whole network."""
+    trainer, options, steps, _ = LEARNING[case]
+    words = ("--device", "cuda", *options, *length(2 * steps), "--amp-dtype", amp)
+    return alone(["-m", f"k8sbench.trainers.{trainer}", *words], timeout=LONG)
+
+
+@pytest.mark.parametrize("head", ["margin", "own", "dense"])
+def test_every_head_agrees_with_the_definition(gpu: Any, head: str) -> None:
+    agrees_with_the_definition(head)
+
+
+def test_the_fused_head_and_the_own_one_agree(gpu: Any) -> None:
+    import numpy as np
+
+    features, labels = samples()
+    fused, own = (run_head(head, features, labels) for head in ("margin", "own"))
+    assert fused[0] == pytest.approx(own[0], rel=1e-5)
+    for mine, other in zip(fused[1:3], own[1:3], strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.timeout(int(LONG))
+@pytest.mark.parametrize("amp", ["none", "fp16"])
+@pytest.mark.parametrize("case", LEARNING)
+def test_a_trainer_overfits_four_samples_and_tells_its_story(case: str, amp: str) -> None:
+    trainer, _, steps, factor = LEARNING[case]
+    text = run(case, amp)
+    precision = "fp32" if amp == "none" else "amp"
+    learns(text, trainer, steps=2 * steps, factor=factor, device="cuda", precision=precision)
+    tells_its_device(events(text), "cuda")
+
+
+def test_mixed_precision_has_effect_on_a_gpu() -> None:
+    plain, amped = (losses(events(run("matched", amp))) for amp in ("none", "fp16"))
+    assert amped[0] != plain[0]
+    assert amped[0] == pytest.approx(plain[0], rel=0.02)
+
+
+@pytest.mark.timeout(int(2 * LONG))
+def test_two_ranks_compute_what_one_computes_with_twice_the_batch(two_gpus: None) -> None:
+    """Also the fused head, whose shards NCCL ties together."""
+    jobs = {name: (*options, "--frozen-norm") for name, options in STEEP.items()}
+    jobs["arcface"] = (*jobs["arcface"], "--head", "margin")
+    both = on_two_ranks(jobs, "cuda", timeout=LONG)
+    for one, (first, _) in zip(on_one_rank(jobs, "cuda", timeout=LONG), both, strict=True):
+        assert only(first, "environment")[0]["backend"] == "nccl"
+        assert only(first, "environment")[0]["transport"]
+        computes_the_same(one, first, FROZEN_TOLERANCE)
+
+
+@pytest.mark.timeout(int(2 * LONG))
+def test_synchronised_batch_norm_trains_two_ranks_as_one_with_twice_the_batch(
+    two_gpus: None,
+) -> None:
+    (one,) = on_one_rank(SYNC_BN, "cuda", timeout=LONG)
+    ((first, _),) = on_two_ranks(SYNC_BN, "cuda", timeout=LONG)
+    assert (one[-1]["norm"], first[-1]["norm"]) == ("BatchNorm", "SyncBatchNorm")
+    computes_the_same(one, first, TRAINING_TOLERANCE)
+
+
+def test_a_killed_rank_ends_the_job_and_is_named(two_gpus: None) -> None:
+    a_killed_rank_ends_its_job("paddle", "--device", "cuda")
+
+
+@pytest.mark.parametrize("trainer", SIZES)
+def test_loader_processes_feed_a_gpu(trainer: str) -> None:
+    steps = ("--warmup", "1", "--iterations", "3", "--log-interval", "1", "--batch-size", "2")
+    source = ("--data", "synthetic-host", "--workers", "2")
+    words = ("--device", "cuda", *steps, *source, *SIZES[trainer])
+    found = events(alone(["-m", f"k8sbench.trainers.{trainer}", *words]))
+    assert found[0]["data"] == "synthetic-host"
+    for step in only(found, "step"):
+        assert 0 < step["data_seconds"] < step["seconds"]

@@ -1,0 +1,88 @@
+"""Several ranks on GPUs: by NCCL where each has its own, by gloo where two share one."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.gpu import needs
+from tests.unit.trainers.killed_ranks import a_killed_rank_ends_its_job
+from tests.unit.trainers.torch_checks import (
+    STEEP,
+    SYNC_BN,
+    TRAINING_TOLERANCE,
+    computes_the_same,
+    meeting,
+    on_one_rank,
+    on_two_ranks,
+    sums_up,
+)
+from tests.unit.trainers.torch_runs import losses, only
+
+# A GPU sums up in an order that the size of a batch changes, and convolutions are chosen by the
+# clock; a gradient that is summed instead of averaged is off by more than 1e-3.
+FROZEN_TOLERANCE = 2e-4
+LONG = 240.0
+
+
+@pytest.fixture(params=["gloo", "nccl"])
+def backend(request: pytest.FixtureRequest) -> str:
+    """How the ranks talk."""
+    wanted: str = request.param
+    if wanted == "nccl" and needs.count() < 2:
+        pytest.skip("one GPU: NCCL takes no two ranks on the same")
+    return wanted
+
+
+def options(backend: str) -> tuple[str, ...]:
+    return ("--share-gpu",) if backend == "gloo" else ()
+
+
+@pytest.mark.timeout(int(2 * LONG))
+def test_two_ranks_compute_what_one_computes_with_twice_the_batch(backend: str) -> None:
+    jobs = {name: (*given, "--frozen-norm") for name, given in STEEP.items()}
+    both = on_two_ranks(jobs, "cuda", *options(backend), timeout=LONG)
+    for one, (first, second) in zip(on_one_rank(jobs, "cuda", timeout=LONG), both, strict=True):
+        assert (first[0]["world_size"], first[0]["global_batch"], second[0]["rank"]) == (2, 4, 1)
+        assert only(first, "environment")[0]["backend"] == backend
+        computes_the_same(one, first, FROZEN_TOLERANCE)
+
+
+@pytest.mark.timeout(int(2 * LONG))
+def test_synchronised_batch_norm_trains_two_ranks_as_one_with_twice_the_batch(
+    backend: str,
+) -> None:
+    (one,) = on_one_rank(SYNC_BN, "cuda", timeout=LONG)
+    ((first, _),) = on_two_ranks(SYNC_BN, "cuda", *options(backend), timeout=LONG)
+    assert (one[-1]["norm"], first[-1]["norm"]) == ("BatchNorm", "SyncBatchNorm")
+    assert (one[-1]["sync_bn"], first[-1]["sync_bn"]) == (False, True)
+    computes_the_same(one, first, TRAINING_TOLERANCE)
+    apart = """
+from k8sbench.trainers.parts import torch_session
+torch_session.Session.synchronises = lambda *_: False
+"""
+    ((other, _),) = on_two_ranks(SYNC_BN, "cuda", *options(backend), before=apart, timeout=LONG)
+    assert losses(other) != pytest.approx(losses(one), rel=3 * TRAINING_TOLERANCE)
+
+
+def test_nccl_forms_a_group_of_one_and_tells_its_network() -> None:
+    (told,) = meeting("cuda", 1)
+    assert told["backend"] == "nccl"
+    assert told["transport"], "NCCL's log was not understood"
+    assert told["sum"] == [1.0] * 8
+
+
+def test_two_ranks_sum_up_and_agree(backend: str) -> None:
+    for told in meeting("cuda", 2, *options(backend)):
+        assert (told["backend"], told["world_size"], told["agreed"]) == (backend, 2, 7)
+        assert told["sum"] == [3.0] * 8
+        assert told["transport"] == "socket" if backend == "gloo" else told["transport"]
+
+
+def test_vectors_of_every_size_are_summed_up_and_timed(backend: str) -> None:
+    found = sums_up("cuda", *options(backend))
+    assert found[0]["device"] == "cuda"
+    assert only(found, "environment")[0]["backend"] == backend
+
+
+def test_a_killed_rank_ends_the_job_and_is_named(backend: str) -> None:
+    a_killed_rank_ends_its_job("pytorch", "--device", "cuda", *options(backend))

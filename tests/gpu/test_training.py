@@ -1,0 +1,94 @@
+"""PyTorch's trainers by their command lines, in FP32 and in mixed precision."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from tests.unit.trainers.torch_checks import (
+    SIZES,
+    TRAINERS,
+    learns,
+    options_change_no_loss,
+    tells_its_device,
+    upstreams_waits,
+    waits,
+)
+from tests.unit.trainers.torch_runs import alone, events, in_turn, losses, only
+
+STEPS = 40
+# Rates at which the whole networks learn four samples by heart, and what share of the first loss
+# stays. ResNet-50's smoothed labels leave a loss of 0.5 to a perfect network.
+LEARNING = {
+    "deeplabv3p_pytorch": (("--lr", "0.1", "--schedule-steps", "1000"), 0.5),
+    "resnet50": (("--lr", "0.01"), 0.35),
+    "tsm": (("--lr", "0.0005"), 0.25),
+}
+
+
+@functools.cache
+def run(trainer: str, amp: str) -> str:
+    """What a trainer prints that takes its few samples again and again."""
+    rates, _ = LEARNING[trainer]
+    length = ("--warmup", "1", "--iterations", str(STEPS - 1), "--log-interval", "1")
+    options = ("--device", "cuda", "--batch-size", "4", "--seed", "5", "--amp-dtype", amp)
+    words = ["-m", f"k8sbench.trainers.{trainer}", *options, *length, *SIZES[trainer], *rates]
+    return alone(words)
+
+
+@pytest.mark.parametrize("amp", ["none", "fp16"])
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_a_trainer_overfits_four_samples_and_tells_its_story(trainer: str, amp: str) -> None:
+    text = run(trainer, amp)
+    learns(text, trainer, amp=amp, steps=STEPS, factor=LEARNING[trainer][1], device="cuda")
+    tells_its_device(events(text), "cuda")
+
+
+def test_a_gradient_scaler_is_at_work_in_fp16() -> None:
+    assert "train.grad_scale : 128.00000" in run("resnet50", "fp16")
+    assert "train.grad_scale : 1.00000" in run("resnet50", "none")
+
+
+@pytest.mark.timeout(300)
+def test_the_host_waits_for_the_device_as_often_as_upstream_and_no_more() -> None:
+    """Waits that PyTorch itself finds, whoever asks for them; it does not count those by name."""
+    for (trainer, amp), steps in waits("cuda", timeout=240).items():
+        reads, asked = upstreams_waits(trainer, amp)
+        for taken in steps:
+            told = taken.get("reads"), taken.get("waits", 0), taken.get("device", 0)
+            assert told == (reads, asked, reads), (trainer, amp)
+
+
+@pytest.mark.timeout(300)
+def test_an_option_of_speed_changes_no_loss_and_is_told() -> None:
+    both = ("--channels-last", "--fused-optimizer")
+    variants = [("--channels-last",), ("--fused-optimizer",), both, ("--no-cudnn-benchmark",)]
+    options_change_no_loss("cuda", variants, timeout=240)
+
+
+@pytest.mark.timeout(420)
+def test_a_compiled_model_gives_the_losses_of_a_plain_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = str(tmp_path_factory.mktemp("compiled"))
+    for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+        monkeypatch.setenv(name, folder)
+    length = ("--warmup", "0", "--iterations", "3", "--log-interval", "1", "--batch-size", "2")
+    shared = ("--device", "cuda", "--frozen-norm", *length, *SIZES["resnet50"], "--lr", "1e-5")
+    plain, compiled = in_turn(
+        [("resnet50", *shared), ("resnet50", *shared, "--compile")], 1, timeout=400
+    )
+    assert compiled[0][0]["options"] == {**plain[0][0]["options"], "compile": True}
+    assert losses(compiled[0]) == pytest.approx(losses(plain[0]), rel=1e-3)
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_loader_processes_feed_a_gpu(trainer: str) -> None:
+    length = ("--warmup", "1", "--iterations", "3", "--log-interval", "1", "--batch-size", "2")
+    source = ("--data", "synthetic-host", "--workers", "2")
+    words = ("--device", "cuda", *length, *source, *SIZES[trainer])
+    found = events(alone(["-m", f"k8sbench.trainers.{trainer}", *words]))
+    assert found[0]["data"] == "synthetic-host"
+    for step in only(found, "step"):
+        assert 0 < step["data_seconds"] < step["seconds"]

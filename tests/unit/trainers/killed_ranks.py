@@ -1,0 +1,110 @@
+"""Kills a rank of a job that trains, under the launcher that its container runs."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+
+from k8sbench.adapters.local import endings
+from k8sbench.adapters.local.endings import Ended
+from k8sbench.cli.live_state import LAST_LINES
+from k8sbench.trainers import paddle_launch
+from tests.unit.trainers.torch_runs import environment, free_port
+
+MARK = "K8SBENCH_TEST_KILLED_RANKS"
+ENDLESS = ("--warmup", "0", "--iterations", "100000", "--log-interval", "1", "--batch-size", "2")
+TRAINERS = pathlib.Path(paddle_launch.__file__).parent
+# Launcher and trainer, the variables of a job of one node with two ranks, and the variable in which
+# a process finds its own rank.
+JOBS: dict[str, tuple[Sequence[str], Mapping[str, str], str]] = {
+    "pytorch": (
+        (
+            *("-m", "torch.distributed.run", "-m", "k8sbench.trainers.resnet50", *ENDLESS),
+            *("--input-size", "32", "--classes", "10"),
+        ),
+        {"PET_NPROC_PER_NODE": "2", "PET_NNODES": "1", "PET_MASTER_ADDR": "127.0.0.1"},
+        "LOCAL_RANK",
+    ),
+    "paddle": (
+        (
+            *(str(TRAINERS / "paddle_launch.py"), str(TRAINERS / "arcface.py"), *ENDLESS),
+            *("--size", "16", "--classes", "7"),
+        ),
+        {"PADDLE_NPROC_PER_NODE": "2", "PADDLE_NNODES": "1", "PADDLE_JOB_ID": "job"},
+        "PADDLE_RANK_IN_NODE",
+    ),
+}
+# What the user reads of it.
+SENTENCES = {
+    signal.SIGKILL: "was killed by signal 9 (SIGKILL): it was possibly out of memory.",
+    signal.SIGSEGV: "was killed by signal 11 (SIGSEGV).",
+    signal.SIGTERM: "was ended by signal 15 (SIGTERM), not by its launcher.",
+}
+# What the last lines hold of it. Of a trainer that SIGTERM ended torchrun knows an exit code.
+TOLD = {
+    ("pytorch", signal.SIGKILL): r"rank +: 1 .*\n +exitcode +: -9 ",
+    ("pytorch", signal.SIGSEGV): r"rank +: 1 .*\n +exitcode +: -11 ",
+    ("pytorch", signal.SIGTERM): r"rank +: 1 .*\n +exitcode +: 143 ",
+    ("paddle", signal.SIGKILL): r"paddle_launch.py: rank 1: Signal 9 \(SIGKILL\) .*\Z",
+    ("paddle", signal.SIGSEGV): r"paddle_launch.py: rank 1: Signal 11 \(SIGSEGV\) .*\Z",
+    ("paddle", signal.SIGTERM): r"paddle_launch.py: rank 1: Signal 15 \(SIGTERM\) .*\Z",
+}
+
+
+def processes(mark: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """The processes of one job, with their environments."""
+    for path in pathlib.Path("/proc").glob("[1-9]*/environ"):
+        try:
+            entries = path.read_text(errors="replace").split("\0")
+        except OSError:
+            continue
+        found = dict(entry.split("=", 1) for entry in entries if "=" in entry)
+        if found.get(MARK) == mark:
+            yield int(path.parent.name), found
+
+
+def a_killed_rank_ends_its_job(
+    framework: str, *options: str, number: signal.Signals = signal.SIGKILL
+) -> None:
+    """Kill the second of two ranks that are at work: the job ends by itself and names the rank.
+
+    It does so in the last lines, which are shown, and in the sentence that is made of them.
+    """
+    arguments, variables, local_rank = JOBS[framework]
+    mark = f"{framework}-{number}-{os.getpid()}"
+    env = environment(**variables, PET_MASTER_PORT=str(free_port()), **{MARK: mark})
+    lines: list[str] = []
+    with subprocess.Popen(
+        [sys.executable, *arguments, *options],
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,  # as a container's log has it: one stream
+        text=True,
+    ) as job:
+        assert job.stdout is not None
+        try:
+            for line in job.stdout:
+                lines.append(line.rstrip("\n"))
+                if '"event": "step"' in line:
+                    break
+            second = [pid for pid, found in processes(mark) if found.get(local_rank) == "1"]
+            assert len(second) == 1, "\n".join(lines)
+            os.kill(second[0], number)
+            lines += job.stdout.read().splitlines()
+            code = job.wait(timeout=60)
+        finally:
+            left = list(processes(mark))
+            for pid, _ in left:
+                os.kill(pid, signal.SIGKILL)
+    assert code == (128 + number if framework == "paddle" else 1)  # torchrun has but one
+    shown = "\n".join(lines[-LAST_LINES:])
+    assert re.search(TOLD[framework, number], shown), shown
+    assert endings.cause(Ended(replica="worker-0", code=code, last=lines), []).sentence == (
+        f"rank 1 of worker-0 {SENTENCES[number]}"
+    )
+    assert left == []
