@@ -139,8 +139,11 @@ class Cluster(Protocol):
     def let_go(self, run_id: str) -> None:
         """Follow a job no longer; it goes on. Nothing more of it is returned."""
 
-    def remove(self, run_id: str) -> None:
-        """Delete what :meth:`create` made of a job whose end was told; idempotent."""
+    def remove(self, run_id: str) -> str | None:
+        """Delete what :meth:`create` made of a job whose end was told; idempotent.
+
+        Returns why it stays where somebody else has a use for it, one sentence, else None.
+        """
 
     def close(self) -> None:
         """Let go of everything held; ends local jobs that still run."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,9 +13,11 @@ from k8sbench.cli.clusters import Access, access_options
 from k8sbench.cli.submit import opened_store
 from k8sbench.model.errors import Interrupted, UsageError
 from k8sbench.model.run import Run
-from k8sbench.ports import Store
 from k8sbench.runs import collecting
 from k8sbench.runs.following import Manner
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.sql_store import SqlStore
 
 CAUSE, CAUSE_ID = "Cancelled by k8sbench cancel.", "cancelled"
 
@@ -38,7 +41,7 @@ def command(runs: tuple[str, ...], access: Access, where: str | None) -> None:
             end(store, run, access)
 
 
-def end(store: Store, run: Run, access: Access) -> Run:
+def end(store: SqlStore, run: Run, access: Access) -> Run:
     """Cancel a run and wait for its end."""
     if run.plan.backend == "local":
         _end_process(run)
@@ -54,9 +57,9 @@ def end(store: Store, run: Run, access: Access) -> Run:
     return run
 
 
-def _end_job(store: Store, run: Run, access: Access) -> Run:
+def _end_job(store: SqlStore, run: Run, access: Access) -> Run:
     with (
-        clusters.cluster_of(run, access) as cluster,
+        clusters.cluster_of(run, access, store=store) as cluster,
         clusters.stopping() as stop,
         progress.telling() as tell,
     ):

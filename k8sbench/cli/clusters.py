@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import os
+import platform
 import random
 import signal
 import time
@@ -16,20 +18,26 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
-from k8sbench.cli import reading
-from k8sbench.model.errors import NotFound, Unreachable, UsageError
+from k8sbench.cli import output, reading
+from k8sbench.model.errors import BenchError, NotFound, UsageError
 from k8sbench.model.identity import TOKEN_LENGTH, TOKEN_LETTERS, draw_run_id, draw_set_name
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.run import Location, Run
-from k8sbench.runs import collecting, records
+from k8sbench.runs import collecting, records, unrecorded
 from k8sbench.runs.world import Stop, World
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.api import Api
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
-    from k8sbench.ports import Cluster, LogGap, Store
+    from k8sbench.adapters.kubernetes.sharing import User
+    from k8sbench.adapters.sql_store import SqlStore
+    from k8sbench.ports import Cluster, FoundJob, LogGap, Store
 
 F = TypeVar("F", bound=Callable[..., Any])
+GLIMPSE_SECONDS = 5.0
+"""For the first answer of a cluster that is only looked at; the rest is tried for longer."""
+SILENT_SECONDS = 2.0
+"""For the first answer of one with which there is more to do, until a word is said."""
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,29 +102,80 @@ def of_location(location: Location, access: Access) -> Api:
 
 
 @contextlib.contextmanager
-def cluster_of(run: Run, access: Access, *, keep: bool = False) -> Iterator[KubernetesCluster]:
-    """Give the cluster of a run; refuses a local one."""
+def cluster_of(
+    run: Run,
+    access: Access,
+    *,
+    keep: bool = False,
+    store: SqlStore | None = None,
+    say: Callable[[str], None] = output.note,
+) -> Iterator[KubernetesCluster]:
+    """Give the cluster of a run; refuses a local one. ``store`` as :func:`opened`."""
+    api = _api_of(run, access)
+    say_if_silent(api, say)
+    with opened(api, keep=keep, store=store) as cluster:
+        yield cluster
+
+
+def glimpse_of(run: Run, access: Access) -> contextlib.AbstractContextManager[KubernetesCluster]:
+    """Give the cluster of a run to look at it once, as :func:`glimpsed`; refuses a local one."""
+    return glimpsed(_api_of(run, access))
+
+
+def _api_of(run: Run, access: Access) -> Api:
     if run.plan.backend != "kubernetes":
         raise UsageError(
             f"Run {run.run_id} is a local one; it has nothing on a cluster.",
             f"See: k8sbench status {run.run_id}",
         )
     location = run.location or Location(server="", namespace=access.namespace or "default")
-    with opened(of_location(location, access), keep=keep) as cluster:
-        yield cluster
+    return of_location(location, access)
 
 
 @contextlib.contextmanager
-def opened(api: Api, *, keep: bool = False) -> Iterator[KubernetesCluster]:
-    """Open the cluster behind a connection; lets go of both at the end."""
+def opened(
+    api: Api, *, keep: bool = False, store: SqlStore | None = None
+) -> Iterator[KubernetesCluster]:
+    """Open the cluster behind a connection; lets go of both at the end.
+
+    ``store`` is where jobs are followed into: they stay while other stores need them, too.
+    """
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 
+    user = None if store is None else _user(store, keep=keep)
     with contextlib.closing(api):
-        cluster = KubernetesCluster(api, keep=keep)
+        cluster = KubernetesCluster(api, keep=keep, user=user)
         try:
             yield cluster
         finally:
             cluster.close()
+
+
+@contextlib.contextmanager
+def glimpsed(api: Api) -> Iterator[KubernetesCluster]:
+    """Open a cluster to look at it once: one that does not answer soon is an error soon."""
+    from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
+
+    with contextlib.closing(api):
+        wrong = silence(api, GLIMPSE_SECONDS)
+        if wrong is not None:
+            raise wrong
+        yield KubernetesCluster(api)
+
+
+def silence(api: Api, seconds: float) -> BenchError | None:
+    """Say why an API server does not answer; None where it does, be it with a refusal."""
+    fault = api.no_answer(seconds)
+    if fault is None or (fault.status is not None and not fault.passes):
+        return None
+    return api.explained(fault, "its version be read")
+
+
+def say_if_silent(api: Api, say: Callable[[str], None] = output.note) -> None:
+    """Say that the API server does not answer: what is asked of it next is tried for a while."""
+    fault = api.no_answer(SILENT_SECONDS)
+    if fault is not None and fault.passes:
+        say(f"The API server does not answer ({fault.message}); trying on.")
 
 
 def world(
@@ -144,19 +203,41 @@ def run_of(store: Store, text: str, access: Access) -> Run:
     """
     try:
         return records.find(store, text, alive=reading.alive(), now=reading.now())
-    except NotFound:
-        if not configured(access):
+    except NotFound as missing:
+        job, here = _stranger(store, text, access, missing)
+        return collecting.recorded(job, here)
+
+
+def look_up(store: Store, text: str, access: Access) -> tuple[Run, bool]:
+    """Find a run as :func:`run_of` does, and say whether it is recorded; records nothing."""
+    try:
+        return records.find(store, text, alive=reading.alive(), now=reading.now()), True
+    except NotFound as missing:
+        job, here = _stranger(store, text, access, missing)
+        assert here.location is not None
+        return unrecorded.as_run(job, here.location), False
+
+
+def _stranger(store: Store, text: str, access: Access, missing: NotFound) -> tuple[FoundJob, World]:
+    """Find the job of a run that the store does not know; gives where it would be recorded.
+
+    A cluster that nobody named need not answer: then there is no such run, and what hindered the
+    search is said.
+    """
+    if not configured(access):
+        raise missing
+    try:
+        with glimpsed(connect(access)) as cluster:
+            place = cluster.api.place
+            here = world(store, cluster, location=place)
+            jobs = cluster.jobs()
+    except BenchError as wrong:
+        if access.named:
             raise
-        try:
-            with opened(connect(access)) as cluster:
-                place = cluster.api.place
-                here = world(store, cluster, location=place)
-                found = next(collecting.unknown(here, [text]), None)
-        except Unreachable:  # then it is as if there were none
-            found = None
-        if found is None:
-            raise
-        return found
+        why = f"The cluster was not asked: {wrong.message}"
+        raise NotFound(missing.message, f"{missing.action} {why}") from wrong
+    known = store.ids()
+    return unrecorded.named(unrecorded.among(jobs, known), text, known, place), here
 
 
 def new_set_name() -> str:
@@ -208,6 +289,15 @@ def _measure(store: Store, accept: Sequence[str], run: Run, gaps: Sequence[LogGa
 
     logs = [LogFile(str(path), path.name) for path in store.log_files(run.run_id)]
     return measuring.measure_run(run, logs, accept=accept, gaps=gaps)
+
+
+def _user(store: SqlStore, *, keep: bool) -> User:
+    from k8sbench.adapters.kubernetes.sharing import User
+
+    host = platform.node()
+    # As far as claims reach: of two machines each counts, be it the same folder.
+    place = f"{host}\n{store.root.resolve()}".encode()
+    return User(store=hashlib.sha256(place).hexdigest()[:10], host=host, keep=keep)
 
 
 def _token() -> str:

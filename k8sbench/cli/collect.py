@@ -7,17 +7,17 @@ import click
 from k8sbench.cli import clusters, output, progress, reading, results
 from k8sbench.cli.clusters import Access, access_options
 from k8sbench.cli.submit import exit_code, opened_store, worst
-from k8sbench.model.errors import REJECTED_EXIT_CODE, Interrupted, NotFound, UsageError
+from k8sbench.model.errors import REJECTED_EXIT_CODE, Interrupted, UsageError
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import Store
-from k8sbench.runs import collecting, records
+from k8sbench.runs import collecting, unrecorded
 from k8sbench.runs.collecting import Taken
 from k8sbench.runs.following import Manner
-from k8sbench.runs.world import World
+from k8sbench.runs.world import Reporter, World
 
 
 @click.command()
-@click.argument("runs", metavar="RUN", nargs=-1)
+@click.argument("runs", metavar="[RUN]...", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="Every run of the namespace that is still owed.")
 @click.option("-f", "--follow", is_flag=True, help="Wait for those that are not over.")
 @click.option("--keep", is_flag=True, help="Leave jobs and pods on the cluster.")
@@ -25,14 +25,7 @@ from k8sbench.runs.world import World
 @click.option(
     "--accept", multiple=True, metavar="REASON", help="Overrule a rejection by its id; marked."
 )
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "wide", "markdown", "csv", "json", "name"]),
-    default="table",
-    help="Format of the rows.",
-)
+@reading.rows_option
 @access_options
 @reading.store_option
 def command(
@@ -58,13 +51,14 @@ def command(
         taken = Taken()
         for location, names in _by_location(store, runs, access).items():
             api = clusters.of_location(location, access) if location else clusters.connect(access)
+            clusters.say_if_silent(api)
             with (
-                clusters.opened(api, keep=keep) as cluster,
+                clusters.opened(api, keep=keep, store=store) as cluster,
                 clusters.stopping() as stop,
                 progress.telling() as tell,
             ):
                 world = clusters.world(store, cluster, location=api.place, accept=accept)
-                wanted = _named(world, names) if runs else _every(world)
+                wanted = [store.run(name) for name in names] if runs else _every(world, tell)
                 some = collecting.collect(wanted, world, tell, stop, manner, follow=follow)
                 taken.closed += some.closed
                 taken.going_on += some.going_on
@@ -77,10 +71,11 @@ def command(
             output.note(f"  {run.run_id} is followed by another k8sbench process: left to it")
         if every and not (taken.closed or taken.going_on or taken.followed):
             output.note("Nothing is owed here.")
-            return 0
         codes = [exit_code(run) for run in taken.closed]
         shown = [run.run_id for run in taken.closed]
-        if shown and results.print_runs(store, shown, form, accept=accept):
+        # Data is whole also where there is none.
+        printed = shown or form in {"json", "csv"}
+        if printed and results.print_runs(store, shown, form, accept=accept):
             codes.append(REJECTED_EXIT_CODE)
     if stop.cause is not None and taken.going_on:
         raise Interrupted(
@@ -98,12 +93,7 @@ def _by_location(
         return {None: []}
     locations: dict[Location | None, list[str]] = {}
     for text in runs:
-        try:
-            run = records.find(store, text, alive=reading.alive(), now=reading.now())
-        except NotFound:
-            # Perhaps another store's, and on the cluster.
-            locations.setdefault(None, []).append(text)
-            continue
+        run = clusters.run_of(store, text, access)
         if run.plan.backend != "kubernetes":
             raise UsageError(
                 f"Run {run.run_id} is a local one; there is nothing to collect.",
@@ -113,13 +103,6 @@ def _by_location(
     return locations
 
 
-def _named(world: World, names: list[str]) -> list[Run]:
-    known = set(world.store.ids())
-    if not known.issuperset(names):
-        list(collecting.unknown(world, names))
-    return [world.store.run(name) for name in names]
-
-
-def _every(world: World) -> list[Run]:
-    list(collecting.unknown(world))
+def _every(world: World, tell: Reporter) -> list[Run]:
+    unrecorded.record_all(world, tell.note)
     return collecting.open_runs(world)

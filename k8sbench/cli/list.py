@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from k8sbench.cli import clusters, output, reading
-from k8sbench.cli.clusters import Access
+from k8sbench.cli.clusters import Access, access_options
 from k8sbench.cli.output import Column
 from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import Phase
-from k8sbench.model.run import Run
+from k8sbench.model.run import Location, Run
 from k8sbench.ports import RunFilter, Store
-from k8sbench.runs import records
+from k8sbench.runs import records, unrecorded
 from k8sbench.runs.records import ListedRun
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.sql_store import SqlStore
 
 COLUMNS = (
     Column("RUN", whole=True),
@@ -38,6 +42,8 @@ WIDE = (
     Column("GROUP", whole=True),
     Column("CAUSE"),
 )
+NOT_RECORDED = "not recorded"
+"""In the place of the verdict of a run that this store does not know."""
 
 
 @click.command()
@@ -53,6 +59,7 @@ WIDE = (
 @click.option("--benchmark", metavar="NAME", help="Only runs of this benchmark.")
 @reading.since_option("Only runs created since: 2h, 3d, 2026-11-20, …")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the newest N.")
+@access_options
 @reading.store_option
 def command(
     form: str,
@@ -60,60 +67,94 @@ def command(
     benchmark: str | None,
     since: float | None,
     limit: int | None,
+    access: Access,
     where: str | None,
 ) -> None:
-    """List the recorded runs.
+    """List the recorded runs, or all of a namespace.
 
     Oldest first. A run whose process was killed is listed as Lost; one that went on on a cluster
-    without a k8sbench that follows it, as the cluster says it is now.
+    without a k8sbench that follows it, as the cluster says it is now. With -n, --context or
+    --kubeconfig only the runs of that namespace are listed, and beside the recorded ones those
+    that other people have submitted.
     """
-    wanted = RunFilter(benchmark=benchmark, set_name=set_name, since=since, limit=limit)
+    # Of one namespace the newest are known only when its jobs are, too.
+    most = None if access.named else limit
+    wanted = RunFilter(benchmark=benchmark, set_name=set_name, since=since, limit=most)
     now = reading.now()
     with reading.opened(where) as store:
         runs = records.listing(store, wanted, alive=reading.alive(), now=now)
-        if not runs and not store.ids():
-            reading.say_empty(store)
-        elif not runs:
-            everything = store.runs(RunFilter())
-            output.note(f"No run matches. {_known('Sets', [r.plan.set_name for r in everything])}")
-            output.note(_known("Benchmarks", [run.plan.benchmark for run in everything]))
-        phases = _on_clusters(store, runs)
-    _print(runs, phases, form, now)
+        if access.named:
+            rows = _of_namespace(store, runs, wanted, access)
+        else:
+            rows = _rows(runs, _on_clusters(store, runs))
+            _say_what_there_is(store, rows)
+    _print(rows if limit is None else rows[-limit:], form, now)
+
+
+def _of_namespace(
+    store: Store, runs: Sequence[Run], wanted: RunFilter, access: Access
+) -> list[ListedRun]:
+    """Make the rows of one namespace, of jobs without a record, too; the cluster must answer."""
+    with clusters.glimpsed(clusters.connect(access)) as cluster:
+        place, jobs = cluster.api.place, cluster.jobs()
+    here = [run for run in runs if run.location is not None and _is_at(run.location, place)]
+    there = {job.plan.run_id: job.phase for job in jobs}
+    alone = [run.run_id for run in here if reading.is_alone(store, run)]
+    phases = {run_id: there.get(run_id, Phase.LOST) for run_id in alone}
+    strangers = unrecorded.fitting(unrecorded.among(jobs, store.ids()), wanted)
+    rows = _rows(here, phases) + [unrecorded.listed(job, place) for job in strangers]
+    if not rows:
+        output.note(f"No run matches in namespace {place.namespace} of {place.server}.")
+    elif strangers:
+        output.note(f"{_count(strangers)} not recorded in this store; k8sbench watch records one.")
+    return sorted(rows, key=lambda row: row.created_at)
+
+
+def _is_at(location: Location, place: Location) -> bool:
+    return (location.server, location.namespace) == (place.server, place.namespace)
+
+
+def _say_what_there_is(store: SqlStore, rows: Sequence[ListedRun]) -> None:
+    if rows:
+        return
+    if not store.ids():
+        reading.say_empty(store)
+        return
+    everything = store.runs(RunFilter())
+    output.note(f"No run matches. {_known('Sets', [run.plan.set_name for run in everything])}")
+    output.note(_known("Benchmarks", [run.plan.benchmark for run in everything]))
+
+
+def _rows(runs: Sequence[Run], phases: Mapping[str, Phase]) -> list[ListedRun]:
+    over = [run_id for run_id, phase in phases.items() if phase.final]
+    if over:
+        output.note(
+            f"{_count(over)} over on the cluster, and not collected: k8sbench collect --all"
+        )
+    return [
+        msgspec.structs.replace(records.listed(run), on_cluster=phases.get(run.run_id))
+        for run in runs
+    ]
 
 
 def _on_clusters(store: Store, runs: Sequence[Run]) -> dict[str, Phase]:
     """Ask for the phases of runs that nobody here follows; none where a cluster does not answer."""
-    alone = [
-        run
-        for run in runs
-        if run.plan.backend == "kubernetes" and run.location and not run.phase.final
-    ]
-    alone = [run for run in alone if store.claim(run.run_id)]
+    alone = [run for run in runs if run.location and reading.is_alone(store, run)]
     phases: dict[str, Phase] = {}
     for location in dict.fromkeys(run.location for run in alone):
         assert location is not None
         here = {run.run_id for run in alone if run.location == location}
         try:
-            with clusters.opened(clusters.of_location(location, Access())) as cluster:
+            with clusters.glimpsed(clusters.of_location(location, Access())) as cluster:
                 there = {job.plan.run_id: job.phase for job in cluster.jobs()}
         except BenchError as wrong:
-            output.note(f"warning: {len(here)} runs are shown as last seen: {wrong.message}")
+            output.note(f"warning: {_count(here)} shown as last seen: {wrong.message}")
             continue
         phases |= {run_id: there.get(run_id, Phase.LOST) for run_id in here}
-    for run in alone:
-        store.release(run.run_id)
-    over = [run_id for run_id, phase in phases.items() if phase.final]
-    if over:
-        what = "1 run is" if len(over) == 1 else f"{len(over)} runs are"
-        output.note(f"{what} over on the cluster, and not collected: k8sbench collect --all")
     return phases
 
 
-def _print(runs: Sequence[Run], phases: Mapping[str, Phase], form: str, now: float) -> None:
-    rows = [
-        msgspec.structs.replace(records.listed(run), on_cluster=phases.get(run.run_id))
-        for run in runs
-    ]
+def _print(rows: Sequence[ListedRun], form: str, now: float) -> None:
     if form == "json":
         output.write_json(rows)
     elif form == "name":
@@ -134,6 +175,8 @@ def _print(runs: Sequence[Run], phases: Mapping[str, Phase], form: str, now: flo
 def _cells(row: ListedRun, now: float, *, wide: bool) -> list[str | None]:
     begun = row.started_at if row.started_at is not None else row.created_at
     until = row.ended_at if row.ended_at is not None else now
+    # Of a job that is over there, its end is not known here.
+    is_over = row.ended_at is None and (row.on_cluster or row.phase).final
     cells: list[str | None] = [
         row.run_id,
         row.benchmark,
@@ -141,8 +184,8 @@ def _cells(row: ListedRun, now: float, *, wide: bool) -> list[str | None]:
         row.case,
         row.precision,
         row.on_cluster or row.phase,
-        row.verdict,
-        output.duration(until - begun),
+        row.verdict if row.recorded else NOT_RECORDED,
+        output.ABSENT if is_over else output.duration(until - begun),
         output.duration(now - row.created_at),
     ]
     if wide:
@@ -160,7 +203,13 @@ def _cells(row: ListedRun, now: float, *, wide: bool) -> list[str | None]:
 
 
 def _csv_value(value: object) -> object:
+    if isinstance(value, bool):
+        return str(value).lower()
     return " ".join(map(str, value)) if isinstance(value, tuple) else value
+
+
+def _count(runs: Sized) -> str:
+    return "1 run is" if len(runs) == 1 else f"{len(runs)} runs are"
 
 
 def _known(what: str, names: Sequence[str]) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ import msgspec
 
 from k8sbench.cli import clusters, output, reading
 from k8sbench.cli.clusters import Access, access_options
+from k8sbench.cli.submit import opened_store
 from k8sbench.model.errors import Interrupted, NotFound
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, LogLine
@@ -22,9 +24,12 @@ from k8sbench.runs.following import Manner
 
 if TYPE_CHECKING:
     from k8sbench.adapters.artifacts import LogTail
+    from k8sbench.adapters.sql_store import SqlStore
     from k8sbench.ports import Store
 
 POLL_SECONDS = 0.5
+READER = Manner(wait=True)
+"""Whoever reads logs ends no job because it waits."""
 
 
 class Selection(msgspec.Struct, frozen=True):
@@ -56,29 +61,31 @@ def command(
 ) -> None:
     """Print the logs that a run left.
 
-    RUN is a run id or a unique beginning of one. Several replicas are printed in the order of
-    time, each line after its replica's name. Of a run that goes on on a cluster, and that nobody
-    follows, the lines come from there; with -f they are archived, too, and the run is closed at
-    its end.
+    RUN is a run id or a unique beginning of one, in the store or, submitted by somebody else, on
+    the cluster alone. Several replicas are printed in the order of time, each line after its
+    replica's name. Of a run that goes on on a cluster, and that nobody here follows, the lines come
+    from there; with -f they are archived, too, and the run is closed at its end.
     """
-    with reading.opened(where) as store:
-        found = records.find(store, run, alive=reading.alive(), now=reading.now())
+    with contextlib.ExitStack() as stack:
+        store = stack.enter_context(reading.opened(where))
+        found, recorded = clusters.look_up(store, run, access)
         selection = Selection(
             replica=replica,
             since=since,
             timestamps=timestamps,
             prefix=replica is None and found.plan.replicas > 1,
         )
-        alone = (
-            found.plan.backend == "kubernetes"
-            and not found.phase.final
-            and store.claim(found.run_id)
-        )
-        if alone and follow:
-            _follow_on_cluster(store, found, selection, access)
-        elif alone:
-            store.release(found.run_id)
+        if not recorded and follow:
+            store = stack.enter_context(opened_store(where))
+            found = clusters.run_of(store, found.run_id, access)
+        elif not recorded:
             _print_from_cluster(found, selection, access)
+            return
+        alone = reading.is_alone(store, found)
+        if alone and not follow:
+            _print_from_cluster(found, selection, access)
+        elif alone and store.claim(found.run_id):
+            _follow_on_cluster(store, found, selection, access)
         elif not follow or found.phase.final:
             _print_all(store, found, selection)
         else:
@@ -109,12 +116,15 @@ class _Lines:
         output.note(text)
 
 
-def _follow_on_cluster(store: Store, run: Run, selection: Selection, access: Access) -> None:
+def _follow_on_cluster(store: SqlStore, run: Run, selection: Selection, access: Access) -> None:
     if store.log_files(run.run_id):
         _print_all(store, run, selection)
-    with clusters.cluster_of(run, access) as cluster, clusters.stopping() as stop:
+    with (
+        clusters.cluster_of(run, access, store=store) as cluster,
+        clusters.stopping() as stop,
+    ):
         world = clusters.world(store, cluster, location=run.location)
-        taken = collecting.collect([run], world, _Lines(selection), stop, Manner(), follow=True)
+        taken = collecting.collect([run], world, _Lines(selection), stop, READER, follow=True)
     if stop.cause is not None and taken.going_on:
         raise Interrupted(
             f"{stop.cause}: {run.run_id} goes on.", f"Come back with: k8sbench watch {run.run_id}"
@@ -124,12 +134,26 @@ def _follow_on_cluster(store: Store, run: Run, selection: Selection, access: Acc
 
 
 def _print_from_cluster(run: Run, selection: Selection, access: Access) -> None:
-    with clusters.cluster_of(run, access) as cluster:
-        lines = sorted(cluster.printed(run), key=lambda line: line.at)
-    for line in lines:
-        _put(line, selection)
-    if not lines:
+    replicas: dict[str, None] = {}
+
+    def chosen(printed: Iterator[LogLine]) -> Iterator[LogLine]:
+        for line in printed:
+            if selection.replica in replicas and selection.replica != line.replica:
+                return  # they come one after the other
+            replicas.setdefault(line.replica)
+            if selection.replica in {None, line.replica}:
+                yield line
+
+    with clusters.glimpse_of(run, access) as cluster:
+        lines: Iterable[LogLine] = chosen(cluster.printed(run))
+        if selection.prefix:
+            lines = sorted(lines, key=lambda line: line.at)
+        for line in lines:
+            _put(line, selection)
+    if not replicas:
         output.note(f"Nothing was printed yet. See: k8sbench status {run.run_id}")
+    elif selection.replica is not None and selection.replica not in replicas:
+        raise _no_such_replica(run, selection.replica, replicas)
 
 
 def _put(line: LogLine, selection: Selection) -> None:
@@ -221,8 +245,11 @@ def _chosen(files: list[Path], run: Run, selection: Selection) -> list[Path]:
         return files
     chosen = [path for path in files if path.stem == selection.replica]
     if not chosen and files:
-        raise NotFound(
-            f"Run {run.run_id} has no log of a replica {selection.replica!r}.",
-            f"Replicas: {', '.join(path.stem for path in files)}.",
-        )
+        raise _no_such_replica(run, selection.replica, [path.stem for path in files])
     return chosen
+
+
+def _no_such_replica(run: Run, replica: str, there: Iterable[str]) -> NotFound:
+    return NotFound(
+        f"Run {run.run_id} has no log of a replica {replica!r}.", f"Replicas: {', '.join(there)}."
+    )

@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import errno
 import gc
 import importlib
 import os
@@ -19,13 +21,15 @@ from k8sbench import __version__
 from k8sbench.cli.output import ReaderGone
 from k8sbench.model.errors import BenchError, NotAvailableYet
 
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""Why a write to stdout fails that is redirected into a file."""
 GARBAGE = 50_000
 """Objects made and not freed after which Python looks for garbage; its own default is 700."""
 COMMANDS: dict[str, tuple[str, str]] = {
     "benchmarks": ("k8sbench.cli.benchmarks", "List the catalog, or one benchmark with figures."),
     "submit": ("k8sbench.cli.submit", "Plan, run, measure and record a benchmark."),
     "render": ("k8sbench.cli.render", "Print the manifest that submit would create."),
-    "list": ("k8sbench.cli.list", "List the recorded runs."),
+    "list": ("k8sbench.cli.list", "List the recorded runs, or all of a namespace."),
     "status": ("k8sbench.cli.status", "Say what became of a run."),
     "watch": ("k8sbench.cli.watch", "Follow a run to its end and print its row."),
     "logs": ("k8sbench.cli.logs", "Print the logs that a run left."),
@@ -114,6 +118,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns (and, as a console script, exits with) its exit code."""
     # What start-up makes stays: looking through it for garbage takes a tenth of the time.
     gc.set_threshold(GARBAGE)
+    _open_what_is_closed()
     args = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in args
     try:
@@ -139,6 +144,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as wrong:
         if debug:
             raise
+        if isinstance(wrong, OSError) and wrong.filename is None and wrong.errno in NO_ROOM:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            return _tell(
+                f"The output cannot be written: {str(wrong.strerror).lower()}.",
+                "Free some room where it goes. What was recorded or created before stands.",
+                1,
+            )
         return _tell(
             f"Internal error: {type(wrong).__name__}: {wrong}",
             "Run it again with --debug for the traceback, and report that.",
@@ -146,10 +158,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
 
 
+def _open_what_is_closed() -> None:
+    """Point standard streams that are closed (``>&-``) at nowhere, before a file takes a place."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w" if number else "r"))  # noqa: SIM115, PTH123
+
+
 def _tell(message: str, action: str, code: int) -> int:
-    print(f"error: {message}", file=sys.stderr)
-    if action:
-        print(f"  {action}", file=sys.stderr)
+    # Where nobody can be told, the exit code says it.
+    with contextlib.suppress(OSError):
+        print(f"error: {message}", file=sys.stderr)
+        if action:
+            print(f"  {action}", file=sys.stderr)
     return code
 
 

@@ -7,21 +7,21 @@ available yet" instead of "no such option".
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
 import click
 import msgspec
 
+from k8sbench.model import speed_options
 from k8sbench.model.choices import Request
 from k8sbench.model.errors import NotAvailableYet, UsageError
+from k8sbench.runs import times
 from k8sbench.runs.preparing import Selection
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"^(?:\d+(?:\.\d+)?[smhd])+$")
+LONGEST_SECONDS = 366 * 86400.0
 
 
 class Typed(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,28 +38,29 @@ class Typed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Duration(click.ParamType[float]):
-    """A length of time: ``90s``, ``15m``, ``2h``, ``1h30m``; seconds without a unit."""
+    """A length of time, as ``--since`` takes it, too: ``90s``, ``15m``, ``2h``, ``1h30m``."""
 
     name = "duration"
 
     def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+        self,
+        value: Any,
+        param: click.Parameter | None,
+        ctx: click.Context | None,  # noqa: ARG002
     ) -> float:
         """Turn the text into seconds, above 0."""
         if isinstance(value, float):
             return value
-        text = str(value).strip()
-        if _DURATION.match(text):
-            seconds = sum(
-                float(part) * UNITS[unit] for part, unit in re.findall(r"([\d.]+)([smhd])", text)
+        option = param.opts[-1] if param is not None else self.name
+        seconds = times.seconds(str(value))
+        if seconds is None:
+            raise UsageError(
+                f"{option} {value!r} is no length of time.", f"Write {times.EXAMPLES}."
             )
-        else:
-            try:
-                seconds = float(text)
-            except ValueError:
-                self.fail(f"{text!r} is no length of time; write 90s, 15m, 2h or 1h30m", param, ctx)
-        if not 0 < seconds <= 366 * 86400:
-            self.fail(f"{text!r} is no usable length of time", param, ctx)
+        if not 0 < seconds <= LONGEST_SECONDS:
+            raise UsageError(
+                f"{option} {value!r} is no usable length of time.", "Give more than 0s, up to 366d."
+            )
         return seconds
 
 
@@ -123,8 +124,17 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--data",
         default="synthetic",
-        metavar="synthetic|pvc:NAME[/SUB]",
-        help="Where samples come from; default synthetic.",
+        metavar="synthetic|synthetic-host|pvc:NAME[/SUB]",
+        help="Where samples come from: made once on the device (default), made by loader processes,"
+        " or, for a program of others, read from a volume.",
+    ),
+    click.option(
+        "--speed-option",
+        "speed",
+        multiple=True,
+        metavar="NAME[=VALUE]",
+        help="Option of k8sbench's trainer that changes speed alone, such as channels-last,"
+        " compile, cudnn-benchmark=false or workers=8; may be repeated.",
     ),
     click.option("--image", metavar="NAME:TAG", help="Container image."),
     click.option("--image-registry", metavar="HOST/PATH", help="Where images/ were pushed to."),
@@ -205,6 +215,7 @@ def typed(values: dict[str, Any]) -> Typed:
             preset=values["preset"],
             mode=values["mode"],
             data=values["data"],
+            speed_options=speed_options.parse(values["speed"]),
             image=values["image"],
             image_registry=values["image_registry"],
             timeout_s=values["timeout"],

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from k8sbench.cli import output
+from k8sbench.model.errors import StoreError
+from k8sbench.model.run import Run
 from k8sbench.runs import records
 
 if TYPE_CHECKING:
     from k8sbench.adapters.sql_store import SqlStore
+    from k8sbench.ports import Store
 
 FC = TypeVar("FC", bound=Callable[..., Any] | click.Command)
 
@@ -27,6 +30,17 @@ store_option = click.option(
     metavar="FOLDER|URL",
     help="Store; default K8SBENCH_STORE, else the user's data folder.",
 )
+
+
+rows_option = click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["table", "wide", "markdown", "csv", "json", "name"]),
+    default="table",
+    help="Format of the rows.",
+)
+"""How a command prints the rows of the runs that it has closed."""
 
 
 def since_option(what: str) -> Callable[[FC], FC]:
@@ -52,6 +66,21 @@ def opened(where: str | None) -> Iterator[SqlStore]:
         finally:
             for run_id, why in sorted(store.unreadable.items()):
                 output.note(f"warning: run {run_id} is left out: {why}")
+
+
+def is_alone(store: Store, run: Run) -> bool:
+    """Whether a run goes on on a cluster and nobody is seen to follow it.
+
+    In a store that can only be read nobody can be seen: then the cluster is to be asked.
+    """
+    if run.plan.backend != "kubernetes" or run.phase.final:
+        return False
+    try:
+        alone = store.claim(run.run_id)
+    except StoreError:
+        return True
+    store.release(run.run_id)
+    return alone
 
 
 def alive() -> records.Alive:

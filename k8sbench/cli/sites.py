@@ -11,14 +11,14 @@ from k8sbench.cli import clusters
 from k8sbench.cli.clusters import Access
 from k8sbench.cli.plan_options import Typed
 from k8sbench.model.choices import Site
-from k8sbench.model.errors import BenchError
+from k8sbench.model.errors import BenchError, Unreachable
 from k8sbench.model.pool import CPU_POOL
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.api import Api
 
-ANSWER_SECONDS = 10.0
-"""For a cluster that was asked for; one that might be there has less."""
+ANSWER_SECONDS, AUTO_SECONDS = 10.0, 2.0
+"""For a cluster that was asked for, and for one that might be there."""
 
 
 class Chosen:
@@ -32,7 +32,8 @@ def for_submit(typed: Typed, access: Access) -> Chosen:
     """Choose where ``submit`` runs.
 
     ``--backend auto`` takes the cluster that is configured, if there is one that answers, and this
-    machine otherwise. Naming a cluster is asking for it.
+    machine otherwise. Naming a cluster is asking for it. One that knows us no more answers, too:
+    a run that was meant for it is not started here.
     """
     if typed.backend == "local":
         return local(None)
@@ -44,23 +45,31 @@ def for_submit(typed: Typed, access: Access) -> Chosen:
 
     try:
         api = clusters.connect(access)
-        connection.check_answers(api)
     except connection.NoCluster as wrong:
         return local(f"{wrong.message[0].lower()}{wrong.message[1:].rstrip('.')}")
     except BenchError as wrong:
         return local(f"no cluster answers ({wrong.message.rstrip('.')})")
+    silence = clusters.silence(api, AUTO_SECONDS)
+    if silence is not None:
+        return local(f"no cluster answers ({silence.message.rstrip('.')})")
     return _on(api, typed)
 
 
-def check_answers(api: Api) -> None:
-    """See that a cluster is there before anything is recorded; raises :class:`Unreachable`.
+def check_answers(api: Api, *, asked: bool) -> None:
+    """See that a cluster is there, and knows us, before anything is recorded.
 
-    Creating is tried for a minute while the server does not answer, which is for one that was
-    there a moment ago.
+    Raises :class:`Unreachable`; ``asked`` for a cluster that somebody named. Creating is tried for
+    a minute while the server does not answer, which is for one that was there a moment ago.
     """
     from k8sbench.adapters.kubernetes import connection
 
-    connection.check_answers(api, seconds=ANSWER_SECONDS)
+    try:
+        connection.check_answers(api, seconds=ANSWER_SECONDS)
+    except Unreachable as wrong:
+        if asked:
+            raise
+        way = f"{wrong.action} Or run it on this machine: --backend local"
+        raise Unreachable(wrong.message, way.lstrip()) from wrong
 
 
 def for_render(typed: Typed) -> Chosen:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import shlex
 import urllib.parse
+from collections.abc import Sequence
 
 import click
 
 from k8sbench.cli import clusters, output, reading
 from k8sbench.cli.clusters import Access, access_options
 from k8sbench.cli.output import Column
-from k8sbench.model.errors import Unreachable
+from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.planning import describe
 from k8sbench.model.run import Run
-from k8sbench.runs import records
-from k8sbench.runs.records import ClusterState, RunStatus
+from k8sbench.ports import JobEvent
+from k8sbench.runs import records, unrecorded
+from k8sbench.runs.records import RunStatus
 
 
 @click.command()
@@ -33,14 +35,21 @@ from k8sbench.runs.records import ClusterState, RunStatus
 def command(run: str, form: str, access: Access, where: str | None) -> None:
     """Say what became of a run.
 
-    RUN is a run id or a unique beginning of one. Of a run that goes on on a cluster it also says
-    how its job is there now. The exit code is 0 whatever became of it.
+    RUN is a run id or a unique beginning of one, in the store or, submitted by somebody else, on
+    the cluster alone. Of a run that goes on on a cluster it also says how its job is there now.
+    The exit code is 0 whatever became of it.
     """
     now = reading.now()
     with reading.opened(where) as store:
-        found = records.find(store, run, alive=reading.alive(), now=now)
-        here = _on_cluster(found, access, now)
-        said = records.status(store, found, alive=reading.alive(), on_cluster=here)
+        found, recorded = clusters.look_up(store, run, access)
+        told = _look(found, access)
+        said = records.status(
+            store,
+            found if recorded else unrecorded.as_told(found, told),
+            alive=reading.alive(),
+            on_cluster=records.on_cluster(told, now),
+            recorded=recorded,
+        )
     if form == "json":
         output.write_json(said)
     elif form == "yaml":
@@ -49,21 +58,24 @@ def command(run: str, form: str, access: Access, where: str | None) -> None:
         _print(said, now)
 
 
-def _on_cluster(run: Run, access: Access, now: float) -> ClusterState | None:
+def _look(run: Run, access: Access) -> Sequence[JobEvent]:
+    """Ask the cluster how a job is; nothing of a run that is over, or where nobody answers."""
     if run.plan.backend != "kubernetes" or run.phase.final:
-        return None
+        return ()
     try:
-        with clusters.cluster_of(run, access) as cluster:
-            state = records.on_cluster(cluster.look(run), now)
-    except Unreachable as wrong:
+        with clusters.glimpse_of(run, access) as cluster:
+            told = cluster.look(run)
+    except BenchError as wrong:
+        if access.named and isinstance(wrong, UsageError):
+            raise
         output.note(f"warning: {wrong.message} What is shown is on record. {wrong.action}")
-        return None
-    if state is None:
+        return ()
+    if not told:
         output.note(
             f"warning: there is no job {run.run_id} on the cluster any more."
             f" Close the run with: k8sbench collect {run.run_id}"
         )
-    return state
+    return told
 
 
 def _print(said: RunStatus, now: float) -> None:
@@ -79,7 +91,7 @@ def _print(said: RunStatus, now: float) -> None:
         ("Set", f"{plan.set_name}, repeat {plan.repeat}; group {said.group}"),
         ("Times", _times(said, now)),
         *_verdict(said),
-        ("Files", _local_path(said.artifacts)),
+        ("Files", _files(said)),
     ]
     if said.owner is not None and said.owner_alive is None and not said.phase.final:
         who = f"pid {said.owner.pid} on {said.owner.host}"
@@ -178,6 +190,8 @@ def _not_measured(said: RunStatus) -> str:
         return "not measured yet"
     if said.phase is not Phase.SUCCEEDED:
         return f"not measured: the run is {said.phase}"
+    if not said.recorded:
+        return f"not measured here; measure it with: k8sbench collect {said.run_id}"
     logs = " ".join(shlex.quote(path) for path in said.log_files) or "LOG"
     return (
         "not measured: k8sbench ended before it came to that; measure it with: k8sbench measure"
@@ -185,7 +199,13 @@ def _not_measured(said: RunStatus) -> str:
     )
 
 
-def _local_path(url: str) -> str:
+def _files(said: RunStatus) -> str:
+    url = said.artifacts
+    if url is None:
+        return (
+            "none here: this store has no record of the run; to follow it into the store:"
+            f" k8sbench watch {said.run_id}"
+        )
     parts = urllib.parse.urlsplit(url)
     if parts.scheme == "file" and not parts.netloc:
         return urllib.parse.unquote(parts.path)

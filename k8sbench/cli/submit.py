@@ -13,6 +13,7 @@ import click
 from k8sbench.cli import clusters, output, progress, sites
 from k8sbench.cli.clusters import Access, access_options
 from k8sbench.cli.plan_options import Typed, not_available, plan_options
+from k8sbench.cli.reading import rows_option
 from k8sbench.cli.sites import Chosen
 from k8sbench.model.errors import REJECTED_EXIT_CODE, Unreachable, UsageError
 from k8sbench.model.identity import case_key, checked_run_id, checked_set_name
@@ -65,14 +66,7 @@ EXIT_ORDER = (1, 6, 3, 4, REJECTED_EXIT_CODE, 0)
     "--accept", multiple=True, metavar="REASON", help="Overrule a rejection by its id; marked."
 )
 @click.option("--store", "where", metavar="FOLDER|URL", help="Store; default K8SBENCH_STORE.")
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "wide", "markdown", "csv", "json", "name"]),
-    default="table",
-    help="Format of the rows.",
-)
+@rows_option
 @not_available("--prometheus")
 def command(
     typed: Typed,
@@ -94,6 +88,11 @@ def command(
     Prints the plan before anything starts and the measured row at the end. Ctrl-C ends local
     processes; a job on a cluster goes on. Exit code: 0 measured and valid, 2 bad input, 3 job
     failed, 4 timed out, 5 measured but rejected, 6 cluster not reachable, 130 interrupted.
+
+    \b
+    k8sbench submit resnet50 --replicas 2 --gpus 1 --preset smoke    a first try
+    k8sbench submit deeplabv3p --replicas 4 --amp      4 nodes, all of their GPUs
+    k8sbench submit tsm --all-cases --detach           then: collect --all --follow
     """
     from k8sbench.adapters import catalog, templates, trainer_sources
     from k8sbench.render import manifests, to_yaml
@@ -141,7 +140,8 @@ def command(
     if chosen.api is None:
         _check_frameworks(found.spec, {draft.framework for draft in drafts})
     else:
-        sites.check_answers(chosen.api)
+        asked = typed.backend == "kubernetes" or access.named
+        sites.check_answers(chosen.api, asked=asked)
         if any(draft.gang for draft in drafts):
             _refuse_gang(chosen.api)
     # Whoever submits a run of one name at once means one set, too.
@@ -151,7 +151,8 @@ def command(
     )
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(opened_store(where))
-        cluster = stack.enter_context(_cluster(chosen, keep=keep))
+        # Who creates jobs and goes has no more use for them than anybody who collects them.
+        cluster = stack.enter_context(_cluster(chosen, keep=keep, store=None if detach else store))
         world = clusters.world(
             store, cluster, location=chosen.api.place if chosen.api else None, accept=accept
         )
@@ -161,10 +162,9 @@ def command(
             done = _there(work, repeats, store, name) if resume else []
             there += done
             missing += [work] * (repeats - len(done))
-        done = _run_all(missing, world, order, access, why=chosen.why, detach=detach)
+        done = _run_all(missing, world, store, order, access, why=chosen.why, detach=detach)
         if detach:
-            _say_detached(done, form)
-            return 0
+            return _say_detached(done, form)
         from k8sbench.cli import results
 
         codes = [exit_code(run) for run in [*there, *done]]
@@ -175,7 +175,14 @@ def command(
 
 
 def _run_all(
-    works: Sequence[Work], world: World, order: Order, access: Access, *, why: str, detach: bool
+    works: Sequence[Work],
+    world: World,
+    store: SqlStore,
+    order: Order,
+    access: Access,
+    *,
+    why: str,
+    detach: bool,
 ) -> list[Run]:
     run_all = submitting.create_all if detach else submitting.submit
     try:
@@ -183,13 +190,30 @@ def _run_all(
             for first in works[:1]:
                 tell.plan(first.plan(order.run_id or "draft", order.set_name, 1))
             tell.note(why)
-            return list(run_all(works, world, tell, stop, order))
+            there = _there_before(world.store, works, order)
+            if there is not None and not there.phase.final:
+                limit = output.duration(there.plan.timeout_s)
+                own = f"set {there.plan.set_name}, --timeout {limit}"
+                tell.note(f"run {there.run_id} is there already, and is joined as it is: {own}")
+            done = list(run_all(works, world, tell, stop, order))
+        if not detach and there is not None and there.phase.final:
+            output.note(f"Run {there.run_id} was over before, and is not run again.")
+        return done
     except submitting.FollowedElsewhere as other:
         if detach:
             return [other.run]
         from k8sbench.cli import watch  # which imports from here
 
-        return [watch.follow(world.store, other.run, access, order.manner)]
+        return [watch.follow(store, other.run, access, order.manner)]
+
+
+def _there_before(store: Store, works: Sequence[Work], order: Order) -> Run | None:
+    """Return the run that was named, if the store has it and it is the same case."""
+    if order.run_id is None or not works or order.run_id not in store.ids():
+        return None
+    there = store.run(order.run_id)
+    plan = works[0].plan(there.run_id, there.plan.set_name, there.plan.repeat)
+    return there if case_key(plan) == there.case_key else None
 
 
 def _check_backend(
@@ -212,9 +236,11 @@ def _check_backend(
         )
 
 
-def _cluster(chosen: Chosen, *, keep: bool) -> contextlib.AbstractContextManager[Cluster]:
+def _cluster(
+    chosen: Chosen, *, keep: bool, store: SqlStore | None
+) -> contextlib.AbstractContextManager[Cluster]:
     if chosen.api is not None:
-        return clusters.opened(chosen.api, keep=keep)
+        return clusters.opened(chosen.api, keep=keep, store=store)
     from k8sbench.adapters.local.cluster import LocalCluster
 
     return contextlib.closing(LocalCluster())
@@ -231,13 +257,22 @@ def _there(work: Work, repeats: int, store: Store, set_name: str) -> list[Run]:
     return there
 
 
-def _say_detached(runs: Sequence[Run], form: str) -> None:
+def _say_detached(runs: Sequence[Run], form: str) -> int:
+    """Say which runs go on; one that was over before has its own exit code."""
     if form == "json":
         output.write_json([records.listed(run) for run in runs])
     else:
         output.write_names(run.run_id for run in runs)
-    way = runs[0].run_id if len(runs) == 1 else "--all"
-    output.note(f"  Detached. Collect what it measures with: k8sbench collect {way} --follow")
+    over = [run for run in runs if run.phase.final]
+    for run in over:
+        output.note(
+            f"  Run {run.run_id} is {run.phase} already: nothing was created."
+            " For a new run take another --run-id, or none."
+        )
+    if len(over) < len(runs):
+        way = runs[0].run_id if len(runs) == 1 else "--all"
+        output.note(f"  Detached. Collect what it measures with: k8sbench collect {way} --follow")
+    return worst([exit_code(run) for run in over])
 
 
 def _try_on_server(

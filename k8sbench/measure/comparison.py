@@ -14,6 +14,7 @@ from functools import partial
 import msgspec
 
 from k8sbench.measure.gpu_peaks import Peak, peak_of, plain_name
+from k8sbench.model import speed_options
 from k8sbench.model.group import Deviation, Figure, Group, Parity, Result
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import BenchmarkSpec, Published, Variant
@@ -342,8 +343,11 @@ def _deviation(group: Group, figure: Published, spec: BenchmarkSpec, variant: Va
     if group.plan.impl != "upstream":
         notes.append(f"impl {group.plan.impl}")
     data = data_source(group.plan.data)
-    if data != figure.data:
+    if group.plan.data == "synthetic-host":
+        notes.append("data synthetic-host")  # also where theirs is synthetic: loaders cost time
+    elif data != figure.data:
         notes.append(f"data {data}")
+    notes += speed_options.words(group.plan.options)
     if figure.aggregate == "mean":
         notes.append("published mean of runs, our median")
     if figure.anomalous:
@@ -433,6 +437,9 @@ def parity(paddle: Group, pytorch: Group) -> Parity:
         notes.append(f"impl {paddle.plan.impl} : {pytorch.plan.impl}")
     if paddle.key.set_name != pytorch.key.set_name:
         notes.append(f"sets {paddle.key.set_name} : {pytorch.key.set_name}")
+    fast = [", ".join(speed_options.words(g.plan.options)) or "none" for g in (paddle, pytorch)]
+    if fast[0] != fast[1]:
+        notes.append(f"speed options {fast[0]} : {fast[1]}")
     ratio = None
     if not unlike and paddle.spread and pytorch.spread:
         ratio = paddle.spread.median / pytorch.spread.median

@@ -13,6 +13,7 @@ import re
 import msgspec
 
 from k8sbench import __version__
+from k8sbench.model import speed_options
 from k8sbench.model.errors import NotAvailableYet, NotFound, UsageError
 from k8sbench.model.image import ImageTable, built_image, image_warning, installed_warning, number
 from k8sbench.model.plan import Backend, Device, PlannedWindow, TrainersBy
@@ -39,6 +40,8 @@ PROCESSES_PER_CORE = 4
 TIMEOUTS: dict[Preset, float] = {"smoke": 1800.0, "full": 86400.0}
 """Seconds after which a run is ended that was given no --timeout: nothing waits without end."""
 MOST_REPLICAS = 1000
+OWN_DATA = ("synthetic", "synthetic-host")
+"""What our trainers make themselves: on the device once, or anew by loader processes."""
 _CASE = re.compile(r"^([0-9]{1,6})x([0-9]{1,6})(-cpu)?$")
 _PVC = re.compile(r"^pvc:([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?)(/[^\0]*)?$")
 
@@ -61,6 +64,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     preset: Preset | None = None
     mode: Mode = "throughput"
     data: str = "synthetic"
+    speed_options: dict[str, str | int | float | bool] = {}
+    """Of k8sbench's own trainers, as :func:`k8sbench.model.speed_options.parse` reads them."""
     image: str | None = None
     image_registry: str | None = None
     timeout_s: float | None = None
@@ -326,13 +331,24 @@ def window(case: Case, size: Preset, world_size: int, notes: list[str]) -> Plann
 
 
 def data(case: Case) -> str:
-    """Where the samples come from: ``synthetic``, ``pvc:NAME[/SUB]`` or ``path:DIR``."""
-    asked = case.request.data
-    if asked == "synthetic":
+    """Where the samples come from: what :class:`~k8sbench.model.plan.RunPlan` says of it."""
+    asked, ours = case.request.data, case.impl == "k8sbench"
+    if asked == "synthetic" or (ours and asked in OWN_DATA):
         return asked
-    if case.impl == "k8sbench":
+    if asked in OWN_DATA:
+        raise UsageError(
+            f"--data {asked} is made by k8sbench's own trainers, and --impl {case.impl} runs"
+            " another program.",
+            "Leave it out, or leave out --impl.",
+        )
+    if asked.startswith("synth"):
+        raise UsageError(
+            f"--data {asked!r} is no source of samples.", f"Write {' or '.join(OWN_DATA)}."
+        )
+    if ours:
         raise NotAvailableYet(
-            f"--data {asked} (real data in k8sbench's own trainers)", "Use --data synthetic."
+            f"--data {asked} (real data in k8sbench's own trainers)",
+            f"Use --data {' or '.join(OWN_DATA)}.",
         )
     if asked.startswith("pvc:"):
         if not _PVC.match(asked) or ".." in asked.split("/"):
@@ -343,6 +359,28 @@ def data(case: Case) -> str:
         " Pod Security Standard forbids.",
         "Put the data on a PersistentVolumeClaim and give --data pvc:NAME[/SUB].",
     )
+
+
+def options(
+    case: Case, size: Preset, source: str, notes: list[str]
+) -> dict[str, str | int | float | bool]:
+    """The options of our trainer: the catalog's, those of the preset, and what was asked for."""
+    asked, trainer = case.request.speed_options, case.variant.trainer_module
+    if case.impl != "k8sbench" or trainer is None:
+        if asked:
+            raise UsageError(
+                f"--speed-option is for k8sbench's own trainers, and --impl {case.impl} runs"
+                " another program.",
+                "Leave it out; such a program's options stand in its command.",
+            )
+        return {}
+    speed_options.check(asked, case.framework, trainer, case.label)
+    if "workers" in asked and source == "synthetic":
+        notes.append("--speed-option workers without effect: --data synthetic needs no loader")
+    small = case.variant.smoke.args if size == "smoke" and case.variant.smoke else {}
+    found = {**case.variant.args, **small, **asked}
+    off = {name for name, value in asked.items() if value is False} & {*speed_options.SWITCHES}
+    return {name: value for name, value in found.items() if name not in off}
 
 
 def image(case: Case, trainers_digest: str | None) -> tuple[str | None, str, TrainersBy | None]:

@@ -71,7 +71,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     preset: Preset
     mode: Mode
     data: str
-    """``synthetic``, ``path:DIR`` or ``pvc:NAME[/SUB]``."""
+    """``synthetic`` (on the device), ``synthetic-host`` (by loader processes), ``image`` (a foreign
+    program's own), ``path:DIR`` or ``pvc:NAME[/SUB]``."""
     window: PlannedWindow
     log: str | LogFormat
     unit: str
@@ -82,7 +83,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str]
     workdir: str | None
     options: dict[str, str | int | float | bool]
-    """Speed options in force (channels_last, compile, …): part of the group key."""
+    """Options of our trainer, such as speed options (``channels-last``, ``workers``, …): part of
+    the group key."""
     image: str | None
     image_reason: str
     trainers_by: TrainersBy | None

@@ -11,7 +11,7 @@ import re
 
 import msgspec
 
-from k8sbench.model import choices
+from k8sbench.model import choices, speed_options
 from k8sbench.model.choices import Case, Request, Site
 from k8sbench.model.errors import NotAvailableYet, UsageError
 from k8sbench.model.plan import PlannedWindow, RunPlan
@@ -24,8 +24,6 @@ DATA_MOUNT = "/data"
 
 POD_VARIABLE = "POD_NAME"
 """Variable of every container that holds its pod's name, which is its service's name too."""
-
-Option = str | int | float | bool
 
 
 class SpecSource(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,10 +61,9 @@ def make_plan(
     batch_size = choices.batch_size(case, size, notes)
     window = choices.window(case, size, world_size, notes)
     data = choices.data(case)
+    options = choices.options(case, size, data, notes)
     image, image_reason, trainers_by = choices.image(case, trainers_digest)
     choices.kernels(case, image, notes)
-    smoke = variant.smoke if size == "smoke" else None
-    options = {**variant.args, **(smoke.args if smoke else {})} if impl == "k8sbench" else {}
     workdir = None
     env = dict(variant.env)
     if impl == "k8sbench":
@@ -171,6 +168,9 @@ def describe(plan: RunPlan) -> str:
         f"{plan.window.warmup} + {plan.window.iterations} iterations",
         "local" if plan.backend == "local" else f"pool {plan.pool.name}",
     ]
+    if plan.data not in ("synthetic", "image"):
+        parts.append(f"data {plan.data}")
+    parts += speed_options.words(plan.options)
     if plan.image:
         parts.append(f"image {plan.image}")
     if plan.preset == "smoke":
@@ -189,7 +189,7 @@ def _own_command(
     batch_size: int,
     amp_dtype: AmpDtype | None,
     size: Preset,
-    options: dict[str, Option],
+    options: dict[str, speed_options.Option],
 ) -> tuple[str, ...]:
     module = case.variant.trainer_module
     # Both launchers take the number of nodes, this node's rank and the rendezvous from the
@@ -207,7 +207,7 @@ def _own_command(
         start = ("python3", f"{folder}/paddle_launch.py", f"{folder}/{module}.py")
     # Nothing of one run alone stands here (its id is in K8SBENCH_RUN_ID): repeats of a case have
     # equal commands.
-    settings: dict[str, Option] = {
+    settings: dict[str, speed_options.Option] = {
         "benchmark": case.spec.name,
         "variant": case.variant.name,
         "batch-size": batch_size,
@@ -221,13 +221,7 @@ def _own_command(
         "preset": size,
         "seed": case.request.seed,
     }
-    words = list(start)
-    for key, value in {**settings, **options}.items():
-        if value is True:
-            words.append(f"--{key}")
-        elif value is not False:
-            words += [f"--{key}", str(value)]
-    return tuple(words)
+    return (*start, *speed_options.arguments({**settings, **options}))
 
 
 def _foreign_words(case: Case, world_size: int) -> tuple[str, ...]:

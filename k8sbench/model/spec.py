@@ -307,7 +307,8 @@ class Variant(_Strict, frozen=True, kw_only=True):
     amp_dtype: AmpDtype = "fp16"
     """Half type of AMP; V100s have no bf16."""
     args: dict[OptionName, str | int | float | bool] = {}
-    """Options of the trainer, as ``--name value``; true is a bare flag, false leaves it out."""
+    """Options of the trainer, as ``--name value``; true is a bare flag, false leaves it out
+    (``channels-last`` and ``cudnn-benchmark``: says ``--no-name``)."""
     smoke: Smoke | None = None
     """Small form for machines without a GPU; without it there is no ``--preset smoke``."""
     repeats: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1

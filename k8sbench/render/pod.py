@@ -274,7 +274,7 @@ def _name(pool: NodePool, field: str, name: str) -> str:
 
 
 def _claims(plan: RunPlan) -> Iterator[Claim]:
-    if plan.data not in ("synthetic", "image"):
+    if plan.data not in ("synthetic", "synthetic-host", "image"):
         source, _, rest = plan.data.partition(":")
         if source != "path":
             yield _claim("data", plan.data, DATA_MOUNT, f"--data {plan.data!r} names no data.")
@@ -304,7 +304,7 @@ def _claim(volume: str, text: str, mount: str, wrong: str) -> Claim:
         or not syntax.fits(syntax.DNS_1123_SUBDOMAIN, name)
         or (folder and not sound)
     ):
-        also = "synthetic, or " if volume == "data" else ""
+        also = "synthetic, synthetic-host or " if volume == "data" else ""
         raise UsageError(
             wrong, f"Give {also}pvc:NAME[/SUB] with the name of a claim and a folder in it."
         )

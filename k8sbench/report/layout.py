@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from k8sbench.model import speed_options
 from k8sbench.model.group import Deviation, Figure, Group, Parity, Result
 from k8sbench.model.measurement import Reason
 from k8sbench.report import numbers
@@ -210,6 +211,9 @@ def marks(group: Group) -> tuple[str, ...]:
         found.append("CPU: no GPU was measured")
     if group.plan.mode != "throughput":
         found.append(f"mode {group.plan.mode}")
+    if group.key.data == "synthetic-host":
+        found.append(f"data {group.key.data}")
+    found += speed_options.words(group.plan.options)
     if group.spread is not None and group.ids("reject"):
         found.append(f"left out: {', '.join(group.ids('reject'))}")
     if group.in_progress and group.spread is not None:

@@ -61,6 +61,11 @@ def recorded(job: FoundJob, world: World) -> Run:
             f" {plan.set_name}; this store has another run by that number.",
             f"Collect it into a store of its own: k8sbench collect {plan.run_id} --store FOLDER",
         ) from wrong
+    except UsageError:
+        if plan.run_id not in world.store.ids():
+            raise
+        # Another process of this store has recorded it just now.
+        return world.store.run(plan.run_id)
 
 
 def open_runs(world: World) -> list[Run]:

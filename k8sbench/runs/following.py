@@ -10,6 +10,7 @@ threads meanwhile.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -29,6 +30,9 @@ GAPS = "log-gaps.json"
 """Artifact of a run whose logs the cluster did not have whole."""
 LOOK_SECONDS = 0.25
 """How long nothing may happen before somebody looks whether to stop, or what the time is."""
+CANCEL_SECONDS = 600.0
+"""For a job of a cluster to end after it was cancelled. Its API server may be away; after so long
+the job is left alone, for nothing waits without end."""
 REQUESTS = 4
 """Jobs that are created or deleted at a time, while others are followed."""
 WAITING = frozenset({Phase.CREATED, Phase.QUEUED})
@@ -51,6 +55,8 @@ class _Open(msgspec.Struct, kw_only=True):
     archive: LogArchive
     ends: Transition | None = None
     """How it is to end because k8sbench ended it."""
+    cancelled_at: float = math.inf
+    """When it was cancelled, Unix seconds."""
     gaps: list[LogGap] = []
     images: set[str] = set()
     creation: Future[None] | None = None
@@ -233,11 +239,17 @@ class Following:
     def _try_to_remove(self, run_id: str) -> None:
         """Delete what is left of a job; the run is measured, whatever becomes of that."""
         try:
-            self._world.cluster.remove(run_id)
+            why = self._world.cluster.remove(run_id)
         except BenchError as wrong:
             self._tell.note(
                 f"warning: what is left of {run_id} on the cluster stays there: {wrong}"
                 f" Then: k8sbench delete {run_id}"
+            )
+            return
+        if why is not None:
+            self._tell.note(
+                f"{run_id} stays on the cluster: {why}"
+                f" To delete it all the same: k8sbench delete {run_id}"
             )
 
     def _check_removals(self, *, wait: bool = False) -> None:
@@ -250,6 +262,9 @@ class Following:
     def _end_what_is_due(self) -> None:
         now = self._world.clock()
         for one in list(self._open.values()):
+            if now - one.cancelled_at >= CANCEL_SECONDS and self._world.cluster.jobs_outlive_us:
+                self._leave_alone(one, now)
+                continue
             due = one.due()
             if due is None or now < due:
                 continue
@@ -270,13 +285,30 @@ class Following:
             )
             self._tell.happened(one.run, self._end(one, final))
 
+    def _leave_alone(self, one: _Open, now: float) -> None:
+        """End a run whose job cannot be cancelled."""
+        assert one.ends is not None
+        self._world.cluster.let_go(one.run.run_id)
+        final = msgspec.structs.replace(
+            one.ends,
+            phase=Phase.FAILED,
+            at=now,
+            cause=f"{one.ends.cause} For {CANCEL_SECONDS / 60:.0f} minutes its job could not be"
+            " cancelled; it may go on.",
+            action=f"End it with: k8sbench delete {one.run.run_id}",
+        )
+        one.ends = None
+        self._tell.happened(one.run, self._end(one, final))
+
     def _cancel(self, one: _Open, cause: str, cause_id: str) -> None:
+        one.cancelled_at = self._world.clock()
         one.ends = Transition(
-            phase=Phase.CANCELLED, at=self._world.clock(), cause=cause, cause_id=cause_id
+            phase=Phase.CANCELLED, at=one.cancelled_at, cause=cause, cause_id=cause_id
         )
         self._world.cluster.cancel(one.run.run_id, cause, cause_id)
 
     def _give_up(self, one: _Open, waiting: Transition) -> None:
+        one.cancelled_at = self._world.clock()
         one.ends = msgspec.structs.replace(waiting, phase=Phase.FAILED)
         self._world.cluster.cancel(
             one.run.run_id, waiting.cause, waiting.cause_id or "cannot-start"

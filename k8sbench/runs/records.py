@@ -8,9 +8,9 @@ arguments.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import difflib
-import re
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
@@ -21,15 +21,13 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Location, Owner, Run
 from k8sbench.ports import JobEvent, ReplicaState, RunFilter, Store
+from k8sbench.runs import times
 
 Alive = Callable[[Owner], bool | None]
 """Whether a process still runs; None where that cannot be known from here."""
 OWNER_KILLED = "owner-killed"
 FEW = 5
 """Names that an error lists before it says how many more there are."""
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
-_LENGTH = re.compile(r"(?:[0-9]{1,9}(?:\.[0-9]{1,3})?[smhdw])+")
-_LENGTH_PART = re.compile(r"([0-9.]+)([smhdw])")
 
 
 class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,9 +56,12 @@ class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
     reasons: tuple[str, ...]
     """Ids of the verdict's reasons."""
     group: str
-    artifacts: str
+    artifacts: str | None
+    """Null for a run that is not recorded."""
     on_cluster: Phase | None = None
     """What the cluster says now of a job that nobody follows; null where that was not asked."""
+    recorded: bool = True
+    """False: the store has no record of it, the cluster alone knows it."""
 
 
 class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,11 +96,14 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     case_key: str
     plan: RunPlan
     measurement: Measurement | None
-    artifacts: str
+    artifacts: str | None
+    """Null for a run that is not recorded."""
     log_files: tuple[str, ...]
     location: Location | None
     image_digest: str | None
     on_cluster: ClusterState | None
+    recorded: bool = True
+    """False: the store has no record of it, the cluster alone knows it."""
 
 
 def reconcile(store: Store, *, alive: Alive, now: float) -> dict[str, Run]:
@@ -207,7 +211,7 @@ def listed(run: Run) -> ListedRun:
         verdict=None if measured is None else measured.verdict,
         reasons=() if measured is None else tuple(reason.id for reason in measured.reasons),
         group=run.group_key.id,
-        artifacts=run.artifacts,
+        artifacts=run.artifacts or None,
     )
 
 
@@ -228,14 +232,20 @@ def on_cluster(events: Sequence[JobEvent], now: float) -> ClusterState | None:
 
 
 def status(
-    store: Store, run: Run, *, alive: Alive, on_cluster: ClusterState | None = None
+    store: Store,
+    run: Run,
+    *,
+    alive: Alive,
+    on_cluster: ClusterState | None = None,
+    recorded: bool = True,
 ) -> RunStatus:
-    """Say everything that is recorded of a run, and how its job is now if that was asked."""
+    """Say everything that is known of a run, and how its job is now if that was asked."""
     latest = run.history[-1]
-    try:
-        log_files = tuple(str(path) for path in store.log_files(run.run_id))
-    except StoreError:  # they lie on another machine
-        log_files = ()
+    log_files: tuple[str, ...] = ()
+    if recorded:
+        # They may lie on another machine.
+        with contextlib.suppress(StoreError):
+            log_files = tuple(str(path) for path in store.log_files(run.run_id))
     return RunStatus(
         run_id=run.run_id,
         phase=run.phase,
@@ -253,11 +263,12 @@ def status(
         case_key=run.case_key,
         plan=run.plan,
         measurement=run.measurement,
-        artifacts=run.artifacts,
+        artifacts=run.artifacts or None,
         log_files=log_files,
         location=run.location,
         image_digest=run.image_digest,
         on_cluster=on_cluster,
+        recorded=recorded,
     )
 
 
@@ -285,20 +296,18 @@ def parse_since(text: str, *, now: float) -> float:
 
     Dates are ISO 8601; without a zone they are UTC, as all times that k8sbench prints.
     """
-    text = text.strip()
-    if _LENGTH.fullmatch(text):
-        return now - sum(
-            float(number) * _UNITS[unit] for number, unit in _LENGTH_PART.findall(text)
-        )
+    length = times.seconds(text)
+    if length is not None:
+        return now - length
     try:
-        moment = datetime.datetime.fromisoformat(text)
+        moment = datetime.datetime.fromisoformat(text.strip())
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=datetime.UTC)
         return moment.timestamp()
     except (ValueError, OverflowError) as wrong:
         raise UsageError(
             f"--since {text!r} is neither a length of time nor a date.",
-            "Write 30m, 2h, 3d, 2026-11-20 or 2026-11-20T08:15:30Z.",
+            f"Write {times.EXAMPLES}; or 2026-11-20, 2026-11-20T08:15:30Z.",
         ) from wrong
 
 

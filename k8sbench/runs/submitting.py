@@ -68,11 +68,10 @@ def submit(
         if not waiting or len(following) >= order.parallel or following.is_busy:
             return False
         work = waiting.popleft()
-        known = None if order.run_id is None else _existing(world, work, order.run_id)
-        if known is None:
-            run, manifests = _record(work, world, order)
-            tell.planned(run)
-            _start(run, manifests, work, world, following)
+        known, manifests = _recorded(work, world, order)
+        if manifests is not None:
+            tell.planned(known)
+            _start(known, manifests, work, world, following)
         elif known.phase.final:
             joined.append(known)
         else:
@@ -109,12 +108,11 @@ def create_all(
     for work in works:
         if stop.cause is not None:
             return
-        known = None if order.run_id is None else _existing(world, work, order.run_id)
-        if known is not None:
-            world.store.release(known.run_id)
-            yield known
+        run, manifests = _recorded(work, world, order)
+        if manifests is None:
+            world.store.release(run.run_id)
+            yield run
             continue
-        run, manifests = _record(work, world, order)
         tell.planned(run)
         try:
             world.store.keep(run.run_id, "manifest.yaml", work.text(manifests))
@@ -240,23 +238,51 @@ def _check_case(work: Work, there: RunPlan) -> None:
     )
 
 
+def _recorded(
+    work: Work, world: World, order: Order
+) -> tuple[Run, tuple[Manifest, ...]] | tuple[Run, None]:
+    """Find the run that is to be joined, or record a new one; with what is to be created."""
+    if order.run_id is None:
+        return _record(work, world, order)
+    known = _existing(world, work, order.run_id)
+    if known is not None:
+        return known, None
+    taken = UsageError(
+        f"Another k8sbench process is just submitting run {order.run_id}.",
+        f"Follow it with: k8sbench watch {order.run_id}",
+    )
+    try:
+        if world.store.claim(order.run_id):
+            return _record(work, world, order)
+    except UsageError as wrong:
+        taken = wrong
+    # Somebody else has recorded it meanwhile, unless something else is wrong.
+    known = _existing(world, work, order.run_id)
+    if known is None:
+        raise taken
+    return known, None
+
+
 def _record(work: Work, world: World, order: Order) -> tuple[Run, tuple[Manifest, ...]]:
     draft = work.plan(order.run_id or "draft", order.set_name, 1)
     run_id = order.run_id or world.draw_run_id(draft.benchmark)
-    for _ in range(REPEAT_TRIES):
-        repeat = world.store.next_repeat(order.set_name, case_key(draft))
-        plan = work.plan(run_id, order.set_name, repeat)
-        # Rendered before it is recorded: what cannot be rendered leaves no trace.
-        manifests = work.manifests(plan)
-        try:
-            run = world.store.record(
-                plan, at=world.clock(), owner=world.owner, location=world.location
-            )
-        except RepeatTaken:
-            continue
-        world.store.claim(run_id)
-        return run, manifests
-    raise RepeatTaken(
-        f"Set {order.set_name} gave no free repeat number in {REPEAT_TRIES} tries.",
-        "Too many submits write into it at once; try again.",
-    )
+    # Before there is anything to see: nobody else takes it up before its job is there.
+    world.store.claim(run_id)
+    try:
+        for _ in range(REPEAT_TRIES):
+            repeat = world.store.next_repeat(order.set_name, case_key(draft))
+            plan = work.plan(run_id, order.set_name, repeat)
+            # Rendered before it is recorded: what cannot be rendered leaves no trace.
+            manifests = work.manifests(plan)
+            with contextlib.suppress(RepeatTaken):
+                run = world.store.record(
+                    plan, at=world.clock(), owner=world.owner, location=world.location
+                )
+                return run, manifests
+        raise RepeatTaken(
+            f"Set {order.set_name} gave no free repeat number in {REPEAT_TRIES} tries.",
+            "Too many submits write into it at once; try again.",
+        )
+    except BaseException:
+        world.store.release(run_id)
+        raise

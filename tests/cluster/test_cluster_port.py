@@ -6,12 +6,14 @@ All of it as a user who may do what ``k8sbench/role.yaml`` says, and nothing els
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from k8sbench.adapters.kubernetes.followed import LOGS_BEING_READ
 from k8sbench.model.errors import UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
@@ -44,6 +46,13 @@ def test_a_job_is_followed_from_its_creation_to_its_end(port: Port, framework: s
     assert (end.phase, end.cause_id) == (Phase.SUCCEEDED, None)
     assert Phase.RUNNING in port.phases(plan)
     assert port.events[-1].transition == end
+
+
+def test_a_job_of_many_replicas_is_told_of_no_trouble(port: Port) -> None:
+    """From its tenth pod on, one event of the operator's stands for all of them."""
+    plan = port.submit(following.plan("12x1"))
+    assert port.end_of(plan).phase is Phase.SUCCEEDED
+    assert {one.cause_id for one in port.transitions(plan)} == {None}
 
 
 def test_the_history_never_goes_back(port: Port) -> None:
@@ -97,6 +106,9 @@ def test_a_worker_that_never_ends_does_not_hold_up_a_job_whose_master_has_succee
     with following.opened(user, end_s=1.0) as port:
         plan = port.submit(following.plan("2x1"), None, **{f"{RUN_FOR}.master": "0s"})
         end = port.end_of(plan)
+    # Nobody waits a minute, as it may be, to read that the job has ended.
+    *_, ending, _ = port.transitions(plan)
+    assert (ending.phase, ending.cause_id) == (Phase.RUNNING, LOGS_BEING_READ)
     assert end.phase is Phase.SUCCEEDED
     assert "worker-0 still ran" in end.cause
     assert {line.replica for line in port.lines(plan)} == {"master-0", "worker-0"}
@@ -126,6 +138,19 @@ def test_the_number_of_watches_does_not_grow_with_the_jobs(port: Port, count: in
     }
 
 
+def test_a_clock_of_ours_that_is_wrong_is_no_trouble_of_the_job(user: Path) -> None:
+    def clock() -> float:
+        return time.time() + 600.0
+
+    with following.opened(user, clock=clock) as port:
+        port.cluster.api.clock = clock
+        plan = port.submit(following.plan("2x1"))
+        began = clock()
+        port.end_of(plan)
+        assert {one.cause_id for one in port.transitions(plan)} == {None}
+        assert all(abs(one.at - began) < following.SECONDS for one in port.transitions(plan))
+
+
 # -- creating ---------------------------------------------------------------------------------
 
 
@@ -135,6 +160,20 @@ def test_the_configmap_of_the_trainers_goes_with_its_job(port: Port, namespace: 
     assert (owner["kind"], owner["name"]) == ("PyTorchJob", plan.run_id)
     port.cluster.remove(plan.run_id)
     namespace.wait("delete", f"configmap/{plan.run_id}")
+
+
+def test_the_configmap_of_an_earlier_job_of_the_name_is_not_relied_on(
+    port: Port, namespace: Namespace
+) -> None:
+    """The cluster deletes it some time after the job; as long as the other job lives, not yet."""
+    earlier, plan = port.submit(following.plan("1x1"), None), following.plan("1x1")
+    config_map, _ = following.objects(plan)
+    owners = namespace.get("configmap", earlier.run_id)["metadata"]["ownerReferences"]
+    config_map["metadata"]["ownerReferences"] = owners
+    namespace.create(config_map)
+    port.submit(plan, None)
+    (owner,) = namespace.get("configmap", plan.run_id)["metadata"]["ownerReferences"]
+    assert owner["uid"] == namespace.get("pytorchjob", plan.run_id)["metadata"]["uid"]
 
 
 def test_creating_a_run_that_exists_joins_it(port: Port, user: Path, namespace: Namespace) -> None:
@@ -290,6 +329,23 @@ def test_a_job_that_someone_else_deletes_is_lost(port: Port, namespace: Namespac
     assert (end.phase, end.cause_id) == (Phase.LOST, "job-deleted")
 
 
+def test_another_job_that_was_given_the_name_since_is_not_deleted(
+    port: Port, user: Path, namespace: Namespace
+) -> None:
+    plan = port.submit(following.plan("1x1"), None)
+    port.until_phase(plan, Phase.RUNNING)
+    namespace.kubectl("delete", f"pytorchjob/{plan.run_id}")
+    with following.opened(user) as other:
+        other.submit(plan, None)
+        assert port.end_of(plan).phase is Phase.LOST
+        assert "another job" in (port.cluster.remove(plan.run_id) or "")
+        assert other.until_phase(plan, Phase.RUNNING)
+    # Named by somebody who does not mean an earlier one, it is.
+    with following.opened(user) as anyone:
+        anyone.cluster.remove(plan.run_id)
+    namespace.wait("delete", f"pytorchjob/{plan.run_id}")
+
+
 def test_a_job_that_was_deleted_before_anyone_looked_is_lost(
     port: Port, namespace: Namespace
 ) -> None:
@@ -319,6 +375,19 @@ def test_a_configmap_that_no_job_owns_is_deleted_too(port: Port, namespace: Name
     namespace.create(config_map)
     port.cluster.remove(plan.run_id)
     assert plan.run_id not in namespace.kubectl("get", "configmaps", "--output=name")
+
+
+def test_a_job_whose_label_was_taken_off_is_followed_and_left_alone_with_all_it_needs(
+    port: Port, namespace: Namespace
+) -> None:
+    plan = port.submit(following.plan("2x1"), None)
+    port.until_phase(plan, Phase.RUNNING)
+    namespace.kubectl("label", f"pytorchjob/{plan.run_id}", "k8sbench.io/run-")
+    finish(namespace, plan)
+    assert port.end_of(plan).phase is Phase.SUCCEEDED
+    port.cluster.remove(plan.run_id)
+    namespace.get("pytorchjob", plan.run_id)
+    namespace.get("configmap", plan.run_id)
 
 
 def test_a_job_that_is_let_go_goes_on_untold(port: Port, user: Path, namespace: Namespace) -> None:

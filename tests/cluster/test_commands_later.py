@@ -96,6 +96,58 @@ def test_everything_is_collected_with_nothing_but_the_cluster(own_shell: Shell) 
     assert (again.out, again.err) == ("", "Nothing is owed here.\n")
 
 
+def test_a_run_that_only_the_cluster_knows_is_looked_at_like_ones_own(own_shell: Shell) -> None:
+    logs = own_shell.logs("theirs")
+    logs.begin()
+    own_shell.submit("theirs", ENDLESS, "--detach", "--set=night")
+    until(lambda: own_shell.json("list")[0]["on_cluster"] == "Running", "it to run")
+    colleague, here = own_shell.colleague(), own_shell.namespace.name
+    # By the beginning of its name, and by way of the current context.
+    status = colleague.json("status", "their")
+    assert (status["run_id"], status["phase"], status["recorded"]) == ("theirs", "Running", False)
+    assert [status["artifacts"], status["log_files"], status["measurement"]] == [None, [], None]
+    assert {one["phase"] for one in status["on_cluster"]["replicas"]} == {"Running"}
+    shown = colleague.run("status", "theirs", f"--namespace={here}").out
+    assert re.search(r"^Phase: +Running: All 2 replicas run\.$", shown, re.MULTILINE)
+    assert "this store has no record of the run" in shown
+    assert (
+        colleague.run("logs", "theirs", "--replica=master-0").out.splitlines()
+        == (logs.expected["master-0"])
+    )
+    wrong = colleague.run("logs", "theirs", "--replica=worker-7", code=2)
+    assert "Replicas: master-0, worker-0." in wrong.err
+
+    (row,) = colleague.json("list", "-n", here)
+    assert (row["run_id"], row["recorded"], row["on_cluster"]) == ("theirs", False, "Running")
+    assert colleague.json("list", "-n", here, "--set=day") == []
+    listed = colleague.run("list", "-n", here)
+    assert re.search(r"^theirs .* Running +not recorded ", listed.out, re.MULTILINE)
+    assert "1 run is not recorded in this store" in listed.err
+    (own,) = own_shell.json("list", "-n", here)
+    assert (own["run_id"], own["recorded"], own["on_cluster"]) == ("theirs", True, "Running")
+    # Nothing was recorded by looking.
+    assert colleague.json("list") == []
+    for words in (["status"], ["logs"], ["logs", "-f"], ["watch"], ["cancel"], ["collect"]):
+        missing = colleague.run(*words, "thiers", code=2)
+        assert f"neither in the store nor in namespace {here} of https://" in missing.err
+        assert "Nearest: theirs." in missing.err
+
+    with colleague.started("logs", "theirs", "-f", "--replica=master-0") as follow:
+        follow.until('"step": 6,')
+        logs.end()
+        own_shell.finish("theirs")
+        follow.ends()
+    assert follow.out.splitlines() == logs.expected["master-0"]
+    assert colleague.archived("theirs") == logs.expected["master-0"]
+    assert colleague.json("status", "theirs")["measurement"]["verdict"] == "valid"
+
+
+def test_who_reads_the_logs_of_a_run_that_waits_in_vain_does_not_end_it(shell: Shell) -> None:
+    shell.submit("waiting", "--node-pool=nowhere", "--detach", "--timeout=3s")
+    done = shell.run("logs", "waiting", "-f")
+    assert "Run waiting is Cancelled. The run took longer than its --timeout of 3 s" in done.err
+
+
 def measured(text: str) -> set[str]:
     """The valid runs of the one row, which has the expected speed."""
     (row,) = json.loads(text)["rows"]

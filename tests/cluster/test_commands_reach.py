@@ -75,6 +75,22 @@ def test_a_cluster_that_does_not_answer_is_an_error_where_it_was_asked_for(shell
     assert "error: No cluster is configured: ~/.kube/config does not exist" in none.err
     assert "--kubeconfig" in none.err
     assert shell.json("list") == []
+    # What is only looked at is not waited for.
+    listed = shell.run("list", "--namespace=x", code=6, KUBECONFIG=dead(shell))
+    assert "of context test cannot be reached: connection refused." in listed.err
+    nowhere = shell.run("status", "nope", code=2, KUBECONFIG=dead(shell))
+    assert "The cluster was not asked: The API server https://127.0.0.1:" in nowhere.err
+
+
+def test_credentials_that_are_not_accepted_start_no_run_on_this_machine(shell: Shell) -> None:
+    config = json.loads(Path(shell.environment["KUBECONFIG"]).read_text())
+    config["users"][0]["user"] = {"token": "expired"}
+    path = shell.folder / "expired.kubeconfig"
+    path.write_text(json.dumps(config))
+    done = shell.run("submit", "resnet50", "--preset=smoke", code=6, KUBECONFIG=str(path))
+    assert "does not accept these credentials" in done.err
+    assert "--backend local" in done.err
+    assert shell.json("list") == []
 
 
 def test_without_a_cluster_a_run_is_local_and_says_why_in_one_line(shell: Shell) -> None:

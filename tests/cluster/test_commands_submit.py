@@ -123,6 +123,7 @@ def test_a_run_id_that_exists_is_joined_by_whoever_names_it(shell: Shell) -> Non
         colleague.submitted("joined") as other,
     ):
         again.until("Running")
+        assert "run joined is there already, and is joined as it is: set night" in again.err
         other.until("Running")
         with shell.submitted("joined") as third:
             third.until("Running")
@@ -135,8 +136,10 @@ def test_a_run_id_that_exists_is_joined_by_whoever_names_it(shell: Shell) -> Non
         (run,) = one.json("list")
         assert (run["run_id"], run["set_name"], run["phase"]) == ("joined", "night", "Succeeded")
         assert one.archived("joined") == logs.expected["master-0"]
-    # It is over: joining it prints its row.
-    assert " valid; smoke" in shell.submit("joined", "--node-pool=endless").out
+    # It is over: joining it prints its row, and says that this is all.
+    after = shell.submit("joined", "--node-pool=endless")
+    assert " valid; smoke" in after.out
+    assert "Run joined was over before, and is not run again." in after.err
 
 
 def test_a_run_id_of_another_case_is_refused(shell: Shell) -> None:

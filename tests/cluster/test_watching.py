@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes import kinds
+from k8sbench.adapters.kubernetes import cluster, kinds
 from k8sbench.adapters.kubernetes.api import ApiFault
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
@@ -81,6 +81,20 @@ def test_a_job_ends_while_the_api_server_cannot_be_reached(
         finish(namespace, plan)
         namespace.wait("condition=Succeeded", f"pytorchjob/{plan.run_id}")
     check_told_once(port, plan)
+
+
+def test_a_job_is_cancelled_when_the_api_server_can_be_reached_again(
+    wired: tuple[Port, Wire], namespace: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "NOTE_SECONDS", 0.0)
+    port, line = wired
+    plan = running(port)
+    with line.down():
+        port.cluster.cancel(plan.run_id, "Enough.", "asked")
+        port.until(lambda port: any("not be cancelled: The API" in note for note in port.notes()))
+    end = port.end_of(plan)
+    assert (end.phase, end.cause) == (Phase.CANCELLED, "Enough.")
+    namespace.wait("delete", f"pytorchjob/{plan.run_id}")
 
 
 def test_connections_break_again_and_again(wired: tuple[Port, Wire], namespace: Namespace) -> None:
@@ -195,6 +209,21 @@ def test_a_permission_is_taken_away_and_given_back(namespace: Namespace, user: P
         namespace.create(binding)
         finish(namespace, plan)
         check_told_once(port, plan)
+
+
+def test_who_may_not_see_events_is_told_of_that_alone(
+    namespace: Namespace, user: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "NOTE_SECONDS", 0.0)
+    (role,) = namespace.get("roles")
+    rules = [rule for rule in role["rules"] if rule["resources"] != ["events"]]
+    patch = f"--patch={json.dumps({'rules': rules})}"
+    namespace.kubectl("patch", "role", role["metadata"]["name"], "--type=merge", patch)
+    with following.opened(user) as port:
+        plan = port.submit(following.plan("4x1"))
+        check_told_once(port, plan)
+        (note,) = port.notes()
+        assert note.startswith("The events cannot be watched: User ")
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -171,21 +172,32 @@ def test_a_run_that_outlives_its_timeout_is_ended_with_exit_code_4(shell: Shell)
     assert shell.json("status", shell.run_id())["history"][-1]["cause_id"] == "timeout"
 
 
-def test_a_rank_that_dies_ends_the_job_and_shows_its_last_lines(shell: Shell) -> None:
-    process = shell.start(*ENDLESS, "--replicas", "2")
+@pytest.mark.parametrize(
+    ("benchmark", "case", "variable", "replica"),
+    [("resnet50", "2x1", "RANK", "worker-0"), ("arcface", "1x2", "PADDLE_TRAINER_ID", "worker-0")],
+)
+def test_a_rank_that_dies_ends_the_job_and_is_named(
+    shell: Shell, benchmark: str, case: str, variable: str, replica: str
+) -> None:
+    process = shell.start("submit", benchmark, "--case", case, *ENDLESS[2:])
     wait_for(lambda: training(shell), "the first training step")
     ranks = [
         child
         for child in psutil.Process(process.pid).children(recursive=True)
-        if child.environ().get("RANK") == "1" and "torch.distributed.run" not in child.cmdline()
+        if child.environ().get(variable) == "1" and "torch.distributed.run" not in child.cmdline()
     ]
     assert ranks
     for rank in ranks:
         rank.kill()
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 3
-    assert "worker-0" in err
-    assert shell.json("status", shell.run_id())["phase"] == "Failed"
+    named = f"rank 1 of {replica} was killed by signal 9 (SIGKILL)"
+    assert named in err
+    shown = err.partition(f"last lines of {replica}:")[2]
+    assert re.search(r"\brank +(: )?1\b", shown), err
+    status = shell.json("status", shell.run_id())
+    assert status["phase"] == "Failed"
+    assert named in status["history"][-1]["cause"]
 
 
 def test_a_users_own_file_runs_like_a_built_in_benchmark(

@@ -14,7 +14,7 @@ import socket
 import ssl
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,10 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 JUST_BACK_SECONDS = 20.0
 """For so long after it was away it may refuse everything: it has just started, and does not know
 the roles yet. Such refusals are told as 503."""
+SAME_TIME_SECONDS = 5.0
+"""Clocks that differ by less are taken for equal: answers tell whole seconds, and take a while."""
+_DATES = 8
+"""Answers whose times are compared with ours; the quickest of them is right."""
 _GIVE_UP_CONNECTION_S = 60
 """A connection whose other end is gone without a word is given up after so long."""
 
@@ -75,6 +79,11 @@ class Api:
         """How it was chosen: ``context a of ~/.kube/config``, ``in-cluster configuration``."""
         self.requests: Counter[str] = Counter()
         """How many requests were sent: ``create pytorchjobs``, ``watch pods``."""
+        self.clock: Callable[[], float] = time.time
+        """Ours, Unix seconds."""
+        self.ahead = 0.0
+        """Seconds by which the API server's clock is ahead of ours, as its answers say."""
+        self._aheads: deque[float] = deque(maxlen=_DATES)
         self._transport = transport
         self._credentials = credentials
         self._lock = threading.Lock()
@@ -329,7 +338,7 @@ class Api:
             self.requests[f"{verb} {kinds.resource(path)}"] += 1
             pool = self._fitting_pool(secrets)
         try:
-            return pool.request(
+            response = pool.request(
                 method,
                 self._transport.server + path + _encoded(query),
                 body=None if body is None else msgspec.json.encode(body),
@@ -342,6 +351,17 @@ class Api:
         except (urllib3.exceptions.HTTPError, OSError) as wrong:
             self._away_at = time.monotonic()
             raise faults.from_transport(wrong) from wrong
+        self._compare_clocks(response.headers.get("Date", ""))
+        return response
+
+    def _compare_clocks(self, date: str) -> None:
+        from email.utils import parsedate_to_datetime
+
+        with contextlib.suppress(ValueError), self._lock:
+            self._aheads.append(parsedate_to_datetime(date).timestamp() - self.clock())
+            # An answer that took long seems to come from a clock that is behind.
+            most = max(self._aheads)
+            self.ahead = most if abs(most) >= SAME_TIME_SECONDS else 0.0
 
     def _secrets(self) -> Secrets:
         try:

@@ -9,6 +9,7 @@ the one thread that calls :meth:`KubernetesCluster.wait`, which keeps what was s
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import queue
 import threading
@@ -19,8 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from k8sbench.adapters.kubernetes import creating, ending, kinds, listing, trimming
-from k8sbench.adapters.kubernetes.api import Api, ApiFault, Object
+from k8sbench.adapters.kubernetes import creating, ending, kinds, listing, sharing, trimming
+from k8sbench.adapters.kubernetes.api import PATIENCE_SECONDS, Api, ApiFault, Object
 from k8sbench.adapters.kubernetes.diagnosis import facts
 from k8sbench.adapters.kubernetes.followed import Followed, Surroundings
 from k8sbench.adapters.kubernetes.log_streams import LIMIT, LogStreams, printed
@@ -52,6 +53,8 @@ FAILED_SECONDS = 10.0
 """The same where one has failed: the others say what they saw of it, and wait for it in vain."""
 SETTLE_SECONDS = 1.0
 """For pods that were not seen of a job that has ended; some never were."""
+TELL_SECONDS = 0.3
+"""An end is told ahead of the logs where these take longer to read to their own ends."""
 NOTE_SECONDS = 5.0
 """An API server that does not answer for so long is worth a word."""
 NODES_SECONDS, QUEUE_SECONDS = 60.0, 15.0
@@ -60,6 +63,7 @@ LINES_WAITING = 5000
 """Lines that were read and not yet taken; those who read them wait."""
 CLOSE_SECONDS = 10.0
 """For requests under way, such as to cancel a job, when the cluster is let go."""
+_PLURALS = {"Pod": "pods", "Event": "events"}
 _AT_ONCE = 5000
 _WORKERS = 4
 
@@ -114,12 +118,15 @@ class KubernetesCluster:
         longest_pause: float | None = None,
         end_s: float = END_SECONDS,
         streams: int = LIMIT,
+        user: sharing.User | None = None,
     ) -> None:
         self.api = api
         self._namespace = api.place.namespace
         self._clock = clock
         self._keep = keep
         """Whether jobs that are cancelled are held rather than deleted."""
+        self._user = user
+        """On whose behalf jobs are followed: they stay as long as others need them, too."""
         self._watching: dict[str, Any] = {"watch_s": watch_s}
         if longest_pause is not None:
             self._watching["longest_pause"] = longest_pause
@@ -127,6 +134,8 @@ class KubernetesCluster:
         self._jobs: dict[str, Followed] = {}
         self._runs: set[str] = set()
         """Those that are followed, and those that are being created: their objects are kept."""
+        self._uids: dict[str, str] = {}
+        """Of the jobs that were followed, by run: another may bear the name by now."""
         self._changed: set[str] = set()
         """Runs that are to be read."""
         self._news: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -171,13 +180,14 @@ class KubernetesCluster:
         self._runs.add(plan.run_id)
         self._jobs[plan.run_id] = followed
         try:
-            created = creating.create(self.api, plan, manifests)
+            created = creating.create(self.api, plan, sharing.marked(manifests, self._user))
         except BaseException:
             self._drop(plan.run_id)
             raise
         followed.since = time.monotonic()
         if created.joined:
             self._taken_up = True
+            self._say_used(plan.run_id)
         self._news.put(_Created(plan.run_id, trimming.job(created.job)))
 
     def take_up(self, run: Run, marks: Mapping[str, LogMark]) -> None:
@@ -185,6 +195,7 @@ class KubernetesCluster:
         told, since = run.history[-1], time.monotonic()
         self._follow(Followed(run.plan, told=told, marks=marks, since=since))
         self._taken_up = True
+        self._say_used(run.run_id)
 
     def jobs(self) -> Sequence[FoundJob]:
         """Return k8sbench's jobs in the namespace; one whose plan cannot be read is left out."""
@@ -216,7 +227,7 @@ class KubernetesCluster:
             if fault.status == 404:
                 return ()
             raise self.api.explained(fault, f"job {run.run_id} be read") from fault
-        now = self._clock()
+        now, followed.ahead = self._clock(), self.api.ahead
         reading, _ = followed.read(around, now)
         first = followed.end(reading, now)
         return [first, *followed.changes(reading, now)]
@@ -277,14 +288,23 @@ class KubernetesCluster:
 
     def let_go(self, run_id: str) -> None:
         """Follow a job no longer; it goes on."""
+        self._say_unused([run_id])
         self._drop(run_id)
 
-    def remove(self, run_id: str) -> None:
+    def remove(self, run_id: str) -> str | None:
         """Delete the job, and with it its pods and its ConfigMap; idempotent."""
-        ending.remove(self.api, run_id)
+        user, uid = self._user, self._uids.get(run_id)
+
+        def stays(kind: str, job: Object) -> str | None:
+            if uid not in {None, job["metadata"]["uid"]}:
+                return "somebody has created another job of that name."
+            return None if user is None else sharing.keeper(self.api, kind, job, user)
+
+        return ending.remove(self.api, run_id, unless=stays)
 
     def close(self) -> None:
         """Let go of everything held; requests under way, such as to cancel, are waited for."""
+        self._say_unused(list(self._jobs))
         if self._requests:
             from concurrent.futures import wait
 
@@ -376,6 +396,7 @@ class KubernetesCluster:
                     events.append(news)
             case _Created():
                 if (followed := self._jobs.get(news.run_id)) is not None:
+                    followed.ahead = self.api.ahead
                     followed.take_created(news.job)
                     self._changed.add(news.run_id)
             case _Drained():
@@ -447,6 +468,7 @@ class KubernetesCluster:
 
     def _read(self, followed: Followed) -> list[JobEvent]:
         run_id, now = followed.plan.run_id, self._clock()
+        followed.ahead = self.api.ahead
         self._look_around(followed, now)
         reading, replicas = followed.read(self._around(followed), now)
         self._follow_logs(followed, replicas, all_over=False)
@@ -466,14 +488,18 @@ class KubernetesCluster:
         settled = followed.ended_at + (0.0 if has_pods else SETTLE_SECONDS)
         if not reading.over or "Pod" not in self._listed:
             settled = due
+        times = [followed.ended_at + TELL_SECONDS]
         if moment < min(settled, due):
-            followed.look_at = min(settled, due)
-            return events
-        followed.look_at = None
-        self._follow_logs(followed, replicas, all_over=True)
-        if self._logs.drained(run_id):
-            events.append(followed.end(reading, now))
-            self._drop(run_id)
+            times.append(min(settled, due))
+        else:
+            self._follow_logs(followed, replicas, all_over=True)
+            if self._logs.drained(run_id):
+                events.append(followed.end(reading, now))
+                self._drop(run_id)
+                return events
+        if times[0] <= moment:
+            events += followed.ending(reading, now)
+        followed.look_at = min((at for at in times if at > moment), default=None)
         return events
 
     def _follow_logs(
@@ -503,8 +529,11 @@ class KubernetesCluster:
 
     def _drop(self, run_id: str) -> None:
         """Forget a job whose end was told, or that is let go."""
-        if self._jobs.pop(run_id, None) is None:
+        followed = self._jobs.pop(run_id, None)
+        if followed is None:
             return
+        if followed.uid is not None:
+            self._uids[run_id] = followed.uid
         self._runs.discard(run_id)
         self._logs.forget(run_id)
         self._half_placed.discard(run_id)
@@ -522,12 +551,15 @@ class KubernetesCluster:
             if now - since < NOTE_SECONDS:
                 return []
             self._trouble_noted = since
+            some = len(self._trouble) < len(self._reflectors)
+            what = " and ".join(sorted({_PLURALS.get(kind, "jobs") for kind in self._trouble}))
             if is_refusal:
-                said = self.api.explained(fault, "the jobs be watched")
-                text = f"The jobs cannot be watched: {said} Trying on."
+                said = self.api.explained(fault, f"the {what} be watched")
+                text = f"The {what} cannot be watched: {said} Trying on."
             else:
+                silent = f"tell of {what}" if some else "answer"
                 text = (
-                    f"The API server does not answer since {now - since:.0f} s ({fault.message});"
+                    f"The API server does not {silent} since {now - since:.0f} s ({fault.message});"
                     " trying on. The job goes on meanwhile."
                 )
         else:
@@ -589,6 +621,24 @@ class KubernetesCluster:
         self._requests.add(future)
         future.add_done_callback(self._requests.discard)
 
+    # -- sharing --------------------------------------------------------------------------------
+
+    def _say_used(self, run_id: str) -> None:
+        """Say that a job is followed from here, too, unless it is over by then."""
+        if (user := self._user) is not None:
+            self._ask(
+                lambda: sharing.join(self.api, run_id, user) if run_id in self._jobs else None
+            )
+
+    def _say_unused(self, run_ids: Sequence[str]) -> None:
+        """Say that jobs which go on are not followed any more, unless somebody wants them kept."""
+        user = self._user
+        # While the server does not answer, nobody should wait for this.
+        if user is None or user.keep or self._trouble:
+            return
+        for run_id in run_ids:
+            self._ask(functools.partial(sharing.leave, self.api, run_id, user))
+
     # -- ending ---------------------------------------------------------------------------------
 
     def _cancel_followed(self, followed: Followed, wish: Mapping[str, Any]) -> None:
@@ -599,20 +649,30 @@ class KubernetesCluster:
                 uid = followed.uid
                 if uid is None:
                     path = kinds.path(followed.kind, self._namespace, run_id)
-                    uid = self.api.get(path)["metadata"]["uid"]
-                self._cancel(followed.kind, run_id, uid, wish)
+                    uid = self.api.get(path, patience=NOTE_SECONDS)["metadata"]["uid"]
+                self._cancel(followed.kind, run_id, uid, wish, patience=NOTE_SECONDS)
                 return
             except ApiFault as fault:
-                if not fault.passes:
+                if not fault.passes or not attempt:
                     said = self.api.explained(fault, f"job {run_id} be cancelled")
                     note = f"The job could not be cancelled: {said}"
+                    note += " Trying on." if fault.passes else ""
                     self._news.put(JobEvent(run_id=run_id, note=note))
+                if not fault.passes:
                     return
             attempt += 1
             self.api.pause(min(2.0**attempt, 15.0))
 
-    def _cancel(self, kind: str, name: str, uid: str, wish: Mapping[str, Any]) -> None:
-        job = ending.mark(self.api, kind, name, uid, wish, suspend=self._keep)
+    def _cancel(
+        self,
+        kind: str,
+        name: str,
+        uid: str,
+        wish: Mapping[str, Any],
+        *,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        job = ending.mark(self.api, kind, name, uid, wish, suspend=self._keep, patience=patience)
         if job is None:
             return
         # Should the deletion be seen before the annotation is.

@@ -47,6 +47,7 @@ def create(
     others = [one for one in manifests if one is not job]
     made: list[tuple[str, Object]] = []
     unowned: list[str] = []
+    owned: list[tuple[str, Mapping[str, Any], Object]] = []
     for manifest in others:
         found, joined = _created(api, plan, manifest, until)
         metadata = found["metadata"]
@@ -55,6 +56,8 @@ def create(
             made.append((path, found))
         if not metadata.get("ownerReferences"):
             unowned.append(path)
+        else:
+            owned.append((path, manifest, found))
     try:
         found, joined = _created(api, plan, job, until)
     except BenchError as wrong:
@@ -67,6 +70,12 @@ def create(
         "name": found["metadata"]["name"],
         "uid": found["metadata"]["uid"],
     }
+    for path, manifest, other in owned:
+        if all(one["uid"] != owner["uid"] for one in other["metadata"]["ownerReferences"]):
+            # Of an earlier job of the name: the cluster deletes it after that, at any moment.
+            _take_back(api, [(path, other)])
+            metadata = {**manifest["metadata"], "ownerReferences": [owner]}
+            _created(api, plan, {**manifest, "metadata": metadata}, until)
     for path in unowned:
         try:
             api.patch(path, {"metadata": {"ownerReferences": [owner]}})

@@ -5,19 +5,26 @@ Only what is ours: what bears the run's label.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from k8sbench.adapters.kubernetes import kinds
-from k8sbench.adapters.kubernetes.api import Api, ApiFault, Object
+from k8sbench.adapters.kubernetes.api import PATIENCE_SECONDS, Api, ApiFault, Object
 from k8sbench.adapters.kubernetes.state import CANCEL_ANNOTATION
 from k8sbench.adapters.kubernetes.trimming import RUN_LABEL
 
 
 def mark(
-    api: Api, kind: str, name: str, uid: str, wish: Mapping[str, Any], *, suspend: bool
+    api: Api,
+    kind: str,
+    name: str,
+    uid: str,
+    wish: Mapping[str, Any],
+    *,
+    suspend: bool,
+    patience: float = PATIENCE_SECONDS,
 ) -> Object | None:
     """Annotate a job with why it ends, and hold it with ``suspend``; None: it is gone."""
     text = msgspec.json.encode(wish).decode()
@@ -26,7 +33,7 @@ def mark(
     if suspend:
         change["spec"] = {"runPolicy": {"suspend": True}}
     try:
-        return api.patch(kinds.path(kind, api.place.namespace, name), change)
+        return api.patch(kinds.path(kind, api.place.namespace, name), change, patience=patience)
     except ApiFault as fault:
         if fault.status in {404, 409}:
             return None
@@ -46,17 +53,25 @@ def find(api: Api, run_id: str) -> Iterator[tuple[str, Object]]:
             yield kind, job
 
 
-def remove(api: Api, run_id: str) -> None:
-    """Delete a run's job, and with it its pods and its ConfigMap; idempotent."""
+def remove(
+    api: Api, run_id: str, *, unless: Callable[[str, Object], str | None] = lambda _kind, _job: None
+) -> str | None:
+    """Delete a run's job, and with it its pods and its ConfigMap; idempotent.
+
+    ``unless`` may say of the job, by its kind, why it must stay; that is returned, else None.
+    """
     try:
         for kind, job in find(api, run_id):
+            if (why := unless(kind, job)) is not None:
+                return why
             path = kinds.path(kind, api.place.namespace, run_id)
             if api.delete(path, uid=job["metadata"]["uid"]):
-                return
+                return None
             break
         _remove_orphan(api, kinds.path("ConfigMap", api.place.namespace, run_id), run_id)
     except ApiFault as fault:
         raise api.explained(fault, f"job {run_id} be deleted") from fault
+    return None
 
 
 def _remove_orphan(api: Api, path: str, run_id: str) -> None:
@@ -67,5 +82,6 @@ def _remove_orphan(api: Api, path: str, run_id: str) -> None:
         if fault.status == 404:
             return
         raise
-    if (found.get("labels") or {}).get(RUN_LABEL) == run_id:
+    is_ours = (found.get("labels") or {}).get(RUN_LABEL) == run_id
+    if is_ours and not found.get("ownerReferences"):
         api.delete(path, uid=found["uid"])

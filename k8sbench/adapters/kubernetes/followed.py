@@ -26,6 +26,14 @@ EVENTS = 200
 """Of one job, the newest that are kept."""
 LINES = 20
 """Of one replica's log, the last that are kept."""
+LOGS_BEING_READ = "logs-being-read"
+"""What a run waits for when its job has ended: no diagnosis, as nothing is wrong."""
+_ENDED = {
+    Phase.SUCCEEDED: "has succeeded",
+    Phase.FAILED: "has failed",
+    Phase.CANCELLED: "is cancelled",
+    Phase.LOST: "is gone",
+}
 _CONDITIONS = {
     Phase.QUEUED: "Suspended",
     Phase.RUNNING: "Running",
@@ -64,6 +72,8 @@ class Followed:
         """When its end was read first, on the clock that never goes back."""
         self.look_at: float | None = None
         """When to read it again although nothing happens, on that clock."""
+        self.ahead = 0.0
+        """Seconds by which the cluster's clock, and so all its time stamps, are ahead of ours."""
         self.uid: str | None = None
         self.logs: dict[str, tuple[str, int, bool]] = {}
         """What the log streams know of a replica: its pod, restarts, and whether it fails."""
@@ -98,7 +108,7 @@ class Followed:
         """Take in the answer to its creation; what was seen of it by then is newer."""
         at = facts.moment(job["metadata"].get("creationTimestamp"))
         if at is not None and self._told.phase is Phase.CREATED:
-            self._told = msgspec.structs.replace(self._told, at=at)
+            self._told = msgspec.structs.replace(self._told, at=at - self.ahead)
         if self._job is None:
             self.take(Changed(self.kind, job))
 
@@ -154,7 +164,7 @@ class Followed:
 
     def read(self, around: Surroundings, now: float) -> tuple[Reading, tuple[facts.Replica, ...]]:
         """Say how the job is, and which pods its replicas are."""
-        seen = self.seen(around)
+        seen, now = self.seen(around), now + self.ahead
         reading = state.read(seen, self.plan, now=now, lines=self._lines)
         if self._job is None and self._is_deleted:
             reading = _gone(reading)
@@ -198,6 +208,18 @@ class Followed:
         if not reading.phase.final and self._is_news(reading):
             yield self._moved(reading, now)
 
+    def ending(self, reading: Reading, now: float) -> Iterator[JobEvent]:
+        """Yield, once, that the job has ended, though its logs are not read to their ends."""
+        if self._told.cause_id == LOGS_BEING_READ or self._told.phase.final:
+            return
+        self._told = Transition(
+            phase=self._told.phase,
+            at=self._at(reading.phase, now),
+            cause=f"The job {_ENDED[reading.phase]}; its logs are being read to their ends.",
+            cause_id=LOGS_BEING_READ,
+        )
+        yield JobEvent(run_id=self.plan.run_id, transition=self._told)
+
     def end(self, reading: Reading, now: float) -> JobEvent:
         """Return the final transition."""
         return self._moved(reading, now)
@@ -227,9 +249,9 @@ class Followed:
         conditions = ((self._job or {}).get("status") or {}).get("conditions") or ()
         for one in conditions:
             if one["type"] == wanted and one.get("status") == "True":
-                at = facts.moment(one.get("lastTransitionTime"))
-                if at is not None and self._told.at <= at <= now:
-                    return at
+                stamp = facts.moment(one.get("lastTransitionTime"))
+                if stamp is not None and self._told.at <= stamp - self.ahead <= now:
+                    return stamp - self.ahead
         return max(now, self._told.at)
 
 

@@ -18,6 +18,7 @@ import contextlib
 import enum
 import heapq
 import itertools
+import math
 import random
 import threading
 import time
@@ -41,7 +42,11 @@ ENDED_BY_ITSELF = 1.0
 """Seconds before a stream that ended without an error is asked for again: as a rule its container
 has ended, and the API server needs about as long to know."""
 TRIES = 6
-"""Times that a log that ended is asked for while its node or the server says no: 15 s in all."""
+"""Times that a log that ended is asked for while its node says no: 15 s in all."""
+BUSY_TRIES = 36
+"""The same while it is the API server that says no, which it does to everything: 5 minutes."""
+_BUSY = frozenset({401, 429, 502, 503, 504})
+"""How it says so; what a node says comes as 400, 404 or 500. Credentials may be renewed."""
 LOOK_SECONDS = 0.5
 PATIENCE = 5
 """Looks without anything new until the stream of a container that ended is given up. The kubelet
@@ -118,6 +123,8 @@ class _Log:
         """Why lines are missing before the next one."""
         self.why = ""
         """What was last wrong."""
+        self.most_tries: float = TRIES
+        """How often to ask, as what was last wrong is."""
         self.tries = 0
         self.looked_at: Mark | None = None
         """Where its stream was when the fetch last found less than that has."""
@@ -353,8 +360,8 @@ class LogStreams:
             return 0.0
         if end is _End.EMPTY and log.tries < SURE:
             return LOOK_SECONDS
-        if end is _End.BROKEN and (not log.why or log.tries < TRIES):
-            return again  # without any answer, for as long as it takes
+        if end is _End.BROKEN and log.tries < log.most_tries:
+            return again
         found = end is _End.COMPLETE and log.mark is not None
         if not found and log.stream is not None and end is not _End.BROKEN:
             # The node has put the log away, but the stream reads the old file to its end.
@@ -368,7 +375,7 @@ class LogStreams:
             log.is_intact = log.is_intact or log.is_in_place
         if end is _End.LOST or (end is _End.EMPTY and not log.is_intact):
             if self._look_back(log) is _End.BROKEN:
-                if not log.why or log.tries < TRIES:
+                if log.tries < log.most_tries:
                     return again
                 log.is_new, log.gap = True, _ROTATED
             if end is _End.LOST:
@@ -446,7 +453,7 @@ class LogStreams:
             return _End.TAKEN
         rest = text.end()
         if text.error is not None:
-            log.why = text.error.strip().rstrip(".")
+            log.why, log.most_tries = text.error.strip().rstrip("."), TRIES
             log.is_intact = log.is_intact and not follow
             return _End.UNAVAILABLE if "unable to retrieve" in text.error else _End.BROKEN
         if follow:
@@ -474,8 +481,13 @@ class LogStreams:
         return self._api.stream(path, silence_s=silence, **query)
 
     def _refused(self, log: _Log, fault: ApiFault) -> _End:
-        log.why = fault.message.rstrip(".") if fault.status is not None else ""
-        if fault.status in {401, 403}:
+        log.why = fault.message.rstrip(".")
+        log.most_tries = TRIES
+        if fault.status is None:  # without any answer, for as long as it takes
+            log.most_tries = math.inf
+        elif fault.status in _BUSY:
+            log.most_tries = BUSY_TRIES
+        if fault.status == 403:
             if log.run_id not in self._refusals_told:
                 self._refusals_told.add(log.run_id)
                 self._sink(JobEvent(run_id=log.run_id, note=f"Logs cannot be read: {log.why}."))
@@ -483,8 +495,10 @@ class LogStreams:
         if fault.status == 404:
             return _End.GONE
         if fault.status == 400:
+            # Not available: a node that refused the pod, or gave it up, never had the container.
+            never = "is not available" in fault.message and log.mark is None
             waits = "waiting to start" in fault.message
-            return _End.WAITING if waits else _End.UNAVAILABLE
+            return _End.WAITING if waits or never else _End.UNAVAILABLE
         return _End.BROKEN
 
     def _tell(self, log: _Log, resume: Resume, new: list[Line], *, alone: bool) -> None:

@@ -86,10 +86,12 @@ def _ended(facts: Facts, lines: Mapping[str, Sequence[str]]) -> Reading | None:
     if not facts.condition("Succeeded"):
         return None
     # It says so as soon as the master has succeeded, whatever the workers do.
-    failed = [one for one in facts.replicas if one.phase == "Failed"]
-    if failed:
+    final = facts.never_restarts
+    if any(one.phase == "Failed" or (final and endings.has_failed(one)) for one in facts.replicas):
         return _failed(facts, lines)
-    others = [one for one in facts.replicas if one.phase != "Succeeded"]
+    others = [
+        one for one in facts.replicas if one.phase != "Succeeded" and not (final and one.stopped)
+    ]
     running = [one for one in others if _may_speak(facts, one)]
     unended = [one for one in others if one not in running]
     cause = f"All {len(facts.replicas)} replicas succeeded."
@@ -137,15 +139,20 @@ def _gone(facts: Facts, _: Mapping[str, Sequence[str]]) -> Reading | None:
 
 
 def _ended_unnoticed(facts: Facts, lines: Mapping[str, Sequence[str]]) -> Reading | None:
-    """Read a job whose replicas have all ended while no operator was there to say so."""
-    if not facts.never_restarts or not all(one.ended for one in facts.replicas):
+    """Read a job whose replicas have all ended, and no operator says so.
+
+    It is not there, or waits for the end of pods in which a sidecar runs on.
+    """
+    if not facts.never_restarts or not all(one.stopped for one in facts.replicas):
         return None
     ends = [one.ending.at for one in facts.replicas if one.ending and one.ending.at]
     if not ends or facts.now - max(ends) < SILENT_SECONDS:
         return None
-    if any(one.phase == "Failed" for one in facts.replicas):
+    if any(endings.has_failed(one) for one in facts.replicas):
         return _failed(facts, lines)
-    return _final(facts, Phase.SUCCEEDED, f"All {len(facts.replicas)} replicas succeeded.")
+    beside = sorted({name for one in facts.replicas if not one.ended for name in one.sidecars})
+    still = f"; {', '.join(beside)} ran on beside them" if beside else ""
+    return _final(facts, Phase.SUCCEEDED, f"All {len(facts.replicas)} replicas succeeded{still}.")
 
 
 def _going(facts: Facts) -> Reading:
@@ -156,7 +163,7 @@ def _going(facts: Facts) -> Reading:
     if phase is Phase.RUNNING:
         # What was in the way is past, but for a request that nobody honours.
         failed = endings.untold(facts)
-        again = SILENT_SECONDS if all(one.ended for one in facts.replicas) else None
+        again = SILENT_SECONDS if all(one.stopped for one in facts.replicas) else None
         again = failed if isinstance(failed, float) else again
         trouble = waiting.gang_ignored(facts)
         trouble = failed if isinstance(failed, Diagnosis) else trouble
@@ -232,6 +239,8 @@ def _over(facts: Facts) -> bool:
 def _may_speak(facts: Facts, one: Replica) -> bool:
     """Whether a replica of a job that has ended may still write to its log."""
     if one.pod is None or one.gone or one.ended or not one.started or one.on_lost_node:
+        return False
+    if one.stopped and facts.never_restarts:
         return False
     # A pod that the operator made by mistake after it had ended the job is not the run's.
     ended = moment((facts.condition("Failed") or {}).get("lastTransitionTime"))

@@ -88,10 +88,13 @@ TRIMMERS: Mapping[str, Callable[[Object], dict[str, Any]]] = {
 
 
 def run_of(kind: str, found: Object) -> str | None:
-    """Name the run that an object may belong to, by its label; an event's by what it is about."""
+    """Name the run that an object may belong to; an event's by what it is about.
+
+    By its label or, where somebody has taken that off, by its name.
+    """
     if kind != "Event":
         labels: Mapping[str, str] = found["metadata"].get("labels") or {}
-        return labels.get(RUN_LABEL)
+        return labels.get(RUN_LABEL) or run_named(kind, found["metadata"]["name"])
     about = found.get("involvedObject") or {}
     return run_named(about.get("kind", ""), str(about.get("name", "")))
 

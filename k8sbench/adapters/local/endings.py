@@ -2,7 +2,8 @@
 
 Training processes fail together: when one dies, its peers lose their connections and die too, and
 the launchers around them write long tables. The sentence names the replica that failed by itself
-and the line that says why, which is seldom the last one.
+and the line that says why, which is seldom the last one; of several ranks in one replica, the rank
+that its launcher saw end first.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
 _EXCEPTION = re.compile(
     # torch writes "[rank1]: " in front; PaddlePaddle's C++ writes "Error: " and the like.
     r"^(?:\[[^\]]*\]:?\s*)?[A-Za-z_][\w.]*(?:Error|Exception|Interrupt)\b(?::.*)?$"
+    # What a command line says that is refused.
+    r"|^[\w./-]+: error: "
 )
 _OF_THE_LAUNCHER = re.compile(r"ChildFailedError|SignalException|\bgot signal:")
 _LOST_PEER = re.compile(
@@ -56,16 +59,38 @@ _RULE = re.compile(r"[\W_]*")
 """A line of no letter and no digit: the frame of a table."""
 
 
+class _Rank(msgspec.Struct, frozen=True, kw_only=True):
+    """The rank of a replica that ended first, as its launcher tells it."""
+
+    name: str
+    """``rank 3``, as the job counts."""
+    code: int
+    """Negative where a signal ended it."""
+    error: str
+    """Its own last word on its error; empty where none is known."""
+    launcher_code: int
+    """What the launcher exits with then. Another code belongs to another try than this report."""
+
+    @property
+    def is_error(self) -> bool:
+        """Whether that rank is to blame for something, as far as is known."""
+        return self.code < 0 or bool(self.error)
+
+    @property
+    def line(self) -> str:
+        """Its error as torch writes it, else how it ended."""
+        if self.error:
+            return f"[{self.name.replace('rank ', 'rank')}]: {self.error}"
+        return f"{self.name} {_by(self.code)}"
+
+
 def telling(lines: Sequence[str]) -> str:
-    """Return the line that says why: the last exception's, else the last that says anything."""
-    spoken = [line.strip() for line in lines if not _RULE.fullmatch(line)]
-    errors = (line for line in reversed(spoken) if _is_error(line))
-    return next(errors, spoken[-1] if spoken else "")
+    """Return the line that says why: the last exception's, else the last that says anything.
 
-
-def _is_error(line: str) -> bool:
-    """Whether an exception's last line stands here that is not only a launcher's report of one."""
-    return bool(_EXCEPTION.match(line)) and not _OF_THE_LAUNCHER.search(line)
+    Where the launcher tells which rank ended first, only that rank's counts.
+    """
+    rank = _first_rank(lines)
+    return _last_word(lines) if rank is None else rank.line
 
 
 def lost_its_peer(lines: Sequence[str]) -> bool:
@@ -75,8 +100,9 @@ def lost_its_peer(lines: Sequence[str]) -> bool:
 
 def failed_by_itself(lines: Sequence[str]) -> bool:
     """Whether the lines hold an error that no other replica explains."""
-    line = telling(lines)
-    return (_is_error(line) or bool(_killed_by(lines))) and not _LOST_PEER.search(line)
+    rank, line = _first_rank(lines), telling(lines)
+    is_error = _is_error(line) or bool(_killed_by(lines)) if rank is None else rank.is_error
+    return is_error and not _LOST_PEER.search(line)
 
 
 def cause(first: Ended, others: Sequence[Ended], *, kills: int | None = None) -> Cause:
@@ -89,37 +115,159 @@ def cause(first: Ended, others: Sequence[Ended], *, kills: int | None = None) ->
     culprit = first
     if lost_its_peer(first.last) and first.code is not None and first.code < 128:
         culprit = next((other for other in others if failed_by_itself(other.last)), first)
-    how = _how(culprit)
-    line = telling(culprit.last)
-    quoted = f": {line if len(line) <= SHOWN else line[: SHOWN - 1] + '…'}" if line else "."
+    rank = _first_rank(culprit.last)
+    if rank is None or culprit.code not in (None, rank.launcher_code):
+        return _of_replica(culprit, kills)
+    return _of_rank(culprit, rank, kills)
+
+
+def _of_replica(culprit: Ended, kills: int | None) -> Cause:
+    """The sentence where only the replica is known."""
+    line = _last_word(culprit.last)
     if culprit.code == 128 + signal.SIGKILL or signal.SIGKILL in _killed_by(culprit.last):
-        known = (
-            "the kernel killed a process for want of memory meanwhile, so it was" if kills else ""
-        )
-        return Cause(
-            replica=culprit.replica,
-            sentence=f"{culprit.replica} {_killed(culprit)}: {known or 'it was possibly'} out of "
-            f"memory. Its last line{quoted if line else ' is empty.'}",
-            id="oom",
-        )
+        last = f" Its last line{_quoted(line) if line else ' is empty.'}"
+        sentence = f"{culprit.replica} {_killed(culprit)}: {_out_of_memory(kills)}{last}"
+        return Cause(replica=culprit.replica, sentence=sentence, id="oom")
+    return _by_its_word(culprit, line)
+
+
+def _of_rank(culprit: Ended, rank: _Rank, kills: int | None) -> Cause:
+    """The sentence where the launcher told which rank it was."""
+    if rank.code >= 0 and rank.error:
+        return _by_its_word(culprit, rank.line)
+    sentence = f"{rank.name} of {culprit.replica} {_by(rank.code)}"
+    if rank.code == -signal.SIGKILL:
+        last = f" Its last line{_quoted(rank.error)}" if rank.error else ""
+        sentence = f"{sentence}: {_out_of_memory(kills)}{last}"
+        return Cause(replica=culprit.replica, sentence=sentence, id="oom")
+    sentence += _quoted(rank.error)
+    return Cause(replica=culprit.replica, sentence=sentence, id="replica-failed")
+
+
+def _by_its_word(culprit: Ended, line: str) -> Cause:
+    how = _how(culprit)
     if _PORT_TAKEN.search(line):
         return Cause(
             replica=culprit.replica,
             sentence=f"{culprit.replica} found its port taken by another program, although it was"
-            f" free when the job started; run it again. It {how}{quoted}",
+            f" free when the job started; run it again. It {how}{_quoted(line)}",
             id="port-taken",
         )
-    return Cause(
-        replica=culprit.replica, sentence=f"{culprit.replica} {how}{quoted}", id="replica-failed"
+    sentence = f"{culprit.replica} {how}{_quoted(line)}"
+    return Cause(replica=culprit.replica, sentence=sentence, id="replica-failed")
+
+
+def _quoted(line: str) -> str:
+    """What ends a sentence that the line explains; without a line only the full stop."""
+    return f": {line if len(line) <= SHOWN else line[: SHOWN - 1] + '…'}" if line else "."
+
+
+def _out_of_memory(kills: int | None) -> str:
+    known = "the kernel killed a process for want of memory meanwhile, so it was"
+    return f"{known if kills else 'it was possibly'} out of memory."
+
+
+# -- what launchers tell of their ranks -----------------------------------------------------------
+
+_PADDLE = re.compile(  # k8sbench.trainers.paddle_launch
+    r"^paddle_launch\.py: (?P<name>(?:local )?rank \d+): "
+    r"(?:Signal (?P<signal>\d+)(?: \(\w+\))?(?: received by PID \d+)?|exit code (?P<code>\d+))"
+    r"(?:: (?P<error>.*))?$"
+)
+# torchrun's table of failures: two lines of each rank's entry, the root cause's entry last; and
+# what it says beforehand of the processes that it ends itself.
+_ENTRY_RANK = re.compile(r"^\s*rank\s+: (\d+) \(local_rank: \d+\)")
+_ENTRY_CODE = re.compile(r"^\s*exitcode\s+: (-?\d+) \(pid: (\d+)\)")
+_ENDED_BY_TORCHRUN = re.compile(
+    r"(?:Sending|Closing|Unable to shutdown) process (\d+) (?:closing signal|via) "
+)
+_OF_A_RANK = re.compile(r"^\[rank(\d+)\]:?\s+(.*)$")
+_TERMINATED = 128 + signal.SIGTERM
+"""What our trainers exit with when SIGTERM comes."""
+
+
+def _first_rank(lines: Sequence[str]) -> _Rank | None:
+    """The rank that ended first, where the replica's launcher tells it."""
+    for line in reversed(lines):
+        if told := _PADDLE.match(line):
+            code = -int(told["signal"]) if told["signal"] else int(told["code"])
+            return _Rank(
+                name=told["name"],
+                code=code,
+                error=told["error"] or "",
+                launcher_code=code if code >= 0 else 128 - code,
+            )
+        if "ChildFailedError" in line:
+            return _of_torchrun(lines)
+    return None
+
+
+def _of_torchrun(lines: Sequence[str]) -> _Rank | None:
+    """The first of the ranks in torchrun's table.
+
+    Its root cause is the lowest of those that it found dead at one look, a tenth of a second after
+    the one before. So a rank that lost its peer there may hide the one that was killed.
+    """
+    entries: dict[str, tuple[int, int]] = {}
+    ended: set[str] = set()
+    words: dict[int | None, list[str]] = {}
+    rank = 0
+    for line in lines:
+        if "ChildFailedError" in line:
+            entries.clear()
+        elif found := _ENTRY_RANK.match(line):
+            rank = int(found[1])
+        elif found := _ENTRY_CODE.match(line):
+            code = int(found[1])
+            entries[found[2]] = rank, -signal.SIGTERM if code == _TERMINATED else code
+        elif found := _ENDED_BY_TORCHRUN.search(line):
+            ended.add(found[1])
+        elif _is_error(line):
+            of_rank = _OF_A_RANK.match(line)
+            whose, word = (int(of_rank[1]), of_rank[2]) if of_rank else (None, line.strip())
+            words.setdefault(whose, []).append(word)
+    if not entries:
+        return None
+    # Of all ranks together, whoever wrote it: rather an error than what followed from it.
+    anyones = sorted(words.get(None, []), key=lambda word: _LOST_PEER.search(word) is None)
+    *others, root = entries.items()
+    by_itself = [entry for pid, entry in (root, *others) if pid not in ended] or [root[1]]
+    errors = {rank: words.get(rank, [""])[-1] for rank, _ in by_itself}
+    rank, code = min(by_itself, key=lambda entry: _likelihood(entry[1], errors[entry[0]]))
+    return _Rank(
+        name=f"rank {rank}",
+        code=code,
+        error=errors[rank] or (anyones[-1] if anyones and code >= 0 else ""),
+        launcher_code=1,
     )
+
+
+def _likelihood(code: int, error: str) -> int:
+    """Orders ranks that died together by how likely they died first, the likeliest lowest."""
+    if code < 0 and code not in (-signal.SIGTERM, -signal.SIGABRT):
+        return 0  # nobody of the job does that to another one
+    if error and not _LOST_PEER.search(error):
+        return 1
+    # NCCL's watchdog aborts a rank that has lost its peer.
+    return 2 if code == -signal.SIGTERM else 3
+
+
+# -- words ----------------------------------------------------------------------------------------
+
+_SIGNALS = range(1, signal.NSIG)
+
+
+def _by(code: int) -> str:
+    if code == -signal.SIGTERM:
+        return f"was ended by {_name(signal.SIGTERM)}, not by its launcher"
+    return f"exited with code {code}" if code >= 0 else f"was killed by {_name(-code)}"
 
 
 def _how(ended: Ended) -> str:
     if ended.code is None:
         return "had an error"
-    if ended.code > 128:
-        return f"was killed by {_name(ended.code - 128)}"
-    return f"exited with code {ended.code}"
+    number = ended.code - 128
+    return f"was killed by {_name(number)}" if number in _SIGNALS else _by(ended.code)
 
 
 def _killed(ended: Ended) -> str:
@@ -132,6 +280,17 @@ def _killed_by(lines: Sequence[str]) -> set[int]:
     """Signals that ended processes of a replica, by the words of its launcher."""
     found = (match for line in lines for match in _KILLED.finditer(line))
     return {int(next(filter(None, match.groups()))) for match in found}
+
+
+def _last_word(lines: Sequence[str]) -> str:
+    spoken = [line.strip() for line in lines if not _RULE.fullmatch(line)]
+    errors = (line for line in reversed(spoken) if _is_error(line))
+    return next(errors, spoken[-1] if spoken else "")
+
+
+def _is_error(line: str) -> bool:
+    """Whether an exception's last line stands here that is not only a launcher's report of one."""
+    return bool(_EXCEPTION.match(line)) and not _OF_THE_LAUNCHER.search(line)
 
 
 def _name(number: int) -> str:

@@ -2,9 +2,9 @@
 
     python -m tests.bench.sides.product NOTES WORDS...
 
-At its end NOTES is JSON: when each change of state was on record, when a job's success was seen,
-the process' peak memory and processor time, how many logs it read at one time at most, and its own
-count of requests.
+At its end NOTES is JSON: when each change of state was on record, also that a job has ended whose
+logs are still being read, the process' peak memory and processor time, how many logs it read at one
+time at most, and its own count of requests.
 ``K8SBENCH_BENCH_PROFILE`` names a file for cProfile's statistics of the main thread.
 """
 
@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-SEEN = "Succeeded, seen"
-"""When the job's success was taken in; it is recorded when the logs are whole on disk."""
+ENDING = "ending"
+"""For the state of a run whose job has ended while its logs are still being read."""
 
 
 def main() -> None:
@@ -45,27 +45,20 @@ def main() -> None:
 def _tap(moves: list[tuple[str, str, float]], requests: dict[str, int]) -> list[int]:
     from k8sbench.adapters.kubernetes.api import Api
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
-    from k8sbench.adapters.kubernetes.followed import Followed
-    from k8sbench.adapters.kubernetes.reflector import Changed
+    from k8sbench.adapters.kubernetes.followed import LOGS_BEING_READ
     from k8sbench.adapters.kubernetes.streams import LineStream
     from k8sbench.adapters.sql_store import SqlStore
 
-    move, close, take = SqlStore.move, KubernetesCluster.close, Followed.take
+    move, close = SqlStore.move, KubernetesCluster.close
     stream, close_stream = Api.stream, LineStream.close
     logs: set[LineStream] = set()
     most_logs = [0]
 
     def noting_move(self: SqlStore, run_id: str, transition: Any) -> Any:
         run = move(self, run_id, transition)
-        moves.append((run_id, str(transition.phase), time.time()))
+        is_ending = transition.cause_id == LOGS_BEING_READ
+        moves.append((run_id, ENDING if is_ending else str(transition.phase), time.time()))
         return run
-
-    def noting_take(self: Followed, news: Any) -> None:
-        take(self, news)
-        if isinstance(news, Changed) and news.kind == self.kind:
-            conditions = (news.object.get("status") or {}).get("conditions") or ()
-            if any(one["type"] == "Succeeded" for one in conditions):
-                moves.append((self.plan.run_id, SEEN, time.time()))
 
     def noting_close(self: KubernetesCluster) -> None:
         requests.update(self.api.requests)
@@ -83,7 +76,6 @@ def _tap(moves: list[tuple[str, str, float]], requests: dict[str, int]) -> list[
         logs.discard(self)
 
     SqlStore.move = noting_move  # type: ignore[method-assign]
-    Followed.take = noting_take  # type: ignore[method-assign]
     KubernetesCluster.close = noting_close  # type: ignore[method-assign]
     Api.stream = noting_stream  # type: ignore[method-assign]
     LineStream.close = noting_close_stream  # type: ignore[method-assign]

@@ -15,7 +15,7 @@ from k8sbench.adapters import processes
 from k8sbench.adapters.sql_store import SqlStore, open_store
 from k8sbench.cli.main import main
 from k8sbench.model.phase import Phase
-from k8sbench.model.run import Owner
+from k8sbench.model.run import Location, Owner
 from tests.unit.store.examples import OWNER, REJECTION, measurement, plan, step
 
 
@@ -194,6 +194,31 @@ def test_a_run_that_cannot_be_read_is_named_and_left_out(
     out, err = capsys.readouterr()
     assert out.split() == ["seg-1", "arc-1", "old-1"]
     assert "warning: run seg-2 is left out: The row of run seg-2 cannot be read" in err
+
+
+def test_a_store_that_can_only_be_read_is_listed(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    location = Location(server="https://s", namespace="team", context="gone", kubeconfig=None)
+    with open_store() as store:
+        store.record(plan(backend="kubernetes"), at=time.time(), owner=None, location=location)
+    # As good as a read-only file system, also for root: the file cannot be opened for writing.
+    (root / "claims.lock").mkdir()
+    assert main(["list", "-o", "name"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "seg-1\n"
+    assert "warning: 1 run is shown as last seen: There is no context gone" in err
+
+
+def test_a_named_cluster_must_be_there(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store() as store:
+        fill(store)
+    assert main(["list", "-n", "team"]) == 6
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "No cluster is configured" in err
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from k8sbench.adapters import processes
 from k8sbench.adapters.sql_store import SqlStore, open_store
 from k8sbench.cli.main import main
 from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.run import Location
 from k8sbench.ports import LogLine
 from k8sbench.runs.records import RunStatus
 from tests.unit.store.examples import NOW, OWNER, REJECTION, measurement, plan, step
@@ -127,6 +128,22 @@ def test_a_run_of_another_machine_says_that_it_cannot_be_seen(
     out, _ = capsys.readouterr()
     assert "Process: pid 4711 on here; whether it still runs cannot be seen from here" in out
     assert "Verdict: not measured yet" in out
+
+
+def test_a_run_whose_cluster_is_not_known_here_is_shown_as_it_is_on_record(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    location = Location(server="https://s", namespace="team", context="gone", kubeconfig=None)
+    with open_store() as store:
+        store.record(plan(backend="kubernetes"), at=NOW, owner=None, location=location)
+    assert main(["status", "seg-1"]) == 0
+    out, err = capsys.readouterr()
+    assert "Phase:   Created: Recorded; nothing was started yet." in out
+    assert "There is no context gone" in err
+    assert "What is shown is on record." in err
+    # What was typed wrong is an error, though.
+    assert main(["status", "seg-1", "--kubeconfig", "/no/such"]) == 2
+    assert "there is no such kubeconfig" in capsys.readouterr().err
 
 
 def test_json_and_yaml_say_the_same(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,6 +31,7 @@ from tests.unit.kubernetes.objects import (
     unplaced,
     waits,
 )
+from tests.unit.render.plans import plan
 
 UNHELPFUL = "preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling."
 NO_VICTIMS = "preemption: 0/4 nodes are available: 4 No preemption victims found for incoming pod."
@@ -931,6 +932,38 @@ def test_pods_of_a_job_that_its_queue_stopped_are_not_replaced() -> None:
     assert read(seen(pod(), of=resumed, events=made)).cause_id is None
 
 
+def test_of_many_pods_the_event_that_stands_for_all_tells_of_no_restart() -> None:
+    made = [event("SuccessfulCreatePod", f"Created pod: {JOB}-worker-{n}") for n in range(9)]
+    combined = f"(combined from similar events): Created pod: {JOB}-worker-22"
+    made.append(event("SuccessfulCreatePod", combined, count=15))
+    reading = read(nothing_but(32, made), plan("32x1", run_id=JOB))
+    assert (reading.phase, reading.cause_id) == (Phase.RUNNING, None)
+    assert not any(one.restarts for one in reading.replicas)
+
+
+def nothing_but(count: int, events: list[dict[str, Any]]) -> state.Seen:
+    """What was seen of a job of so many pods that all run."""
+    names = ["master-0", *(f"worker-{number}" for number in range(count - 1))]
+    return seen(*map(pod, names), of=job(condition("Running")), events=events)
+
+
+def test_a_pod_that_was_seen_to_be_replaced_counts_though_no_event_says_so() -> None:
+    of = job(condition("Running"))
+    reading = read(seen(pod(), of=of, earlier=[pod() | {"_deleted": True}]))
+    assert reading.cause_id == "replica-replaced"
+    assert [one.restarts for one in reading.replicas] == [0, 1]
+
+
+def test_a_refusal_that_stands_for_many_is_read_as_they_are() -> None:
+    words = (
+        'Error creating: pods "job-worker-0" is forbidden: no PriorityClass with name x was found'
+    )
+    one = event("FailedCreatePod", f"(combined from similar events): {words}", count=7)
+    assert read(seen(events=[one])).cause == (
+        "The pod of worker-0 is not created: 'no PriorityClass with name x was found'."
+    )
+
+
 # --- who failed first ----------------------------------------------------------------------------
 
 
@@ -949,6 +982,12 @@ def test_of_the_same_second_the_one_that_was_killed_is_named() -> None:
     assert reading.cause == "worker-0 was killed by signal 11 (SIGSEGV), exit code 139."
 
 
+@pytest.mark.parametrize("code", [1, 126, 127, 128, 255])
+def test_an_exit_code_that_is_no_signal_s_is_told_as_one(code: int) -> None:
+    reading = read(failed(worker_0=(code, 60)))
+    assert reading.cause == f"worker-0 exited with code {code}."
+
+
 def test_memory_goes_before_peers_even_when_they_fell_a_second_earlier() -> None:
     killed = pod(state=ended(137, "OOMKilled", at=61))
     reading = read(seen(pod("master-0", ended(1, at=60)), killed, of=job(FAILED)))
@@ -965,6 +1004,27 @@ def test_a_peer_that_lost_its_connection_is_not_the_cause() -> None:
     reading = read(found_now, lines=lines)
     assert reading.cause == "worker-0 exited with code 1: ValueError: loss is nan"
     assert reading.action == "Read its log: 'k8sbench logs job --replica worker-0'."
+
+
+@pytest.mark.parametrize(
+    ("code", "told", "cause_id", "words"),
+    [
+        (137, "Signal 9 (SIGKILL) received by PID 7", "oom", "was killed by signal 9 (SIGKILL)"),
+        (139, "Signal 11 (SIGSEGV) received by PID 7", "replica-failed", "was killed by signal 11"),
+        (143, "Signal 15 (SIGTERM) received by PID 7", "replica-failed", "was ended by signal 15"),
+    ],
+)
+def test_of_a_replicas_ranks_the_one_that_ended_first_is_named(
+    code: int, told: str, cause_id: str, words: str
+) -> None:
+    lost = "RuntimeError: [gloo] Connection reset by peer"
+    lines = {
+        "master-0": [lost, f"paddle_launch.py: rank 0: exit code 1: {lost}"],
+        "worker-0": [lost, f"paddle_launch.py: rank 3: {told}"],
+    }
+    reading = read(failed(master_0=(1, 60), worker_0=(code, 61)), lines=lines)
+    assert reading.cause.startswith(f"rank 3 of worker-0 {words}")
+    assert reading.cause_id == cause_id
 
 
 def test_a_crash_loop_by_memory_is_told_as_memory() -> None:

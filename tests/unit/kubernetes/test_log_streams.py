@@ -197,8 +197,9 @@ def test_a_container_that_waits_is_asked_for_again_when_its_pod_changes(
     assert pod.gaps == []
 
 
-def test_a_container_that_never_started_has_no_log_and_no_gap(pod: Pod) -> None:
-    pod.node.answers = [ApiFault(400, "BadRequest", WAITING)] * 1000
+@pytest.mark.parametrize("said", [WAITING, 'container "pytorch" in pod "p" is not available'])
+def test_a_container_that_never_started_has_no_log_and_no_gap(pod: Pod, said: str) -> None:
+    pod.node.answers = [ApiFault(400, "BadRequest", said)] * 1000
     pod.want()
     pod.end()
     assert pod.events == []
@@ -211,6 +212,30 @@ def test_a_busy_api_server_is_asked_again(pod: Pod) -> None:
     pod.until_lines(3)
     pod.end()
     assert pod.gaps == []
+
+
+@pytest.mark.parametrize("status", [401, 429, 503])
+def test_a_log_that_ended_waits_for_an_api_server_that_serves_nobody(
+    pod: Pod, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    monkeypatch.setattr(log_streams, "LATEST", 0.001)
+    pod.node.answers = [ApiFault(status, "", "not now")] * 30
+    pod.node.now = lines(0, 3)
+    pod.want()
+    pod.end()
+    assert pod.lines == texts((0, 3))
+    assert pod.gaps == []
+
+
+def test_what_an_api_server_never_serves_is_a_gap_in_the_end(
+    pod: Pod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_streams, "LATEST", 0.001)
+    pod.node.answers = [ApiFault(503, "ServiceUnavailable", "not now")] * 1000
+    pod.want()
+    pod.end()
+    (gap,) = pod.gaps
+    assert gap.why == "It could not be read: not now."
 
 
 def test_without_the_permission_it_is_said_once_and_is_a_gap(pod: Pod) -> None:

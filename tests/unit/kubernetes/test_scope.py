@@ -46,6 +46,13 @@ def test_an_event_belongs_to_the_run_whose_object_it_is_about(kind: str, name: s
     assert trimming.run_of("Event", event) == "resnet50-261120-081500-x7k2qd"
 
 
+@pytest.mark.parametrize(("kind", "name"), [("PyTorchJob", "run"), ("Pod", "run-worker-0")])
+def test_an_object_whose_label_was_taken_off_still_belongs_to_its_run(kind: str, name: str) -> None:
+    assert trimming.run_of(kind, {"metadata": {"name": name}}) == "run"
+    labelled = {"metadata": {"name": name, "labels": {trimming.RUN_LABEL: "other"}}}
+    assert trimming.run_of(kind, labelled) == "other"
+
+
 def test_nothing_that_may_be_secret_or_large_is_kept_of_a_pod() -> None:
     container = {
         "name": "pytorch",

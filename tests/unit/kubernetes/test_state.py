@@ -13,6 +13,7 @@ from tests.unit.kubernetes.objects import (
     FAILED,
     JOB,
     PLAN,
+    RUNS,
     condition,
     ended,
     event,
@@ -203,6 +204,50 @@ def test_an_end_that_no_operator_tells_is_read_from_the_pods_after_half_a_minute
     found.pods = {**found.pods, f"{JOB}-worker-0": pod(state=ended(2, at=60))}
     reading = read(found, after=90)
     assert (reading.phase, reading.cause_id) == (Phase.FAILED, "replica-failed")
+
+
+def beside(state: dict[str, Any], replica: str = "worker-0") -> dict[str, Any]:
+    """A pod whose training container is in this state; another runs on in it."""
+    found = pod(replica, state, phase="Running")
+    sidecar = {"name": "istio-proxy", "image": "b", "state": {"running": {"startedAt": stamp(1)}}}
+    found["status"]["containerStatuses"].insert(0, sidecar)
+    return found
+
+
+def test_a_sidecar_that_runs_on_does_not_keep_the_run_from_its_end() -> None:
+    """The operator waits for the pods' end, and so for ever."""
+    found = seen(beside(ended(0, at=50), "master-0"), beside(ended(0, at=60)), of=RUNNING)
+    reading = read(found, after=61)
+    assert (reading.phase, reading.look_again_s) == (Phase.RUNNING, 30.0)
+    reading = read(found, after=90)
+    assert (reading.phase, reading.over) == (Phase.SUCCEEDED, True)
+    assert reading.cause == "All 2 replicas succeeded; istio-proxy ran on beside them."
+
+
+def test_a_replica_that_failed_beside_a_sidecar_is_told_and_fails_the_run_with_the_last() -> None:
+    found = seen(beside(RUNS, "master-0"), beside(ended(3, at=60)), of=RUNNING)
+    assert read(found, after=61).cause_id is None
+    reading = read(found, after=70)
+    assert (reading.phase, reading.cause) == (Phase.RUNNING, "worker-0 exited with code 3.")
+    found.pods = {**found.pods, f"{JOB}-master-0": beside(ended(1, at=71), "master-0")}
+    reading = read(found, after=101)
+    assert (reading.phase, reading.cause) == (Phase.FAILED, "worker-0 exited with code 3.")
+    assert reading.over
+
+
+def test_after_the_master_s_success_a_sidecar_hides_neither_success_nor_failure() -> None:
+    found = seen(pod("master-0", ended(0)), beside(ended(0)), of=SUCCEEDED)
+    reading = read(found)
+    assert (reading.cause, reading.over) == ("All 2 replicas succeeded.", True)
+    found.pods = {**found.pods, f"{JOB}-worker-0": beside(ended(4))}
+    reading = read(found)
+    assert (reading.phase, reading.cause) == (Phase.FAILED, "worker-0 exited with code 4.")
+
+
+def test_a_container_that_is_started_again_beside_a_sidecar_is_no_end() -> None:
+    of = job(condition("Running"), restart_policy="OnFailure")
+    found = seen(beside(ended(1, at=50), "master-0"), beside(ended(1, at=60)), of=of)
+    assert not read(found, after=500).phase.final
 
 
 def test_a_replica_that_the_operator_restarts_is_no_end() -> None:

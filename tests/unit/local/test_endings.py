@@ -28,6 +28,40 @@ Root Cause (first observed failure):
   exitcode  : 1 (pid: 14080)
 ============================================================
 """.strip().split("\n")
+
+
+def torchrun(*entries: tuple[int, int], ends: tuple[int, ...] = ()) -> list[str]:
+    """Its last lines for ranks and their exit codes, the root cause last; those it ended itself."""
+    lines = [
+        f"W1120 14 torch/x/api.py:1010] Sending process {1000 + rank} closing signal SIGTERM"
+        for rank in ends
+    ]
+    root, code = entries[-1]
+    lines += [
+        f"E1120 api.py:984] failed (exitcode: {code}) local_rank: {root} (pid: {1000 + root}) of x",
+        "Traceback (most recent call last):",
+        "    raise ChildFailedError(",
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
+        "=" * 60,
+        "little FAILED",
+        "-" * 60,
+        "Failures:",
+    ]
+    for index, (rank, code) in enumerate(entries):
+        if index == len(entries) - 1:
+            lines += ["-" * 60, "Root Cause (first observed failure):"]
+        lines += [
+            f"[{index}]:",
+            "  time      : 2026-11-20_15:00:09",
+            f"  rank      : {rank} (local_rank: {rank % 2})",
+            f"  exitcode  : {code} (pid: {1000 + rank})",
+            "  traceback : To enable traceback see: https://pytorch.org/docs/x.html"
+            if code >= 0
+            else f"  traceback : Signal {-code} (SIG…) received by PID {1000 + rank}",
+        ]
+    return [*lines, "=" * 60]
+
+
 LOST_PEER = ["[rank0]: RuntimeError: [../gloo/tcp/pair.cc:534] Connection closed by peer [::1]:7"]
 LOST_PEER_PADDLE = [
     "RuntimeError: [/paddle/gloo/tcp/pair.cc:598] Connection closed by peer [::1]:7"
@@ -65,9 +99,15 @@ def test_a_signal_is_named() -> None:
     assert cause.id == "replica-failed"
 
 
+@pytest.mark.parametrize("code", [1, 127, 128, 255])
+def test_an_exit_code_that_stands_for_no_signal_is_told_as_one(code: int) -> None:
+    sentence = endings.cause(ended("master-0", code, "step 1"), []).sentence
+    assert sentence == f"master-0 exited with code {code}: step 1"
+
+
 @pytest.mark.parametrize("lost", [LOST_PEER, LOST_PEER_PADDLE, TIMED_OUT_PADDLE])
 def test_a_replica_that_lost_its_peer_is_not_the_one_that_failed(lost: list[str]) -> None:
-    first = ended("master-0", 1, *lost, *TORCHRUN)
+    first = ended("master-0", 1, *lost, *torchrun((0, 1)))
     cause = endings.cause(first, [ended("worker-0", None, *TRACEBACK)])
     assert cause.sentence == "worker-0 had an error: [rank1]: ValueError: batch of 0"
     assert cause.replica == "worker-0"
@@ -124,6 +164,133 @@ def test_a_launcher_tells_that_its_process_was_killed(line: str) -> None:
     cause = endings.cause(ended("worker-1", 1, line), [])
     assert cause.id == "oom"
     assert "code 1 after signal 9 (SIGKILL) had killed a process of it" in cause.sentence
+
+
+def paddle(rank: int, how: str) -> str:
+    return f"paddle_launch.py: rank {rank}: {how}"
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (9, "was killed by signal 9 (SIGKILL): it was possibly out of memory."),
+        (11, "was killed by signal 11 (SIGSEGV)."),
+        (15, "was ended by signal 15 (SIGTERM), not by its launcher."),
+        (35, "was killed by signal 35."),
+    ],
+)
+def test_of_several_ranks_the_killed_one_is_named_and_not_the_survivors_line(
+    number: int, said: str
+) -> None:
+    name = {9: " (SIGKILL)", 11: " (SIGSEGV)", 15: " (SIGTERM)"}.get(number, "")
+    told = paddle(3, f"Signal {number}{name} received by PID 77")
+    lines = ["step 7", told, *TIMED_OUT_PADDLE, "LAUNCH INFO Exit code 1", told]
+    cause = endings.cause(ended("worker-1", 128 + number, *lines), [])
+    assert cause.sentence == f"rank 3 of worker-1 {said}"
+    assert cause.replica == "worker-1"
+    assert cause.id == ("oom" if number == 9 else "replica-failed")
+
+    lines = ["step 7", *LOST_PEER_PADDLE, *torchrun((2, 143), (3, -number), ends=(2,))]
+    cause = endings.cause(ended("worker-0", 1, *lines), [])
+    assert cause.sentence == f"rank 3 of worker-0 {said}"
+
+
+def test_a_rank_that_answers_sigterm_by_an_exit_code_was_ended_by_it_all_the_same() -> None:
+    lines = ["k8sbench: ended by SIGTERM", *LOST_PEER_PADDLE, *torchrun((0, 1), (1, 143))]
+    cause = endings.cause(ended("master-0", 1, *lines), [])
+    assert cause.sentence == (
+        "rank 1 of master-0 was ended by signal 15 (SIGTERM), not by its launcher."
+    )
+
+
+@pytest.mark.parametrize("number", [9, 11, 15])
+def test_torchruns_root_cause_may_be_a_rank_that_only_lost_its_peer(number: int) -> None:
+    """Both were dead at the same look: it then takes the lower one."""
+    lines = [*LOST_PEER, *torchrun((1, -number), (0, 1))]
+    cause = endings.cause(ended("master-0", 1, *lines), [])
+    assert cause.sentence.startswith("rank 1 of master-0 was ")
+
+
+def test_a_rank_that_torchrun_killed_itself_is_not_to_blame() -> None:
+    lines = [
+        "W1120 api.py:9] Sending process 1000 closing signal SIGTERM",
+        "W1120 api.py:9] Unable to shutdown process 1000 via Signals.SIGTERM, forcefully exiting",
+        *torchrun((0, -9), (1, 7)),
+    ]
+    cause = endings.cause(ended("master-0", 1, *lines), [])
+    assert (cause.sentence, cause.id) == (
+        "rank 1 of master-0 exited with code 7.",
+        "replica-failed",
+    )
+
+
+def test_a_watchdog_that_aborts_the_survivors_is_not_the_cause() -> None:
+    lines = torchrun((0, -6), (1, -6), (2, -11), (3, -6))
+    cause = endings.cause(ended("master-0", 1, *lines), [])
+    assert cause.sentence == "rank 2 of master-0 was killed by signal 11 (SIGSEGV)."
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [*TRACEBACK, *LOST_PEER, *torchrun((0, 143), (1, 1), ends=(0,))],
+        [*TRACEBACK, *LOST_PEER, *torchrun((1, 1), (0, 1))],
+        # Trainers of ours print their tracebacks themselves, without a rank.
+        ["ValueError: batch of 0", *LOST_PEER_PADDLE, *torchrun((0, 143), (1, 1), ends=(0,))],
+        [*LOST_PEER_PADDLE, paddle(1, "exit code 1: ValueError: batch of 0")],
+    ],
+    ids=["torch", "torch, both at one look", "torch, without ranks", "paddle"],
+)
+def test_of_several_ranks_errors_the_one_that_came_first_is_quoted(lines: list[str]) -> None:
+    cause = endings.cause(ended("master-0", 1, *lines), [])
+    assert cause.sentence == "master-0 exited with code 1: [rank1]: ValueError: batch of 0"
+
+
+def test_a_rank_that_ended_without_a_word_is_named_by_its_code() -> None:
+    for lines, code in (
+        ([*LOST_PEER_PADDLE, paddle(1, "exit code 5")], 5),
+        ([*LOST_PEER, *torchrun((0, 143), (1, 5), ends=(0,))], 1),
+        (torchrun((0, 3), (1, 5)), 1),
+    ):
+        cause = endings.cause(ended("worker-0", code, *lines), [])
+        assert cause.sentence == "rank 1 of worker-0 exited with code 5."
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        [paddle(3, "Signal 15 (SIGTERM) received by PID 77")],
+        [paddle(3, "exit code 1: ValueError: batch of 0")],
+        torchrun((2, 143), (3, -11), ends=(2,)),
+        torchrun((2, 1), (3, 143)),
+    ],
+)
+def test_a_rank_of_another_replica_is_found_by_its_launchers_words(told: list[str]) -> None:
+    first = ended(
+        "worker-0", 1, *LOST_PEER_PADDLE, paddle(0, f"exit code 1: {LOST_PEER_PADDLE[0]}")
+    )
+    cause = endings.cause(first, [ended("worker-1", None, *LOST_PEER_PADDLE, *told)])
+    assert cause.replica == "worker-1"
+    assert cause.sentence.startswith(("rank 3 of worker-1 ", "worker-1 had an error: [rank3]: "))
+
+
+def test_the_report_of_an_earlier_try_does_not_explain_another_end() -> None:
+    for told in ([paddle(1, "exit code 7")], torchrun((1, -11))):
+        cause = endings.cause(ended("worker-0", 137, *told, "step 3"), [])
+        assert cause.sentence.startswith("worker-0 was killed by signal 9 (SIGKILL)")
+    lines = [*torchrun((2, -9)), *torchrun((1, 5))]
+    cause = endings.cause(ended("worker-0", 1, *lines), [])
+    assert cause.sentence == "rank 1 of worker-0 exited with code 5."
+
+
+def test_what_a_command_line_refuses_is_quoted() -> None:
+    refused = "arcface.py: error: argument --size: must be a whole number of at least 16"
+    for lines, code in (
+        (["usage: arcface.py [-h]", refused, *torchrun((1, 2))], 1),
+        ([refused, "LAUNCH INFO Exit code 2", paddle(1, f"exit code 2: {refused}")], 2),
+    ):
+        cause = endings.cause(ended("worker-0", code, *lines), [])
+        assert cause.sentence == f"worker-0 exited with code {code}: [rank1]: {refused}"
 
 
 def test_a_taken_port_is_called_that() -> None:

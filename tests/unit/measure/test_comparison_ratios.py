@@ -380,6 +380,13 @@ def test_a_deviation_is_by_the_published_estimator_and_names_what_differs() -> N
     assert found.not_comparable == ()
 
 
+def test_loaders_and_speed_options_are_named_beside_a_deviation() -> None:
+    quick = run(2900.0, data="synthetic-host", options={"compile": True})
+    assert deviation(quick).notes == ("impl k8sbench", "data synthetic-host", "compile")
+    # As ours, theirs is synthetic; what loading costs is in ours alone.
+    assert "data synthetic-host" in deviation(quick, data="synthetic").notes
+
+
 def test_the_published_system_itself_needs_no_note() -> None:
     own: dict[str, Any] = {"impl": "upstream", "trainer": None, "trainers_digest": None}
     assert deviation(run(2900.0, data="pvc:imagenet", **own)).notes == ()
@@ -500,6 +507,14 @@ def test_equal_things_have_a_ratio_whatever_their_images_and_sets() -> None:
     found = pair({"set_name": "paddles"})
     assert found.ratio == pytest.approx(0.9)
     assert found.notes == ("sets paddles : set-a",)
+
+
+def test_a_ratio_of_unlike_speed_options_names_them() -> None:
+    found = pair({"options": {"workers": 8, "recipe": "x"}}, {"options": {"compile": True}})
+    assert found.ratio == pytest.approx(0.9)
+    assert found.notes == ("speed options workers 8 : compile",)
+    assert pair(pytorch={"options": {"tf32": False}}).notes == ("speed options none : no tf32",)
+    assert pair({"data": "synthetic-host"}).not_comparable == ("data",)
 
 
 DIFFER: dict[str, dict[str, Any]] = {

@@ -95,6 +95,8 @@ def test_a_run_id_that_is_a_word_of_the_plan_makes_no_other_case(name: str) -> N
         {"image": "other:1"},
         {"seed": 1},
         {"preset": "smoke"},
+        {"data": "synthetic-host"},
+        {"speed_options": {"compile": True}},
     ],
 )
 def test_anything_that_decides_what_runs_changes_the_case_key(asked: dict[str, Any]) -> None:
@@ -109,6 +111,25 @@ def key(of: RunPlan, **facts: Any) -> identity.GroupKey:
 def test_repeats_of_one_set_are_one_group_and_another_set_is_another() -> None:
     assert key(plan("seg-1", "a", 1)) == key(plan("seg-2", "a", 2))
     assert key(plan(set_name="a")).id != key(plan(set_name="b")).id
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"data": "synthetic-host"},
+        {"speed_options": {"channels-last": True}},
+        {"speed_options": {"cudnn-benchmark": False}},
+        {"speed_options": {"compile": True}},
+        {"speed_options": {"fused-optimizer": True}},
+        {"speed_options": {"tf32": True}},
+        {"speed_options": {"workers": 4}},
+        {"speed_options": {"threads": 4}},
+    ],
+    ids=str,
+)
+def test_data_and_speed_options_make_another_group(asked: dict[str, Any]) -> None:
+    """Two sources of data are never averaged together, nor two ways to be fast."""
+    assert key(plan(**asked)).id != key(plan()).id
 
 
 @pytest.mark.parametrize(

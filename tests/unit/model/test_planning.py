@@ -145,6 +145,13 @@ def test_local_gpus_are_divided_over_the_replicas() -> None:
         ({"impl": "upstream", "image": "x", "precision": "amp"}, "no amp command"),
         ({"impl": "upstream", "image": "x", "preset": "smoke"}, "no small form"),
         ({"impl": "upstream", "image": "x", "data": "/mnt/data"}, "hostPath"),
+        ({"impl": "upstream", "image": "x", "data": "synthetic-host"}, "own trainers"),
+        ({"data": "synthetic-hots"}, "Write synthetic or synthetic-host"),
+        ({"framework": "paddle", "speed_options": {"compile": True}}, "It has: tf32"),
+        (
+            {"impl": "upstream", "image": "x", "speed_options": {"tf32": True}},
+            "another program",
+        ),
         ({"impl": "upstream", "image": "x", "data": "pvc:a/../b"}, "names no volume claim"),
         ({"impl": "upstream", "image": "x", "data": "pvc:"}, "names no volume claim"),
         ({"image": "x", "image_registry": "y"}, "exclude each other"),
@@ -181,11 +188,73 @@ def test_the_local_backend_runs_only_what_the_catalog_marks_local(asked: dict[st
         planned(LAPTOP, **asked)
 
 
-def test_modes_and_data_that_are_not_built_say_so() -> None:
+@pytest.mark.parametrize(
+    "asked", [{"mode": "train"}, {"data": "pvc:cityscapes"}, {"data": "/mnt/cityscapes"}]
+)
+def test_modes_and_data_that_are_not_built_say_so(asked: dict[str, Any]) -> None:
     with pytest.raises(NotAvailableYet):
-        planned(mode="train")
-    with pytest.raises(NotAvailableYet):
-        planned(data="pvc:cityscapes")
+        planned(**asked)
+
+
+@pytest.mark.parametrize("data", ["synthetic", "synthetic-host"])
+@pytest.mark.parametrize("framework", ["pytorch", "paddle"])
+def test_the_trainer_is_told_its_source_of_data(framework: str, data: str) -> None:
+    plan = planned(framework=framework, data=data)
+    assert plan.data == data
+    assert option(plan, "data") == data
+    assert ("data synthetic-host" in describe(plan)) == (data == "synthetic-host")
+
+
+def test_a_foreign_program_s_volume_stands_in_the_plan_s_line() -> None:
+    assert " · data pvc:city · " in describe(planned(impl="upstream", image="x", data="pvc:city"))
+    assert " · data " not in describe(planned(impl="upstream", image="x"))
+
+
+def test_speed_options_reach_the_trainer_and_the_plan_s_line() -> None:
+    plan = planned(
+        data="synthetic-host",
+        speed_options={"workers": 8, "compile": True, "cudnn-benchmark": False, "tf32": False},
+    )
+    assert option(plan, "workers") == "8"
+    assert "--compile" in plan.command
+    assert "--no-cudnn-benchmark" in plan.command
+    assert not any("tf32" in word for word in plan.command)
+    assert option(plan, "crop") == "512x1024"
+    told = " · data synthetic-host · compile · no cudnn-benchmark · workers 8 · "
+    assert told in describe(plan)
+    assert plan.notes == ("no published figure for this case, precision and batch",)
+
+
+def test_a_speed_option_overrules_the_catalog_s_and_the_preset_s() -> None:
+    small = msgspec.structs.replace(
+        spec(),
+        variants=tuple(
+            msgspec.structs.replace(
+                one,
+                args={"compile": True, "workers": 1},
+                smoke=one.smoke and msgspec.structs.replace(one.smoke, args={"threads": 1}),
+            )
+            for one in spec().variants
+        ),
+    )
+    asked: dict[str, Any] = {"compile": False, "workers": 2, "threads": 3}
+    plan = make_plan(
+        small,
+        SOURCE,
+        Request(speed_options=asked, data="synthetic-host", preset="smoke"),
+        CLUSTER,
+        run_id="seg-x",
+        set_name="s",
+        repeat=1,
+        trainers_digest="t" * 64,
+    )
+    assert plan.options == {"workers": 2, "threads": 3}
+    assert "--compile" not in plan.command
+
+
+def test_loaders_that_have_nothing_to_do_are_told() -> None:
+    plan = planned(speed_options={"workers": 8})
+    assert any("workers without effect" in note for note in plan.notes)
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,7 @@ def test_shared_memory_is_compared_as_an_amount_and_not_as_text() -> None:
 
 def test_synthetic_data_mounts_nothing() -> None:
     assert "/data" not in mounts(plan(data="synthetic"))
+    assert "/data" not in mounts(plan(data="synthetic-host"))
     assert "/data" not in mounts(plan(data="image", **PROGRAMS["upstream"]))
 
 

@@ -55,6 +55,14 @@ def test_full_size_on_a_cpu_says_that_no_gpu_was_measured() -> None:
     assert found["verdict"].text == "valid; CPU: no GPU was measured"
 
 
+def test_data_by_loaders_and_speed_options_are_told_beside_the_verdict() -> None:
+    quick = run(800.0, data="synthetic-host", options={"workers": 8, "size": 64})
+    assert only(quick)["verdict"].text == "valid; data synthetic-host; workers 8"
+    shown = rows([run(700.0), quick])
+    assert [row["data"].text for row in shown] == ["synthetic", "synthetic-host"]
+    assert shown[0]["verdict"].text == "valid"
+
+
 def test_a_rejected_group_has_its_ids_where_its_figure_would_be() -> None:
     bad = {"reasons": (reject("gpu-count", "4 GPUs, 8 were planned."), reject("batch"))}
     found = only(run(None, measured=bad))

@@ -89,8 +89,9 @@ class FakeCluster:
         self.let_gone.append(run_id)
         self.going_on.pop(run_id, None)
 
-    def remove(self, run_id: str) -> None:
+    def remove(self, run_id: str) -> str | None:
         self.removed.append(run_id)
+        return None
 
     def close(self) -> None:
         pass

@@ -133,6 +133,12 @@ def test_jobs_that_the_store_does_not_know_are_taken_up_from_the_cluster(
         assert closed.measurement is not None
 
 
+def test_a_job_that_another_process_records_at_the_same_moment_is_one_run(store: Store) -> None:
+    (run,) = detached(store)
+    found = on_cluster(run.plan, Phase.RUNNING)
+    assert collecting.recorded(found, world(store, FakeCluster(outlives=True))) == run
+
+
 def test_runs_of_another_place_are_not_owed_here(store: Store) -> None:
     detached(store)
     there = msgspec.structs.replace(LOCATION, namespace="other")

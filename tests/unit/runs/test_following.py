@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import msgspec
+
 from k8sbench.model.phase import Phase
 from k8sbench.ports import JobEvent, LogGap, Store
+from k8sbench.runs import submitting
 from k8sbench.runs.following import Manner, kept_gaps
-from tests.unit.runs.played import FakeCluster, at, line, ran, submit
+from k8sbench.runs.submitting import Order
+from k8sbench.runs.world import Stop
+from tests.unit.runs.played import FakeCluster, Silent, at, line, ran, submit, work, world
 
 GAP = LogGap(replica="master-0", after=1.0, before=2.0, why="The file was rotated.")
 
@@ -43,6 +50,37 @@ def test_with_keep_a_run_beyond_its_time_is_left_alone_and_how_to_end_it_is_said
     assert run.history[-1].action == "End them with: k8sbench delete seg-1"
     assert cluster.cancelled == []
     assert cluster.let_gone == ["seg-1"]
+
+
+class Deaf(FakeCluster):
+    """A cluster that cannot be told to end a job; meanwhile the time passes."""
+
+    def __init__(self) -> None:
+        super().__init__(at(Phase.RUNNING), outlives=True)
+        self.now = 51.0
+
+    def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
+        self.cancelled.append((cause, cause_id))
+
+    def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+        self.now += 60.0
+        return super().wait(seconds)
+
+
+def test_a_job_that_cannot_be_cancelled_is_not_waited_for_without_end(store: Store) -> None:
+    cluster = Deaf()
+    there = msgspec.structs.replace(world(store, cluster), clock=lambda: cluster.now)
+    args = ([work(timeout_s=30.0)], there, Silent(), Stop(), Order(set_name="night"))
+    (run,) = submitting.submit(*args)
+    final = run.history[-1]
+    assert (final.phase, final.cause_id) == (Phase.FAILED, "timeout")
+    assert final.cause == (
+        "The run took longer than its --timeout of 30 s. For 10 minutes its job could not be"
+        " cancelled; it may go on."
+    )
+    assert final.action == "End it with: k8sbench delete seg-1"
+    assert cluster.let_gone == ["seg-1"]
+    assert len(cluster.cancelled) == 1
 
 
 def test_what_cannot_come_by_itself_fails_at_once(store: Store) -> None:
@@ -93,3 +131,21 @@ def test_replicas_of_different_images_have_none_in_common(store: Store) -> None:
     mixed = (ran("sha256:a"), ran("sha256:b", "worker-0"), at(Phase.SUCCEEDED))
     (run,) = submit(store, FakeCluster(*mixed, outlives=True))
     assert run.image_digest is None
+
+
+class Used(FakeCluster):
+    """A cluster whose jobs somebody else has a use for."""
+
+    def remove(self, run_id: str) -> str:
+        super().remove(run_id)
+        return "k8sbench on lab-7 follows it, too."
+
+
+def test_a_job_that_somebody_else_needs_stays_and_how_to_delete_it_is_said(store: Store) -> None:
+    tell = Silent()
+    (run,) = submit(store, Used(at(Phase.SUCCEEDED), outlives=True), tell=tell)
+    assert run.measurement is not None
+    assert tell.told[-1] == (
+        "seg-1 stays on the cluster: k8sbench on lab-7 follows it, too."
+        " To delete it all the same: k8sbench delete seg-1"
+    )

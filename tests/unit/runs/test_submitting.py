@@ -198,6 +198,38 @@ def test_a_run_id_that_the_cluster_knows_joins_the_job_with_its_own_set(store: S
     assert cluster.created == []
 
 
+def test_a_run_that_another_process_records_at_the_same_moment_is_joined(store: Store) -> None:
+    plan = work("kubernetes").plan("mine", "mine", 1)
+    cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
+
+    def jobs() -> list[FoundJob]:  # asked for what the store does not know
+        store.record(plan, at=1.0, owner=None)
+        return []
+
+    cluster.jobs = jobs  # type: ignore[method-assign]
+    order = Order(set_name="mine", run_id="mine")
+    args = ([work("kubernetes")], world(store, cluster), Silent(), Stop(), order)
+    (run,) = submitting.submit(*args)
+    assert (run.run_id, run.phase) == ("mine", Phase.SUCCEEDED)
+    assert cluster.created == []
+
+
+def test_a_run_is_claimed_before_anyone_can_see_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    for name in ("claim", "record"):
+        made = getattr(store, name)
+
+        def called(*args: Any, name: str = name, made: Any = made, **more: Any) -> Any:
+            asked.append(name)
+            return made(*args, **more)
+
+        monkeypatch.setattr(store, name, called)
+    submit(store, FakeCluster(at(Phase.SUCCEEDED)))
+    assert asked == ["claim", "record"]
+
+
 def test_a_run_id_of_another_case_on_the_cluster_leaves_no_trace(store: Store) -> None:
     cluster = FakeCluster(outlives=True)
     plan = work("kubernetes", replicas=2).plan("mine", "elsewhere", 1)

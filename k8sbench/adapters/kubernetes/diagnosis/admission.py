@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from k8sbench.adapters.kubernetes.diagnosis.causes import Diagnosis, found
-from k8sbench.adapters.kubernetes.diagnosis.facts import Facts, Replica
+from k8sbench.adapters.kubernetes.diagnosis.facts import Facts, Replica, words
 from k8sbench.adapters.kubernetes.diagnosis.words import names, quoted
 from k8sbench.model.pool import amount
 
@@ -22,6 +22,7 @@ _GUILTY = re.compile(r'containers? ((?:"[^"]+"(?:, )?)+)')
 _QUOTA_WANTS = re.compile(r"failed quota: (?P<quota>[^:]+): must specify (?P<what>.*)$")
 _WEBHOOK = re.compile(r'admission webhook "(?P<name>[^"]+)" denied the request: (?P<why>.*)$')
 _WEBHOOK_DOWN = re.compile(r'failed calling webhook "(?P<name>[^"]+)"')
+_FORBIDDEN = re.compile(r"^pods? \S+ is forbidden: ")
 _EXISTS = re.compile(r"object is being deleted|already exists")
 INIT = "init-pytorch"
 
@@ -41,7 +42,7 @@ def causes(facts: Facts) -> Iterator[Diagnosis]:
 def _refusal(facts: Facts, one: Replica) -> str | None:
     """The newest refusal of a pod; of one that was created since, none."""
     for event in facts.events_of("FailedCreatePod"):
-        message = _EVENT.sub("", str(event.get("message", "")))
+        message = _EVENT.sub("", words(event))
         about = _POD.search(message)
         if about is None or about["pod"] == one.pod_name:
             return message
@@ -69,7 +70,7 @@ def _cause(facts: Facts, message: str, some: list[Replica]) -> Diagnosis:
         return found("name-in-use", f"{head}: pods of an earlier job of this name still end.")
     if " is invalid: " in message:
         return found("pod-invalid", f"{head}: {quoted(message.partition(' is invalid: ')[2])}.")
-    return found("admission-denied", f"{head}: {quoted(message)}.")
+    return found("admission-denied", f"{head}: {quoted(_FORBIDDEN.sub('', message))}.")
 
 
 def _quota(quota: re.Match[str], head: str, facts: Facts) -> Diagnosis:

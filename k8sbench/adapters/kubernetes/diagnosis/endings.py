@@ -14,7 +14,14 @@ import signal
 from collections.abc import Mapping, Sequence
 
 from k8sbench.adapters.kubernetes.diagnosis.causes import Diagnosis, found
-from k8sbench.adapters.kubernetes.diagnosis.facts import Ending, Facts, Replica, earlier, moment
+from k8sbench.adapters.kubernetes.diagnosis.facts import (
+    Ending,
+    Facts,
+    Replica,
+    earlier,
+    moment,
+    words,
+)
 from k8sbench.adapters.kubernetes.diagnosis.words import quoted
 from k8sbench.adapters.local import endings as local
 
@@ -48,7 +55,7 @@ def failure(facts: Facts, lines: Lines) -> Diagnosis:
     if culprit is not None:
         return culprit
     for event in facts.events_of("ExitedWithCode"):
-        exited = _EXITED.match(str(event.get("message", "")))
+        exited = _EXITED.match(words(event))
         if exited and exited["code"] != "0":
             name = exited["pod"].removeprefix(f"{facts.plan.job_name}-")
             return _failed(facts, name, f"{name} {_how(int(exited['code']))}.")
@@ -58,12 +65,17 @@ def failure(facts: Facts, lines: Lines) -> Diagnosis:
 
 def untold(facts: Facts) -> Diagnosis | float | None:
     """Say why a job fails though the operator does not say so; a number: it may yet, look then."""
-    failed = [one for one in facts.replicas if one.phase == "Failed"]
+    failed = [one for one in facts.replicas if has_failed(one)]
     if not failed or not facts.never_restarts:
         return None
     at = min(_order(one)[0] for one in failed)
     waited = TOLD_SECONDS if at == math.inf else max(0.0, facts.now - at)
     return failure(facts, {}) if waited >= TOLD_SECONDS else TOLD_SECONDS - waited
+
+
+def has_failed(one: Replica) -> bool:
+    """Whether a replica that never restarts has failed, whatever else of its pod runs on."""
+    return one.phase == "Failed" or bool(one.stopped and one.ending and one.ending.code)
 
 
 def limit_struck(facts: Facts) -> bool:
@@ -80,8 +92,7 @@ def loop(facts: Facts) -> Diagnosis | None:
     codes = [
         exited["code"]
         for event in facts.events_of("ExitedWithCode")
-        if (exited := _EXITED.match(str(event.get("message", ""))))
-        and exited["pod"] == worst.pod_name
+        if (exited := _EXITED.match(words(event))) and exited["pod"] == worst.pod_name
     ]
     how = f" after it {_how(int(codes[0]))}" if codes else ""
     text = f"{worst.name} was started again {worst.restarts} times{how}."
@@ -212,7 +223,8 @@ def _inside(facts: Facts, one: Replica, ending: Ending | None) -> Diagnosis:
         return _failed(facts, one.name, f"{one.name} failed: {quoted(why)}.")
     if ending.code == 0 and one.phase != "Succeeded":
         return _failed(facts, one.name, f"{one.name} ended before its time, with exit code 0.")
-    restarts = f", after {one.restarts} restarts" if one.restarts else ""
+    times = "1 restart" if one.restarts == 1 else f"{one.restarts} restarts"
+    restarts = f", after {times}" if one.restarts else ""
     message = f": {quoted(ending.message)}" if ending.message else ""
     return _failed(facts, one.name, f"{one.name} {_how(ending.code)}{restarts}{message}.")
 
@@ -276,12 +288,10 @@ def _failed(facts: Facts, name: str, sentence: str) -> Diagnosis:
 
 
 def _how(code: int) -> str:
-    if code <= 128:
-        return f"exited with code {code}"
     try:
         name = f"signal {code - 128} ({signal.Signals(code - 128).name})"
-    except ValueError:
-        name = f"signal {code - 128}"
+    except ValueError:  # 255 is what becomes of exit(-1)
+        return f"exited with code {code}"
     return f"was killed by {name}, exit code {code}"
 
 

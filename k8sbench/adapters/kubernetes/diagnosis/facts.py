@@ -20,6 +20,9 @@ Object = Mapping[str, Any]
 DELETED = "_deleted"
 """Set in the last state of a pod that is gone."""
 _LOST_NODE = "DeletionByTaintManager"
+_COMBINED = "(combined from similar events): "
+"""Before the newest message of many about one object, for one reason, that differ in nothing else:
+from the tenth on they are one event, and its count is that of all of them."""
 
 
 class Seen(msgspec.Struct, kw_only=True):
@@ -67,7 +70,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
     events: Sequence[Object] = ()
     """About this incarnation of the pod, oldest first."""
     created: int = 0
-    """How often the operator says that it created the pod."""
+    """How often the operator created the pod: as it says, or as was seen."""
 
     @property
     def gone(self) -> bool:
@@ -117,6 +120,11 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
         return self.phase in ("Succeeded", "Failed")
 
     @property
+    def stopped(self) -> bool:
+        """Whether its training container has ended; others of its pod may run on (a sidecar)."""
+        return self.ended or "terminated" in (self.main.get("state") or {})
+
+    @property
     def started(self) -> bool:
         """Whether its main container has ever run."""
         state = self.main.get("state") or {}
@@ -133,6 +141,13 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
     def last_state(self) -> Object:
         """State of the training container before its last restart."""
         return self.main.get("lastState") or {}
+
+    @property
+    def sidecars(self) -> Sequence[str]:
+        """Names of the containers that run beside the training one: a webhook may add some."""
+        statuses = self.status.get("containerStatuses") or []
+        beside = (one for one in statuses if one["name"] != self.container)
+        return [one["name"] for one in beside if "running" in (one.get("state") or {})]
 
     @property
     def inits(self) -> Sequence[Object]:
@@ -238,9 +253,12 @@ def look(seen: Seen, plan: RunPlan, now: float) -> Facts:
     own = tuple(one for one in seen.events if _about(one, plan.job_name, uid))
     created: dict[str, int] = {}
     for event in own:
-        if event.get("reason") == "SuccessfulCreatePod":
-            pod = str(event.get("message", "")).rpartition(": ")[2]
+        if event.get("reason") == "SuccessfulCreatePod" and not _is_combined(event):
+            pod = words(event).rpartition(": ")[2]
             created[pod] = created.get(pod, 0) + times(event)
+    replaced = [pod["metadata"]["name"] for pod in seen.earlier]
+    for pod in set(replaced):
+        created[pod] = max(created.get(pod, 0), 1 + replaced.count(pod))
     kind = KINDS[plan.framework]
     names = [
         f"{role.lower()}-{index}"
@@ -280,10 +298,22 @@ def _replica(
 def earlier(facts: Facts) -> Iterator[Replica]:
     """Yield the replicas' pods that were replaced, oldest first."""
     by_pod = {one.pod_name: one for one in facts.replicas}
+    count: dict[str, int] = {}
     for pod in facts.seen.earlier:
-        now = by_pod.get(pod["metadata"]["name"])
-        if now is not None:
-            yield msgspec.structs.replace(now, pod=pod, events=())
+        name = pod["metadata"]["name"]
+        count[name] = count.get(name, 0) + 1
+        if name in by_pod:
+            yield msgspec.structs.replace(by_pod[name], pod=pod, events=(), created=count[name])
+
+
+def words(event: Object) -> str:
+    """What an event says."""
+    return str(event.get("message") or "").removeprefix(_COMBINED)
+
+
+def _is_combined(event: Object) -> bool:
+    """Whether an event stands for many whose messages are lost, but for the newest."""
+    return str(event.get("message") or "").startswith(_COMBINED)
 
 
 def times(event: Object) -> int:

@@ -1,0 +1,107 @@
+"""Jobs of a cluster that the store has no record of: another store's k8sbench submitted them.
+
+What they say of themselves is enough to look at one. Nothing is recorded by looking.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Sequence
+
+import msgspec
+
+from k8sbench.model.errors import NotFound, UsageError
+from k8sbench.model.identity import case_key
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.run import Location, Run
+from k8sbench.ports import FoundJob, JobEvent, RunFilter
+from k8sbench.runs import bandwidth, collecting, records
+from k8sbench.runs.records import ListedRun
+from k8sbench.runs.world import World
+
+CAUSE = "Known from the cluster alone: this store did not submit it."
+
+
+def among(jobs: Sequence[FoundJob], known: Collection[str]) -> list[FoundJob]:
+    """Return the jobs of which there is no record, oldest first."""
+    # Doctor's own deletes itself at its end.
+    return [
+        job
+        for job in jobs
+        if job.plan.run_id not in known and job.plan.benchmark != bandwidth.BENCHMARK
+    ]
+
+
+def fitting(jobs: Sequence[FoundJob], wanted: RunFilter) -> list[FoundJob]:
+    """Return the jobs that a filter of the store's runs lets through."""
+    found = [
+        job
+        for job in jobs
+        if wanted.benchmark in (None, job.plan.benchmark)
+        and wanted.framework in (None, job.plan.framework)
+        and wanted.set_name in (None, job.plan.set_name)
+        and (wanted.since is None or job.created_at >= wanted.since)
+        and wanted.phase in (None, job.phase)
+    ]
+    return found if wanted.limit is None else found[-wanted.limit :]
+
+
+def named(jobs: Sequence[FoundJob], text: str, known: Sequence[str], where: Location) -> FoundJob:
+    """Return the job of an id, or of a unique beginning of one; names the nearest otherwise.
+
+    ``known`` are the store's own runs, of which it is none.
+    """
+    ids = [job.plan.run_id for job in jobs]
+    try:
+        run_id = records.resolve(ids, text)
+    except NotFound as missing:
+        every = [*known, *ids]
+        near = difflib.get_close_matches(text, every, n=3, cutoff=0.5) or every[-3:]
+        raise NotFound(
+            f"There is no run {text!r}, neither in the store nor in namespace {where.namespace} of"
+            f" {where.server}.",
+            f"Nearest: {', '.join(near)}."
+            if near
+            else "There are no runs; see: k8sbench submit -h",
+        ) from missing
+    return jobs[ids.index(run_id)]
+
+
+def record_all(world: World, say: Callable[[str], None]) -> None:
+    """Record every job of the cluster in the store; says which cannot be, and goes on.
+
+    Two people may have named a set alike: then one's runs must not keep the other's from being
+    collected.
+    """
+    for job in among(world.cluster.jobs(), world.store.ids()):
+        try:
+            collecting.recorded(job, world)
+        except UsageError as wrong:
+            say(f"warning: left out: {wrong}")
+
+
+def as_run(job: FoundJob, where: Location) -> Run:
+    """Make of a job the run that it would be in the store."""
+    created = Transition(phase=Phase.CREATED, at=job.created_at, cause=CAUSE)
+    return Run(
+        plan=job.plan,
+        case_key=case_key(job.plan),
+        created_at=job.created_at,
+        owner=None,
+        history=(created,),
+        artifacts="",
+        location=where,
+    )
+
+
+def listed(job: FoundJob, where: Location) -> ListedRun:
+    """Take from a job what a list shows."""
+    return msgspec.structs.replace(
+        records.listed(as_run(job, where)), phase=job.phase, on_cluster=job.phase, recorded=False
+    )
+
+
+def as_told(run: Run, events: Sequence[JobEvent]) -> Run:
+    """Return the run in the state that the cluster tells of its job."""
+    told = [event.transition for event in events if event.transition is not None]
+    return msgspec.structs.replace(run, history=(*run.history, *told))

@@ -1,0 +1,93 @@
+"""One job, several stores: each has its row, and the last of them takes the job away."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+
+from tests.cluster.shell import Shell, until
+
+ENDLESS = "--node-pool=endless"
+USED_BY = "k8sbench.io/used-by-"
+
+
+def users(shell: Shell, run_id: str) -> list[str]:
+    """The hosts whose word stands on a job."""
+    words = shell.namespace.get("pytorchjob", run_id)["metadata"]["annotations"]
+    return [json.loads(word)["host"] for name, word in words.items() if name.startswith(USED_BY)]
+
+
+def test_a_job_stays_until_the_slowest_of_those_who_follow_it_has_its_logs(shell: Shell) -> None:
+    logs = shell.logs("both")
+    logs.begin()
+    colleague = shell.colleague()
+    with shell.submitted("both") as one:
+        one.until("step ")
+        with colleague.started("watch", "both") as other:
+            other.until("step ")
+            until(lambda: len(users(shell, "both")) == 2, "both to be on the job")
+            # Asleep while the run ends: what comes then is to be read afterwards.
+            other.process.send_signal(signal.SIGSTOP)
+            logs.end()
+            shell.finish("both")
+            one.ends()
+            assert "both stays on the cluster: k8sbench on " in one.err
+            assert " follows it, too, and takes it away at its end." in one.err
+            assert "both" in shell.on_cluster()
+            other.process.send_signal(signal.SIGCONT)
+            other.ends()
+    for ended, store in ((one, shell), (other, colleague)):
+        assert " valid; smoke" in ended.out
+        assert "incomplete-log" not in ended.out + ended.err
+        assert store.archived("both") == logs.expected["master-0"]
+        assert store.archived("both", "worker-0") == logs.expected["worker-0"]
+    assert "stays on the cluster" not in other.err
+    assert "both" not in shell.on_cluster()
+
+
+def test_who_detaches_leaves_the_job_to_whoever_collects_it(shell: Shell) -> None:
+    logs = shell.logs("left")
+    logs.begin()
+    with shell.submitted("left") as submit:
+        submit.until("step ")
+        assert len(users(shell, "left")) == 1
+        submit.interrupt().ends(130)
+    assert users(shell, "left") == []
+    logs.end()
+    shell.finish("left")
+    collected = shell.colleague().run("collect", "left", "--follow")
+    assert " valid; smoke" in collected.out
+    assert "left" not in shell.on_cluster()
+
+
+def test_the_word_of_a_k8sbench_that_was_killed_stands_until_its_store_collects(
+    shell: Shell,
+) -> None:
+    logs = shell.logs("killed")
+    logs.begin()
+    with shell.submitted("killed") as submit:
+        submit.until("step ")
+        submit.kill()
+    logs.end()
+    shell.finish("killed")
+    theirs = shell.colleague().run("collect", "killed", "--follow")
+    assert " valid; smoke" in theirs.out
+    assert "To delete it all the same: k8sbench delete killed" in theirs.err
+    assert "killed" in shell.on_cluster()
+    assert " valid; smoke" in shell.run("collect", "killed").out
+    assert "killed" not in shell.on_cluster()
+
+
+def test_what_somebody_keeps_nobody_else_takes_away_but_by_name(shell: Shell) -> None:
+    logs = shell.logs("kept")
+    logs.begin()
+    logs.end()
+    shell.submit("kept", "--keep")
+    colleague = shell.colleague()
+    watched = colleague.run("watch", "kept")
+    assert " valid; smoke" in watched.out
+    assert re.search(r"kept stays on the cluster: k8sbench on \S+ keeps it \(--keep\)", watched.err)
+    assert "kept" in shell.on_cluster()
+    colleague.run("delete", "kept")
+    assert "kept" not in shell.on_cluster()

@@ -1,0 +1,45 @@
+"""Where output goes that cannot go anywhere: a full disk, a closed stream."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from tests.tiers import ROOT
+
+
+def k8sbench(words: str, redirected: str, store: pathlib.Path) -> subprocess.CompletedProcess[str]:
+    command = f'"$0" -m k8sbench {words} --store "$1" {redirected}'
+    return subprocess.run(
+        ["bash", "-c", command, sys.executable, str(store)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(not pathlib.Path("/dev/full").exists(), reason="Linux has /dev/full")
+@pytest.mark.parametrize("words", ["list -o json", "store info"])
+def test_output_onto_a_full_disk_is_no_internal_error(words: str, tmp_path: pathlib.Path) -> None:
+    done = k8sbench(words, "> /dev/full", tmp_path / "store")
+    assert done.returncode == 1
+    assert "error: The output cannot be written: no space left on device.\n" in done.stderr
+    assert "Internal error" not in done.stderr
+
+
+@pytest.mark.parametrize(("closed", "code"), [(">&-", 0), ("2>&-", 0), ("<&- >&- 2>&-", 0)])
+def test_a_stream_that_is_closed_is_as_good_as_nowhere(
+    closed: str, code: int, tmp_path: pathlib.Path
+) -> None:
+    done = k8sbench("list -o json", closed, tmp_path / "store")
+    assert done.returncode == code
+    assert "error" not in done.stderr
+    assert done.stdout in {"", "[]\n"}
+
+
+def test_an_error_that_nobody_can_read_keeps_its_exit_code(tmp_path: pathlib.Path) -> None:
+    assert k8sbench("status nope", "2>/dev/full", tmp_path / "store").returncode == 2

@@ -1,0 +1,102 @@
+"""``--speed-option``: what may be asked of k8sbench's trainers, and what each of them has."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from k8sbench.adapters import catalog
+from k8sbench.model import speed_options
+from k8sbench.model.errors import UsageError
+from k8sbench.model.spec import Framework
+from k8sbench.model.speed_options import Option
+from k8sbench.trainers.parts.settings import Defaults
+from tests.tiers import ROOT
+
+
+def test_a_name_alone_switches_on_and_a_count_needs_its_number() -> None:
+    assert speed_options.parse(["channels-last", "workers=8", "cudnn-benchmark=false"]) == {
+        "channels-last": True,
+        "workers": 8,
+        "cudnn-benchmark": False,
+    }
+    assert speed_options.parse([]) == {}
+
+
+@pytest.mark.parametrize(("text", "value"), [("on", True), ("YES", True), ("off", False)])
+def test_a_switch_is_set_in_words(text: str, value: bool) -> None:
+    assert speed_options.parse([f"tf32={text}"]) == {"tf32": value}
+
+
+@pytest.mark.parametrize(
+    ("texts", "says"),
+    [
+        (["crop=64x64"], "catalog file"),
+        (["compil"], "Did you mean compile"),
+        (["channels_last"], "Did you mean channels-last"),
+        ([""], "There are: compile"),
+        (["workers"], "needs a whole number"),
+        (["workers="], "not ''"),
+        (["workers=-1"], "not '-1'"),
+        (["workers=2.5"], "not '2.5'"),
+        (["workers=٣"], "needs a whole number"),
+        (["workers=100000"], "from 0 to 1024"),
+        (["tf32=maybe"], "on or off, not 'maybe'"),
+        (["workers=2", "workers=3"], "given twice"),
+    ],
+)
+def test_what_is_none_is_refused_with_what_to_write(texts: list[str], says: str) -> None:
+    with pytest.raises(UsageError, match=says) as error:
+        speed_options.parse(texts)
+    assert error.value.exit_code == 2
+
+
+def test_off_is_said_only_where_a_trainer_may_have_it_on_by_itself() -> None:
+    options: dict[str, Option] = {
+        "compile": False,
+        "channels-last": False,
+        "tf32": True,
+        "workers": 0,
+        "crop": "8x8",
+    }
+    assert list(speed_options.arguments(options)) == [
+        *("--no-channels-last", "--tf32", "--workers", "0", "--crop", "8x8")
+    ]
+
+
+def test_in_words_only_speed_options_are_told() -> None:
+    options: dict[str, Option] = {
+        "workers": 8,
+        "channels-last": True,
+        "cudnn-benchmark": False,
+        "recipe": "report",
+    }
+    assert speed_options.words(options) == ("channels-last", "no cudnn-benchmark", "workers 8")
+
+
+@pytest.mark.parametrize(
+    ("framework", "trainer"),
+    sorted(
+        {
+            (variant.framework, variant.trainer_module)
+            for name in catalog.names()
+            for variant in catalog.find(name).spec.variants
+            if variant.trainer_module is not None
+        }
+    ),
+)
+def test_what_is_offered_is_what_the_trainer_has(framework: Framework, trainer: str) -> None:
+    defaults: Defaults = importlib.import_module(f"k8sbench.trainers.{trainer}").DEFAULTS
+    has = {name.replace("_", "-") for name in defaults.speed_options} | {*speed_options.COUNTS}
+    assert set(speed_options.available(framework, trainer)) == has
+
+
+@pytest.mark.parametrize("name", [*speed_options.SWITCHES, *speed_options.TWO_WAY])
+def test_the_page_has_a_line_for_each_switch(name: str) -> None:
+    assert f"\n| `{name}[=false]` | " in (ROOT / "docs" / "results.md").read_text()
+
+
+@pytest.mark.parametrize("name", speed_options.COUNTS)
+def test_the_page_has_a_line_for_each_count(name: str) -> None:
+    assert f"\n| `{name}=N` | " in (ROOT / "docs" / "results.md").read_text()
