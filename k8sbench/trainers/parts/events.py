@@ -17,11 +17,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from k8sbench.trainers.parts.settings import Settings
+from k8sbench.trainers.parts.settings import Settings, refuse
 from k8sbench.trainers.parts.steps import Record, StepPlan, Window
 
 PREFIX = "K8SBENCH "
 SCHEMA = 1
+REMEDY = "let the launcher set what tells ranks apart, or unset it all to train alone"
 
 
 @dataclass(frozen=True)
@@ -38,18 +39,40 @@ class Place:
         environ: Mapping[str, str] = os.environ,
         names: tuple[str, str, str] = ("RANK", "LOCAL_RANK", "WORLD_SIZE"),
     ) -> Place:
-        """Read rank, local rank and world size as a launcher sets them; alone without them."""
-        rank, local_rank, world_size = names
-        return cls(
-            rank=int(environ.get(rank, "0")),
-            local_rank=int(environ.get(local_rank, "0")),
-            world_size=int(environ.get(world_size, "1")),
+        """Read rank, local rank and world size as a launcher sets them; alone without them.
+
+        What contradicts itself ends the process: such a rank would wait for peers without end, or
+        train beside nobody.
+        """
+        rank_name, local_name, size_name = names
+        place = cls(
+            rank=_number(environ, rank_name, 0),
+            local_rank=_number(environ, local_name, 0),
+            world_size=_number(environ, size_name, 1),
         )
+        if place.world_size > 1 and rank_name not in environ:
+            refuse(f"{size_name} is {place.world_size}, but {rank_name} is not set; {REMEDY}")
+        for name, value in ((rank_name, place.rank), (local_name, place.local_rank)):
+            if value >= place.world_size:
+                refuse(
+                    f"{name} is {value}, but {size_name} is {place.world_size}, and ranks count "
+                    f"from 0; {REMEDY}"
+                )
+        return place
 
     @property
     def first(self) -> bool:
         """Whether this is the rank that speaks for the job."""
         return self.rank == 0
+
+
+def _number(environ: Mapping[str, str], name: str, default: int) -> int:
+    text = environ.get(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdecimal()):
+        refuse(f"{name} is {text!r}, which is no count; {REMEDY}")
+    return int(text)
 
 
 def write_line(text: str) -> None:

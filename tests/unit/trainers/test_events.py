@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -234,3 +235,39 @@ def test_lines_of_several_ranks_never_interleave() -> None:
     assert [process.wait() for process in started] == [0] * 4
     assert len(lines) == 1200
     assert set(lines) == {letter * 3000 for letter in "abcd"}
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"RANK": "x", "WORLD_SIZE": "2"}, "RANK is 'x', which is no count"),
+        ({"RANK": "", "WORLD_SIZE": "2"}, "RANK is '', which is no count"),
+        ({"RANK": "-1", "WORLD_SIZE": "2"}, "RANK is '-1', which is no count"),
+        ({"RANK": "0", "WORLD_SIZE": "two"}, "WORLD_SIZE is 'two', which is no count"),
+        ({"RANK": "3", "WORLD_SIZE": "2"}, "RANK is 3, but WORLD_SIZE is 2"),
+        ({"RANK": "1", "WORLD_SIZE": "1"}, "RANK is 1, but WORLD_SIZE is 1"),
+        ({"RANK": "1"}, "RANK is 1, but WORLD_SIZE is 1"),
+        ({"RANK": "0", "LOCAL_RANK": "5", "WORLD_SIZE": "2"}, "LOCAL_RANK is 5, but WORLD_SIZE"),
+        ({"WORLD_SIZE": "2"}, "WORLD_SIZE is 2, but RANK is not set"),
+        ({"RANK": "0", "WORLD_SIZE": "0"}, "RANK is 0, but WORLD_SIZE is 0"),
+    ],
+)
+def test_an_environment_that_contradicts_itself_is_one_line_and_code_2(
+    given: dict[str, str], says: str
+) -> None:
+    """Such a rank would wait for peers without end, or train beside nobody."""
+    program = (
+        "import sys; from k8sbench.trainers.parts.events import Place;"
+        "Place.from_environment(dict(word.split('=', 1) for word in sys.argv[1:]))"
+    )
+    words = [f"{name}={value}" for name, value in given.items()]
+    ended = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        cwd=pathlib.Path(__file__).resolve().parents[3],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith(f"k8sbench: error: {says}")
+    assert ended.stderr.count("\n") == 1

@@ -51,6 +51,7 @@ def test_a_sharded_layer_is_not_trained_with_a_scaler_on_several_ranks(
 
     monkeypatch.setattr(paddle_loop, "refuse", refuse)
     monkeypatch.setattr(paddle_session, "_amp_has_effect", lambda _: True)  # as on a GPU
+    monkeypatch.setenv("PADDLE_TRAINER_ID", "0")
     monkeypatch.setenv("PADDLE_TRAINERS_NUM", "2")
     with pytest.raises(SystemExit, match="fp16 with a sharded layer runs on one rank only"):
         run(capfd, "arcface", *STEEP["arcface"], "--amp-dtype", "fp16")
