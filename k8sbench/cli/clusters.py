@@ -134,17 +134,18 @@ def _api_of(run: Run, access: Access) -> Api:
 
 @contextlib.contextmanager
 def opened(
-    api: Api, *, keep: bool = False, store: SqlStore | None = None
+    api: Api, *, keep: bool = False, waits: bool = False, store: SqlStore | None = None
 ) -> Iterator[KubernetesCluster]:
     """Open the cluster behind a connection; lets go of both at the end.
 
-    ``store`` is where jobs are followed into: they stay while other stores need them, too.
+    With ``waits`` the jobs that are created wait even for what cannot come by itself. ``store`` is
+    where jobs are followed into: they stay while other stores need them, too.
     """
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 
     user = None if store is None else _user(store, keep=keep)
     with contextlib.closing(api):
-        cluster = KubernetesCluster(api, keep=keep, user=user)
+        cluster = KubernetesCluster(api, keep=keep, waits=waits, user=user)
         try:
             yield cluster
         finally:

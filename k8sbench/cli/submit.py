@@ -152,7 +152,9 @@ def command(
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(opened_store(where))
         # Who creates jobs and goes has no more use for them than anybody who collects them.
-        cluster = stack.enter_context(_cluster(chosen, keep=keep, store=None if detach else store))
+        cluster = stack.enter_context(
+            _cluster(chosen, keep=keep, waits=wait, store=None if detach else store)
+        )
         world = clusters.world(
             store, cluster, location=chosen.api.place if chosen.api else None, accept=accept
         )
@@ -237,10 +239,10 @@ def _check_backend(
 
 
 def _cluster(
-    chosen: Chosen, *, keep: bool, store: SqlStore | None
+    chosen: Chosen, *, keep: bool, waits: bool, store: SqlStore | None
 ) -> contextlib.AbstractContextManager[Cluster]:
     if chosen.api is not None:
-        return clusters.opened(chosen.api, keep=keep, store=store)
+        return clusters.opened(chosen.api, keep=keep, waits=waits, store=store)
     from k8sbench.adapters.local.cluster import LocalCluster
 
     return contextlib.closing(LocalCluster())

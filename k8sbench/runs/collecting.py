@@ -6,7 +6,7 @@ it, and logs go on where their archive ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -14,7 +14,7 @@ from k8sbench.model.errors import RepeatTaken, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, JobEvent, LogMark, RunFilter
-from k8sbench.runs import bandwidth, records
+from k8sbench.runs import records
 from k8sbench.runs.following import LOOK_SECONDS, Following, Manner, kept_gaps
 from k8sbench.runs.world import Reporter, Stop, World
 
@@ -35,19 +35,6 @@ class Taken(msgspec.Struct, kw_only=True):
 def owed(run: Run) -> bool:
     """Whether something of a run on a cluster is still to be fetched or measured."""
     return run.plan.backend == "kubernetes" and (not run.phase.final or records.is_unmeasured(run))
-
-
-def unknown(world: World, only: Sequence[str] | None = None) -> Iterator[Run]:
-    """Record jobs of the cluster that the store does not know: another machine submitted them.
-
-    ``only`` names those that are wanted.
-    """
-    known = set(world.store.ids())
-    for job in world.cluster.jobs():
-        if job.plan.benchmark == bandwidth.BENCHMARK:  # doctor's, which deletes it at its end
-            continue
-        if job.plan.run_id not in known and (only is None or job.plan.run_id in only):
-            yield recorded(job, world)
 
 
 def recorded(job: FoundJob, world: World) -> Run:

@@ -151,10 +151,11 @@ def _interrupted(
         message = f"{stop.cause}: the local processes of {names} were ended{state}.{left}"
         return Interrupted(message, resume)
     whose = "its job goes" if len(runs) == 1 else "their jobs go"
-    way = f"watch {runs[0].run_id}" if len(runs) == 1 else "collect --all --follow"
+    one = runs[0].run_id if len(runs) == 1 else None
+    way = "collect --all --follow" if one is None else f"watch {one}"
     return Interrupted(
         f"{stop.cause}: detached from {names}; {whose} on.{left}",
-        f"Come back with: k8sbench {way}; end it with: k8sbench cancel RUN."
+        f"Come back with: k8sbench {way}; end it with: k8sbench cancel {one or 'RUN'}."
         + (f" {resume}" if not_started else ""),
     )
 
@@ -224,16 +225,26 @@ def _existing(world: World, work: Work, run_id: str) -> Run | None:
     return run
 
 
+_SAID = {"trainers_digest": "version of the trainers"}
+"""What a field of the plan is called where its name says too little."""
+
+
+def _deciding(there: RunPlan, wanted: RunPlan) -> Iterator[str]:
+    """Yield the fields that make one plan another case than the other."""
+    for name in there.__struct_fields__:
+        changed = msgspec.structs.replace(there, **{name: getattr(wanted, name)})
+        if case_key(changed) != case_key(there):
+            yield name
+
+
 def _check_case(work: Work, there: RunPlan) -> None:
     wanted = work.plan(there.run_id, there.set_name, there.repeat)
     if case_key(wanted) == case_key(there):
         return
     case = f"{there.benchmark} {there.framework} {there.case} {there.precision}"
-    differing = [
-        name for name in there.__struct_fields__ if getattr(wanted, name) != getattr(there, name)
-    ]
+    other = ", ".join(_SAID.get(name, name) for name in _deciding(there, wanted))
     raise UsageError(
-        f"Run {there.run_id} exists and is another case: {case} (other: {', '.join(differing)}).",
+        f"Run {there.run_id} exists and is another case: {case} (other: {other}).",
         "Take another --run-id, or the options that it was submitted with.",
     )
 

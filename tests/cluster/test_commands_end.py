@@ -111,8 +111,9 @@ def test_what_cannot_start_fails_fast_unless_it_is_waited_for(shell: Shell) -> N
     assert status["cause_id"] is not None
     assert status["action"]
     assert "hopeless" not in shell.on_cluster()
-    waiting = ("--node-pool=nowhere", "--wait", "--timeout=4s")
-    waited = shell.submit("patient", *waiting, code=4)
+    # Whoever follows it then: it is to wait.
+    shell.submit("patient", "--node-pool=nowhere", "--wait", "--timeout=4s", "--detach")
+    waited = shell.run("watch", "patient", code=4)
     assert "no.such/label" in waited.err
     assert (
         "Cancelled: The run took longer than its --timeout of 4 s, Pending (no-matching-node)"

@@ -119,12 +119,15 @@ class KubernetesCluster:
         end_s: float = END_SECONDS,
         streams: int = LIMIT,
         user: sharing.User | None = None,
+        waits: bool = False,
     ) -> None:
         self.api = api
         self._namespace = api.place.namespace
         self._clock = clock
         self._keep = keep
         """Whether jobs that are cancelled are held rather than deleted."""
+        self._waits = waits
+        """Whether jobs that are created wait even for what cannot come by itself."""
         self._user = user
         """On whose behalf jobs are followed: they stay as long as others need them, too."""
         self._watching: dict[str, Any] = {"watch_s": watch_s}
@@ -180,7 +183,9 @@ class KubernetesCluster:
         self._runs.add(plan.run_id)
         self._jobs[plan.run_id] = followed
         try:
-            created = creating.create(self.api, plan, sharing.marked(manifests, self._user))
+            created = creating.create(
+                self.api, plan, sharing.marked(manifests, self._user, waits=self._waits)
+            )
         except BaseException:
             self._drop(plan.run_id)
             raise
@@ -471,6 +476,8 @@ class KubernetesCluster:
         followed.ahead = self.api.ahead
         self._look_around(followed, now)
         reading, replicas = followed.read(self._around(followed), now)
+        if followed.taken_up and "Pod" not in self._listed and not reading.phase.final:
+            return []  # without its pods it would seem to go back to its creation
         self._follow_logs(followed, replicas, all_over=False)
         events = list(followed.changes(reading, now))
         moment = time.monotonic()
@@ -525,7 +532,7 @@ class KubernetesCluster:
                     mark=followed.marks.get(one.name),
                 )
             if all_over or one.ended or one.gone or one.on_lost_node:
-                self._logs.ended(run_id, one.name)
+                self._logs.ended(run_id, one.name, gone=one.gone)
 
     def _drop(self, run_id: str) -> None:
         """Forget a job whose end was told, or that is let go."""
@@ -653,6 +660,8 @@ class KubernetesCluster:
                 self._cancel(followed.kind, run_id, uid, wish, patience=NOTE_SECONDS)
                 return
             except ApiFault as fault:
+                if fault.status == 404:  # gone already: that is told as its end
+                    return
                 if not fault.passes or not attempt:
                     said = self.api.explained(fault, f"job {run_id} be cancelled")
                     note = f"The job could not be cancelled: {said}"

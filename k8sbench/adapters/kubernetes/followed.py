@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.adapters.kubernetes import state
+from k8sbench.adapters.kubernetes import sharing, state
 from k8sbench.adapters.kubernetes.diagnosis import facts
 from k8sbench.adapters.kubernetes.diagnosis.facts import DELETED, Seen
 from k8sbench.adapters.kubernetes.reflector import Changed, Deleted
@@ -66,6 +66,8 @@ class Followed:
         self.plan = plan
         self.kind = KINDS[plan.framework].kind
         self.marks = dict(marks or {})
+        self.taken_up = marks is not None
+        """Whether it was created before, and is read anew."""
         self.since = since
         """A listing that was asked for later shows it if it is there; never goes back."""
         self.ended_at: float | None = None
@@ -124,6 +126,8 @@ class Followed:
         name = pod["metadata"]["name"]
         before = self._pods.get(name)
         if before is not None and before["metadata"]["uid"] != pod["metadata"]["uid"]:
+            if self._owns(before) and not self._owns(pod):
+                return  # another job's, that was given the name since: ours is still what is read
             self._earlier.append(before)
         self._pods[name] = pod
 
@@ -168,6 +172,8 @@ class Followed:
         reading = state.read(seen, self.plan, now=now, lines=self._lines)
         if self._job is None and self._is_deleted:
             reading = _gone(reading)
+        if self._job is not None and sharing.waits(self._job):
+            reading = msgspec.structs.replace(reading, hopeless=False)
         return reading, facts.look(seen, self.plan, now).replicas
 
     def is_half_placed(self, now: float) -> bool:

@@ -99,6 +99,8 @@ class _Log:
         """Whether its container is known to have ended."""
         self.is_done = False
         """Whether all that there is of it was told."""
+        self.is_gone = False
+        """Whether its pod is no more."""
         self.gives_way = False
         """Whether a more urgent one needs its place."""
         self.wake = threading.Event()
@@ -188,6 +190,7 @@ class LogStreams:
             elif log.is_over and (uid, restarts) != (log.uid, log.restarts):
                 log.is_over = log.is_done = False  # a new pod, or started again
                 fresh = True
+            log.is_gone = log.is_gone and uid == log.uid
             log.pod, log.uid, log.container, log.restarts = pod, uid, container, restarts
             urgency = 0 if rank == 0 else 1 if failing else 2
             if not log.is_over and (fresh or log in self._waiting[log.urgency]):
@@ -198,11 +201,17 @@ class LogStreams:
             log.wake.set()
             self._give_room()
 
-    def ended(self, run_id: str, replica: str) -> None:
-        """Say that a replica's container has ended for good: what is missing is fetched."""
+    def ended(self, run_id: str, replica: str, *, gone: bool = False) -> None:
+        """Say that a replica's container has ended for good: what is missing is fetched.
+
+        Not where its pod is ``gone``: by its name another one's might be served.
+        """
         with self._lock:
             log = self._runs.get(run_id, {}).get(replica)
-            if log is None or log.is_over:
+            if log is None:
+                return
+            log.is_gone = log.is_gone or gone
+            if log.is_over:
                 return
             log.is_over, log.tries = True, 0
             self._waiting[log.urgency].pop(log, None)
@@ -468,6 +477,8 @@ class LogStreams:
         return log.turn != turn or log.gives_way or self._is_closed
 
     def _ask(self, log: _Log, *, follow: bool, previous: bool) -> Served:
+        if log.is_gone:
+            raise ApiFault(404, "NotFound", "its pod is gone")
         query = {"container": log.container, "timestamps": "true"}
         if follow:
             query["follow"] = "true"

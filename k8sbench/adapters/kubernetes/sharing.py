@@ -9,7 +9,7 @@ deletes it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -22,6 +22,9 @@ from k8sbench.ports import Manifest
 
 USED_BY = f"{LABEL_DOMAIN}/used-by-"
 """Begins the annotation; the store's id follows."""
+WAITS = f"{LABEL_DOMAIN}/waits"
+"""The annotation of a job that is to wait even for what cannot come by itself (``--wait``): nobody
+who follows it gives it up."""
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,11 +54,20 @@ class _Word(msgspec.Struct):
 _WORDS = msgspec.json.Decoder(_Word)
 
 
-def marked(manifests: Sequence[Manifest], user: User | None) -> Sequence[Manifest]:
-    """Return the manifests with the word of the user on the job."""
-    if user is None:
+def marked(
+    manifests: Sequence[Manifest], user: User | None, *, waits: bool = False
+) -> Sequence[Manifest]:
+    """Return the manifests with the word of the user on the job, and whether it is to wait."""
+    words = {} if user is None else {user.key: _text(user)}
+    words |= {WAITS: "true"} if waits else {}
+    if not words:
         return manifests
-    return [_with(one, user) if one["kind"] in kinds.JOBS else one for one in manifests]
+    return [_with(one, words) if one["kind"] in kinds.JOBS else one for one in manifests]
+
+
+def waits(job: Object) -> bool:
+    """Whether a job is to wait even for what cannot come by itself."""
+    return WAITS in _annotations(job)
 
 
 def join(api: Api, run_id: str, user: User) -> None:
@@ -121,9 +133,9 @@ def _change(job: Object, user: User, text: str | None) -> Object:
     return {"metadata": {"uid": job["metadata"]["uid"], "annotations": {user.key: text}}}
 
 
-def _with(manifest: Manifest, user: User) -> Manifest:
+def _with(manifest: Manifest, words: Mapping[str, str]) -> Manifest:
     metadata: dict[str, Any] = dict(manifest["metadata"])
-    metadata["annotations"] = {**(metadata.get("annotations") or {}), user.key: _text(user)}
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), **words}
     return {**manifest, "metadata": metadata}
 
 

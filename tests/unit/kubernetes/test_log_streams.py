@@ -142,11 +142,18 @@ class Pod:
         with self.told:
             assert self.told.wait_for(lambda: len(self.lines) >= count, SECONDS), self.events
 
-    def end(self, *, stays_open: bool = False) -> None:
+    def end(
+        self,
+        *,
+        stays_open: bool = False,
+        gone: bool = False,
+        then: Callable[[Node], object] = lambda _: None,
+    ) -> None:
         """Let the container end; its stream does so too, unless it stays open."""
         if not stays_open:
             self.node.do(lambda node: setattr(node, "runs", False))
-        self.streams.ended("run", "master-0")
+        self.streams.ended("run", "master-0", gone=gone)
+        self.node.do(then)
         with self.told:
             assert self.told.wait_for(lambda: self._is_drained, SECONDS), self.events
 
@@ -350,6 +357,18 @@ def test_a_pod_that_is_gone_after_its_stream_has_ended_lacks_nothing(pod: Pod) -
     pod.end()
     assert pod.lines == texts((0, 3))
     assert pod.gaps == []
+
+
+def test_a_pod_that_is_gone_is_not_asked_for_by_its_name(pod: Pod) -> None:
+    """Another job's pod may bear it by now."""
+    pod.node.now = lines(0, 3)
+    pod.want()
+    pod.until_lines(3)
+    pod.node.do(lambda node: node.now.extend(lines(3, 5)))
+    pod.end(stays_open=True, gone=True, then=lambda node: setattr(node, "now", lines(10, 12)))
+    assert pod.lines == texts((0, 5))
+    assert pod.gaps == []
+    assert all("follow" in asked for asked in pod.node.asked)
 
 
 def test_a_log_that_the_node_never_gives_back_is_a_gap(pod: Pod) -> None:

@@ -60,3 +60,9 @@ def test_a_word_that_cannot_be_read_counts_all_the_same() -> None:
     spoiled = job()
     spoiled["metadata"]["annotations"]["k8sbench.io/used-by-x"] = "?"
     assert "another machine" in str(sharing.keeper(NO_API, "PyTorchJob", spoiled, OURS))
+
+
+def test_a_job_that_is_to_wait_says_so_to_everybody_who_follows_it() -> None:
+    *_, marked = sharing.marked([job()], None, waits=True)
+    assert sharing.waits(dict(marked))
+    assert not sharing.waits(job())

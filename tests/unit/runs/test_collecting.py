@@ -118,17 +118,17 @@ def test_a_run_that_was_killed_before_its_measurement_is_measured(store: Store) 
     assert cluster.marks == {}
 
 
-def test_jobs_that_the_store_does_not_know_are_taken_up_from_the_cluster(
+def test_a_job_that_the_store_does_not_know_is_recorded_and_taken_up(
     store: Store, tmp_path: pathlib.Path
 ) -> None:
     (theirs,) = detached(store)
     with open_store(str(tmp_path / "elsewhere")) as ours:
         cluster = FakeCluster(line("x"), at(Phase.SUCCEEDED), outlives=True)
         cluster.found = [on_cluster(theirs.plan, Phase.SUCCEEDED)]
-        (run,) = collecting.unknown(world(ours, cluster))
+        (found,) = cluster.found
+        run = collecting.recorded(found, world(ours, cluster))
         assert run.plan == theirs.plan
         assert run.created_at == 5.0
-        assert list(collecting.unknown(world(ours, cluster))) == []
         (closed,) = collect(ours, cluster, [run]).closed
         assert closed.measurement is not None
 
