@@ -205,7 +205,13 @@ def run_of(store: Store, text: str, access: Access) -> Run:
     try:
         return records.find(store, text, alive=reading.alive(), now=reading.now())
     except NotFound as missing:
-        job, here = _stranger(store, text, access, missing)
+        try:
+            job, here = _stranger(store, text, access, missing)
+        except NotFound:
+            # Another process of this store may have recorded it just now.
+            with contextlib.suppress(NotFound):
+                return records.find(store, text, alive=reading.alive(), now=reading.now())
+            raise
         return collecting.recorded(job, here)
 
 

@@ -32,9 +32,10 @@ class Namespace:
         made = cls(cluster, f"{slug}-{secrets.token_hex(3)}")
         metadata = {"name": made.name, "labels": labels or {}}
         cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-        # No pod is admitted before its service account is there.
-        account = ("serviceaccount/default", f"--timeout={READY_SECONDS}s")
-        made.kubectl("wait", "--for=create", *account)
+        # No pod is admitted before its service account is there. The controller that makes it needs
+        # up to a minute to come back to an API server that was killed.
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+        made.kubectl("apply", "--server-side", "--filename=-", given=json.dumps(account))
         return made
 
     def delete(self) -> None:

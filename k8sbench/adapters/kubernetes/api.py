@@ -45,6 +45,8 @@ PAGE = 250
 CONNECTIONS = 80
 """Kept in the pool: 64 log streams, the watches, and the requests between."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
+QUICK_CONNECT_SECONDS = 2.0
+"""For a connection to a server that may not be there."""
 JUST_BACK_SECONDS = 20.0
 """For so long after it was away it may refuse everything: it has just started, and does not know
 the roles yet. Such refusals are told as 503."""
@@ -207,9 +209,13 @@ class Api:
         return self._ask("get", "GET", path, query, patience=patience).decode(errors="replace")
 
     def no_answer(self, seconds: float = 2.0) -> ApiFault | None:
-        """Ask the server's version, once and quickly; the fault where it does not say it."""
+        """Ask the server's version, once; the fault where it does not say it in time.
+
+        One that is there takes a connection at once, and may be slow to answer.
+        """
+        connect_s = min(seconds, QUICK_CONNECT_SECONDS)
         try:
-            response = self._send("get", "GET", "/version", {}, read_s=seconds, connect_s=seconds)
+            response = self._send("get", "GET", "/version", {}, read_s=seconds, connect_s=connect_s)
             _read(response)
         except ApiFault as fault:
             return fault
