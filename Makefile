@@ -4,6 +4,7 @@
 #   make demo FRAMEWORKS=paddle   the small download (0.2 GB)
 #   make check                    format, lint, types, imports, tests: what CI runs
 #   make bench                    the measured ratios of tests/bench/
+#   make gpu-checks               on a machine with a GPU: its tests, then the trainers at full size
 #   make images REGISTRY=...      the images of images/, by docker, podman or buildah
 #   make push REGISTRY=...        ... and push them (docs/images.md)
 
@@ -35,7 +36,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # In the environment, so that it also binds the build requirements in pip's isolated builds.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: help demo test check lint types imports tests bench golden constraints clean images push
+.PHONY: help demo test check lint types imports tests bench gpu-checks golden constraints clean images push
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -103,6 +104,12 @@ tests: $(ALL_STAMP)
 
 bench: $(ALL_STAMP)
 	for file in tests/bench/*.py; do echo "== $$file"; $(VENV)/bin/python $$file; done
+
+# GPU_PYTHON names a Python that has what is needed, where nothing can be installed (docs/measured.md).
+gpu-checks: $(if $(GPU_PYTHON),,$(ALL_STAMP))
+	python=$(or $(GPU_PYTHON),$(VENV)/bin/python)
+	K8SBENCH_REQUIRE_TIERS=$${K8SBENCH_REQUIRE_TIERS:-gpu} $$python -m pytest --numprocesses 4 tests/gpu
+	$$python tests/bench/trainers.py --record docs/measured.md
 
 # Needs Python and a container engine, nothing of .venv; reads REGISTRY, ENGINE, BASE and
 # PIP_CONFIG_FILE. IMAGES=paddle takes one of the two.

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.gpu import LONG
 from tests.unit.trainers.torch_checks import rounding
+
+pytestmark = pytest.mark.timeout(2 * LONG)
 
 
 @pytest.mark.parametrize("user", [None, "1"])

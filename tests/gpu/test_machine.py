@@ -7,9 +7,12 @@ import subprocess
 
 import pytest
 
+from tests.gpu import LONG
 from tests.gpu.test_training import run
 from tests.unit.trainers.smi import QUESTIONS, differences
 from tests.unit.trainers.torch_runs import events, only
+
+pytestmark = pytest.mark.timeout(2 * LONG)
 
 
 def test_the_gpu_is_the_one_that_nvidia_smi_describes() -> None:

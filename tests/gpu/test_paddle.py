@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.gpu import needs
+from tests.gpu import LONG, needs
 from tests.unit.trainers import paddle_runs
 from tests.unit.trainers.arcface_checks import agrees_with_the_definition, run_head, samples
-from tests.unit.trainers.killed_ranks import a_killed_rank_ends_its_job
 from tests.unit.trainers.paddle_checks import (
     LEARNING,
     SIZES,
@@ -25,15 +24,19 @@ from tests.unit.trainers.torch_runs import alone, events, losses, only
 
 pytestmark = [
     pytest.mark.tier("gpu-paddle"),
+    pytest.mark.timeout(2 * LONG),
     pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning"),
 ]
 
 # See test_ranks.
 FROZEN_TOLERANCE = 2e-4
-TRAINING_TOLERANCE = 2e-3
-LONG = 240.0
+# Measured on a CPU: ranks with statistics of their own are off by 4e-3 to 9e-3.
+TRAINING_TOLERANCE = 5e-4
 SYNC_BN = {
-    "deeplabv3p_paddle": ("--crop", "32x32", "--classes", "5", "--lr", "0.001", "--no-dropout")
+    "deeplabv3p_paddle": (
+        *("--recipe", "matched", "--crop", "16x16", "--classes", "5", "--lr", "0.03"),
+        "--no-dropout",
+    )
 }
 
 
@@ -56,10 +59,12 @@ def two_gpus() -> None:
 
 @functools.cache
 def run(case: str, amp: str) -> str:
-    """What a trainer prints that takes its few samples again and again, its whole network."""
+    """What a narrow trainer prints that takes its few samples again and again; twice as long as on
+    a CPU, since a scaler that adapts leaves out its first steps.
+    """
     trainer, options, steps, _ = LEARNING[case]
     words = ("--device", "cuda", *options, *length(2 * steps), "--amp-dtype", amp)
-    return alone(["-m", f"k8sbench.trainers.{trainer}", *words], timeout=LONG)
+    return alone(["-c", paddle_runs.IN_TURN, " ".join((trainer, *words))], timeout=LONG)
 
 
 @pytest.mark.parametrize("head", ["margin", "own", "dense"])
@@ -77,7 +82,6 @@ def test_the_fused_head_and_the_own_one_agree(gpu: Any) -> None:
         np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.timeout(int(LONG))
 @pytest.mark.parametrize("amp", ["none", "fp16"])
 @pytest.mark.parametrize("case", LEARNING)
 def test_a_trainer_overfits_four_samples_and_tells_its_story(case: str, amp: str) -> None:
@@ -94,7 +98,6 @@ def test_mixed_precision_has_effect_on_a_gpu() -> None:
     assert amped[0] == pytest.approx(plain[0], rel=0.02)
 
 
-@pytest.mark.timeout(int(2 * LONG))
 def test_two_ranks_compute_what_one_computes_with_twice_the_batch(two_gpus: None) -> None:
     """Also the fused head, whose shards NCCL ties together."""
     jobs = {name: (*options, "--frozen-norm") for name, options in STEEP.items()}
@@ -106,7 +109,6 @@ def test_two_ranks_compute_what_one_computes_with_twice_the_batch(two_gpus: None
         computes_the_same(one, first, FROZEN_TOLERANCE)
 
 
-@pytest.mark.timeout(int(2 * LONG))
 def test_synchronised_batch_norm_trains_two_ranks_as_one_with_twice_the_batch(
     two_gpus: None,
 ) -> None:
@@ -117,6 +119,9 @@ def test_synchronised_batch_norm_trains_two_ranks_as_one_with_twice_the_batch(
 
 
 def test_a_killed_rank_ends_the_job_and_is_named(two_gpus: None) -> None:
+    pytest.importorskip("msgspec", reason="k8sbench itself, which reads the end, needs msgspec")
+    from tests.unit.trainers.killed_ranks import a_killed_rank_ends_its_job
+
     a_killed_rank_ends_its_job("paddle", "--device", "cuda")
 
 
@@ -125,7 +130,7 @@ def test_loader_processes_feed_a_gpu(trainer: str) -> None:
     steps = ("--warmup", "1", "--iterations", "3", "--log-interval", "1", "--batch-size", "2")
     source = ("--data", "synthetic-host", "--workers", "2")
     words = ("--device", "cuda", *steps, *source, *SIZES[trainer])
-    found = events(alone(["-m", f"k8sbench.trainers.{trainer}", *words]))
+    found = events(alone(["-m", f"k8sbench.trainers.{trainer}", *words], timeout=LONG))
     assert found[0]["data"] == "synthetic-host"
     for step in only(found, "step"):
         assert 0 < step["data_seconds"] < step["seconds"]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.gpu import needs
-from tests.unit.trainers.killed_ranks import a_killed_rank_ends_its_job
+from tests.gpu import LONG, needs
 from tests.unit.trainers.torch_checks import (
-    STEEP,
-    SYNC_BN,
+    FROZEN,
+    TRAINING,
     TRAINING_TOLERANCE,
     computes_the_same,
     meeting,
@@ -16,12 +15,13 @@ from tests.unit.trainers.torch_checks import (
     on_two_ranks,
     sums_up,
 )
-from tests.unit.trainers.torch_runs import losses, only
+from tests.unit.trainers.torch_runs import Event, losses, only
+
+pytestmark = pytest.mark.timeout(3 * LONG)
 
 # A GPU sums up in an order that the size of a batch changes, and convolutions are chosen by the
 # clock; a gradient that is summed instead of averaged is off by more than 1e-3.
 FROZEN_TOLERANCE = 2e-4
-LONG = 240.0
 
 
 @pytest.fixture(params=["gloo", "nccl"])
@@ -37,31 +37,38 @@ def options(backend: str) -> tuple[str, ...]:
     return ("--share-gpu",) if backend == "gloo" else ()
 
 
-@pytest.mark.timeout(int(2 * LONG))
-def test_two_ranks_compute_what_one_computes_with_twice_the_batch(backend: str) -> None:
-    jobs = {name: (*given, "--frozen-norm") for name, given in STEEP.items()}
-    both = on_two_ranks(jobs, "cuda", *options(backend), timeout=LONG)
-    for one, (first, second) in zip(on_one_rank(jobs, "cuda", timeout=LONG), both, strict=True):
+@pytest.fixture(scope="module")
+def one() -> list[list[Event]]:
+    """What one rank tells of the jobs below, one after the other."""
+    return on_one_rank([*FROZEN, *TRAINING], "cuda", timeout=LONG)
+
+
+def test_two_ranks_compute_what_one_computes_with_twice_the_batch(
+    one: list[list[Event]], backend: str
+) -> None:
+    both = on_two_ranks(FROZEN, "cuda", *options(backend), timeout=LONG)
+    for alone, (first, second) in zip(one, both, strict=False):
         assert (first[0]["world_size"], first[0]["global_batch"], second[0]["rank"]) == (2, 4, 1)
         assert only(first, "environment")[0]["backend"] == backend
-        computes_the_same(one, first, FROZEN_TOLERANCE)
+        computes_the_same(alone, first, FROZEN_TOLERANCE)
 
 
-@pytest.mark.timeout(int(2 * LONG))
-def test_synchronised_batch_norm_trains_two_ranks_as_one_with_twice_the_batch(
-    backend: str,
-) -> None:
-    (one,) = on_one_rank(SYNC_BN, "cuda", timeout=LONG)
-    ((first, _),) = on_two_ranks(SYNC_BN, "cuda", *options(backend), timeout=LONG)
-    assert (one[-1]["norm"], first[-1]["norm"]) == ("BatchNorm", "SyncBatchNorm")
-    assert (one[-1]["sync_bn"], first[-1]["sync_bn"]) == (False, True)
-    computes_the_same(one, first, TRAINING_TOLERANCE)
-    apart = """
+APART = """
 from k8sbench.trainers.parts import torch_session
 torch_session.Session.synchronises = lambda *_: False
 """
-    ((other, _),) = on_two_ranks(SYNC_BN, "cuda", *options(backend), before=apart, timeout=LONG)
-    assert losses(other) != pytest.approx(losses(one), rel=3 * TRAINING_TOLERANCE)
+
+
+def test_synchronised_batch_norm_trains_two_ranks_as_one_with_twice_the_batch(
+    one: list[list[Event]], backend: str
+) -> None:
+    told = options(backend)
+    ((first, _),) = on_two_ranks(TRAINING, "cuda", *told, timeout=LONG)
+    assert (one[-1][-1]["norm"], first[-1]["norm"]) == ("BatchNorm", "SyncBatchNorm")
+    assert (one[-1][-1]["sync_bn"], first[-1]["sync_bn"]) == (False, True)
+    computes_the_same(one[-1], first, TRAINING_TOLERANCE)
+    ((apart, _),) = on_two_ranks(TRAINING, "cuda", *told, before=APART, timeout=LONG)
+    assert losses(apart) != pytest.approx(losses(one[-1]), rel=3 * TRAINING_TOLERANCE)
 
 
 def test_nccl_forms_a_group_of_one_and_tells_its_network() -> None:
@@ -85,4 +92,7 @@ def test_vectors_of_every_size_are_summed_up_and_timed(backend: str) -> None:
 
 
 def test_a_killed_rank_ends_the_job_and_is_named(backend: str) -> None:
+    pytest.importorskip("msgspec", reason="k8sbench itself, which reads the end, needs msgspec")
+    from tests.unit.trainers.killed_ranks import a_killed_rank_ends_its_job
+
     a_killed_rank_ends_its_job("pytorch", "--device", "cuda", *options(backend))

@@ -6,6 +6,7 @@ import functools
 
 import pytest
 
+from tests.gpu import LONG
 from tests.unit.trainers.torch_checks import (
     SIZES,
     TRAINERS,
@@ -16,6 +17,8 @@ from tests.unit.trainers.torch_checks import (
     waits,
 )
 from tests.unit.trainers.torch_runs import alone, events, in_turn, losses, only
+
+pytestmark = pytest.mark.timeout(2 * LONG)
 
 STEPS = 40
 # Rates at which the whole networks learn four samples by heart, and what share of the first loss
@@ -34,7 +37,7 @@ def run(trainer: str, amp: str) -> str:
     length = ("--warmup", "1", "--iterations", str(STEPS - 1), "--log-interval", "1")
     options = ("--device", "cuda", "--batch-size", "4", "--seed", "5", "--amp-dtype", amp)
     words = ["-m", f"k8sbench.trainers.{trainer}", *options, *length, *SIZES[trainer], *rates]
-    return alone(words)
+    return alone(words, timeout=LONG)
 
 
 @pytest.mark.parametrize("amp", ["none", "fp16"])
@@ -50,24 +53,21 @@ def test_a_gradient_scaler_is_at_work_in_fp16() -> None:
     assert "train.grad_scale : 1.00000" in run("resnet50", "none")
 
 
-@pytest.mark.timeout(300)
 def test_the_host_waits_for_the_device_as_often_as_upstream_and_no_more() -> None:
     """Waits that PyTorch itself finds, whoever asks for them; it does not count those by name."""
-    for (trainer, amp), steps in waits("cuda", timeout=240).items():
+    for (trainer, amp), steps in waits("cuda", timeout=LONG).items():
         reads, asked = upstreams_waits(trainer, amp)
         for taken in steps:
             told = taken.get("reads"), taken.get("waits", 0), taken.get("device", 0)
             assert told == (reads, asked, reads), (trainer, amp)
 
 
-@pytest.mark.timeout(300)
 def test_an_option_of_speed_changes_no_loss_and_is_told() -> None:
     both = ("--channels-last", "--fused-optimizer")
     variants = [("--channels-last",), ("--fused-optimizer",), both, ("--no-cudnn-benchmark",)]
-    options_change_no_loss("cuda", variants, timeout=240)
+    options_change_no_loss("cuda", variants, timeout=LONG)
 
 
-@pytest.mark.timeout(420)
 def test_a_compiled_model_gives_the_losses_of_a_plain_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -77,7 +77,7 @@ def test_a_compiled_model_gives_the_losses_of_a_plain_one(
     length = ("--warmup", "0", "--iterations", "3", "--log-interval", "1", "--batch-size", "2")
     shared = ("--device", "cuda", "--frozen-norm", *length, *SIZES["resnet50"], "--lr", "1e-5")
     plain, compiled = in_turn(
-        [("resnet50", *shared), ("resnet50", *shared, "--compile")], 1, timeout=400
+        [("resnet50", *shared), ("resnet50", *shared, "--compile")], 1, timeout=1.8 * LONG
     )
     assert compiled[0][0]["options"] == {**plain[0][0]["options"], "compile": True}
     assert losses(compiled[0]) == pytest.approx(losses(plain[0]), rel=1e-3)
@@ -88,7 +88,7 @@ def test_loader_processes_feed_a_gpu(trainer: str) -> None:
     length = ("--warmup", "1", "--iterations", "3", "--log-interval", "1", "--batch-size", "2")
     source = ("--data", "synthetic-host", "--workers", "2")
     words = ("--device", "cuda", *length, *source, *SIZES[trainer])
-    found = events(alone(["-m", f"k8sbench.trainers.{trainer}", *words]))
+    found = events(alone(["-m", f"k8sbench.trainers.{trainer}", *words], timeout=LONG))
     assert found[0]["data"] == "synthetic-host"
     for step in only(found, "step"):
         assert 0 < step["data_seconds"] < step["seconds"]

@@ -2,11 +2,14 @@
 
 A rank may be blocked inside a collective when it is told to stop, where Python's own signal
 handlers never run; and after an error its peers must not wait for it. So SIGTERM is watched by a
-thread, and an error ends the process without the interpreter's tidying, which could block.
+thread, and an error ends the process without the interpreter's tidying, which could block. Nor is
+anybody left behind: loader processes, which wait for their next task, end with the trainer, however
+it ends.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
@@ -16,6 +19,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 TERMINATED = 128 + signal.SIGTERM
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def end_on_sigterm() -> None:
@@ -26,8 +30,8 @@ def end_on_sigterm() -> None:
     # thread is doing; the Python handler itself has nothing to do.
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     signal.signal(signal.SIGTERM, lambda *_: None)
-    # Loader processes are ended by SIGTERM: they must not report their end as this one's.
-    os.register_at_fork(after_in_child=_as_before)
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)  # Linux alone has it
+    os.register_at_fork(after_in_child=lambda: _in_child(prctl))
     threading.Thread(target=_watch, args=(reader,), name="sigterm", daemon=True).start()
 
 
@@ -53,9 +57,12 @@ def _watch(reader: int) -> None:
             os._exit(TERMINATED)
 
 
-def _as_before() -> None:
+def _in_child(prctl: Callable[[int, int], object] | None) -> None:
+    # Loader processes are ended by SIGTERM: they must not report their end as this one's.
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if prctl is not None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _flush() -> None:

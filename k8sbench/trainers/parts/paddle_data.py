@@ -36,8 +36,14 @@ def _loaded(samples: Samples[Any], session: Session) -> Iterator[Sample]:
         num_workers=session.settings.workers,
         return_list=True,
     )
-    for inputs, targets in loader:
-        yield _in_layout(inputs, session), targets
+    batches = iter(loader)
+    try:
+        for inputs, targets in batches:
+            yield _in_layout(inputs, session), targets
+    finally:
+        # Batches on their way lie in /dev/shm, and stay there unless this is called: Paddle leaves
+        # it to the interpreter's tidying, which an iterator with threads of its own never sees.
+        batches._try_shutdown_all()
 
 
 def _in_layout(inputs: Any, session: Session) -> Any:

@@ -16,17 +16,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from k8sbench.adapters import catalog
-from k8sbench.measure.comparison import tflops
-from k8sbench.measure.gpu_peaks import peak_of
-from k8sbench.model.spec import Precision, Variant
+if TYPE_CHECKING:  # the other parts of the bench need a framework and nothing of k8sbench's
+    from k8sbench.model.spec import Precision, Variant
 
 ROOT = Path(__file__).resolve().parents[3]
 LEAST_SECONDS = 30  # of steady training, so that NVML's means mean something
 ASKED_EVERY = 0.25  # seconds; NVML's own utilisation covers 1/6 s to 1 s
 TIME_LIMIT = 600.0
+FAILED = " failed: "  # what a row has instead of figures
 # By benchmark and variant: those that differ in arithmetic, not in a learning rate.
 VARIANTS = (
     ("deeplabv3p", "mmseg"),
@@ -95,19 +94,23 @@ def sees_gpu(framework: str) -> bool:
     return asked.returncode == 0
 
 
-def rows(frameworks: set[str]) -> Iterator[str]:
-    """A markdown table's lines, as they are measured."""
+def rows(frameworks: set[str], only: str = "") -> Iterator[str]:
+    """A markdown table's lines, as they are measured, of trainers whose name has `only`."""
+    from k8sbench.adapters import catalog
+
     told = False
     for benchmark, name in VARIANTS:
         spec = catalog.find(benchmark).spec
         variant = next(v for v in spec.variants if v.name == name)
+        if only not in str(variant.trainer_module):
+            continue
         if variant.framework not in frameworks:
-            yield f"<!-- {benchmark} {name}: this machine's {variant.framework} sees no GPU -->"
+            yield f"<!-- {benchmark} {name}: {variant.framework} sees no GPU here -->"
             continue
         for precision in ("fp32", "amp"):
             ran = _run(benchmark, variant, precision)
             if isinstance(ran, str):
-                yield f"<!-- {benchmark} {name} {precision}: failed: {ran} -->"
+                yield f"<!-- {benchmark} {name} {precision}{FAILED}{ran} -->"
                 continue
             if not told:
                 yield from (*_heading(ran), HEADER)
@@ -129,6 +132,9 @@ def _heading(ran: Ran) -> Iterator[str]:
 
 def row(benchmark: str, variant: Variant, precision: Precision, ran: Ran) -> str:
     """One row; a figure that is not known is a dash."""
+    from k8sbench.measure.comparison import tflops
+    from k8sbench.measure.gpu_peaks import peak_of
+
     window, batch = ran.summary["window"], ran.start["batch_size_per_gpu"]
     rate = window["samples_per_second"]
     steps = window["last_step"] - window["first_step"] + 1
@@ -165,8 +171,8 @@ def row(benchmark: str, variant: Variant, precision: Precision, ran: Ran) -> str
     return "| " + " | ".join(cells) + " |"
 
 
-def _run(benchmark: str, variant: Variant, precision: Precision) -> Ran | str:
-    """Run one case; its events, or the last line of what went wrong."""
+def options_of(benchmark: str, variant: Variant, precision: Precision) -> list[str]:
+    """The trainer's options for one case: the catalog's own sizes and window."""
     # A benchmark without figures in mixed precision is measured in it all the same.
     batch = variant.batch_size.get(precision, variant.batch_size["fp32"])
     options: dict[str, object] = {
@@ -181,12 +187,22 @@ def _run(benchmark: str, variant: Variant, precision: Precision) -> Ran | str:
         "device": "cuda",
         **variant.args,
     }
-    words = [sys.executable, "-m", f"k8sbench.trainers.{variant.trainer_module}"]
+    words: list[str] = []
     for name, value in options.items():
         if value is not False:
             words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
+    return words
+
+
+def _run(benchmark: str, variant: Variant, precision: Precision) -> Ran | str:
+    """Run one case; its events, or the last line of what went wrong."""
+    words = ["-m", f"k8sbench.trainers.{variant.trainer_module}"]
     process = subprocess.Popen(
-        words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [sys.executable, *words, *options_of(benchmark, variant, precision)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     timer = threading.Timer(TIME_LIMIT, process.kill)
     timer.start()

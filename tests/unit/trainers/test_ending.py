@@ -7,13 +7,16 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 def start(body: str) -> subprocess.Popen[str]:
     program = f"from k8sbench.trainers.parts import ending\n{body}\nending.run(main)\n"
     return subprocess.Popen(
-        [sys.executable, "-c", program],
+        # From Python 3.12 on a fork beside threads, as loaders do it, is warned of.
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -78,6 +81,34 @@ def test_the_end_of_a_loader_process_is_not_the_trainers() -> None:
     )
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out, err) == (0, "15\n", "")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux alone tells a child")
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ("pass", 0),
+        ("raise ValueError", 1),
+        ("os.kill(os.getpid(), signal.SIGTERM); threading.Event().wait()", 143),
+        ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+    ],
+)
+def test_no_loader_process_outlives_its_trainer(how: str, code: int) -> None:
+    """One that did would also keep the output open, for which whoever reads it waits."""
+    process = start(
+        "def main():\n"
+        "    import os, signal, threading\n"
+        "    reader, writer = os.pipe()\n"
+        "    if os.fork() == 0:\n"
+        "        signal.alarm(60)\n"
+        "        os.write(writer, b'.')\n"
+        "        while True:\n"
+        "            signal.pause()\n"
+        "    os.read(reader, 1)\n"
+        f"    {how}"
+    )
+    process.communicate(timeout=20)
+    assert process.returncode == code
 
 
 def test_a_refusal_is_one_line_and_2() -> None:

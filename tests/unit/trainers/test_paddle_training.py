@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import multiprocessing
 import os
 import pathlib
 import subprocess
@@ -26,6 +27,21 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::Deprecat
 trains = pytest.mark.tier("frameworks")
 
 TRAINERS = ("deeplabv3p_paddle", "arcface")
+
+
+def noted_runs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The runs that are taken from now on, for what only they themselves know."""
+    from k8sbench.trainers.parts import paddle_loop
+
+    runs = []
+    to_its_end = paddle_loop._Run.to_its_end
+
+    def noted(run: Any) -> Any:
+        runs.append(run)
+        return to_its_end(run)
+
+    monkeypatch.setattr(paddle_loop._Run, "to_its_end", noted)
+    return runs
 
 
 @trains
@@ -70,19 +86,28 @@ def test_loader_processes_feed_a_run_and_their_wait_is_told(
     assert only(found, "start")[0]["data"] == "synthetic-host"
     for step in only(found, "step"):
         assert 0 < step["data_seconds"] < step["seconds"]
+    assert multiprocessing.active_children() == []  # nor what they had in shared memory
 
 
 @trains
 @pytest.mark.parametrize("option", ["--channels-last", "--fused-optimizer"])
 def test_an_option_of_speed_changes_no_loss(
-    option: str, narrow: None, capfd: pytest.CaptureFixture[str]
+    option: str,
+    narrow: None,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    runs = noted_runs(monkeypatch)
     options = (*CROP, "--warmup", "0", "--iterations", "2", "--log-interval", "1")
     plain = run(capfd, "deeplabv3p_paddle", *options, "--frozen-norm")
     fast = run(capfd, "deeplabv3p_paddle", *options, "--frozen-norm", option)
     name = option.removeprefix("--").replace("-", "_")
     assert only(fast, "start")[0]["options"][name] is True
     assert losses(fast) == pytest.approx(losses(plain), rel=1e-4)
+    assert [run.optimizer._use_multi_tensor for run in runs] == [
+        False,
+        option == "--fused-optimizer",
+    ]
 
 
 @trains
@@ -133,14 +158,7 @@ def test_checks_freeze_dropout_and_batch_norm_as_far_as_they_say(
 ) -> None:
     from k8sbench.trainers.parts import paddle_loop
 
-    runs = []
-    to_its_end = paddle_loop._Run.to_its_end
-
-    def noted(run: Any) -> Any:
-        runs.append(run)
-        return to_its_end(run)
-
-    monkeypatch.setattr(paddle_loop._Run, "to_its_end", noted)
+    runs = noted_runs(monkeypatch)
     short = ("--warmup", "0", "--iterations", "1", "--batch-size", "2")
     found = run(capfd, "arcface", *FACES, *short, *option)
     (taken,) = runs

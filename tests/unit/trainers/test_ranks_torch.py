@@ -9,9 +9,10 @@ import sys
 import pytest
 
 from tests.unit.trainers.torch_checks import (
+    FROZEN,
     FROZEN_TOLERANCE,
     STEEP,
-    SYNC_BN,
+    TRAINING,
     TRAINING_TOLERANCE,
     computes_the_same,
     meeting,
@@ -20,6 +21,7 @@ from tests.unit.trainers.torch_checks import (
     sums_up,
 )
 from tests.unit.trainers.torch_runs import (
+    Event,
     environment,
     events,
     free_port,
@@ -64,27 +66,41 @@ torch_session.Session.synchronises = lambda here, wanted: wanted and here.place.
 """
 
 
-def test_two_ranks_compute_what_one_computes_with_twice_the_batch() -> None:
+@pytest.fixture(scope="module")
+def one() -> list[list[Event]]:
+    """What one rank tells of the jobs below, one after the other."""
+    return on_one_rank([*FROZEN, *TRAINING], "cpu")
+
+
+@pytest.fixture(scope="module")
+def two() -> list[list[list[Event]]]:
+    """What two ranks tell of them, without synchronised batch norm."""
+    return on_two_ranks([*FROZEN, *TRAINING], "cpu")
+
+
+def test_two_ranks_compute_what_one_computes_with_twice_the_batch(
+    one: list[list[Event]], two: list[list[list[Event]]]
+) -> None:
     """Losses over five steps, per trainer."""
-    jobs = {name: (*options, "--frozen-norm") for name, options in STEEP.items()}
-    both = on_two_ranks(jobs, "cpu")
-    for one, (first, second) in zip(on_one_rank(jobs, "cpu"), both, strict=True):
+    for (trainer, *_), alone, (first, second) in zip(FROZEN, one, two, strict=False):
+        assert alone[0]["benchmark"] in trainer
         assert (first[0]["world_size"], first[0]["global_batch"], second[0]["rank"]) == (2, 4, 1)
         assert first[-1]["norm"] == "BatchNorm"
         assert only(first, "environment")[0]["backend"] == "gloo"
         assert [event["event"] for event in second] == ["start", "environment", "rank"]
-        computes_the_same(one, first, FROZEN_TOLERANCE)
+        computes_the_same(alone, first, FROZEN_TOLERANCE)
 
 
-def test_synchronised_batch_norm_trains_two_ranks_as_one_with_twice_the_batch() -> None:
+def test_synchronised_batch_norm_trains_two_ranks_as_one_with_twice_the_batch(
+    one: list[list[Event]], two: list[list[list[Event]]]
+) -> None:
     """In training mode, without dropout; each rank by itself sees other statistics."""
-    (one,) = on_one_rank(SYNC_BN, "cpu")
-    ((first, _),) = on_two_ranks(SYNC_BN, "cpu", before=SYNC_BN_ON_CPU)
-    assert (one[-1]["norm"], first[-1]["norm"]) == ("BatchNorm", "SyncBatchNorm")
+    ((first, _),) = on_two_ranks(TRAINING, "cpu", before=SYNC_BN_ON_CPU)
+    assert (one[-1][-1]["norm"], first[-1]["norm"]) == ("BatchNorm", "SyncBatchNorm")
     assert first[0]["options"]["no_dropout"] is True
-    computes_the_same(one, first, TRAINING_TOLERANCE)
-    ((apart, _),) = on_two_ranks(SYNC_BN, "cpu")
-    assert losses(apart) != pytest.approx(losses(one), rel=3 * TRAINING_TOLERANCE)
+    computes_the_same(one[-1], first, TRAINING_TOLERANCE)
+    apart, _ = two[-1]
+    assert losses(apart) != pytest.approx(losses(one[-1]), rel=3 * TRAINING_TOLERANCE)
 
 
 def test_ranks_agree_on_how_long_they_go_on() -> None:

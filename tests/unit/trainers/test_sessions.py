@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from typing import Any
 
@@ -211,6 +212,32 @@ def test_paddle_is_told_which_gpu_is_the_ranks_and_asked_about_that_one(
     named = ("gpu_model", "gpu_index", "gpu_memory_mib", "gpu_compute_capability")
     assert [about[name] for name in named] == ["Tesla V100-SXM2-32GB", 1, 32510, "7.0"]
     assert here.memory_mib() == 3.0
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_paddle_looks_for_cudnns_best_algorithms_and_takes_tf32_if_it_is_told_to(
+    asked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import_paddle()
+    import paddle
+    from paddle.base import core
+
+    from k8sbench.trainers.parts import paddle_session
+
+    flags: dict[str, object] = {}
+    switches: dict[str, bool] = {}
+    monkeypatch.setattr(paddle, "is_compiled_with_cuda", lambda: True)
+    monkeypatch.setattr(paddle.device.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(paddle, "set_device", lambda _: None)
+    monkeypatch.setattr(paddle, "set_flags", flags.update)
+    for name in ("set_cublas_switch", "set_cudnn_switch"):
+        told = functools.partial(switches.__setitem__, name)
+        monkeypatch.setattr(core, name, told, raising=False)
+    options = ("--tf32",) if asked else ("--no-cudnn-benchmark",)
+    here = paddle_session.open_session(read("--device", "cuda", *options))
+    assert here.device == "gpu:0"
+    assert flags == {"FLAGS_cudnn_exhaustive_search": asked}
+    assert switches == {"set_cublas_switch": asked, "set_cudnn_switch": asked}
 
 
 class Elsewhere:

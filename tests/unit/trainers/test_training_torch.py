@@ -6,6 +6,7 @@ of a full run.
 
 from __future__ import annotations
 
+import multiprocessing
 import pathlib
 import shutil
 import sysconfig
@@ -80,6 +81,7 @@ def test_loader_processes_feed_a_run_and_their_wait_is_told(
     assert only(found, "start")[0]["data"] == "synthetic-host"
     for step in only(found, "step"):
         assert 0 < step["data_seconds"] < step["seconds"]
+    assert multiprocessing.active_children() == []  # nor what they had in shared memory
 
 
 SWITCHES = (("--channels-last",), ("--fused-optimizer",), ("--no-cudnn-benchmark",), ("--tf32",))
@@ -87,6 +89,51 @@ SWITCHES = (("--channels-last",), ("--fused-optimizer",), ("--no-cudnn-benchmark
 
 def test_an_option_of_speed_changes_no_loss_and_is_told() -> None:
     options_change_no_loss("cpu", [*SWITCHES, ("--channels-last", "--fused-optimizer")])
+
+
+def test_options_of_speed_have_their_effect(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+    from torch import nn
+
+    from k8sbench.trainers.parts import torch_loop
+
+    runs = []
+    to_its_end = torch_loop._Run.to_its_end
+
+    def noted(run: Any) -> Any:
+        runs.append(run)
+        return to_its_end(run)
+
+    monkeypatch.setattr(torch_loop._Run, "to_its_end", noted)
+
+    def model() -> nn.Module:
+        return nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+    switches = ("--channels-last", "--fused-optimizer", "--no-cudnn-benchmark")
+    for options, on in ((("--no-channels-last",), False), (switches, True)):
+        toy(capfd, *options, model=model)
+        run = runs.pop()
+        weight = run.bare[0].weight
+        assert weight.is_contiguous(memory_format=torch.channels_last) is on
+        assert bool(run.optimizer.defaults["fused"]) is on
+        assert torch.backends.cudnn.benchmark is not on
+
+
+def test_as_many_loader_processes_are_at_work_as_were_asked_for(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    from torch import nn
+
+    seen = set()
+
+    def losses(model: nn.Module, images: Any, labels: Any) -> dict[str, Any]:
+        seen.add(len(multiprocessing.active_children()))
+        return {"loss": nn.functional.cross_entropy(model(images), labels)}
+
+    toy(capfd, "--data", "synthetic-host", "--workers", "2", losses=losses)
+    assert seen == {2}
 
 
 def test_a_number_of_loader_processes_is_told(

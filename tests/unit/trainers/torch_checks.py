@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -146,16 +146,24 @@ STEEP = {
 FIVE = ("--warmup", "0", "--iterations", "5", "--log-interval", "1")
 
 
-def on_one_rank(
-    jobs: Mapping[str, Sequence[str]], device: str, *, timeout: float = 100.0
-) -> list[list[Event]]:
+FROZEN = [(trainer, *options, "--frozen-norm") for trainer, options in STEEP.items()]
+TRAINING = [
+    (
+        *("deeplabv3p_pytorch", "--crop", "24x24", "--classes", "5", "--lr", "0.01"),
+        "--no-dropout",
+    )
+]
+"""The trainer whose upstream synchronises batch norm, with batch norm in training mode."""
+
+
+def on_one_rank(jobs: Sequence[Job], device: str, *, timeout: float = 100.0) -> list[list[Event]]:
     """Five steps of each trainer with four samples; its events."""
     found = in_turn(_five_steps(jobs, device, "--batch-size", "4"), 1, timeout=timeout)
     return [each for (each,) in found]
 
 
 def on_two_ranks(
-    jobs: Mapping[str, Sequence[str]],
+    jobs: Sequence[Job],
     device: str,
     *options: str,
     before: str = "",
@@ -166,9 +174,9 @@ def on_two_ranks(
     return in_turn(each, 2, before=before, timeout=timeout)
 
 
-def _five_steps(jobs: Mapping[str, Sequence[str]], device: str, *more: str) -> list[Job]:
+def _five_steps(jobs: Sequence[Job], device: str, *more: str) -> list[Job]:
     shared = ("--device", device, "--threads", "1", *FIVE)
-    return [(name, *shared, *options, *more) for name, options in jobs.items()]
+    return [(trainer, *shared, *options, *more) for trainer, *options in jobs]
 
 
 def computes_the_same(one: Sequence[Event], first: Sequence[Event], tolerance: float) -> None:
@@ -179,10 +187,6 @@ def computes_the_same(one: Sequence[Event], first: Sequence[Event], tolerance: f
     assert both == pytest.approx(single, rel=tolerance)
 
 
-SYNC_BN = {
-    "deeplabv3p_pytorch": ("--crop", "24x24", "--classes", "5", "--lr", "0.01", "--no-dropout")
-}
-"""The trainer whose upstream synchronises batch norm, with batch norm in training mode."""
 # FP32 sums in another order; measured on a CPU: 1.5e-6 at most. A gradient that is summed instead
 # of averaged over the ranks is off by more than 1e-3.
 FROZEN_TOLERANCE = 1e-5
