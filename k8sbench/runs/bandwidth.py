@@ -30,7 +30,7 @@ LARGEST: dict[Device, int] = {"cuda": 1 << 30, "cpu": 1 << 24}
 WARMUP, OPERATIONS = 5, 20
 LAST_LINES = 20
 _PREFIX = "K8SBENCH "
-_NETWORK = re.compile(r"NCCL INFO .*Using network (\S+)")
+_NETWORK = re.compile(r"NCCL INFO .*Using network (\S.*)")
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -209,7 +209,7 @@ def read(texts: Iterable[str]) -> tuple[tuple[Reading, ...], tuple[str, ...]]:
     for text in texts:
         # Where the pool has NCCL_DEBUG set, NCCL tells it in the log itself.
         if (network := _NETWORK.search(text)) is not None:
-            transports[network[1]] = None
+            transports[network[1].strip()] = None
         if not text.startswith(_PREFIX):
             continue
         try:

@@ -108,9 +108,10 @@ def test_sizes_and_transport_are_read_of_its_lines() -> None:
     assert transports == ("IB",)
 
 
-def test_nccl_s_own_log_tells_the_transport_too() -> None:
-    text = "pod-0:61:75 [0] NCCL INFO Using network Socket"
-    assert bandwidth.read([text, text])[1] == ("Socket",)
+@pytest.mark.parametrize("name", ["Socket", "AWS Libfabric"])
+def test_nccl_s_own_log_tells_the_transport_too(name: str) -> None:
+    text = f"pod-0:61:75 [0] NCCL INFO Using network {name}"
+    assert bandwidth.read([text, text])[1] == (name,)
 
 
 @pytest.mark.parametrize("text", ["K8SBENCH {", "K8SBENCH []", 'K8SBENCH {"event": "allreduce"}'])
