@@ -15,6 +15,7 @@ from tests.cluster.cluster import Cluster, KubectlFailed
 
 ENFORCED = "pod-security.kubernetes.io/enforce"
 READY_SECONDS = 60
+BACK_SECONDS = 100
 _AT_ONCE = ("--wait=false", "--ignore-not-found")
 
 
@@ -32,10 +33,9 @@ class Namespace:
         made = cls(cluster, f"{slug}-{secrets.token_hex(3)}")
         metadata = {"name": made.name, "labels": labels or {}}
         cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-        # No pod is admitted before its service account is there. The controller that makes it needs
-        # up to a minute to come back to an API server that was killed.
-        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
-        made.kubectl("apply", "--server-side", "--filename=-", given=json.dumps(account))
+        # No pod is admitted before its service account is there. It also tells that the controllers
+        # are at work: they need up to a minute to come back to an API server that was killed.
+        made.kubectl("wait", "--for=create", "serviceaccount/default", f"--timeout={BACK_SECONDS}s")
         return made
 
     def delete(self) -> None:
