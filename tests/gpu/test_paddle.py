@@ -10,6 +10,7 @@ import pytest
 from tests.gpu import LONG, needs
 from tests.unit.trainers import paddle_runs
 from tests.unit.trainers.arcface_checks import agrees_with_the_definition, run_head, samples
+from tests.unit.trainers.either_checks import loaders_feed_a_gpu
 from tests.unit.trainers.paddle_checks import (
     LEARNING,
     SIZES,
@@ -127,10 +128,4 @@ def test_a_killed_rank_ends_the_job_and_is_named(two_gpus: None) -> None:
 
 @pytest.mark.parametrize("trainer", SIZES)
 def test_loader_processes_feed_a_gpu(trainer: str) -> None:
-    steps = ("--warmup", "1", "--iterations", "3", "--log-interval", "1", "--batch-size", "2")
-    source = ("--data", "synthetic-host", "--workers", "2")
-    words = ("--device", "cuda", *steps, *source, *SIZES[trainer])
-    found = events(alone(["-m", f"k8sbench.trainers.{trainer}", *words], timeout=LONG))
-    assert found[0]["data"] == "synthetic-host"
-    for step in only(found, "step"):
-        assert 0 < step["data_seconds"] < step["seconds"]
+    loaders_feed_a_gpu(trainer, *SIZES[trainer], timeout=LONG)

@@ -7,6 +7,7 @@ import functools
 import pytest
 
 from tests.gpu import LONG
+from tests.unit.trainers.either_checks import loaders_feed_a_gpu
 from tests.unit.trainers.torch_checks import (
     SIZES,
     TRAINERS,
@@ -16,7 +17,7 @@ from tests.unit.trainers.torch_checks import (
     upstreams_waits,
     waits,
 )
-from tests.unit.trainers.torch_runs import alone, events, in_turn, losses, only
+from tests.unit.trainers.torch_runs import alone, events, in_turn, losses
 
 pytestmark = pytest.mark.timeout(2 * LONG)
 
@@ -85,10 +86,4 @@ def test_a_compiled_model_gives_the_losses_of_a_plain_one(
 
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_loader_processes_feed_a_gpu(trainer: str) -> None:
-    length = ("--warmup", "1", "--iterations", "3", "--log-interval", "1", "--batch-size", "2")
-    source = ("--data", "synthetic-host", "--workers", "2")
-    words = ("--device", "cuda", *length, *source, *SIZES[trainer])
-    found = events(alone(["-m", f"k8sbench.trainers.{trainer}", *words], timeout=LONG))
-    assert found[0]["data"] == "synthetic-host"
-    for step in only(found, "step"):
-        assert 0 < step["data_seconds"] < step["seconds"]
+    loaders_feed_a_gpu(trainer, *SIZES[trainer], timeout=LONG)

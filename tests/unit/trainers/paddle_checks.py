@@ -5,15 +5,15 @@ A device is named as on the command line: "cpu" or "cuda".
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 
 import pytest
 
+from tests.unit.trainers.either_checks import learned
 from tests.unit.trainers.paddle_runs import in_turn
 from tests.unit.trainers.torch_checks import FIVE
-from tests.unit.trainers.torch_runs import Event, Job, events, losses, only
+from tests.unit.trainers.torch_runs import Event, Job, only
 
 SIZES = {
     "deeplabv3p_paddle": ("--crop", "32x32", "--classes", "4"),
@@ -57,26 +57,11 @@ def learns(
     """A run of that length: its loss falls below `factor` of the first one, and its lines tell its
     whole story.
     """
-    found = events(text)
-    trained = losses(found)
-    assert len(trained) == steps
-    assert trained[-1] < factor * trained[0], trained
-
-    assert text.startswith('K8SBENCH {"event": "start"')
-    names = [event["event"] for event in found]
-    assert names == ["start", "environment", *["step"] * steps, "rank", "summary"]
+    found = learned(text, steps=steps, factor=factor, device=device)
     start, summary = found[0], found[-1]
     assert start["framework"] == "paddle"
     assert (start["precision"], start["precision_effective"]) == (precision, precision)
-    assert (start["seed"], start["batch_size_per_gpu"], start["global_batch"]) == (5, 4, 4)
-    assert start["device"] == device
-    assert (summary["steps"], summary["status"]) == (steps, "finished")
-    assert summary["sync_bn"] is False
     assert (summary["max_memory_mib"] is None) == (device == "cpu")
-    assert summary["final_loss"] == trained[-1]
-    window = summary["window"]
-    measured = [step["seconds"] for step in only(found, "step")[1:]]
-    assert window["seconds"] == pytest.approx(math.fsum(measured), abs=1e-6)
 
     shape, first = (PLSC, 0) if trainer == "arcface" else (PADDLESEG, 1)
     # Paddle's scaler tells of the steps that it leaves out, on stdout.

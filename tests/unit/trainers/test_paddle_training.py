@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.trainers.either_checks import noted_runs
 from tests.unit.trainers.paddle_checks import CROP, FACES, LEARNING, learns, length
 from tests.unit.trainers.paddle_runs import narrow, output, run
 from tests.unit.trainers.torch_checks import tells_its_device
@@ -27,21 +28,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::Deprecat
 trains = pytest.mark.tier("frameworks")
 
 TRAINERS = ("deeplabv3p_paddle", "arcface")
-
-
-def noted_runs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The runs that are taken from now on, for what only they themselves know."""
-    from k8sbench.trainers.parts import paddle_loop
-
-    runs = []
-    to_its_end = paddle_loop._Run.to_its_end
-
-    def noted(run: Any) -> Any:
-        runs.append(run)
-        return to_its_end(run)
-
-    monkeypatch.setattr(paddle_loop._Run, "to_its_end", noted)
-    return runs
 
 
 @trains
@@ -97,7 +83,9 @@ def test_an_option_of_speed_changes_no_loss(
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    runs = noted_runs(monkeypatch)
+    from k8sbench.trainers.parts import paddle_loop
+
+    runs = noted_runs(monkeypatch, paddle_loop)
     options = (*CROP, "--warmup", "0", "--iterations", "2", "--log-interval", "1")
     plain = run(capfd, "deeplabv3p_paddle", *options, "--frozen-norm")
     fast = run(capfd, "deeplabv3p_paddle", *options, "--frozen-norm", option)
@@ -158,7 +146,7 @@ def test_checks_freeze_dropout_and_batch_norm_as_far_as_they_say(
 ) -> None:
     from k8sbench.trainers.parts import paddle_loop
 
-    runs = noted_runs(monkeypatch)
+    runs = noted_runs(monkeypatch, paddle_loop)
     short = ("--warmup", "0", "--iterations", "1", "--batch-size", "2")
     found = run(capfd, "arcface", *FACES, *short, *option)
     (taken,) = runs

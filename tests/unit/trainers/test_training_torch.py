@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.trainers.either_checks import noted_runs
 from tests.unit.trainers.torch_checks import (
     SIZES,
     STEEP,
@@ -99,14 +100,7 @@ def test_options_of_speed_have_their_effect(
 
     from k8sbench.trainers.parts import torch_loop
 
-    runs = []
-    to_its_end = torch_loop._Run.to_its_end
-
-    def noted(run: Any) -> Any:
-        runs.append(run)
-        return to_its_end(run)
-
-    monkeypatch.setattr(torch_loop._Run, "to_its_end", noted)
+    runs = noted_runs(monkeypatch, torch_loop)
 
     def model() -> nn.Module:
         return nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())

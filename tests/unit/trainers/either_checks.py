@@ -1,0 +1,60 @@
+"""What holds for a trainer of either framework, on any device."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from tests.unit.trainers.torch_runs import Event, alone, events, losses, only
+
+
+def learned(text: str, *, steps: int, factor: float, device: str) -> list[Event]:
+    """The events of a run on four samples with seed 5 and a record per step, whose warm-up is the
+    first: its loss falls below `factor` of the first one, and its lines tell its whole story.
+    """
+    found = events(text)
+    trained = losses(found)
+    assert len(trained) == steps
+    assert trained[-1] < factor * trained[0], trained
+
+    assert text.startswith('K8SBENCH {"event": "start"')
+    names = [event["event"] for event in found]
+    assert names == ["start", "environment", *["step"] * steps, "rank", "summary"]
+    start, summary = found[0], found[-1]
+    assert (start["seed"], start["batch_size_per_gpu"], start["global_batch"]) == (5, 4, 4)
+    assert start["device"] == device
+    assert (summary["steps"], summary["status"]) == (steps, "finished")
+    assert summary["sync_bn"] is False
+    assert summary["final_loss"] == trained[-1]
+    window = summary["window"]
+    measured = [step["seconds"] for step in only(found, "step")[1:]]
+    assert (window["first_step"], window["last_step"]) == (2, steps)
+    assert window["samples"] == 4 * (steps - 1)
+    assert window["seconds"] == pytest.approx(math.fsum(measured), abs=1e-6)
+    return found
+
+
+def loaders_feed_a_gpu(trainer: str, *options: str, timeout: float) -> None:
+    """Samples of loader processes reach the GPU, and waiting for them is a part of the step."""
+    length = ("--warmup", "1", "--iterations", "3", "--log-interval", "1", "--batch-size", "2")
+    source = ("--data", "synthetic-host", "--workers", "2")
+    words = ("--device", "cuda", *length, *source, *options)
+    found = events(alone(["-m", f"k8sbench.trainers.{trainer}", *words], timeout=timeout))
+    assert found[0]["data"] == "synthetic-host"
+    for step in only(found, "step"):
+        assert 0 < step["data_seconds"] < step["seconds"]
+
+
+def noted_runs(monkeypatch: pytest.MonkeyPatch, loop: Any) -> list[Any]:
+    """The runs of a framework's loop from now on, for what only they themselves know."""
+    runs = []
+    to_its_end = loop._Run.to_its_end
+
+    def noted(run: Any) -> Any:
+        runs.append(run)
+        return to_its_end(run)
+
+    monkeypatch.setattr(loop._Run, "to_its_end", noted)
+    return runs
