@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes import cluster, kinds
+from k8sbench.adapters.kubernetes import cluster, kinds, trouble
 from k8sbench.adapters.kubernetes.api import ApiFault
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
@@ -86,7 +86,7 @@ def test_a_job_ends_while_the_api_server_cannot_be_reached(
 def test_a_job_is_cancelled_when_the_api_server_can_be_reached_again(
     wired: tuple[Port, Wire], namespace: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "NOTE_SECONDS", 0.0)
+    monkeypatch.setattr(cluster, "REQUEST_SECONDS", 0.0)
     port, line = wired
     plan = running(port)
     with line.down():
@@ -214,7 +214,7 @@ def test_a_permission_is_taken_away_and_given_back(namespace: Namespace, user: P
 def test_who_may_not_see_events_is_told_of_that_alone(
     namespace: Namespace, user: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "NOTE_SECONDS", 0.0)
+    monkeypatch.setattr(trouble, "NOTE_SECONDS", 0.0)
     (role,) = namespace.get("roles")
     rules = [rule for rule in role["rules"] if rule["resources"] != ["events"]]
     patch = f"--patch={json.dumps({'rules': rules})}"

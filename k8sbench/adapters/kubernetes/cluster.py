@@ -38,6 +38,7 @@ from k8sbench.adapters.kubernetes.reflector import (
 )
 from k8sbench.adapters.kubernetes.scope import EVENT_FIELDS, Scope
 from k8sbench.adapters.kubernetes.trimming import RUN_LABEL
+from k8sbench.adapters.kubernetes.trouble import Trouble
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
@@ -55,15 +56,14 @@ SETTLE_SECONDS = 1.0
 """For pods that were not seen of a job that has ended; some never were."""
 TELL_SECONDS = 0.3
 """An end is told ahead of the logs where these take longer to read to their own ends."""
-NOTE_SECONDS = 5.0
-"""An API server that does not answer for so long is worth a word."""
+REQUEST_SECONDS = 5.0
+"""For one request of a cancelling that is tried on."""
 NODES_SECONDS, QUEUE_SECONDS = 60.0, 15.0
 """How old what is known of the nodes, or of a job's place in a queue, may be."""
 LINES_WAITING = 5000
 """Lines that were read and not yet taken; those who read them wait."""
 CLOSE_SECONDS = 10.0
 """For requests under way, such as to cancel a job, when the cluster is let go."""
-_PLURALS = {"Pod": "pods", "Event": "events"}
 _AT_ONCE = 5000
 _WORKERS = 4
 
@@ -159,10 +159,7 @@ class KubernetesCluster:
         """Since when the reflectors follow what they follow now; never goes back."""
         self._listed: set[str] = set()
         """Kinds of which all that there was then was told."""
-        self._trouble: dict[str, tuple[float, ApiFault]] = {}
-        """Kind → since when the server does not tell us, and its last word."""
-        self._trouble_noted: float | None = None
-        """Since when, of the trouble that users know of."""
+        self._trouble = Trouble()
         self._half_placed: set[str] = set()
         self._operator_seen_at: float | None = None
         self._nodes = _Asked(at=-NODES_SECONDS)
@@ -373,8 +370,8 @@ class KubernetesCluster:
         times = [one.look_at for one in self._followed() if one.look_at is not None]
         if until is not None:
             times.append(until)
-        if self._trouble and self._trouble_noted is None:
-            times.append(min(since for since, _ in self._trouble.values()) + NOTE_SECONDS)
+        if (at := self._trouble.look_at()) is not None:
+            times.append(at)
         return max(0.0, min(times) - time.monotonic()) if times else None
 
     def _take(self, patience: float | None) -> list[JobEvent]:
@@ -447,10 +444,9 @@ class KubernetesCluster:
                         followed.take_absence()
                         self._changed.add(followed.plan.run_id)
             case Failed():
-                since, _ = self._trouble.get(news.kind, (time.monotonic(), None))
-                self._trouble[news.kind] = (since, news.fault)
+                self._trouble.failed(news.kind, news.fault, time.monotonic())
             case Works():
-                self._trouble.pop(news.kind, None)
+                self._trouble.works(news.kind)
                 for kind in self._trouble:
                     self._reflectors[kind].try_now()
 
@@ -548,28 +544,9 @@ class KubernetesCluster:
 
     def _notes(self) -> list[JobEvent]:
         """Say once that the API server does not tell us, and once that it does again."""
-        now = time.monotonic()
-        if self._trouble_noted is not None and not self._trouble:
-            text = f"The API server answers again, after {now - self._trouble_noted:.0f} s."
-            self._trouble_noted = None
-        elif self._trouble and self._trouble_noted is None:
-            since, fault = min(self._trouble.values(), key=lambda one: one[0])
-            is_refusal = fault.status in {401, 403, 404}
-            if now - since < NOTE_SECONDS:
-                return []
-            self._trouble_noted = since
-            some = len(self._trouble) < len(self._reflectors)
-            what = " and ".join(sorted({_PLURALS.get(kind, "jobs") for kind in self._trouble}))
-            if is_refusal:
-                said = self.api.explained(fault, f"the {what} be watched")
-                text = f"The {what} cannot be watched: {said} Trying on."
-            else:
-                silent = f"tell of {what}" if some else "answer"
-                text = (
-                    f"The API server does not {silent} since {now - since:.0f} s ({fault.message});"
-                    " trying on. The job goes on meanwhile."
-                )
-        else:
+        watched = len(self._reflectors)
+        text = self._trouble.note(time.monotonic(), watched, self.api.explained)
+        if text is None:
             return []
         return [JobEvent(run_id=one.plan.run_id, note=text) for one in self._followed()]
 
@@ -656,8 +633,8 @@ class KubernetesCluster:
                 uid = followed.uid
                 if uid is None:
                     path = kinds.path(followed.kind, self._namespace, run_id)
-                    uid = self.api.get(path, patience=NOTE_SECONDS)["metadata"]["uid"]
-                self._cancel(followed.kind, run_id, uid, wish, patience=NOTE_SECONDS)
+                    uid = self.api.get(path, patience=REQUEST_SECONDS)["metadata"]["uid"]
+                self._cancel(followed.kind, run_id, uid, wish, patience=REQUEST_SECONDS)
                 return
             except ApiFault as fault:
                 if fault.status == 404:  # gone already: that is told as its end

@@ -1,0 +1,56 @@
+"""Users read once that the API server does not tell us, and once that it does again."""
+
+from __future__ import annotations
+
+from k8sbench.adapters.kubernetes.api import ApiFault
+from k8sbench.adapters.kubernetes.trouble import NOTE_SECONDS, Trouble
+from k8sbench.model.errors import BenchError, Unreachable
+
+AWAY = ApiFault(None, "", "connection refused")
+DENIED = ApiFault(403, "Forbidden", "may not watch")
+WATCHED = 3
+
+
+def explained(fault: ApiFault, doing: str) -> BenchError:
+    return Unreachable(f"{doing}: {fault.message}.", "Ask.")
+
+
+def note(trouble: Trouble, now: float) -> str | None:
+    return trouble.note(now, WATCHED, explained)
+
+
+def test_an_outage_is_worth_a_word_after_some_seconds_and_at_its_end() -> None:
+    trouble = Trouble()
+    assert (bool(trouble), trouble.look_at(), note(trouble, 0.0)) == (False, None, None)
+    for kind in ("PyTorchJob", "Pod", "Event"):
+        trouble.failed(kind, AWAY, 10.0)
+    trouble.failed("Pod", AWAY, 12.0)  # again: it is away since the first time
+    assert trouble.look_at() == 10.0 + NOTE_SECONDS
+    assert note(trouble, 14.9) is None
+    said = note(trouble, 15.0)
+    assert said is not None
+    assert said.startswith("The API server does not answer since 5 s (connection refused)")
+    assert (note(trouble, 60.0), trouble.look_at()) == (None, None)
+    trouble.works("Pod")
+    trouble.works("Event")
+    assert (list(trouble), note(trouble, 61.0)) == (["PyTorchJob"], None)
+    trouble.works("PyTorchJob")
+    assert note(trouble, 70.0) == "The API server answers again, after 60 s."
+    assert note(trouble, 71.0) is None
+
+
+def test_trouble_that_passes_soon_is_not_told() -> None:
+    trouble = Trouble()
+    trouble.failed("Pod", AWAY, 10.0)
+    trouble.works("Pod")
+    assert note(trouble, 60.0) is None
+
+
+def test_what_alone_cannot_be_watched_is_named() -> None:
+    silent, denied = Trouble(), Trouble()
+    silent.failed("Pod", AWAY, 0.0)
+    denied.failed("Event", DENIED, 0.0)
+    assert "does not tell of pods since 6 s" in (note(silent, 6.0) or "")
+    said = note(denied, 6.0)
+    assert said is not None
+    assert said.startswith("The events cannot be watched: the events be watched: may not watch.")
