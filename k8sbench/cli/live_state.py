@@ -6,7 +6,9 @@ replica. Figures are for looking at; what counts is measured afterwards, from th
 
 from __future__ import annotations
 
+import re
 from collections import deque
+from itertools import islice
 
 import msgspec
 
@@ -26,6 +28,7 @@ LONGEST_READ = 4096
 """Characters of a line that are searched for a step, from its end."""
 RECENT_STEPS = 8
 """Printed steps that the pace is taken from."""
+_REPLICA = re.compile(r"\b[a-z]+-\d+\b")
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,8 +176,15 @@ class LiveRun:
         return max((output.last_at for output in self._outputs.values()), default=None)
 
     def failed(self) -> list[str]:
-        """The replicas that failed, in that order; all that printed where no such is known."""
-        return list(self._failed) or sorted(self._outputs, key=_rank)
+        """The replica that the cause names first, then those that failed, in that order; all that
+        printed where no such is known.
+
+        The one to blame may have been ended by others, once its peers had failed for want of it.
+        """
+        named = (name for name in _REPLICA.findall(self.state.cause) if name in self._outputs)
+        return list(dict.fromkeys([*islice(named, 1), *self._failed])) or sorted(
+            self._outputs, key=_rank
+        )
 
     def _output(self, replica: str) -> Output:
         if replica not in self._outputs:

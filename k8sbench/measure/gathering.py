@@ -6,12 +6,14 @@ the pass is over.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 import msgspec
 
 from k8sbench.measure import airank, redaction
+from k8sbench.measure.clocks import Clock
 from k8sbench.measure.expectation import Expectation
 from k8sbench.measure.track import Track, Window
 from k8sbench.model.measurement import AccuracyResult, RankTimes
@@ -113,6 +115,7 @@ class Gathered:
         self.airank = airank.Events()
         self.started: set[int] = set()
         self.rank_times: dict[int, RankTimes] = {}
+        self.clocks: dict[int, Clock] = {}
         self.summary: tuple[Mark, str] | None = None
         self.whole_run: tuple[Mark, str] | None = None
         self.epoch_ends: list[EpochEnd] = []
@@ -250,7 +253,7 @@ class Gathered:
             self._restarts += 1
             self._note_restart(mark, file)
         elif kind == "rank":
-            self._rank(mark)
+            self._rank(mark, file)
         elif kind == "epoch-end":
             self._epoch_end(mark, file)
         elif kind == "summary":
@@ -275,7 +278,8 @@ class Gathered:
         if len(self.restarts) < VALUES:
             self.restarts.append(redaction.place(file, mark.line, mark.text))
 
-    def _rank(self, mark: Mark) -> None:
+    def _rank(self, mark: Mark, file: str) -> None:
+        self._clock(mark, file)
         values = mark.values
         numbers = [values.get(name) for name in ("rank", "mean", "median", "p95", "max")]
         if not all(isinstance(number, float) for number in numbers):
@@ -291,6 +295,18 @@ class Gathered:
                 p95=p95,
                 max=largest,
             )
+
+    def _clock(self, mark: Mark, file: str) -> None:
+        rank, host = mark.values.get("rank"), mark.values.get("host")
+        mhz, bits = (mark.values.get(name) for name in ("clock_sm_mhz", "throttle_reasons"))
+        if not isinstance(rank, float) or len(self.clocks) >= RANKS:
+            return
+        self.clocks[int(rank)] = Clock(
+            host=redaction.redact(str(host)) if host else None,
+            mhz=mhz if isinstance(mhz, float) else None,
+            held_by=int(bits) if isinstance(bits, float) and math.isfinite(bits) else None,
+            place=redaction.place(file, mark.line, mark.text),
+        )
 
     def _epoch_end(self, mark: Mark, file: str) -> None:
         track = self.tracks.get(mark.source) or self.track

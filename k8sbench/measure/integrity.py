@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from k8sbench.measure import models, redaction
+from k8sbench.measure import clocks, models, redaction
 from k8sbench.measure.expectation import Expectation
 from k8sbench.measure.gathering import EpochEnd, Gathered
 from k8sbench.measure.reasons import quoted, reason
@@ -68,6 +68,7 @@ def reasons(case: Case) -> Iterator[Reason]:
         yield from _clock(case, case.track)
         yield from _steadiness(case, case.track)
     yield from _summary(case)
+    yield from clocks.reasons(case.log.clocks)
     for end in case.log.epoch_ends:
         yield from _epoch_summary(case, end)
     yield from _ending(case)

@@ -99,6 +99,11 @@ RULES: dict[str, Rule] = {
         meaning="The ranks of the job ran on different GPU models.",
         action="Choose a node pool of one GPU model.",
     ),
+    "gpu-throttled": Rule(
+        severity="reject",
+        meaning="A GPU that worked on the run was slowed down by heat or by a power brake.",
+        action="Mend the node's cooling or power, or leave it out of the pool; then run it again.",
+    ),
     "iterations-back": Rule(
         severity="reject",
         meaning="Iterations go back without a restart that explains it: several runs in one log.",
@@ -141,6 +146,13 @@ RULES: dict[str, Rule] = {
         action="Follow runs from their start, or keep logs on the nodes for longer; repeat the run "
         "if the missing lines matter.",
         unless="reject where the gap is in rank 0's log and may hold lines of the window",
+    ),
+    "gpu-clocks": Rule(
+        severity="warn",
+        meaning="A GPU worked at a clock more than 10 % below the median of the job's GPUs; all "
+        "ranks wait for the slowest.",
+        action="Look at the power limit, the application clocks and the cooling of that GPU's "
+        "node.",
     ),
     "loader-stall": Rule(
         severity="warn",

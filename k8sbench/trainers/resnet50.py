@@ -2,7 +2,9 @@
 
 Recipe `dle` is upstream's own, but that it adds up no gradients over batches as upstream's largest
 runs do; `report` is what the report of 2020 ran: the same rate by other words, less momentum, one
-epoch, a scale that adapts. Steps are timed whole: upstream's `total_ips` leaves out its logging.
+epoch, a scale that adapts. Published is FP32 with 128 images per GPU, which is the default for both
+precisions; upstream's own script for mixed precision has 256 (--batch-size 256). Steps are timed
+whole: upstream's `total_ips` leaves out its logging.
 """
 
 from __future__ import annotations

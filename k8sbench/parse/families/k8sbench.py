@@ -52,6 +52,9 @@ _SUMMARY_FACTS = {
     "norm": "norm",
 }
 
+_CLOCK = ("clock_sm_mhz", "throttle_reasons")
+"""What is told of a GPU as its last step ends, by each rank and in the summary by rank 0."""
+
 
 class _Reader(Reader):
     def read(self, line: int, text: str, source: str) -> Iterator[Item]:
@@ -111,6 +114,11 @@ def _items(line: int, text: str, source: str, event: dict[str, Any]) -> Iterator
         yield _rank(line, text, source, event)
     elif name == "summary":
         yield from _facts(line, text, source, _SUMMARY_FACTS, event)
+        machine = event.get("machine")
+        if isinstance(machine, dict):
+            # The environment event told them, too: of a GPU that had not yet begun to work.
+            for key in _CLOCK:
+                yield from _fact(line, text, source, f"at_end.{key}", machine.get(key))
         yield _summary(line, text, source, event)
 
 
@@ -147,6 +155,7 @@ def _rank(line: int, text: str, source: str, event: dict[str, Any]) -> Mark:
     }
     if isinstance(seconds, dict):
         values |= {key: _number(seconds.get(key)) for key in ("mean", "median", "p95", "max")}
+    values |= {key: _number(event[key]) for key in _CLOCK if key in event}
     return Mark(line=line, text=text, kind="rank", source=source, values=values)
 
 

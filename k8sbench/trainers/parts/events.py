@@ -22,6 +22,7 @@ from k8sbench.trainers.parts.steps import Record, StepPlan, Window
 
 PREFIX = "K8SBENCH "
 SCHEMA = 1
+CLOCK_FIELDS = ("clock_sm_mhz", "throttle_reasons")  # of a machine, that change while it works
 REMEDY = "let the launcher set what tells ranks apart, or unset it all to train alone"
 
 
@@ -180,8 +181,15 @@ class Journal:
             fields["holds"] = list(record.holds)
         self.event("step", fields)
 
-    def rank(self, step_seconds: Sequence[float], data_seconds: Sequence[float]) -> None:
-        """Every rank at its end: its own times per step over the measured window."""
+    def rank(
+        self,
+        step_seconds: Sequence[float],
+        data_seconds: Sequence[float],
+        machine: Mapping[str, object] | None = None,
+    ) -> None:
+        """Every rank at its end: its own times per step over the measured window, and how its GPU
+        was clocked then, by what the environment event tells.
+        """
         self.event(
             "rank",
             {
@@ -190,6 +198,7 @@ class Journal:
                 "steps": len(step_seconds),
                 "step_seconds": spread(step_seconds),
                 "data_seconds": {"mean": _mean(data_seconds)},
+                **{name: (machine or {}).get(name) for name in CLOCK_FIELDS},
             },
         )
 

@@ -216,7 +216,9 @@ class Loop(abc.ABC, Generic[W, S]):
 
     def _finish(self) -> Outcome:
         here, timer, window = self.here, self.timer, self.timer.window()
-        self.journal.rank(timer.step_seconds, timer.data_seconds)
+        # Asked anew, before the GPU that has just been at work comes to rest.
+        machine = here.environment()
+        self.journal.rank(timer.step_seconds, timer.data_seconds, machine)
         here.wait_for_all()  # the summary is the job's last line, after the other ranks' own
         if here.place.first:
             self.journal.summary(
@@ -228,8 +230,7 @@ class Loop(abc.ABC, Generic[W, S]):
                 sync_bn=self.sync_bn,
                 final_loss=self.last_loss,
                 max_memory_mib=here.memory_mib(),
-                # Asked anew: clocks and throttling of a GPU that has just been at work.
-                machine=here.environment(),
+                machine=machine,
                 more=self.more(),
             )
         return Outcome(self.parameters, window, self.last_loss)

@@ -131,9 +131,10 @@ class _Run(loop.Loop[Work, Session]):
             self.read(values)
         if self.here.scales and self.work.static_scale is not None:
             (values["loss"] * self.work.static_scale).backward()
-            for parameter in self.model.parameters():
-                if parameter.grad is not None:
-                    parameter.grad.scale_(1 / self.work.static_scale)
+            with paddle.no_grad():  # else Paddle refuses to change a gradient where it is
+                for parameter in self.model.parameters():
+                    if parameter.grad is not None:
+                        parameter.grad.scale_(1 / self.work.static_scale)
             self.optimizer.step()
         else:
             self.scaler.scale(values["loss"]).backward()

@@ -173,6 +173,21 @@ def test_a_replica_that_came_back_did_not_fail(
     assert said()[1:] == ["  last lines of worker-1:", "    bye"]
 
 
+def test_the_replica_that_is_blamed_is_heard_first_though_it_was_ended_by_others(
+    tell: Progress, said: Callable[[], list[str]]
+) -> None:
+    run = live_runs.run()
+    for each in ("worker-1", "worker-11", "worker-10"):
+        tell.happened(run, line(f"bye from {each}", replica=each))
+    tell.happened(run, replica("worker-1", Phase.FAILED, exit_code=1))
+    tell.happened(run, replica("worker-11", Phase.CANCELLED))
+    tell.happened(run, moved(Phase.FAILED, "rank 23 of worker-11 exited: no worker-10 here"))
+    assert said()[1:] == [
+        *("  last lines of worker-11:", "    bye from worker-11"),
+        *("  last lines of worker-1:", "    bye from worker-1"),
+    ]
+
+
 def test_gaps_and_notes_are_told(tell: Progress, said: Callable[[], list[str]]) -> None:
     run = live_runs.run()
     tell.happened(run, live_runs.note("The API server does not answer since 10 s."))

@@ -141,6 +141,26 @@ def test_a_rank_tells_its_step_times() -> None:
     }
 
 
+def facts(*events: Mapping[str, object]) -> dict[str, str]:
+    found = items("k8sbench", *map(line, events))
+    return {fact.name: fact.value for fact in found if isinstance(fact, Fact)}
+
+
+def test_a_rank_and_the_summary_tell_how_a_gpu_was_clocked_in_the_end() -> None:
+    clock = {"clock_sm_mhz": 1380, "throttle_reasons": 4}
+    rank = {"event": "rank", "rank": 0, **clock}
+    mark = marks(items("k8sbench", line(START), line(rank)))[-1]
+    assert (mark.values["clock_sm_mhz"], mark.values["throttle_reasons"]) == (1380.0, 4.0)
+    found = facts(START, {"event": "summary", "machine": clock})
+    assert (found["at_end.clock_sm_mhz"], found["at_end.throttle_reasons"]) == ("1380", "4")
+
+
+@pytest.mark.parametrize("machine", [None, 3, {}, {"clock_sm_mhz": None}])
+def test_clocks_that_nobody_told_are_no_facts(machine: object) -> None:
+    found = facts(START, {"event": "summary", "machine": machine})
+    assert not any(name.startswith("at_end.") for name in found)
+
+
 def test_the_summary_tells_its_window() -> None:
     window = {"first_step": 3, "last_step": 10, "seconds": 4.0, "samples_per_second": 16.0}
     event = {"event": "summary", "window": window, "status": "finished", "final_loss": "nan"}

@@ -72,7 +72,8 @@ def learns(
         assert match is not None, line
         assert int(match["number"]) == number + first
         waited = step["data_seconds"] if trainer == "arcface" else 0.0
-        assert float(match["rate"]) == pytest.approx(4 / (step["seconds"] - waited), rel=1e-3)
+        rate = 4 / (step["seconds"] - waited)
+        assert float(match["rate"]) == pytest.approx(rate, abs=0.006)  # two digits, however slow
 
 
 # Rates at which five steps change the loss but keep it finite: with batch norm frozen at its start

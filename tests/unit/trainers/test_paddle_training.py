@@ -62,6 +62,21 @@ def test_amp_without_effect_is_called_fp32(
 
 
 @trains
+def test_a_fixed_scale_of_the_loss_changes_no_step(
+    narrow: None, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half precision is for GPUs, but what is done with the scaled gradients is so everywhere."""
+    from k8sbench.trainers.parts import paddle_session
+
+    options = (*CROP, "--recipe", "matched", "--warmup", "0", "--iterations", "3")
+    plain = run(capfd, "deeplabv3p_paddle", *options, "--log-interval", "1", "--no-dropout")
+    monkeypatch.setattr(paddle_session.Session, "scales", True)
+    scaled = run(capfd, "deeplabv3p_paddle", *options, "--log-interval", "1", "--no-dropout")
+    assert len(set(losses(plain))) == 3
+    assert losses(scaled) == pytest.approx(losses(plain), rel=1e-4)
+
+
+@trains
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_loader_processes_feed_a_run_and_their_wait_is_told(
     trainer: str, narrow: None, capfd: pytest.CaptureFixture[str]
