@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import subprocess
@@ -27,6 +28,13 @@ class Cluster:
         cache, config = f"--cache-dir={scratch / 'kubectl'}", f"--kubeconfig={kubeconfig}"
         self._kubectl = (str(kubectl), cache, config)
         self._direct = direct
+
+    @functools.cached_property
+    def entry(self) -> dict[str, Any]:
+        """Its entry in a kubeconfig, with the certificates in it."""
+        view = ("config", "view", "--raw", "--minify", "--flatten", "--output=json")
+        found: list[dict[str, Any]] = json.loads(self.kubectl(*view))["clusters"]
+        return found[0]
 
     def variables(self) -> dict[str, str]:
         """Return what a program that shall talk to it must have in its environment."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import compileall
+
 import pytest
 
 from tests.cluster import fixture
@@ -34,11 +36,39 @@ __all__ = [
 ]
 
 
+SECONDS = 400
+"""What a test may take: more than all that one waits for, on a machine that is busy."""
+HERE, NODE = ROOT / "tests" / "cluster", ROOT / "tests" / "node"
+FIRST = (
+    HERE / "test_outage.py",
+    NODE / "test_causes.py",
+    HERE / "test_watching.py",
+    NODE,
+    HERE / "test_cluster_port.py",
+    HERE / "test_commands_later.py",
+)
+"""What begins first where two processes take a file at a time: what takes long, so that both end at
+about the same time. The first two are begun at once, and before it has done with the outage and the
+watching one process has left all that needs real nodes, and so a second cluster, to the other."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the tests of this folder their time and their turn."""
+    for item in items:
+        if item.path.is_relative_to(HERE) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(SECONDS))
+    turns = {path: number for number, path in enumerate(FIRST)}
+    last = len(FIRST)
+    items.sort(key=lambda item: turns.get(item.path, turns.get(item.path.parent, last)))
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build the programs if a test of this folder will run."""
-    here = ROOT / "tests" / "cluster"
+    """Build the programs if a test of this folder will run, and compile ours."""
     if session.config.option.collectonly:
         return
-    if any(item.path.is_relative_to(here) for item in session.items):
+    if any(item.path.is_relative_to(HERE) for item in session.items):
         reporter = session.config.pluginmanager.get_plugin("terminalreporter")
         fixture.build_programs(reporter.write_line if reporter else print)
+        # The tests start it hundreds of times, also where Python is told to keep no bytecode.
+        compileall.compile_dir(ROOT / "k8sbench", quiet=2)

@@ -12,10 +12,10 @@ from typing import Any
 
 from tests.cluster import users
 from tests.cluster.cluster import Cluster, KubectlFailed
+from tests.cluster.nodes import RUN_FOR
 
 ENFORCED = "pod-security.kubernetes.io/enforce"
-READY_SECONDS = 60
-BACK_SECONDS = 100
+READY_SECONDS = 100
 _AT_ONCE = ("--wait=false", "--ignore-not-found")
 
 
@@ -34,8 +34,10 @@ class Namespace:
         metadata = {"name": made.name, "labels": labels or {}}
         cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         # No pod is admitted before its service account is there. It also tells that the controllers
-        # are at work: they need up to a minute to come back to an API server that was killed.
-        made.kubectl("wait", "--for=create", "serviceaccount/default", f"--timeout={BACK_SECONDS}s")
+        # are at work again where the API server was killed before.
+        made.kubectl(
+            "wait", "--for=create", "serviceaccount/default", f"--timeout={READY_SECONDS}s"
+        )
         return made
 
     def delete(self) -> None:
@@ -91,6 +93,17 @@ class Namespace:
 
         self.until(enough, "pods", *selecting)
         return ready
+
+    def finish(self, run_id: str) -> None:
+        """Let the fake pods of a run that goes on until they are told so come to their end."""
+        told = self.kubectl(
+            "annotate",
+            "pods",
+            f"--selector=k8sbench.io/run={run_id}",
+            f"{RUN_FOR}=0s",
+            "--output=name",
+        )
+        assert told, f"there is no pod of {run_id} in {self.name}"  # kubectl is content with none
 
     def user(self, folder: Path, name: str = "user", *, sees_nodes: bool = True) -> Path:
         """Make a user who may do what k8sbench/role.yaml says; returns its kubeconfig."""

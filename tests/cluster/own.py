@@ -22,6 +22,10 @@ from tests.cluster.processes import Processes
 START_SECONDS = 90.0
 """After which a start has failed; on two idle cores it takes 5. Below the time of a test."""
 _LOOK_SECONDS = 0.03
+_RESTARTED = ("kube-controller-manager", "kube-scheduler")
+_STANDING_STILL = ("training-operator", "kwok")
+"""While the API server is away. Were they made anew, too, the one's webhook would refuse what is
+created as soon as that is back, and the other would have to learn which logs its pods have."""
 
 
 class DidNotStart(Exception):
@@ -65,15 +69,41 @@ class OwnCluster(Cluster):
 
     @contextlib.contextmanager
     def without(self, *names: str) -> Iterator[None]:
-        """Kill components, and start them again, in this order, at the end of the block."""
-        for name in reversed(names):
+        """Kill components, and start them again, in this order, at the end of the block.
+
+        The API server's other clients are not there or stand still while it is away: each of them
+        waits longer from try to try, up to a minute, and goes on so for two minutes after it is
+        back. That would be what a test waits for.
+        """
+        with contextlib.ExitStack() as after:
+            if "kube-apiserver" in names:
+                after.enter_context(self._without_its_clients())
+            for name in reversed(names):
+                self.kill(name)
+            try:
+                yield
+            finally:
+                for name in names:
+                    self.start(name)
+                    self.wait_for(name)
+
+    @contextlib.contextmanager
+    def _without_its_clients(self) -> Iterator[None]:
+        restarted, still = (
+            [name for name in names if name not in self._stopped]
+            for names in (_RESTARTED, _STANDING_STILL)
+        )
+        for name in restarted:
             self.kill(name)
         try:
-            yield
+            with contextlib.ExitStack() as stack:
+                for name in still:
+                    stack.enter_context(self.frozen(name))
+                yield
         finally:
-            for name in names:
+            for name in restarted:
                 self.start(name)
-                self.wait_for(name)
+            self.wait_for(*restarted)
 
     @contextlib.contextmanager
     def frozen(self, name: str) -> Iterator[None]:

@@ -13,10 +13,10 @@ from k8sbench.adapters.kubernetes.diagnosis.facts import DELETED
 from k8sbench.model.plan import RunPlan
 from tests.cluster import nodes
 from tests.cluster.cluster import Cluster
-from tests.cluster.namespace import Namespace
+from tests.cluster.namespace import Namespace, has_condition
 from tests.unit.render.plans import plan
 
-SECONDS = 40.0
+SECONDS = 90.0
 _LOOK_SECONDS = 0.15
 
 
@@ -132,9 +132,25 @@ def node_of_its_own(cluster: Cluster, name: str, *, kubelet: bool = True) -> Ite
         ]
     cluster.create(node)
     try:
+        wait_for_nodes(cluster, name)
         yield name
     finally:
         cluster.kubectl("delete", "node", name, "--wait=false", "--ignore-not-found")
+
+
+def wait_for_nodes(cluster: Cluster, *names: str) -> None:
+    """Wait until nodes are ready, and take pods."""
+    missing = {*names}
+
+    def all_are(node: dict[str, Any]) -> bool:
+        # The taint of a node that is not ready outlives that by a moment.
+        taints = [taint["key"] for taint in node["spec"].get("taints", ())]
+        closed = any(key.startswith("node.kubernetes.io/") for key in taints)
+        if has_condition("Ready")(node) and not closed:
+            missing.discard(node["metadata"]["name"])
+        return not missing
+
+    Namespace(cluster, "default").until(all_are, "nodes", seconds=SECONDS)
 
 
 def on_node(name: str) -> dict[str, Any]:

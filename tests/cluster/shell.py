@@ -26,7 +26,7 @@ from tests.cluster.namespace import Namespace
 from tests.cluster.nodes import RUN_FOR
 from tests.cluster.trainer_logs import TrainerLogs
 
-SECONDS = 45.0
+SECONDS = 100.0
 """Longer than anything here takes, shorter than a test may."""
 POOLS = """
 default: quick
@@ -55,7 +55,8 @@ pools:
 """
 """Pods of the pool ``quick`` end at once, those of ``endless`` when they are told to, and those of
 ``nowhere`` never begin."""
-CASE = ("resnet50", "--replicas=2", "--gpus=1", "--preset=smoke")
+REPLICAS = 2
+CASE = ("resnet50", f"--replicas={REPLICAS}", "--gpus=1", "--preset=smoke")
 
 
 class Done(NamedTuple):
@@ -144,9 +145,13 @@ class Shell:
         return str(self.json("status", run_id)["phase"])
 
     def finish(self, run_id: str) -> None:
-        """Let the pods of a run that goes on come to their end."""
-        selected = f"--selector=k8sbench.io/run={run_id}"
-        self.namespace.kubectl("annotate", "pods", selected, f"{RUN_FOR}=0s")
+        """Let the pods of a run that goes on come to their end, as soon as all are there."""
+
+        def pods() -> int:
+            return sum(pod.startswith(f"{run_id}-") for pod in self.on_cluster("pods"))
+
+        until(lambda: pods() == REPLICAS, f"the pods of {run_id}")
+        self.namespace.finish(run_id)
 
     def on_cluster(self, kind: str = "pytorchjobs") -> list[str]:
         """Return the names of what k8sbench has made of a kind."""
@@ -213,6 +218,14 @@ class Running:
             )
         assert seen, f"no {text!r} in {SECONDS:.0f} s:\n{self.out}\n{self.err}"
         assert text in self.out + self.err, f"ended without {text!r}:\n{self.out}\n{self.err}"
+
+    def until_drawn(self, pattern: str) -> None:
+        """Wait until something was drawn that matches."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: re.search(pattern, self.drawn) or self._is_over(), SECONDS
+            )
+        assert re.search(pattern, self.drawn), f"no {pattern!r} in:\n{self.drawn}"
 
     def ends(self, code: int = 0) -> Running:
         """Wait for its end, which is to be this exit code."""

@@ -16,7 +16,6 @@ import pytest
 from k8sbench.adapters.kubernetes.followed import LOGS_BEING_READ
 from k8sbench.model.errors import UsageError
 from k8sbench.model.phase import Phase
-from k8sbench.model.plan import RunPlan
 from tests.cluster import following, wire
 from tests.cluster.following import Port
 from tests.cluster.namespace import Namespace
@@ -28,12 +27,6 @@ from tests.cluster.own import OwnCluster
 def port(user: Path) -> Iterator[Port]:
     with following.opened(user) as opened:
         yield opened
-
-
-def finish(namespace: Namespace, plan: RunPlan) -> None:
-    """Let the pods of a job that runs until it is told so come to their end."""
-    selected = f"--selector=k8sbench.io/run={plan.run_id}"
-    namespace.kubectl("annotate", "pods", selected, f"{RUN_FOR}=0s")
 
 
 # -- from creation to the end -----------------------------------------------------------------
@@ -94,7 +87,7 @@ def test_a_worker_that_fails_after_the_master_has_succeeded_makes_the_run_fail(
     plan = following.plan("2x1")
     port.submit(plan, None, **{f"{RUN_FOR}.master": "0s", f"{EXIT_CODE}.worker": "3"})
     namespace.wait("condition=Succeeded", f"pytorchjob/{plan.run_id}")
-    finish(namespace, plan)
+    namespace.finish(plan.run_id)
     end = port.end_of(plan)
     assert end.phase is Phase.FAILED
     assert "worker-0" in end.cause
@@ -183,7 +176,7 @@ def test_creating_a_run_that_exists_joins_it(port: Port, user: Path, namespace: 
     with following.opened(user) as other:
         other.submit(plan, None)
         other.until_phase(plan, Phase.RUNNING)
-        finish(namespace, plan)
+        namespace.finish(plan.run_id)
         assert other.end_of(plan).phase is Phase.SUCCEEDED
     assert port.end_of(plan).phase is Phase.SUCCEEDED
 
@@ -384,7 +377,7 @@ def test_a_job_whose_label_was_taken_off_is_followed_and_left_alone_with_all_it_
     plan = port.submit(following.plan("2x1"), None)
     port.until_phase(plan, Phase.RUNNING)
     namespace.kubectl("label", f"pytorchjob/{plan.run_id}", "k8sbench.io/run-")
-    finish(namespace, plan)
+    namespace.finish(plan.run_id)
     assert port.end_of(plan).phase is Phase.SUCCEEDED
     port.cluster.remove(plan.run_id)
     namespace.get("pytorchjob", plan.run_id)
@@ -397,8 +390,8 @@ def test_a_job_that_is_let_go_goes_on_untold(port: Port, user: Path, namespace: 
     port.until_phase(plan, Phase.RUNNING)
     port.cluster.let_go(plan.run_id)
     told = len(port.transitions(plan))
-    finish(namespace, plan)
-    finish(namespace, other)
+    namespace.finish(plan.run_id)
+    namespace.finish(other.run_id)
     port.end_of(other)
     assert len(port.transitions(plan)) == told
     assert namespace.get("pytorchjob", plan.run_id)
@@ -417,7 +410,7 @@ def test_a_job_can_be_taken_up_by_someone_who_knows_nothing_but_the_cluster(
         (found,) = other.cluster.jobs()
         assert (found.plan, found.phase) == (plan, Phase.RUNNING)
         other.take_up(found.plan)
-        finish(namespace, plan)
+        namespace.finish(plan.run_id)
         assert other.end_of(plan).phase is Phase.SUCCEEDED
         assert {line.replica for line in other.lines(plan)} == {"master-0", "worker-0"}
 
@@ -432,7 +425,7 @@ def test_a_job_that_is_taken_up_while_others_are_followed_is_seen_as_it_is(
     port.until_phase(new, Phase.RUNNING)
     port.take_up(old)
     assert port.end_of(old).phase is Phase.SUCCEEDED
-    finish(namespace, new)
+    namespace.finish(new.run_id)
     assert port.end_of(new).phase is Phase.SUCCEEDED
 
 

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from tests.cluster.shell import Shell, until
+from tests.cluster.trainer_logs import TrainerLogs
 
-ENDLESS = "--node-pool=endless"
+ENDLESS, NOWHERE = "--node-pool=endless", "--node-pool=nowhere"
+TOO_LONG = "--timeout=6s"
+"""Enough to start in, also on a machine that is busy."""
+
+
+def wait_for_lines(shell: Shell, run_id: str, logs: TrainerLogs) -> None:
+    """Wait until all that is written is archived: fake pods are gone at once, with their logs."""
+    until(lambda: shell.archived(run_id) == logs.expected["master-0"], f"the lines of {run_id}")
 
 
 def test_cancel_ends_a_run_that_is_followed(shell: Shell) -> None:
     logs = shell.logs("followed")
     logs.begin()
     with shell.submitted("followed") as submit:
-        submit.until("step ")
+        wait_for_lines(shell, "followed", logs)
         cancelled = shell.run("cancel", "followed")
         submit.ends(3)
     said = "Run followed is Cancelled. Cancelled by k8sbench cancel."
@@ -44,7 +52,7 @@ def test_a_job_that_somebody_else_deletes_is_lost_and_says_so(shell: Shell) -> N
     logs = shell.logs("deleted")
     logs.begin()
     with shell.submitted("deleted") as submit:
-        submit.until("step ")
+        wait_for_lines(shell, "deleted", logs)
         shell.namespace.kubectl("delete", "pytorchjob/deleted")
         submit.ends(3)
     status = shell.json("status", "deleted")
@@ -80,47 +88,52 @@ def test_delete_ends_what_goes_on_first(shell: Shell) -> None:
     assert "running" not in shell.on_cluster()
 
 
-def test_a_run_that_takes_too_long_is_cancelled_with_its_logs_archived(shell: Shell) -> None:
-    logs = shell.logs("slow")
-    logs.begin()
-    done = shell.submit("slow", ENDLESS, "--timeout=2s", code=4)
-    assert "Cancelled: The run took longer than its --timeout of 2 s." in done.err
+def test_a_run_that_takes_too_long_is_cancelled_with_its_logs_archived_or_let_go_with_keep(
+    shell: Shell,
+) -> None:
+    names = ("slow", "spared")
+    logs = {name: shell.logs(name) for name in names}
+    for name in names:
+        logs[name].begin()
+    with (
+        shell.submitted("slow", TOO_LONG) as slow,
+        shell.submitted("spared", TOO_LONG, "--keep") as spared,
+    ):
+        slow.ends(4)
+        spared.ends(4)
+    assert "Cancelled: The run took longer than its --timeout of 6 s." in slow.err
     status = shell.json("status", "slow")
     assert (status["phase"], status["cause_id"]) == ("Cancelled", "timeout")
-    assert shell.archived("slow") == logs.expected["master-0"]
     assert "slow" not in shell.on_cluster()
-
-
-def test_with_keep_the_pods_of_a_run_that_takes_too_long_go_on(shell: Shell) -> None:
-    logs = shell.logs("spared")
-    logs.begin()
-    done = shell.submit("spared", ENDLESS, "--timeout=2s", "--keep", code=4)
-    assert "End them with: k8sbench delete spared" in done.err
-    assert shell.archived("spared") == logs.expected["master-0"]
+    # With --keep the pods go on.
+    assert "End them with: k8sbench delete spared" in spared.err
     assert "spared" in shell.on_cluster()
+    for name in names:
+        assert shell.archived(name) == logs[name].expected["master-0"]
     shell.run("delete", "spared")
     assert "spared" not in shell.on_cluster()
 
 
 def test_what_cannot_start_fails_fast_unless_it_is_waited_for(shell: Shell) -> None:
-    done = shell.submit("hopeless", "--node-pool=nowhere", code=3)
-    assert "Failed: " in done.err
-    assert "no.such/label" in done.err
-    status = shell.json("status", "hopeless")
-    assert status["phase"] == "Failed"
-    assert status["cause_id"] is not None
-    assert status["action"]
-    assert "hopeless" not in shell.on_cluster()
+    shell.submit("patient", NOWHERE, "--wait", TOO_LONG, "--detach")
     # Whoever follows it then: it is to wait.
-    shell.submit("patient", "--node-pool=nowhere", "--wait", "--timeout=4s", "--detach")
-    waited = shell.run("watch", "patient", code=4)
-    assert "no.such/label" in waited.err
+    with shell.started("watch", "patient") as watch:
+        done = shell.submit("hopeless", NOWHERE, code=3)
+        assert "Failed: " in done.err
+        assert "no.such/label" in done.err
+        status = shell.json("status", "hopeless")
+        assert status["phase"] == "Failed"
+        assert status["cause_id"] is not None
+        assert status["action"]
+        assert "hopeless" not in shell.on_cluster()
+        # Held, so that somebody can look at it.
+        shell.submit("held", NOWHERE, "--keep", code=3)
+        job = shell.namespace.get("pytorchjob", "held")
+        assert job["spec"]["runPolicy"]["suspend"] is True
+        shell.run("delete", "held")
+        watch.ends(4)
+    assert "no.such/label" in watch.err
     assert (
-        "Cancelled: The run took longer than its --timeout of 4 s, Pending (no-matching-node)"
-        in waited.err
+        "Cancelled: The run took longer than its --timeout of 6 s, Pending (no-matching-node)"
+        in watch.err
     )
-    # Held, so that somebody can look at it.
-    shell.submit("held", "--node-pool=nowhere", "--keep", code=3)
-    job = shell.namespace.get("pytorchjob", "held")
-    assert job["spec"]["runPolicy"]["suspend"] is True
-    shell.run("delete", "held")

@@ -22,11 +22,14 @@ def test_a_run_ends_with_a_valid_row_and_leaves_nothing_on_the_cluster(own_shell
     logs = own_shell.logs("whole")
     logs.begin()
     logs.end()
-    done = own_shell.submit("whole")
+    with own_shell.submitted("whole") as done:
+        done.until("Running: ")
+        own_shell.finish("whole")
+        done.ends()
     assert re.search(r"^2x1 .* resnet50 .* 1/1 .* 16.* valid; smoke", done.out, re.MULTILINE)
     # Plain lines, in the order of what happens.
     lines = done.err.splitlines()
-    assert lines[0].startswith(f"{PLAN} quick · image pytorch/pytorch:")
+    assert lines[0].startswith(f"{PLAN} endless · image pytorch/pytorch:")
     assert lines[1].startswith("backend kubernetes: current context test of KUBECONFIG (")
     assert f"namespace {own_shell.namespace.name}; pools from" in lines[1]
     assert lines[2].startswith("run whole (set ")
@@ -52,8 +55,8 @@ def test_ctrl_c_detaches_and_watch_comes_back_for_the_row(shell: Shell) -> None:
     with shell.submitted("left", columns=100) as submit:
         # Drawn: each replica with its node, and how far the training is.
         submit.until("step 6/12")
-        assert re.search(r"master-0 +Running +gpu-\d +0 +6/12 +16", submit.drawn)
-        assert re.search(r"worker-0 +Running +gpu-\d", submit.drawn)
+        submit.until_drawn(r"master-0 +Running +gpu-\d +0 +6/12 +16")
+        submit.until_drawn(r"worker-0 +Running +gpu-\d")
         submit.interrupt().ends(130)
     assert "error: Interrupted (Ctrl-C): detached from left; its job goes on." in submit.out
     assert "Come back with: k8sbench watch left" in submit.out
@@ -139,7 +142,7 @@ def test_a_run_id_that_exists_is_joined_by_whoever_names_it(shell: Shell) -> Non
     # It is over: joining it prints its row, and says that this is all.
     after = shell.submit("joined", "--node-pool=endless")
     assert " valid; smoke" in after.out
-    assert "Run joined was over before, and is not run again." in after.err
+    assert "Run joined of set night was over before, and is not run again." in after.err
 
 
 def test_a_run_id_of_another_case_is_refused(shell: Shell) -> None:
@@ -171,6 +174,8 @@ def test_two_people_who_submit_at_once_do_not_collide(own_shell: Shell) -> None:
 
 def test_no_more_jobs_go_on_at_once_than_parallel_says(shell: Shell) -> None:
     words = ("submit", *CASE, "--repeats=4", "--parallel=2", "--output=json", "--set=many")
+    # Longer than the second to which the operator tells when a job has ended.
+    shell.pools.write_text(shell.pools.read_text().replace(": 0s}", ": 2s}"))
     # No trainer runs in these pods: nothing is measured, and every repeat has its place.
     (row,) = json.loads(shell.run(*words, code=5).out)["rows"]
     runs = shell.json("list")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters.kubernetes import state
+from k8sbench.adapters.kubernetes.followed import unplaceable
 from k8sbench.model.phase import Phase
 from k8sbench.model.pool import Toleration
 from k8sbench.render.job import QUEUE_LABEL
@@ -45,6 +46,12 @@ def quota(hard: str) -> dict[str, Any]:
     }
 
 
+def limit(namespace: Namespace, quota: dict[str, Any]) -> None:
+    """Create a quota, and wait until it counts: pods before that are refused in other words."""
+    namespace.create(quota)
+    namespace.wait("jsonpath={.status.hard}", f"resourcequota/{quota['metadata']['name']}")
+
+
 def claim(name: str) -> dict[str, Any]:
     spec = {
         "accessModes": ["ReadWriteOnce"],
@@ -70,10 +77,13 @@ def test_a_label_that_no_node_has_is_hopeless_and_the_nodes_own_is_told(
     namespace: Namespace,
 ) -> None:
     pod = {"nodeSelector": {"nvidia.com/gpu.product": "A100"}}
-    reading = follow(namespace, pytorch_job(gpus=1, pod=pod)).until_cause("no-matching-node")
+    follower = follow(namespace, pytorch_job(gpus=1, pod=pod))
+    # The scheduler comes to one after the other.
+    both = "No node for master-0 and worker-0"
+    reading = follower.until(lambda reading: both in reading.cause)
+    assert reading.cause_id == "no-matching-node"
     assert reading.hopeless
     assert reading.phase is Phase.PENDING
-    assert "No node for master-0 and worker-0" in reading.cause
     assert "nvidia.com/gpu.product=A100" in reading.cause
     assert "Tesla-V100-SXM2-32GB" in reading.cause
     assert "--node-pool" in str(reading.action)
@@ -151,7 +161,7 @@ def test_a_claim_without_a_volume_is_a_trouble_only_after_half_a_minute(
 ) -> None:
     namespace.create(claim("data"))
     follower = follow(namespace, pytorch_job(workers=0, gpus=1, pod=using("data")))
-    reading = follower.until(lambda reading: scheduler_spoke(follower))
+    reading = follower.until(lambda _: is_unplaceable(follower))
     assert reading.cause_id is None
     assert reading.look_again_s is not None
     follower.later = reading.look_again_s
@@ -160,8 +170,8 @@ def test_a_claim_without_a_volume_is_a_trouble_only_after_half_a_minute(
     assert "describe pvc data" in str(reading.action)
 
 
-def scheduler_spoke(follower: Follower) -> bool:
-    return any(event["reason"] == "FailedScheduling" for event in follower.seen.events)
+def is_unplaceable(follower: Follower) -> bool:
+    return any(unplaceable(dict(pod)) for pod in follower.seen.pods.values())
 
 
 # --- parts of jobs -------------------------------------------------------------------------------
@@ -225,7 +235,7 @@ def test_a_gang_that_the_operator_ignores_is_hopeless(namespace: Namespace) -> N
 
 
 def test_a_quota_that_others_use_may_become_free(namespace: Namespace) -> None:
-    namespace.create(quota("8"))
+    limit(namespace, quota("8"))
     follower = follow(namespace, pytorch_job(workers=2, gpus=4, run_for=None))
     reading = follower.until_cause("quota-exceeded")
     assert not reading.hopeless
@@ -238,7 +248,7 @@ def test_a_quota_that_others_use_may_become_free(namespace: Namespace) -> None:
 
 
 def test_a_quota_that_one_replica_alone_exceeds_is_hopeless(namespace: Namespace) -> None:
-    namespace.create(quota("3"))
+    limit(namespace, quota("3"))
     assert follow(namespace, pytorch_job(gpus=4)).until_cause("quota-exceeded").hopeless
 
 
@@ -348,7 +358,9 @@ def test_an_operator_that_does_nothing_is_told_after_half_a_minute(
 ) -> None:
     # As where the webhook's failurePolicy lets jobs pass without it.
     with webhooks_that_may_fail(own_cluster), own_cluster.without("training-operator"):
-        follower = follow(namespace, pytorch_job(run_for=None, gpus=1))
+        job = pytorch_job(run_for=None, gpus=1)
+        assert eventually(lambda: is_accepted(namespace, job))
+        follower = follow(namespace, job)
         reading = follower.read()
         assert (reading.phase, reading.cause_id) == (Phase.CREATED, None)
         assert reading.look_again_s is not None
@@ -371,10 +383,14 @@ class webhooks_that_may_fail:  # noqa: N801
         self._set("Fail")
 
     def _set(self, policy: str) -> None:
-        found = self._cluster.get(*WEBHOOKS)
-        for webhook in found["webhooks"]:
-            webhook["failurePolicy"] = policy
-        self._cluster.kubectl("replace", "--filename=-", given=json.dumps(found))
+        # Nothing but that: the operator may be writing its certificates into them.
+        count = len(self._cluster.get(*WEBHOOKS)["webhooks"])
+        patch = [
+            {"op": "replace", "path": f"/webhooks/{number}/failurePolicy", "value": policy}
+            for number in range(count)
+        ]
+        words = ("patch", *WEBHOOKS, "--type=json", f"--patch={json.dumps(patch)}")
+        self._cluster.kubectl(*words)
 
 
 def test_a_name_whose_pods_still_end_is_told(cluster: Cluster, namespace: Namespace) -> None:
@@ -383,7 +399,9 @@ def test_a_name_whose_pods_still_end_is_told(cluster: Cluster, namespace: Namesp
         namespace.create(job)
         namespace.until(lambda pod: "nodeName" in pod["spec"], "pods")
         namespace.kubectl("delete", "pytorchjob", "job")
-        namespace.until(lambda pod: "deletionTimestamp" in pod["metadata"], "pods")
+        # By the cluster's collector of garbage, which may have new types to get to know before.
+        going = "deletionTimestamp"
+        namespace.until(lambda pod: going in pod["metadata"], "pods", seconds=100)
         follower = follow(namespace, job)
         reading = follower.until_cause("name-in-use")
         assert not reading.hopeless

@@ -20,12 +20,13 @@ from k8sbench.cli.main import main
 from k8sbench.model.phase import Phase
 from k8sbench.render import manifests
 from k8sbench.runs import bandwidth
-from tests.cluster import nodes, objects, users
+from tests.cluster import audit, nodes, objects, pod_logs, users
 from tests.cluster.cluster import Cluster
 from tests.cluster.deployments import QUICK, operator_deployment
 from tests.cluster.jobs import pytorch_job
 from tests.cluster.namespace import Namespace
 from tests.cluster.own import OwnCluster
+from tests.cluster.readings import wait_for_nodes
 
 NOT_READY = 6
 MAKE_NAMESPACE = Callable[..., Namespace]
@@ -81,14 +82,16 @@ def without_operator(own_cluster: OwnCluster, namespace: Namespace) -> Iterator[
     """
     types = [f"{kind}.kubeflow.org" for kind in objects.KINDS]
 
+    def named() -> set[str]:
+        found = own_cluster.ask("/apis/kubeflow.org/v1") or {"resources": []}
+        return {one["name"] for one in found["resources"]} & {*objects.KINDS}
+
     def serve(served: bool) -> None:
         change = [{"op": "replace", "path": "/spec/versions/0/served", "value": served}]
         words = ("patch", "crd", *types, "--type=json", f"--patch={json.dumps(change)}")
         own_cluster.kubectl(*words)
-        own_cluster.until(
-            lambda: (own_cluster.ask("/apis/kubeflow.org/v1") is not None) is served,
-            lambda: "kube-apiserver",
-        )
+        wanted = {*objects.KINDS} if served else set()
+        own_cluster.until(lambda: named() == wanted, lambda: "kube-apiserver")
 
     with own_cluster.without("training-operator"):
         serve(False)
@@ -154,13 +157,10 @@ def test_the_role_is_enough(user: Path, doctor: Doctor) -> None:
 def test_it_changes_nothing_and_never_lists_all_pods(
     own_cluster: OwnCluster, namespace: Namespace, user: Path, doctor: Doctor
 ) -> None:
-    start = own_cluster.layout.audit_log.stat().st_size
     doctor.asked("--kubeconfig", str(user))
-    with own_cluster.layout.audit_log.open() as log:
-        log.seek(start)
-        asked = [json.loads(line) for line in log]
+    asked = audit.requests(own_cluster.layout.audit_log)
     account = f"system:serviceaccount:{namespace.name}:user"
-    ours = [one for one in asked if one["user"]["username"] == account]
+    ours = [one for one in asked if one["user"].get("username") == account]
     assert ours
     for one in ours:
         resource = one.get("objectRef", {}).get("resource")
@@ -314,7 +314,7 @@ def test_nodes_without_a_device_plugin(
         node["status"][part] = {key: value for key, value in kept if "nvidia" not in key}
     own_cluster.create(node)
     try:
-        own_cluster.kubectl("wait", "--for=condition=Ready", "node/a100-0", "--timeout=30s")
+        wait_for_nodes(own_cluster, "a100-0")
         report = doctor(namespace, "--node-pool=a100")
         assert "1 of 1 nodes of pool a100 offer no nvidia.com/gpu: a100-0." in (
             report.messages("device-plugin")
@@ -467,7 +467,7 @@ def test_the_all_reduce_runs_as_a_job_over_the_pool_s_nodes(
     )
     log = tmp_path / "master.log"
     log.write_text(nodes.log_text(SAID))
-    namespace.create(nodes.log_object(namespace.name, "allreduce-1-master-0", log))
+    pod_logs.serve(namespace, {"allreduce-1-master-0": log})
     with contextlib.closing(connection.connect(namespace=namespace.name)) as api:
         cluster = KubernetesCluster(api)
         outcome = bandwidth.run(

@@ -63,7 +63,7 @@ def test_a_cluster_ends_with_the_process_that_started_it_even_when_that_is_kille
         network = host.network_namespace(processes[0].pid)
         assert {host.cgroups(one.pid) for one in processes} == {host.cgroups(os.getpid())}
         parent.kill()
-    _, alive = psutil.wait_procs(processes, timeout=30)
+    _, alive = psutil.wait_procs(processes, timeout=60)
     assert not alive
     assert not host.processes_of(folder)
     assert not folder.exists()
@@ -81,7 +81,7 @@ def test_its_processes_die_with_its_warden(folder: Path, programs: tools.Program
     processes = host.processes_of(folder)
     assert own.processes.pid is not None
     psutil.Process(own.processes.pid).kill()
-    _, alive = psutil.wait_procs(processes, timeout=10)
+    _, alive = psutil.wait_procs(processes, timeout=60)
     assert not alive
     own.end()
     assert not folder.exists()

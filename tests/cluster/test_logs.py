@@ -28,7 +28,7 @@ from tests.cluster.namespace import Namespace
 from tests.cluster.nodes import log_object, log_text
 from tests.cluster.own import OwnCluster
 
-SECONDS = 50.0
+SECONDS = 100.0
 """After which something that must happen has not."""
 
 

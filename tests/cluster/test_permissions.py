@@ -9,7 +9,7 @@ import pytest
 
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.phase import Phase
-from tests.cluster import following
+from tests.cluster import audit, following, users
 from tests.cluster.namespace import Namespace
 from tests.cluster.nodes import GPUS
 from tests.cluster.own import OwnCluster
@@ -31,20 +31,17 @@ def test_a_whole_run_is_refused_nothing(
         for one in (plan, other):
             port.cluster.remove(one.run_id)
     name = f"system:serviceaccount:{namespace.name}:user"
-    lines = own_cluster.layout.audit_log.read_text().splitlines()
-    mine = [one for one in map(json.loads, lines) if one["user"].get("username") == name]
+    asked = audit.requests(own_cluster.layout.audit_log)
+    mine = [request for request in asked if request["user"].get("username") == name]
     assert mine
-    assert {one["responseStatus"]["code"] for one in mine if "responseStatus" in one} <= {
-        200,
-        201,
-        404,
-    }
+    statuses = [request["responseStatus"] for request in mine if "responseStatus" in request]
+    assert {status["code"] for status in statuses} <= {200, 201, 404}
     # Never all pods of a cluster, never those of others.
-    for one in mine:
-        reference = one.get("objectRef") or {}
-        if reference.get("resource") == "pods" and one["verb"] in {"list", "watch"}:
+    for request in mine:
+        reference = request.get("objectRef") or {}
+        if reference.get("resource") == "pods" and request["verb"] in {"list", "watch"}:
             assert reference["namespace"] == namespace.name
-            assert "labelSelector=k8sbench.io" in one["requestURI"]
+            assert "labelSelector=k8sbench.io" in request["requestURI"]
 
 
 def test_without_a_look_at_the_nodes_a_job_that_fits_nowhere_is_pending(
@@ -70,6 +67,7 @@ def test_who_may_not_create_jobs_is_told_what_is_missing(namespace: Namespace, u
     patch = [{"op": "remove", "path": "/rules/0"}]
     name = role["metadata"]["name"]
     namespace.kubectl("patch", "role", name, "--type=json", f"--patch={json.dumps(patch)}")
+    following.until(lambda: not users.may(namespace, "user", "create", "pytorchjobs"))
     plan = following.plan("1x1")
     with following.opened(user) as port, pytest.raises(Unreachable) as wrong:
         port.submit(plan)
@@ -88,6 +86,7 @@ def test_a_job_is_not_over_before_its_pods_were_seen(namespace: Namespace, user:
     few = [rule for rule in rules if rule["resources"] != ["pods"]]
     patch = ("patch", "role", name, "--type=merge")
     namespace.kubectl(*patch, f"--patch={json.dumps({'rules': few})}")
+    following.until(lambda: not users.may(namespace, "user", "list", "pods"))
     with following.opened(user, longest_pause=0.5) as port:
         port.take_up(plan)
         port.until(lambda port: any("may not list pods" in note for note in port.notes()))

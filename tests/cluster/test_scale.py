@@ -18,6 +18,7 @@ from tests.bench.sides.many_jobs import REPLICAS, Kept
 from tests.cluster import bringup, nodes
 from tests.cluster.namespace import Namespace
 from tests.cluster.own import OwnCluster
+from tests.cluster.readings import wait_for_nodes
 from tests.tiers import ROOT
 
 JOBS = 40
@@ -41,7 +42,7 @@ def more_nodes(own_cluster: OwnCluster) -> Iterator[None]:
     more = nodes.fake_nodes(bringup.NODES + MORE_NODES, GPUS)[bringup.NODES :]
     own_cluster.create(*more)
     names = [node["metadata"]["name"] for node in more]
-    own_cluster.kubectl("wait", "--for=condition=Ready", "nodes", *names)
+    wait_for_nodes(own_cluster, *names)
     yield
     own_cluster.kubectl("delete", "nodes", *names)
 

@@ -123,6 +123,7 @@ def test_it_ends_what_a_process_left_behind(folder: Path) -> None:
     processes = Processes.begin(folder, private=False)
     processes.start("one", ORPHANS, PATH)
     wait_for_output(processes, "one")
+    assert host.eventually(lambda: not processes.list()[0].is_running)
     (orphan,) = host.processes_of(folder)
     assert orphan.ppid() == processes.pid
     processes.end()
@@ -134,7 +135,7 @@ def test_it_ends_with_the_process_that_began_it(folder: Path) -> None:
         assert parent.stdout is not None
         running = psutil.Process(int(parent.stdout.readline()))
         parent.kill()
-    assert not psutil.wait_procs([running], timeout=10)[1]
+    assert not psutil.wait_procs([running], timeout=60)[1]
     assert host.eventually(lambda: not folder.exists())
 
 
@@ -156,7 +157,7 @@ def test_its_children_die_with_it(folder: Path) -> None:
     running = psutil.Process(processes.start("one", SLEEPS, PATH))
     assert processes.pid is not None
     os.kill(processes.pid, signal.SIGKILL)
-    assert not psutil.wait_procs([running], timeout=10)[1]
+    assert not psutil.wait_procs([running], timeout=60)[1]
     processes.end()
     assert not folder.exists()
 

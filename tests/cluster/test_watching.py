@@ -25,7 +25,6 @@ from tests.cluster import following, users, wire
 from tests.cluster.following import Port
 from tests.cluster.namespace import Namespace
 from tests.cluster.own import OwnCluster
-from tests.cluster.test_cluster_port import finish
 from tests.cluster.wire import Wire
 
 QUICK: dict[str, Any] = {"watch_s": 1.0, "longest_pause": 1.0}
@@ -65,7 +64,7 @@ def test_the_api_server_is_killed_and_comes_back(
         with own_cluster.without("kube-apiserver"):
             port.until(lambda port: any("does not answer" in note for note in port.notes()))
         port.until(lambda port: len(port.notes()) > 1)
-        finish(namespace, plan)
+        namespace.finish(plan.run_id)
         check_told_once(port, plan)
         first, second = port.notes()
         assert first.startswith("The API server does not answer since 5 s (connection refused)")
@@ -78,7 +77,7 @@ def test_a_job_ends_while_the_api_server_cannot_be_reached(
     port, line = wired
     plan = running(port)
     with line.down():
-        finish(namespace, plan)
+        namespace.finish(plan.run_id)
         namespace.wait("condition=Succeeded", f"pytorchjob/{plan.run_id}")
     check_told_once(port, plan)
 
@@ -105,7 +104,7 @@ def test_connections_break_again_and_again(wired: tuple[Port, Wire], namespace: 
     line.cut()
     port.until_phase(plan, Phase.RUNNING)
     line.cut()
-    finish(namespace, plan)
+    namespace.finish(plan.run_id)
     line.cut()
     check_told_once(port, plan)
 
@@ -115,7 +114,7 @@ def test_a_dead_connection_is_noticed(wired: tuple[Port, Wire], namespace: Names
     plan = running(port)
     before = line.connections
     with line.mute():
-        finish(namespace, plan)
+        namespace.finish(plan.run_id)
         namespace.wait("condition=Succeeded", f"pytorchjob/{plan.run_id}")
         following.until(lambda: line.connections > before)
     check_told_once(port, plan)
@@ -130,7 +129,7 @@ def test_the_api_server_stands_still(
             port.until(
                 lambda port: any("(it did not answer in time)" in note for note in port.notes())
             )
-        finish(namespace, plan)
+        namespace.finish(plan.run_id)
         check_told_once(port, plan)
 
 
@@ -140,7 +139,7 @@ def test_what_happened_before_history_was_forgotten_is_told(
     port, line = wired
     plan, gone = running(port), running(port)
     with line.down():
-        finish(namespace, plan)
+        namespace.finish(plan.run_id)
         namespace.wait("condition=Succeeded", f"pytorchjob/{plan.run_id}")
         namespace.kubectl("delete", f"pytorchjob/{gone.run_id}")
         # The API server remembers what it has served itself; etcd what was not compacted.
@@ -174,7 +173,7 @@ def test_the_operator_is_killed_and_comes_back(
     with following.opened(user) as port:
         plan = running(port)
         with own_cluster.without("training-operator"):
-            finish(namespace, plan)
+            namespace.finish(plan.run_id)
             phase = "jsonpath={.status.phase}=Succeeded"
             namespace.wait(phase, "pods", "--all")
         check_told_once(port, plan)
@@ -195,7 +194,7 @@ def test_credentials_expire_and_are_replaced(
         namespace.kubectl("create", "serviceaccount", "user")
         token.write_text(namespace.kubectl("create", "token", "user").strip())
         port.until(lambda port: "answers again" in port.notes()[-1])
-        finish(namespace, plan)
+        namespace.finish(plan.run_id)
         check_told_once(port, plan)
 
 
@@ -207,7 +206,7 @@ def test_a_permission_is_taken_away_and_given_back(namespace: Namespace, user: P
         port.until(lambda port: any("may not watch" in note for note in port.notes()))
         del binding["metadata"]["resourceVersion"], binding["metadata"]["uid"]
         namespace.create(binding)
-        finish(namespace, plan)
+        namespace.finish(plan.run_id)
         check_told_once(port, plan)
 
 
@@ -283,7 +282,7 @@ def test_the_api_server_has_no_time_for_us(
                 over.set()
         lift()
         port.until(lambda port: "answers again" in port.notes()[-1])
-        finish(namespace, plan)
+        namespace.finish(plan.run_id)
         check_told_once(port, plan)
 
 

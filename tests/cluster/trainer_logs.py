@@ -9,8 +9,9 @@ from pathlib import Path
 from k8sbench.trainers.parts import settings
 from k8sbench.trainers.parts.events import Journal, Place
 from k8sbench.trainers.parts.steps import Record, StepPlan, Window
+from tests.cluster import pod_logs
 from tests.cluster.namespace import Namespace
-from tests.cluster.nodes import log_object, log_text
+from tests.cluster.nodes import log_text
 
 WARMUP, MEASURED = 2, 10
 """Steps of resnet50's smoke preset."""
@@ -47,11 +48,10 @@ class TrainerLogs:
             )
             for rank, name in enumerate(self._files)
         }
-        logs = []
-        for name, file in self._files.items():
+        for file in self._files.values():
             file.touch()
-            logs.append(log_object(namespace.name, f"{run_id}-{name}", file))
-        namespace.create(*logs)
+        pods = {f"{run_id}-{name}": file for name, file in self._files.items()}
+        pod_logs.serve(namespace, pods)
 
     def begin(self, steps: int = 6) -> None:
         """Write what stands there when so many steps are done."""

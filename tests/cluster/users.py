@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from tests.cluster.cluster import KubectlFailed
 from tests.tiers import ROOT
 
 if TYPE_CHECKING:
@@ -35,10 +36,19 @@ def make(namespace: Namespace, folder: Path, name: str, *, sees_nodes: bool) -> 
     return write_kubeconfig(namespace, folder / f"{name}.kubeconfig", {"token": token})
 
 
+def may(namespace: Namespace, name: str, verb: str, resource: str) -> bool:
+    """Whether a user may do something, as far as the API server has heard of his rules by now."""
+    who = f"--as=system:serviceaccount:{namespace.name}:{name}"
+    try:
+        namespace.kubectl("auth", "can-i", verb, resource, who)
+    except KubectlFailed:
+        return False
+    return True
+
+
 def write_kubeconfig(namespace: Namespace, path: Path, user: dict[str, Any]) -> Path:
     """Write a kubeconfig for a user of the namespace's cluster, whose default it is."""
-    view = ("config", "view", "--raw", "--minify", "--flatten", "--output=json")
-    (cluster,) = json.loads(namespace.cluster.kubectl(*view))["clusters"]
+    cluster = namespace.cluster.entry
     context = {"cluster": cluster["name"], "user": "user", "namespace": namespace.name}
     config = {
         "apiVersion": "v1",

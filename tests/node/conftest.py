@@ -54,6 +54,18 @@ def trained_in(restricted: Namespace) -> Iterator[Namespace]:
         yield restricted
 
 
+SECONDS = 400
+"""What a test may take: more than all that one waits for, on a machine that is busy."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the tests of this folder their time."""
+    here = tiers.ROOT / "tests" / "node"
+    for item in items:
+        if item.path.is_relative_to(here):
+            item.add_marker(pytest.mark.timeout(SECONDS))
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build the programs if a test of this folder will run, before its time begins."""
     here = tiers.ROOT / "tests" / "node"

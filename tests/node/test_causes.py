@@ -98,6 +98,19 @@ def without_trainers(programs: Programs) -> Iterator[Running]:
         yield collect
 
 
+def test_an_image_that_cannot_be_pulled(programs: Programs, submits: dict[str, Running]) -> None:
+    # The first of all: a worker that does not find its master gives up after 100 tries.
+    shell = programs.shell
+    submits["pull"].until(f"Pulling: master-0 cannot pull the image {NO_IMAGE}")
+    status = shell.json("status", "pull")
+    told = status["on_cluster"] or status
+    assert (told["phase"], told["cause_id"]) == ("Pulling", "registry-unreachable")
+    (condition,) = shell.namespace.get("pytorchjob", "pull")["status"]["conditions"]
+    assert condition["type"] == "Created"
+    shell.run("cancel", "pull")
+    submits["pull"].ends(3)
+
+
 def test_a_node_is_lost(
     programs: Programs,
     submits: dict[str, Running],
@@ -176,18 +189,6 @@ def check(shell: Shell, command: Running, name: str, told: Told) -> None:
     phases = [step["phase"] for step in status["history"]]
     if "Running" in phases:
         assert {*phases[phases.index("Running") :]} == {"Running", told.phase}, command.err
-
-
-def test_an_image_that_cannot_be_pulled(programs: Programs, submits: dict[str, Running]) -> None:
-    shell = programs.shell
-    submits["pull"].until(f"Pulling: master-0 cannot pull the image {NO_IMAGE}")
-    status = shell.json("status", "pull")
-    told = status["on_cluster"] or status
-    assert (told["phase"], told["cause_id"]) == ("Pulling", "registry-unreachable")
-    (condition,) = shell.namespace.get("pytorchjob", "pull")["status"]["conditions"]
-    assert condition["type"] == "Created"
-    shell.run("cancel", "pull")
-    submits["pull"].ends(3)
 
 
 def test_an_image_s_name_is_wrong(programs: Programs) -> None:

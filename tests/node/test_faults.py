@@ -37,4 +37,5 @@ def test_pods_go_on_while_their_node_s_kubelet_starts_again(
             node_cluster.kubectl("get", "--raw", "/api/v1/nodes/node-0/proxy/configz")
         )
         assert told["kubeletconfig"]["containerLogMaxSize"] == faults.SMALL_LOG
-    assert restricted.get("pod", "one")["status"]["containerStatuses"] == before
+    # A kubelet that begins looks at its pods one after the other.
+    restricted.until(lambda one: one["status"]["containerStatuses"] == before, "pod", "one")

@@ -21,10 +21,15 @@ with socket.create_server(("", int(os.environ["MASTER_PORT"]))) as server:
     print(address, flush=True)
 """
 WORKER = """
-import os, socket
+import os, socket, time
 where = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-with socket.create_connection(where) as master:
-    print(master.recv(100).decode(), master.getpeername()[0], flush=True)
+master = None
+while master is None:
+    try:
+        master = socket.create_connection(where)
+    except ConnectionRefusedError:  # it has a name before it listens
+        time.sleep(0.1)
+print(master.recv(100).decode(), master.getpeername()[0], flush=True)
 """
 WHO = """
 import json, os, pathlib, sys

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from functools import partial
@@ -15,23 +16,27 @@ from tests.node import faults, image
 from tests.node.cluster import NodeCluster
 from tests.node.programs import GATE, Programs, variant
 
-FIRST, MANY, OVER, LAST = 100, 300, 200, 10
-"""Lines: a few, nearly as many as a node keeps in one file, what it does not, and a few.
+FIRST, MANY, LAST = 100, 300, 10
+"""Lines: a few, nearly as many as a node keeps in one file, and a few in the next."""
+SHORT, LONG = 80, 14_000
+"""Characters of these lines, and of the one before the last: with it the file is too large.
 
-What is written while a kubelet goes over to the next file it may lose to whoever follows: so
-nothing is written when there may be a rotation, but for an instant.
+What is written while a kubelet goes over to the next file it may lose to whoever follows. A single
+line is written at once, and nothing more until the next file is there.
 """
+PARTS = ((FIRST, SHORT), (MANY, SHORT), (1, LONG), (LAST, SHORT))
 WRITES = f"""
 {GATE}
 number = 0
-for lines in ({FIRST}, {MANY}, {OVER}, {LAST}):
+for lines, length in {PARTS}:
+    if number:
+        wait_at_gate()
     for _ in range(lines):
         number += 1
-        print("step", number, 5.0, "x" * 80, flush=True)
-    if lines != {LAST}:
-        wait_at_gate()
+        print("step", number, 5.0, "x" * length, flush=True)
 """
-WRITTEN = [f"step {number} 5.0 {'x' * 80}" for number in range(1, FIRST + MANY + OVER + LAST + 1)]
+LENGTHS = [length for lines, length in PARTS for _ in range(lines)]
+WRITTEN = [f"step {number} 5.0 {'x' * length}" for number, length in enumerate(LENGTHS, 1)]
 SAYS_WHEN_TOLD = """
 import signal, sys
 def told(*_):
@@ -43,7 +48,6 @@ signal.pause()
 """
 
 
-@pytest.mark.timeout(240)  # 20 s, where nobody else wants the two cores
 @pytest.mark.parametrize(
     ("benchmark", "framework", "replicas"),
     [
@@ -94,19 +98,25 @@ def test_a_log_that_the_node_rotates_is_whole_if_it_is_followed_and_says_what_it
     def files(run: str) -> list[Path]:
         return faults.log_files(node_cluster, shell.namespace, f"{run}-master-0")
 
+    def begun(run: str) -> bool:
+        return shell.archived(run) == WRITTEN[:FIRST]
+
     def written(run: str) -> bool:
         return files(run)[0].read_text().count("\n") == FIRST + MANY
 
     def rotated(run: str) -> bool:
-        log, *old = files(run)
-        return bool(old) and log.stat().st_size < faults.SMALL_LOG_BYTES
+        with contextlib.suppress(FileNotFoundError):  # put away just now
+            sizes = [file.stat().st_size for file in files(run)]
+            return len(sizes) > 1 and sizes[0] < faults.SMALL_LOG_BYTES
+        return False
 
     with (
         faults.small_logs(node_cluster, "node-0"),
         shell.started(*programs.words("writes", "--run-id=followed")) as submit,
         shell.started(*programs.words("writes", "--run-id=left")) as leaving,
     ):
-        until(lambda: shell.archived("left") == WRITTEN[:FIRST], "the first lines")
+        for run in ("left", "followed"):
+            until(partial(begun, run), "the first lines")
         leaving.interrupt().ends(130)
         for run in ("left", "followed"):
             programs.open_gate(run)
@@ -132,6 +142,7 @@ def test_a_log_that_the_node_rotates_is_whole_if_it_is_followed_and_says_what_it
 def test_a_program_that_is_cancelled_says_its_last_words(programs: Programs) -> None:
     shell, last = programs.shell, ["step 1 5.0", "step 2 5.0 and told to end"]
     shell.run(*programs.words("waits", "--run-id=left", "--detach"))
+    until(lambda: "step 1" in shell.run("logs", "left").out, "its first words")
     with shell.started(*programs.words("waits", "--run-id=followed")) as submit:
         submit.until("step 1")
         shell.run("cancel", "followed")
