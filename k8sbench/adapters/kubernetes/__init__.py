@@ -2,6 +2,6 @@
 
 Nothing here is imported before a command needs a cluster. ``connection`` finds the cluster,
 ``credentials`` signs in, ``api`` asks, ``faults`` says what a refusal means to the user;
-``reflector`` follows one kind of object, ``state`` reads a job's state from what was seen,
-``log_streams`` follows its logs, and ``cluster`` puts it all behind the port.
+``watches`` follow the objects, ``state`` reads a job's state from what was seen, ``log_streams``
+follows its logs, ``looking`` only looks once, and ``cluster`` puts it all behind the port.
 """

@@ -8,10 +8,9 @@ for as long as ``patience`` says.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import random
-import socket
-import ssl
 import threading
 import time
 from collections import Counter, deque
@@ -20,17 +19,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from k8sbench.adapters.kubernetes import faults, kinds
+from k8sbench.adapters.kubernetes import faults, kinds, transport
 from k8sbench.adapters.kubernetes.credentials import Credentials, Secrets
 from k8sbench.adapters.kubernetes.faults import ApiFault
 from k8sbench.adapters.kubernetes.streams import LineStream, Watch
+from k8sbench.adapters.kubernetes.transport import Transport
 from k8sbench.model.errors import BenchError
 from k8sbench.model.run import Location
 
 if TYPE_CHECKING:
     import urllib3
 
-__all__ = ["Api", "ApiFault", "LineStream", "Object", "Transport", "Watch"]
+__all__ = ["Api", "ApiFault", "LineStream", "Object", "Watch"]
 
 Object = dict[str, Any]
 """One object of the API server as plain data."""
@@ -42,8 +42,6 @@ READ_SECONDS = 30.0
 PATIENCE_SECONDS = 30.0
 PAGE = 250
 """Objects in one part of a list: some MB of pods."""
-CONNECTIONS = 80
-"""Kept in the pool: 64 log streams, the watches, and the requests between."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 QUICK_CONNECT_SECONDS = 2.0
 """For a connection to a server that may not be there."""
@@ -54,27 +52,13 @@ SAME_TIME_SECONDS = 5.0
 """Clocks that differ by less are taken for equal: answers tell whole seconds, and take a while."""
 _DATES = 8
 """Answers whose times are compared with ours; the quickest of them is right."""
-_GIVE_UP_CONNECTION_S = 60
-"""A connection whose other end is gone without a word is given up after so long."""
-
-
-class Transport(msgspec.Struct, frozen=True, kw_only=True):
-    """How the API server is reached."""
-
-    server: str
-    ca: bytes | None
-    """PEM; None: the system's."""
-    verify: bool = True
-    server_name: str | None = None
-    """Name in the server's certificate, where that is not the host's."""
-    proxy: str | None = None
 
 
 class Api:
     """One API server, asked in one namespace."""
 
     def __init__(
-        self, place: Location, why: str, transport: Transport, credentials: Credentials
+        self, place: Location, why: str, reached: Transport, credentials: Credentials
     ) -> None:
         self.place = place
         self.why = why
@@ -86,11 +70,12 @@ class Api:
         self.ahead = 0.0
         """Seconds by which the API server's clock is ahead of ours, as its answers say."""
         self._aheads: deque[float] = deque(maxlen=_DATES)
-        self._transport = transport
+        self._transport = reached
         self._credentials = credentials
         self._lock = threading.Lock()
         self._pool: urllib3.PoolManager | None = None
-        self._certificate: bytes | None = None
+        self._certificates: tuple[bytes | None, ...] = ()
+        """Those of the pool: ours, and the authority's."""
         self._is_closed = threading.Event()
         self._away_at = -math.inf
         """When it last did not answer; never goes back."""
@@ -180,9 +165,10 @@ class Api:
 
     def delete(
         self, path: str, *, uid: str | None = None, patience: float = PATIENCE_SECONDS
-    ) -> bool:
-        """Delete an object and, in the background, what it owns; False: it was gone.
+    ) -> Object | None:
+        """Delete an object and, in the background, what it owns; None: it was gone.
 
+        Returns the object as long as a finalizer keeps it, else what the server says instead.
         With a uid only the object that has it: another one of the name is left alone.
         """
         body: Object = {
@@ -193,12 +179,11 @@ class Api:
         if uid is not None:
             body["preconditions"] = {"uid": uid}
         try:
-            self._object("delete", "DELETE", path, {}, body, patience=patience)
+            return self._object("delete", "DELETE", path, {}, body, patience=patience)
         except ApiFault as fault:
             if fault.status == 404 or (fault.status == 409 and uid is not None):
-                return False
+                return None
             raise
-        return True
 
     def stream(self, path: str, *, silence_s: float | None = None, **query: str) -> LineStream:
         """Return the lines of an answer as they come, such as of a log that is followed."""
@@ -301,13 +286,19 @@ class Api:
         read_s: float | None = READ_SECONDS,
         connect_s: float = CONNECT_SECONDS,
     ) -> urllib3.BaseHTTPResponse:
-        """Send a request once, or twice where the credentials were refused and there are others."""
+        """Send a request once, or twice where one of us was refused and there is news of that."""
+        send = functools.partial(self._sent, verb, method, path, query, body, read_s, connect_s)
         secrets = self._secrets()
-        response = self._sent(verb, method, path, query, body, secrets, read_s, connect_s)
-        if response.status == 401 and self._renew(secrets):
-            _read(response)
-            secrets = self._secrets()
-            response = self._sent(verb, method, path, query, body, secrets, read_s, connect_s)
+        try:
+            response = send(secrets)
+        except ApiFault as untrusted:
+            if untrusted.reason != faults.CERTIFICATE or not self._renew(secrets):
+                raise
+            response = send(self._secrets())
+        else:
+            if response.status == 401 and self._renew(secrets):
+                _read(response)
+                response = send(self._secrets())
         if response.status < 400:
             return response
         fault = _fault(response)
@@ -324,9 +315,9 @@ class Api:
         path: str,
         query: Mapping[str, str],
         body: Mapping[str, Any] | None,
-        secrets: Secrets,
         read_s: float | None,
         connect_s: float,
+        secrets: Secrets,
     ) -> urllib3.BaseHTTPResponse:
         import urllib3
 
@@ -382,10 +373,17 @@ class Api:
             raise ApiFault(None, faults.CREDENTIALS, wrong.message) from wrong
 
     def _fitting_pool(self, secrets: Secrets) -> urllib3.PoolManager:
-        """Return the pool, a new one where the client's certificate is another now."""
-        if self._pool is None or self._certificate != secrets.certificate:
-            self._pool = _pool(self._transport, secrets)
-            self._certificate = secrets.certificate
+        """Return the pool, a new one where a certificate is another now."""
+        certificates = (secrets.certificate, secrets.authority)
+        if self._pool is None or self._certificates != certificates:
+            try:
+                self._pool = transport.pool(self._transport, secrets)
+            except ApiFault:
+                if self._pool is None:
+                    raise
+                # A file that is being written just now: the next request reads it again.
+            else:
+                self._certificates = certificates
         return self._pool
 
 
@@ -437,60 +435,3 @@ def _fault(response: urllib3.BaseHTTPResponse) -> ApiFault:
         return faults.from_status({"code": response.status, **status}, retry_after)
     said = text.decode(errors="replace").strip()[:300]
     return ApiFault(response.status, "", said or str(response.reason or ""), retry_after)
-
-
-def _pool(transport: Transport, secrets: Secrets) -> urllib3.PoolManager:
-    import urllib3
-
-    context = _tls(transport, secrets)
-    alive = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
-    for name, value in (("TCP_KEEPIDLE", 20), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 4)):
-        if hasattr(socket, name):
-            alive.append((socket.IPPROTO_TCP, getattr(socket, name), value))
-    if hasattr(socket, "TCP_USER_TIMEOUT"):
-        milliseconds = _GIVE_UP_CONNECTION_S * 1000
-        alive.append((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds))
-    options: dict[str, Any] = {
-        "num_pools": 2,
-        "maxsize": CONNECTIONS,
-        "socket_options": [*urllib3.connection.HTTPConnection.default_socket_options, *alive],
-    }
-    if context is not None:
-        options["ssl_context"] = context
-        if transport.server_name:
-            options["server_hostname"] = transport.server_name
-        if not transport.verify:
-            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-            options["cert_reqs"] = "CERT_NONE"
-            options["assert_hostname"] = False
-    if transport.proxy is not None:
-        return urllib3.ProxyManager(transport.proxy, **options)
-    return urllib3.PoolManager(**options)
-
-
-def _tls(transport: Transport, secrets: Secrets) -> ssl.SSLContext | None:
-    if not transport.server.startswith("https"):
-        return None
-    context = ssl.create_default_context(
-        cadata=None if transport.ca is None else transport.ca.decode()
-    )
-    if not transport.verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if secrets.certificate is not None:
-        _load(context, secrets.certificate)
-    return context
-
-
-def _load(context: ssl.SSLContext, certificate: bytes) -> None:
-    """Load a client certificate, which OpenSSL takes from a file only."""
-    import tempfile
-
-    with tempfile.NamedTemporaryFile(prefix="k8sbench-") as file:
-        file.write(certificate)
-        file.flush()
-        try:
-            # A password, so that OpenSSL does not ask the terminal for one.
-            context.load_cert_chain(file.name, password="")
-        except (ssl.SSLError, ValueError) as wrong:
-            raise ApiFault(None, faults.CERTIFICATE, f"our client certificate: {wrong}") from wrong

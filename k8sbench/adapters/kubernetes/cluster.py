@@ -1,9 +1,10 @@
 """The port :class:`~k8sbench.ports.Cluster` on Kubernetes.
 
-One list and watch per kind of object tells of any number of jobs (:mod:`.reflector`), a bounded
-number of streams brings their logs (:mod:`.log_streams`); all of it comes through one queue to
-the one thread that calls :meth:`KubernetesCluster.wait`, which keeps what was seen of each job
-(:mod:`.followed`) and tells what is new. Nothing is asked again and again.
+One list and watch per kind of object tells of any number of jobs (:mod:`.watches`), a bounded
+number of streams brings their logs (:mod:`.log_streams`), and what else a job waits for is asked
+where one waits (:mod:`.surroundings`); all of it comes through one queue to the one thread that
+calls :meth:`KubernetesCluster.wait`, which keeps what was seen of each job (:mod:`.followed`) and
+tells what is new. Nothing is asked again and again.
 """
 
 from __future__ import annotations
@@ -18,27 +19,29 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
-from k8sbench.adapters.kubernetes import creating, ending, kinds, listing, sharing, trimming
+from k8sbench.adapters.kubernetes import (
+    creating,
+    ending,
+    kinds,
+    listing,
+    looking,
+    sharing,
+    trimming,
+)
 from k8sbench.adapters.kubernetes.api import PATIENCE_SECONDS, Api, ApiFault, Object
 from k8sbench.adapters.kubernetes.diagnosis import facts
-from k8sbench.adapters.kubernetes.followed import Followed, Surroundings
-from k8sbench.adapters.kubernetes.log_streams import LIMIT, LogStreams, printed
+from k8sbench.adapters.kubernetes.followed import Followed
+from k8sbench.adapters.kubernetes.log_streams import LIMIT, LogStreams
 from k8sbench.adapters.kubernetes.reflector import (
+    LONGEST_PAUSE,
     WATCH_SECONDS,
     Changed,
     Deleted,
-    Failed,
     Listed,
     News,
-    Reflector,
-    Source,
-    Works,
 )
-from k8sbench.adapters.kubernetes.scope import EVENT_FIELDS, Scope
-from k8sbench.adapters.kubernetes.trimming import RUN_LABEL
-from k8sbench.adapters.kubernetes.trouble import Trouble
+from k8sbench.adapters.kubernetes.surroundings import Lookout, Nodes, Workload
+from k8sbench.adapters.kubernetes.watches import Watches
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
@@ -58,8 +61,6 @@ TELL_SECONDS = 0.3
 """An end is told ahead of the logs where these take longer to read to their own ends."""
 REQUEST_SECONDS = 5.0
 """For one request of a cancelling that is tried on."""
-NODES_SECONDS, QUEUE_SECONDS = 60.0, 15.0
-"""How old what is known of the nodes, or of a job's place in a queue, may be."""
 LINES_WAITING = 5000
 """Lines that were read and not yet taken; those who read them wait."""
 CLOSE_SECONDS = 10.0
@@ -81,27 +82,6 @@ class _Drained(NamedTuple):
     run_id: str
 
 
-class _Nodes(NamedTuple):
-    """The nodes of the cluster; None: they may not be seen."""
-
-    nodes: Sequence[Object] | None
-
-
-class _Workload(NamedTuple):
-    """A job's place in its queue, where that may be seen."""
-
-    run_id: str
-    workload: Object | None
-
-
-class _Asked(msgspec.Struct):
-    """What was asked of the cluster beyond the job, when, and what it said."""
-
-    at: float
-    answer: Any = None
-    allowed: bool = True
-
-
 class KubernetesCluster:
     """Jobs in one namespace of one cluster."""
 
@@ -115,7 +95,7 @@ class KubernetesCluster:
         clock: Clock = time.time,
         keep: bool = False,
         watch_s: float = WATCH_SECONDS,
-        longest_pause: float | None = None,
+        longest_pause: float = LONGEST_PAUSE,
         end_s: float = END_SECONDS,
         streams: int = LIMIT,
         user: sharing.User | None = None,
@@ -130,24 +110,22 @@ class KubernetesCluster:
         """Whether jobs that are created wait even for what cannot come by itself."""
         self._user = user
         """On whose behalf jobs are followed: they stay as long as others need them, too."""
-        self._watching: dict[str, Any] = {"watch_s": watch_s}
-        if longest_pause is not None:
-            self._watching["longest_pause"] = longest_pause
         self._end_s = end_s
         self._jobs: dict[str, Followed] = {}
         self._runs: set[str] = set()
         """Those that are followed, and those that are being created: their objects are kept."""
         self._uids: dict[str, str] = {}
         """Of the jobs that were followed, by run: another may bear the name by now."""
+        self._owners: set[str] = set()
+        """Runs whose job is known to own its ConfigMap."""
         self._changed: set[str] = set()
         """Runs that are to be read."""
         self._news: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._room = threading.Semaphore(LINES_WAITING)
         self._is_closed = False
-        self._scope: Scope | None = None
-        self._reflectors: dict[str, Reflector] = {}
-        self._taken_up = False
-        """Whether a job was taken up whose objects may have passed by unseen."""
+        self._watches = Watches(
+            api, self._runs, self._news.put, watch_s=watch_s, longest_pause=longest_pause
+        )
         self._logs = LogStreams(
             api,
             self._namespace,
@@ -155,15 +133,7 @@ class KubernetesCluster:
             limit=streams,
             when_drained=lambda run_id: self._news.put(_Drained(run_id)),
         )
-        self._scoped_at = 0.0
-        """Since when the reflectors follow what they follow now; never goes back."""
-        self._listed: set[str] = set()
-        """Kinds of which all that there was then was told."""
-        self._trouble = Trouble()
-        self._half_placed: set[str] = set()
-        self._operator_seen_at: float | None = None
-        self._nodes = _Asked(at=-NODES_SECONDS)
-        self._workloads: dict[str, _Asked] = {}
+        self._lookout = Lookout(api, self._ask, self._news.put)
         self._workers: ThreadPoolExecutor | None = None
         self._requests: set[Future[None]] = set()
 
@@ -186,9 +156,10 @@ class KubernetesCluster:
         except BaseException:
             self._drop(plan.run_id)
             raise
+        self._owners.add(plan.run_id)
         followed.since = time.monotonic()
         if created.joined:
-            self._taken_up = True
+            self._watches.missed()
             self._say_used(plan.run_id)
         self._news.put(_Created(plan.run_id, trimming.job(created.job)))
 
@@ -196,7 +167,7 @@ class KubernetesCluster:
         """Follow a job that was created before; of one that is gone its end is told."""
         told, since = run.history[-1], time.monotonic()
         self._follow(Followed(run.plan, told=told, marks=marks, since=since))
-        self._taken_up = True
+        self._watches.missed()
         self._say_used(run.run_id)
 
     def jobs(self) -> Sequence[FoundJob]:
@@ -205,60 +176,17 @@ class KubernetesCluster:
 
     def look(self, run: Run) -> Sequence[JobEvent]:
         """Say how a job is now: its state, then its replicas'; empty where there is no such job."""
-        followed = Followed(run.plan, told=run.history[-1], since=time.monotonic())
-        around = Surroundings()
-        try:
-            job = self.api.get(kinds.path(followed.kind, self._namespace, run.plan.job_name))
-            if (job["metadata"].get("labels") or {}).get(RUN_LABEL) != run.run_id:
-                return ()
-            followed.take(Changed(followed.kind, trimming.job(job)))
-            only = Scope(run=run.run_id)
-            for kind in ("Pod", "Event"):
-                source = _source(kind, self._namespace, only)
-                keep = _keeper(kind, {run.run_id})
-                items, _ = self.api.list(
-                    source.path, labels=source.labels, fields=source.fields, keep=keep
-                )
-                for item in items:
-                    followed.take(Changed(kind, item))
-            if followed.is_short_of_nodes():
-                around.nodes = self._ask_nodes()
-            if followed.is_queued():
-                around.workload = self._ask_workload(followed.uid)
-        except ApiFault as fault:
-            if fault.status == 404:
-                return ()
-            raise self.api.explained(fault, f"job {run.run_id} be read") from fault
-        now, followed.ahead = self._clock(), self.api.ahead
-        reading, _ = followed.read(around, now)
-        first = followed.end(reading, now)
-        return [first, *followed.changes(reading, now)]
+        return looking.look(self.api, run, self._clock)
 
     def printed(self, run: Run) -> Iterator[LogLine]:
         """Return what a job's replicas have printed so far, rank 0's first."""
-        followed = Followed(run.plan, told=run.history[-1], since=time.monotonic())
-        source = _source("Pod", self._namespace, Scope(run=run.run_id))
-        try:
-            pods, _ = self.api.list(source.path, labels=source.labels, keep=trimming.pod)
-            for pod in pods:
-                followed.take(Changed("Pod", pod))
-            _, replicas = followed.read(Surroundings(), self._clock())
-            for one in replicas:
-                if one.pod is not None and one.started:
-                    yield from printed(
-                        self.api,
-                        self._namespace,
-                        replica=one.name,
-                        pod=one.pod_name,
-                        container=one.container,
-                    )
-        except ApiFault as fault:
-            raise self.api.explained(fault, f"the logs of {run.run_id} be read") from fault
+        return looking.printed(self.api, run, self._clock)
 
     def wait(self, seconds: float | None) -> Sequence[JobEvent]:
         """Return what has happened to the jobs that are followed, in order."""
         until = None if seconds is None else time.monotonic() + seconds
-        self._watch_all()
+        if jobs := self._followed():
+            self._watches.watch(jobs)
         while True:
             events = self._take(self._patience(until))
             events += self._read_all()
@@ -302,7 +230,7 @@ class KubernetesCluster:
                 return "somebody has created another job of that name."
             return None if user is None else sharing.keeper(self.api, kind, job, user)
 
-        return ending.remove(self.api, run_id, unless=stays)
+        return ending.remove(self.api, run_id, unless=stays, owns=run_id in self._owners)
 
     def close(self) -> None:
         """Let go of everything held; requests under way, such as to cancel, are waited for."""
@@ -312,8 +240,7 @@ class KubernetesCluster:
 
             wait(self._requests, CLOSE_SECONDS)
         self._is_closed = True
-        for reflector in self._reflectors.values():
-            reflector.close()
+        self._watches.close()
         # Whoever waits for room to hand over a line need not.
         self._room.release(LINES_WAITING)
         self._logs.close()
@@ -332,31 +259,6 @@ class KubernetesCluster:
         self._jobs[followed.plan.run_id] = followed
         self._changed.add(followed.plan.run_id)
 
-    def _watch_all(self) -> None:
-        """Have all jobs watched that are followed."""
-        if not self._jobs:
-            return
-        jobs = self._followed()
-        plans = [followed.plan for followed in jobs]
-        wider = Scope.of(plans, self._taken_up) if self._scope is None else self._scope.with_(plans)
-        again = self._scope is not None and (wider != self._scope or self._taken_up)
-        self._scope, self._taken_up = wider, False
-        if again:
-            self._scoped_at = time.monotonic()
-            self._listed.clear()
-            for reflector in self._reflectors.values():
-                reflector.refresh(_source(reflector.source.kind, self._namespace, wider).labels)
-        for kind in (*sorted({followed.kind for followed in jobs}), "Pod", "Event"):
-            if kind not in self._reflectors:
-                self._reflectors[kind] = Reflector(
-                    self.api,
-                    _source(kind, self._namespace, wider),
-                    _keeper(kind, self._runs),
-                    self._news.put,
-                    **self._watching,
-                )
-                self._reflectors[kind].start()
-
     def _take_log(self, event: JobEvent) -> None:
         """Take what the log streams hand over, as fast as it is taken from here."""
         if event.line is not None and not self._is_closed:
@@ -370,7 +272,7 @@ class KubernetesCluster:
         times = [one.look_at for one in self._followed() if one.look_at is not None]
         if until is not None:
             times.append(until)
-        if (at := self._trouble.look_at()) is not None:
+        if (at := self._watches.trouble.look_at()) is not None:
             times.append(at)
         return max(0.0, min(times) - time.monotonic()) if times else None
 
@@ -403,14 +305,13 @@ class KubernetesCluster:
                     self._changed.add(news.run_id)
             case _Drained():
                 self._changed.add(news.run_id)
-            case _Nodes():
-                self._nodes.answer = news.nodes
-                self._nodes.allowed = news.nodes is not None
+            case Nodes():
+                self._lookout.take(news)
                 self._changed |= {
                     one.plan.run_id for one in self._followed() if one.is_short_of_nodes()
                 }
-            case _Workload():
-                self._workloads[news.run_id].answer = news.workload
+            case Workload():
+                self._lookout.take(news)
                 self._changed.add(news.run_id)
             case _:
                 self._take_news(news)
@@ -428,12 +329,9 @@ class KubernetesCluster:
                 followed.take(news)
                 self._changed.add(followed.plan.run_id)
                 if news.kind == followed.kind:
-                    at = followed.operator_seen_at()
-                    if at is not None and at > (self._operator_seen_at or 0.0):
-                        self._operator_seen_at = at
+                    self._lookout.take_sign(followed.operator_seen_at())
             case Listed():
-                if news.asked_at >= self._scoped_at:
-                    self._listed.add(news.kind)
+                if self._watches.take(news):
                     self._changed |= {one.plan.run_id for one in self._followed()}
                 for followed in self._followed():
                     if (
@@ -443,12 +341,8 @@ class KubernetesCluster:
                     ):
                         followed.take_absence()
                         self._changed.add(followed.plan.run_id)
-            case Failed():
-                self._trouble.failed(news.kind, news.fault, time.monotonic())
-            case Works():
-                self._trouble.works(news.kind)
-                for kind in self._trouble:
-                    self._reflectors[kind].try_now()
+            case _:
+                self._watches.take(news)
 
     # -- reading --------------------------------------------------------------------------------
 
@@ -470,10 +364,11 @@ class KubernetesCluster:
     def _read(self, followed: Followed) -> list[JobEvent]:
         run_id, now = followed.plan.run_id, self._clock()
         followed.ahead = self.api.ahead
-        self._look_around(followed, now)
-        reading, replicas = followed.read(self._around(followed), now)
-        if followed.taken_up and "Pod" not in self._listed and not reading.phase.final:
-            return []  # without its pods it would seem to go back to its creation
+        self._lookout.look(followed, now)
+        reading, replicas = followed.read(self._lookout.of(run_id), now)
+        all_seen = self._watches.has_all(followed.kind) and self._watches.has_all("Pod")
+        if followed.taken_up and not all_seen and not reading.phase.final:
+            return []  # without itself or its pods it would seem to go back to its creation
         self._follow_logs(followed, replicas, all_over=False)
         events = list(followed.changes(reading, now))
         moment = time.monotonic()
@@ -489,7 +384,7 @@ class KubernetesCluster:
         # The watches do not wait for each other: the end may be told before the pods are.
         has_pods = all(one.pod is not None for one in replicas)
         settled = followed.ended_at + (0.0 if has_pods else SETTLE_SECONDS)
-        if not reading.over or "Pod" not in self._listed:
+        if not reading.over or not self._watches.has_all("Pod"):
             settled = due
         times = [followed.ended_at + TELL_SECONDS]
         if moment < min(settled, due):
@@ -511,6 +406,8 @@ class KubernetesCluster:
         run_id = followed.plan.run_id
         for rank, one in enumerate(replicas):
             if one.pod is None or not one.started:
+                if all_over:  # the log is that of a pod before it, if there is one
+                    self._logs.ended(run_id, one.name, gone=True)
                 continue
             uid, restarts = one.meta["uid"], int(one.main.get("restartCount", 0))
             failing = one.phase == "Failed" or restarts > 0
@@ -539,61 +436,16 @@ class KubernetesCluster:
             self._uids[run_id] = followed.uid
         self._runs.discard(run_id)
         self._logs.forget(run_id)
-        self._half_placed.discard(run_id)
-        self._workloads.pop(run_id, None)
+        self._lookout.forget(run_id)
 
     def _notes(self) -> list[JobEvent]:
         """Say once that the API server does not tell us, and once that it does again."""
-        watched = len(self._reflectors)
-        text = self._trouble.note(time.monotonic(), watched, self.api.explained)
+        text = self._watches.note()
         if text is None:
             return []
         return [JobEvent(run_id=one.plan.run_id, note=text) for one in self._followed()]
 
-    # -- looking around -------------------------------------------------------------------------
-
-    def _around(self, followed: Followed) -> Surroundings:
-        run_id = followed.plan.run_id
-        workload = self._workloads.get(run_id)
-        rivals = sorted(self._half_placed - {run_id}) if run_id in self._half_placed else ()
-        return Surroundings(
-            nodes=self._nodes.answer,
-            workload=workload.answer if workload is not None else None,
-            rivals=rivals,
-            operator_seen_at=self._operator_seen_at,
-        )
-
-    def _look_around(self, followed: Followed, now: float) -> None:
-        """Have the cluster asked what a job waits for, where it waits."""
-        run_id, moment = followed.plan.run_id, time.monotonic()
-        if not followed.is_short_of_nodes():
-            self._half_placed.discard(run_id)
-        else:
-            if followed.is_half_placed(now):
-                self._half_placed.add(run_id)
-            if self._nodes.allowed and moment - self._nodes.at >= NODES_SECONDS:
-                self._nodes.at = moment
-                self._ask(lambda: self._news.put(_Nodes(self._ask_nodes())))
-        if followed.is_queued():
-            asked = self._workloads.setdefault(run_id, _Asked(at=-QUEUE_SECONDS))
-            if moment - asked.at >= QUEUE_SECONDS:
-                asked.at = moment
-                uid = followed.uid
-                self._ask(lambda: self._news.put(_Workload(run_id, self._ask_workload(uid))))
-
-    def _ask_nodes(self) -> Sequence[Object] | None:
-        try:
-            return self.api.list(kinds.path("Node"), keep=trimming.node)[0]
-        except ApiFault:  # the Role alone does not allow it; then no diagnosis needs it
-            return None
-
-    def _ask_workload(self, uid: str | None) -> Object | None:
-        try:
-            path = kinds.path("Workload", self._namespace)
-            found, _ = self.api.list(path, labels=f"kueue.x-k8s.io/job-uid={uid}")
-        except ApiFault:  # no Kueue here, or not for us
-            return None
-        return found[0] if found else None
+    # -- asking without waiting ----------------------------------------------------------------
 
     def _ask(self, request: Callable[[], None]) -> None:
         """Have a request made by another thread."""
@@ -618,7 +470,7 @@ class KubernetesCluster:
         """Say that jobs which go on are not followed any more, unless somebody wants them kept."""
         user = self._user
         # While the server does not answer, nobody should wait for this.
-        if user is None or user.keep or self._trouble:
+        if user is None or user.keep or self._watches.trouble:
             return
         for run_id in run_ids:
             self._ask(functools.partial(sharing.leave, self.api, run_id, user))
@@ -665,16 +517,3 @@ class KubernetesCluster:
         self._news.put(Changed(kind, trimming.job(job)))
         if not self._keep:
             self.api.delete(kinds.path(kind, self._namespace, name), uid=uid)
-
-
-def _source(kind: str, namespace: str, scope: Scope) -> Source:
-    path = kinds.path(kind, namespace)
-    if kind == "Event":
-        return Source(kind=kind, path=path, fields=EVENT_FIELDS)
-    return Source(kind=kind, path=path, labels=scope.labels)
-
-
-def _keeper(kind: str, runs: set[str]) -> Callable[[Object], Object | None]:
-    """Make the function that keeps what is needed of objects that belong to these runs."""
-    trim = trimming.TRIMMERS[kind]
-    return lambda found: trim(found) if trimming.run_of(kind, found) in runs else None

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from k8sbench.adapters.kubernetes import credentials
-from k8sbench.adapters.kubernetes.api import Api, Transport
+from k8sbench.adapters.kubernetes.api import Api
+from k8sbench.adapters.kubernetes.transport import Transport
 from k8sbench.model.errors import InputError, NotFound, Unreachable
 from k8sbench.model.run import Location
 
@@ -242,7 +243,6 @@ def _api(
 ) -> Api:
     transport = Transport(
         server=location.server,
-        ca=Path(found.ssl_ca_cert).read_bytes() if found.ssl_ca_cert else None,
         verify=found.verify_ssl,
         server_name=found.tls_server_name,
         proxy=proxy,

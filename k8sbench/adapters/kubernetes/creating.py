@@ -61,7 +61,8 @@ def create(
     try:
         found, joined = _created(api, plan, job, until)
     except BenchError as wrong:
-        if isinstance(wrong.__cause__, ApiFault) and wrong.__cause__.answered:
+        # Without an answer it may be there all the same.
+        if not isinstance(wrong.__cause__, ApiFault) or wrong.__cause__.answered:
             _take_back(api, made)
         raise
     owner = {

@@ -2,8 +2,9 @@
 
 They know tokens, certificates, credential plugins and cloud providers, and take anew what
 expires. What they say of a trouble they log, or raise in words of their own; here it becomes an
-error of ours. When the API server refuses what they gave, everything is loaded once more: a token
-in a file may have been replaced.
+error of ours. When the API server refuses what they gave, or its certificate is not of the
+authority that they name, everything is loaded once more: the kubeconfig may have been written anew.
+Files that it names are read for each request.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ if TYPE_CHECKING:
 
 
 class Secrets(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request carries to say who asks."""
+    """What a request carries to say who asks, and whom it believes."""
 
     authorization: str | None = None
     """The header."""
     certificate: bytes | None = None
     """Client certificate and key, PEM."""
+    authority: bytes | None = None
+    """Who signs the API server's certificate, PEM; None: the system's authorities."""
 
 
 class CredentialsFault(Unreachable):
@@ -50,7 +53,7 @@ class Credentials:
             return self._secrets()
 
     def renew(self, refused: Secrets) -> bool:
-        """Take them anew after the API server refused these; whether there are others now."""
+        """Take them anew after these were of no use; whether there are others now."""
         with self._lock:
             if self._secrets() == refused:
                 self._configuration = None
@@ -66,6 +69,7 @@ class Credentials:
             return Secrets(
                 authorization=header or None,
                 certificate=b"\n".join(file.read_bytes() for file in files) or None,
+                authority=Path(found.ssl_ca_cert).read_bytes() if found.ssl_ca_cert else None,
             )
 
 

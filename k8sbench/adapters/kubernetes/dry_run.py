@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from k8sbench.adapters import image_table
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.api import Api, ApiFault
+from k8sbench.adapters.kubernetes.diagnosis import admission
 from k8sbench.adapters.kubernetes.doctor import asking, checks
 from k8sbench.adapters.kubernetes.doctor.facts import Asked, Line
 from k8sbench.model.plan import RunPlan
 from k8sbench.ports import Manifest
+from k8sbench.render.kinds import KINDS
+
+_CHECKED = {"quota-exceeded": "quota", "pod-security": "pod-security"}
+"""Cause of a pod's refusal → the check that says the same, of all pods together."""
 
 
 def check(api: Api, plan: RunPlan, objects: Sequence[Manifest]) -> list[Line]:
@@ -39,6 +44,67 @@ def check(api: Api, plan: RunPlan, objects: Sequence[Manifest]) -> list[Line]:
     jobs = {one["kind"]: one for one in objects if one["kind"] in kinds.JOBS}
     try:
         facts = asking.ask(api, asked, jobs)
+        pods = [line for job in jobs.values() for line in _pods(api, plan, job)]
     except ApiFault as fault:
         raise api.explained(fault, "the cluster be looked at") from fault
-    return [line for line in checks.lines(facts, asked, image_table.load()) if line.level != "ok"]
+    found = [line for line in checks.lines(facts, asked, image_table.load()) if line.level != "ok"]
+    told = {line.id for line in found}
+    return [*found, *(line for line in pods if line.id not in told)]
+
+
+def _pods(api: Api, plan: RunPlan, job: Manifest) -> Iterator[Line]:
+    """Have one pod of each role checked by whatever admits pods, as far as the user may."""
+    where = {"namespace": api.place.namespace}
+    refusals: dict[str, list[str]] = {}
+    for role, replica in job["spec"][KINDS[plan.framework].replicas_key].items():
+        name = f"{plan.job_name}-{role.lower()}-0"
+        metadata = {**replica["template"].get("metadata", {}), "name": name}
+        spec = replica["template"]["spec"]
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        try:
+            api.create(kinds.path("Pod", api.place.namespace), pod, dry_run=True)
+        except ApiFault as fault:
+            if fault.denied:
+                # The Role does not have it: pods are the operator's to create.
+                yield from _priority_class(api, plan)
+                return
+            if fault.passes or not fault.answered:
+                raise
+            refusals.setdefault(fault.message.replace(f'"{name}"', '"POD"'), []).append(role)
+    for message, roles in refusals.items():
+        why = admission.cause(message, f"No pod of {' and '.join(roles)} would be created", where)
+        yield Line(
+            id=_CHECKED.get(why.id, "pods"),
+            level="warning" if why.id == "name-in-use" else "failure",
+            message=why.sentence,
+            action=why.action,
+        )
+
+
+def _priority_class(api: Api, plan: RunPlan) -> Iterator[Line]:
+    """Look whether the priority class is there, where no pod can be tried."""
+    name = plan.pool.priority_class
+    if name is None:
+        return
+    try:
+        api.get(kinds.path("PriorityClass", name=name))
+    except ApiFault as fault:
+        if fault.status == 404:
+            yield Line(
+                id="pods",
+                level="failure",
+                message=f"There is no PriorityClass {name}, which the pool {plan.pool.name} names:"
+                " no pod would be created.",
+                action="Correct priority_class in the pool, or choose another with --node-pool.",
+            )
+        elif fault.denied:
+            yield Line(
+                id="pods",
+                level="warning",
+                message=f"Not looked at: whether there is a PriorityClass {name}, which the pool"
+                f" {plan.pool.name} names.",
+                action="Ask somebody who may look ('kubectl get priorityclasses'), or go on"
+                " without.",
+            )
+        else:
+            raise

@@ -12,7 +12,7 @@ import msgspec
 
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.api import PATIENCE_SECONDS, Api, ApiFault, Object
-from k8sbench.adapters.kubernetes.state import CANCEL_ANNOTATION
+from k8sbench.adapters.kubernetes.state import CANCEL_ANNOTATION, kept_by
 from k8sbench.adapters.kubernetes.trimming import RUN_LABEL
 
 
@@ -54,19 +54,26 @@ def find(api: Api, run_id: str) -> Iterator[tuple[str, Object]]:
 
 
 def remove(
-    api: Api, run_id: str, *, unless: Callable[[str, Object], str | None] = lambda _kind, _job: None
+    api: Api,
+    run_id: str,
+    *,
+    unless: Callable[[str, Object], str | None] = lambda _kind, _job: None,
+    owns: bool = False,
 ) -> str | None:
     """Delete a run's job, and with it its pods and its ConfigMap; idempotent.
 
-    ``unless`` may say of the job, by its kind, why it must stay; that is returned, else None.
+    ``unless`` may say of the job, by its kind, why it must stay. Returns that, or what its
+    deletion waits for; else None. Unless the job ``owns`` its ConfigMap that is looked for: whoever
+    created them may have been killed between.
     """
     try:
         for kind, job in find(api, run_id):
             if (why := unless(kind, job)) is not None:
                 return why
             path = kinds.path(kind, api.place.namespace, run_id)
-            if api.delete(path, uid=job["metadata"]["uid"]):
-                return None
+            left = api.delete(path, uid=job["metadata"]["uid"])
+            if left is not None and ((kept := kept_by(left)) is not None or owns):
+                return kept
             break
         _remove_orphan(api, kinds.path("ConfigMap", api.place.namespace, run_id), run_id)
     except ApiFault as fault:
@@ -75,7 +82,7 @@ def remove(
 
 
 def _remove_orphan(api: Api, path: str, run_id: str) -> None:
-    """Delete a ConfigMap whose job was never made; one that a job owns goes with that."""
+    """Delete a ConfigMap that no job owns; one that has an owner goes with that."""
     try:
         found = api.get(path)["metadata"]
     except ApiFault as fault:

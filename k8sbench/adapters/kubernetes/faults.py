@@ -46,6 +46,11 @@ class ApiFault(Exception):
         return self.status is not None
 
     @property
+    def denied(self) -> bool:
+        """Whether the user lacks the permission, rather than that a rule forbids this object."""
+        return self.status == 403 and _RBAC.search(self.message) is not None
+
+    @property
     def passes(self) -> bool:
         """Whether it may pass by itself, so that trying again helps."""
         if self.status is None:

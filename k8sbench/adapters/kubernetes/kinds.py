@@ -15,6 +15,7 @@ _HOMES = {
     "PyTorchJob": ("/apis/kubeflow.org/v1", "pytorchjobs"),
     "PaddleJob": ("/apis/kubeflow.org/v1", "paddlejobs"),
     "Deployment": ("/apis/apps/v1", "deployments"),
+    "PriorityClass": ("/apis/scheduling.k8s.io/v1", "priorityclasses"),
     "StorageClass": ("/apis/storage.k8s.io/v1", "storageclasses"),
     "CustomResourceDefinition": (
         "/apis/apiextensions.k8s.io/v1",

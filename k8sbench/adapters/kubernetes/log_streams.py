@@ -547,19 +547,6 @@ _WHY = {
 }
 
 
-def printed(
-    api: Api, namespace: str, *, replica: str, pod: str, container: str
-) -> Iterator[LogLine]:
-    """Read what is served of a replica's log now; raises :class:`ApiFault`."""
-    text, resume = LogText(), Resume(None, now=int(time.time() * 1_000_000))
-    path = kinds.path("Pod", namespace, pod, "log")
-    with contextlib.closing(api.stream(path, container=container, timestamps="true")) as served:
-        for chunk in itertools.chain(served.chunks(), [None]):
-            for at, line in resume.feed(text.end() if chunk is None else text.feed(chunk)):
-                assert at is not None
-                yield LogLine(replica=replica, at=at / 1_000_000, text=line)
-
-
 def _spread(seconds: float) -> float:
     """Vary a delay, so that all that broke at once does not come back at once."""
     return seconds * random.uniform(0.7, 1.3)  # noqa: S311 - no secret

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
+from k8sbench.adapters.kubernetes import kinds, trimming
+from k8sbench.adapters.kubernetes.api import Object
+from k8sbench.adapters.kubernetes.reflector import Source
 from k8sbench.adapters.kubernetes.trimming import RUN_LABEL
 from k8sbench.model.identity import LABEL_DOMAIN
 from k8sbench.model.plan import RunPlan
@@ -17,7 +20,7 @@ _CHATTER = (
     *("SuccessfulCreateService", "SuccessfulDeleteService", "SuccessfulDeletePod"),
 )
 """Reasons of events that say nothing which the objects do not."""
-EVENT_FIELDS = ",".join(f"reason!={reason}" for reason in _CHATTER)
+_EVENT_FIELDS = ",".join(f"reason!={reason}" for reason in _CHATTER)
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,3 +57,16 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         if self.sets is not None:
             return f"{LABEL_DOMAIN}/set in ({','.join(sorted(self.sets))})"
         return "app.kubernetes.io/managed-by=k8sbench"
+
+    def source(self, kind: str, namespace: str) -> Source:
+        """Return where the objects of a kind are, and by what these are chosen among them."""
+        path = kinds.path(kind, namespace)
+        if kind == "Event":
+            return Source(kind=kind, path=path, fields=_EVENT_FIELDS)
+        return Source(kind=kind, path=path, labels=self.labels)
+
+
+def keeper(kind: str, runs: set[str]) -> Callable[[Object], Object | None]:
+    """Make the function that keeps what is needed of objects that belong to these runs."""
+    trim = trimming.TRIMMERS[kind]
+    return lambda found: trim(found) if trimming.run_of(kind, found) in runs else None

@@ -21,12 +21,15 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.ports import ReplicaState
 
-__all__ = ["CANCEL_ANNOTATION", "Reading", "Seen", "half_placed", "read"]
+__all__ = ["CANCEL_ANNOTATION", "Reading", "Seen", "half_placed", "kept_by", "read"]
 
 CANCEL_ANNOTATION = f"{LABEL_DOMAIN}/cancelled"
 """JSON ``{"cause", "cause_id", "at", "phase"}``: who ended the job, and why."""
 SILENT_SECONDS = 30.0
 """After all replicas have ended the operator says so in 0.1 s; after so long nobody will."""
+UNSEEN_SECONDS = 10.0
+"""So much later than the job the watch of its pods may tell of them. Where none is seen by then,
+they are gone or may not be read, and the operator's word is all there is."""
 _FORWARD = (Phase.PENDING, Phase.PULLING, Phase.STARTING, Phase.RUNNING)
 """States of a replica on its way; a job is in the first that any of its replicas is in."""
 
@@ -79,6 +82,18 @@ def half_placed(seen: Seen, plan: RunPlan, *, now: float) -> bool:
     return waiting.half_placed(look(seen, plan, now))
 
 
+def kept_by(job: Mapping[str, Any]) -> str | None:
+    """Say what the deletion of a job waits for; None: for nothing, or none was asked for."""
+    metadata = job.get("metadata") or {}
+    finalizers = metadata.get("finalizers")
+    if not finalizers or "deletionTimestamp" not in metadata:
+        return None
+    return (
+        f"its deletion was asked for and waits for the finalizer {', '.join(finalizers)}; the job"
+        " and its pods stay until whoever set that takes it off."
+    )
+
+
 def _ended(facts: Facts, lines: Mapping[str, Sequence[str]]) -> Reading | None:
     """Read a job whose end the operator has told."""
     if facts.condition("Failed"):
@@ -121,9 +136,10 @@ def _cancelled(facts: Facts, _: Mapping[str, Sequence[str]]) -> Reading | None:
 def _as_cancelled(facts: Facts, told: _Cancelled) -> Reading:
     phase = Phase.FAILED if told.phase == Phase.FAILED else Phase.CANCELLED
     action = found("cancelled", told.cause).action
+    kept = None if facts.seen.deleted else kept_by(facts.job)
     return Reading(
         phase=phase,
-        cause=told.cause,
+        cause=f"{told.cause.rstrip('.')}; {kept}" if kept else told.cause,
         cause_id=told.cause_id or "cancelled",
         action=action,
         replicas=_states(facts),
@@ -168,6 +184,9 @@ def _going(facts: Facts) -> Reading:
         trouble = waiting.gang_ignored(facts)
         trouble = failed if isinstance(failed, Diagnosis) else trouble
     trouble = endings.loop(facts) or trouble or endings.replaced(facts)
+    unseen = _unseen_for(facts)
+    if unseen is not None and unseen < UNSEEN_SECONDS:
+        trouble, again = None, UNSEEN_SECONDS - unseen  # what is not seen is not missing
     return Reading(
         phase=phase,
         cause=trouble.sentence if trouble else _calm(facts, phase),
@@ -184,10 +203,10 @@ def _phase(facts: Facts, states: Sequence[ReplicaState]) -> Phase:
         return Phase.CREATED
     if facts.suspended:
         return Phase.QUEUED
-    pods = [one for one in facts.replicas if one.pod is not None]
-    if not pods:
-        if facts.condition("Running"):
-            return Phase.RUNNING  # their pods may not be read here
+    unseen = _unseen_for(facts)
+    if unseen is not None:
+        return Phase.RUNNING if unseen >= UNSEEN_SECONDS else Phase.PENDING
+    if all(one.pod is None for one in facts.replicas):
         return Phase.PENDING if facts.job.get("status") or facts.events else Phase.CREATED
     # One that has ended or is gone has run, or the operator will say what became of it; but of a
     # job that was suspended and goes on, pods that are gone come anew.
@@ -198,6 +217,15 @@ def _phase(facts: Facts, states: Sequence[ReplicaState]) -> Phase:
     if any(one.ending and one.ending.reason in endings.START for one in facts.replicas):
         found.append(Phase.STARTING)
     return min(found, key=_FORWARD.index)
+
+
+def _unseen_for(facts: Facts) -> float | None:
+    """For how many seconds a job has run, as its operator says, of which no pod was seen."""
+    runs = facts.condition("Running")
+    if runs is None or any(one.pod is not None for one in facts.replicas):
+        return None
+    since = moment(runs.get("lastTransitionTime"))
+    return UNSEEN_SECONDS if since is None else max(0.0, facts.now - since)
 
 
 def _calm(facts: Facts, phase: Phase) -> str:
@@ -213,6 +241,8 @@ def _calm(facts: Facts, phase: Phase) -> str:
             started = sum(one.started for one in facts.replicas)
             return f"{started} of {count} replicas have started."
         case Phase.RUNNING:
+            if _unseen_for(facts) is not None:
+                return "The operator says that the job runs; none of its pods is seen."
             if ended := sum(one.ended for one in facts.replicas):
                 some = f"{ended} of {count} replicas have ended."
                 return some if count > 1 else "The replica has ended."

@@ -15,7 +15,7 @@ Object = Mapping[str, Any]
 RUN_LABEL = f"{LABEL_DOMAIN}/run"
 _METADATA = (
     *("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp"),
-    *("deletionGracePeriodSeconds", "labels", "ownerReferences"),
+    *("deletionGracePeriodSeconds", "finalizers", "labels", "ownerReferences"),
 )
 _CONTAINER = ("name", "image", "resources", "restartPolicy")
 _POD_SPEC_LEFT_OUT = frozenset(

@@ -87,13 +87,13 @@ def test_files_are_relative_to_the_kubeconfig(home: Path) -> None:
     (folder / "ca.crt").write_text("the authority")
     given = config("a", **{"certificate-authority": "ca.crt"})
     api = reached(home, kubeconfig=str(write(folder / "config", given)))
-    assert api._transport.ca == b"the authority"
+    assert api._credentials.current().authority == b"the authority"
 
 
 def test_an_authority_may_be_inline(home: Path) -> None:
     text = base64.b64encode(b"the authority").decode()
     write(home / ".kube" / "config", config("a", **{"certificate-authority-data": text}))
-    assert reached(home)._transport.ca == b"the authority"
+    assert reached(home)._credentials.current().authority == b"the authority"
 
 
 def test_in_a_pod_its_service_account_is_used(home: Path) -> None:

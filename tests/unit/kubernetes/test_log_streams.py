@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes import log_streams
+from k8sbench.adapters.kubernetes import log_streams, looking
 from k8sbench.adapters.kubernetes.faults import ApiFault
-from k8sbench.adapters.kubernetes.log_streams import LogStreams, printed
+from k8sbench.adapters.kubernetes.log_streams import LogStreams
 from k8sbench.ports import JobEvent, LogGap, LogLine, LogMark
 from tests.unit.kubernetes.log_files import T0, served, stamp
 
@@ -444,6 +444,6 @@ def test_a_run_that_is_forgotten_tells_nothing_more(pod: Pod) -> None:
 def test_a_log_can_be_printed_as_it_is_now() -> None:
     node = Node()
     node.now = lines(0, 3)
-    found = list(printed(node, "ns", replica="master-0", pod="p", container="pytorch"))
+    found = list(looking.log(node, "ns", replica="master-0", pod="p", container="pytorch"))
     assert [line.text for line in found] == texts((0, 3))
     assert found[0] == LogLine(replica="master-0", at=T0 / 1_000_000, text="step 0")

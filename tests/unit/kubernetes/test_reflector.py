@@ -81,7 +81,7 @@ class Told:
 
     def next(self, kind: type[News] | None = None) -> Any:
         while True:
-            news = self._queue.get(timeout=20)
+            news = self._queue.get(timeout=100)
             if kind is None or isinstance(news, kind):
                 return news
 

@@ -52,14 +52,13 @@ def nothing(of: dict[str, Any] | None, **more: Any) -> state.Seen:
         (seen(pod(state=waits("PodInitializing"), inits=(WAITS,))), Phase.STARTING),
         (seen(pod()), Phase.RUNNING),
         (seen(pod(state=ended(0)), of=RUNNING), Phase.RUNNING),
-        (nothing(RUNNING), Phase.RUNNING),
         (seen(pod(), of=SUCCEEDED), Phase.SUCCEEDED),
         (seen(pod(), of=job(FAILED)), Phase.FAILED),
         (seen(pod(), deleted=True), Phase.LOST),
     ],
     ids=[
         *("unseen", "untouched", "created", "suspended", "no-pod", "no-node", "pulling"),
-        *("creating", "init", "running", "one-ended", "pods-unreadable", "succeeded"),
+        *("creating", "init", "running", "one-ended", "succeeded"),
         *("failed", "deleted"),
     ],
 )
@@ -70,6 +69,22 @@ def test_a_job_is_as_far_as_its_last_replica(found: state.Seen, phase: Phase) ->
 def test_a_master_that_runs_makes_no_running_job_while_a_worker_is_not_placed() -> None:
     found = seen(unplaced("0/1 nodes are available: 1 Insufficient cpu."), of=RUNNING)
     assert read(found).phase is Phase.PENDING
+
+
+def test_a_job_that_is_said_to_run_does_not_before_its_pods_are_seen() -> None:
+    """The watches of jobs and pods do not wait for each other."""
+    reading = read(nothing(RUNNING), after=3)
+    assert (reading.phase, reading.cause_id) == (Phase.PENDING, None)
+    # The operator said so after a second.
+    assert reading.look_again_s == state.UNSEEN_SECONDS - 2
+    partly = nothing(RUNNING, pods={f"{JOB}-master-0": pod("master-0")})
+    assert read(partly, after=60).phase is Phase.PENDING
+
+
+def test_a_job_whose_pods_are_gone_or_may_not_be_read_runs_as_the_operator_says() -> None:
+    reading = read(nothing(RUNNING), after=60)
+    assert reading.phase is Phase.RUNNING
+    assert reading.cause == "The operator says that the job runs; none of its pods is seen."
 
 
 def test_a_job_that_its_queue_stopped_and_let_go_again_is_pending_until_its_pods_come() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
 from k8sbench.adapters.kubernetes.diagnosis.causes import Diagnosis, found
@@ -36,7 +36,10 @@ def causes(facts: Facts) -> Iterator[Diagnosis]:
         if message is not None:
             told.setdefault(message.replace(f'"{one.pod_name}"', '"POD"'), []).append(one)
     for message, some in told.items():
-        yield _cause(facts, message, some)
+        head = f"The pods of {names(some)} are not created"
+        if len(some) == 1:
+            head = f"The pod of {some[0].name} is not created"
+        yield cause(message, head, facts.names())
 
 
 def _refusal(facts: Facts, one: Replica) -> str | None:
@@ -49,17 +52,19 @@ def _refusal(facts: Facts, one: Replica) -> str | None:
     return None
 
 
-def _cause(facts: Facts, message: str, some: list[Replica]) -> Diagnosis:
-    head = f"The pods of {names(some)} are not created"
-    if len(some) == 1:
-        head = f"The pod of {some[0].name} is not created"
+def cause(message: str, head: str, where: Mapping[str, str]) -> Diagnosis:
+    """Read a refusal of pods.
+
+    ``head`` begins the sentence: whose pods are not created. ``where`` names the namespace, as
+    :meth:`.Facts.names` does.
+    """
     if quota := _QUOTA.search(message):
-        return _quota(quota, head, facts)
+        return _quota(quota, head, where)
     if secured := _POD_SECURITY.search(message):
-        return _pod_security(secured, head, facts.namespace)
+        return _pod_security(secured, head, where["namespace"])
     if quota := _QUOTA_WANTS.search(message):
         text = f"{head}: quota {quota['quota']} wants {quota['what']} to be set."
-        return found("quota-exceeded", text, facts.names(), hopeless=True)
+        return found("quota-exceeded", text, where, hopeless=True)
     if webhook := _WEBHOOK.search(message):
         text = f"{head}: the webhook {webhook['name']} refuses: {quoted(webhook['why'])}."
         return found("admission-denied", text)
@@ -73,7 +78,7 @@ def _cause(facts: Facts, message: str, some: list[Replica]) -> Diagnosis:
     return found("admission-denied", f"{head}: {quoted(_FORBIDDEN.sub('', message))}.")
 
 
-def _quota(quota: re.Match[str], head: str, facts: Facts) -> Diagnosis:
+def _quota(quota: re.Match[str], head: str, where: Mapping[str, str]) -> Diagnosis:
     requested, used, limited = (_amounts(quota[part]) for part in ("requested", "used", "limited"))
     parts = [
         f"{name} {limited[name]}, of which {used.get(name, '0')} used, and {asked} more asked for"
@@ -86,7 +91,7 @@ def _quota(quota: re.Match[str], head: str, facts: Facts) -> Diagnosis:
         if name in limited
     )
     text = f"{head}: quota {quota['quota']} allows {'; '.join(parts) or quoted(quota[0])}."
-    return found("quota-exceeded", text, facts.names(), hopeless=alone)
+    return found("quota-exceeded", text, where, hopeless=alone)
 
 
 def _pod_security(secured: re.Match[str], head: str, namespace: str) -> Diagnosis:

@@ -8,8 +8,8 @@ import msgspec
 
 from k8sbench.adapters.kubernetes import faults
 
-HELPFUL = {"namespaces", "resourcequotas", "persistentvolumeclaims", "localqueues"}
-"""Resources of the Role that only the preflight reads."""
+HELPFUL = {"namespaces", "resourcequotas", "persistentvolumeclaims", "localqueues", "workloads"}
+"""Resources of the Role that a run can do without: the preflight and diagnoses read them."""
 
 
 class Permission(msgspec.Struct, frozen=True, kw_only=True):

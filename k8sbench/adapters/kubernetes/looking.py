@@ -1,0 +1,83 @@
+"""One look at a job: how it is and what it has printed, without following it."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+
+from k8sbench.adapters.kubernetes import kinds, log_streams, scope, surroundings, trimming
+from k8sbench.adapters.kubernetes.api import Api, ApiFault
+from k8sbench.adapters.kubernetes.followed import Followed, Surroundings
+from k8sbench.adapters.kubernetes.log_resume import Resume
+from k8sbench.adapters.kubernetes.log_text import LogText
+from k8sbench.adapters.kubernetes.reflector import Changed
+from k8sbench.adapters.kubernetes.scope import Scope
+from k8sbench.model.run import Run
+from k8sbench.ports import Clock, JobEvent, LogLine
+
+
+def look(api: Api, run: Run, clock: Clock) -> Sequence[JobEvent]:
+    """Say how a job is now: its state, then its replicas'; empty where there is no such job."""
+    namespace, around = api.place.namespace, Surroundings()
+    followed = _followed(run)
+    try:
+        job = api.get(kinds.path(followed.kind, namespace, run.plan.job_name))
+        if (job["metadata"].get("labels") or {}).get(trimming.RUN_LABEL) != run.run_id:
+            return ()
+        followed.take(Changed(followed.kind, trimming.job(job)))
+        for kind in ("Pod", "Event"):
+            _take_all(api, followed, kind)
+        if followed.is_short_of_nodes():
+            around.nodes = surroundings.nodes(api)
+        if followed.is_queued():
+            around.workload = surroundings.workload(api, followed.uid)
+    except ApiFault as fault:
+        if fault.status == 404:
+            return ()
+        raise api.explained(fault, f"job {run.run_id} be read") from fault
+    now, followed.ahead = clock(), api.ahead
+    reading, _ = followed.read(around, now)
+    first = followed.end(reading, now)
+    return [first, *followed.changes(reading, now)]
+
+
+def printed(api: Api, run: Run, clock: Clock) -> Iterator[LogLine]:
+    """Return what a job's replicas have printed so far, rank 0's first."""
+    namespace, followed = api.place.namespace, _followed(run)
+    try:
+        _take_all(api, followed, "Pod")
+        _, replicas = followed.read(Surroundings(), clock())
+        for one in replicas:
+            if one.pod is not None and one.started:
+                where = {"replica": one.name, "pod": one.pod_name, "container": one.container}
+                yield from log(api, namespace, **where)
+    except ApiFault as fault:
+        raise api.explained(fault, f"the logs of {run.run_id} be read") from fault
+
+
+def log(
+    api: log_streams.Api, namespace: str, *, replica: str, pod: str, container: str
+) -> Iterator[LogLine]:
+    """Read what is served of a replica's log now; raises :class:`ApiFault`."""
+    text, resume = LogText(), Resume(None, now=int(time.time() * 1_000_000))
+    path = kinds.path("Pod", namespace, pod, "log")
+    with contextlib.closing(api.stream(path, container=container, timestamps="true")) as served:
+        for chunk in itertools.chain(served.chunks(), [None]):
+            for at, line in resume.feed(text.end() if chunk is None else text.feed(chunk)):
+                assert at is not None
+                yield LogLine(replica=replica, at=at / 1_000_000, text=line)
+
+
+def _followed(run: Run) -> Followed:
+    return Followed(run.plan, told=run.history[-1], since=time.monotonic())
+
+
+def _take_all(api: Api, followed: Followed, kind: str) -> None:
+    """Take in all objects of a kind that belong to a run."""
+    run_id = followed.plan.run_id
+    source = Scope(run=run_id).source(kind, api.place.namespace)
+    keep = scope.keeper(kind, {run_id})
+    for item in api.list(source.path, labels=source.labels, fields=source.fields, keep=keep)[0]:
+        followed.take(Changed(kind, item))

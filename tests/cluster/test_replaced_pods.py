@@ -1,0 +1,31 @@
+"""A pod that the operator has replaced: its run comes to an end, too."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from k8sbench.model.phase import Phase
+from tests.cluster import following
+from tests.cluster.namespace import Namespace
+from tests.cluster.own import OwnCluster
+
+
+def test_a_run_ends_though_the_pod_that_replaced_one_of_its_own_never_starts(
+    own_cluster: OwnCluster, namespace: Namespace, user: Path
+) -> None:
+    with following.opened(user) as port:
+        plan = port.submit(following.plan("1x1"), None)
+        port.until(lambda port: port.lines(plan))
+        nowhere = {"spec": {"nodeSelector": {"no.such/label": "true"}}}
+        change = {"spec": {"pytorchReplicaSpecs": {"Master": {"template": nowhere}}}}
+        patch = f"--patch={json.dumps(change)}"
+        namespace.kubectl("patch", f"pytorchjob/{plan.run_id}", "--type=merge", patch)
+        # Nobody looks meanwhile: that the pod was gone is not seen before there is another.
+        (pod,) = namespace.get("pods")
+        uid = pod["metadata"]["uid"]
+        with own_cluster.without("training-operator"):
+            namespace.kubectl("delete", "pods", "--all")
+        namespace.until(lambda pod: bool(pod["metadata"]["uid"] != uid), "pods")
+        port.cluster.cancel(plan.run_id, "Enough.", "asked")
+        assert port.end_of(plan).phase is Phase.CANCELLED

@@ -1,0 +1,69 @@
+"""When a job is told to run: not because its operator says so, but because its replicas do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from k8sbench.adapters.kubernetes import state, trouble
+from k8sbench.model.phase import Phase
+from tests.cluster import following, users
+from tests.cluster.namespace import Namespace
+
+QUICK: dict[str, Any] = {"watch_s": 1.0, "longest_pause": 1.0}
+
+
+def test_a_job_that_is_said_to_run_is_told_to_when_its_pods_are_seen(
+    namespace: Namespace, user: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "UNSEEN_SECONDS", 2 * following.SECONDS)
+    monkeypatch.setattr(trouble, "NOTE_SECONDS", 0.0)
+    (role,) = namespace.get("roles")
+    without_pods = [rule for rule in role["rules"] if rule["resources"] != ["pods"]]
+    allow(namespace, role, without_pods)
+    following.until(lambda: not users.may(namespace, "user", "list", "pods"))
+    with following.opened(user, **QUICK) as port:
+        plan = port.submit(following.plan("4x1"), None)
+        namespace.wait("condition=Running", f"pytorchjob/{plan.run_id}")
+        port.until(lambda port: any(said.startswith("The pods cannot") for said in port.notes()))
+        allow(namespace, role, role["rules"])
+        port.until_phase(plan, Phase.RUNNING)
+    states = [one.replica for one in port.events if one.replica is not None]
+    assert {one.replica for one in states if one.phase is Phase.RUNNING} == {
+        "master-0",
+        "worker-0",
+        "worker-1",
+        "worker-2",
+    }
+
+
+def test_a_job_that_is_taken_up_does_not_seem_to_begin_anew(
+    namespace: Namespace, user: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pods may be listed before it is."""
+    monkeypatch.setattr(trouble, "NOTE_SECONDS", 0.0)
+    with following.opened(user) as port:
+        plan = port.submit(following.plan("2x1"), None)
+        running = port.until_phase(plan, Phase.RUNNING)
+    (role,) = namespace.get("roles")
+    allow(namespace, role, [one for one in role["rules"] if "pytorchjobs" not in one["resources"]])
+    following.until(lambda: not users.may(namespace, "user", "list", "pytorchjobs"))
+    with following.opened(user, **QUICK) as port:
+        run = following.run_of(plan)
+        port.cluster.take_up(msgspec.structs.replace(run, history=(*run.history, running)), {})
+        # Pods are watched once they were listed.
+        port.until(lambda port: port.cluster.api.requests["watch pods"] and port.notes())
+        allow(namespace, role, role["rules"])
+        namespace.finish(plan.run_id)
+        port.end_of(plan)
+    assert Phase.CREATED not in port.phases(plan)
+
+
+def allow(namespace: Namespace, role: dict[str, Any], rules: list[Any]) -> None:
+    """Have the user allowed what these rules say."""
+    patch = f"--patch={json.dumps({'rules': rules})}"
+    namespace.kubectl("patch", "role", role["metadata"]["name"], "--type=merge", patch)
