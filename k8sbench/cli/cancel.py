@@ -33,8 +33,8 @@ def command(runs: tuple[str, ...], access: Access, where: str | None) -> None:
     ended by the k8sbench that started them. A run that is over stays as it is.
     """
     with opened_store(where) as store:
-        for text in runs:
-            run = clusters.run_of(store, text, access)
+        for run_id in clusters.ids_of(store, runs, access):
+            run = store.run(run_id)
             if run.phase.final:
                 output.note(f"Run {run.run_id} is {run.phase} already.")
                 continue

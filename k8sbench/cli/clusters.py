@@ -110,16 +110,23 @@ def cluster_of(
     store: SqlStore | None = None,
     say: Callable[[str], None] = output.note,
 ) -> Iterator[KubernetesCluster]:
-    """Give the cluster of a run; refuses a local one. ``store`` as :func:`opened`."""
+    """Give the cluster of a run; refuses a local one, and a place where it is not.
+
+    ``store`` as :func:`opened`.
+    """
     api = _api_of(run, access)
     say_if_silent(api, say)
     with opened(api, keep=keep, store=store) as cluster:
+        collecting.check_place(run, cluster, api.place)
         yield cluster
 
 
-def glimpse_of(run: Run, access: Access) -> contextlib.AbstractContextManager[KubernetesCluster]:
-    """Give the cluster of a run to look at it once, as :func:`glimpsed`; refuses a local one."""
-    return glimpsed(_api_of(run, access))
+@contextlib.contextmanager
+def glimpse_of(run: Run, access: Access) -> Iterator[KubernetesCluster]:
+    """Give the cluster of a run to look at it once: :func:`cluster_of` and :func:`glimpsed`."""
+    with glimpsed(_api_of(run, access)) as cluster:
+        collecting.check_place(run, cluster, cluster.api.place)
+        yield cluster
 
 
 def _api_of(run: Run, access: Access) -> Api:
@@ -213,6 +220,11 @@ def run_of(store: Store, text: str, access: Access) -> Run:
                 return records.find(store, text, alive=reading.alive(), now=reading.now())
             raise
         return collecting.recorded(job, here)
+
+
+def ids_of(store: Store, texts: Sequence[str], access: Access) -> list[str]:
+    """Find several runs as :func:`run_of` does, each once; all before the first is touched."""
+    return list(dict.fromkeys(run_of(store, text, access).run_id for text in texts))
 
 
 def look_up(store: Store, text: str, access: Access) -> tuple[Run, bool]:

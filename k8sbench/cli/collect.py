@@ -59,6 +59,9 @@ def command(
             ):
                 world = clusters.world(store, cluster, location=api.place, accept=accept)
                 wanted = [store.run(name) for name in names] if runs else _every(world, tell)
+                for run in wanted:
+                    if collecting.owed(run):
+                        collecting.check_place(run, cluster, api.place)
                 some = collecting.collect(wanted, world, tell, stop, manner, follow=follow)
                 taken.closed += some.closed
                 taken.going_on += some.going_on
@@ -99,7 +102,9 @@ def _by_location(
                 f"Run {run.run_id} is a local one; there is nothing to collect.",
                 f"See: k8sbench status {run.run_id}",
             )
-        locations.setdefault(None if access.named else run.location, []).append(run.run_id)
+        names = locations.setdefault(None if access.named else run.location, [])
+        if run.run_id not in names:
+            names.append(run.run_id)
     return locations
 
 

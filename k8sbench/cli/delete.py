@@ -19,8 +19,8 @@ def command(runs: tuple[str, ...], access: Access, where: str | None) -> None:
     A run that goes on is cancelled first. Only what k8sbench created is deleted.
     """
     with opened_store(where) as store:
-        for text in runs:
-            run = clusters.run_of(store, text, access)
+        for run_id in clusters.ids_of(store, runs, access):
+            run = store.run(run_id)
             if run.plan.backend == "kubernetes" and not run.phase.final:
                 cancel.end(store, run, access)
             with clusters.cluster_of(run, access) as cluster:

@@ -13,9 +13,9 @@ from k8sbench.cli.clusters import Access, access_options
 from k8sbench.cli.output import Column
 from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import Phase
-from k8sbench.model.run import Location, Run
+from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter, Store
-from k8sbench.runs import records, unrecorded
+from k8sbench.runs import collecting, records, unrecorded
 from k8sbench.runs.records import ListedRun
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _of_namespace(
     """Make the rows of one namespace, of jobs without a record, too; the cluster must answer."""
     with clusters.glimpsed(clusters.connect(access)) as cluster:
         place, jobs = cluster.api.place, cluster.jobs()
-    here = [run for run in runs if run.location is not None and _is_at(run.location, place)]
+    here = [run for run in runs if collecting.same_place(run.location, place)]
     there = {job.plan.run_id: job.phase for job in jobs}
     alone = [run.run_id for run in here if reading.is_alone(store, run)]
     phases = {run_id: there.get(run_id, Phase.LOST) for run_id in alone}
@@ -108,10 +108,6 @@ def _of_namespace(
     elif strangers:
         output.note(f"{_count(strangers)} not recorded in this store; k8sbench watch records one.")
     return sorted(rows, key=lambda row: row.created_at)
-
-
-def _is_at(location: Location, place: Location) -> bool:
-    return (location.server, location.namespace) == (place.server, place.namespace)
 
 
 def _say_what_there_is(store: SqlStore, rows: Sequence[ListedRun]) -> None:
@@ -146,11 +142,21 @@ def _on_clusters(store: Store, runs: Sequence[Run]) -> dict[str, Phase]:
         here = {run.run_id for run in alone if run.location == location}
         try:
             with clusters.glimpsed(clusters.of_location(location, Access())) as cluster:
+                place = cluster.api.place
                 there = {job.plan.run_id: job.phase for job in cluster.jobs()}
         except BenchError as wrong:
             output.note(f"warning: {_count(here)} shown as last seen: {wrong.message}")
             continue
-        phases |= {run_id: there.get(run_id, Phase.LOST) for run_id in here}
+        if collecting.same_place(location, place):
+            phases |= {run_id: there.get(run_id, Phase.LOST) for run_id in here}
+            continue
+        # By another URL it may be the same cluster or not: what is not there is not lost.
+        phases |= {run_id: phase for run_id, phase in there.items() if run_id in here}
+        if unseen := here - there.keys():
+            output.note(
+                f"warning: {_count(unseen)} shown as last seen: submitted to {location.server},"
+                f" and that kubeconfig now leads to {place.server}."
+            )
     return phases
 
 

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import errno
 import gc
@@ -166,11 +165,15 @@ def _open_what_is_closed() -> None:
 
 
 def _tell(message: str, action: str, code: int) -> int:
-    # Where nobody can be told, the exit code says it.
-    with contextlib.suppress(OSError):
+    try:
         print(f"error: {message}", file=sys.stderr)
         if action:
             print(f"  {action}", file=sys.stderr)
+        sys.stderr.flush()
+    except OSError:
+        # Where nobody can be told, the exit code says it. Python would try once more at exit, and
+        # exit with a code of its own, so stderr goes to nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     return code
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ from k8sbench.cli import output, progress, sites
 from k8sbench.cli.plan_options import Typed, plan_options
 from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.planning import SpecSource, make_plan
+from k8sbench.ports import Manifest
 from k8sbench.render import manifests, to_yaml
 from k8sbench.runs import preparing
 
@@ -49,6 +51,11 @@ def command(typed: Typed, run_id: str | None, set_name: str, form: str) -> None:
         )
         progress.tell(plan)
         objects += manifests(plan, templates=texts, trainers=sources)
+    write(objects, form)
+
+
+def write(objects: Sequence[Manifest], form: str) -> None:
+    """Print manifests as one JSON list, or else as YAML documents."""
     if form == "json":
         output.write_json({"apiVersion": "v1", "kind": "List", "items": objects})
     else:

@@ -15,7 +15,7 @@ from k8sbench.cli.clusters import Access, access_options
 from k8sbench.cli.plan_options import Typed, not_available, plan_options
 from k8sbench.cli.reading import rows_option
 from k8sbench.cli.sites import Chosen
-from k8sbench.model.errors import REJECTED_EXIT_CODE, Unreachable, UsageError
+from k8sbench.model.errors import REJECTED_EXIT_CODE, BenchError, Unreachable, UsageError
 from k8sbench.model.identity import case_key, checked_run_id, checked_set_name
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
@@ -129,14 +129,7 @@ def command(
     drafts = [work.plan(run_id or "draft", "draft", 1) for work, _ in works]
     objects = [work.manifests(draft) for (work, _), draft in zip(works, drafts, strict=True)]
     if dry_run:
-        for draft in drafts:
-            progress.tell(draft)
-        output.note(chosen.why)
-        code = 0
-        if dry_run == "server" and chosen.api is not None:
-            code = _try_on_server(chosen.api, drafts, objects)
-        output.write(to_yaml([manifest for group in objects for manifest in group]))
-        return code
+        return _only_show(chosen, drafts, objects, form, on_server=dry_run == "server")
     if chosen.api is None:
         _check_frameworks(found.spec, {draft.framework for draft in drafts})
     else:
@@ -164,7 +157,9 @@ def command(
             done = _there(work, repeats, store, name) if resume else []
             there += done
             missing += [work] * (repeats - len(done))
-        done = _run_all(missing, world, store, order, access, why=chosen.why, detach=detach)
+        done = _run_all(
+            missing, world, store, order, access, why=chosen.why, detach=form if detach else None
+        )
         if detach:
             return _say_detached(done, form)
         from k8sbench.cli import results
@@ -176,6 +171,27 @@ def command(
     return worst(codes)
 
 
+def _only_show(
+    chosen: Chosen,
+    drafts: Sequence[RunPlan],
+    objects: Sequence[Sequence[Manifest]],
+    form: str,
+    *,
+    on_server: bool,
+) -> int:
+    """Print plans and manifests, and what the cluster says to them; returns the exit code."""
+    from k8sbench.cli import render
+
+    for draft in drafts:
+        progress.tell(draft)
+    output.note(chosen.why)
+    code = 0
+    if on_server and chosen.api is not None:
+        code = _try_on_server(chosen.api, drafts, objects)
+    render.write([manifest for group in objects for manifest in group], form)
+    return code
+
+
 def _run_all(
     works: Sequence[Work],
     world: World,
@@ -184,11 +200,13 @@ def _run_all(
     access: Access,
     *,
     why: str,
-    detach: bool,
+    detach: str | None,
 ) -> list[Run]:
-    run_all = submitting.create_all if detach else submitting.submit
+    """Run the works; ``detach`` is the form in which to name what was created before an error."""
+    done: list[Run] = []
+    run_all = submitting.submit if detach is None else submitting.create_all
     try:
-        with clusters.stopping() as stop, progress.telling(drawn=not detach) as tell:
+        with clusters.stopping() as stop, progress.telling(drawn=detach is None) as tell:
             for first in works[:1]:
                 tell.plan(first.plan(order.run_id or "draft", order.set_name, 1))
             tell.note(why)
@@ -197,16 +215,23 @@ def _run_all(
                 limit = output.duration(there.plan.timeout_s)
                 own = f"set {there.plan.set_name}, --timeout {limit}"
                 tell.note(f"run {there.run_id} is there already, and is joined as it is: {own}")
-            done = list(run_all(works, world, tell, stop, order))
-        if not detach and there is not None and there.phase.final:
-            output.note(f"Run {there.run_id} was over before, and is not run again.")
-        return done
+            # One by one: before an error, too, it holds what was created.
+            done.extend(run_all(works, world, tell, stop, order))
+        if detach is None and there is not None and there.phase.final:
+            own = there.plan.set_name
+            of_set = "" if own == order.set_name else f" of set {own}"
+            output.note(f"Run {there.run_id}{of_set} was over before, and is not run again.")
     except submitting.FollowedElsewhere as other:
-        if detach:
+        if detach is not None:
             return [other.run]
         from k8sbench.cli import watch  # which imports from here
 
         return [watch.follow(store, other.run, access, order.manner)]
+    except BenchError:
+        if detach is not None and done:
+            _say_detached(done, detach)
+        raise
+    return done
 
 
 def _there_before(store: Store, works: Sequence[Work], order: Order) -> Run | None:
@@ -235,6 +260,11 @@ def _check_backend(
         raise UsageError(
             "--detach leaves nobody to start the next job when one has ended.",
             "Leave out --parallel: all jobs are created at once, and the cluster queues them.",
+        )
+    elif detach and keep:
+        raise UsageError(
+            "--detach leaves nobody to whom --keep could be said.",
+            "Give it to whoever ends the run: k8sbench collect RUN --keep",
         )
 
 

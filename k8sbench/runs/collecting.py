@@ -12,8 +12,8 @@ import msgspec
 
 from k8sbench.model.errors import RepeatTaken, UsageError
 from k8sbench.model.identity import case_key
-from k8sbench.model.run import Run
-from k8sbench.ports import FoundJob, JobEvent, LogMark, RunFilter
+from k8sbench.model.run import Location, Run
+from k8sbench.ports import Cluster, FoundJob, JobEvent, LogMark, RunFilter
 from k8sbench.runs import records
 from k8sbench.runs.following import LOOK_SECONDS, Following, Manner, kept_gaps
 from k8sbench.runs.world import Reporter, Stop, World
@@ -57,15 +57,36 @@ def recorded(job: FoundJob, world: World) -> Run:
 
 def open_runs(world: World) -> list[Run]:
     """The store's runs at this place of a cluster of which something is owed, oldest first."""
-    assert world.location is not None
-    here = (world.location.server, world.location.namespace)
     return [
         run
         for run in world.store.runs(RunFilter(unfinished=True))
-        if owed(run)
-        and run.location is not None
-        and (run.location.server, run.location.namespace) == here
+        if owed(run) and same_place(run.location, world.location)
     ]
+
+
+def same_place(one: Location | None, other: Location | None) -> bool:
+    """Whether both are the same namespace, reached by the same URL."""
+    return (
+        one is not None
+        and other is not None
+        and (one.server, one.namespace) == (other.server, other.namespace)
+    )
+
+
+def check_place(run: Run, cluster: Cluster, here: Location | None) -> None:
+    """See that a run is where it is about to be taken up.
+
+    A job that is looked for in the wrong place is not lost. One place may have several URLs, so
+    that at another one than the recorded the job itself is asked for. Raises :class:`UsageError`.
+    """
+    there = run.location
+    if there is None or here is None or same_place(there, here) or cluster.look(run):
+        return
+    raise UsageError(
+        f"Run {run.run_id} was submitted to namespace {there.namespace} of {there.server}; there is"
+        f" no such job in namespace {here.namespace} of {here.server}.",
+        "Name its own place with -n, --context or --kubeconfig.",
+    )
 
 
 def collect(

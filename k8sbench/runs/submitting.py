@@ -104,10 +104,16 @@ def submit(
 def create_all(
     works: Sequence[Work], world: World, tell: Reporter, stop: Stop, order: Order
 ) -> Iterator[Run]:
-    """Create the jobs of all works and follow none of them: ``--detach``."""
-    for work in works:
+    """Create the jobs of all works and follow none of them: ``--detach``.
+
+    Asked to stop before the last one it raises :class:`Interrupted`; what was created goes on.
+    """
+    for number, work in enumerate(works):
         if stop.cause is not None:
-            return
+            raise Interrupted(
+                f"{stop.cause}: {number} of {len(works)} jobs were created.",
+                _resuming(world, order.set_name),
+            )
         run, manifests = _recorded(work, world, order)
         if manifests is None:
             world.store.release(run.run_id)
@@ -145,7 +151,7 @@ def _interrupted(
     if len(runs) > records.FEW:
         names += f" and {len(runs) - records.FEW} more"
     left = f" {not_started} more were not started." if not_started else ""
-    resume = f"Run what is missing of the set with: k8sbench submit … --resume {set_name}"
+    resume = _resuming(world, set_name)
     if not world.cluster.jobs_outlive_us:
         state = f"; it is {runs[0].phase}" if len(runs) == 1 else ""
         message = f"{stop.cause}: the local processes of {names} were ended{state}.{left}"
@@ -158,6 +164,12 @@ def _interrupted(
         f"Come back with: k8sbench {way}; end it with: k8sbench cancel {one or 'RUN'}."
         + (f" {resume}" if not_started else ""),
     )
+
+
+def _resuming(world: World, set_name: str) -> str:
+    # What goes on is missing, too, as long as nobody has measured it.
+    first = "When what goes on is collected, run" if world.cluster.jobs_outlive_us else "Run"
+    return f"{first} what is missing of the set with: k8sbench submit … --resume {set_name}"
 
 
 def _start(
@@ -218,6 +230,8 @@ def _existing(world: World, work: Work, run_id: str) -> Run | None:
         _check_case(work, job.plan)
         run = collecting.recorded(job, world)
     _check_case(work, run.plan)
+    if not run.phase.final:
+        collecting.check_place(run, world.cluster, world.location)
     if not run.phase.final and (not outlives or not world.store.claim(run_id)):
         raise FollowedElsewhere(run)
     if run.phase is Phase.SUCCEEDED and run.measurement is None:

@@ -6,6 +6,7 @@ terminal would show.
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import os
 import re
@@ -33,6 +34,8 @@ with progress.telling(lambda: NOW) as tell:
 """
 """Does what it is told on stdin, line by line, and takes the display down whatever happens."""
 CODES = re.compile(r"\x1b\[\??([0-9;]*)([A-Za-z])")
+BEGUN = re.compile(r"\x1b(\[\??[0-9;]*)?\Z")
+"""A code of which the rest has not come yet."""
 
 
 class Screen:
@@ -44,8 +47,13 @@ class Screen:
         self.cursor_hidden = False
         self._row = 0
         self._column = 0
+        self._begun = ""
 
     def feed(self, text: str) -> None:
+        text = self._begun + text
+        begun = BEGUN.search(text)
+        self._begun = begun[0] if begun else ""
+        text = text.removesuffix(self._begun)
         at = 0
         while at < len(text):
             code = CODES.match(text, at)
@@ -98,6 +106,7 @@ class Terminal:
         self.screen = Screen(width)
         self.raw = ""
         self.out = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
         bare = {key: value for key, value in os.environ.items() if key not in UNCLEAN}
         self.process = subprocess.Popen(
             [sys.executable, "-c", DRIVER],
@@ -156,7 +165,7 @@ class Terminal:
         ready, _, _ = select.select([self._master], [], [], PATIENCE)
         assert ready, f"nothing came: {self.screen.shown()}"
         try:
-            piece = os.read(self._master, 65536).decode()
+            piece = self._decoder.decode(os.read(self._master, 65536))
         except OSError:  # the process has gone
             return False
         self.raw += piece
@@ -290,7 +299,8 @@ def test_several_runs_have_a_line_each(terminal: Terminal) -> None:
     assert "  [seg-7] Running" in lines
     assert "1 Running, 999 Created" in lines[-23:]
     terminal.do("for n in range(998): tell.ended(ended(run(f'seg-{n}')))")
-    lines = terminal.see("2 Created · 998 ended: 998 Succeeded")
+    terminal.see("2 Created · 998 ended: 998 Succeeded")
+    lines = terminal.see("seg-999  ")  # the drawing's last line, of which that was the first
     assert [line.split()[0] for line in lines[-2:]] == ["seg-998", "seg-999"]
 
 

@@ -39,7 +39,8 @@ def fill(store: SqlStore) -> float:
     store.measured("seg-2", measurement(throughput=None, verdict="rejected", reasons=(REJECTION,)))
     store.record(plan("arc-1", benchmark="arcface"), at=now - day, owner=processes.this_process())
     store.move("arc-1", step(Phase.RUNNING, now - day))
-    store.record(plan("old-1", set_name="weekly"), at=now - 60, owner=this_process_of_yore())
+    owner = this_process_of_yore()
+    store.record(plan("old-1", set_name="weekly"), at=now - 7200, owner=owner)
     return now
 
 
@@ -63,7 +64,7 @@ def test_runs_are_listed_oldest_first(
         ["seg-1", "seg", "pytorch", "1x1-cpu", "fp32", "Succeeded", "valid", "1m30s", "3d"],
         ["seg-2", "seg", "pytorch", "1x1-cpu", "fp32", "Succeeded", "rejected", "1m", "2d"],
         ["arc-1", "arcface", "pytorch", "1x1-cpu", "fp32", "Running", "-", "1d", "1d"],
-        ["old-1", "seg", "pytorch", "1x1-cpu", "fp32", "Lost", "-", "1m", "1m"],
+        ["old-1", "seg", "pytorch", "1x1-cpu", "fp32", "Lost", "-", "2h", "2h"],
     ]
     assert all(line == line.rstrip() for line in lines)
 

@@ -18,6 +18,9 @@ from k8sbench.ports import LogLine
 from tests.tiers import ROOT
 from tests.unit.store.examples import NOW, plan, step
 
+PATIENCE = 100.0
+"""Seconds until a process that does not end counts as hanging."""
+
 
 @pytest.fixture
 def root(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
@@ -164,7 +167,7 @@ def test_a_running_run_is_followed_until_it_ends(root: pathlib.Path) -> None:
         archive.write(LogLine(replica="master-0", at=time.time(), text="last"))
         archive.close()
         store.move("seg-1", step(Phase.SUCCEEDED, time.time(), cause="All ended."))
-        out, err = reader.communicate(timeout=30)
+        out, err = reader.communicate(timeout=PATIENCE)
     assert out == "[master-0] last\n"
     assert err == "Run seg-1 is Succeeded. All ended.\n"
     assert reader.returncode == 0
@@ -183,7 +186,7 @@ def test_following_ends_when_the_runs_process_is_killed(root: pathlib.Path) -> N
         assert reader.stdout.readline() == "hello\n"
         owner.kill()
         owner.communicate()
-        _, err = reader.communicate(timeout=30)
+        _, err = reader.communicate(timeout=PATIENCE)
     assert "Run seg-1 is Lost." in err
     assert reader.returncode == 0
 
@@ -198,7 +201,7 @@ def test_ctrl_c_ends_following_and_nothing_else(root: pathlib.Path) -> None:
         assert reader.stdout is not None
         reader.stdout.readline()
         reader.send_signal(signal.SIGINT)
-        _, err = reader.communicate(timeout=30)
+        _, err = reader.communicate(timeout=PATIENCE)
         assert reader.returncode == 130
         assert "Traceback" not in err
         assert store.run("seg-1").phase is Phase.CREATED
@@ -224,4 +227,4 @@ def test_a_reader_that_goes_away_is_no_error(root: pathlib.Path) -> None:
     assert reader.stderr is not None
     assert reader.stderr.read() == b""
     reader.stderr.close()
-    assert reader.wait(30) in {1, 141}  # click says 1, the shell's custom is 128 + SIGPIPE
+    assert reader.wait(PATIENCE) in {1, 141}  # click says 1, the shell's custom is 128 + SIGPIPE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -15,6 +16,7 @@ def k8sbench(words: str, redirected: str, store: pathlib.Path) -> subprocess.Com
     command = f'"$0" -m k8sbench {words} --store "$1" {redirected}'
     return subprocess.run(
         ["bash", "-c", command, sys.executable, str(store)],
+        env={name: text for name, text in os.environ.items() if name != "PYTHONUNBUFFERED"},
         capture_output=True,
         text=True,
         cwd=ROOT,
@@ -31,12 +33,10 @@ def test_output_onto_a_full_disk_is_no_internal_error(words: str, tmp_path: path
     assert "Internal error" not in done.stderr
 
 
-@pytest.mark.parametrize(("closed", "code"), [(">&-", 0), ("2>&-", 0), ("<&- >&- 2>&-", 0)])
-def test_a_stream_that_is_closed_is_as_good_as_nowhere(
-    closed: str, code: int, tmp_path: pathlib.Path
-) -> None:
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_stream_that_is_closed_is_as_good_as_nowhere(closed: str, tmp_path: pathlib.Path) -> None:
     done = k8sbench("list -o json", closed, tmp_path / "store")
-    assert done.returncode == code
+    assert done.returncode == 0
     assert "error" not in done.stderr
     assert done.stdout in {"", "[]\n"}
 

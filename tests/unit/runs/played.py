@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from k8sbench.model.choices import Request
-from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import Backend, RunPlan
 from k8sbench.model.planning import make_plan
@@ -30,6 +29,7 @@ from k8sbench.runs.following import Manner
 from k8sbench.runs.submitting import Order
 from k8sbench.runs.world import Stop, Work, World
 from tests.unit.model.specs import LAPTOP, SOURCE, spec
+from tests.unit.store.examples import measurement
 
 LOCATION = Location(server="https://cluster.example:6443", namespace="bench")
 
@@ -140,30 +140,6 @@ def line(text: str, replica: str = "master-0") -> JobEvent:
 def ran(image: str, replica: str = "master-0") -> JobEvent:
     state = ReplicaState(replica=replica, phase=Phase.RUNNING, image=image)
     return JobEvent(run_id="", replica=state)
-
-
-def measurement(**changes: Any) -> Measurement:
-    fields: dict[str, Any] = {
-        "files": ("master-0.log",),
-        "format": "k8sbench",
-        "impl": "k8sbench",
-        "framework": "pytorch",
-        "gpus": 1,
-        "precision": "fp32",
-        "batch_size_per_gpu": 2,
-        "warmup_iterations": 2,
-        "iterations": 8,
-        "records": 8,
-        "throughput": None,
-        "final_loss": 1.0,
-        "accuracy": None,
-        "time_to_train_s": None,
-        "train_wall_s": 1.0,
-        "environment": {},
-        "verdict": "valid",
-        "reasons": (),
-    }
-    return Measurement(**(fields | changes))
 
 
 def work(backend: Backend = "local", **asked: Any) -> Work:

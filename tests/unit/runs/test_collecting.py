@@ -5,11 +5,13 @@ from __future__ import annotations
 import pathlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
+import pytest
 
 from k8sbench.adapters.sql_store import open_store
+from k8sbench.model.errors import UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
@@ -144,6 +146,23 @@ def test_runs_of_another_place_are_not_owed_here(store: Store) -> None:
     there = msgspec.structs.replace(LOCATION, namespace="other")
     elsewhere = msgspec.structs.replace(world(store, FakeCluster(outlives=True)), location=there)
     assert collecting.open_runs(elsewhere) == []
+
+
+def test_a_job_that_is_looked_for_in_the_wrong_place_is_not_lost(store: Store) -> None:
+    (run,) = detached(store)
+    there = msgspec.structs.replace(LOCATION, namespace="other")
+    with pytest.raises(UsageError, match=r"submitted to namespace bench .* in namespace other of"):
+        collecting.check_place(run, FakeCluster(outlives=True), there)
+
+
+def test_a_place_has_more_than_one_url(store: Store) -> None:
+    class There(FakeCluster):
+        def look(self, run: Run) -> Sequence[JobEvent]:
+            return [at(Phase.RUNNING)]
+
+    (run,) = detached(store)
+    inside = msgspec.structs.replace(LOCATION, server="https://10.96.0.1")
+    collecting.check_place(run, There(outlives=True), inside)
 
 
 class Printed(FakeCluster):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from k8sbench.model.choices import Request
@@ -17,7 +18,16 @@ from k8sbench.runs import submitting
 from k8sbench.runs.submitting import Order
 from k8sbench.runs.world import Stop, Work
 from tests.unit.model.specs import LAPTOP, SOURCE, spec
-from tests.unit.runs.played import FakeCluster, Silent, at, line, submit, work, world
+from tests.unit.runs.played import (
+    LOCATION,
+    FakeCluster,
+    Silent,
+    at,
+    line,
+    submit,
+    work,
+    world,
+)
 
 
 def test_a_run_is_recorded_before_it_starts_and_measured_after_it_ends(store: Store) -> None:
@@ -180,6 +190,24 @@ def test_a_stop_leaves_jobs_of_a_cluster_going_and_says_how_to_come_back(store: 
     assert store.claim("seg-1")
 
 
+def test_a_stop_before_the_last_job_is_created_says_how_many_are_and_the_way_on(
+    store: Store,
+) -> None:
+    stop, cluster = Stop(), FakeCluster(outlives=True)
+    order = Order(set_name="night")
+    creating = submitting.create_all(
+        [work("kubernetes")] * 3, world(store, cluster), Silent(), stop, order
+    )
+    assert next(creating).run_id == "seg-1"
+    stop("Interrupted (Ctrl-C)")
+    with pytest.raises(Interrupted, match=r"\(Ctrl-C\): 1 of 3 jobs were created\.") as told:
+        next(creating)
+    # The one that goes on would be run a second time.
+    assert told.value.action.startswith("When what goes on is collected")
+    assert "--resume night" in told.value.action
+    assert cluster.created == ["seg-1"]
+
+
 def test_a_run_id_that_exists_joins_its_run_instead_of_making_a_second_job(store: Store) -> None:
     first = submit(store, FakeCluster(at(Phase.SUCCEEDED)), run_id="mine")
     again = FakeCluster(at(Phase.SUCCEEDED))
@@ -245,6 +273,18 @@ def test_a_run_id_of_another_case_is_refused(store: Store) -> None:
     submit(store, FakeCluster(at(Phase.SUCCEEDED)), run_id="mine")
     with pytest.raises(UsageError, match="another case"):
         submit(store, FakeCluster(), run_id="mine", replicas=2)
+
+
+def test_a_run_of_another_place_is_not_joined_where_it_is_not(store: Store) -> None:
+    cluster = FakeCluster(outlives=True)
+    here = world(store, cluster)
+    order = Order(set_name="night", run_id="mine")
+    (run,) = submitting.create_all([work("kubernetes")], here, Silent(), Stop(), order)
+    there = msgspec.structs.replace(LOCATION, namespace="other")
+    elsewhere = msgspec.structs.replace(here, location=there)
+    with pytest.raises(UsageError, match=r"submitted to namespace bench .* in namespace other of"):
+        list(submitting.submit([work("kubernetes")], elsewhere, Silent(), Stop(), order))
+    assert store.run("mine") == run
 
 
 def test_what_a_set_already_has_need_not_be_repeated(store: Store) -> None:

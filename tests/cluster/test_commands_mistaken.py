@@ -1,0 +1,69 @@
+"""What a slip on the command line, or a refusal half-way, must not cost: a run that goes on."""
+
+from __future__ import annotations
+
+from tests.cluster.namespace import Namespace
+from tests.cluster.shell import CASE, Shell, until
+
+ENDLESS = "--node-pool=endless"
+COMMANDS = ("status", "logs", "watch", "collect", "cancel", "delete")
+
+
+def test_a_run_that_is_looked_for_in_the_wrong_namespace_is_not_lost(
+    shell: Shell, namespace: Namespace
+) -> None:
+    # Who may do everything everywhere is not stopped by a lack of rights.
+    shell.environment["KUBECONFIG"] = str(namespace.cluster.kubeconfig)
+    right, wrong = (f"--namespace={one.name}" for one in (shell.namespace, namespace))
+    submit = ("submit", *CASE, ENDLESS, "--run-id=astray")
+    shell.run(*submit, "--detach", right)
+    for words in (*((command, "astray") for command in COMMANDS), submit):
+        told = shell.run(*words, wrong, code=2)
+        assert f"Run astray was submitted to namespace {shell.namespace.name} of" in told.err
+        assert f"there is no such job in namespace {namespace.name} of" in told.err
+    assert shell.phase("astray") == "Created"
+    until(lambda: shell.json("status", "astray")["on_cluster"]["phase"] == "Running", "running")
+    shell.run("delete", "astray", right)
+    assert "astray" not in shell.on_cluster()
+
+
+def test_what_was_created_before_a_refusal_is_named(own_shell: Shell) -> None:
+    counted = "count/pytorchjobs.kubeflow.org"
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}}
+    own_shell.namespace.create({**quota, "spec": {"hard": {counted: "2"}}})
+    own_shell.namespace.until(
+        lambda few: counted in few.get("status", {}).get("used", {}), "resourcequota/few"
+    )
+    words = ("submit", *CASE, ENDLESS, "--repeats=3", "--set=some", "--detach", "--output=name")
+    refused = own_shell.run(*words, code=2)
+    assert refused.out.split() == sorted(own_shell.on_cluster(), key=refused.out.index)
+    assert len(refused.out.split()) == 2
+    assert "Detached. Collect what it measures with: k8sbench collect --all --follow" in refused.err
+    assert "exceeded quota: few" in refused.err
+
+
+def test_ctrl_c_before_the_last_job_is_created_says_how_many_are(own_shell: Shell) -> None:
+    words = ("submit", *CASE, ENDLESS, "--repeats=200", "--set=many", "--detach")
+    with own_shell.started(*words) as submit:
+        submit.until("repeat 2)")
+        submit.interrupt().ends(130)
+    created = own_shell.on_cluster()
+    assert 2 <= len(created) < 200
+    assert sorted(submit.out.split()) == sorted(created)
+    assert f"Interrupted (Ctrl-C): {len(created)} of 200 jobs were created." in submit.err
+    assert "--resume many" in submit.err
+
+
+def test_what_is_to_be_kept_is_said_to_whoever_ends_the_run(shell: Shell) -> None:
+    refused = shell.submit("kept", ENDLESS, "--detach", "--keep", code=2)
+    assert "k8sbench collect RUN --keep" in refused.err
+    assert "kept" not in shell.on_cluster()
+
+
+def test_a_run_that_is_named_twice_is_told_of_once(shell: Shell) -> None:
+    shell.submit("twice", ENDLESS, "--detach")
+    until(lambda: shell.json("status", "twice")["on_cluster"]["phase"] == "Running", "running")
+    # And one that does not exist is told of before anything is ended.
+    shell.run("cancel", "twice", "no-such", code=2)
+    assert shell.phase("twice") != "Cancelled"
+    assert shell.run("delete", "twice", "twice").err.count("has nothing on the cluster") == 1
