@@ -219,7 +219,11 @@ def open_postgres(url: str) -> Database:
         engine = sa.create_engine(
             parsed,
             pool_pre_ping=True,
-            connect_args={"connect_timeout": POSTGRES_CONNECT_SECONDS},
+            connect_args={
+                "connect_timeout": POSTGRES_CONNECT_SECONDS,
+                # Of a database without an encoding (SQL_ASCII) the driver would give us bytes.
+                "client_encoding": "utf8",
+            },
         )
     except (ImportError, sa.exc.ArgumentError) as wrong:
         raise StoreError(

@@ -18,8 +18,58 @@ from k8sbench.report import layout
 
 UNKNOWN = ("unknown", "-")
 """What a group key has where something is not known or does not apply."""
-NESTED = ("by_estimator", "accuracy", "reasons", "members", "published", "missing", "marks")
-"""Fields of a JSON row that CSV spreads or leaves out."""
+PLAIN = (
+    "group",
+    "set",
+    "created_at",
+    "benchmark",
+    "framework",
+    "variant",
+    "impl",
+    "case",
+    "replicas",
+    "processes_per_replica",
+    "gpus",
+    "precision",
+    "precision_effective",
+    "amp_dtype",
+    "batch_size_per_gpu",
+    "preset",
+    "mode",
+    "data",
+    "window",
+    "options",
+    "backend",
+    "pool",
+    "device",
+    "gpu_model",
+    "image",
+    "program",
+    "state",
+    "runs_valid",
+    "runs_total",
+    "runs_in_progress",
+    "throughput",
+    "unit",
+    "estimator",
+    "mean",
+    "minimum",
+    "maximum",
+    "cv",
+    "interval_low",
+    "interval_high",
+    "interval_coverage",
+    "speedup",
+    "efficiency",
+    "tflops_per_gpu",
+    "peak_share",
+    "baseline",
+    "gpu_hours",
+    "parameters",
+    "gmac",
+    "time_to_train_s",
+)
+"""Fields of a JSON row that are columns of the CSV, which has them without any row, too."""
 
 
 def document(results: Sequence[Result], parities: Sequence[Parity]) -> dict[str, Any]:
@@ -192,10 +242,7 @@ def flat(
     """
     rows = [row(result) for result in results]
     sources = sorted({d["source"] for r in rows for d in r["published"] or ()})
-    plain = [name for name in (rows[0] if rows else ()) if name not in NESTED and name != "notes"]
-    if not rows:
-        plain = ["group"]
-    header = [*plain, "accuracy", "accuracy_metric", "accuracy_unit"]
+    header = [*PLAIN, "accuracy", "accuracy_metric", "accuracy_unit"]
     for source in sources:
         header += [f"published {source}", f"deviation {source}", f"deviation {source} notes"]
     header += ["parity_group", "parity_ratio", "parity_notes"]
@@ -204,7 +251,7 @@ def flat(
     table = []
     for fields, result in zip(rows, results, strict=True):
         reached = fields["accuracy"] or {}
-        line = [fields[name] for name in plain]
+        line = [fields[name] for name in PLAIN]
         line += [reached.get("best"), reached.get("metric"), reached.get("unit")]
         by_source = {d.source: d for d in result.deviations or ()}
         for source in sources:

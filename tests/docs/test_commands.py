@@ -20,7 +20,7 @@ PAGES = [page for page in pages.pages() if pages.commands(page) and page.name no
 
 
 @pytest.mark.tier("frameworks")
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_commands_of_a_page_run_in_its_order(
     page: pathlib.Path, tmp_path: pathlib.Path

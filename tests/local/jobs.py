@@ -24,25 +24,29 @@ PATIENCE = 60.0
 _numbers = itertools.count()
 
 
-def wait_for(condition: Callable[[], object], what: str) -> None:
+def wait_for(condition: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
     """Look until ``condition`` holds."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + patience
     while not condition():
-        assert time.monotonic() < deadline, f"waited {PATIENCE:g} s for {what}"
+        assert time.monotonic() < deadline, f"waited {patience:g} s for {what}"
         threading.Event().wait(0.01)
 
 
-def processes_of(run_id: str) -> list[psutil.Process]:
-    """All living processes of a run's replicas, by the mark in their environment."""
+def living(are_meant: Callable[[psutil.Process], bool]) -> list[psutil.Process]:
+    """The living processes that are meant; one that ends while it is looked at is none."""
     found = []
     for process in psutil.process_iter():
         try:
-            mark = process.environ().get(launch.MARK, "")
-            if mark.startswith(f"{run_id}/") and process.status() != psutil.STATUS_ZOMBIE:
+            if process.status() != psutil.STATUS_ZOMBIE and are_meant(process):
                 found.append(process)
         except (psutil.Error, ProcessLookupError):  # psutil itself lets the second through
             continue
     return found
+
+
+def processes_of(run_id: str) -> list[psutil.Process]:
+    """All living processes of a run's replicas, by the mark in their environment."""
+    return living(lambda each: each.environ().get(launch.MARK, "").startswith(f"{run_id}/"))
 
 
 class Seen(msgspec.Struct, kw_only=True):

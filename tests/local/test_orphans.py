@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.local.jobs import Machine, processes_of, wait_for
+from tests.local.jobs import Machine, living, processes_of, wait_for
 
 # A replica as bad as can be: children of its own, one of them deaf to SIGTERM and in another
 # session, one stopped in another process group, one a daemon that nobody waits for.
@@ -98,14 +98,7 @@ def parent(starting: subprocess.Popen[str], tmp_path: Path) -> subprocess.Popen[
 
 def wardens(home: Path) -> list[psutil.Process]:
     """The wardens of the parent's job, known by the user's home that they keep."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if is_warden(process) and process.environ().get("HOME") == str(home):
-                found.append(process)
-        except (psutil.Error, ProcessLookupError):
-            continue
-    return found
+    return living(lambda each: is_warden(each) and each.environ().get("HOME") == str(home))
 
 
 def is_warden(process: psutil.Process | None) -> bool:
@@ -153,10 +146,11 @@ def test_nothing_is_left_when_a_main_process_and_k8sbench_die_together(
 ) -> None:
     started = psutil.Process(parent.pid).children(recursive=True)
     mains = [p for p in started if is_warden(p.parent()) and os.getsid(p.pid) == p.pid]
+    assert len(mains) == REPLICAS
+    parent.send_signal(signal.SIGSTOP)  # or it would end the second one upon the first one's end
     for main in mains:
         main.kill()
     parent.kill()
-    assert len(mains) >= REPLICAS
 
 
 @pytest.mark.parametrize("starting", ["SINGLE"], indirect=True)

@@ -16,13 +16,16 @@ from tests.tiers import CACHE, ROOT
 
 pytestmark = pytest.mark.timeout(900)
 
+# The user's own downloads; and an index that is slow for a moment is asked again.
+PIP = {"PIP_CACHE_DIR": str(CACHE / "pip"), "PIP_RETRIES": "10", "PIP_DEFAULT_TIMEOUT": "60"}
+
 
 def run(*words: str | pathlib.Path, cwd: pathlib.Path, **more: str) -> str:
     clean = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
     done = subprocess.run(
         [str(word) for word in words],
         cwd=cwd,
-        env=clean | {"PIP_CACHE_DIR": str(CACHE / "pip")} | more,
+        env=clean | PIP | more,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

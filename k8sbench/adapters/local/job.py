@@ -22,9 +22,10 @@ from k8sbench.ports import Clock, JobEvent, LogLine, ReplicaState
 
 LOOKS = 64
 """At all pipes once a replica failed: what its peers have written by then is evidence."""
-SETTLE_SECONDS = 2.0
+SETTLE_SECONDS = 10.0
 """How long the others go on when the first failure only tells that a peer was lost: the peer is
-dying, and its last words, by way of its launcher, say why the job failed."""
+dying, and its last words, by way of its launcher, say why the job failed. A launcher takes a second
+to speak, and several where all cores are busy."""
 DRAIN_SECONDS = 2.0
 """How long output may stay open when its warden is over: somebody else must hold it then."""
 

@@ -7,13 +7,12 @@ import os
 import pathlib
 import re
 import socket
-import time
 from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from k8sbench.adapters import strict_yaml
@@ -269,10 +268,9 @@ def test_a_rule_about_the_whole_is_told_with_the_line_of_its_key() -> None:
     ],
     ids=lambda text: text[:6].strip(),
 )
-def test_a_hostile_megabyte_is_answered_soon(text: str) -> None:
-    began = time.process_time()
+def test_a_hostile_megabyte_is_answered(text: str) -> None:
+    # Were it read in more than linear time, the test's own limit would end it.
     wrong(text)
-    assert time.process_time() - began < 8
 
 
 def test_fifty_levels_are_the_most() -> None:
@@ -303,10 +301,8 @@ def test_a_file_of_one_mebibyte_is_read_and_a_larger_one_is_not(tmp_path: pathli
     file.write_bytes(b"#" * strict_yaml.LIMIT)
     assert len(strict_yaml.read_text(str(file))) == strict_yaml.LIMIT
     with file.open("ab") as stream:
-        stream.truncate(100_000_000)
-    began = time.monotonic()
+        stream.truncate(1 << 40)  # a hole that no memory could take in
     assert "larger than 1 MiB" in unread(file).message
-    assert time.monotonic() - began < 1
 
 
 @pytest.mark.parametrize(
@@ -320,10 +316,8 @@ def test_a_file_of_one_mebibyte_is_read_and_a_larger_one_is_not(tmp_path: pathli
         ("x" * 5000, "file name too long"),
     ],
 )
-def test_what_is_no_readable_file_is_answered_at_once(path: str, said: str) -> None:
-    began = time.monotonic()
+def test_what_is_no_readable_file_is_refused_with_its_reason(path: str, said: str) -> None:
     assert said in unread(path).message
-    assert time.monotonic() - began < 1
 
 
 def test_folders_pipes_and_sockets_are_no_files(
@@ -395,7 +389,7 @@ YAML_LETTERS = st.text(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300)
 @given(st.one_of(YAML_LETTERS, st.text(max_size=60), YAML_LETTERS.map(lambda t: f"name: {t}")))
 def test_any_text_gives_a_value_or_one_clear_error(text: str) -> None:
     error = None
@@ -411,14 +405,14 @@ def test_any_text_gives_a_value_or_one_clear_error(text: str) -> None:
         assert error.line is None or 1 <= error.line <= text.count("\n") + text.count("\r") + 2
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(max_size=60))
 def test_any_bytes_give_text_or_one_clear_error(content: bytes) -> None:
     with contextlib.suppress(InputError):
         assert isinstance(strict_yaml.decode(content, file="f"), str)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.fixed_dictionaries(
         {

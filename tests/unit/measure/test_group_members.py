@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.measure import grouping, refusals
@@ -119,7 +119,6 @@ def test_a_majority_that_agrees_is_always_found(near: list[float], others: list[
     assert set(near) <= set(inside)
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from([90.0, 100.0, 101.0, 250.0]), min_size=1, max_size=7), st.data())
 def test_the_order_in_which_runs_come_changes_nothing(
     rates: list[float], data: st.DataObject

@@ -20,6 +20,8 @@ from tests.unit.render import plans
 OPERATOR = "github.com/kubeflow/training-operator@v1.9.3"
 # Taken before a test has a home of its own: Go's caches are in the user's.
 GO_ENVIRONMENT = os.environ | {"GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local"}
+FETCHING_SECONDS = 600
+"""For a test with go, which may have to fetch a module first."""
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +64,7 @@ def _go(folder: Path, *words: str, given: str | None = None) -> str:
         input=given,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=FETCHING_SECONDS,
         check=False,
     )
     if done.returncode != 0:

@@ -15,9 +15,11 @@ import pytest
 
 from k8sbench.model.plan import RunPlan
 from tests.unit.render import plans
+from tests.unit.render.conftest import FETCHING_SECONDS
 from tests.unit.render.plans import Objects, plan, rendered
 
 Schemas = dict[str, dict[str, Any]]
+pytestmark = pytest.mark.timeout(FETCHING_SECONDS)
 
 
 def through_models(manifest: dict[str, Any]) -> dict[str, Any]:

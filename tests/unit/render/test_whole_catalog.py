@@ -21,6 +21,7 @@ from k8sbench.render import manifests
 from k8sbench.render.trainer_sources import TrainerSources
 from tests.tiers import ROOT
 from tests.unit.render import plans
+from tests.unit.render.conftest import FETCHING_SECONDS
 from tests.unit.render.pod_security import violations
 from tests.unit.render.test_schemas import Schemas, strict, through_models
 
@@ -102,6 +103,7 @@ def test_everything_renders_restricted_and_typed(name: str) -> None:
 
 
 @pytest.mark.tier("go")
+@pytest.mark.timeout(FETCHING_SECONDS)
 @pytest.mark.parametrize("name", EVERYTHING, ids=IDS)
 def test_everything_fits_the_operator_s_schema(name: str, crd_schemas: Schemas) -> None:
     checks = {kind: strict(schema) for kind, schema in crd_schemas.items()}

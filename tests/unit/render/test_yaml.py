@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from k8sbench.model.plan import RunPlan
 from k8sbench.render import to_yaml
+from tests.unit.render.conftest import FETCHING_SECONDS
 from tests.unit.render.plans import SOURCES, Objects, plan, rendered
 from tests.unit.render.test_quoting import HOSTILE, plain, unicode
 
@@ -92,6 +93,7 @@ def test_a_text_with_odd_line_breaks_is_not_written_as_a_block(text: str) -> Non
 
 
 @pytest.mark.tier("go")
+@pytest.mark.timeout(FETCHING_SECONDS)
 def test_the_reader_that_kubectl_uses_reads_the_same(go: Callable[..., str], tmp_path: Any) -> None:
     """PyYAML reading back what PyYAML wrote proves little: ``1e-4`` is a string to it."""
     (tmp_path / "go.mod").write_text(GO_MODULE)

@@ -14,6 +14,9 @@ import tempfile
 import time
 import uuid
 
+PATIENCE = 100.0
+"""Seconds until a server that does not start or end counts as broken."""
+
 
 @functools.cache
 def missing() -> str | None:
@@ -59,19 +62,28 @@ class Server:
 
     def database(self) -> str:
         """Make an empty schema, which serves as a database of its own; returns its URL."""
-        import psycopg
-
-        name = f"test_{uuid.uuid4().hex[:12]}"
-        with psycopg.connect(self._address, autocommit=True) as db:
-            db.execute(f"CREATE SCHEMA {name}")
+        name = self._make("SCHEMA")
         place = f"host={self._folder}&options=-csearch_path%3D{name}"
         return f"postgresql://k8sbench:seldom@/postgres?{place}"
+
+    def database_of_bytes(self) -> str:
+        """Make a database that knows no encoding, as a machine without a locale makes them."""
+        name = self._make("DATABASE", "ENCODING SQL_ASCII TEMPLATE template0")
+        return f"postgresql://k8sbench:seldom@/{name}?host={self._folder}"
 
     def stop(self) -> None:
         """End the server and remove its folder."""
         self._server.send_signal(signal.SIGQUIT)  # at once: nothing here is worth keeping
-        self._server.wait(30)
+        self._server.wait(PATIENCE)
         shutil.rmtree(self._folder)
+
+    def _make(self, kind: str, how: str = "") -> str:
+        import psycopg
+
+        name = f"test_{uuid.uuid4().hex[:12]}"
+        with psycopg.connect(self._address, autocommit=True) as db:
+            db.execute(f"CREATE {kind} {name} {how}")
+        return name
 
     @property
     def _address(self) -> str:
@@ -82,6 +94,7 @@ class Server:
             [
                 *(str(self._programs / "initdb"), "--pgdata", str(data)),
                 *("--username=k8sbench", "--auth=trust", "--no-sync"),
+                *("--locale=C", "--encoding=UTF8"),  # whatever the user's environment says
             ],
             user=self._user,
             cwd=self._folder,
@@ -92,7 +105,7 @@ class Server:
     def _wait_until_it_answers(self) -> None:
         import psycopg
 
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 psycopg.connect(self._address).close()

@@ -17,6 +17,7 @@ from k8sbench.adapters.sql_store import open_store
 from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.ports import RunFilter
+from tests.unit.store import postgres
 from tests.unit.store.examples import NOW, plan, step
 
 
@@ -314,6 +315,14 @@ def _without_write_permission(root: pathlib.Path, monkeypatch: pytest.MonkeyPatc
         return real(path, mode) and not (inside and mode & os.W_OK)
 
     monkeypatch.setattr(os, "access", access)
+
+
+def test_a_database_that_knows_no_encoding_keeps_any_text(
+    postgres_server: postgres.Server, root: pathlib.Path
+) -> None:
+    with open_store(postgres_server.database_of_bytes(), folder=root) as store:
+        run = store.record(plan(data="path:/data/深度学习"), at=NOW, owner=None)
+        assert store.run("seg-1") == run
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def start(body: str) -> subprocess.Popen[str]:
 
 def test_a_finished_trainer_ends_with_0_and_all_it_printed() -> None:
     process = start("def main():\n    print('done', end='')")
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=100)
     assert (process.returncode, out, err) == (0, "done", "")
 
 
@@ -38,7 +38,7 @@ def test_an_error_ends_with_1_and_its_traceback_though_a_thread_hangs() -> None:
         "    print('before')\n"
         "    raise ValueError('rank 1 broke')"
     )
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=100)
     assert (process.returncode, out) == (1, "before\n")
     assert "Traceback" in err
     assert "ValueError: rank 1 broke" in err
@@ -58,7 +58,7 @@ def test_sigterm_ends_a_trainer_that_is_blocked_in_native_code() -> None:
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGTERM)
     try:
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=100)
     finally:
         process.kill()
     assert process.returncode == 143
@@ -79,7 +79,7 @@ def test_the_end_of_a_loader_process_is_not_the_trainers() -> None:
         "    _, status = os.waitpid(child, 0)\n"
         "    print(os.WTERMSIG(status))"
     )
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=100)
     assert (process.returncode, out, err) == (0, "15\n", "")
 
 
@@ -107,7 +107,7 @@ def test_no_loader_process_outlives_its_trainer(how: str, code: int) -> None:
         "    os.read(reader, 1)\n"
         f"    {how}"
     )
-    process.communicate(timeout=20)
+    process.communicate(timeout=100)
     assert process.returncode == code
 
 
@@ -117,6 +117,6 @@ def test_a_refusal_is_one_line_and_2() -> None:
         "    from k8sbench.trainers.parts import settings\n"
         "    settings.refuse('no GPU here')"
     )
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=100)
     assert (process.returncode, out) == (2, "")
     assert err == "k8sbench: error: no GPU here\n"

@@ -130,7 +130,7 @@ class Trainer:
     def _printed(self, lines: list[str], nvml: Nvml) -> Any:
         for each in lines:
             if '"event": "rank"' in each:
-                assert nvml.asked.wait(20)
+                assert nvml.asked.wait(100)
             yield each + "\n"
 
     def wait(self) -> int:

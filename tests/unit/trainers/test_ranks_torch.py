@@ -199,8 +199,8 @@ def test_a_rank_whose_peer_is_killed_ends_at_once_with_its_traceback() -> None:
             if '"event": "step"' in line:
                 break
         second.send_signal(signal.SIGKILL)
-        _, errors = first.communicate(timeout=30)
-        second.communicate(timeout=30)
+        _, errors = first.communicate(timeout=100)
+        second.communicate(timeout=100)
     finally:
         for process in started:
             process.kill()

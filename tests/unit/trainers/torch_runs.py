@@ -42,6 +42,7 @@ for name, port, *options in (line.split() for line in sys.argv[1].splitlines()):
     os.environ["MASTER_PORT"] = port  # each run meets anew
     importlib.import_module("k8sbench.trainers." + name).main(options)
 """
+_HELD: list[socket.socket] = []
 Job = tuple[str, ...]
 """A trainer's name and its options."""
 
@@ -84,10 +85,13 @@ def run(capfd: pytest.CaptureFixture[str], trainer: str, *options: str) -> list[
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody listens on, and nobody else is given as long as these tests run."""
+    # Bound and not listening: who sets this option, as both frameworks do, can listen on it.
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    _HELD.append(held)
+    return int(held.getsockname()[1])
 
 
 def environment(**more: str) -> dict[str, str]:
