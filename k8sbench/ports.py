@@ -6,7 +6,7 @@ in a unit test stands here and nowhere deeper.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -114,8 +114,11 @@ class Cluster(Protocol):
         Of a job that is gone, :meth:`wait` tells the final transition.
         """
 
-    def jobs(self) -> Sequence[FoundJob]:
-        """The jobs of k8sbench's that are there, finished ones too; oldest first."""
+    def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
+        """The jobs of k8sbench's that are there, finished ones too; oldest first.
+
+        With ``run_ids`` at least those of these runs.
+        """
 
     def look(self, run: Run) -> Sequence[JobEvent]:
         """Say how a job is now, without following it: its state, then its replicas'.
@@ -142,7 +145,7 @@ class Cluster(Protocol):
     def remove(self, run_id: str) -> str | None:
         """Delete what :meth:`create` made of a job whose end was told; idempotent.
 
-        Returns why it stays where somebody else has a use for it, one sentence, else None.
+        Returns why it stays where somebody else has a use for it, or keeps it, else None.
         """
 
     def close(self) -> None:

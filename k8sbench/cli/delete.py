@@ -24,5 +24,9 @@ def command(runs: tuple[str, ...], access: Access, where: str | None) -> None:
             if run.plan.backend == "kubernetes" and not run.phase.final:
                 cancel.end(store, run, access)
             with clusters.cluster_of(run, access) as cluster:
-                cluster.remove(run.run_id)
-            output.note(f"Run {run.run_id} has nothing on the cluster any more.")
+                why = cluster.remove(run.run_id)
+            output.note(
+                f"Run {run.run_id} has nothing on the cluster any more."
+                if why is None
+                else f"Run {run.run_id} stays on the cluster: {why}"
+            )

@@ -19,6 +19,7 @@ from k8sbench.cli.submit import opened_store
 from k8sbench.model.errors import Interrupted, NotFound
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, LogLine
+from k8sbench.render.kinds import KINDS
 from k8sbench.runs import collecting, records
 from k8sbench.runs.following import Manner
 
@@ -150,10 +151,12 @@ def _print_from_cluster(run: Run, selection: Selection, access: Access) -> None:
             lines = sorted(lines, key=lambda line: line.at)
         for line in lines:
             _put(line, selection)
-    if not replicas:
-        output.note(f"Nothing was printed yet. See: k8sbench status {run.run_id}")
-    elif selection.replica is not None and selection.replica not in replicas:
-        raise _no_such_replica(run, selection.replica, replicas)
+    if replicas and selection.replica in {None, *replicas}:
+        return
+    planned = KINDS[run.plan.framework].names(run.plan.replicas)
+    if selection.replica not in {None, *planned}:
+        raise _no_such_replica(run, str(selection.replica), planned)
+    output.note(f"Nothing was printed yet. See: k8sbench status {run.run_id}")
 
 
 def _put(line: LogLine, selection: Selection) -> None:

@@ -41,6 +41,10 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
         rest = ((self.others, count - 1),) if count > 1 else ()
         return ((self.lead, 1), *rest)
 
+    def names(self, count: int) -> list[str]:
+        """Name ``count`` replicas as the operator does, rank 0's first: master-0, worker-0, …"""
+        return [f"{role.lower()}-{i}" for role, many in self.replicas(count) for i in range(many)]
+
 
 KINDS: dict[Framework, JobKind] = {
     "pytorch": JobKind(

@@ -104,13 +104,16 @@ def collect(
     """
     taken = Taken()
     following = Following(world, tell, manner)
-    # A job that is gone is over, too: what is left of it is on record.
-    on_their_way = {job.plan.run_id for job in world.cluster.jobs() if not job.phase.final}
+    on_their_way: set[str] = set()
+    if not follow:
+        # A job that is gone is over, too: what is left of it is on record.
+        jobs = world.cluster.jobs([run.run_id for run in runs if owed(run)])
+        on_their_way = {job.plan.run_id for job in jobs if not job.phase.final}
     try:
         for run in runs:
             if not owed(run):
                 taken.closed.append(run)
-            elif not follow and run.run_id in on_their_way:
+            elif run.run_id in on_their_way:
                 taken.going_on.append(run)
             elif not world.store.claim(run.run_id):
                 taken.followed.append(run)

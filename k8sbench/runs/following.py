@@ -247,10 +247,7 @@ class Following:
             )
             return
         if why is not None:
-            self._tell.note(
-                f"{run_id} stays on the cluster: {why}"
-                f" To delete it all the same: k8sbench delete {run_id}"
-            )
+            self._tell.note(f"{run_id} stays on the cluster: {why}")
 
     def _check_removals(self, *, wait: bool = False) -> None:
         """Raise what went wrong with those that are done: a fault of ours."""

@@ -223,7 +223,7 @@ def _existing(world: World, work: Work, run_id: str) -> Run | None:
         records.reconcile(world.store, alive=world.alive, now=world.clock())
         run = world.store.run(run_id)
     except NotFound:
-        jobs = world.cluster.jobs() if outlives else ()
+        jobs = world.cluster.jobs([run_id]) if outlives else ()
         job = next((job for job in jobs if job.plan.run_id == run_id), None)
         if job is None:
             return None

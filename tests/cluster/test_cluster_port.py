@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from k8sbench.adapters.kubernetes import listing
 from k8sbench.adapters.kubernetes.followed import LOGS_BEING_READ
 from k8sbench.model.errors import UsageError
 from k8sbench.model.phase import Phase
@@ -27,6 +28,11 @@ from tests.cluster.own import OwnCluster
 def port(user: Path) -> Iterator[Port]:
     with following.opened(user) as opened:
         yield opened
+
+
+def finish_master(namespace: Namespace, run_id: str) -> None:
+    """Let rank 0 alone come to its end; the workers are there by now, and run on."""
+    namespace.kubectl("annotate", "pod", f"{run_id}-master-0", f"{RUN_FOR}=0s")
 
 
 # -- from creation to the end -----------------------------------------------------------------
@@ -85,7 +91,9 @@ def test_a_worker_that_fails_after_the_master_has_succeeded_makes_the_run_fail(
     port: Port, namespace: Namespace
 ) -> None:
     plan = following.plan("2x1")
-    port.submit(plan, None, **{f"{RUN_FOR}.master": "0s", f"{EXIT_CODE}.worker": "3"})
+    port.submit(plan, None, **{f"{EXIT_CODE}.worker": "3"})
+    port.until_phase(plan, Phase.RUNNING)
+    finish_master(namespace, plan.run_id)
     namespace.wait("condition=Succeeded", f"pytorchjob/{plan.run_id}")
     namespace.finish(plan.run_id)
     end = port.end_of(plan)
@@ -94,10 +102,12 @@ def test_a_worker_that_fails_after_the_master_has_succeeded_makes_the_run_fail(
 
 
 def test_a_worker_that_never_ends_does_not_hold_up_a_job_whose_master_has_succeeded(
-    user: Path,
+    user: Path, namespace: Namespace
 ) -> None:
-    with following.opened(user, end_s=1.0) as port:
-        plan = port.submit(following.plan("2x1"), None, **{f"{RUN_FOR}.master": "0s"})
+    with following.opened(user, end_s=5.0) as port:
+        plan = port.submit(following.plan("2x1"), None)
+        port.until_phase(plan, Phase.RUNNING)
+        finish_master(namespace, plan.run_id)
         end = port.end_of(plan)
     # Nobody waits a minute, as it may be, to read that the job has ended.
     *_, ending, _ = port.transitions(plan)
@@ -388,6 +398,7 @@ def test_a_job_that_is_let_go_goes_on_untold(port: Port, user: Path, namespace: 
     plan = port.submit(following.plan("1x1"), None)
     other = port.submit(following.plan("1x1"), None)
     port.until_phase(plan, Phase.RUNNING)
+    port.until_phase(other, Phase.RUNNING)
     port.cluster.let_go(plan.run_id)
     told = len(port.transitions(plan))
     namespace.finish(plan.run_id)
@@ -413,6 +424,19 @@ def test_a_job_can_be_taken_up_by_someone_who_knows_nothing_but_the_cluster(
         namespace.finish(plan.run_id)
         assert other.end_of(plan).phase is Phase.SUCCEEDED
         assert {line.replica for line in other.lines(plan)} == {"master-0", "worker-0"}
+
+
+def test_of_jobs_that_are_asked_for_by_name_no_others_are_listed(port: Port) -> None:
+    one, other = (port.submit(following.plan("1x1")) for _ in range(2))
+    port.end_of(one)
+    port.end_of(other)
+    cluster = port.cluster
+    asked = cluster.api.requests.copy()
+    assert cluster.jobs([]) == []
+    assert cluster.api.requests == asked
+    assert [job.plan for job in cluster.jobs([one.run_id, "no-such-run"])] == [one]
+    many = [f"no-such-run-{number}" for number in range(listing.MOST_RUNS)]
+    assert {job.plan.run_id for job in cluster.jobs([one.run_id, *many])} >= {one.run_id}
 
 
 def test_a_job_that_is_taken_up_while_others_are_followed_is_seen_as_it_is(

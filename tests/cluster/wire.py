@@ -97,7 +97,9 @@ class Wire:
             if self._connect:
                 request = b""
                 while b"\r\n\r\n" not in request:
-                    request += client.recv(4096)
+                    if not (data := client.recv(4096)):
+                        return
+                    request += data
                 client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
             with socket.create_connection(self._target) as server:
                 with self._lock:

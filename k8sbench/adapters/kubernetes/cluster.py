@@ -15,7 +15,7 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -170,9 +170,9 @@ class KubernetesCluster:
         self._watches.missed()
         self._say_used(run.run_id)
 
-    def jobs(self) -> Sequence[FoundJob]:
+    def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
         """Return k8sbench's jobs in the namespace; one whose plan cannot be read is left out."""
-        return listing.jobs(self.api)
+        return listing.jobs(self.api, run_ids)
 
     def look(self, run: Run) -> Sequence[JobEvent]:
         """Say how a job is now: its state, then its replicas'; empty where there is no such job."""
@@ -227,8 +227,10 @@ class KubernetesCluster:
 
         def stays(kind: str, job: Object) -> str | None:
             if uid not in {None, job["metadata"]["uid"]}:
-                return "somebody has created another job of that name."
-            return None if user is None else sharing.keeper(self.api, kind, job, user)
+                why: str | None = "somebody has created another job of that name."
+            else:
+                why = None if user is None else sharing.keeper(self.api, kind, job, user)
+            return why and f"{why} To delete it all the same: k8sbench delete {run_id}"
 
         return ending.remove(self.api, run_id, unless=stays, owns=run_id in self._owners)
 

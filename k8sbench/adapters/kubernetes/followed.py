@@ -158,6 +158,7 @@ class Followed:
             job=self._job,
             pods={name: pod for name, pod in self._pods.items() if self._owns(pod)},
             earlier=[pod for pod in self._earlier if self._owns(pod)],
+            left_behind=sum(map(_is_left_behind, self._pods.values())),
             events=sorted(self._events.values(), key=_stamp),
             deleted=self._is_deleted,
             nodes=around.nodes,
@@ -277,6 +278,10 @@ def unplaceable(pod: Object) -> bool:
         one["type"] == "PodScheduled" and one["status"] == "False"
         for one in (pod.get("status") or {}).get("conditions") or ()
     )
+
+
+def _is_left_behind(pod: Object) -> bool:
+    return DELETED not in pod and not pod["metadata"].get("ownerReferences")
 
 
 def _stamp(event: Mapping[str, Any]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from k8sbench.adapters.kubernetes import creating, kinds
@@ -9,19 +11,31 @@ from k8sbench.adapters.kubernetes.api import Api, ApiFault, Object
 from k8sbench.adapters.kubernetes.diagnosis import facts
 from k8sbench.adapters.kubernetes.scope import Scope
 from k8sbench.adapters.kubernetes.state import CANCEL_ANNOTATION
+from k8sbench.adapters.kubernetes.trimming import RUN_LABEL
 from k8sbench.model.identity import PLAN_ANNOTATION
 from k8sbench.model.phase import Phase
 from k8sbench.ports import FoundJob
 
+MOST_RUNS = 20
+"""That are asked for by name; of more, all jobs are."""
 
-def jobs(api: Api) -> list[FoundJob]:
-    """Return the jobs in the namespace, oldest first; one whose plan cannot be read is left out."""
+
+def jobs(api: Api, run_ids: Collection[str] | None = None) -> list[FoundJob]:
+    """Return the jobs in the namespace, oldest first; one whose plan cannot be read is left out.
+
+    With ``run_ids`` at least those of these runs; of none nothing is asked.
+    """
+    if run_ids is not None and not run_ids:
+        return []
+    labels = Scope().labels
+    if run_ids is not None and len(run_ids) <= MOST_RUNS:
+        labels = f"{RUN_LABEL} in ({','.join(sorted(run_ids))})"
     found: list[FoundJob] = []
     missing: list[ApiFault] = []
     for kind in kinds.JOBS:
         try:
             path = kinds.path(kind, api.place.namespace)
-            items, _ = api.list(path, labels=Scope().labels, keep=_head)
+            items, _ = api.list(path, labels=labels, keep=_head)
         except ApiFault as fault:
             if fault.status != 404:
                 raise api.explained(fault, f"the {kind}s be listed") from fault

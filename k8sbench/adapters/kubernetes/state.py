@@ -16,6 +16,7 @@ from k8sbench.adapters.kubernetes.diagnosis import endings, starting, waiting
 from k8sbench.adapters.kubernetes.diagnosis.causes import Diagnosis, found
 from k8sbench.adapters.kubernetes.diagnosis.facts import Facts, Replica, Seen, look, moment
 from k8sbench.adapters.kubernetes.diagnosis.words import names
+from k8sbench.adapters.kubernetes.trimming import RUN_LABEL
 from k8sbench.model.identity import LABEL_DOMAIN
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
@@ -150,7 +151,11 @@ def _as_cancelled(facts: Facts, told: _Cancelled) -> Reading:
 def _gone(facts: Facts, _: Mapping[str, Sequence[str]]) -> Reading | None:
     if not facts.seen.deleted:
         return None
-    sentence = "The job was deleted by someone else, before its end was seen."
+    sentence = "The job was deleted by someone else, before its end was seen"
+    if left := facts.seen.left_behind:
+        pods = f"kubectl -n {facts.namespace} delete pods -l {RUN_LABEL}={facts.plan.run_id}"
+        sentence += f"; of its pods {left} were left behind and go on: '{pods}' ends them"
+    sentence += "."
     return _final(facts, Phase.LOST, sentence, found("job-deleted", sentence))
 
 

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +93,7 @@ class LocalCluster:
             f"What it left is there: k8sbench logs {run.run_id}",
         )
 
-    def jobs(self) -> Sequence[FoundJob]:
+    def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:  # noqa: ARG002
         """Return none: a local job ends with the process that started it."""
         return ()
 

@@ -6,7 +6,6 @@ kept is held against the files that the fake pods' logs are served from.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from tests.cluster import audit
 from tests.cluster.nodes import RUN_FOR
 
 REPLICAS = 4
@@ -140,8 +140,7 @@ class Asked:
 def asked(audit_log: Path, namespace: str, agent: str = "k8sbench") -> Asked:
     """Read the server's audit log: requests in a namespace of programs of that name."""
     found, spans = Asked(), dict[str, dict[str, Any]]()
-    for line in audit_log.read_text().splitlines():
-        entry = json.loads(line)
+    for entry in audit.requests(audit_log):
         about = entry.get("objectRef") or {}
         if about.get("namespace") != namespace or not entry["userAgent"].startswith(agent):
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import pathlib
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -63,8 +63,8 @@ class FakeCluster:
         self.marks[run.run_id] = marks
         self.going_on[run.run_id] = deque(self.script)
 
-    def jobs(self) -> Sequence[FoundJob]:
-        return self.found
+    def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
+        return [job for job in self.found if run_ids is None or job.plan.run_id in run_ids]
 
     def look(self, run: Run) -> Sequence[JobEvent]:
         return ()

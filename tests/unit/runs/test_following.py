@@ -138,7 +138,7 @@ class Used(FakeCluster):
 
     def remove(self, run_id: str) -> str:
         super().remove(run_id)
-        return "k8sbench on lab-7 follows it, too."
+        return "k8sbench on lab-7 follows it, too. End it there."
 
 
 def test_a_job_that_somebody_else_needs_stays_and_how_to_delete_it_is_said(store: Store) -> None:
@@ -146,6 +146,5 @@ def test_a_job_that_somebody_else_needs_stays_and_how_to_delete_it_is_said(store
     (run,) = submit(store, Used(at(Phase.SUCCEEDED), outlives=True), tell=tell)
     assert run.measurement is not None
     assert tell.told[-1] == (
-        "seg-1 stays on the cluster: k8sbench on lab-7 follows it, too."
-        " To delete it all the same: k8sbench delete seg-1"
+        "seg-1 stays on the cluster: k8sbench on lab-7 follows it, too. End it there."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -230,7 +231,8 @@ def test_a_run_that_another_process_records_at_the_same_moment_is_joined(store: 
     plan = work("kubernetes").plan("mine", "mine", 1)
     cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
 
-    def jobs() -> list[FoundJob]:  # asked for what the store does not know
+    def jobs(run_ids: Collection[str] | None = None) -> list[FoundJob]:
+        # Asked for what the store does not know.
         store.record(plan, at=1.0, owner=None)
         return []
 

@@ -34,6 +34,8 @@ class Seen(msgspec.Struct, kw_only=True):
     """The job's pods by name; of one that is gone its last state, with ``_deleted``."""
     earlier: Sequence[Object] = ()
     """Last states of pods that others of the same name have replaced, oldest first."""
+    left_behind: int = 0
+    """Pods of the run that nobody owns: the job was deleted without them, and they go on."""
     events: Sequence[Object] = ()
     """core/v1 Events about the job, its pods and its Kueue Workload, oldest first."""
     deleted: bool = False
@@ -260,18 +262,14 @@ def look(seen: Seen, plan: RunPlan, now: float) -> Facts:
     for pod in set(replaced):
         created[pod] = max(created.get(pod, 0), 1 + replaced.count(pod))
     kind = KINDS[plan.framework]
-    names = [
-        f"{role.lower()}-{index}"
-        for role, count in kind.replicas(plan.replicas)
-        for index in range(count)
-    ]
     return Facts(
         seen=seen,
         plan=plan,
         now=now,
         job=job,
         replicas=tuple(
-            _replica(seen, plan.job_name, name, kind.container, created) for name in names
+            _replica(seen, plan.job_name, name, kind.container, created)
+            for name in kind.names(plan.replicas)
         ),
         events=own,
     )

@@ -1,4 +1,4 @@
-"""A pod that the operator has replaced: its run comes to an end, too."""
+"""A run whose pods are not its job's any more comes to an end, too."""
 
 from __future__ import annotations
 
@@ -29,3 +29,17 @@ def test_a_run_ends_though_the_pod_that_replaced_one_of_its_own_never_starts(
         namespace.until(lambda pod: bool(pod["metadata"]["uid"] != uid), "pods")
         port.cluster.cancel(plan.run_id, "Enough.", "asked")
         assert port.end_of(plan).phase is Phase.CANCELLED
+
+
+def test_a_run_ends_whose_job_is_deleted_without_its_pods_and_they_are_told_of(
+    namespace: Namespace, user: Path
+) -> None:
+    with following.opened(user, end_s=1.0) as port:
+        plan = port.submit(following.plan("2x1"), None)
+        port.until(lambda port: {line.replica for line in port.lines(plan)} >= {"worker-0"})
+        namespace.kubectl("delete", f"pytorchjob/{plan.run_id}", "--cascade=orphan")
+        end = port.end_of(plan)
+    assert (end.phase, end.cause_id) == (Phase.LOST, "job-deleted")
+    ends_them = f"kubectl -n {namespace.name} delete pods -l k8sbench.io/run={plan.run_id}"
+    assert f"of its pods 2 were left behind and go on: '{ends_them}' ends them." in end.cause
+    assert len(namespace.get("pods")) == 2
