@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
 import pytest
 
 from k8sbench.adapters import processes
 from k8sbench.adapters.sql_store import SqlStore, open_store
+from k8sbench.cli import clusters, reading
 from k8sbench.cli.main import main
 from k8sbench.model.phase import Phase
+from k8sbench.model.run import Run
 from k8sbench.ports import LogLine
 from tests.tiers import ROOT
 from tests.unit.store.examples import NOW, plan, step
@@ -123,6 +127,29 @@ def test_an_unknown_replica_names_those_there_are(
     for replica in ("worker-7", "../../run", ""):
         assert main(["logs", "seg-1", "--replica", replica]) == 2
         assert "Replicas: master-0, worker-0." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("replica", "known"), [("worker-0", True), ("worker-7", False)])
+def test_a_replica_on_the_cluster_that_has_printed_nothing_yet_is_no_unknown_one(
+    root: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    replica: str,
+    known: bool,
+) -> None:
+    class Cluster:
+        def printed(self, _: Run) -> Iterator[LogLine]:
+            yield LogLine(replica="master-0", at=NOW, text="one")
+
+    monkeypatch.setattr(clusters, "glimpse_of", lambda *_: contextlib.nullcontext(Cluster()))
+    monkeypatch.setattr(reading, "is_alone", lambda *_: True)
+    with open_store() as store:
+        store.record(plan(replicas=2), at=NOW, owner=None)
+    assert main(["logs", "seg-1", "--replica", replica]) == (0 if known else 2)
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert ("Nothing was printed yet" in told.err) is known
+    assert ("Replicas: master-0, worker-0." in told.err) is not known
 
 
 def test_following_a_finished_run_prints_it_and_ends(
