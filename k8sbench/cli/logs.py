@@ -19,7 +19,6 @@ from k8sbench.cli.submit import opened_store
 from k8sbench.model.errors import Interrupted, NotFound
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, LogLine
-from k8sbench.render.kinds import KINDS
 from k8sbench.runs import collecting, records
 from k8sbench.runs.following import Manner
 
@@ -153,6 +152,8 @@ def _print_from_cluster(run: Run, selection: Selection, access: Access) -> None:
             _put(line, selection)
     if replicas and selection.replica in {None, *replicas}:
         return
+    from k8sbench.render.kinds import KINDS
+
     planned = KINDS[run.plan.framework].names(run.plan.replicas)
     if selection.replica not in {None, *planned}:
         raise _no_such_replica(run, str(selection.replica), planned)

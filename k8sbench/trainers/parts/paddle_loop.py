@@ -102,9 +102,7 @@ class _Run(loop.Loop[Work, Session]):
             parameters=[parameter for layer in layers for parameter in layer.parameters()],
             use_multi_tensor=here.settings.fused_optimizer,
         )
-        self.scaler = here.scaler(
-            work.static_scale or work.initial_scale, adapts=work.static_scale is None
-        )
+        self.scaler = here.scaler(work.initial_scale)
         here.seed(1 + here.place.rank)  # ranks drop out different units
 
     def train_mode(self) -> None:

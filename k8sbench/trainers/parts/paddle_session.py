@@ -148,12 +148,11 @@ class Session:
         """Whether gradients are scaled: in fp16 only."""
         return self._amp and self.settings.amp_dtype == "fp16"
 
-    def scaler(self, initial: float, *, adapts: bool) -> Any:
-        """The gradient scaler; one that does nothing unless the run is in fp16."""
+    def scaler(self, initial: float) -> Any:
+        """The gradient scaler, which adapts; one that does nothing unless the run is in fp16."""
         return paddle.amp.GradScaler(
             enable=self.scales,
             init_loss_scaling=initial,
-            use_dynamic_loss_scaling=adapts,
             # What it did until Paddle 2.5, when upstream's figures were taken.
             incr_every_n_steps=1000,
             decr_every_n_nan_or_inf=2,

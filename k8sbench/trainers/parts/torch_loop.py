@@ -39,8 +39,9 @@ class Work(loop.Work):
     # rate that the schedule gives.
     groups: Callable[[nn.Module], Iterable[Any]]
     clip_norm: float | None = None
-    # fp16 only: a fixed scale, or None for one that adapts; and whether a step whose gradients
-    # overflow is left out, for which the device has to be asked in every step.
+    # fp16 only: a scale that never grows, or None for one that adapts; and whether a step whose
+    # gradients overflow is left out and halves the scale, for which the device has to be asked in
+    # every step.
     static_scale: float | None = None
     checks_overflow: bool = True
     values_before_backward: bool = True
@@ -80,7 +81,9 @@ class _Run(loop.Loop[Work, Session]):
             weight_decay=work.weight_decay,
             fused=True if here.settings.fused_optimizer else None,
         )
-        self.scaler = here.scaler(work.static_scale or DYNAMIC_SCALE)
+        self.scaler = here.scaler(
+            work.static_scale or DYNAMIC_SCALE, grows=work.static_scale is None
+        )
         here.seed(1 + here.place.rank)  # ranks drop out different units
 
     def train_mode(self) -> None:
@@ -118,7 +121,7 @@ class _Run(loop.Loop[Work, Session]):
                 scaler.unscale_(optimizer)
                 nn.utils.clip_grad_norm_(self.model.parameters(), work.clip_norm)
             scaler.step(optimizer)
-            scaler.update(scale)
+            scaler.update()
         optimizer.zero_grad()
         if not work.values_before_backward:
             self.keep(tuple(values), told.tolist())

@@ -30,6 +30,8 @@ DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 # on many ranks can take some minutes.
 COLLECTIVE_TIMEOUT = timedelta(minutes=10)
 MIB = 1024 * 1024
+# Steps without an overflow after which a scale doubles: PyTorch's own, and more than any run has.
+GROWTH_STEPS, NEVER = 2000, 10**9
 
 
 class Session:
@@ -56,11 +58,6 @@ class Session:
     def precision_effective(self) -> str:
         """As asked: PyTorch's autocast has effect on CPUs and on GPUs alike."""
         return self.settings.precision
-
-    @property
-    def memory_format(self) -> torch.memory_format:
-        """The layout of images and of the model."""
-        return torch.channels_last if self.settings.channels_last else torch.contiguous_format
 
     def connect(self) -> None:
         """Meet the other ranks; returns once all are there. Nothing to do for a rank alone."""
@@ -134,10 +131,13 @@ class Session:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=DTYPES[self.settings.amp_dtype])
 
-    def scaler(self, initial: float) -> GradScaler:
+    def scaler(self, initial: float, *, grows: bool) -> GradScaler:
         """The gradient scaler; one that does nothing unless the run is in fp16."""
         return GradScaler(
-            self.device.type, init_scale=initial, enabled=self.settings.amp_dtype == "fp16"
+            self.device.type,
+            init_scale=initial,
+            growth_interval=GROWTH_STEPS if grows else NEVER,
+            enabled=self.settings.amp_dtype == "fp16",
         )
 
     def mean(self, values: Tensor) -> Tensor:

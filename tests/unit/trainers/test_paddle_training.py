@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import ast
 import importlib
+import itertools
+import math
 import multiprocessing
 import os
 import pathlib
 import subprocess
 import sys
+import types
 from typing import Any
 
 import pytest
 
 from tests.unit.trainers.either_checks import noted_runs
 from tests.unit.trainers.paddle_checks import CROP, FACES, LEARNING, learns, length
-from tests.unit.trainers.paddle_runs import narrow, output, run
+from tests.unit.trainers.paddle_runs import import_paddle, narrow, output, run
 from tests.unit.trainers.torch_checks import tells_its_device
 from tests.unit.trainers.torch_runs import ROOT, environment, events, losses, only
 
@@ -74,6 +77,67 @@ def test_a_fixed_scale_of_the_loss_changes_no_step(
     scaled = run(capfd, "deeplabv3p_paddle", *options, "--log-interval", "1", "--no-dropout")
     assert len(set(losses(plain))) == 3
     assert losses(scaled) == pytest.approx(losses(plain), rel=1e-4)
+
+
+@trains
+@pytest.mark.parametrize("option", [(), ("--fused-optimizer",)])
+def test_overflows_leave_their_steps_out_and_every_second_one_halves_the_scale(
+    option: tuple[str, ...], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Paddle's own scaler at work, which on a CPU has to believe that it is elsewhere."""
+    import_paddle()
+    import paddle
+    from paddle.amp import grad_scaler
+
+    from k8sbench.trainers.data.faces_arcface import Faces
+    from k8sbench.trainers.parts import lines, paddle_loop, paddle_session, schedules, settings
+
+    weights: list[Any] = []
+    scales: list[float] = []
+    model: Any = None
+
+    def losses(given: Any, _: Any, faces: Any, labels: Any) -> dict[str, Any]:
+        nonlocal model
+        model = given
+        weights.append(model[1].weight.numpy())
+        loss = paddle.nn.functional.cross_entropy(model(faces), labels)
+        return {"loss": loss * (math.inf if len(weights) in (2, 3) else 1.0)}
+
+    def step(run: Any, *given: Any) -> None:
+        steps(run, *given)
+        scales.append(run.scaler._scale.item())
+
+    steps = paddle_loop._Run.step
+    monkeypatch.setattr(paddle_loop._Run, "step", step)
+    monkeypatch.setattr(paddle_session.Session, "scales", True)
+    gpu = types.SimpleNamespace(is_gpu_place=lambda: True)
+    tracer = types.SimpleNamespace(_expected_place=gpu)
+    monkeypatch.setattr(grad_scaler, "_dygraph_tracer", lambda: tracer)
+    defaults = settings.Defaults(
+        benchmark="toy", recipes=("v",), batch_size=2, speed_options=("fused_optimizer",)
+    )
+    words = ("--device", "cpu", "--warmup", "0", "--iterations", "5", "--amp-dtype", "fp16")
+    paddle_loop.train(
+        paddle_loop.Work(
+            unit="samples",
+            model=lambda _: paddle.nn.Sequential(
+                paddle.nn.Flatten(), paddle.nn.Linear(3 * 4 * 4, 4)
+            ),
+            samples=Faces(4, 4, seed=0),
+            losses=losses,
+            momentum=0.9,
+            weight_decay=1e-2,
+            schedule=schedules.constant(0.1),
+            line=lines.paddleseg,
+            initial_scale=1024.0,
+        ),
+        settings.read("toy", "", defaults, None, [*words, *option])[0],
+    )
+    weights.append(model[1].weight.numpy())
+    kept = [bool((after == before).all()) for before, after in itertools.pairwise(weights)]
+    assert kept == [False, True, True, False, False]
+    assert scales == [1024.0, 1024.0, 512.0, 512.0, 512.0]
+    assert "Found inf or nan" in capfd.readouterr().out
 
 
 @trains

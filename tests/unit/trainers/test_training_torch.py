@@ -6,6 +6,8 @@ of a full run.
 
 from __future__ import annotations
 
+import itertools
+import math
 import multiprocessing
 import pathlib
 import shutil
@@ -332,6 +334,67 @@ def test_gradients_are_unscaled_before_they_are_clipped(
     unclipped = losses(toy(capfd))
     assert scaled == pytest.approx(plain, rel=0.01)
     assert unclipped != pytest.approx(plain, rel=0.05)
+
+
+def overflowing(capfd: pytest.CaptureFixture[str], **work: Any) -> tuple[list[float], list[Any]]:
+    """Four steps in fp16 whose second gradients are infinite: the scale after each step, and the
+    weights before each and at the end.
+    """
+    from torch.nn.functional import cross_entropy
+
+    scales: list[float] = []
+    weights: list[Any] = []
+    model: Any = None
+
+    def losses(given: Any, images: Any, labels: Any) -> dict[str, Any]:
+        nonlocal model
+        model = given
+        weights.append(model[1].weight.detach().clone())
+        loss = cross_entropy(model(images), labels)
+        return {"loss": loss * (math.inf if len(weights) == 2 else 1.0)}
+
+    def line(progress: Any) -> str:
+        scales.append(progress.grad_scale)
+        return "a step"
+
+    def rate(step: int) -> float:
+        return 0.1 * (step + 1)
+
+    options = ("--amp-dtype", "fp16")
+    found = toy(capfd, *options, losses=losses, line=line, schedule=rate, **work)
+    assert [step["lr"] for step in only(found, "step")] == [rate(step) for step in range(4)]
+    return scales, [*weights, model[1].weight.detach()]
+
+
+@pytest.mark.parametrize(
+    ("fixed", "scales"), [(None, [65536.0, *[32768.0] * 3]), (128.0, [128.0, *[64.0] * 3])]
+)
+def test_an_overflow_leaves_its_step_out_and_halves_the_scale(
+    fixed: float | None,
+    scales: list[float],
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """NVIDIA's fixed scale falls, too; only that it never rises again."""
+    from k8sbench.trainers.parts import torch_loop
+
+    runs = noted_runs(monkeypatch, torch_loop)
+    found, weights = overflowing(capfd, static_scale=fixed)
+    assert found == scales
+    kept = [bool((after == before).all()) for before, after in itertools.pairwise(weights)]
+    assert kept == [False, True, False, False]
+    grows_within_a_run = runs[0].scaler.get_growth_interval() < 10_000
+    assert grows_within_a_run is (fixed is None)
+
+
+def test_a_scale_that_is_not_checked_takes_the_step_that_overflows(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """As mmcv's: to ask would bring the device to rest."""
+    scales, weights = overflowing(capfd, static_scale=512.0, checks_overflow=False)
+    assert scales == [512.0] * 4
+    finite = [bool(weight.isfinite().all()) for weight in weights]
+    assert finite == [True, True, False, False, False]
 
 
 def test_each_parameter_group_learns_at_its_own_rate(capfd: pytest.CaptureFixture[str]) -> None:
