@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 GLIMPSE_SECONDS = 5.0
-"""For the first answer of a cluster that is only looked at; the rest is tried for longer."""
+"""For the first answer of a cluster that is only looked at."""
+LOOK_SECONDS = 10.0
+"""For each further answer of such a one."""
 SILENT_SECONDS = 2.0
 """For the first answer of one with which there is more to do, until a word is said."""
 
@@ -168,6 +170,7 @@ def glimpsed(api: Api) -> Iterator[KubernetesCluster]:
         wrong = silence(api, GLIMPSE_SECONDS)
         if wrong is not None:
             raise wrong
+        api.patience = LOOK_SECONDS
         yield KubernetesCluster(api)
 
 

@@ -126,6 +126,18 @@ def test_a_broken_connection_is_asked_again(user: Path) -> None:
         api.close()
 
 
+@pytest.mark.timeout(25, func_only=True)  # less than one answer is waited for otherwise
+def test_who_only_looks_does_not_wait_long_for_an_answer(user: Path) -> None:
+    with (
+        wire.between(user) as (line, path),
+        contextlib.closing(connect(kubeconfig=str(path))) as api,
+        line.mute(),
+    ):
+        api.patience = 0.5
+        with pytest.raises(ApiFault, match="did not answer in time"):
+            api.get(kinds.path("Pod", api.place.namespace, "pod"))
+
+
 # -- refusals ---------------------------------------------------------------------------------
 
 

@@ -67,6 +67,8 @@ class Api:
         """How many requests were sent: ``create pytorchjobs``, ``watch pods``."""
         self.clock: Callable[[], float] = time.time
         """Ours, Unix seconds."""
+        self.patience = PATIENCE_SECONDS
+        """Longest time, seconds, for which an answer is waited for and a request is tried on."""
         self.ahead = 0.0
         """Seconds by which the API server's clock is ahead of ours, as its answers say."""
         self._aheads: deque[float] = deque(maxlen=_DATES)
@@ -260,11 +262,12 @@ class Api:
         patience: float,
     ) -> bytes:
         """Send, again where that helps and does no harm; return the whole answer."""
-        until = time.monotonic() + patience
+        until = time.monotonic() + min(patience, self.patience)
+        read_s = min(READ_SECONDS, self.patience)
         pause = _FIRST_PAUSE
         while True:
             try:
-                return _read(self._send(verb, method, path, query, body))
+                return _read(self._send(verb, method, path, query, body, read_s=read_s))
             except ApiFault as fault:
                 # Of a request that creates, only those that the server says it did not begin.
                 again = fault.passes and (method != "POST" or fault.retry_after is not None)

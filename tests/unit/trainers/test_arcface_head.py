@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+import types
 from typing import Any
 
 import numpy as np
 import pytest
 
+from k8sbench.trainers.parts.events import Place
 from tests.unit.trainers.arcface_checks import (
     BATCH,
     CLASSES,
@@ -33,6 +36,92 @@ def paddle() -> Any:
 def test_loss_and_gradients_are_those_of_the_definition(head: str) -> None:
     """`own` has its backward pass by hand, `dense` by autograd."""
     agrees_with_the_definition(head)
+
+
+def test_the_fused_head_is_asked_for_the_same_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paddle's kernel is for GPUs only; in its place stands here what its documentation says."""
+    import paddle
+    from paddle.nn import functional as F
+
+    call = inspect.signature(F.margin_cross_entropy)
+
+    def documented(*given: Any, **named: Any) -> Any:
+        asked = call.bind(*given, **named)
+        asked.apply_defaults()
+        of = types.SimpleNamespace(**asked.arguments)
+        assert of.group is None  # all ranks
+        assert (of.reduction, of.return_softmax) == ("mean", False)
+        label = F.one_hot(of.label, of.logits.shape[1])
+        angles = paddle.acos(of.logits)
+        moved = paddle.cos(of.margin1 * angles + of.margin2) - of.margin3
+        logits = of.scale * (of.logits + (moved - of.logits) * label)
+        return (paddle.logsumexp(logits, axis=1) - (logits * label).sum(axis=1)).mean()
+
+    monkeypatch.setattr(F, "margin_cross_entropy", documented)
+    agrees_with_the_definition("margin")
+
+
+def test_the_dense_head_has_paddles_own_cross_entropy_on_a_gpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A CPU's is as good at a scale at which it cuts nothing off."""
+    import paddle
+
+    from k8sbench.trainers.parts import arcface_head_paddle
+
+    features, labels = samples()
+
+    def loss() -> tuple[float, Any]:
+        layer = arcface_head_paddle.ArcFace(CLASSES, EMBEDDING, head="dense", scale=8.0)
+        given = paddle.to_tensor(features, stop_gradient=False)
+        found = layer(given, paddle.to_tensor(labels))
+        found.backward()
+        return found.item(), given.grad.numpy()
+
+    expected = loss()
+    monkeypatch.setattr(type(paddle.ones([1]).place), "is_cpu_place", lambda _: False)
+    asked = []
+    entropy = paddle.nn.functional.softmax_with_cross_entropy
+    monkeypatch.setattr(
+        arcface_head_paddle.F,
+        "softmax_with_cross_entropy",
+        lambda *given: (asked.append(given), entropy(*given))[1],
+    )
+    found = loss()
+    assert asked
+    assert found[0] == pytest.approx(expected[0], rel=1e-5)
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "on_gpu", "ranks", "head"),
+    [
+        ("auto", False, 2, "own"),
+        ("auto", True, 1, "dense"),
+        ("auto", True, 2, "margin"),
+        ("own", True, 2, "own"),
+        ("margin", True, 1, "margin"),
+        ("margin", False, 1, "--head margin needs a GPU"),
+        ("dense", True, 2, "--head dense .* runs on one rank only"),
+    ],
+)
+def test_a_run_takes_the_reports_head_where_it_can(
+    wanted: str, on_gpu: bool, ranks: int, head: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from k8sbench.trainers import arcface
+
+    def refuse(message: str) -> None:
+        raise SystemExit(message)
+
+    monkeypatch.setattr(arcface.settings, "refuse", refuse)
+    here: Any = types.SimpleNamespace(
+        on_gpu=on_gpu, place=Place(rank=0, local_rank=0, world_size=ranks)
+    )
+    if head.startswith("--"):
+        with pytest.raises(SystemExit, match=head):
+            arcface._head_name(here, wanted)
+    else:
+        assert arcface._head_name(here, wanted) == head
 
 
 def test_a_gradient_that_flows_on_is_scaled() -> None:

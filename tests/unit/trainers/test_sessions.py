@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
+import inspect
 import os
+import types
 from typing import Any
 
 import pytest
@@ -29,7 +32,9 @@ def session(framework: str, device: str, ranks: int) -> Any:
 
         from k8sbench.trainers.parts import torch_session
 
-        return torch_session.Session(read(), place, torch.device(device))
+        return torch_session.Session(
+            read(), place, torch.device({"cuda": "cuda:0"}.get(device, device))
+        )
     import_paddle()
     from k8sbench.trainers.parts import paddle_session
 
@@ -176,6 +181,12 @@ def test_paddle_learns_from_the_driver_which_gpu_it_has(
     assert driver.index == 1
     assert paddle_session._cuda_identity(2) == (None, None)
 
+    def missing(_: str) -> None:
+        raise OSError("cannot open shared object file")
+
+    monkeypatch.setattr("ctypes.CDLL", missing)
+    assert paddle_session._cuda_identity(1) == (None, None)
+
 
 def test_paddle_is_told_which_gpu_is_the_ranks_and_asked_about_that_one(
     monkeypatch: pytest.MonkeyPatch,
@@ -238,6 +249,168 @@ def test_paddle_looks_for_cudnns_best_algorithms_and_takes_tf32_if_it_is_told_to
     assert here.device == "gpu:0"
     assert flags == {"FLAGS_cudnn_exhaustive_search": asked}
     assert switches == {"set_cublas_switch": asked, "set_cudnn_switch": asked}
+
+
+@pytest.mark.parametrize(
+    ("told", "local_rank", "device"),
+    [
+        ({}, 2, "gpu:2"),
+        ({"FLAGS_selected_gpus": "3"}, 0, "gpu:3"),
+        ({"FLAGS_selected_gpus": "0,1"}, 0, "gpu:0"),  # a launcher's only rank, of two GPUs
+        ({"FLAGS_selected_gpus": "4"}, 0, "local rank 0 has no GPU: 4 are visible"),
+        ({}, 4, "local rank 4 has no GPU: 4 are visible"),
+        ({"PADDLE_DISTRI_BACKEND": "gloo"}, 0, "cpu"),  # the launcher was told to see none
+    ],
+)
+def test_a_rank_of_paddles_takes_the_gpu_that_the_launcher_gave_it_or_that_of_its_number(
+    told: dict[str, str], local_rank: int, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import_paddle()
+    import paddle
+
+    from k8sbench.trainers.parts import paddle_session
+
+    def refuse(message: str) -> None:
+        raise SystemExit(message)
+
+    for name in ("FLAGS_selected_gpus", "PADDLE_DISTRI_BACKEND"):
+        monkeypatch.setenv(name, told.get(name, ""))
+    monkeypatch.setenv("PADDLE_RANK_IN_NODE", str(local_rank))
+    monkeypatch.setattr(paddle_session, "refuse", refuse)
+    monkeypatch.setattr(paddle, "is_compiled_with_cuda", lambda: True)
+    monkeypatch.setattr(paddle.device.cuda, "device_count", lambda: 4)
+    for name in ("set_device", "set_flags"):
+        monkeypatch.setattr(paddle, name, lambda _: None)
+    if " " in device:
+        with pytest.raises(SystemExit, match=device):
+            paddle_session.open_session(read())
+    else:
+        assert paddle_session.open_session(read()).device == device
+
+
+def test_paddles_own_switches_are_set_on_a_gpu_as_far_as_this_build_has_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import_paddle()
+    import paddle
+
+    told: dict[str, object] = {}
+    monkeypatch.setattr(paddle, "set_flags", told.update)
+    flags = {"FLAGS_check_nan_inf": False, "FLAGS_of_another_build": 1}
+    assert session("paddle", "cpu", 1).set_flags(flags) == told == {}
+    assert session("paddle", "cuda", 1).set_flags(flags) == {"FLAGS_check_nan_inf": False}
+    assert told == {"FLAGS_check_nan_inf": False}
+
+
+def test_paddles_mixed_precision_has_the_trainers_own_lists(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import_paddle()
+    import paddle
+    from paddle.amp import auto_cast
+
+    from k8sbench.trainers.deeplabv3p_paddle import AMP_LISTS
+    from k8sbench.trainers.parts import paddle_session
+
+    asked = []
+    named = inspect.signature(auto_cast).bind
+
+    def context(*given: Any, **more: Any) -> Any:
+        asked.append(named(*given, **more).arguments)
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(paddle.amp, "auto_cast", context)
+    monkeypatch.setattr(paddle_session, "_amp_has_effect", lambda _: True)  # as on a GPU
+    place = Place(rank=0, local_rank=0, world_size=1)
+    here = paddle_session.Session(read("--amp-dtype", "bf16"), place, "gpu:0")
+    here.amp_lists = AMP_LISTS
+    with here.autocast():
+        pass
+    assert asked == [{"enable": True, "level": "O1", "dtype": "bfloat16", **AMP_LISTS}]
+    assert (here.precision_effective, here.scales) == ("amp", False)
+
+
+@pytest.mark.parametrize("framework", ["pytorch", "paddle"])
+def test_a_model_on_several_gpus_has_all_its_norms_synchronised_and_is_data_parallel(
+    framework: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What can be seen of it without a GPU: the layers, and that they keep their parameters."""
+    here = session(framework, "cuda", 2)
+    distributed = []
+
+    def parallel(model: Any, **named: Any) -> Any:
+        distributed.append(named)
+        return model
+
+    if framework == "pytorch":
+        from torch import nn
+
+        from k8sbench.trainers.models.deeplabv3plus_torch import DeepLabV3Plus
+
+        model: Any = DeepLabV3Plus(5, width_divisor=8)
+        monkeypatch.setattr(nn.Module, "to", lambda model, *_, **__: model)
+        monkeypatch.setattr(nn.parallel, "DistributedDataParallel", parallel)
+        modules, named = nn.Module.modules, {"broadcast_buffers": False}
+        expected = [{"device_ids": [0], **named}]
+    else:
+        import paddle
+        from paddle import nn
+
+        from k8sbench.trainers.models.deeplabv3p_paddle import DeepLabV3P
+
+        model = DeepLabV3P(5, layout="NHWC", width_divisor=8)
+        monkeypatch.setattr(paddle, "DataParallel", parallel)
+        modules, named, expected = nn.Layer.sublayers, {}, [{}]
+
+    def norms(of: Any) -> list[Any]:
+        return [each for each in modules(of) if "BatchNorm" in type(each).__name__]
+
+    before = {id(parameter) for parameter in model.parameters()}
+    layouts = [getattr(norm, "_data_format", None) for norm in norms(model)]
+    prepared, synced = here.prepare(model, sync_bn=True, **named)
+    assert synced
+    assert prepared is model  # so that whoever holds the bare model trains these layers
+    assert {type(norm) for norm in norms(model)} == {nn.SyncBatchNorm}
+    assert [getattr(norm, "_data_format", None) for norm in norms(model)] == layouts
+    assert {id(parameter) for parameter in model.parameters()} == before
+    assert distributed == expected
+
+
+def test_pytorch_tells_of_its_gpu_and_asks_nvml_for_the_same_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import torch
+
+    from k8sbench.trainers.parts import machine
+
+    uuid = "8c6f1a2b-0001-0002-0003-000000000004"
+    found = {
+        **{"name": "Tesla V100-SXM2-32GB", "major": 7, "minor": 0, "uuid": uuid},
+        **{"total_memory": 34_089_730_048, "pci_domain_id": 0, "pci_bus_id": 0x3B},
+        "pci_device_id": 0,
+    }
+    assert found.keys() <= set(dir(torch._C._CudaDeviceProperties))
+    asked, rested = [], []
+
+    def gpu(*which: object) -> dict[str, object]:
+        asked.append(which)
+        return dict.fromkeys(machine.GPU_FIELDS)
+
+    monkeypatch.setattr(machine, "gpu", gpu)
+    cuda = torch.cuda
+    monkeypatch.setattr(cuda, "get_device_properties", lambda _: types.SimpleNamespace(**found))
+    monkeypatch.setattr(cuda, "max_memory_allocated", lambda _: 3 << 20)
+    monkeypatch.setattr(cuda, "synchronize", rested.append)
+    here = session("pytorch", "cuda:1", 1)
+    about = here.environment()
+    assert set(about) == set(machine.describe())
+    named = ("gpu_model", "gpu_index", "gpu_uuid", "gpu_memory_mib", "gpu_compute_capability")
+    told = [about[name] for name in named]
+    assert told == ["Tesla V100-SXM2-32GB", 1, uuid, 32510, "7.0"]
+    assert asked == [("00000000:3b:00.0", uuid)]
+    assert here.memory_mib() == 3.0
+    here.sync()
+    assert rested == [here.device]
 
 
 class Elsewhere:
