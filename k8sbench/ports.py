@@ -136,8 +136,12 @@ class Cluster(Protocol):
         comes when every line of every replica that the cluster still has was returned.
         """
 
-    def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
-        """Ask the job to end; its final transition follows. Returns at once; idempotent."""
+    def cancel(self, run_id: str, cause: str, cause_id: str, *, wait: bool = False) -> None:
+        """Ask the job to end; its final transition follows. Returns at once; idempotent.
+
+        With ``wait`` it returns when that was asked, and raises :class:`BenchError` if the job may
+        not be ended.
+        """
 
     def let_go(self, run_id: str) -> None:
         """Follow a job no longer; it goes on. Nothing more of it is returned."""

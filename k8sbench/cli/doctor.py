@@ -266,7 +266,10 @@ def _tell_bandwidth(lines: Sequence[Line], form: str, api: Api, outcome: Outcome
 def _write_lines(lines: Sequence[Line]) -> None:
     output.write_table(COLUMNS, [(line.level, line.id, _finding(line)) for line in lines])
     count = Counter(line.level for line in lines)
-    told = f"{count['ok']} ok, {count['warning']} warnings, {count['failure']} failures"
+    told = ", ".join(
+        f"{count[level]} {level if count[level] == 1 or level == 'ok' else level + 's'}"
+        for level in ("ok", "warning", "failure")
+    )
     output.note(f"{'not ready' if _failed(lines) else 'ready'}: {told}")
 
 

@@ -75,7 +75,8 @@ def reasons(case: Case) -> Iterator[Reason]:
     best = case.log.accuracy
     yield from case.log.airank.reasons(case.expected.target, case.rate, case.gpus, best)
     for file, count in case.log.cut_lines:
-        text = f"{count} lines of {file} are longer than 64 KiB and were cut."
+        lines = "1 line of {} is" if count == 1 else f"{count} lines of {{}} are"
+        text = f"{lines.format(file)} longer than 64 KiB and cut."
         yield reason("long-lines", text)
 
 

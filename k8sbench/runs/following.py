@@ -170,9 +170,12 @@ class Following:
             yield from self.step(0.0 if started else LOOK_SECONDS)
 
     def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
-        """End a run that is followed; one that is over stays as it is."""
+        """End a run that is followed; one that is over stays as it is.
+
+        Raises :class:`BenchError` where that is refused: the run goes on.
+        """
         if run_id in self._open:
-            self._cancel(self._open[run_id], cause, cause_id)
+            self._cancel(self._open[run_id], cause, cause_id, wait=True)
 
     def runs(self) -> list[Run]:
         """The runs that are not over."""
@@ -297,12 +300,11 @@ class Following:
         one.ends = None
         self._tell.happened(one.run, self._end(one, final))
 
-    def _cancel(self, one: _Open, cause: str, cause_id: str) -> None:
-        one.cancelled_at = self._world.clock()
-        one.ends = Transition(
-            phase=Phase.CANCELLED, at=one.cancelled_at, cause=cause, cause_id=cause_id
-        )
-        self._world.cluster.cancel(one.run.run_id, cause, cause_id)
+    def _cancel(self, one: _Open, cause: str, cause_id: str, *, wait: bool = False) -> None:
+        now = self._world.clock()
+        self._world.cluster.cancel(one.run.run_id, cause, cause_id, wait=wait)
+        one.cancelled_at = now
+        one.ends = Transition(phase=Phase.CANCELLED, at=now, cause=cause, cause_id=cause_id)
 
     def _give_up(self, one: _Open, waiting: Transition) -> None:
         one.cancelled_at = self._world.clock()

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.cluster import KubectlFailed
 from tests.cluster.namespace import Namespace
+from tests.cluster.own import OwnCluster
 from tests.cluster.shell import CASE, Shell, until
 
 ENDLESS = "--node-pool=endless"
@@ -52,6 +58,52 @@ def test_ctrl_c_before_the_last_job_is_created_says_how_many_are(own_shell: Shel
     assert sorted(submit.out.split()) == sorted(created)
     assert f"Interrupted (Ctrl-C): {len(created)} of 200 jobs were created." in submit.err
     assert "--resume many" in submit.err
+
+
+@pytest.fixture
+def kept(own_cluster: OwnCluster, namespace: Namespace) -> Iterator[None]:
+    """Have a policy refuse that jobs of the namespace are deleted."""
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1"}
+    name = {"metadata": {"name": namespace.name}}
+    here = {"matchLabels": {"kubernetes.io/metadata.name": namespace.name}}
+    rule = {"apiGroups": ["kubeflow.org"], "apiVersions": ["v1"], "operations": ["DELETE"]}
+    policy = {
+        "matchConstraints": {"resourceRules": [{**rule, "resources": ["*"]}]},
+        "validations": [{"expression": "false", "message": "No jobs are deleted on Fridays."}],
+    }
+    binding = {
+        "policyName": namespace.name,
+        "validationActions": ["Deny"],
+        "matchResources": {"namespaceSelector": here},
+    }
+    kinds = {"ValidatingAdmissionPolicy": policy, "ValidatingAdmissionPolicyBinding": binding}
+    own_cluster.create(*({**kind, "kind": one, **name, "spec": kinds[one]} for one in kinds))
+    yield
+    for one in kinds:
+        own_cluster.kubectl("delete", one.lower(), namespace.name)
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_run_that_may_not_be_cancelled_goes_on_and_nobody_says_otherwise(
+    own_shell: Shell, namespace: Namespace
+) -> None:
+    own_shell.submit("guarded", ENDLESS, "--detach")
+    until(lambda: own_shell.json("status", "guarded")["on_cluster"]["phase"] == "Running", "runs")
+    until(lambda: "Fridays" in refusal(namespace, "guarded"), "the policy is known")
+    for command in ("cancel", "delete"):
+        refused = own_shell.run(command, "guarded", code=2)
+        assert "No jobs are deleted on Fridays." in refused.err
+        assert "Change what the rule asks for" in refused.err
+    now = own_shell.json("status", "guarded")
+    assert (now["phase"], now["on_cluster"]["phase"]) == ("Running", "Running")
+
+
+def refusal(namespace: Namespace, name: str) -> str:
+    """What the API server says to the deletion of a job, without doing it."""
+    try:
+        return namespace.kubectl("delete", f"pytorchjob/{name}", "--dry-run=server")
+    except KubectlFailed as wrong:
+        return str(wrong)
 
 
 def test_what_is_to_be_kept_is_said_to_whoever_ends_the_run(shell: Shell) -> None:

@@ -196,10 +196,10 @@ class KubernetesCluster:
             if until is not None and time.monotonic() >= until:
                 return ()
 
-    def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
+    def cancel(self, run_id: str, cause: str, cause_id: str, *, wait: bool = False) -> None:
         """Ask the job to end: delete it, or hold it (``keep``); who watches it is told why.
 
-        Of a job that is not followed here it is done at once and raises :class:`BenchError`.
+        Of a job that is not followed here, or with ``wait``, a refusal raises :class:`BenchError`.
         """
         wish = {"cause": cause, "cause_id": cause_id, "at": self._clock()}
         followed = self._jobs.get(run_id)
@@ -207,7 +207,7 @@ class KubernetesCluster:
             told = followed.told
             is_failure = told.hopeless and told.cause_id == cause_id
             wish["phase"] = str(Phase.FAILED if is_failure else Phase.CANCELLED)
-            if followed.ended_at is None:
+            if followed.ended_at is None and not (wait and self._is_cancelled(followed, wish)):
                 self._ask(lambda: self._cancel_followed(followed, wish))
             return
         for kind, job in ending.find(self.api, run_id):
@@ -371,6 +371,8 @@ class KubernetesCluster:
         all_seen = self._watches.has_all(followed.kind) and self._watches.has_all("Pod")
         if followed.taken_up and not all_seen and not reading.phase.final:
             return []  # without itself or its pods it would seem to go back to its creation
+        if reading.phase is Phase.CREATED and followed.told.phase is not Phase.CREATED:
+            return []  # nor without the events, where there is nothing else of it
         self._follow_logs(followed, replicas, all_over=False)
         events = list(followed.changes(reading, now))
         moment = time.monotonic()
@@ -479,16 +481,30 @@ class KubernetesCluster:
 
     # -- ending ---------------------------------------------------------------------------------
 
+    def _is_cancelled(self, followed: Followed, wish: Mapping[str, Any]) -> bool:
+        """Cancel a job that is followed, or find that it is to be tried on; raises a refusal."""
+        try:
+            self._try_to_cancel(followed, wish)
+        except ApiFault as fault:
+            if fault.status != 404 and not fault.passes:
+                doing = f"job {followed.plan.run_id} be cancelled"
+                raise self.api.explained(fault, doing) from fault
+            return fault.status == 404  # gone already: that is told as its end
+        return True
+
+    def _try_to_cancel(self, followed: Followed, wish: Mapping[str, Any]) -> None:
+        run_id, uid = followed.plan.run_id, followed.uid
+        if uid is None:
+            path = kinds.path(followed.kind, self._namespace, run_id)
+            uid = self.api.get(path, patience=REQUEST_SECONDS)["metadata"]["uid"]
+        self._cancel(followed.kind, run_id, uid, wish, patience=REQUEST_SECONDS)
+
     def _cancel_followed(self, followed: Followed, wish: Mapping[str, Any]) -> None:
         """Cancel a job that is followed, for as long as it takes; say why if that cannot be."""
         run_id, attempt = followed.plan.run_id, 0
         while not self._is_closed and run_id in self._jobs:
             try:
-                uid = followed.uid
-                if uid is None:
-                    path = kinds.path(followed.kind, self._namespace, run_id)
-                    uid = self.api.get(path, patience=REQUEST_SECONDS)["metadata"]["uid"]
-                self._cancel(followed.kind, run_id, uid, wish, patience=REQUEST_SECONDS)
+                self._try_to_cancel(followed, wish)
                 return
             except ApiFault as fault:
                 if fault.status == 404:  # gone already: that is told as its end
@@ -517,5 +533,13 @@ class KubernetesCluster:
             return
         # Should the deletion be seen before the annotation is.
         self._news.put(Changed(kind, trimming.job(job)))
-        if not self._keep:
+        if self._keep:
+            return
+        try:
             self.api.delete(kinds.path(kind, self._namespace, name), uid=uid)
+        except ApiFault as refused:
+            if not refused.passes:  # it goes on, and whoever looks should not read otherwise
+                job = ending.unmark(self.api, kind, name, uid, patience=patience)
+                if job is not None:
+                    self._news.put(Changed(kind, trimming.job(job)))
+            raise

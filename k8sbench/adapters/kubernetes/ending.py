@@ -32,6 +32,16 @@ def mark(
     change: Object = {"metadata": {"uid": uid, "annotations": {CANCEL_ANNOTATION: text}}}
     if suspend:
         change["spec"] = {"runPolicy": {"suspend": True}}
+    return _changed(api, kind, name, change, patience)
+
+
+def unmark(api: Api, kind: str, name: str, uid: str, *, patience: float) -> Object | None:
+    """Take back what :func:`mark` has said of a job that may not be deleted; None: it is gone."""
+    change: Object = {"metadata": {"uid": uid, "annotations": {CANCEL_ANNOTATION: None}}}
+    return _changed(api, kind, name, change, patience)
+
+
+def _changed(api: Api, kind: str, name: str, change: Object, patience: float) -> Object | None:
     try:
         return api.patch(kinds.path(kind, api.place.namespace, name), change, patience=patience)
     except ApiFault as fault:

@@ -232,6 +232,8 @@ _REFUSALS: tuple[tuple[str, str, str], ...] = (
     ("exceeded quota", "quota-exceeded", "Wait for room, ask for more, or use a smaller case."),
     ("violates PodSecurity", "pod-security", "Use a pool without the opt-ins it names, or -n."),
     ("denied the request", "admission-denied", "Change what the rule asks for, or ask who set it."),
+    # A ValidatingAdmissionPolicy.
+    ("denied request", "admission-denied", "Change what the rule asks for, or ask who set it."),
     ("being terminated", "namespace-terminating", "Name another namespace with -n."),
     ("strict decoding error", "manifest-refused", "Look at the manifest: `k8sbench render`."),
 )

@@ -122,7 +122,7 @@ class LocalCluster:
     def remove(self, run_id: str) -> None:
         """Do nothing: of a job that has ended nothing is left but its files."""
 
-    def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
+    def cancel(self, run_id: str, cause: str, cause_id: str, *, wait: bool = False) -> None:  # noqa: ARG002
         """Ask the job to end: SIGTERM to all its processes, SIGKILL after a grace."""
         self.job(run_id).cancel(cause, cause_id)
 

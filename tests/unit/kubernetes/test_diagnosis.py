@@ -62,9 +62,12 @@ def both_unplaced(message: str, **more: Any) -> state.Seen:
     return alone(unplaced(message, "master-0"), unplaced(message, "worker-0"), **more)
 
 
-def disrupted(reason: str, message: str) -> dict[str, Any]:
+TAINTED = ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute")
+
+
+def disrupted(reason: str, message: str, *others: dict[str, Any], **more: Any) -> dict[str, Any]:
     told = {**condition("DisruptionTarget", message), "reason": reason}
-    return pod(conditions=(told,), metadata={"deletionTimestamp": stamp(59)})
+    return pod(conditions=(told, *others), metadata={"deletionTimestamp": stamp(59)}, **more)
 
 
 def asked_to_end(at: float, grace: int = 30) -> dict[str, Any]:
@@ -680,7 +683,15 @@ EXAMPLES: dict[str, list[Example]] = {
         ),
         Example(
             seen=seen(disrupted("EvictionByEvictionAPI", "Eviction API: evicting"), of=job(FAILED)),
-            words="'Eviction API: evicting'",
+            words="'Eviction API: evicting' (kubectl drain asks so)",
+        ),
+        Example(
+            seen=seen(disrupted(*TAINTED, condition("Ready")), of=job(FAILED)),
+            words="worker-0 was evicted on node gpu-0: a taint (NoExecute) was put on its node.",
+        ),
+        Example(
+            seen=seen(disrupted(*TAINTED, state=ended(143)), of=job(FAILED)),
+            words="worker-0 was evicted on node gpu-0: a taint (NoExecute) was put on its node.",
         ),
     ],
     "preempted": [
@@ -695,7 +706,7 @@ EXAMPLES: dict[str, list[Example]] = {
     "node-lost": [
         Example(
             seen=seen(
-                disrupted("DeletionByTaintManager", "Taint manager: deleting due to NoExecute"),
+                disrupted(*TAINTED),
                 of=job(FAILED),
             ),
             words="The node gpu-0 of worker-0 was lost",

@@ -188,12 +188,26 @@ def test_what_a_run_has_printed_is_archived_before_it_is_cancelled(store: Store)
 def test_a_run_whose_job_is_over_is_not_cancelled_any_more(store: Store) -> None:
     (run,) = detached(store)
     cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
-    cluster.cancel = lambda *_: None  # type: ignore[method-assign]
+    cluster.cancel = lambda *_, **__: None  # type: ignore[method-assign]
     told = (world(store, cluster), Silent(), Stop(), "By hand.", "cancelled")
     closed = collecting.cancel(run, *told)
     assert closed is not None
     assert closed.phase is Phase.SUCCEEDED
     assert closed.measurement is not None
+
+
+def test_a_run_that_may_not_be_cancelled_goes_on(store: Store) -> None:
+    class Guarded(FakeCluster):
+        def cancel(self, run_id: str, cause: str, cause_id: str, *, wait: bool = False) -> None:
+            assert wait
+            raise UsageError("No jobs are deleted on Fridays.")
+
+    (run,) = detached(store)
+    told = (world(store, Guarded(outlives=True)), Silent(), Stop(), "By hand.", "cancelled")
+    with pytest.raises(UsageError, match="on Fridays"):
+        collecting.cancel(run, *told)
+    assert not store.run(run.run_id).phase.final
+    assert store.claim(run.run_id), "somebody else may follow it"
 
 
 def test_gaps_that_an_earlier_process_recorded_are_not_forgotten(store: Store) -> None:

@@ -259,8 +259,8 @@ _TABLE = (
     Cause(
         id="evicted",
         meaning="The node or the cluster ended a replica: disk or memory ran out, a volume's limit"
-        " was passed, or the node was drained.",
-        action="Free or allow what the sentence names, and submit again.",
+        " was passed, or the node was drained or tainted.",
+        action="Mend what the sentence names, or keep to other nodes; then submit again.",
     ),
     Cause(
         id="preempted",

@@ -175,8 +175,11 @@ def _outside(facts: Facts, one: Replica) -> Diagnosis | None:
     by, told = _disruption(one)
     names = facts.names(one)
     if reason == "Evicted" or by in ("TerminationByKubelet", "EvictionByEvictionAPI"):
-        # Through the API it is a drain, and the message only says that it was the API.
-        text = f"{one.name} was evicted{where}: {quoted(why or told)}."
+        drained = " (kubectl drain asks so)" if by == "EvictionByEvictionAPI" else ""
+        text = f"{one.name} was evicted{where}: {quoted(why or told)}{drained}."
+        return found("evicted", text)
+    if one.tainted and (one.ended or one.ready):  # its node goes on, and ends it in order
+        text = f"{one.name} was evicted{where}: a taint (NoExecute) was put on its node."
         return found("evicted", text)
     if ending and ending.reason == "OOMKilled":
         limit = _memory_limit(one)

@@ -19,7 +19,7 @@ Object = Mapping[str, Any]
 """One Kubernetes object, or a part of one."""
 DELETED = "_deleted"
 """Set in the last state of a pod that is gone."""
-_LOST_NODE = "DeletionByTaintManager"
+_TAINTED = "DeletionByTaintManager"
 _COMBINED = "(combined from similar events): "
 """Before the newest message of many about one object, for one reason, that differ in nothing else:
 from the tenth on they are one event, and its count is that of all of them."""
@@ -176,8 +176,17 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def on_lost_node(self) -> bool:
         """Whether nobody can end the pod or read its logs, as its node does not answer."""
-        why = (self.disruption or {}).get("reason")
-        return self.terminating and not self.ended and why == _LOST_NODE
+        return self.terminating and not self.ended and self.tainted and not self.ready
+
+    @property
+    def tainted(self) -> bool:
+        """Whether a taint ends the pod: its node does not answer, or somebody put one on it."""
+        return (self.disruption or {}).get("reason") == _TAINTED
+
+    @property
+    def ready(self) -> bool:
+        """Whether its node says so; the pods of a node that does not answer are not."""
+        return (self.condition("Ready") or {}).get("status") == "True"
 
     def condition(self, kind: str) -> Object | None:
         """One of the pod's conditions."""
