@@ -152,9 +152,7 @@ def _print_from_cluster(run: Run, selection: Selection, access: Access) -> None:
             _put(line, selection)
     if replicas and selection.replica in {None, *replicas}:
         return
-    from k8sbench.render.kinds import KINDS
-
-    planned = KINDS[run.plan.framework].names(run.plan.replicas)
+    planned = _planned(run)
     if selection.replica not in {None, *planned}:
         raise _no_such_replica(run, str(selection.replica), planned)
     output.note(f"Nothing was printed yet. See: k8sbench status {run.run_id}")
@@ -172,7 +170,10 @@ def _print_all(store: Store, run: Run, selection: Selection) -> None:
 
     files = _chosen(store.log_files(run.run_id), run, selection)
     if not files:
-        output.note(f"Run {run.run_id} left no logs: it is {run.phase}. {run.history[-1].cause}")
+        what = "no logs" if selection.replica is None else f"no log of {selection.replica}"
+        state = f"it is {run.phase}. {run.history[-1].cause}"
+        left = "left" if run.phase.final else "has until now left"
+        output.note(f"Run {run.run_id} {left} {what}: {state}")
         return
     tails = [LogTail(path) for path in files]
     try:
@@ -248,9 +249,15 @@ def _chosen(files: list[Path], run: Run, selection: Selection) -> list[Path]:
     if selection.replica is None:
         return files
     chosen = [path for path in files if path.stem == selection.replica]
-    if not chosen and files:
+    if not chosen and files and selection.replica not in _planned(run):
         raise _no_such_replica(run, selection.replica, [path.stem for path in files])
     return chosen
+
+
+def _planned(run: Run) -> list[str]:
+    from k8sbench.render.kinds import KINDS
+
+    return KINDS[run.plan.framework].names(run.plan.replicas)
 
 
 def _no_such_replica(run: Run, replica: str, there: Iterable[str]) -> NotFound:

@@ -235,21 +235,26 @@ def test_a_gang_that_the_operator_ignores_is_hopeless(namespace: Namespace) -> N
 
 
 def test_a_quota_that_others_use_may_become_free(namespace: Namespace) -> None:
-    limit(namespace, quota("8"))
+    limit(namespace, quota("12"))
+    namespace.create(pytorch_job("others", workers=0, gpus=4, run_for=None))
+    namespace.wait_for_pods(1)
     follower = follow(namespace, pytorch_job(workers=2, gpus=4, run_for=None))
     reading = follower.until_cause("quota-exceeded")
     assert not reading.hopeless
     # The operator begins with the master or with the workers, as it happens.
     assert re.match("The pod of (master-0|worker-1) is not created", reading.cause)
-    assert f"quota team allows requests.{RESOURCE} 8, of which 8 used, and 4 more" in reading.cause
-    patch = json.dumps({"spec": quota("12")["spec"]})
-    namespace.kubectl("patch", "quota", "team", "--type=merge", f"--patch={patch}")
+    assert f"quota team allows requests.{RESOURCE} 12, of which 12 used, and 4 m" in reading.cause
+    namespace.kubectl("delete", "pytorchjob", "others", "--wait=false")
     assert follower.until_cause(None).phase is not Phase.FAILED
 
 
-def test_a_quota_that_one_replica_alone_exceeds_is_hopeless(namespace: Namespace) -> None:
-    limit(namespace, quota("3"))
-    assert follow(namespace, pytorch_job(gpus=4)).until_cause("quota-exceeded").hopeless
+@pytest.mark.parametrize("hard", ["3", "7"], ids=["one-replica", "both-replicas"])
+def test_a_quota_that_the_job_alone_exceeds_is_hopeless(namespace: Namespace, hard: str) -> None:
+    limit(namespace, quota(hard))
+    job = pytorch_job(workers=1, gpus=4, run_for=None)
+    reading = follow(namespace, job).until_cause("quota-exceeded")
+    assert reading.hopeless
+    assert f"the job needs 2 times 4 of requests.{RESOURCE}" in reading.cause
 
 
 def test_pod_security_names_the_level_the_checks_and_the_container(restricted: Namespace) -> None:

@@ -119,6 +119,20 @@ def test_a_run_without_logs_says_why(
     assert err == "Run seg-1 left no logs: it is Failed. No port was free.\n"
 
 
+def test_a_replica_whose_log_is_not_archived_is_no_unknown_one(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store() as store:
+        fill(store, replicas=1)
+        store.record(plan("seg-2", replicas=3), at=NOW, owner=processes.this_process())
+        archive = store.archive("seg-2")
+        archive.write(LogLine(replica="master-0", at=NOW, text="one"))
+        archive.close()
+    assert main(["logs", "seg-2", "--replica", "worker-1"]) == 0
+    told = "Run seg-2 has until now left no log of worker-1: it is Created."
+    assert capsys.readouterr().err.startswith(told)
+
+
 def test_an_unknown_replica_names_those_there_are(
     root: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -162,12 +162,26 @@ EXAMPLES: dict[str, list[Example]] = {
                 events=[
                     refused(
                         'pods "job-worker-0" is forbidden: exceeded quota: gpus, requested: '
-                        "requests.nvidia.com/gpu=8, used: requests.nvidia.com/gpu=8, limited: "
-                        "requests.nvidia.com/gpu=8"
+                        "requests.nvidia.com/gpu=8, used: requests.nvidia.com/gpu=16, limited: "
+                        "requests.nvidia.com/gpu=16"
                     )
                 ]
             ),
-            words="quota gpus allows requests.nvidia.com/gpu 8, of which 8 used, and 8 more",
+            words="quota gpus allows requests.nvidia.com/gpu 16, of which 16 used, and 8 more asked"
+            " for.",
+        ),
+        Example(
+            seen=seen(
+                events=[
+                    refused(
+                        'pods "job-worker-0" is forbidden: exceeded quota: q, requested: '
+                        "pods=1,requests.nvidia.com/gpu=8, used: pods=1,requests.nvidia.com/gpu=8, "
+                        "limited: pods=5,requests.nvidia.com/gpu=8"
+                    )
+                ]
+            ),
+            words="; the job needs 2 times 8 of requests.nvidia.com/gpu.",
+            hopeless=True,
         ),
         Example(
             seen=seen(

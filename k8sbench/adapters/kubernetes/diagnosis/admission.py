@@ -39,7 +39,7 @@ def causes(facts: Facts) -> Iterator[Diagnosis]:
         head = f"The pods of {names(some)} are not created"
         if len(some) == 1:
             head = f"The pod of {some[0].name} is not created"
-        yield cause(message, head, facts.names())
+        yield cause(message, head, facts.names(), replicas=len(facts.replicas))
 
 
 def _refusal(facts: Facts, one: Replica) -> str | None:
@@ -52,14 +52,14 @@ def _refusal(facts: Facts, one: Replica) -> str | None:
     return None
 
 
-def cause(message: str, head: str, where: Mapping[str, str]) -> Diagnosis:
+def cause(message: str, head: str, where: Mapping[str, str], *, replicas: int = 1) -> Diagnosis:
     """Read a refusal of pods.
 
     ``head`` begins the sentence: whose pods are not created. ``where`` names the namespace, as
-    :meth:`.Facts.names` does.
+    :meth:`.Facts.names` does. Of a job ``replicas`` ask for the same, and need it at once.
     """
     if quota := _QUOTA.search(message):
-        return _quota(quota, head, where)
+        return _quota(quota, head, where, replicas)
     if secured := _POD_SECURITY.search(message):
         return _pod_security(secured, head, where["namespace"])
     if quota := _QUOTA_WANTS.search(message):
@@ -78,20 +78,21 @@ def cause(message: str, head: str, where: Mapping[str, str]) -> Diagnosis:
     return found("admission-denied", f"{head}: {quoted(_FORBIDDEN.sub('', message))}.")
 
 
-def _quota(quota: re.Match[str], head: str, where: Mapping[str, str]) -> Diagnosis:
+def _quota(quota: re.Match[str], head: str, where: Mapping[str, str], replicas: int) -> Diagnosis:
     requested, used, limited = (_amounts(quota[part]) for part in ("requested", "used", "limited"))
+    known = {name: asked for name, asked in requested.items() if name in limited}
     parts = [
         f"{name} {limited[name]}, of which {used.get(name, '0')} used, and {asked} more asked for"
-        for name, asked in requested.items()
-        if name in limited
+        for name, asked in known.items()
     ]
-    alone = any(
-        _number(asked) > _number(limited[name])
-        for name, asked in requested.items()
-        if name in limited
-    )
-    text = f"{head}: quota {quota['quota']} allows {'; '.join(parts) or quoted(quota[0])}."
-    return found("quota-exceeded", text, where, hopeless=alone)
+    never = [
+        name for name, asked in known.items() if replicas * _number(asked) > _number(limited[name])
+    ]
+    text = f"{head}: quota {quota['quota']} allows {'; '.join(parts) or quoted(quota[0])}"
+    if never and replicas > 1:
+        each = " and ".join(f"{known[name]} of {name}" for name in never)
+        text += f"; the job needs {replicas} times {each}"
+    return found("quota-exceeded", f"{text}.", where, hopeless=bool(never))
 
 
 def _pod_security(secured: re.Match[str], head: str, namespace: str) -> Diagnosis:

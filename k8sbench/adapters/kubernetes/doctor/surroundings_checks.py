@@ -23,7 +23,7 @@ METRICS = (
         "prometheus",
         "Prometheus",
         {("operated-prometheus", "true"), ("app.kubernetes.io/name", "prometheus")},
-        "Name it with --prometheus where it is elsewhere; without it the exporters are asked.",
+        "Nothing need be done: k8sbench does not read it yet.",
     ),
 )
 FIRST_CONSUMER = "WaitForFirstConsumer"
