@@ -34,7 +34,8 @@ IMAGES = 1_281_167  # ImageNet's training set: an epoch, by which the learning r
 WEIGHT_DECAY = 1 / 32768
 WARMUP_EPOCHS = 8
 ONE_PIXEL = 32  # the largest input of which the last stage sees one pixel
-# By recipe: base rate per sample of the global batch, momentum, epochs, fixed loss scale.
+# By recipe: base rate per sample of the global batch, momentum, epochs, first loss scale, which an
+# overflow halves and nothing raises again (none: one that adapts).
 # dle: resnet50v1.5/training of DeepLearningExamples; report: single_node_train.sh of DLPerf.
 RECIPES = {"dle": (0.256 / 256, 0.875, 90, 128.0), "report": (1 / 1000, 0.125, 1, None)}
 

@@ -20,7 +20,7 @@ from tests.unit.trainers.paddle_checks import (
     on_one_rank,
     on_two_ranks,
 )
-from tests.unit.trainers.torch_checks import computes_the_same, tells_its_device
+from tests.unit.trainers.torch_checks import computes_the_same, sums_up, tells_its_device
 from tests.unit.trainers.torch_runs import alone, events, losses, only
 
 pytestmark = [
@@ -117,6 +117,12 @@ def test_synchronised_batch_norm_trains_two_ranks_as_one_with_twice_the_batch(
     ((first, _),) = on_two_ranks(SYNC_BN, "cuda", timeout=LONG)
     assert (one[-1]["norm"], first[-1]["norm"]) == ("BatchNorm", "SyncBatchNorm")
     computes_the_same(one, first, TRAINING_TOLERANCE)
+
+
+def test_vectors_of_every_size_are_summed_up_and_timed(two_gpus: None) -> None:
+    found = sums_up("cuda", "--framework", "paddle", start=paddle_runs.ranks)
+    assert found[0]["device"] == "cuda"
+    assert only(found, "environment")[0]["backend"] == "nccl"
 
 
 def test_a_killed_rank_ends_the_job_and_is_named(two_gpus: None) -> None:

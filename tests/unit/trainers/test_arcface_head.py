@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import types
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 
 from k8sbench.trainers.parts.events import Place
+from tests.unit.trainers import arcface_checks
 from tests.unit.trainers.arcface_checks import (
     BATCH,
     CLASSES,
@@ -41,9 +44,9 @@ def test_loss_and_gradients_are_those_of_the_definition(head: str) -> None:
 def test_the_fused_head_is_asked_for_the_same_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     """Paddle's kernel is for GPUs only; in its place stands here what its documentation says."""
     import paddle
-    from paddle.nn import functional as F
+    from paddle.nn import functional
 
-    call = inspect.signature(F.margin_cross_entropy)
+    call = inspect.signature(functional.margin_cross_entropy)
 
     def documented(*given: Any, **named: Any) -> Any:
         asked = call.bind(*given, **named)
@@ -51,13 +54,15 @@ def test_the_fused_head_is_asked_for_the_same_loss(monkeypatch: pytest.MonkeyPat
         of = types.SimpleNamespace(**asked.arguments)
         assert of.group is None  # all ranks
         assert (of.reduction, of.return_softmax) == ("mean", False)
-        label = F.one_hot(of.label, of.logits.shape[1])
+        label = functional.one_hot(of.label, of.logits.shape[1])
         angles = paddle.acos(of.logits)
         moved = paddle.cos(of.margin1 * angles + of.margin2) - of.margin3
         logits = of.scale * (of.logits + (moved - of.logits) * label)
         return (paddle.logsumexp(logits, axis=1) - (logits * label).sum(axis=1)).mean()
 
-    monkeypatch.setattr(F, "margin_cross_entropy", documented)
+    monkeypatch.setattr(functional, "margin_cross_entropy", documented)
+    monkeypatch.setattr(arcface_checks, "MARGIN", 0.6)  # neither is Paddle's own default
+    monkeypatch.setattr(arcface_checks, "SCALE", 72.0)
     agrees_with_the_definition("margin")
 
 
@@ -66,13 +71,14 @@ def test_the_dense_head_has_paddles_own_cross_entropy_on_a_gpu(
 ) -> None:
     """A CPU's is as good at a scale at which it cuts nothing off."""
     import paddle
+    from paddle.nn import functional
 
-    from k8sbench.trainers.parts import arcface_head_paddle
+    from k8sbench.trainers.parts.arcface_head_paddle import ArcFace
 
     features, labels = samples()
 
     def loss() -> tuple[float, Any]:
-        layer = arcface_head_paddle.ArcFace(CLASSES, EMBEDDING, head="dense", scale=8.0)
+        layer = ArcFace(CLASSES, EMBEDDING, head="dense", scale=8.0)
         given = paddle.to_tensor(features, stop_gradient=False)
         found = layer(given, paddle.to_tensor(labels))
         found.backward()
@@ -80,15 +86,10 @@ def test_the_dense_head_has_paddles_own_cross_entropy_on_a_gpu(
 
     expected = loss()
     monkeypatch.setattr(type(paddle.ones([1]).place), "is_cpu_place", lambda _: False)
-    asked = []
-    entropy = paddle.nn.functional.softmax_with_cross_entropy
-    monkeypatch.setattr(
-        arcface_head_paddle.F,
-        "softmax_with_cross_entropy",
-        lambda *given: (asked.append(given), entropy(*given))[1],
-    )
+    entropy = mock.Mock(side_effect=functional.softmax_with_cross_entropy)
+    monkeypatch.setattr(functional, "softmax_with_cross_entropy", entropy)
     found = loss()
-    assert asked
+    assert entropy.called
     assert found[0] == pytest.approx(expected[0], rel=1e-5)
     np.testing.assert_allclose(found[1], expected[1], rtol=1e-4, atol=1e-5)
 
@@ -109,11 +110,12 @@ def test_a_run_takes_the_reports_head_where_it_can(
     wanted: str, on_gpu: bool, ranks: int, head: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from k8sbench.trainers import arcface
+    from k8sbench.trainers.parts import settings
 
     def refuse(message: str) -> None:
         raise SystemExit(message)
 
-    monkeypatch.setattr(arcface.settings, "refuse", refuse)
+    monkeypatch.setattr(settings, "refuse", refuse)
     here: Any = types.SimpleNamespace(
         on_gpu=on_gpu, place=Place(rank=0, local_rank=0, world_size=ranks)
     )
@@ -122,6 +124,20 @@ def test_a_run_takes_the_reports_head_where_it_can(
             arcface._head_name(here, wanted)
     else:
         assert arcface._head_name(here, wanted) == head
+
+
+def test_ranks_without_a_class_are_refused_by_all_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also by those that have some, which would else wait for the others."""
+    from k8sbench.trainers import arcface
+    from k8sbench.trainers.parts import settings
+
+    def refuse(message: str) -> None:
+        raise SystemExit(message)
+
+    monkeypatch.setattr(settings, "refuse", refuse)
+    here: Any = types.SimpleNamespace(place=Place(rank=0, local_rank=0, world_size=4))
+    with pytest.raises(SystemExit, match="--classes 5 leaves ranks of 4 without any"):
+        arcface._head(here, argparse.Namespace(classes=5, head="own"))
 
 
 def test_a_gradient_that_flows_on_is_scaled() -> None:

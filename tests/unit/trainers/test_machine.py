@@ -105,6 +105,55 @@ def test_a_gpu_whose_address_nvml_does_not_know_is_found_by_its_uuid(
     assert machine.gpu(address, uuid)["power_limit_w"] == 300.0
 
 
+@pytest.mark.parametrize(("address", "uuid"), [(None, None), ("00000000:3b:00.0", "8c6f")])
+def test_of_a_gpu_that_nvml_does_not_know_only_the_driver_is_told(
+    address: str | None, uuid: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stranger(FakeNvml):
+        def nvmlDeviceGetHandleByPciBusId(self, _: bytes) -> str:
+            raise self.NVMLError("no such GPU")
+
+    monkeypatch.setitem(sys.modules, "pynvml", Stranger("pynvml"))
+    found = machine.gpu(address, uuid)
+    assert set(found) == set(machine.GPU_FIELDS)
+    assert {name for name in found if found[name] is not None} <= {"driver", "numa_node"}
+    assert found["driver"] == "570.1"
+
+
+@pytest.mark.parametrize(
+    ("version", "driver"),
+    [
+        ("NVIDIA UNIX x86_64 Kernel Module  450.80.02  Wed Sep 23 01:13:39 UTC 2020", "450.80.02"),
+        ("NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build", "580.65.06"),
+        (None, None),
+    ],
+)
+@pytest.mark.parametrize("address", ["0000:3B:00.0", "00000000:3b:00.0"])
+@pytest.mark.parametrize(("written", "node"), [("1", 1), ("-1", None), (None, None)])
+def test_without_nvml_the_kernel_tells_of_the_driver_and_of_the_nearest_memory(
+    version: str | None,
+    driver: str | None,
+    address: str,
+    written: str | None,
+    node: int | None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: pathlib.Path,
+) -> None:
+    """Paddle's addresses are of the driver's form, PyTorch's of NVML's."""
+    files = {
+        "proc/driver/nvidia/version": version and f"NVRM version: {version}\nGCC version:\n",
+        "sys/bus/pci/devices/0000:3b:00.0/numa_node": written and f"{written}\n",
+    }
+    for name, text in files.items():
+        if text is not None:
+            (tmp_path / name).parent.mkdir(parents=True)
+            (tmp_path / name).write_text(text)
+    monkeypatch.setattr(machine, "Path", lambda name: tmp_path / name.removeprefix("/"))
+    monkeypatch.setitem(sys.modules, "pynvml", None)  # not installed
+    found = machine.gpu(address, None)
+    assert (found["driver"], found["numa_node"]) == (driver, node)
+
+
 def test_nvml_has_every_function_that_is_asked_for() -> None:
     """By the names and with the numbers of arguments of the module that is installed."""
     import pynvml

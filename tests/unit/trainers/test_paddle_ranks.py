@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from tests.unit.trainers.paddle_checks import FROZEN_TOLERANCE, STEEP, on_one_rank, on_two_ranks
-from tests.unit.trainers.paddle_runs import narrow, run
-from tests.unit.trainers.torch_checks import computes_the_same
+from tests.unit.trainers.paddle_runs import narrow, ranks, run
+from tests.unit.trainers.torch_checks import computes_the_same, sums_up
 from tests.unit.trainers.torch_runs import environment, free_port, only
 
 __all__ = ["narrow"]  # a fixture
@@ -27,6 +27,12 @@ def test_two_ranks_compute_what_one_computes_with_twice_the_batch() -> None:
         assert first[0]["options"].get("head", "own") == "own"
         assert [event["event"] for event in second] == ["start", "environment", "rank"]
         computes_the_same(one, first, FROZEN_TOLERANCE)
+
+
+def test_vectors_of_every_size_are_summed_up_and_timed() -> None:
+    found = sums_up("cpu", "--framework", "paddle", start=ranks)
+    assert (found[0]["framework"], found[0]["device"]) == ("paddle", "cpu")
+    assert only(found, "environment")[0]["backend"] == "gloo"
 
 
 MEETING = """

@@ -133,6 +133,18 @@ def test_vectors_of_every_size_are_summed_up_and_timed() -> None:
     assert (start["benchmark"], start["unit"], start["device"]) == ("allreduce", "bytes", "cpu")
 
 
+def test_a_rank_alone_has_nobody_to_sum_up_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    from k8sbench.trainers import allreduce
+    from k8sbench.trainers.parts import settings
+
+    def refuse(message: str) -> None:
+        raise SystemExit(message)
+
+    monkeypatch.setattr(settings, "refuse", refuse)
+    with pytest.raises(SystemExit, match="start at least two"):
+        allreduce.main(["--device", "cpu"])
+
+
 def test_two_nodes_start_by_the_training_operators_variables() -> None:
     port = str(free_port())
     options = (

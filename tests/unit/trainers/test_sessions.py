@@ -9,6 +9,7 @@ import inspect
 import os
 import types
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -201,6 +202,7 @@ def test_paddle_is_told_which_gpu_is_the_ranks_and_asked_about_that_one(
         name, major, minor, total_memory = "Tesla V100-SXM2-32GB", 7, 0, 34_089_730_048
 
     asked = []
+    rested = mock.Mock()
 
     def properties(device: str) -> type[Properties]:
         asked.append(device)
@@ -212,6 +214,7 @@ def test_paddle_is_told_which_gpu_is_the_ranks_and_asked_about_that_one(
     monkeypatch.setattr(paddle.device.cuda, "max_memory_allocated", lambda _: 3 << 20)
     monkeypatch.setattr(paddle.distributed, "init_parallel_env", lambda: None)
     monkeypatch.setattr(paddle.distributed, "barrier", lambda: None)
+    monkeypatch.setattr(paddle.device, "synchronize", rested)
     monkeypatch.setattr("ctypes.CDLL", lambda _: FakeDriver())
     place = Place(rank=0, local_rank=1, world_size=2)
     here = paddle_session.Session(read(), place, "gpu:1")
@@ -223,6 +226,8 @@ def test_paddle_is_told_which_gpu_is_the_ranks_and_asked_about_that_one(
     named = ("gpu_model", "gpu_index", "gpu_memory_mib", "gpu_compute_capability")
     assert [about[name] for name in named] == ["Tesla V100-SXM2-32GB", 1, 32510, "7.0"]
     assert here.memory_mib() == 3.0
+    here.sync()
+    assert rested.called
 
 
 @pytest.mark.parametrize("asked", [True, False])
@@ -275,7 +280,9 @@ def test_a_rank_of_paddles_takes_the_gpu_that_the_launcher_gave_it_or_that_of_it
 
     for name in ("FLAGS_selected_gpus", "PADDLE_DISTRI_BACKEND"):
         monkeypatch.setenv(name, told.get(name, ""))
-    monkeypatch.setenv("PADDLE_RANK_IN_NODE", str(local_rank))
+    place = {"TRAINER_ID": local_rank, "RANK_IN_NODE": local_rank, "TRAINERS_NUM": 8}
+    for name, number in place.items():
+        monkeypatch.setenv(f"PADDLE_{name}", str(number))
     monkeypatch.setattr(paddle_session, "refuse", refuse)
     monkeypatch.setattr(paddle, "is_compiled_with_cuda", lambda: True)
     monkeypatch.setattr(paddle.device.cuda, "device_count", lambda: 4)
@@ -342,6 +349,8 @@ def test_a_model_on_several_gpus_has_all_its_norms_synchronised_and_is_data_para
         distributed.append(named)
         return model
 
+    named: dict[str, Any] = {}
+    expected: dict[str, Any] = {}
     if framework == "pytorch":
         from torch import nn
 
@@ -350,30 +359,29 @@ def test_a_model_on_several_gpus_has_all_its_norms_synchronised_and_is_data_para
         model: Any = DeepLabV3Plus(5, width_divisor=8)
         monkeypatch.setattr(nn.Module, "to", lambda model, *_, **__: model)
         monkeypatch.setattr(nn.parallel, "DistributedDataParallel", parallel)
-        modules, named = nn.Module.modules, {"broadcast_buffers": False}
-        expected = [{"device_ids": [0], **named}]
+        named = {"broadcast_buffers": False}
+        expected = {"device_ids": [0], **named}
     else:
         import paddle
-        from paddle import nn
 
         from k8sbench.trainers.models.deeplabv3p_paddle import DeepLabV3P
 
         model = DeepLabV3P(5, layout="NHWC", width_divisor=8)
         monkeypatch.setattr(paddle, "DataParallel", parallel)
-        modules, named, expected = nn.Layer.sublayers, {}, [{}]
 
-    def norms(of: Any) -> list[Any]:
-        return [each for each in modules(of) if "BatchNorm" in type(each).__name__]
+    def norms() -> list[Any]:
+        every = model.modules() if framework == "pytorch" else model.sublayers()
+        return [each for each in every if "BatchNorm" in type(each).__name__]
 
     before = {id(parameter) for parameter in model.parameters()}
-    layouts = [getattr(norm, "_data_format", None) for norm in norms(model)]
+    layouts = [getattr(norm, "_data_format", None) for norm in norms()]
     prepared, synced = here.prepare(model, sync_bn=True, **named)
     assert synced
     assert prepared is model  # so that whoever holds the bare model trains these layers
-    assert {type(norm) for norm in norms(model)} == {nn.SyncBatchNorm}
-    assert [getattr(norm, "_data_format", None) for norm in norms(model)] == layouts
+    assert {type(norm).__name__ for norm in norms()} == {"SyncBatchNorm"}
+    assert [getattr(norm, "_data_format", None) for norm in norms()] == layouts
     assert {id(parameter) for parameter in model.parameters()} == before
-    assert distributed == expected
+    assert distributed == [expected]
 
 
 def test_pytorch_tells_of_its_gpu_and_asks_nvml_for_the_same_one(
@@ -384,13 +392,19 @@ def test_pytorch_tells_of_its_gpu_and_asks_nvml_for_the_same_one(
     from k8sbench.trainers.parts import machine
 
     uuid = "8c6f1a2b-0001-0002-0003-000000000004"
-    found = {
-        **{"name": "Tesla V100-SXM2-32GB", "major": 7, "minor": 0, "uuid": uuid},
-        **{"total_memory": 34_089_730_048, "pci_domain_id": 0, "pci_bus_id": 0x3B},
-        "pci_device_id": 0,
-    }
-    assert found.keys() <= set(dir(torch._C._CudaDeviceProperties))
-    asked, rested = [], []
+    found = types.SimpleNamespace(
+        name="Tesla V100-SXM2-32GB",
+        major=7,
+        minor=0,
+        total_memory=34_089_730_048,
+        uuid=uuid,
+        pci_domain_id=0,
+        pci_bus_id=0x3B,
+        pci_device_id=0,
+    )
+    assert vars(found).keys() <= set(dir(torch._C._CudaDeviceProperties))
+    asked: list[object] = []
+    rested: list[object] = []
 
     def gpu(*which: object) -> dict[str, object]:
         asked.append(which)
@@ -398,7 +412,7 @@ def test_pytorch_tells_of_its_gpu_and_asks_nvml_for_the_same_one(
 
     monkeypatch.setattr(machine, "gpu", gpu)
     cuda = torch.cuda
-    monkeypatch.setattr(cuda, "get_device_properties", lambda _: types.SimpleNamespace(**found))
+    monkeypatch.setattr(cuda, "get_device_properties", lambda _: found)
     monkeypatch.setattr(cuda, "max_memory_allocated", lambda _: 3 << 20)
     monkeypatch.setattr(cuda, "synchronize", rested.append)
     here = session("pytorch", "cuda:1", 1)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -346,11 +346,13 @@ def meeting(device: str, world_size: int, *options: str) -> list[dict[str, Any]]
     return [json.loads(line.removeprefix("MET ")) for line in lines]
 
 
-def sums_up(device: str, *options: str) -> list[Event]:
-    """Two ranks of the all-reduce trainer: rank 0's lines."""
+def sums_up(
+    device: str, *options: str, start: Callable[[Sequence[str], int], list[str]] = ranks
+) -> list[Event]:
+    """Two ranks of the all-reduce trainer, started by a framework's `ranks`: rank 0's lines."""
     length = ("--device", device, "--warmup", "1", "--iterations", "2")
     sizes = ("--smallest", "4096", "--largest", "65536")
-    first, second = ranks(["-m", "k8sbench.trainers.allreduce", *length, *sizes, *options], 2)
+    first, second = start(["-m", "k8sbench.trainers.allreduce", *length, *sizes, *options], 2)
     found = only(events(first), "allreduce")
     assert [event["bytes"] for event in found] == [4096, 16384, 65536]
     assert all(event["correct"] for event in found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import importlib
 import itertools
@@ -42,7 +43,8 @@ for name, port, *options in (line.split() for line in sys.argv[1].splitlines()):
     os.environ["MASTER_PORT"] = port  # each run meets anew
     importlib.import_module("k8sbench.trainers." + name).main(options)
 """
-_HELD: list[socket.socket] = []
+_HELD = contextlib.ExitStack()
+atexit.register(_HELD.close)
 Job = tuple[str, ...]
 """A trainer's name and its options."""
 
@@ -90,7 +92,7 @@ def free_port() -> int:
     held = socket.socket()
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     held.bind(("127.0.0.1", 0))
-    _HELD.append(held)
+    _HELD.enter_context(held)
     return int(held.getsockname()[1])
 
 
