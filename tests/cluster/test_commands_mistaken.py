@@ -81,6 +81,8 @@ def kept(own_cluster: OwnCluster, namespace: Namespace) -> Iterator[None]:
     yield
     for one in kinds:
         own_cluster.kubectl("delete", one.lower(), namespace.name)
+    # The API server hears of that a moment later; the namespace is deleted next.
+    until(lambda: "Fridays" not in refusal(namespace, "guarded"), "the policy is gone")
 
 
 @pytest.mark.usefixtures("kept")

@@ -153,7 +153,7 @@ ENDINGS = {
     "evicted": Told("evicted", "master-0 was evicted on node node-0: ", "submit again"),
     "pod": Told("pod-deleted", "The pod of master-0 was deleted while it ran.", "Submit again"),
     "job": Told("job-deleted", "The job was deleted by someone else", "Submit again", "Lost"),
-    "disk": Told("evicted", f"exceeds the total limit of containers {DISK}", "Free or allow what"),
+    "disk": Told("evicted", f"exceeds the total limit of containers {DISK}", "keep to other nodes"),
 }
 DISTURBED = {"evicted": evict, "pod": delete_pod, "job": delete_job}
 """What somebody does to a run that goes on."""
