@@ -115,7 +115,7 @@ _Dumper.add_representer(str, _represent_text)
 
 def _read(text: str) -> dict[str, Any]:
     try:
-        found = yaml.load(text, Loader=_OnceLoader)  # noqa: S506 - a safe loader, made stricter
+        found = _OnceLoader(text).get_single_data()
     except yaml.YAMLError as wrong:
         raise BenchError(
             f"A template gave no YAML: {wrong}",
