@@ -204,7 +204,6 @@ def test_an_entry_that_the_catalog_has_not_is_said_and_not_fatal(fill: Fill, typ
 def test_a_plot_is_written_beside_the_table(
     fill: Fill, typed: Typed, tmp_path: pathlib.Path
 ) -> None:
-    pytest.importorskip("matplotlib")
     fill(repeats([100.0, 101.0]))
     code, out, err = typed("--plot", "rows.svg")
     assert code == 0
@@ -214,7 +213,6 @@ def test_a_plot_is_written_beside_the_table(
 
 
 def test_a_plot_that_cannot_be_written_is_bad_input(fill: Fill, typed: Typed) -> None:
-    pytest.importorskip("matplotlib")
     fill([run(100.0)])
     code, _, err = typed("--plot", "nowhere/rows.svg")
     assert code == 2

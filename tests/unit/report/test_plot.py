@@ -14,8 +14,6 @@ from k8sbench.runs.reporting import Wanted, report
 from tests.unit.report import example
 from tests.unit.report.factory import run
 
-pytest.importorskip("matplotlib")
-
 
 def test_the_picture_shows_every_row_with_its_words() -> None:
     svg = plot.draw(example.made().results, "svg").decode()

@@ -341,7 +341,6 @@ def test_a_database_that_knows_no_encoding_keeps_any_text(
     ],
 )
 def test_a_url_that_cannot_be_opened_says_why_without_its_password(url: str, says: str) -> None:
-    pytest.importorskip("psycopg")
     with pytest.raises((StoreError, UsageError), match=says) as caught:
         open_store(url)
     assert "hemmelig" not in str(caught.value)
@@ -355,7 +354,6 @@ def test_a_missing_driver_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_place_of_a_url_is_shown_without_its_password() -> None:
-    pytest.importorskip("psycopg")
     base = database.open_postgres("postgresql://u:hemmelig@h:5432/db?password=hemmelig&x=1")
     assert base.shown == "postgresql+psycopg://u:***@h:5432/db"
     base.close()
