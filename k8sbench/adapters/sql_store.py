@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import difflib
 import math
-import os
 import platform
 import shutil
 import urllib.parse
@@ -25,7 +24,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from k8sbench.adapters import artifacts, database, migrations
+from k8sbench.adapters import artifacts, database, migrations, places
 from k8sbench.adapters.artifacts import LogWriter, RunFolder, RunRecord
 from k8sbench.adapters.claims import Claims
 from k8sbench.adapters.database import Database, FolderLock
@@ -37,7 +36,6 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Location, Owner, Run
 from k8sbench.ports import LogMark, RunFilter
 
-STORE_VARIABLE = "K8SBENCH_STORE"
 _METADATA = sa.MetaData()
 RUNS = sa.Table(
     "runs",
@@ -82,9 +80,11 @@ def open_store(
     ``create=False`` a place without a store reads as an empty one, and is not made. ``folder`` is
     where a PostgreSQL store keeps the runs' folders; by default that same data folder.
     """
-    root = place(where)
+    root = places.place(where)
     if isinstance(root, str):
-        return _opened(database.open_postgres(root), folder or default_folder(), relative=False)
+        return _opened(
+            database.open_postgres(root), folder or places.default_folder(), relative=False
+        )
     try:
         known = (root / database.DATABASE).exists()
         if root.exists() and not root.is_dir():
@@ -106,37 +106,6 @@ def open_store(
     except BaseException:
         lock.release()
         raise
-
-
-def place(where: str | None) -> Path | str:
-    """Tell what a ``--store`` means: a folder, or (as text) a database's URL."""
-    where = where if where is not None else os.environ.get(STORE_VARIABLE) or None
-    if where is None:
-        return default_folder()
-    if database.is_url(where):
-        return where
-    if not where.strip() or "\0" in where:
-        raise UsageError(f"{where!r} names no place.", "Give a folder, or a postgresql:// URL.")
-    try:
-        path = Path(where).expanduser().absolute()
-        path.exists()  # says no to a name that is too long
-    except (RuntimeError, OSError) as wrong:  # RuntimeError: no home for a ~
-        raise UsageError(f"{where!r} cannot name a store: {wrong}.", "Give a folder.") from wrong
-    return path
-
-
-def default_folder() -> Path:
-    """Tell where a user's data lies when nothing else is said."""
-    named = os.environ.get("XDG_DATA_HOME", "")
-    try:
-        # A relative one is to be ignored, says the XDG specification.
-        data = Path(named) if named.startswith("/") else Path.home() / ".local" / "share"
-    except RuntimeError as wrong:
-        raise StoreError(
-            "There is no home folder to keep the store in.",
-            f"Name a place with --store or {STORE_VARIABLE}.",
-        ) from wrong
-    return data / "k8sbench"
 
 
 class SqlStore:

@@ -85,9 +85,9 @@ def rebuild(form: str, where: str | None) -> None:
     The old one is replaced at the end, in one step, and kept beside the new one. What cannot be
     read is reported and passed over.
     """
-    from k8sbench.adapters import sql_store, upkeep
+    from k8sbench.adapters import places, sql_store, upkeep
 
-    place = sql_store.place(where)
+    place = places.place(where)
     if isinstance(place, str):
         with sql_store.open_store(place) as store:
             report = upkeep.rebuild_rows(store)
