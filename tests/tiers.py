@@ -52,13 +52,13 @@ def _go() -> str | None:
 
 
 def _cluster() -> str | None:
-    from tests.cluster import needs
+    from tests.harness.cluster import needs
 
     return needs.missing()
 
 
 def _node() -> str | None:
-    from tests.node import needs
+    from tests.harness.node import needs
 
     return needs.missing()
 

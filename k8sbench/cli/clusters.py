@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
-from k8sbench.cli import output, reading
+from k8sbench.cli.commands import reading
+from k8sbench.cli.terminal import output
 from k8sbench.model.errors import BenchError, NotFound, UsageError
 from k8sbench.model.identity import TOKEN_LENGTH, TOKEN_LETTERS, draw_run_id, draw_set_name
 from k8sbench.model.measurement import Measurement
@@ -27,10 +28,10 @@ from k8sbench.runs import collecting, records, unrecorded
 from k8sbench.runs.world import Stop, World
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.kubernetes.api import Api
+    from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
     from k8sbench.adapters.kubernetes.sharing import User
-    from k8sbench.adapters.sql_store import SqlStore
+    from k8sbench.adapters.store.sql_store import SqlStore
     from k8sbench.ports import Cluster, FoundJob, LogGap, Store
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -85,7 +86,7 @@ def access_options(function: F) -> F:
 
 def connect(access: Access) -> Api:
     """Reach the cluster that was named, or the current one; nothing is asked of it yet."""
-    from k8sbench.adapters.kubernetes import connection
+    from k8sbench.adapters.kubernetes.client import connection
 
     return connection.connect(
         kubeconfig=access.kubeconfig, context=access.context, namespace=access.namespace
@@ -306,7 +307,7 @@ def configured(access: Access) -> bool:
 
 
 def _measure(store: Store, accept: Sequence[str], run: Run, gaps: Sequence[LogGap]) -> Measurement:
-    from k8sbench.adapters.log_files import LogFile
+    from k8sbench.adapters.files.log_files import LogFile
     from k8sbench.runs import measuring
 
     logs = [LogFile(str(path), path.name) for path in store.log_files(run.run_id)]

@@ -17,37 +17,31 @@ from collections.abc import Sequence
 import click
 
 from k8sbench import __version__
-from k8sbench.cli.output import ReaderGone
+from k8sbench.cli.terminal.output import ReaderGone
 from k8sbench.model.errors import BenchError, NotAvailableYet
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """Why a write to stdout fails that is redirected into a file."""
 GARBAGE = 50_000
 """Objects made and not freed after which Python looks for garbage; its own default is 700."""
-COMMANDS: dict[str, tuple[str, str]] = {
-    "benchmarks": ("k8sbench.cli.benchmarks", "List the catalog, or one benchmark with figures."),
-    "submit": ("k8sbench.cli.submit", "Plan, run, measure and record a benchmark."),
-    "render": ("k8sbench.cli.render", "Print the manifest that submit would create."),
-    "list": ("k8sbench.cli.list", "List the recorded runs, or all of a namespace."),
-    "status": ("k8sbench.cli.status", "Say what became of a run."),
-    "watch": ("k8sbench.cli.watch", "Follow a run to its end and print its row."),
-    "logs": ("k8sbench.cli.logs", "Print the logs that a run left."),
-    "cancel": ("k8sbench.cli.cancel", "End runs that go on."),
-    "delete": (
-        "k8sbench.cli.delete",
-        "Delete what runs have left on the cluster; their records and logs stay.",
-    ),
-    "collect": (
-        "k8sbench.cli.collect",
-        "Archive the logs of runs that are over, measure them and print their rows.",
-    ),
-    "measure": ("k8sbench.cli.measure", "Measure logs that exist already, from any source."),
-    "images": ("k8sbench.cli.images", "List the image of each benchmark, and its GPUs."),
-    "results": ("k8sbench.cli.results", "Print summary tables of what was measured."),
-    "doctor": ("k8sbench.cli.doctor", "Say whether a cluster is ready, and if not, what to do."),
-    "store": ("k8sbench.cli.store", "Show, check or rebuild the store."),
+COMMANDS: dict[str, str] = {
+    "benchmarks": "List the catalog, or one benchmark with figures.",
+    "submit": "Plan, run, measure and record a benchmark.",
+    "render": "Print the manifest that submit would create.",
+    "list": "List the recorded runs, or all of a namespace.",
+    "status": "Say what became of a run.",
+    "watch": "Follow a run to its end and print its row.",
+    "logs": "Print the logs that a run left.",
+    "cancel": "End runs that go on.",
+    "delete": "Delete what runs have left on the cluster; their records and logs stay.",
+    "collect": "Archive the logs of runs that are over, measure them and print their rows.",
+    "measure": "Measure logs that exist already, from any source.",
+    "images": "List the image of each benchmark, and its GPUs.",
+    "results": "Print summary tables of what was measured.",
+    "doctor": "Say whether a cluster is ready, and if not, what to do.",
+    "store": "Show, check or rebuild the store.",
 }
-"""Name → module that holds ``command``, and its help line."""
+"""Name, also of the module in ``commands/`` that holds ``command`` → its help line."""
 
 PLANNED = (
     "explain",
@@ -74,7 +68,7 @@ class Commands(click.Group):
         """Import and return one command."""
         if cmd_name not in COMMANDS:
             return None
-        command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        command = importlib.import_module(f"k8sbench.cli.commands.{cmd_name}").command
         assert isinstance(command, click.Command)
         return command
 
@@ -94,7 +88,7 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the command list from the table, without importing any."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 @click.group(

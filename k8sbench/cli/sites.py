@@ -9,13 +9,13 @@ import msgspec
 
 from k8sbench.cli import clusters
 from k8sbench.cli.clusters import Access
-from k8sbench.cli.plan_options import Typed
+from k8sbench.cli.commands.plan_options import Typed
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import BenchError, Unreachable
 from k8sbench.model.pool import CPU_POOL
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.kubernetes.api import Api
+    from k8sbench.adapters.kubernetes.client.api import Api
 
 ANSWER_SECONDS = 10.0
 """For a cluster to answer, however slowly: what is meant for one must not run on this machine."""
@@ -41,7 +41,7 @@ def for_submit(typed: Typed, access: Access) -> Chosen:
         return _on(clusters.connect(access), typed)
     if not clusters.configured(access):
         return local("no cluster is configured")
-    from k8sbench.adapters.kubernetes import connection
+    from k8sbench.adapters.kubernetes.client import connection
 
     try:
         api = clusters.connect(access)
@@ -61,7 +61,7 @@ def check_answers(api: Api, *, asked: bool) -> None:
     Raises :class:`Unreachable`; ``asked`` for a cluster that somebody named. Creating is tried for
     a minute while the server does not answer, which is for one that was there a moment ago.
     """
-    from k8sbench.adapters.kubernetes import connection
+    from k8sbench.adapters.kubernetes.client import connection
 
     try:
         connection.check_answers(api, seconds=ANSWER_SECONDS)
@@ -82,7 +82,7 @@ def for_render(typed: Typed) -> Chosen:
 
 def local(reason: str | None) -> Chosen:
     """Describe this machine: its GPUs as a pool of one node, or none."""
-    from k8sbench.adapters import image_table
+    from k8sbench.adapters.files import image_table
     from k8sbench.adapters.local import gpus
 
     here = gpus.inventory()
@@ -108,7 +108,7 @@ def _on(api: Api, typed: Typed) -> Chosen:
 
 
 def _pool_site(typed: Typed) -> tuple[Site, str]:
-    from k8sbench.adapters import image_table, pools
+    from k8sbench.adapters.files import image_table, pools
 
     found = pools.load(typed.pools_file)
     pool = found.pool(typed.node_pool)

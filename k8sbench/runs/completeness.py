@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from k8sbench.measure import redaction
-from k8sbench.measure.gathering import Source
-from k8sbench.measure.reasons import reason
+from k8sbench.measure.run import redaction
+from k8sbench.measure.run.gathering import Source
+from k8sbench.measure.run.reasons import reason
 from k8sbench.model.measurement import Measurement, Reason, Severity
 from k8sbench.model.sample import Place
 from k8sbench.ports import LogGap

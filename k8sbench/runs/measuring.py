@@ -1,6 +1,6 @@
 """Measuring: a finished run from its archived logs, or logs of any origin from their files.
 
-The logs come in opened (``k8sbench.adapters.log_files``); what is measured and how is
+The logs come in opened (``k8sbench.adapters.files.log_files``); what is measured and how is
 :mod:`k8sbench.measure`'s.
 """
 
@@ -11,9 +11,9 @@ from pathlib import PurePath
 
 import msgspec
 
-from k8sbench.measure import expectation, measuring
-from k8sbench.measure.expectation import Expectation
-from k8sbench.measure.gathering import Source
+from k8sbench.measure.run import expectation, measuring
+from k8sbench.measure.run.expectation import Expectation
+from k8sbench.measure.run.gathering import Source
 from k8sbench.model.errors import InputError
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.run import Run

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
-from k8sbench.measure import comparison, grouping
+from k8sbench.measure.group import comparison, grouping
 from k8sbench.model.errors import NotFound
 from k8sbench.model.group import Group, Parity, Result
 from k8sbench.model.identity import GroupKey

@@ -32,9 +32,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # `tests`, when ru
 
 from tests.bench.sides import many_jobs, product
 from tests.bench.sides.many_jobs import REPLICAS, asked, kept
-from tests.cluster import bringup, needs
-from tests.cluster.namespace import Namespace
-from tests.cluster.own import OwnCluster
+from tests.harness.cluster import bringup, needs
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.own import OwnCluster
 
 NODES, GPUS = 132, 32
 """Room for the pods of 1,000 jobs at once: where jobs wait with a part of their pods, a fake master

@@ -22,9 +22,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # `tests`, when run as a file
 
-from tests.cluster import bringup, needs
-from tests.cluster.namespace import Namespace
-from tests.cluster.own import OwnCluster
+from tests.harness.cluster import bringup, needs
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.own import OwnCluster
 
 PAIRS = 9
 LIMIT = 1.8

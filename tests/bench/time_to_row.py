@@ -30,9 +30,9 @@ import yaml
 
 from tests.bench import scale
 from tests.bench.sides import many_jobs
-from tests.cluster import needs
-from tests.cluster.namespace import Namespace
-from tests.cluster.own import OwnCluster
+from tests.harness.cluster import needs
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.own import OwnCluster
 
 ROUNDS = 5
 LIMITS = {4: 1.5, 32: 3.0}

@@ -6,8 +6,8 @@ import compileall
 
 import pytest
 
-from tests.cluster import fixture
-from tests.cluster.fixture import (
+from tests.harness.cluster import fixture
+from tests.harness.cluster.fixture import (
     cluster,
     namespace,
     new_namespace,
@@ -16,8 +16,8 @@ from tests.cluster.fixture import (
     restricted,
     user,
 )
-from tests.cluster.reporting import pytest_runtest_call, pytest_runtest_makereport
-from tests.cluster.shell import common, own_shell, shell
+from tests.harness.cluster.reporting import pytest_runtest_call, pytest_runtest_makereport
+from tests.harness.cluster.shell import common, own_shell, shell
 from tests.tiers import ROOT
 
 __all__ = [

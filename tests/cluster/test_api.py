@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes import api as api_module
 from k8sbench.adapters.kubernetes import kinds
-from k8sbench.adapters.kubernetes.api import Api, ApiFault
-from k8sbench.adapters.kubernetes.connection import connect
+from k8sbench.adapters.kubernetes.client import api as api_module
+from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
+from k8sbench.adapters.kubernetes.client.connection import connect
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
-from tests.cluster import following, wire
-from tests.cluster.jobs import pytorch_job
-from tests.cluster.namespace import Namespace
-from tests.cluster.own import OwnCluster
+from tests.harness.cluster import following, wire
+from tests.harness.cluster.jobs import pytorch_job
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.own import OwnCluster
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.cluster import audit, following, pod_logs, tools
-from tests.cluster.cluster import Cluster, KubectlFailed
-from tests.cluster.jobs import pytorch_job
-from tests.cluster.namespace import Namespace
-from tests.cluster.nodes import EXIT_CODE, GPUS, RUN_FOR, log_text
-from tests.cluster.own import OwnCluster
+from tests.harness.cluster import audit, following, pod_logs, tools
+from tests.harness.cluster.cluster import Cluster, KubectlFailed
+from tests.harness.cluster.jobs import pytorch_job
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.nodes import EXIT_CODE, GPUS, RUN_FOR, log_text
+from tests.harness.cluster.own import OwnCluster
 
 NO_NODE = "--field-selector=reason=FailedScheduling"
 

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from k8sbench.adapters.kubernetes import listing
-from k8sbench.adapters.kubernetes.followed import LOGS_BEING_READ
+from k8sbench.adapters.kubernetes.watching.followed import LOGS_BEING_READ
 from k8sbench.model.errors import UsageError
 from k8sbench.model.phase import Phase
-from tests.cluster import following, wire
-from tests.cluster.following import Port
-from tests.cluster.namespace import Namespace
-from tests.cluster.nodes import EXIT_CODE, RUN_FOR
-from tests.cluster.own import OwnCluster
+from tests.harness.cluster import following, wire
+from tests.harness.cluster.following import Port
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR
+from tests.harness.cluster.own import OwnCluster
 
 
 @pytest.fixture

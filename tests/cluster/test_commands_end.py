@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.cluster.shell import Shell, until
-from tests.cluster.trainer_logs import TrainerLogs
+from tests.harness.cluster.shell import Shell, until
+from tests.harness.cluster.trainer_logs import TrainerLogs
 
 ENDLESS, NOWHERE = "--node-pool=endless", "--node-pool=nowhere"
 TOO_LONG = "--timeout=6s"

@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from tests.cluster.shell import CASE, Shell, until
-from tests.cluster.trainer_logs import RATE
+from tests.harness.cluster.shell import CASE, Shell, until
+from tests.harness.cluster.trainer_logs import RATE
 
 ENDLESS = "--node-pool=endless"
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.cluster import KubectlFailed
-from tests.cluster.namespace import Namespace
-from tests.cluster.own import OwnCluster
-from tests.cluster.shell import CASE, Shell, until
+from tests.harness.cluster.cluster import KubectlFailed
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.own import OwnCluster
+from tests.harness.cluster.shell import CASE, Shell, until
 
 ENDLESS = "--node-pool=endless"
 COMMANDS = ("status", "logs", "watch", "collect", "cancel", "delete")

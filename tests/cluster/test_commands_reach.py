@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from k8sbench.adapters.kubernetes import connection
+from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
-from tests.cluster.namespace import Namespace
-from tests.cluster.shell import CASE, Shell
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.shell import CASE, Shell
 
 SUBMIT = ("submit", *CASE, "--node-pool=endless", "--detach")
 

@@ -6,7 +6,7 @@ import json
 import re
 import signal
 
-from tests.cluster.shell import Shell, until
+from tests.harness.cluster.shell import Shell, until
 
 ENDLESS = "--node-pool=endless"
 USED_BY = "k8sbench.io/used-by-"

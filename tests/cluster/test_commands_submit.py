@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.namespace import Namespace
-from tests.cluster.shell import CASE, Shell, until
-from tests.cluster.trainer_logs import PARAMETERS, RATE
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.shell import CASE, Shell, until
+from tests.harness.cluster.trainer_logs import PARAMETERS, RATE
 
 PLAN = (
     "resnet50 · pytorch · dle · fp32 · 2 replicas × 1 GPU = 2 GPUs · batch 4 × 2 = 8 ·"

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes.state import CANCEL_ANNOTATION, Reading
+from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, Reading
 from k8sbench.model.phase import Phase
-from tests.cluster.cluster import Cluster
-from tests.cluster.jobs import pytorch_job
-from tests.cluster.namespace import Namespace
-from tests.cluster.nodes import EXIT_CODE, GPUS, RUN_FOR
-from tests.cluster.own import OwnCluster
-from tests.cluster.readings import Follower, node_of_its_own, on_node, plan_of, pretend
+from tests.harness.cluster.cluster import Cluster
+from tests.harness.cluster.jobs import pytorch_job
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.nodes import EXIT_CODE, GPUS, RUN_FOR
+from tests.harness.cluster.own import OwnCluster
+from tests.harness.cluster.readings import Follower, node_of_its_own, on_node, plan_of, pretend
 
 pretended = pytest.mark.parametrize("by", ["pretended"])
 """Statuses that a kubelet would write, written by the test; the texts are a kubelet's."""

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes import state
-from k8sbench.adapters.kubernetes.followed import unplaceable
+from k8sbench.adapters.kubernetes.watching.followed import unplaceable
+from k8sbench.diagnose.job import state
 from k8sbench.model.phase import Phase
 from k8sbench.model.pool import Toleration
 from k8sbench.render.job import QUEUE_LABEL
-from tests.cluster.cluster import Cluster, KubectlFailed
-from tests.cluster.host import eventually
-from tests.cluster.jobs import pytorch_job
-from tests.cluster.namespace import Namespace
-from tests.cluster.nodes import GPUS, RUN_FOR
-from tests.cluster.own import OwnCluster
-from tests.cluster.readings import Follower, node_of_its_own, on_node, plan_of
+from tests.harness.cluster.cluster import Cluster, KubectlFailed
+from tests.harness.cluster.host import eventually
+from tests.harness.cluster.jobs import pytorch_job
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.nodes import GPUS, RUN_FOR
+from tests.harness.cluster.own import OwnCluster
+from tests.harness.cluster.readings import Follower, node_of_its_own, on_node, plan_of
 from tests.unit.render import plans
 
 RESOURCE = "nvidia.com/gpu"

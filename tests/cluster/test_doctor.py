@@ -12,21 +12,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.adapters import pools, templates, trainer_sources
-from k8sbench.adapters.kubernetes import connection
+from k8sbench.adapters.files import pools, templates, trainer_sources
+from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
-from k8sbench.adapters.kubernetes.doctor import operator
 from k8sbench.cli.main import main
+from k8sbench.diagnose.preflight import operator
 from k8sbench.model.phase import Phase
 from k8sbench.render import manifests
 from k8sbench.runs import bandwidth
-from tests.cluster import audit, nodes, objects, pod_logs, users
-from tests.cluster.cluster import Cluster
-from tests.cluster.deployments import QUICK, operator_deployment
-from tests.cluster.jobs import pytorch_job
-from tests.cluster.namespace import Namespace
-from tests.cluster.own import OwnCluster
-from tests.cluster.readings import wait_for_nodes
+from tests.harness.cluster import audit, nodes, objects, pod_logs, users
+from tests.harness.cluster.cluster import Cluster
+from tests.harness.cluster.deployments import QUICK, operator_deployment
+from tests.harness.cluster.jobs import pytorch_job
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.own import OwnCluster
+from tests.harness.cluster.readings import wait_for_nodes
 
 NOT_READY = 6
 MAKE_NAMESPACE = Callable[..., Namespace]

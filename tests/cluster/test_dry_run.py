@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.kubernetes import dry_run
-from k8sbench.adapters.kubernetes.connection import connect
-from k8sbench.adapters.kubernetes.doctor.facts import Line
+from k8sbench.adapters.kubernetes.client.connection import connect
+from k8sbench.diagnose.preflight.facts import Line
 from k8sbench.model.plan import RunPlan
-from tests.cluster import following, users
-from tests.cluster.namespace import Namespace
+from tests.harness.cluster import following, users
+from tests.harness.cluster.namespace import Namespace
 
 Try = Callable[[RunPlan], list[Line]]
 MISSING = "no-such-priority"

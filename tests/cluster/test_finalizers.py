@@ -10,9 +10,9 @@ import pytest
 
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
-from tests.cluster import following
-from tests.cluster.following import Port
-from tests.cluster.namespace import Namespace
+from tests.harness.cluster import following
+from tests.harness.cluster.following import Port
+from tests.harness.cluster.namespace import Namespace
 
 FINALIZER = "test.example/hold"
 KEPT = (

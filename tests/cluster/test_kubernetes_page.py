@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.cluster.shell import Shell
 from tests.docs import pages
+from tests.harness.cluster.shell import Shell
 from tests.tiers import ROOT
 
 PAGE = ROOT / "docs" / "kubernetes.md"

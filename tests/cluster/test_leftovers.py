@@ -9,9 +9,9 @@ import pytest
 
 from k8sbench.model.errors import UsageError
 from k8sbench.model.phase import Phase
-from tests.cluster import following
-from tests.cluster.following import Port
-from tests.cluster.namespace import Namespace
+from tests.harness.cluster import following
+from tests.harness.cluster.following import Port
+from tests.harness.cluster.namespace import Namespace
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import psutil
 import pytest
 
 from tests import tiers
-from tests.cluster import bringup, components, fixture, host, needs, tools
-from tests.cluster.bringup import Options
-from tests.cluster.cluster import Cluster
-from tests.cluster.own import DidNotStart, OwnCluster
+from tests.harness.cluster import bringup, components, fixture, host, needs, tools
+from tests.harness.cluster.bringup import Options
+from tests.harness.cluster.cluster import Cluster
+from tests.harness.cluster.own import DidNotStart, OwnCluster
 from tests.tiers import ROOT
 
 # A stand-in for pytest: what it has started may not outlive it.
@@ -23,7 +23,7 @@ PARENT = """
 import sys
 from pathlib import Path
 from tests import tiers
-from tests.cluster import bringup
+from tests.harness.cluster import bringup
 own = bringup.start(Path(sys.argv[1]), say=lambda text: None)
 print(own.layout.place.link or "", flush=True)
 sys.stdin.read()
@@ -120,14 +120,14 @@ def test_a_component_that_does_not_start_shows_the_end_of_its_log(
 
 
 class CommandLine:
-    """``python -m tests.cluster``, for a cluster of one test."""
+    """``python -m tests.harness.cluster``, for a cluster of one test."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def __call__(self, *words: str, code: int = 0) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "tests.cluster", "--name", self.name, *words],
+            [sys.executable, "-m", "tests.harness.cluster", "--name", self.name, *words],
             cwd=ROOT,
             capture_output=True,
             text=True,

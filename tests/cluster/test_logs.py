@@ -18,15 +18,16 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes import connection, log_streams
-from k8sbench.adapters.kubernetes.api import Api
-from k8sbench.adapters.kubernetes.faults import ApiFault
-from k8sbench.adapters.kubernetes.log_streams import LogStreams
+from k8sbench.adapters.kubernetes.client import connection
+from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.adapters.kubernetes.logs import log_streams
+from k8sbench.adapters.kubernetes.logs.log_streams import LogStreams
 from k8sbench.ports import JobEvent, LogGap, LogMark
-from tests.cluster.jobs import ON_GPUS
-from tests.cluster.namespace import Namespace
-from tests.cluster.nodes import log_object, log_text
-from tests.cluster.own import OwnCluster
+from tests.harness.cluster.jobs import ON_GPUS
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.nodes import log_object, log_text
+from tests.harness.cluster.own import OwnCluster
 
 SECONDS = 100.0
 """After which something that must happen has not."""

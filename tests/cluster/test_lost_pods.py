@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 from k8sbench.model.phase import Phase
-from tests.cluster import following
-from tests.cluster.namespace import Namespace
-from tests.cluster.own import OwnCluster
+from tests.harness.cluster import following
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.own import OwnCluster
 
 
 def test_a_run_ends_though_the_pod_that_replaced_one_of_its_own_never_starts(

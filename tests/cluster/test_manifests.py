@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from k8sbench.adapters import catalog
+from k8sbench.adapters.files import catalog
 from k8sbench.cli.main import main
 from k8sbench.render import to_yaml
-from tests.cluster.namespace import Namespace, events_of
+from tests.harness.cluster.namespace import Namespace, events_of
 from tests.unit.render import plans
 
 STRICT = ("--validate=strict", "--filename=-")

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from tests.cluster import network
+from tests.harness.cluster import network
 
 
 def test_ports_of_the_loopback_address_are_free_and_stay_so() -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from k8sbench.model.phase import Phase
-from tests.cluster import following
-from tests.cluster.namespace import Namespace
-from tests.cluster.own import OwnCluster
+from tests.harness.cluster import following
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.own import OwnCluster
 
 OUTAGE_SECONDS = 120.0
 

@@ -9,10 +9,10 @@ import pytest
 
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.phase import Phase
-from tests.cluster import audit, following, users
-from tests.cluster.namespace import Namespace
-from tests.cluster.nodes import GPUS
-from tests.cluster.own import OwnCluster
+from tests.harness.cluster import audit, following, users
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.nodes import GPUS
+from tests.harness.cluster.own import OwnCluster
 
 
 def test_a_whole_run_is_refused_nothing(

@@ -10,18 +10,18 @@ import msgspec
 import pytest
 import yaml
 
-from k8sbench.adapters.kubernetes import connection
-from k8sbench.adapters.kubernetes.doctor import asking
+from k8sbench.adapters.kubernetes import asking
+from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.cli.main import main
 from k8sbench.model import identity
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
-from tests.cluster.deployments import operator_deployment
-from tests.cluster.namespace import Namespace
-from tests.cluster.own import OwnCluster
-from tests.cluster.pod_groups import COSCHEDULING, VOLCANO, operator_with_gangs
-from tests.cluster.readings import Follower
+from tests.harness.cluster.deployments import operator_deployment
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.own import OwnCluster
+from tests.harness.cluster.pod_groups import COSCHEDULING, VOLCANO, operator_with_gangs
+from tests.harness.cluster.readings import Follower
 
 JOB = "resnet50-example"
 SELECTOR = f"--selector={identity.LABEL_DOMAIN}/run={JOB}"

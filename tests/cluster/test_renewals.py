@@ -12,14 +12,15 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from k8sbench.adapters.kubernetes import connection, kinds
-from k8sbench.adapters.kubernetes.api import Api
-from k8sbench.adapters.kubernetes.connection import connect
+from k8sbench.adapters.kubernetes import kinds
+from k8sbench.adapters.kubernetes.client import connection
+from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.kubernetes.client.connection import connect
 from k8sbench.model.errors import Unreachable
-from tests.cluster import users
-from tests.cluster.namespace import Namespace
-from tests.cluster.own import OwnCluster
-from tests.cluster.pki import Pki
+from tests.harness.cluster import users
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.own import OwnCluster
+from tests.harness.cluster.pki import Pki
 
 
 @pytest.fixture

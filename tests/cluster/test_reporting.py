@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import reporting
-from tests.cluster.own import tail
+from tests.harness.cluster import reporting
+from tests.harness.cluster.own import tail
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.adapters.kubernetes import state, trouble
+from k8sbench.adapters.kubernetes.watching import trouble
+from k8sbench.diagnose.job import state
 from k8sbench.model.phase import Phase
-from tests.cluster import following, users
-from tests.cluster.namespace import Namespace
+from tests.harness.cluster import following, users
+from tests.harness.cluster.namespace import Namespace
 
 QUICK: dict[str, Any] = {"watch_s": 1.0, "longest_pause": 1.0}
 

@@ -15,10 +15,10 @@ import pytest
 
 from tests.bench.sides import many_jobs
 from tests.bench.sides.many_jobs import REPLICAS, Kept
-from tests.cluster import bringup, nodes
-from tests.cluster.namespace import Namespace
-from tests.cluster.own import OwnCluster
-from tests.cluster.readings import wait_for_nodes
+from tests.harness.cluster import bringup, nodes
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.own import OwnCluster
+from tests.harness.cluster.readings import wait_for_nodes
 from tests.tiers import ROOT
 
 JOBS = 40
@@ -32,7 +32,7 @@ REQUESTS_PER_LOG = 3
 """Followed or fetched, and asked once more when its container has ended; one more if it broke."""
 REQUESTS_PER_JOB = 4
 """Created, looked for, deleted; and the lists and watches of all, which go on and are few."""
-PRINTED = ["a fake pod; tests/cluster/nodes.py can give it a log"]
+PRINTED = ["a fake pod; tests/harness/cluster/nodes.py can give it a log"]
 """What the pods of the test cluster print."""
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import tools
-from tests.cluster.tools import BuildFailed, Module
+from tests.harness.cluster import tools
+from tests.harness.cluster.tools import BuildFailed, Module
 from tests.tiers import ROOT
 
 pytestmark = pytest.mark.tier("go")
@@ -105,7 +105,7 @@ def test_what_a_killed_build_left_is_not_taken_for_one(module: Module, tmp_path:
 
 def test_of_two_that_build_at_once_one_waits_for_the_other(module: Module, tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from tests.cluster import tools;"
+        "import sys; from pathlib import Path; from tests.harness.cluster import tools;"
         "module = tools.Module('small', Path(sys.argv[1]), {'hello': 'greet'});"
         "tools.built(module, Path(sys.argv[2]))"
     )

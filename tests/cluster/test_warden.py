@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.cluster import fixture, host
-from tests.cluster.processes import NoCluster, Processes, ProcessTrouble
+from tests.harness.cluster import fixture, host
+from tests.harness.cluster.processes import NoCluster, Processes, ProcessTrouble
 from tests.tiers import ROOT
 
 PATH = {"PATH": os.defpath}
@@ -37,7 +37,7 @@ ORPHANS = (
 PARENT = """
 import sys
 from pathlib import Path
-from tests.cluster.processes import Processes
+from tests.harness.cluster.processes import Processes
 processes = Processes.begin(Path(sys.argv[1]), private=False)
 if sys.argv[2] == "stay":
     processes.stay()

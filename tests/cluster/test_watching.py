@@ -17,15 +17,16 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes import cluster, kinds, trouble
-from k8sbench.adapters.kubernetes.api import ApiFault
+from k8sbench.adapters.kubernetes import cluster, kinds
+from k8sbench.adapters.kubernetes.client.api import ApiFault
+from k8sbench.adapters.kubernetes.watching import trouble
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
-from tests.cluster import following, users, wire
-from tests.cluster.following import Port
-from tests.cluster.namespace import Namespace
-from tests.cluster.own import OwnCluster
-from tests.cluster.wire import Wire
+from tests.harness.cluster import following, users, wire
+from tests.harness.cluster.following import Port
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.own import OwnCluster
+from tests.harness.cluster.wire import Wire
 
 QUICK: dict[str, Any] = {"watch_s": 1.0, "longest_pause": 1.0}
 """Watches that are renewed every second, so that a test sees it happen."""

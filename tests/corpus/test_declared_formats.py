@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from k8sbench.adapters import catalog
-from k8sbench.adapters.log_files import LogFile
-from k8sbench.measure.expectation import from_variant
-from k8sbench.measure.measuring import measure
+from k8sbench.adapters.files import catalog
+from k8sbench.adapters.files.log_files import LogFile
+from k8sbench.measure.run.expectation import from_variant
+from k8sbench.measure.run.measuring import measure
 from k8sbench.model.spec import LogFormat
 from tests.corpus import index
 from tests.corpus.index import Row

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from k8sbench.cli.measure import command
+from k8sbench.cli.commands.measure import command
 from tests import tiers
 from tests.corpus import index
 from tests.corpus.index import Row

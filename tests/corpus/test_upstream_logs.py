@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from k8sbench.adapters.log_files import LogFile
-from k8sbench.measure.expectation import from_plan
-from k8sbench.measure.measuring import measure
+from k8sbench.adapters.files.log_files import LogFile
+from k8sbench.measure.run.expectation import from_plan
+from k8sbench.measure.run.measuring import measure
 from k8sbench.model.spec import Framework
 from tests.corpus import index
 from tests.corpus.index import Row

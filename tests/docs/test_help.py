@@ -13,7 +13,7 @@ from tests.tiers import ROOT
 
 @pytest.mark.parametrize("name", main.COMMANDS)
 def test_the_command_list_says_what_the_command_says_of_itself(name: str) -> None:
-    module, text = main.COMMANDS[name]
+    module, text = f"k8sbench.cli.commands.{name}", main.COMMANDS[name]
     command = importlib.import_module(module).command
     assert isinstance(command, click.Command)
     assert command.get_short_help_str(limit=200) == text
@@ -21,7 +21,7 @@ def test_the_command_list_says_what_the_command_says_of_itself(name: str) -> Non
 
 @pytest.mark.parametrize("name", main.COMMANDS)
 def test_every_option_has_a_help_text(name: str) -> None:
-    command = importlib.import_module(main.COMMANDS[name][0]).command
+    command = importlib.import_module(f"k8sbench.cli.commands.{name}").command
     for param in command.params:
         if isinstance(param, click.Option) and not param.hidden:
             assert param.help, f"{name} {param.opts}"

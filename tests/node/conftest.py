@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests import tiers
-from tests.cluster import fixture, tools
-from tests.cluster.fixture import namespace, new_namespace, restricted
-from tests.cluster.namespace import Namespace
-from tests.cluster.reporting import pytest_runtest_call, pytest_runtest_makereport
-from tests.node import bringup, frameworks
-from tests.node.cluster import NodeCluster
+from tests.harness.cluster import fixture, tools
+from tests.harness.cluster.fixture import namespace, new_namespace, restricted
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.reporting import pytest_runtest_call, pytest_runtest_makereport
+from tests.harness.node import bringup, frameworks
+from tests.harness.node.cluster import NodeCluster
 
 __all__ = [
     "namespace",

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.cluster.namespace import ENFORCED, Namespace
-from tests.cluster.shell import Running, Shell, until
-from tests.node import cgroups, faults, image
-from tests.node.cluster import NodeCluster
-from tests.node.programs import DISK, GATE, MEMORY, Programs, job_of, limit_disk, variant
+from tests.harness.cluster.namespace import ENFORCED, Namespace
+from tests.harness.cluster.shell import Running, Shell, until
+from tests.harness.node import cgroups, faults, image
+from tests.harness.node.cluster import NodeCluster
+from tests.harness.node.programs import DISK, GATE, MEMORY, Programs, job_of, limit_disk, variant
 
 NO_IMAGE = "127.0.0.1:1/none:1"
 FAILS_ONCE = f"""

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from k8sbench.cli.main import main
-from tests.cluster.namespace import Namespace
-from tests.node import image
-from tests.node.cluster import NodeCluster
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.node import image
+from tests.harness.node.cluster import NodeCluster
 
 
 def test_the_bandwidth_between_two_nodes_is_measured_and_nothing_is_left(

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 
-from tests.cluster.namespace import Namespace
-from tests.node import faults
-from tests.node.cluster import NodeCluster
-from tests.node.faults import on, pod, small_logs
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.node import faults
+from tests.harness.node.cluster import NodeCluster
+from tests.harness.node.faults import on, pod, small_logs
 
 
 def test_a_pod_that_is_deleted_says_its_last_words(

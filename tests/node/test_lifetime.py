@@ -13,12 +13,12 @@ import psutil
 import pytest
 
 from tests import tiers
-from tests.cluster import fixture, host
-from tests.cluster.processes import Processes
-from tests.node import cgroups
-from tests.node.inside import LAYERED, SETTINGS
-from tests.node.machine import Machine
-from tests.node.needs import PATH
+from tests.harness.cluster import fixture, host
+from tests.harness.cluster.processes import Processes
+from tests.harness.node import cgroups
+from tests.harness.node.inside import LAYERED, SETTINGS
+from tests.harness.node.machine import Machine
+from tests.harness.node.needs import PATH
 from tests.tiers import ROOT
 
 FOLDERS = (
@@ -29,8 +29,8 @@ FOLDERS = (
 PARENT = """
 import sys
 from pathlib import Path
-from tests.node import bringup, faults
-from tests.cluster.namespace import Namespace
+from tests.harness.node import bringup, faults
+from tests.harness.cluster.namespace import Namespace
 own = bringup.start(Path(sys.argv[1]), count=1, say=lambda text: None)
 namespace = Namespace.make(own, "pods")
 namespace.create(faults.pod("one", faults.WAITS))
@@ -147,7 +147,7 @@ def machine(warden: Processes) -> Machine:
     file = folder / "machine.json"
     made.write(file)
     environ = {"PATH": PATH, "PYTHONPATH": str(ROOT)}
-    warden.start("node-0", (sys.executable, "-m", "tests.node.machine", str(file)), environ)
+    warden.start("node-0", (sys.executable, "-m", "tests.harness.node.machine", str(file)), environ)
     inside = Processes(Path(made.socket_folder))
     listens = inside.folder / "warden.sock"
     assert host.eventually(listens.exists), warden.log("node-0").read_text()

@@ -6,11 +6,11 @@ import json
 import sys
 from typing import Any
 
-from tests.cluster import tools
-from tests.cluster.namespace import Namespace
-from tests.node import bringup, image
-from tests.node.cluster import NodeCluster
-from tests.node.faults import ended, gpus, on, phase, pod
+from tests.harness.cluster import tools
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.node import bringup, image
+from tests.harness.node.cluster import NodeCluster
+from tests.harness.node.faults import ended, gpus, on, phase, pod
 
 # The master says where it is to whoever connects; the worker asks it by its short name.
 MASTER = """

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.namespace import Namespace
-from tests.cluster.shell import Shell, until
-from tests.node import faults, image
-from tests.node.cluster import NodeCluster
-from tests.node.programs import GATE, Programs, variant
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.shell import Shell, until
+from tests.harness.node import faults, image
+from tests.harness.node.cluster import NodeCluster
+from tests.harness.node.programs import GATE, Programs, variant
 
 FIRST, MANY, LAST = 100, 300, 10
 """Lines: a few, nearly as many as a node keeps in one file, and a few in the next."""

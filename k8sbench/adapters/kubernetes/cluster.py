@@ -19,20 +19,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from k8sbench.adapters.kubernetes import (
-    creating,
-    ending,
-    kinds,
-    listing,
-    looking,
-    sharing,
-    trimming,
-)
-from k8sbench.adapters.kubernetes.api import PATIENCE_SECONDS, Api, ApiFault, Object
-from k8sbench.adapters.kubernetes.diagnosis import facts
-from k8sbench.adapters.kubernetes.followed import Followed
-from k8sbench.adapters.kubernetes.log_streams import LIMIT, LogStreams
-from k8sbench.adapters.kubernetes.reflector import (
+from k8sbench.adapters.kubernetes import creating, ending, kinds, listing, looking, sharing
+from k8sbench.adapters.kubernetes.client.api import PATIENCE_SECONDS, Api, ApiFault, Object
+from k8sbench.adapters.kubernetes.logs.log_streams import LIMIT, LogStreams
+from k8sbench.adapters.kubernetes.watching import trimming
+from k8sbench.adapters.kubernetes.watching.followed import Followed
+from k8sbench.adapters.kubernetes.watching.reflector import (
     LONGEST_PAUSE,
     WATCH_SECONDS,
     Changed,
@@ -40,8 +32,9 @@ from k8sbench.adapters.kubernetes.reflector import (
     Listed,
     News,
 )
-from k8sbench.adapters.kubernetes.surroundings import Lookout, Nodes, Workload
-from k8sbench.adapters.kubernetes.watches import Watches
+from k8sbench.adapters.kubernetes.watching.surroundings import Lookout, Nodes, Workload
+from k8sbench.adapters.kubernetes.watching.watches import Watches
+from k8sbench.diagnose.job import facts
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from k8sbench.adapters.kubernetes import kinds
-from k8sbench.adapters.kubernetes.api import Api, ApiFault, Object
-from k8sbench.adapters.kubernetes.trimming import RUN_LABEL
+from k8sbench.adapters.kubernetes.client.api import Api, ApiFault, Object
+from k8sbench.adapters.kubernetes.watching.trimming import RUN_LABEL
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.identity import PLAN_ANNOTATION
 from k8sbench.model.plan import RunPlan

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from k8sbench.adapters import image_table
-from k8sbench.adapters.kubernetes import kinds
-from k8sbench.adapters.kubernetes.api import Api, ApiFault
-from k8sbench.adapters.kubernetes.diagnosis import admission
-from k8sbench.adapters.kubernetes.doctor import asking, checks
-from k8sbench.adapters.kubernetes.doctor.facts import Asked, Line
+from k8sbench.adapters.files import image_table
+from k8sbench.adapters.kubernetes import asking, kinds
+from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
+from k8sbench.diagnose.job import admission
+from k8sbench.diagnose.preflight import checks
+from k8sbench.diagnose.preflight.facts import Asked, Line
 from k8sbench.model.plan import RunPlan
 from k8sbench.ports import Manifest
 from k8sbench.render.kinds import KINDS

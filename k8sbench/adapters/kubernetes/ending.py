@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from k8sbench.adapters.kubernetes import kinds
-from k8sbench.adapters.kubernetes.api import PATIENCE_SECONDS, Api, ApiFault, Object
-from k8sbench.adapters.kubernetes.state import CANCEL_ANNOTATION, kept_by
-from k8sbench.adapters.kubernetes.trimming import RUN_LABEL
+from k8sbench.adapters.kubernetes.client.api import PATIENCE_SECONDS, Api, ApiFault, Object
+from k8sbench.adapters.kubernetes.watching.trimming import RUN_LABEL
+from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, kept_by
 
 
 def mark(

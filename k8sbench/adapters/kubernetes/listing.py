@@ -7,11 +7,11 @@ from collections.abc import Collection
 import msgspec
 
 from k8sbench.adapters.kubernetes import creating, kinds
-from k8sbench.adapters.kubernetes.api import Api, ApiFault, Object
-from k8sbench.adapters.kubernetes.diagnosis import facts
-from k8sbench.adapters.kubernetes.scope import Scope
-from k8sbench.adapters.kubernetes.state import CANCEL_ANNOTATION
-from k8sbench.adapters.kubernetes.trimming import RUN_LABEL
+from k8sbench.adapters.kubernetes.client.api import Api, ApiFault, Object
+from k8sbench.adapters.kubernetes.watching.scope import Scope
+from k8sbench.adapters.kubernetes.watching.trimming import RUN_LABEL
+from k8sbench.diagnose.job import facts
+from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
 from k8sbench.model.identity import PLAN_ANNOTATION
 from k8sbench.model.phase import Phase
 from k8sbench.ports import FoundJob

@@ -7,13 +7,15 @@ import itertools
 import time
 from collections.abc import Iterator, Sequence
 
-from k8sbench.adapters.kubernetes import kinds, log_streams, scope, surroundings, trimming
-from k8sbench.adapters.kubernetes.api import Api, ApiFault
-from k8sbench.adapters.kubernetes.followed import Followed, Surroundings
-from k8sbench.adapters.kubernetes.log_resume import Resume
-from k8sbench.adapters.kubernetes.log_text import LogText
-from k8sbench.adapters.kubernetes.reflector import Changed
-from k8sbench.adapters.kubernetes.scope import Scope
+from k8sbench.adapters.kubernetes import kinds
+from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
+from k8sbench.adapters.kubernetes.logs import log_streams
+from k8sbench.adapters.kubernetes.logs.log_resume import Resume
+from k8sbench.adapters.kubernetes.logs.log_text import LogText
+from k8sbench.adapters.kubernetes.watching import scope, surroundings, trimming
+from k8sbench.adapters.kubernetes.watching.followed import Followed, Surroundings
+from k8sbench.adapters.kubernetes.watching.reflector import Changed
+from k8sbench.adapters.kubernetes.watching.scope import Scope
 from k8sbench.model.run import Run
 from k8sbench.ports import Clock, JobEvent, LogLine
 

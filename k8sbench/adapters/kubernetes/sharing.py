@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from k8sbench.adapters.kubernetes import ending, kinds
-from k8sbench.adapters.kubernetes.api import Api, ApiFault, Object
+from k8sbench.adapters.kubernetes.client.api import Api, ApiFault, Object
 from k8sbench.model.errors import BenchError
 from k8sbench.model.identity import LABEL_DOMAIN
 from k8sbench.ports import Manifest

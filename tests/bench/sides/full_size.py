@@ -96,7 +96,7 @@ def sees_gpu(framework: str) -> bool:
 
 def rows(frameworks: set[str], only: str = "") -> Iterator[str]:
     """A markdown table's lines, as they are measured, of trainers whose name has `only`."""
-    from k8sbench.adapters import catalog
+    from k8sbench.adapters.files import catalog
 
     told = False
     for benchmark, name in VARIANTS:
@@ -132,8 +132,8 @@ def _heading(ran: Ran) -> Iterator[str]:
 
 def row(benchmark: str, variant: Variant, precision: Precision, ran: Ran) -> str:
     """One row; a figure that is not known is a dash."""
-    from k8sbench.measure.comparison import tflops
-    from k8sbench.measure.gpu_peaks import peak_of
+    from k8sbench.measure.group.comparison import tflops
+    from k8sbench.measure.group.gpu_peaks import peak_of
 
     window, batch = ran.summary["window"], ran.start["batch_size_per_gpu"]
     rate = window["samples_per_second"]

@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
-from tests.cluster import audit
-from tests.cluster.nodes import RUN_FOR
+from tests.harness.cluster import audit
+from tests.harness.cluster.nodes import RUN_FOR
 
 REPLICAS = 4
 LINES = 50

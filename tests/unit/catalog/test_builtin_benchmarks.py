@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 import pytest
 
 from k8sbench import benchmarks, trainers
-from k8sbench.adapters import catalog
+from k8sbench.adapters.files import catalog
 from k8sbench.model.spec import PLACEHOLDERS, BenchmarkSpec, Precision, Published, Variant
 from k8sbench.trainers.parts import settings
 

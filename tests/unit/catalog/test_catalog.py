@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from k8sbench import benchmarks
-from k8sbench.adapters import catalog, strict_yaml
+from k8sbench.adapters.files import catalog, strict_yaml
 from k8sbench.model.errors import BenchError, InputError, NotFound
 
 MINE = """\
@@ -148,7 +148,7 @@ def test_a_trainer_that_k8sbench_does_not_have_is_told_with_its_line(
 
 def test_finding_a_benchmark_loads_nothing_heavy() -> None:
     code = (
-        "import sys; from k8sbench.adapters import catalog, pools;"
+        "import sys; from k8sbench.adapters.files import catalog, pools;"
         "catalog.find('deeplabv3p'); pools.load();"
         "heavy = {'kubernetes', 'torch', 'paddle', 'sqlalchemy', 'numpy', 'rich', 'jinja2',"
         " 'asyncio'};"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters import catalog, pools
+from k8sbench.adapters.files import catalog, pools
 from k8sbench.model import pool, spec
 from k8sbench.model.errors import InputError
 from k8sbench.model.spec import LogFormat

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters import pools
+from k8sbench.adapters.files import pools
 from k8sbench.model.errors import InputError, NotFound, UsageError
 from k8sbench.model.pool import CPU_POOL, NodePool, Toleration, amount, problems
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.adapters import strict_yaml
+from k8sbench.adapters.files import strict_yaml
 from k8sbench.model.errors import InputError
 from k8sbench.model.spec import PLACEHOLDERS, BenchmarkSpec, Scaled, Upstream
 from k8sbench.model.spec_rules import problems

@@ -15,7 +15,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from k8sbench.adapters import strict_yaml
+from k8sbench.adapters.files import strict_yaml
 from k8sbench.model.errors import InputError
 
 

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[3]
 PATIENCE = 60.0
 DRIVER = """
 import sys
-from k8sbench.cli import output, progress
+from k8sbench.cli.terminal import output, progress
 from k8sbench.model.phase import Phase
 from tests.unit.cli.live_runs import *
 with progress.telling(lambda: NOW) as tell:

@@ -9,8 +9,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from k8sbench.cli import drawing
-from k8sbench.cli.live_state import LiveRun
+from k8sbench.cli.terminal import drawing
+from k8sbench.cli.terminal.live_state import LiveRun
 from k8sbench.model.phase import Phase
 from k8sbench.ports import JobEvent
 from tests.unit.cli import live_runs

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from k8sbench.adapters import processes
-from k8sbench.adapters.sql_store import SqlStore, open_store
+from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.cli.main import main
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location, Owner

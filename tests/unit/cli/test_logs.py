@@ -13,8 +13,9 @@ from collections.abc import Iterator
 import pytest
 
 from k8sbench.adapters import processes
-from k8sbench.adapters.sql_store import SqlStore, open_store
-from k8sbench.cli import clusters, reading
+from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.cli import clusters
+from k8sbench.cli.commands import reading
 from k8sbench.cli.main import main
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run

@@ -9,8 +9,8 @@ import sys
 import pytest
 import yaml
 
-from k8sbench.cli import output
-from k8sbench.cli.output import Column
+from k8sbench.cli.terminal import output
+from k8sbench.cli.terminal.output import Column
 
 COLUMNS = (Column("RUN", whole=True), Column("N", right=True), Column("CAUSE"))
 ROWS = (

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from k8sbench.cli.live_state import LAST_LINES
-from k8sbench.cli.progress import Progress
+from k8sbench.cli.terminal.live_state import LAST_LINES
+from k8sbench.cli.terminal.progress import Progress
 from k8sbench.model.phase import Phase
 from k8sbench.model.spec import LogFormat
 from tests.unit.cli import live_runs
@@ -280,7 +280,7 @@ def test_little_is_kept_of_a_run_and_nothing_of_one_that_has_ended(tell: Progres
 def test_without_a_terminal_the_library_for_it_is_not_loaded() -> None:
     code = """
 import sys
-from k8sbench.cli import progress
+from k8sbench.cli.terminal import progress
 with progress.telling() as tell:
     tell.note("hello")
 tell.close()

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from k8sbench.adapters.sql_store import open_store
-from k8sbench.cli import main, results
+from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.cli import main
+from k8sbench.cli.commands import results
 from k8sbench.model.phase import Transition
 from k8sbench.model.run import Run
 from tests.unit.report import example
@@ -178,7 +179,7 @@ def test_the_demos_rows_end_with_the_parity_row_and_its_reasons(fill: Fill, type
 
 
 def test_published_figures_come_from_the_catalog(fill: Fill, typed: Typed) -> None:
-    from k8sbench.adapters import catalog
+    from k8sbench.adapters.files import catalog
 
     variant = catalog.find("resnet50").spec.variants[0]
     fill(repeats([2810.0, 2811.0], variant=variant.name, framework=variant.framework))

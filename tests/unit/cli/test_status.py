@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from k8sbench.adapters import processes
-from k8sbench.adapters.sql_store import SqlStore, open_store
+from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.cli.main import main
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Location

@@ -8,8 +8,8 @@ import shutil
 
 import pytest
 
-from k8sbench.adapters import upkeep
-from k8sbench.adapters.sql_store import open_store
+from k8sbench.adapters.store import upkeep
+from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.cli.main import main
 from k8sbench.model.phase import Phase
 from k8sbench.ports import RunFilter

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.adapters import image_table, pools
-from k8sbench.adapters.kubernetes.doctor import checks, findings, operator
-from k8sbench.adapters.kubernetes.doctor.facts import Access, Asked, Facts, Line, Refusal
+from k8sbench.adapters.files import image_table, pools
+from k8sbench.diagnose.preflight import checks, findings, operator
+from k8sbench.diagnose.preflight.facts import Access, Asked, Facts, Line, Refusal
 
 POOL = pools.load(environ={}).pool("v100-32gb")
 IMAGES = image_table.load()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters import templates, trainer_sources
+from k8sbench.adapters.files import templates, trainer_sources
 from k8sbench.adapters.local.cluster import LocalCluster
 from k8sbench.model.errors import UsageError
 from k8sbench.model.phase import Phase

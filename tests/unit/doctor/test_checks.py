@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.adapters.kubernetes.doctor import checks, findings, room_checks
-from k8sbench.adapters.kubernetes.doctor.facts import Facts, Line, Refusal, Unknown
+from k8sbench.diagnose.preflight import checks, findings, room_checks
+from k8sbench.diagnose.preflight.facts import Facts, Line, Refusal, Unknown
 from k8sbench.model.pool import CPU_POOL, Rdma
 from tests.tiers import ROOT
 from tests.unit.doctor.clusters import (

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from k8sbench.adapters.kubernetes.doctor import operator
-from tests.cluster.components import INIT_TEMPLATE
+from k8sbench.diagnose.preflight import operator
+from tests.harness.cluster.components import INIT_TEMPLATE
 from tests.unit.doctor.clusters import deployment
 
 UPSTREAM = """

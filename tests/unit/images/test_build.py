@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from k8sbench import __version__
-from k8sbench.adapters import trainer_sources
+from k8sbench.adapters.files import trainer_sources
 from k8sbench.model.image import built_image
 from tests.tiers import ROOT
 from tests.unit.images import dockerfiles

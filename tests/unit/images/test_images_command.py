@@ -9,8 +9,8 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from k8sbench import __version__
-from k8sbench.adapters import catalog, image_table, trainer_sources
-from k8sbench.cli import images
+from k8sbench.adapters.files import catalog, image_table, trainer_sources
+from k8sbench.cli.commands import images
 from k8sbench.model.errors import NotFound
 
 PADDLE = "paddlepaddle/paddle:2.6.2-gpu-cuda11.7-cudnn8.4-trt8.4"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters import catalog, image_table, pools
+from k8sbench.adapters.files import catalog, image_table, pools
 from k8sbench.model import image as images
 from k8sbench.model.image import Build, Content, ImageTable
 from k8sbench.model.spec import Framework

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from k8sbench.adapters import image_table
+from k8sbench.adapters.files import image_table
 from k8sbench.model.image import TITLES
 from tests.tiers import ROOT
 from tests.unit.images import dockerfiles

@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from k8sbench.adapters import image_table
+from k8sbench.adapters.files import image_table
 from k8sbench.model.image import PACKAGES
 from k8sbench.model.spec import Framework
 from tests.tiers import ROOT

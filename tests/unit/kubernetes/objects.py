@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from k8sbench.adapters.kubernetes import state
+from k8sbench.diagnose.job import state
 from k8sbench.model.plan import RunPlan
 from tests.unit.render.plans import plan
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes import connection
-from k8sbench.adapters.kubernetes.api import Api
-from k8sbench.adapters.kubernetes.connection import NoCluster, connect
+from k8sbench.adapters.kubernetes.client import connection
+from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.kubernetes.client.connection import NoCluster, connect
 from k8sbench.model.errors import InputError, NotFound
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes.connection import connect
-from k8sbench.adapters.kubernetes.credentials import Credentials, CredentialsFault
+from k8sbench.adapters.kubernetes.client.connection import connect
+from k8sbench.adapters.kubernetes.client.credentials import Credentials, CredentialsFault
 
 VERSION = "client.authentication.k8s.io/v1"
 

@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.adapters.kubernetes import state
-from k8sbench.adapters.kubernetes.diagnosis import CAUSES, found
+from k8sbench.diagnose.job import CAUSES, found, state
 from k8sbench.model.phase import Phase
 from tests.tiers import ROOT
 from tests.unit.kubernetes.objects import (

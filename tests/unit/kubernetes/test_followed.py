@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from k8sbench.adapters.kubernetes import sharing
-from k8sbench.adapters.kubernetes.followed import LOGS_BEING_READ, Followed, Surroundings
-from k8sbench.adapters.kubernetes.reflector import Changed, Deleted
+from k8sbench.adapters.kubernetes.watching.followed import LOGS_BEING_READ, Followed, Surroundings
+from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.ports import JobEvent
 from tests.unit.kubernetes.objects import JOB, PLAN, START, condition, job, pod, waits

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes import log_streams, looking
-from k8sbench.adapters.kubernetes.faults import ApiFault
-from k8sbench.adapters.kubernetes.log_streams import LogStreams
+from k8sbench.adapters.kubernetes import looking
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.adapters.kubernetes.logs import log_streams
+from k8sbench.adapters.kubernetes.logs.log_streams import LogStreams
 from k8sbench.ports import JobEvent, LogGap, LogLine, LogMark
 from tests.unit.kubernetes.log_files import T0, served, stamp
 

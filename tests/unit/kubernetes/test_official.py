@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-OURS = "from k8sbench.adapters.kubernetes import official"
+OURS = "from k8sbench.adapters.kubernetes.client import official"
 MODELS = "kubernetes.client.models"
 
 

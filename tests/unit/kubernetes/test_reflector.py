@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from k8sbench.adapters.kubernetes import reflector
-from k8sbench.adapters.kubernetes.api import Api, ApiFault
-from k8sbench.adapters.kubernetes.reflector import (
+from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
+from k8sbench.adapters.kubernetes.watching import reflector
+from k8sbench.adapters.kubernetes.watching.reflector import (
     Changed,
     Deleted,
     Failed,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from k8sbench.adapters.kubernetes import kinds, trimming
-from k8sbench.adapters.kubernetes.scope import MOST_SETS, Scope
+from k8sbench.adapters.kubernetes import kinds
+from k8sbench.adapters.kubernetes.watching import trimming
+from k8sbench.adapters.kubernetes.watching.scope import MOST_SETS, Scope
 from tests.unit.render.plans import plan
 
 

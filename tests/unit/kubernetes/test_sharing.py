@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from k8sbench.adapters.kubernetes import sharing
-from k8sbench.adapters.kubernetes.api import Api
+from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.sharing import User
 from k8sbench.ports import Manifest
 from tests.unit.render import plans

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes import state
+from k8sbench.diagnose.job import state
 from k8sbench.model.phase import Phase
 from tests.unit.kubernetes.objects import (
     FAILED,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from k8sbench.adapters.kubernetes.api import ApiFault
-from k8sbench.adapters.kubernetes.trouble import NOTE_SECONDS, Trouble
+from k8sbench.adapters.kubernetes.client.api import ApiFault
+from k8sbench.adapters.kubernetes.watching.trouble import NOTE_SECONDS, Trouble
 from k8sbench.model.errors import BenchError, Unreachable
 
 AWAY = ApiFault(None, "", "connection refused")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from k8sbench.adapters import templates
+from k8sbench.adapters.files import templates
 from k8sbench.adapters.local import launch, manifest
 from k8sbench.adapters.local.launch import Launch, Machine
 from k8sbench.model.plan import PlannedWindow, RunPlan

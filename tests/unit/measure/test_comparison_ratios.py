@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.measure import comparison
-from k8sbench.measure.comparison import NOT_COMPARABLE, data_source, parities, results, tflops
-from k8sbench.measure.gpu_peaks import PEAKS, peak_of
-from k8sbench.measure.grouping import groups
+from k8sbench.measure.group import comparison
+from k8sbench.measure.group.comparison import NOT_COMPARABLE, data_source, parities, results, tflops
+from k8sbench.measure.group.gpu_peaks import PEAKS, peak_of
+from k8sbench.measure.group.grouping import groups
 from k8sbench.model.group import Deviation, Group, Parity, Result
 from k8sbench.model.identity import GroupKey
 from k8sbench.model.phase import Phase

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from k8sbench.measure.expectation import Expectation
-from k8sbench.measure.measuring import measure
+from k8sbench.measure.run.expectation import Expectation
+from k8sbench.measure.run.measuring import measure
 from tests.unit.measure.support import Lines, fixture, ids, measured, mmseg, run
 
 STEADY = run([0.5] * 12)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.measure import grouping, refusals
-from k8sbench.measure.grouping import groups
+from k8sbench.measure.group import grouping, refusals
+from k8sbench.measure.group.grouping import groups
 from k8sbench.model.group import Group, Member
 from k8sbench.model.phase import Phase
 from k8sbench.model.pool import NodePool

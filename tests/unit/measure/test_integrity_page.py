@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from k8sbench.measure.reasons import RULES
+from k8sbench.measure.run.reasons import RULES
 
 PAGE = Path(__file__).parents[3] / "docs" / "integrity.md"
 
@@ -31,7 +31,7 @@ def test_each_row_says_what_the_code_says() -> None:
 
 
 def test_the_limits_on_the_page_are_the_codes() -> None:
-    from k8sbench.measure import integrity
+    from k8sbench.measure.run import integrity
     from k8sbench.parse.families import dle_resnet50, mmseg
 
     text = PAGE.read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from k8sbench.measure.reasons import RULES
+from k8sbench.measure.run.reasons import RULES
 from k8sbench.model.spec import Accuracy
 from tests.unit.measure.support import fixture, ids, measured, mmseg, run, tsm
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters.log_files import LONGEST_LINE, LogFile, find
+from k8sbench.adapters.files.log_files import LONGEST_LINE, LogFile, find
 from k8sbench.model.errors import InputError
 
 PRINTED = st.characters(exclude_categories=("Cc", "Cs"))

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from k8sbench.cli.measure import command
-from k8sbench.measure import integrity
+from k8sbench.cli.commands.measure import command
+from k8sbench.measure.run import integrity
 from k8sbench.model.measurement import Throughput
 from k8sbench.model.spec import FAMILIES
 
@@ -34,7 +34,7 @@ def test_each_flag_that_it_names_exists() -> None:
 
 
 def test_reasons_that_it_names_exist() -> None:
-    from k8sbench.measure.reasons import RULES
+    from k8sbench.measure.run.reasons import RULES
 
     assert {"warmup-included", "running-mean-coarse"} <= set(RULES)
     assert integrity.FEWEST_RECORDS == 5

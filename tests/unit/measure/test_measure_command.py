@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from k8sbench.cli.commands.measure import CSV, command
 from k8sbench.cli.main import COMMANDS, main
-from k8sbench.cli.measure import CSV, command
 from tests.unit.measure.support import FIXTURES, run
 
 PROMISED = """
@@ -47,8 +47,8 @@ def measured(*words: str) -> int:
 
 
 def test_its_help_line_is_the_one_in_the_list_of_commands() -> None:
-    assert command.get_short_help_str(limit=200) == COMMANDS["measure"][1]
-    assert COMMANDS["measure"][1] == "Measure logs that exist already, from any source."
+    assert command.get_short_help_str(limit=200) == COMMANDS["measure"]
+    assert COMMANDS["measure"] == "Measure logs that exist already, from any source."
 
 
 def test_json_is_a_list_with_one_object_per_log(

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.measure import expectation
-from k8sbench.measure.expectation import Expectation
-from k8sbench.measure.measuring import measure
+from k8sbench.measure.run import expectation
+from k8sbench.measure.run.expectation import Expectation
+from k8sbench.measure.run.measuring import measure
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plan import PlannedWindow, RunPlan
 from k8sbench.model.pool import CPU_POOL

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.adapters import image_table
+from k8sbench.adapters.files import image_table
 from k8sbench.model.choices import Site
 from k8sbench.model.planning import SpecSource
 from k8sbench.model.pool import CPU_POOL, NodePool

@@ -6,7 +6,7 @@ import importlib
 
 import pytest
 
-from k8sbench.adapters import catalog
+from k8sbench.adapters.files import catalog
 from k8sbench.model import speed_options
 from k8sbench.model.errors import UsageError
 from k8sbench.model.spec import Framework

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.adapters import catalog, templates
+from k8sbench.adapters.files import catalog, templates
 from k8sbench.model import choices, planning
 from k8sbench.model.plan import PlannedWindow, RunPlan
 from k8sbench.model.pool import NodePool, Rdma, Toleration

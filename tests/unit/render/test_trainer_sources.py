@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters import templates, trainer_sources
+from k8sbench.adapters.files import templates, trainer_sources
 from k8sbench.model.errors import BenchError
 from k8sbench.render import manifests
 from k8sbench.render.job import config_key
@@ -111,7 +111,7 @@ def test_the_templates_of_the_source_tree_are_found() -> None:
 def test_an_installation_without_templates_says_so(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(templates, "__file__", str(tmp_path / "a" / "b" / "c.py"))
+    monkeypatch.setattr(templates, "__file__", str(tmp_path / "a" / "b" / "c" / "d.py"))
     monkeypatch.setattr(resources, "files", lambda _: tmp_path)
     with pytest.raises(BenchError, match="no templates"):
         templates.read()
@@ -131,7 +131,8 @@ def test_rendering_loads_jinja_yaml_and_msgspec_and_no_other_library() -> None:
     code = (
         "import sys\n"
         "before = set(sys.modules)\n"
-        "import k8sbench.render, k8sbench.adapters.templates, k8sbench.adapters.trainer_sources\n"
+        "import k8sbench.render\n"
+        "from k8sbench.adapters.files import templates, trainer_sources\n"
         "new = {name.split('.')[0] for name in set(sys.modules) - before}\n"
         "known = sys.stdlib_module_names | {'k8sbench'}\n"
         "print(*sorted(name for name in new if name not in known))\n"

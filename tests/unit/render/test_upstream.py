@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from k8sbench.adapters import catalog
-from k8sbench.measure.expectation import from_plan
-from k8sbench.measure.measuring import measure
+from k8sbench.adapters.files import catalog
+from k8sbench.measure.run.expectation import from_plan
+from k8sbench.measure.run.measuring import measure
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import Framework

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from k8sbench.adapters import catalog, image_table, pools, trainer_sources
+from k8sbench.adapters.files import catalog, image_table, pools, trainer_sources
 from k8sbench.model import choices, identity, planning
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import Impl, LogFormat, Precision, Variant

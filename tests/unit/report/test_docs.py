@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from k8sbench.measure.comparison import NOT_COMPARABLE
-from k8sbench.measure.gpu_peaks import PEAKS
-from k8sbench.measure.grouping import REASONS
+from k8sbench.measure.group.comparison import NOT_COMPARABLE
+from k8sbench.measure.group.gpu_peaks import PEAKS
+from k8sbench.measure.group.grouping import REASONS
 from k8sbench.report import document
 from tests.tiers import ROOT
 from tests.unit.report import example

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from k8sbench.cli import output
+from k8sbench.cli.terminal import output
 from k8sbench.report import document, layout, tables
 from k8sbench.runs.reporting import Report, Wanted, report
 from tests.unit.report import example

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from k8sbench.measure.grouping import groups
+from k8sbench.measure.group.grouping import groups
 from k8sbench.model.measurement import Reason
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run

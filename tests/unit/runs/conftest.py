@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from k8sbench.adapters.sql_store import open_store
+from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.ports import Store
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import pytest
 
-from k8sbench.adapters.sql_store import open_store
+from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.model.errors import UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
@@ -90,7 +90,7 @@ def test_a_run_that_another_process_follows_is_left_to_it(
 ) -> None:
     (run,) = detached(store)
     program = (
-        "import sys; from k8sbench.adapters.sql_store import open_store;"
+        "import sys; from k8sbench.adapters.store.sql_store import open_store;"
         f" s = open_store({str(tmp_path / 'store')!r}); print(s.claim({run.run_id!r}), flush=True);"
         " sys.stdin.read()"
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from k8sbench.adapters.sql_store import SqlStore, open_store
+from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from tests import tiers
 from tests.unit.store import postgres
 

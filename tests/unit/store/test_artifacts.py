@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters import artifacts
-from k8sbench.adapters.artifacts import LogTail, LogWriter, RunFolder, RunRecord
+from k8sbench.adapters.store import artifacts
+from k8sbench.adapters.store.artifacts import LogTail, LogWriter, RunFolder, RunRecord
 from k8sbench.model.errors import StoreError
 from k8sbench.model.identity import case_key
 from k8sbench.model.phase import Phase
@@ -209,7 +209,7 @@ def test_a_replica_cannot_name_a_file_elsewhere(folder: RunFolder, replica: str)
 
 LIMITED = """
 import pathlib, resource, sys
-from k8sbench.adapters.artifacts import LogWriter
+from k8sbench.adapters.store.artifacts import LogWriter
 from k8sbench.model.errors import StoreError
 from k8sbench.ports import LogLine
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from k8sbench.adapters.sql_store import SqlStore
+from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.model.errors import NotFound, RepeatTaken, StoreError, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.measurement import Measurement
@@ -295,7 +295,7 @@ def test_the_last_sign_is_the_latest_write(store: SqlStore) -> None:
 
 def test_a_row_catches_up_with_its_folder(store: SqlStore) -> None:
     """What a process leaves that is killed between its file and its row."""
-    from k8sbench.adapters.artifacts import RunFolder
+    from k8sbench.adapters.store.artifacts import RunFolder
 
     store.record(plan(), at=NOW, owner=None)
     folder = RunFolder(store.folder("seg-1"))

@@ -9,15 +9,15 @@ import sys
 
 import pytest
 
-from k8sbench.adapters import upkeep
-from k8sbench.adapters.sql_store import open_store
+from k8sbench.adapters.store import upkeep
+from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.ports import RunFilter
 from tests.tiers import ROOT
 
 FILLS = """
 import resource, sys
 sys.path.insert(0, sys.argv[2])
-from k8sbench.adapters.sql_store import open_store
+from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.model.errors import StoreError
 from k8sbench.model.phase import Phase
 from tests.unit.store.examples import NOW, measurement, plan, step

@@ -48,5 +48,5 @@ def test_the_database_is_a_matter_of_four_adapters() -> None:
         )
     }
     assert using == {
-        f"adapters/{name}.py" for name in ("database", "migrations", "sql_store", "upkeep")
+        f"adapters/store/{name}.py" for name in ("database", "migrations", "sql_store", "upkeep")
     }

@@ -13,8 +13,9 @@ import sys
 
 import pytest
 
-from k8sbench.adapters import processes, upkeep
-from k8sbench.adapters.sql_store import SqlStore, open_store
+from k8sbench.adapters import processes
+from k8sbench.adapters.store import upkeep
+from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.model.phase import Phase
 from k8sbench.ports import RunFilter
 from k8sbench.runs import records
@@ -23,9 +24,9 @@ from tests.tiers import ROOT
 BEGIN = """
 import itertools, os, signal, sys
 sys.path.insert(0, sys.argv[2])
-from k8sbench.adapters import artifacts, processes, sql_store
-from k8sbench.adapters.artifacts import RunFolder
-from k8sbench.adapters.sql_store import SqlStore, open_store
+from k8sbench.adapters.store import artifacts, sql_store; from k8sbench.adapters import processes
+from k8sbench.adapters.store.artifacts import RunFolder
+from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.model.errors import RepeatTaken
 from k8sbench.model.identity import case_key
 from k8sbench.model.phase import Phase

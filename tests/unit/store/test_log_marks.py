@@ -8,10 +8,10 @@ import tempfile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters import artifacts
-from k8sbench.adapters.artifacts import LogWriter
-from k8sbench.adapters.kubernetes.log_resume import DISORDER, Mark, advanced
-from k8sbench.adapters.sql_store import SqlStore
+from k8sbench.adapters.kubernetes.logs.log_resume import DISORDER, Mark, advanced
+from k8sbench.adapters.store import artifacts
+from k8sbench.adapters.store.artifacts import LogWriter
+from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.ports import LogLine, LogMark
 from tests.unit.store.examples import NOW, OWNER, plan
 

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from k8sbench.adapters import upkeep
-from k8sbench.adapters.sql_store import open_store
+from k8sbench.adapters.store import upkeep
+from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.model.phase import Phase
 from k8sbench.ports import RunFilter
 from tests.tiers import ROOT
@@ -22,7 +22,7 @@ RUNS = 50
 WRITER = """
 import json, os, pathlib, sys
 sys.path.insert(0, sys.argv[3])
-from k8sbench.adapters.sql_store import open_store
+from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.model.errors import RepeatTaken
 from k8sbench.model.identity import case_key
 from k8sbench.model.phase import Phase

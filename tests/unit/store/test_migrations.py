@@ -9,8 +9,8 @@ import sys
 import pytest
 import sqlalchemy as sa
 
-from k8sbench.adapters import database, migrations, sql_store
-from k8sbench.adapters.sql_store import SqlStore, open_store
+from k8sbench.adapters.store import database, migrations, sql_store
+from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.model.errors import StoreError
 
 
@@ -97,7 +97,7 @@ def test_a_steps_name_carries_its_number() -> None:
 
 OPEN = """
 import sys
-from k8sbench.adapters.sql_store import open_store
+from k8sbench.adapters.store.sql_store import open_store
 print("ready", flush=True)
 sys.stdin.readline()
 with open_store(sys.argv[1]) as store:

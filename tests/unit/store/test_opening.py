@@ -12,8 +12,8 @@ import sys
 
 import pytest
 
-from k8sbench.adapters import artifacts, database
-from k8sbench.adapters.sql_store import open_store
+from k8sbench.adapters.store import artifacts, database
+from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.ports import RunFilter
@@ -227,7 +227,7 @@ def _journal(uri: str) -> str:
 
 READS = """
 import sys
-from k8sbench.adapters.sql_store import open_store
+from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.model.errors import StoreError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.ports import RunFilter

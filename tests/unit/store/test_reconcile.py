@@ -7,8 +7,8 @@ import pathlib
 
 import pytest
 
-from k8sbench.adapters.artifacts import RunFolder
-from k8sbench.adapters.sql_store import SqlStore, open_store
+from k8sbench.adapters.store.artifacts import RunFolder
+from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Owner

@@ -12,10 +12,10 @@ import jsonschema
 import msgspec
 import pytest
 
-from k8sbench.adapters.artifacts import RunRecord
-from k8sbench.adapters.sql_store import open_store
-from k8sbench.adapters.upkeep import StoreInfo, StoreReport
-from k8sbench.cli.images import ImageList
+from k8sbench.adapters.store.artifacts import RunRecord
+from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.adapters.store.upkeep import StoreInfo, StoreReport
+from k8sbench.cli.commands.images import ImageList
 from k8sbench.cli.main import main
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition

@@ -13,10 +13,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from k8sbench.adapters import database, upkeep
-from k8sbench.adapters.artifacts import RunFolder
-from k8sbench.adapters.sql_store import SqlStore, open_store
-from k8sbench.adapters.upkeep import Finding, StoreReport
+from k8sbench.adapters.store import database, upkeep
+from k8sbench.adapters.store.artifacts import RunFolder
+from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.adapters.store.upkeep import Finding, StoreReport
 from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
@@ -219,7 +219,7 @@ def test_a_rebuild_leaves_a_newer_database_alone(
     root: pathlib.Path, filled: list[Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = (root / "k8sbench.db").read_bytes()
-    monkeypatch.setattr("k8sbench.adapters.migrations.STEPS", [])
+    monkeypatch.setattr("k8sbench.adapters.store.migrations.STEPS", [])
     with pytest.raises(StoreError, match="newer k8sbench"):
         upkeep.rebuild_folder(root)
     assert (root / "k8sbench.db").read_bytes() == before
@@ -250,7 +250,7 @@ def test_a_rebuild_that_fails_leaves_the_old_database(
 
 KILLED = """
 import os, pathlib, signal, sys
-from k8sbench.adapters import upkeep
+from k8sbench.adapters.store import upkeep
 real = pathlib.Path.replace
 count = [0]
 def replace(self, target):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from k8sbench.adapters.local import endings
 from k8sbench.adapters.local.endings import Ended
-from k8sbench.cli.live_state import LAST_LINES
+from k8sbench.cli.terminal.live_state import LAST_LINES
 from k8sbench.trainers import paddle_launch
 from tests.unit.trainers.torch_runs import environment, free_port
 

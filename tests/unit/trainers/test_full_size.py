@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters import catalog
+from k8sbench.adapters.files import catalog
 from k8sbench.trainers.parts.events import line
 from tests.bench import trainers as bench
 from tests.bench.sides import full_size, taps

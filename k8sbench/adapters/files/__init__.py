@@ -1,0 +1,1 @@
+"""What is read from files: the catalog, pools, templates, trainers, logs."""

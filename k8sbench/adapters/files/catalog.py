@@ -1,0 +1,130 @@
+"""The catalog: benchmark files, built in and the user's own.
+
+A built-in benchmark is ``k8sbench/benchmarks/NAME.yaml``; a path is a file of the user's and works
+wherever a name does. Only the file that is asked for is read: ``render`` has no time for the rest.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+from collections.abc import Iterator
+from importlib import resources
+from importlib.resources.abc import Traversable
+
+import msgspec
+
+from k8sbench.adapters.files import strict_yaml
+from k8sbench.model import spec_rules
+from k8sbench.model.errors import BenchError, InputError, NotFound
+from k8sbench.model.spec import BenchmarkSpec
+
+BUILT_IN = "built-in"
+SUFFIXES = (".yaml", ".yml")
+
+
+class LoadedSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A benchmark and where it was read from."""
+
+    spec: BenchmarkSpec
+    digest: str
+    """SHA-256 of the file's text, hexadecimal."""
+    source: str
+    """``built-in``, or the user's path as given."""
+    shadows: bool = False
+    """Whether a user's file has the name of a built-in benchmark. Allowed: ``source`` tells."""
+
+
+def names(folder: Traversable | None = None) -> list[str]:
+    """The built-in benchmarks' names, in order; reads no file."""
+    return sorted(_files(folder))
+
+
+def find(name_or_path: str, folder: Traversable | None = None) -> LoadedSpec:
+    """Read one benchmark, by its name or from a user's file.
+
+    Raises :class:`InputError` for a file that cannot be read or understood, :class:`NotFound` for
+    a name that stands for nothing.
+    """
+    built_in = _files(folder)
+    if is_path(name_or_path, built_in):
+        found, text = strict_yaml.read(name_or_path, BenchmarkSpec, _problems)
+        return _loaded(found, text, name_or_path, shadows=found.name in built_in)
+    if name_or_path not in built_in:
+        near = difflib.get_close_matches(name_or_path, built_in, n=1)
+        raise NotFound(
+            f"There is no benchmark {name_or_path!r}.",
+            (f"Did you mean {near[0]}? " if near else "")
+            + f"Benchmarks: {', '.join(sorted(built_in))}; or the path of a YAML file of your own.",
+        )
+    file = built_in[name_or_path]
+    where = f"{BUILT_IN} {file.name}"
+    text = strict_yaml.decode(file.read_bytes(), file=where)
+    found = strict_yaml.parse(text, BenchmarkSpec, file=where, rules=_problems)
+    if found.name != name_or_path:
+        raise InputError(
+            f"defines {found.name!r}; a built-in file has the name of its benchmark.",
+            f"Rename it to {found.name}.yaml.",
+            file=where,
+        )
+    return _loaded(found, text, BUILT_IN)
+
+
+def load_all(folder: Traversable | None = None) -> list[LoadedSpec]:
+    """Read every built-in benchmark, in the order of their names."""
+    return [find(name, folder) for name in names(folder)]
+
+
+def is_path(text: str, built_in: dict[str, Traversable] | None = None) -> bool:
+    """Whether what was typed for a benchmark means a file; a bare name is first a built-in one."""
+    if os.sep in text or text.endswith(SUFFIXES):
+        return True
+    return text not in (_files(None) if built_in is None else built_in) and os.path.isfile(text)  # noqa: PTH113 - "" is no Path
+
+
+def _files(folder: Traversable | None) -> dict[str, Traversable]:
+    """The built-in files by name."""
+    found: dict[str, Traversable] = {}
+    for file in (folder or resources.files("k8sbench.benchmarks")).iterdir():
+        stem, dot, suffix = file.name.rpartition(".")
+        if dot + suffix not in SUFFIXES:
+            continue
+        if stem in found:
+            raise BenchError(
+                f"Two built-in files define {stem}: {found[stem].name} and {file.name}.",
+                "Remove one of them.",
+            )
+        found[stem] = file
+    return found
+
+
+def _loaded(found: BenchmarkSpec, text: str, source: str, *, shadows: bool = False) -> LoadedSpec:
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return LoadedSpec(spec=found, digest=digest, source=source, shadows=shadows)
+
+
+def _problems(found: BenchmarkSpec) -> Iterator[spec_rules.Problem]:
+    yield from spec_rules.problems(found)
+    trainers: list[str] | None = None
+    for index, variant in enumerate(found.variants):
+        if variant.trainer is None:
+            continue
+        trainers = trainers or _trainers()
+        if variant.trainer not in trainers:
+            near = difflib.get_close_matches(variant.trainer, trainers, n=1)
+            yield (
+                ("variants", index, "trainer"),
+                f"is {variant.trainer!r}; "
+                + (f"did you mean {near[0]}? " if near else "")
+                + f"k8sbench has {', '.join(trainers)}",
+            )
+
+
+def _trainers() -> list[str]:
+    """Our trainers: the programs that stand directly in ``k8sbench/trainers``."""
+    return sorted(
+        file.name.removesuffix(".py").replace("_", "-")
+        for file in resources.files("k8sbench.trainers").iterdir()
+        if file.name.endswith(".py") and not file.name.startswith(("_", "paddle_launch"))
+    )

@@ -1,0 +1,97 @@
+"""Where node pools come from: one file, the first that is there, and its name.
+
+Looked for in this order: ``--pools FILE``, ``K8SBENCH_POOLS``, ``pools.yaml`` in the user's
+configuration folder (``$XDG_CONFIG_HOME/k8sbench``), the built-in file. Files are not merged: what
+a pool is can be read in one place.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from importlib import resources
+
+import msgspec
+
+from k8sbench.adapters.files import strict_yaml
+from k8sbench.model.errors import InputError, NotFound, UsageError
+from k8sbench.model.pool import NodePool, PoolsFile, document_problems
+
+VARIABLE = "K8SBENCH_POOLS"
+
+
+class LoadedPools(msgspec.Struct, frozen=True, kw_only=True):
+    """The pools of one file."""
+
+    pools: dict[str, NodePool]
+    source: str
+    """The path as given, or ``built-in``."""
+    default: str | None
+    """The pool that runs get without ``--node-pool``; None where the file names none of several."""
+
+    def pool(self, name: str | None = None) -> NodePool:
+        """The pool of that name, or the default; else says which there are."""
+        wanted = self.default if name is None else name
+        known = ", ".join(self.pools)
+        if wanted is None:
+            raise UsageError(
+                f"{self.source} has several node pools and no default.",
+                f"Choose one with --node-pool: {known}.",
+            )
+        if wanted not in self.pools:
+            near = [name for name in self.pools if name.startswith(wanted)]
+            near = near or difflib.get_close_matches(wanted, self.pools, n=1)
+            raise NotFound(
+                f"There is no node pool {wanted!r} in {self.source}.",
+                (f"Did you mean {near[0]}? " if near else "") + f"Pools: {known}.",
+            )
+        return self.pools[wanted]
+
+
+def load(file: str | None = None, *, environ: Mapping[str, str] | None = None) -> LoadedPools:
+    """Read the pools file that comes first; ``file`` is what ``--pools`` was given."""
+    env = os.environ if environ is None else environ
+    if file is not None:
+        return _read(file)
+    if named := env.get(VARIABLE):
+        try:
+            return _read(named)
+        except InputError as wrong:
+            raise InputError(wrong.message, f"{VARIABLE} names it. {wrong.action}") from wrong
+    own = _own_file(env)
+    if own is not None and os.path.lexists(own):
+        return _read(own)
+    text = strict_yaml.decode(
+        resources.files("k8sbench").joinpath("pools.yaml").read_bytes(), file="built-in pools.yaml"
+    )
+    return _loaded(
+        strict_yaml.parse(text, PoolsFile, file="built-in pools.yaml", rules=document_problems),
+        "built-in",
+    )
+
+
+def _read(file: str) -> LoadedPools:
+    document, _ = strict_yaml.read(file, PoolsFile, document_problems)
+    return _loaded(document, file)
+
+
+def _loaded(document: PoolsFile, source: str) -> LoadedPools:
+    alone = document.pools[0].name if len(document.pools) == 1 else None
+    return LoadedPools(
+        pools={pool.name: pool for pool in document.pools},
+        source=source,
+        default=document.default or alone,
+    )
+
+
+def _own_file(env: Mapping[str, str]) -> str | None:
+    """The user's own file, there or not; None where they have no home."""
+    base = env.get("XDG_CONFIG_HOME", "")
+    # The standard says to ignore a path that is not absolute.
+    if not os.path.isabs(base):  # noqa: PTH117 - "" is no Path
+        home = env.get("HOME")
+        if not home:
+            return None
+        base = os.path.join(home, ".config")  # noqa: PTH118
+    return os.path.join(base, "k8sbench", "pools.yaml")  # noqa: PTH118

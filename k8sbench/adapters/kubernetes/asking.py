@@ -1,0 +1,245 @@
+"""Asks the cluster what :mod:`checks` judges.
+
+Only what every user may see is taken for granted (the version, which kinds are served); whatever
+else is refused becomes an :class:`~.facts.Unknown`. Never lists all pods of a cluster: only
+k8sbench's own, in one namespace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+
+from k8sbench.adapters.kubernetes import kinds
+from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
+from k8sbench.diagnose.job.causes import CAUSES
+from k8sbench.diagnose.preflight import operator, rules
+from k8sbench.diagnose.preflight.facts import (
+    Access,
+    Asked,
+    Facts,
+    Refusal,
+    Thing,
+    Unknown,
+)
+from k8sbench.model.errors import Unreachable
+from k8sbench.render.kinds import API_VERSION
+
+T = TypeVar("T")
+AT_ONCE = 8
+"""Requests under way: permissions are asked for one by one."""
+ANSWER_SECONDS = 5.0
+"""After which the API server does not answer."""
+OUR_PODS = "app.kubernetes.io/managed-by=k8sbench"
+RUNNING = "status.phase!=Succeeded,status.phase!=Failed"
+SERVICES = (
+    "app.kubernetes.io/name in (dcgm-exporter,prometheus)",
+    "app=nvidia-dcgm-exporter",
+    "operated-prometheus=true",
+)
+"""Label selectors of the services that :mod:`checks` looks for."""
+NOWHERE = "k8sbench-doctor"
+"""Name of a job that is never created, and of its container, which the operator refuses."""
+
+
+def ask(api: Api, asked: Asked, jobs: Mapping[str, Thing]) -> Facts:
+    """Ask everything; ``jobs`` are manifests of k8sbench's own, by kind, for a dry run.
+
+    Raises :class:`ApiFault` where the API server does not answer, or does not know us.
+    """
+    namespace = asked.namespace
+    silence = api.no_answer(ANSWER_SECONDS)
+    if silence is not None and silence.status in {None, 401}:
+        raise silence
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        version = _tried(lambda: str(api.get("/version")["gitVersion"]))
+        groups = _tried(lambda: _groups(api))
+        served = {} if isinstance(groups, Unknown) else groups
+        names = _tried(lambda: _kinds(api)) if "kubeflow.org" in served else ()
+        there = () if isinstance(names, Unknown) else names
+        ours = {kind: job for kind, job in jobs.items() if f"{kind.lower()}s" in there}
+        wrong = {kind: pool.submit(_refusal, api, namespace, _wrong(kind)) for kind in ours}
+        own = {kind: pool.submit(_refusal, api, namespace, job) for kind, job in ours.items()}
+        found = pool.submit(_tried, lambda: _operator(api))
+        access = pool.submit(_tried, lambda: _access(api, namespace))
+        home = pool.submit(_tried, lambda: _get(api, kinds.path("Namespace", name=namespace)))
+        quotas = pool.submit(_tried, lambda: api.list(kinds.path("ResourceQuota", namespace))[0])
+        selector = ",".join(f"{key}={value}" for key, value in asked.pool.selector.items())
+        nodes = pool.submit(_tried, lambda: api.list(kinds.path("Node"), labels=selector)[0])
+        pods = pool.submit(
+            _tried,
+            lambda: api.list(kinds.path("Pod", namespace), labels=OUR_PODS, fields=RUNNING)[0],
+        )
+        services = pool.submit(_tried, lambda: _services(api))
+        claims = {name: _claim(api, namespace, name) for name in asked.claims}
+        return Facts(
+            server=api.place.server,
+            why=api.why,
+            version=version,
+            groups=groups,
+            kinds=names,
+            wrong_jobs={kind: answer.result() for kind, answer in wrong.items()},
+            own_jobs={kind: answer.result() for kind, answer in own.items()},
+            operator=found.result(),
+            init_template=_init_template(api, found.result()),
+            access=access.result(),
+            namespace=home.result(),
+            quotas=quotas.result(),
+            nodes=nodes.result(),
+            pods=pods.result(),
+            services=services.result(),
+            claims=claims,
+            storage_classes=dict(_storage_classes(api, claims.values())),
+            queue=_queue(api, asked, served),
+        )
+
+
+def refuse_gang(api: Api) -> None:
+    """Refuse ``--gang`` where the operator is known to ignore it: before anything is created.
+
+    Raises :class:`Unreachable`. Where the operator's Deployment may not be read nothing is
+    raised: the first pods tell (the diagnosis ``gang-ignored``).
+    """
+    deployment = _tried(lambda: _operator(api))
+    if deployment is None or isinstance(deployment, Unknown):
+        return
+    refusal = operator.gang_refusal(deployment)
+    if refusal is not None:
+        error = Unreachable(refusal, CAUSES["gang-ignored"].action)
+        error.cause_id = "gang-ignored"
+        raise error
+
+
+def _tried(question: Callable[[], T]) -> T | Unknown:
+    try:
+        return question()
+    except ApiFault as fault:
+        return Unknown(_words(fault))
+
+
+def _words(fault: ApiFault) -> str:
+    text = fault.message.strip().rstrip(".") or fault.reason
+    if fault.status is None:
+        return f"no answer: {text}"
+    return f"{text} ({fault.status})"
+
+
+def _get(api: Api, path: str) -> Thing | None:
+    try:
+        return api.get(path)
+    except ApiFault as fault:
+        if fault.status == 404:
+            return None
+        raise
+
+
+def _groups(api: Api) -> Mapping[str, Sequence[str]]:
+    return {
+        group["name"]: tuple(version["version"] for version in group["versions"])
+        for group in api.get("/apis")["groups"]
+    }
+
+
+def _kinds(api: Api) -> Sequence[str]:
+    return tuple(each["name"] for each in api.get(f"/apis/{API_VERSION}")["resources"])
+
+
+def _wrong(kind: str) -> dict[str, Any]:
+    """A job that only the operator's own webhook refuses: for the name of its container."""
+    replicas = {"PyTorchJob": ("pytorchReplicaSpecs", "Master")}.get(
+        kind, ("paddleReplicaSpecs", "Worker")
+    )
+    container = {"name": NOWHERE, "image": NOWHERE}
+    template = {"spec": {"containers": [container]}}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": kind,
+        "metadata": {"name": NOWHERE},
+        "spec": {replicas[0]: {replicas[1]: {"replicas": 1, "template": template}}},
+    }
+
+
+def _refusal(api: Api, namespace: str, job: Thing) -> Refusal | None:
+    try:
+        api.create(kinds.path(job["kind"], namespace), job, dry_run=True)
+    except ApiFault as fault:
+        return Refusal(status=fault.status, message=fault.message)
+    return None
+
+
+def _operator(api: Api) -> Thing | None:
+    try:
+        found, _ = api.list(kinds.path("Deployment"), labels=operator.SELECTOR)
+    except ApiFault as fault:
+        if fault.status != 403:
+            raise
+        # Not allowed to look everywhere; perhaps where upstream puts it.
+        namespace, name = operator.USUAL_PLACE
+        return _get(api, kinds.path("Deployment", namespace, name))
+    return found[0] if found else None
+
+
+def _init_template(api: Api, deployment: Thing | Unknown | None) -> str | Unknown | None:
+    if deployment is None or isinstance(deployment, Unknown):
+        return None
+    place = operator.init_template_place(deployment)
+    if place is None:
+        return None
+    home = deployment["metadata"]["namespace"]
+    found = _tried(lambda: _get(api, kinds.path("ConfigMap", home, place.config_map)))
+    if found is None or isinstance(found, Unknown):
+        return found
+    template = found.get("data", {}).get(place.key)
+    return None if template is None else str(template)
+
+
+def _access(api: Api, namespace: str) -> Sequence[Access]:
+    path = kinds.path("SelfSubjectAccessReview")
+
+    def one(permission: rules.Permission) -> Access:
+        answer = api.create(path, permission.review(namespace))
+        return Access(
+            **msgspec.structs.asdict(permission),
+            needed=permission.needed,
+            allowed=bool(answer["status"]["allowed"]),
+        )
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return tuple(pool.map(one, rules.permissions()))
+
+
+def _services(api: Api) -> Sequence[Thing]:
+    found: dict[str, Thing] = {}
+    for selector in SERVICES:
+        for each in api.list("/api/v1/services", labels=selector)[0]:
+            found[each["metadata"]["uid"]] = each
+    return tuple(found.values())
+
+
+def _claim(api: Api, namespace: str, name: str) -> Thing | Unknown | None:
+    return _tried(lambda: _get(api, kinds.path("PersistentVolumeClaim", namespace, name)))
+
+
+def _storage_classes(
+    api: Api, claims: Iterable[Thing | Unknown | None]
+) -> Iterator[tuple[str, Thing | Unknown | None]]:
+    for claim in claims:
+        if claim is None or isinstance(claim, Unknown):
+            continue
+        name = claim["spec"].get("storageClassName")
+        if name and claim.get("status", {}).get("phase") != "Bound":
+            path = kinds.path("StorageClass", name=name)
+            yield name, _tried(partial(_get, api, path))
+
+
+def _queue(api: Api, asked: Asked, groups: Mapping[str, Sequence[str]]) -> Thing | Unknown | None:
+    name = asked.queue
+    versions = groups.get("kueue.x-k8s.io")
+    if name is None or not versions:
+        return None
+    home = f"/apis/kueue.x-k8s.io/{versions[0]}/namespaces/{asked.namespace}/localqueues"
+    return _tried(lambda: _get(api, f"{home}/{name}"))

@@ -1,0 +1,1 @@
+"""The API server's client: connection, credentials, requests, errors."""

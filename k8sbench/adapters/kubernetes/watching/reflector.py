@@ -1,0 +1,265 @@
+"""Follows the objects of one kind: one list, then one watch from where the list ended.
+
+Nothing is lost: a watch that ends or breaks goes on from the last resourceVersion; where the
+server has forgotten that (410 Expired) everything is listed again, and what is gone from the list
+is told as deleted, by uid. A connection on which nothing comes is given up: the server ends every
+watch after ``watch_s``, so a longer silence means that it, or the way to it, is dead. Faults are
+told and tried on for ever, with pauses that grow to a bound; whoever follows a job decides when
+to stop.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from k8sbench.adapters.kubernetes.client.api import Api, ApiFault, Object, Watch
+
+WATCH_SECONDS = 50.0
+SILENCE_SECONDS = 10.0
+"""How long after the end of a watch was due its connection is taken for dead."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
+EXPIRED = frozenset({"Expired", "Gone", "ResourceExpired"})
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """Which objects."""
+
+    kind: str
+    path: str
+    labels: str = ""
+    fields: str = ""
+
+
+class Changed(NamedTuple):
+    """An object is new, or not as it was."""
+
+    kind: str
+    object: Object
+
+
+class Deleted(NamedTuple):
+    """An object is gone."""
+
+    kind: str
+    name: str
+    uid: str
+    object: Object | None
+    """As it was last, if the server said; None where only its absence was seen."""
+
+
+class Listed(NamedTuple):
+    """All there was, of what is kept, when it was asked for."""
+
+    kind: str
+    names: frozenset[str]
+    asked_at: float
+    """On the clock that never goes back."""
+
+
+class Failed(NamedTuple):
+    """The server does not tell us; told at every attempt."""
+
+    kind: str
+    fault: ApiFault
+
+
+class Works(NamedTuple):
+    """The server tells us again."""
+
+    kind: str
+
+
+News = Changed | Deleted | Listed | Failed | Works
+
+
+class Reflector:
+    """One thread that follows the objects of one source and tells what happens to them."""
+
+    def __init__(
+        self,
+        api: Api,
+        source: Source,
+        keep: Callable[[Object], Object | None],
+        tell: Callable[[News], None],
+        *,
+        watch_s: float = WATCH_SECONDS,
+        longest_pause: float = LONGEST_PAUSE,
+    ) -> None:
+        self.source = source
+        self._api = api
+        self._keep = keep
+        self._tell = tell
+        self._watch_s = watch_s
+        self._longest_pause = longest_pause
+        self._known: dict[str, tuple[str, str]] = {}
+        """Name → uid and resourceVersion, of those that are kept."""
+        self._from: str | None = None
+        """The resourceVersion to watch from; None: list first."""
+        self._round = 0
+        """Grows with every :meth:`refresh`."""
+        self._lock = threading.Lock()
+        self._watch: Watch | None = None
+        self._wake = threading.Event()
+        self._is_closed = False
+        self._fails = False
+        name = f"watch {source.kind}"
+        self._thread = threading.Thread(target=self._follow, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def refresh(self, labels: str) -> None:
+        """List everything again: of other labels, or because ``keep`` may keep more now."""
+        with self._lock:
+            self.source = msgspec.structs.replace(self.source, labels=labels)
+            self._round += 1
+            self._from = None
+            self._interrupt()
+
+    def try_now(self) -> None:
+        """Try again at once, if it pauses after a fault: the server answers others."""
+        self._wake.set()
+
+    def close(self) -> None:
+        """Stop; nothing is told any more once its thread has ended."""
+        with self._lock:
+            self._is_closed = True
+            self._interrupt()
+
+    def join(self, seconds: float) -> None:
+        """Wait for the end of its thread."""
+        self._thread.join(seconds)
+
+    def _interrupt(self) -> None:
+        self._wake.set()
+        if self._watch is not None:
+            self._watch.close()
+
+    def _follow(self) -> None:
+        failures, was_expired = 0, False
+        while not self._is_closed:
+            self._wake.clear()
+            begun = time.monotonic()
+            try:
+                self._go_on()
+            except ApiFault as fault:
+                if self._is_closed:
+                    return
+                is_expired = fault.status == 410 or fault.reason in EXPIRED
+                lists_at_once, was_expired = is_expired and not was_expired, is_expired
+                if is_expired:
+                    self._forget()
+                if lists_at_once:
+                    # Also after an outage: the server that came back knows of nothing before it
+                    # came. Twice in a row it is a fault as any other.
+                    continue
+                # A connection that served its time and broke is no sign of trouble.
+                failures = 1 if time.monotonic() - begun > self._longest_pause else failures + 1
+                self._fails = True
+                self._tell(Failed(self.source.kind, fault))
+                self._wake.wait(pause(failures, self._longest_pause, fault.retry_after))
+            else:
+                failures, was_expired = 0, False
+
+    def _go_on(self) -> None:
+        """List if need be, then watch until the watch ends."""
+        with self._lock:
+            start, listing, source = self._from, self._round, self.source
+        if start is None:
+            start = self._list(source, listing)
+        seconds = max(1, round(self._watch_s * random.uniform(0.9, 1.0)))  # noqa: S311
+        watch = self._api.watch(
+            source.path,
+            labels=source.labels,
+            fields=source.fields,
+            resource_version=start,
+            timeout_s=seconds,
+            silence_s=min(SILENCE_SECONDS, self._watch_s),
+        )
+        with self._lock:
+            if self._is_closed or self._round != listing:
+                watch.close()
+                return
+            self._watch = watch
+        self._has_worked()
+        try:
+            for event in watch:
+                self._take(event["type"], event["object"], listing)
+        finally:
+            with self._lock:
+                self._watch = None
+
+    def _has_worked(self) -> None:
+        if self._fails:
+            self._fails = False
+            self._tell(Works(self.source.kind))
+
+    def _list(self, source: Source, listing: int) -> str:
+        asked_at = time.monotonic()
+        items, version = self._api.list(
+            source.path,
+            labels=source.labels,
+            fields=source.fields,
+            keep=self._keep,
+            patience=0.0,
+        )
+        self._tell_absent(items)
+        for item in items:
+            self._take("MODIFIED", item, listing)
+        self._reached(version, listing)
+        names = frozenset(item["metadata"]["name"] for item in items)
+        self._tell(Listed(source.kind, names, asked_at))
+        return version
+
+    def _tell_absent(self, items: Iterable[Object]) -> None:
+        there = {item["metadata"]["name"]: item["metadata"]["uid"] for item in items}
+        for name, (uid, _) in list(self._known.items()):
+            if there.get(name) != uid:
+                del self._known[name]
+                self._tell(Deleted(self.source.kind, name, uid, None))
+
+    def _take(self, type_: str, found: Object, listing: int) -> None:
+        metadata = found["metadata"]
+        version = metadata["resourceVersion"]
+        if type_ != "BOOKMARK":
+            name, uid = metadata["name"], metadata["uid"]
+            kept = self._keep(found)
+            if type_ == "DELETED":
+                if self._known.pop(name, None) is not None:
+                    self._tell(Deleted(self.source.kind, name, uid, kept))
+            elif kept is None:
+                self._known.pop(name, None)
+            elif self._known.get(name) != (uid, version):
+                before = self._known.get(name)
+                if before is not None and before[0] != uid:
+                    self._tell(Deleted(self.source.kind, name, before[0], None))
+                self._known[name] = (uid, version)
+                self._tell(Changed(self.source.kind, kept))
+        if self._watch is not None:
+            self._reached(version, listing)
+
+    def _reached(self, version: str, listing: int) -> None:
+        """Remember how far we are, unless everything is to be listed again."""
+        with self._lock:
+            if self._round == listing:
+                self._from = version
+
+    def _forget(self) -> None:
+        with self._lock:
+            self._from = None
+
+
+def pause(failures: int, longest: float, wanted: float | None) -> float:
+    """Seconds to wait after so many failures in a row; ``wanted`` is what the server asks for.
+
+    Spread, so that all who lost one server do not come back to it at once.
+    """
+    grown = min(FIRST_PAUSE * 2.0 ** min(failures - 1, 10), longest)
+    return max(grown * random.uniform(0.5, 1.0), min(wanted or 0.0, longest))  # noqa: S311

@@ -1,0 +1,166 @@
+"""``k8sbench images``: the image of each benchmark, and which GPUs it can run on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import click
+import msgspec
+
+from k8sbench import __version__
+from k8sbench.adapters.files import catalog, image_table
+from k8sbench.cli.terminal import output
+from k8sbench.cli.terminal.output import Column
+from k8sbench.model.image import Gpus, Image, ImageTable, built_image
+from k8sbench.model.measurement import SCHEMA
+from k8sbench.model.spec import BenchmarkSpec, Framework
+
+
+class ImageVersions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is in an image, as exactly as it is known."""
+
+    framework: str
+    cuda: str
+    cudnn: str
+    nccl: str | None
+    python: str | None
+
+
+class GpuKind(msgspec.Struct, frozen=True, kw_only=True):
+    """GPUs of one compute capability, by the part of their names that all forms share."""
+
+    compute_capability: str
+    architecture: str
+    data_center: tuple[str, ...]
+    other: tuple[str, ...]
+
+
+class ListedImage(msgspec.Struct, frozen=True, kw_only=True):
+    """One image of one benchmark and framework."""
+
+    benchmark: str
+    framework: Framework
+    image: str
+    origin: Literal["public", "built", "user"]
+    versions: ImageVersions | None = None
+    minimum_driver: str | None = None
+    compute_capabilities: tuple[str, ...] | None = None
+    gpus: tuple[GpuKind, ...] | None = None
+    sources: tuple[str, ...] = ()
+    note: str | None = None
+
+
+class ImageList(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``images -o json`` prints."""
+
+    schema: int = SCHEMA
+    images: tuple[ListedImage, ...]
+
+
+COLUMNS = (
+    Column("BENCHMARK", whole=True),
+    Column("FRAMEWORK", whole=True),
+    Column("IMAGE", whole=True),
+    Column("VERSIONS"),
+    Column("DRIVER", whole=True),
+    Column("GPUS"),
+)
+UNKNOWN = "An image of the benchmark's own: k8sbench does not know what is in it."
+
+
+@click.command()
+@click.argument("benchmark", metavar="[BENCHMARK|FILE]", required=False)
+@click.option(
+    "--image-registry", metavar="HOST/PATH", help="List the images of images/, pushed to there."
+)
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["table", "json", "name"]),
+    default="table",
+    help="Format.",
+)
+def command(benchmark: str | None, image_registry: str | None, form: str) -> None:
+    """List the image of each benchmark, and its GPUs.
+
+    These are the images that k8sbench's own trainers run in. GPUS names those of data centres that
+    the framework in the image has kernels for; on others it fails at its first step.
+    """
+    table = image_table.load()
+    found = [catalog.find(benchmark)] if benchmark else catalog.load_all()
+    rows = list(_rows(table, [each.spec for each in found], image_registry))
+    if form == "json":
+        output.write_json(ImageList(images=tuple(rows)))
+    elif form == "name":
+        output.write_names(dict.fromkeys(row.image for row in rows))
+    else:
+        output.write_table(COLUMNS, [_cells(row) for row in rows])
+
+
+def _rows(
+    table: ImageTable, specs: Iterable[BenchmarkSpec], registry: str | None
+) -> Iterator[ListedImage]:
+    for spec in specs:
+        for framework in spec.frameworks:
+            variants = spec.variants_of(framework)
+            if any(variant.trainer for variant in variants):
+                image = table.image(framework, "built" if registry else "public")
+                name = _pushed(registry, image) if registry else image.name
+                yield _known(table, image, name, spec.name)
+            for own in dict.fromkeys(v.image for v in variants if v.command and v.image):
+                yield ListedImage(
+                    benchmark=spec.name, framework=framework, image=own, origin="user", note=UNKNOWN
+                )
+
+
+def _pushed(registry: str, image: Image) -> str:
+    from k8sbench.adapters.files import trainer_sources
+
+    digest = trainer_sources.read().digest
+    return built_image(registry, image.framework, version=__version__, trainers_digest=digest)
+
+
+def _known(table: ImageTable, image: Image, name: str, benchmark: str) -> ListedImage:
+    build = table.build_in(image)
+    assert build is not None, "the table's rules demand a build for each image"
+    return ListedImage(
+        benchmark=benchmark,
+        framework=image.framework,
+        image=name,
+        origin=image.origin,
+        versions=ImageVersions(
+            framework=image.version,
+            cuda=image.cuda,
+            cudnn=image.cudnn,
+            nccl=image.nccl,
+            python=image.python,
+        ),
+        minimum_driver=image.minimum_driver,
+        compute_capabilities=build.capabilities,
+        gpus=tuple(_gpus(row) for row in table.running_on(build)),
+        sources=(image.source, build.source),
+        note=image.note,
+    )
+
+
+def _gpus(row: Gpus) -> GpuKind:
+    return GpuKind(
+        compute_capability=row.capability,
+        architecture=row.architecture,
+        data_center=row.data_center,
+        other=row.other,
+    )
+
+
+def _cells(row: ListedImage) -> list[str | None]:
+    versions, gpus, driver = row.versions, row.gpus, row.minimum_driver
+    return [
+        row.benchmark,
+        row.framework,
+        row.image,
+        f"{versions.framework}, CUDA {versions.cuda}, cuDNN {versions.cudnn}" if versions else None,
+        f"≥ {driver}" if driver else None,
+        ", ".join(name for kind in gpus for name in kind.data_center) if gpus else None,
+    ]

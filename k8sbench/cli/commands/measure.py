@@ -1,0 +1,316 @@
+"""``k8sbench measure``: logs that exist already, whoever wrote them.
+
+Exit codes: 0 all valid, 5 any rejected, 2 any that cannot be read or recognised; those that could
+be measured are printed all the same.
+"""
+
+from __future__ import annotations
+
+import difflib
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from k8sbench.cli.terminal import output
+from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError, UsageError
+from k8sbench.model.spec import FAMILIES, Framework
+
+if TYPE_CHECKING:
+    from k8sbench.measure.run.expectation import Expectation
+    from k8sbench.model.measurement import Measurement, Throughput
+
+PRECISIONS = {"fp32": "fp32", "amp": "amp", "fp16": "amp", "bf16": "amp"}
+"""What may be typed → what it is; the half types are kinds of AMP."""
+WIDEST = 100
+"""Columns of a report on a wide terminal, and of every report in a pipe."""
+
+
+@click.command()
+@click.argument("logs", metavar="LOG...", nargs=-1, required=True)
+@click.option("--benchmark", metavar="NAME|FILE", help="Benchmark that the logs are of.")
+@click.option(
+    "--format",
+    "family",
+    type=click.Choice(FAMILIES),
+    help="Log family, where no benchmark is meant: there is no plan to differ from then.",
+)
+@click.option("--gpus", type=click.IntRange(min=1), help="GPUs of the whole job.")
+@click.option("--batch-size", type=click.IntRange(min=1), help="Samples per GPU and step.")
+@click.option("--framework", type=click.Choice(["pytorch", "paddle"]), help="Framework.")
+@click.option("--variant", metavar="NAME", help="Variant of the benchmark.")
+@click.option("--precision", type=click.Choice(list(PRECISIONS)), help="Precision that was asked.")
+@click.option(
+    "--warmup",
+    metavar="ITERATIONS",
+    type=click.IntRange(min=0),
+    help="Iterations left out; default: the benchmark's, our own logs' own, else none.",
+)
+@click.option("--one-run", is_flag=True, help="All logs are one run's: its ranks or its pieces.")
+@click.option(
+    "--accept", metavar="ID", multiple=True, help="Overrule a rejection by its id; repeatable."
+)
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["table", "json", "csv"]),
+    default="table",
+    show_default=True,
+    help="Format.",
+)
+def command(
+    logs: tuple[str, ...],
+    benchmark: str | None,
+    family: str | None,
+    gpus: int | None,
+    batch_size: int | None,
+    framework: Framework | None,
+    variant: str | None,
+    precision: str | None,
+    warmup: int | None,
+    one_run: bool,
+    accept: tuple[str, ...],
+    form: str,
+) -> int:
+    """Measure logs that exist already, from any source.
+
+    LOG is a file, a folder (all logs below it), a .gz of a log, or - for standard input.
+
+    \b
+    k8sbench measure train.log --format mmseg --gpus 8 --warmup 20
+    k8sbench measure logs/ --benchmark resnet50 --gpus 8 -o json
+    """
+    from k8sbench.adapters.files import log_files
+    from k8sbench.runs import measuring
+
+    if (benchmark is None) == (family is None):
+        raise UsageError(
+            "Say what the logs are: either --benchmark or --format is needed, not both.",
+            f"Formats: {', '.join(FAMILIES)}.",
+        )
+    if variant is not None and benchmark is None:
+        raise UsageError("--variant is one of a benchmark.", "Give --benchmark as well.")
+    _check_ids(accept)
+    expected = _expected(
+        benchmark, family, gpus, batch_size, framework, variant, precision, warmup, accept
+    )
+    files: list[str] = []
+    failures: list[InputError] = []
+    for path in logs:
+        # A path that leads nowhere must not cost the others their figures.
+        try:
+            files += [file for file in log_files.find([path]) if file not in files]
+        except InputError as unfound:
+            failures.append(unfound)
+    if one_run and failures:
+        # A run that lacks one of its files would be another run.
+        raise failures[0]
+    outcome = measuring.measure_logs(
+        [log_files.LogFile(file) for file in files], expected, one_run=one_run
+    )
+    failures += outcome.failures
+    _write(outcome.measurements, form)
+    sys.stdout.flush()
+    for wrong in failures:
+        output.note(f"error: {wrong.message}" + (f"\n  {wrong.action}" if wrong.action else ""))
+    if failures:
+        return InputError.exit_code
+    return REJECTED_EXIT_CODE if outcome.rejected else 0
+
+
+def _check_ids(accept: Sequence[str]) -> None:
+    if not accept:
+        return
+    from k8sbench.measure.run.reasons import RULES
+
+    known = sorted(RULES)
+    for name in accept:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            raise UsageError(
+                f"--accept {name!r}: there is no such reason.",
+                f"Did you mean {near[0]}?" if near else f"Reasons: {', '.join(known)}.",
+            )
+
+
+def _expected(
+    benchmark: str | None,
+    family: str | None,
+    gpus: int | None,
+    batch_size: int | None,
+    framework: Framework | None,
+    variant: str | None,
+    typed_precision: str | None,
+    warmup: int | None,
+    accept: tuple[str, ...],
+) -> list[Expectation]:
+    from k8sbench.measure.run.expectation import Expectation, from_variant
+
+    precision = PRECISIONS[typed_precision] if typed_precision else None
+    if benchmark is None:
+        assert family is not None
+        half = typed_precision if typed_precision in {"fp16", "bf16"} else None
+        return [
+            Expectation(
+                format=family,
+                framework=framework,
+                gpus=gpus,
+                batch_size=batch_size,
+                precision=precision,
+                amp_dtype=half,
+                warmup=warmup,
+                accept=accept,
+            )
+        ]
+    from k8sbench.adapters.files import catalog
+
+    spec = catalog.find(benchmark).spec
+    frameworks = [framework] if framework else list(spec.frameworks)
+    chosen = [
+        each
+        for wanted in frameworks
+        for each in spec.variants_of(wanted)
+        if each.name == variant or (variant is None and each == spec.default_variant(wanted))
+    ]
+    if not chosen:
+        have = ", ".join(f"{each.framework}/{each.name}" for each in spec.variants)
+        asked = "/".join(part for part in (framework, variant) if part)
+        raise UsageError(f"{spec.name} has no variant {asked}.", f"Variants: {have}.")
+    return [
+        from_variant(
+            spec,
+            each,
+            gpus=gpus,
+            batch_size=batch_size,
+            precision=precision,
+            warmup=warmup,
+            accept=accept,
+        )
+        for each in chosen
+    ]
+
+
+def _write(found: Sequence[Measurement], form: str) -> None:
+    if form == "json":
+        output.write_json(found)
+    elif form == "csv":
+        output.write_csv([title for title, _ in CSV], [[get(m) for _, get in CSV] for m in found])
+    else:
+        width = min(shutil.get_terminal_size((WIDEST, 0)).columns, WIDEST)
+        output.write("\n".join(_report(each, max(width, 40)) for each in found))
+
+
+def _figures(found: Measurement) -> Throughput | None:
+    return found.throughput or found.unverified
+
+
+def _report(found: Measurement, width: int) -> str:
+    """One measurement for people: the figure, its estimator and verdict, then why."""
+    parts = [", ".join(found.files)]
+
+    def line(text: str, indent: str = "  ") -> None:
+        parts.extend(
+            textwrap.wrap(
+                output.plain(text), width, initial_indent=indent, subsequent_indent=indent + "  "
+            )
+        )
+
+    figures = _figures(found)
+    accepted = any(reason.accepted for reason in found.reasons)
+    verdict = found.verdict + (", some reasons accepted" if accepted else "")
+    if figures is None:
+        line(f"no figure: {found.missing.get('throughput', 'not measured')}  {verdict}")
+    else:
+        value = _number(getattr(figures, found.estimator))
+        unsure = " (unverified)" if found.throughput is None else ""
+        line(f"{value} {figures.unit} {found.estimator}{unsure}  {verdict}")
+        others = [
+            f"{name} {_number(getattr(figures, name))}"
+            for name in ("time_weighted_steady", "median", "arithmetic", "timestamps")
+        ]
+        line(" · ".join(others), "    ")
+    batch = found.batch_size_per_gpu
+    line(
+        " · ".join(
+            str(part)
+            for part in (
+                found.format,
+                found.impl,
+                found.framework,
+                found.precision_effective or found.precision,
+                f"{found.gpus} {'GPU' if found.gpus == 1 else 'GPUs'}" if found.gpus else None,
+                f"batch {batch} per GPU" if batch else None,
+                found.gpu_model,
+            )
+            if part
+        )
+    )
+    window = found.window
+    if window is not None:
+        took = f", {window.seconds:.4g} s" if window.seconds is not None else ""
+        line(
+            f"window: iterations {window.first_iteration} to {window.last_iteration}, "
+            f"warm-up {found.warmup_iterations}; {found.iterations} iterations in "
+            f"{found.records} records{took}"
+        )
+    facts = []
+    if found.final_loss is not None:
+        facts.append(f"final loss {_number(found.final_loss)}")
+    if found.accuracy is not None:
+        accuracy = found.accuracy
+        unit = " %" if accuracy.unit == "%" else ""
+        facts.append(
+            f"{accuracy.metric} best {_number(accuracy.best)}{unit}, final "
+            f"{_number(accuracy.final)}{unit} ({accuracy.evaluations} evaluations)"
+        )
+    if found.time_to_train_s is not None:
+        facts.append(f"time to train {_number(found.time_to_train_s)} s")
+    if facts:
+        line(" · ".join(facts))
+    for reason in found.reasons:
+        mark = f"{reason.severity}, accepted" if reason.accepted else reason.severity
+        line(f"{mark} {reason.id}: {reason.message}")
+        for place in reason.evidence:
+            line(f"{place.file}:{place.line}: {place.text}", "      ")
+    return "\n".join(parts) + "\n"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return output.ABSENT
+    return f"{value:.2f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+CSV = (
+    ("files", lambda m: " ".join(m.files)),
+    ("format", lambda m: m.format),
+    ("impl", lambda m: m.impl),
+    ("framework", lambda m: m.framework),
+    ("gpus", lambda m: m.gpus),
+    ("precision", lambda m: m.precision),
+    ("batch_size_per_gpu", lambda m: m.batch_size_per_gpu),
+    ("warmup_iterations", lambda m: m.warmup_iterations),
+    ("iterations", lambda m: m.iterations),
+    ("records", lambda m: m.records),
+    ("time_weighted", lambda m: m.throughput and m.throughput.time_weighted),
+    ("time_weighted_steady", lambda m: m.throughput and m.throughput.time_weighted_steady),
+    ("median", lambda m: m.throughput and m.throughput.median),
+    ("arithmetic", lambda m: m.throughput and m.throughput.arithmetic),
+    ("timestamps", lambda m: m.throughput and m.throughput.timestamps),
+    ("unit", lambda m: (f := _figures(m)) and f.unit),
+    ("final_loss", lambda m: m.final_loss),
+    ("accuracy_metric", lambda m: m.accuracy and m.accuracy.metric),
+    ("accuracy_best", lambda m: m.accuracy and m.accuracy.best),
+    ("accuracy_final", lambda m: m.accuracy and m.accuracy.final),
+    ("accuracy_unit", lambda m: m.accuracy and m.accuracy.unit),
+    ("time_to_train_s", lambda m: m.time_to_train_s),
+    ("train_wall_s", lambda m: m.train_wall_s),
+    ("gpu_model", lambda m: m.gpu_model),
+    ("verdict", lambda m: m.verdict),
+    ("reasons", lambda m: " ".join(r.id for r in m.reasons)),
+)
+"""Columns of ``-o csv``; figures of rejected logs stay out of it."""

@@ -1,0 +1,114 @@
+"""``k8sbench store``: what the store is, whether it is whole, and making its database anew."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from k8sbench.cli.commands import reading
+from k8sbench.cli.terminal import output
+from k8sbench.cli.terminal.output import Column
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.store.upkeep import StoreReport
+
+_form = click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    help="Format.",
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def command() -> None:
+    """Show, check or rebuild the store."""
+
+
+@command.command()
+@_form
+@reading.store_option
+def info(form: str, where: str | None) -> None:
+    """Say where the store is and what is in it."""
+    from k8sbench.adapters.store import upkeep
+
+    with reading.opened(where) as store:
+        said = upkeep.info(store)
+    if form == "json":
+        output.write_json(said)
+        return
+    if not said.exists:
+        output.write(f"Store:      {said.store} (not made yet)\n")
+        return
+    size = "" if said.database_bytes is None else f", {said.database_bytes / 1024:.0f} KiB"
+    journal = "" if said.journal is None else f", journal {said.journal}"
+    phases = ", ".join(f"{count} {phase}" for phase, count in said.phases.items())
+    output.write(
+        f"Store:      {said.store}{'' if said.writable else ' (can only be read)'}\n"
+        f"Database:   {said.kind}, schema {said.database_schema}{journal}{size}\n"
+        f"Artifacts:  {said.artifacts}\n"
+        f"Runs:       {_count(said.runs, 'run')} in {_count(said.sets, 'set')}"
+        f"{': ' + phases if phases else ''}\n"
+    )
+
+
+@command.command()
+@_form
+@reading.store_option
+def check(form: str, where: str | None) -> int:
+    """Hold the database and the runs' folders against each other.
+
+    Changes nothing. Exit code 1 if something is not as it should be.
+    """
+    from k8sbench.adapters.store import upkeep
+
+    with reading.opened(where) as store:
+        report = upkeep.check(store)
+        store.unreadable.clear()  # the report names them
+    _print(report, form)
+    if report.findings:
+        found = f"{_count(len(report.findings), 'finding')} in {report.store}."
+        output.note(f"{found} k8sbench store rebuild makes the database anew from the folders.")
+        return 1
+    output.note(f"The store {report.store} is whole: {_count(report.runs, 'run')}.")
+    return 0
+
+
+@command.command()
+@_form
+@reading.store_option
+def rebuild(form: str, where: str | None) -> None:
+    """Make the database anew from the runs' folders.
+
+    The old one is replaced at the end, in one step, and kept beside the new one. What cannot be
+    read is reported and passed over.
+    """
+    from k8sbench.adapters.store import places, sql_store, upkeep
+
+    place = places.place(where)
+    if isinstance(place, str):
+        with sql_store.open_store(place) as store:
+            report = upkeep.rebuild_rows(store)
+    else:
+        report = upkeep.rebuild_folder(place)
+    _print(report, form)
+    output.note(f"The database of {report.store} was made anew: {_count(report.runs, 'run')}.")
+    if not isinstance(place, str) and (place / upkeep.BEFORE).exists():
+        output.note(f"The one before is kept as {place / upkeep.BEFORE}.")
+
+
+def _print(report: StoreReport, form: str) -> None:
+    if form == "json":
+        output.write_json(report)
+    elif report.findings:
+        output.write_table(
+            (Column("FINDING"), Column("PATH", whole=True), Column("WHAT")),
+            [(finding.id, finding.path, finding.message) for finding in report.findings],
+        )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

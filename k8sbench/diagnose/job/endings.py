@@ -1,0 +1,319 @@
+"""Why a job failed: names the replica that failed by itself first, and how.
+
+When one replica dies its peers lose their connections and die too, often within the second that
+is Kubernetes' resolution. So an ending that comes from outside or from the kernel (evicted, out of
+memory, its node lost) goes before a program's own exit code, and among those the earliest; where
+the replicas' last lines are at hand, they decide as for local runs.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import signal
+from collections.abc import Mapping, Sequence
+
+from k8sbench.adapters.local import endings as local
+from k8sbench.diagnose.job.causes import Diagnosis, found
+from k8sbench.diagnose.job.facts import (
+    Ending,
+    Facts,
+    Replica,
+    earlier,
+    moment,
+    words,
+)
+from k8sbench.diagnose.job.words import quoted
+
+Lines = Mapping[str, Sequence[str]]
+"""Last lines of replicas' logs, by replica."""
+_BACKOFF = "backoff limit"
+_DEADLINE = re.compile(r"longer than (?:the )?specified deadline")
+_EXITED = re.compile(r"^Pod: [^.]+\.(?P<pod>\S+) exited with code (?P<code>\d+)$")
+START = ("StartError", "ContainerCannotRun", "CreateContainerError", "RunContainerError")
+_DISRUPTIONS = {
+    "Preempted": "PreemptionByScheduler",
+    "TaintManagerEviction": "DeletionByTaintManager",
+}
+"""Reasons of events on pods, as the reason of the pod's condition DisruptionTarget."""
+_LOOPS = 3
+"""Restarts after which it is a loop and no bad luck."""
+LIMITS = ("backoff-limit", "deadline")
+"""Causes for which the operator deletes the pods."""
+TOLD_SECONDS = 10.0
+"""Within which the operator says that a job failed when a replica has; as a rule in 0.1 s, once
+the kubelet has told it."""
+
+
+def failure(facts: Facts, lines: Lines) -> Diagnosis:
+    """Say why a job that failed did."""
+    said = facts.condition("Failed") or {}
+    message = str(said.get("message", ""))
+    culprit = _culprit(facts, lines)
+    if _BACKOFF in message or _DEADLINE.search(message):
+        return _limit(message, culprit)
+    if culprit is not None:
+        return culprit
+    for event in facts.events_of("ExitedWithCode"):
+        exited = _EXITED.match(words(event))
+        if exited and exited["code"] != "0":
+            name = exited["pod"].removeprefix(f"{facts.plan.job_name}-")
+            return _failed(facts, name, f"{name} {_how(int(exited['code']))}.")
+    text = f"The job failed: {quoted(message)}." if message else "The job failed."
+    return found("job-failed", text, facts.names())
+
+
+def untold(facts: Facts) -> Diagnosis | float | None:
+    """Say why a job fails though the operator does not say so; a number: it may yet, look then."""
+    failed = [one for one in facts.replicas if has_failed(one)]
+    if not failed or not facts.never_restarts:
+        return None
+    at = min(_order(one)[0] for one in failed)
+    waited = TOLD_SECONDS if at == math.inf else max(0.0, facts.now - at)
+    return failure(facts, {}) if waited >= TOLD_SECONDS else TOLD_SECONDS - waited
+
+
+def has_failed(one: Replica) -> bool:
+    """Whether a replica that never restarts has failed, whatever else of its pod runs on."""
+    return one.phase == "Failed" or bool(one.stopped and one.ending and one.ending.code)
+
+
+def limit_struck(facts: Facts) -> bool:
+    """Whether a limit of the job struck: the operator then deletes pods, and may make new ones."""
+    message = str((facts.condition("Failed") or {}).get("message", ""))
+    return _BACKOFF in message or _DEADLINE.search(message) is not None
+
+
+def loop(facts: Facts) -> Diagnosis | None:
+    """Say of a job that goes on that it only restarts."""
+    worst = max(facts.replicas, key=lambda one: one.restarts)
+    if worst.restarts < _LOOPS:
+        return None
+    codes = [
+        exited["code"]
+        for event in facts.events_of("ExitedWithCode")
+        if (exited := _EXITED.match(words(event))) and exited["pod"] == worst.pod_name
+    ]
+    how = f" after it {_how(int(codes[0]))}" if codes else ""
+    text = f"{worst.name} was started again {worst.restarts} times{how}."
+    return found("restart-loop", text, facts.names(worst))
+
+
+def replaced(facts: Facts) -> Diagnosis | None:
+    """Say of a job that never restarts that a replica of it was made anew all the same."""
+    if not facts.never_restarts or facts.job_condition("Suspended") is not None:
+        return None
+    anew = next((one for one in facts.replicas if one.pod and one.created > 1), None)
+    if anew is None:
+        return None
+    text = f"The pod of {anew.name} vanished, and the operator made a new one."
+    return found("replica-replaced", text, facts.names(anew))
+
+
+def of_replica(facts: Facts, one: Replica) -> Diagnosis:
+    """Say how one replica ended, or last ended."""
+    return _outside(facts, one) or _inside(facts, one, one.ending)
+
+
+def _culprit(facts: Facts, lines: Lines) -> Diagnosis | None:
+    """The replica that failed by itself first; None where none is seen to have failed."""
+    candidates = [one for one in (*earlier(facts), *facts.replicas) if _has_failed(facts, one)]
+    if not candidates:
+        return _deleted(facts)
+    from_outside = [one for one in candidates if _outside(facts, one)]
+    if from_outside:
+        return of_replica(facts, min(from_outside, key=_order))
+    first, *others = sorted(candidates, key=_order)
+    if deleted := _deleted_before(facts, first):
+        return deleted
+    if _init_ending(first) and first.ending is None:
+        return _of_init(facts, first)
+    if lines.get(first.name) and first.ending is not None:
+        return _by_lines(facts, first, others, lines)
+    return of_replica(facts, first)
+
+
+def _by_lines(facts: Facts, first: Replica, others: Sequence[Replica], lines: Lines) -> Diagnosis:
+    peers = [one for one in facts.replicas if one.name != first.name]
+    codes = {one.name: one.ending.code for one in others if one.ending}
+    cause = local.cause(
+        local.Ended(
+            replica=first.name,
+            code=first.ending.code if first.ending else None,
+            last=lines[first.name],
+        ),
+        [
+            local.Ended(replica=one.name, code=codes.get(one.name), last=lines.get(one.name, ()))
+            for one in peers
+        ],
+    )
+    if cause.id == "oom":
+        return found("oom", cause.sentence)
+    return _failed(facts, cause.replica, cause.sentence)
+
+
+def _has_failed(facts: Facts, one: Replica) -> bool:
+    if one.phase == "Failed" or _outside(facts, one) is not None:
+        return True
+    return one.ending is not None and one.ending.code != 0 and one.phase != "Succeeded"
+
+
+def _order(one: Replica) -> tuple[float, float, str]:
+    """The earliest first; of the same second the one that was killed, then rank 0."""
+    ending = one.ending or _init_ending(one)
+    at = ending.at if ending else None
+    if at is None:
+        at = moment((one.disruption or {}).get("lastTransitionTime")) or one.deletion_asked_at
+    by_signal = ending is not None and ending.code > 128
+    return (math.inf if at is None else at, 0 if by_signal else 1, one.name)
+
+
+def _outside(facts: Facts, one: Replica) -> Diagnosis | None:
+    """An ending that the program did not choose: the kernel's, the node's or the cluster's."""
+    reason, why = str(one.status.get("reason") or ""), str(one.status.get("message") or "")
+    ending, where = one.ending, f" on node {one.node}" if one.node else ""
+    by, told = _disruption(one)
+    names = facts.names(one)
+    if reason == "Evicted" or by in ("TerminationByKubelet", "EvictionByEvictionAPI"):
+        drained = " (kubectl drain asks so)" if by == "EvictionByEvictionAPI" else ""
+        text = f"{one.name} was evicted{where}: {quoted(why or told)}{drained}."
+        return found("evicted", text)
+    if one.tainted and (one.ended or one.ready):  # its node goes on, and ends it in order
+        text = f"{one.name} was evicted{where}: a taint (NoExecute) was put on its node."
+        return found("evicted", text)
+    if ending and ending.reason == "OOMKilled":
+        limit = _memory_limit(one)
+        child = "" if ending.code == 137 else f", and it exited with code {ending.code}"
+        what = f"{one.name} ran" if ending.code == 137 else f"A process of {one.name} ran"
+        text = f"{what} out of its memory{limit} and was killed{child}{where}."
+        return found("oom", text)
+    if by == "PreemptionByScheduler":
+        return found("preempted", f"{one.name} was preempted{where}: {quoted(told)}.")
+    if by in ("DeletionByTaintManager", "DeletionByPodGC") or reason == "NodeLost":
+        text = f"The node {one.node} of {one.name} was lost: {quoted(told or why or reason)}."
+        return found("node-lost", text, names)
+    if ending and ending.reason in START:
+        text = f"{one.name} could not be started: {quoted(ending.message or ending.reason)}."
+        return found("start-error", text)
+    if reason == "DeadlineExceeded":
+        text = f"{one.name} was ended by its own activeDeadlineSeconds: {quoted(why)}."
+        return found("deadline", text)
+    if reason in ("Terminated", "NodeShutdown", "Shutdown"):
+        return found(
+            "node-lost", f"{one.name} ended with its node {one.node}: {quoted(why)}.", names
+        )
+    # OutOfcpu, OutOfnvidia.com/gpu: the scheduler knew less than the node.
+    if reason in ("UnexpectedAdmissionError", "NodeAffinity") or reason.startswith("OutOf"):
+        text = f"Node {one.node} refused {one.name} ({reason}): {quoted(why)}."
+        return found("node-cannot-start", text, names)
+    return None
+
+
+def _disruption(one: Replica) -> tuple[str, str]:
+    """Who ended the pod from outside, and in which words; empty where nobody did."""
+    if disruption := one.disruption:
+        return str(disruption.get("reason")), str(disruption.get("message") or "")
+    # Of a pod that was gone before its last state was seen only the events tell.
+    event = one.last_event(*_DISRUPTIONS) if one.gone or one.terminating else None
+    if event is None:
+        return "", ""
+    return _DISRUPTIONS[event["reason"]], str(event.get("message") or "")
+
+
+def _inside(facts: Facts, one: Replica, ending: Ending | None) -> Diagnosis:
+    if ending is None:
+        why = str(one.status.get("message") or one.status.get("reason") or "no exit code is known")
+        return _failed(facts, one.name, f"{one.name} failed: {quoted(why)}.")
+    if ending.code == 0 and one.phase != "Succeeded":
+        return _failed(facts, one.name, f"{one.name} ended before its time, with exit code 0.")
+    times = "1 restart" if one.restarts == 1 else f"{one.restarts} restarts"
+    restarts = f", after {times}" if one.restarts else ""
+    message = f": {quoted(ending.message)}" if ending.message else ""
+    return _failed(facts, one.name, f"{one.name} {_how(ending.code)}{restarts}{message}.")
+
+
+def _of_init(facts: Facts, one: Replica) -> Diagnosis:
+    ending = _init_ending(one)
+    code = "" if ending is None else f" with exit code {ending.code}"
+    return found(
+        "init-failed",
+        f"The init container of {one.name} ended{code}: it did not find the master.",
+        facts.names(one),
+    )
+
+
+def _deleted_before(facts: Facts, first: Replica) -> Diagnosis | None:
+    """Of pods that someone deleted before the first of the job failed: by that, it did."""
+    policy = ((facts.job.get("spec") or {}).get("runPolicy") or {}).get("cleanPodPolicy")
+    if limit_struck(facts) or policy not in (None, "None"):
+        return None  # the operator deletes pods itself
+    failed_at = _order(first)[0]
+    deleted = [
+        (at, one)
+        for one in (*earlier(facts), *facts.replicas)
+        if (at := one.deletion_asked_at) is not None
+        and at <= failed_at
+        and (one.ending is None or one.ending.at is None or one.ending.at >= at)
+    ]
+    if not deleted:
+        return None
+    _, one = min(deleted, key=lambda each: each[0])
+    return found("pod-deleted", f"The pod of {one.name} was deleted while it ran.")
+
+
+def _deleted(facts: Facts) -> Diagnosis | None:
+    """Of pods that are gone, or going, without having failed: someone deleted them."""
+    left = [
+        one
+        for one in (*earlier(facts), *facts.replicas)
+        if (one.gone or one.terminating) and not one.ended
+    ]
+    if left:
+        first = min(left, key=_order)
+        what = "while it ran" if first.started else "before it ran"
+        return found("pod-deleted", f"The pod of {first.name} was deleted {what}.")
+    return replaced(facts)
+
+
+def _limit(message: str, culprit: Diagnosis | None) -> Diagnosis:
+    first = ""
+    if culprit is not None and culprit.id != "pod-deleted":
+        first = f" {culprit.sentence}"
+    if _BACKOFF in message:
+        text = "The job's backoffLimit is reached, and the operator deleted its pods."
+        return found("backoff-limit", text + first)
+    text = "The job ran into its activeDeadlineSeconds, and the operator deleted its pods."
+    return found("deadline", text + first)
+
+
+def _failed(facts: Facts, name: str, sentence: str) -> Diagnosis:
+    return found("replica-failed", sentence, {**facts.names(), "replica": name})
+
+
+def _how(code: int) -> str:
+    try:
+        name = f"signal {code - 128} ({signal.Signals(code - 128).name})"
+    except ValueError:  # 255 is what becomes of exit(-1)
+        return f"exited with code {code}"
+    return f"was killed by {name}, exit code {code}"
+
+
+def _init_ending(one: Replica) -> Ending | None:
+    for status in one.inits:
+        ended = (status.get("state") or {}).get("terminated") or {}
+        if ended.get("exitCode"):
+            return Ending(
+                code=int(ended["exitCode"]),
+                reason=str(ended.get("reason") or ""),
+                message=str(ended.get("message") or ""),
+                at=moment(ended.get("finishedAt")),
+            )
+    return None
+
+
+def _memory_limit(one: Replica) -> str:
+    for container in one.spec.get("containers") or []:
+        if container.get("name") == one.container:
+            limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
+            return f" ({limit})" if limit else ""
+    return ""

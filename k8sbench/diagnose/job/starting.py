@@ -1,0 +1,148 @@
+"""Why pods that have a node do not start: images, volumes, commands, the node itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from k8sbench.diagnose.job import endings
+from k8sbench.diagnose.job.causes import Diagnosis, found
+from k8sbench.diagnose.job.facts import Facts, Object, Replica, first_seen
+from k8sbench.diagnose.job.scheduling import BIND_SECONDS
+from k8sbench.diagnose.job.words import quoted
+
+RETRY_SECONDS = 10.0
+"""Mounts and sandboxes that fail once often work at the kubelet's next try."""
+_PULL = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError")
+PULLING = (*_PULL, "ErrImageNeverPull", "InvalidImageName")
+"""Reasons of containers that wait for their image."""
+_DENIED = re.compile(
+    r"unauthorized|authentication required|denied|forbidden|\b40[13]\b|no basic auth|"
+    r"insufficient_scope|authorization failed|docker login",
+    re.IGNORECASE,
+)
+_UNREACHABLE = re.compile(
+    r"dial tcp|no such host|connection (?:refused|reset)|timeout|timed out|no route to host|"
+    r"tls:|x509|server misbehaving|\b5\d\d\b|toomanyrequests|\b429\b|unexpected EOF|"
+    r"deadline exceeded",
+    re.IGNORECASE,
+)
+_UNKNOWN = re.compile(
+    r"not found|manifest unknown|name unknown|no match for platform", re.IGNORECASE
+)
+_MISSING = re.compile(
+    r"(?:configmap|secret)s? \"?[\w.-]+\"? not found|couldn't find key|references non-existent"
+    r" (?:config|secret) key|object \"[^\"]+\"/\"[^\"]+\" not registered",
+    re.IGNORECASE,
+)
+_MOUNTS = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
+_SANDBOX = ("FailedCreatePodSandBox", "FailedPodSandBoxStatus", "NetworkNotReady")
+
+
+def causes(facts: Facts) -> Iterator[Diagnosis | float]:
+    """Yield what keeps placed pods from starting, rank 0's first; a number: look again then."""
+    for one in facts.replicas:
+        if one.node and not one.gone and not one.ended:
+            yield from _causes(facts, one)
+
+
+def _causes(facts: Facts, one: Replica) -> Iterator[Diagnosis | float]:
+    for status in (*one.inits, one.main):
+        waiting = (status.get("state") or {}).get("waiting")
+        if waiting:
+            is_init = status is not one.main
+            yield from _waiting(facts, one, status, waiting, is_init=is_init)
+    if one.phase == "Pending":
+        yield from _by_events(facts, one)
+
+
+def _waiting(
+    facts: Facts, one: Replica, status: Object, waiting: Object, *, is_init: bool
+) -> Iterator[Diagnosis | float]:
+    reason, message = str(waiting.get("reason", "")), str(waiting.get("message") or "")
+    where = facts.names(one)
+    if reason in PULLING:
+        yield image(facts, one, str(status.get("image", "")), reason, message, is_init=is_init)
+    elif reason == "CreateContainerConfigError" and _MISSING.search(message):
+        yield _config(facts, one, message)
+    elif reason == "CrashLoopBackOff":
+        if is_init:
+            yield found("init-failed", _init_failed(one), where)
+        else:
+            yield endings.of_replica(facts, one)
+    elif reason.endswith("Error"):
+        text = f"{one.name} cannot be started ({reason}): {quoted(message)}."
+        yield found("start-error", text)
+
+
+def image(
+    facts: Facts, one: Replica, name: str, reason: str, message: str, *, is_init: bool
+) -> Diagnosis:
+    """Say why an image is not there."""
+    where = facts.names(one)
+    name = name or _first_image(one, is_init=is_init)
+    if "failed to" not in message and "rpc error" not in message:
+        # Kubelets before 1.31 say only that they back off; the reason is in an event.
+        failed = (str(each.get("message")) for each in reversed(one.events))
+        message = next((text for text in failed if text.startswith("Failed to pull")), message)
+    why = quoted(message.rpartition("failed to ")[2] if "failed to " in message else message)
+    if is_init:
+        text = (
+            f"{one.name} waits for the image of the init container that the operator adds, {name}:"
+            f" {why}."
+        )
+        return found("init-image-not-pullable", text)
+    head = f"{one.name} cannot pull the image {name}"
+    if reason == "InvalidImageName":
+        return found("image-name-invalid", f"{name!r} is no image name: {quoted(message)}.")
+    if reason == "ErrImageNeverPull":
+        text = f"{head}: it is not on node {one.node}, and imagePullPolicy is Never."
+        return found("image-not-found", text)
+    if _DENIED.search(message):
+        return found("image-pull-denied", f"{head}: {why}.", where)
+    if _UNREACHABLE.search(message):
+        return found("registry-unreachable", f"{head}: {why}.")
+    if _UNKNOWN.search(message):
+        return found("image-not-found", f"{head}: {why}.")
+    return found("image-pull-failed", f"{head}: {why}.", where)
+
+
+def _by_events(facts: Facts, one: Replica) -> Iterator[Diagnosis | float]:
+    """Volumes and sandboxes: the pod only says that it is being created."""
+    event = one.last_event(*_MOUNTS, *_SANDBOX)
+    if event is None:
+        return
+    message = str(event.get("message", ""))
+    if _MISSING.search(message):
+        yield _config(facts, one, message)
+        return
+    waited = facts.now - (first_seen(event) or facts.now)
+    if waited < RETRY_SECONDS:
+        yield RETRY_SECONDS - waited
+    elif event.get("reason") in _MOUNTS:
+        text = f"{one.name} cannot mount a volume on node {one.node}: {quoted(message)}."
+        yield found("mount-failed", text, facts.names(one))
+    else:
+        text = f"Node {one.node} cannot set up the pod of {one.name}: {quoted(message)}."
+        yield found("node-cannot-start", text, facts.names(one))
+
+
+def _config(facts: Facts, one: Replica, message: str) -> Diagnosis:
+    waited = facts.age
+    missing = _MISSING.search(message)
+    return found(
+        "config-missing",
+        f"{one.name} cannot start: {quoted(missing[0] if missing else message)}.",
+        facts.names(),
+        hopeless=waited >= BIND_SECONDS,
+        again_s=BIND_SECONDS - waited if waited < BIND_SECONDS else None,
+    )
+
+
+def _init_failed(one: Replica) -> str:
+    return f"The init container of {one.name} failed: it did not find the master."
+
+
+def _first_image(one: Replica, *, is_init: bool) -> str:
+    containers = one.spec.get("initContainers" if is_init else "containers") or [{}]
+    return str(containers[0].get("image", ""))

@@ -1,0 +1,364 @@
+"""Reads the state of one job from what was seen of it. Pure: no request, no clock, no memory.
+
+A job is as far as its last replica: it runs when all replicas have started, and not when its
+master has, which is when the operator says so. It has ended when the operator says that or, where
+the operator is gone, when all replicas have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from k8sbench.adapters.kubernetes.watching.trimming import RUN_LABEL
+from k8sbench.diagnose.job import endings, starting, waiting
+from k8sbench.diagnose.job.causes import Diagnosis, found
+from k8sbench.diagnose.job.facts import Facts, Replica, Seen, look, moment
+from k8sbench.diagnose.job.words import names
+from k8sbench.model.identity import LABEL_DOMAIN
+from k8sbench.model.phase import Phase
+from k8sbench.model.plan import RunPlan
+from k8sbench.ports import ReplicaState
+
+__all__ = ["CANCEL_ANNOTATION", "Reading", "Seen", "half_placed", "kept_by", "read"]
+
+CANCEL_ANNOTATION = f"{LABEL_DOMAIN}/cancelled"
+"""JSON ``{"cause", "cause_id", "at", "phase"}``: who ended the job, and why."""
+SILENT_SECONDS = 30.0
+"""After all replicas have ended the operator says so in 0.1 s; after so long nobody will."""
+UNSEEN_SECONDS = 10.0
+"""So much later than the job the watch of its pods may tell of them. Where none is seen by then,
+they are gone or may not be read, and the operator's word is all there is."""
+_FORWARD = (Phase.PENDING, Phase.PULLING, Phase.STARTING, Phase.RUNNING)
+"""States of a replica on its way; a job is in the first that any of its replicas is in."""
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of one job."""
+
+    phase: Phase
+    cause: str
+    """One sentence."""
+    cause_id: str | None = None
+    """Of the diagnosis; None where nothing is wrong."""
+    action: str | None = None
+    hopeless: bool = False
+    """What it waits for cannot come by itself."""
+    replicas: tuple[ReplicaState, ...]
+    """Rank 0's first."""
+    over: bool = False
+    """Every replica has ended, or is gone, or will never start: its logs can be finished now."""
+    look_again_s: float | None = None
+    """The verdict may change by time alone: read again after so many seconds."""
+
+
+class _Cancelled(msgspec.Struct):
+    """What the annotation says."""
+
+    cause: str = "The job was cancelled."
+    cause_id: str | None = None
+    phase: str | None = None
+
+
+def read(
+    seen: Seen, plan: RunPlan, *, now: float, lines: Mapping[str, Sequence[str]] | None = None
+) -> Reading:
+    """Read the state of the job of ``plan`` at ``now`` (Unix seconds).
+
+    ``lines`` are the last lines of the replicas' logs where they are known: they tell which
+    replica failed by itself.
+    """
+    facts = look(seen, plan, now)
+    for look_for in (_ended, _cancelled, _gone, _ended_unnoticed):
+        reading = look_for(facts, lines or {})
+        if reading is not None:
+            return reading
+    return _going(facts)
+
+
+def half_placed(seen: Seen, plan: RunPlan, *, now: float) -> bool:
+    """Whether the job holds some nodes and waits for more: two such block each other."""
+    return waiting.half_placed(look(seen, plan, now))
+
+
+def kept_by(job: Mapping[str, Any]) -> str | None:
+    """Say what the deletion of a job waits for; None: for nothing, or none was asked for."""
+    metadata = job.get("metadata") or {}
+    finalizers = metadata.get("finalizers")
+    if not finalizers or "deletionTimestamp" not in metadata:
+        return None
+    return (
+        f"its deletion was asked for and waits for the finalizer {', '.join(finalizers)}; the job"
+        " and its pods stay until whoever set that takes it off."
+    )
+
+
+def _ended(facts: Facts, lines: Mapping[str, Sequence[str]]) -> Reading | None:
+    """Read a job whose end the operator has told."""
+    if facts.condition("Failed"):
+        return _failed(facts, lines)
+    if not facts.condition("Succeeded"):
+        return None
+    # It says so as soon as the master has succeeded, whatever the workers do.
+    final = facts.never_restarts
+    if any(one.phase == "Failed" or (final and endings.has_failed(one)) for one in facts.replicas):
+        return _failed(facts, lines)
+    others = [
+        one for one in facts.replicas if one.phase != "Succeeded" and not (final and one.stopped)
+    ]
+    running = [one for one in others if _may_speak(facts, one)]
+    unended = [one for one in others if one not in running]
+    cause = f"All {len(facts.replicas)} replicas succeeded."
+    if len(facts.replicas) == 1:
+        cause = f"{facts.replicas[0].name} succeeded."
+    elif others:
+        told = [f"{names(running)} still ran"] if running else []
+        told += [f"of {names(unended)} no end was seen"] if unended else []
+        cause = f"{facts.replicas[0].name} succeeded; {'; '.join(told)}."
+    return _final(facts, Phase.SUCCEEDED, cause)
+
+
+def _failed(facts: Facts, lines: Mapping[str, Sequence[str]]) -> Reading:
+    told = _annotation(facts)
+    if told is not None:
+        # Cancelled, and the operator was faster with its own end than the deletion.
+        return _as_cancelled(facts, told)
+    why = endings.failure(facts, lines)
+    return _final(facts, Phase.FAILED, why.sentence, why)
+
+
+def _cancelled(facts: Facts, _: Mapping[str, Sequence[str]]) -> Reading | None:
+    told = _annotation(facts)
+    return None if told is None else _as_cancelled(facts, told)
+
+
+def _as_cancelled(facts: Facts, told: _Cancelled) -> Reading:
+    phase = Phase.FAILED if told.phase == Phase.FAILED else Phase.CANCELLED
+    action = found("cancelled", told.cause).action
+    kept = None if facts.seen.deleted else kept_by(facts.job)
+    return Reading(
+        phase=phase,
+        cause=f"{told.cause.rstrip('.')}; {kept}" if kept else told.cause,
+        cause_id=told.cause_id or "cancelled",
+        action=action,
+        replicas=_states(facts),
+        over=_over(facts),
+    )
+
+
+def _gone(facts: Facts, _: Mapping[str, Sequence[str]]) -> Reading | None:
+    if not facts.seen.deleted:
+        return None
+    sentence = "The job was deleted by someone else, before its end was seen"
+    if left := facts.seen.left_behind:
+        pods = f"kubectl -n {facts.namespace} delete pods -l {RUN_LABEL}={facts.plan.run_id}"
+        sentence += f"; of its pods {left} were left behind and go on: '{pods}' ends them"
+    sentence += "."
+    return _final(facts, Phase.LOST, sentence, found("job-deleted", sentence))
+
+
+def _ended_unnoticed(facts: Facts, lines: Mapping[str, Sequence[str]]) -> Reading | None:
+    """Read a job whose replicas have all ended, and no operator says so.
+
+    It is not there, or waits for the end of pods in which a sidecar runs on.
+    """
+    if not facts.never_restarts or not all(one.stopped for one in facts.replicas):
+        return None
+    ends = [one.ending.at for one in facts.replicas if one.ending and one.ending.at]
+    if not ends or facts.now - max(ends) < SILENT_SECONDS:
+        return None
+    if any(endings.has_failed(one) for one in facts.replicas):
+        return _failed(facts, lines)
+    beside = sorted({name for one in facts.replicas if not one.ended for name in one.sidecars})
+    still = f"; {', '.join(beside)} ran on beside them" if beside else ""
+    return _final(facts, Phase.SUCCEEDED, f"All {len(facts.replicas)} replicas succeeded{still}.")
+
+
+def _going(facts: Facts) -> Reading:
+    """Read a job that is on its way."""
+    states = _states(facts)
+    phase = _phase(facts, states)
+    trouble, again = waiting.cause(facts) if facts.seen.job is not None else (None, None)
+    if phase is Phase.RUNNING:
+        # What was in the way is past, but for a request that nobody honours.
+        failed = endings.untold(facts)
+        again = SILENT_SECONDS if all(one.stopped for one in facts.replicas) else None
+        again = failed if isinstance(failed, float) else again
+        trouble = waiting.gang_ignored(facts)
+        trouble = failed if isinstance(failed, Diagnosis) else trouble
+    trouble = endings.loop(facts) or trouble or endings.replaced(facts)
+    unseen = _unseen_for(facts)
+    if unseen is not None and unseen < UNSEEN_SECONDS:
+        trouble, again = None, UNSEEN_SECONDS - unseen  # what is not seen is not missing
+    return Reading(
+        phase=phase,
+        cause=trouble.sentence if trouble else _calm(facts, phase),
+        cause_id=trouble.id if trouble else None,
+        action=trouble.action if trouble else None,
+        hopeless=bool(trouble and trouble.hopeless),
+        replicas=states,
+        look_again_s=again,
+    )
+
+
+def _phase(facts: Facts, states: Sequence[ReplicaState]) -> Phase:
+    if facts.seen.job is None:
+        return Phase.CREATED
+    if facts.suspended:
+        return Phase.QUEUED
+    unseen = _unseen_for(facts)
+    if unseen is not None:
+        return Phase.RUNNING if unseen >= UNSEEN_SECONDS else Phase.PENDING
+    if all(one.pod is None for one in facts.replicas):
+        return Phase.PENDING if facts.job.get("status") or facts.events else Phase.CREATED
+    # One that has ended or is gone has run, or the operator will say what became of it; but of a
+    # job that was suspended and goes on, pods that are gone come anew.
+    again = facts.job_condition("Suspended") is not None
+    gone = Phase.PENDING if again else Phase.RUNNING
+    ways = {Phase.LOST: gone, Phase.SUCCEEDED: Phase.RUNNING, Phase.FAILED: Phase.RUNNING}
+    found = [ways.get(state.phase, state.phase) for state in states]
+    if any(one.ending and one.ending.reason in endings.START for one in facts.replicas):
+        found.append(Phase.STARTING)
+    return min(found, key=_FORWARD.index)
+
+
+def _unseen_for(facts: Facts) -> float | None:
+    """For how many seconds a job has run, as its operator says, of which no pod was seen."""
+    runs = facts.condition("Running")
+    if runs is None or any(one.pod is not None for one in facts.replicas):
+        return None
+    since = moment(runs.get("lastTransitionTime"))
+    return UNSEEN_SECONDS if since is None else max(0.0, facts.now - since)
+
+
+def _calm(facts: Facts, phase: Phase) -> str:
+    count = len(facts.replicas)
+    placed = sum(one.node is not None for one in facts.replicas)
+    match phase:
+        case Phase.CREATED:
+            return "The job is created."
+        case Phase.PULLING:
+            pulling = [one for one in facts.replicas if _replica_phase(one) is phase]
+            return f"Image being pulled for {names(pulling)}."
+        case Phase.STARTING:
+            started = sum(one.started for one in facts.replicas)
+            return f"{started} of {count} replicas have started."
+        case Phase.RUNNING:
+            if _unseen_for(facts) is not None:
+                return "The operator says that the job runs; none of its pods is seen."
+            if ended := sum(one.ended for one in facts.replicas):
+                some = f"{ended} of {count} replicas have ended."
+                return some if count > 1 else "The replica has ended."
+            return f"All {count} replicas run." if count > 1 else "The replica runs."
+        case _:
+            return f"{placed} of {count} replicas have a node."
+
+
+def _final(facts: Facts, phase: Phase, cause: str, why: Diagnosis | None = None) -> Reading:
+    return Reading(
+        phase=phase,
+        cause=cause,
+        cause_id=why.id if why else None,
+        action=why.action if why else None,
+        replicas=_states(facts),
+        over=_over(facts),
+    )
+
+
+def _over(facts: Facts) -> bool:
+    return not any(_may_speak(facts, one) for one in facts.replicas)
+
+
+def _may_speak(facts: Facts, one: Replica) -> bool:
+    """Whether a replica of a job that has ended may still write to its log."""
+    if one.pod is None or one.gone or one.ended or not one.started or one.on_lost_node:
+        return False
+    if one.stopped and facts.never_restarts:
+        return False
+    # A pod that the operator made by mistake after it had ended the job is not the run's.
+    ended = moment((facts.condition("Failed") or {}).get("lastTransitionTime"))
+    made = moment(one.meta.get("creationTimestamp"))
+    remade = one.created > 1 and ended is not None and made is not None and made >= ended - 1
+    return not (endings.limit_struck(facts) and remade)
+
+
+def _states(facts: Facts) -> tuple[ReplicaState, ...]:
+    return tuple(_state(one) for one in facts.replicas)
+
+
+def _state(one: Replica) -> ReplicaState:
+    ending = one.ending if one.ended or one.gone else None
+    return ReplicaState(
+        replica=one.name,
+        phase=_replica_phase(one),
+        node=one.node,
+        restarts=one.restarts,
+        exit_code=ending.code if ending else None,
+        detail=_detail(one),
+        image=_digest(one),
+    )
+
+
+def _replica_phase(one: Replica) -> Phase:
+    if one.phase == "Succeeded":
+        return Phase.SUCCEEDED
+    if one.phase == "Failed":
+        return Phase.FAILED
+    if one.gone:
+        return Phase.LOST
+    if one.pod is None or not one.node:
+        return Phase.PENDING
+    # Its container may have ended, and the pod not: that is a second behind.
+    if one.phase == "Running" and "waiting" not in (one.main.get("state") or {}):
+        return Phase.RUNNING
+    return Phase.PULLING if _pulls(one) else Phase.STARTING
+
+
+def _pulls(one: Replica) -> bool:
+    reasons = {
+        ((status.get("state") or {}).get("waiting") or {}).get("reason")
+        for status in (*one.inits, one.main)
+    }
+    if reasons & {*starting.PULLING}:
+        return True
+    last = one.last_event("Pulling", "Pulled", "Created", "Started")
+    return last is not None and last.get("reason") == "Pulling"
+
+
+def _detail(one: Replica) -> str:
+    if one.pod is None:
+        return "no pod yet"
+    if one.gone and not one.ended:
+        return "its pod was deleted"
+    if one.ended:
+        ending = one.ending
+        reason = str(one.status.get("reason") or (ending.reason if ending else ""))
+        return "" if reason == "Completed" else reason
+    if one.terminating:
+        return "its node does not answer" if one.on_lost_node else "ending"
+    if not one.node:
+        return "no node yet"
+    for status in (*one.inits, one.main):
+        waits = (status.get("state") or {}).get("waiting")
+        if waits and waits.get("reason"):
+            return str(waits["reason"])
+    return ""
+
+
+def _digest(one: Replica) -> str | None:
+    """Return the digest of ``docker.io/library/x@sha256:…``; a bare id is the node's own."""
+    _, at, digest = str(one.main.get("imageID") or "").rpartition("@")
+    return digest if at and digest.startswith("sha256:") else None
+
+
+def _annotation(facts: Facts) -> _Cancelled | None:
+    annotations: Mapping[str, Any] = (facts.job.get("metadata") or {}).get("annotations") or {}
+    text = annotations.get(CANCEL_ANNOTATION)
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text, type=_Cancelled)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return _Cancelled()

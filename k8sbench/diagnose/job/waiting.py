@@ -1,0 +1,183 @@
+"""Why a job does not run yet: chooses among the causes of all its replicas.
+
+What cannot come by itself goes first. Then the stages in the order in which the user can do
+something about them: pods that are refused, images, volumes, and last the wait for nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from k8sbench.diagnose.job import admission, endings, scheduling, starting
+from k8sbench.diagnose.job.causes import Diagnosis, found
+from k8sbench.diagnose.job.facts import Facts, Object, Replica, moment
+from k8sbench.diagnose.job.words import names, quoted
+from k8sbench.render.job import QUEUE_LABEL
+
+OPERATOR_SECONDS = 30.0
+"""Without a sign of the operator for so long, it is not running; it takes 0.1 s when it is."""
+QUEUE_SECONDS = 30.0
+"""Kueue makes its Workload within a second."""
+_GANG_MARKS = (
+    ("annotations", "scheduling.k8s.io/group-name"),
+    ("labels", "scheduling.x-k8s.io/pod-group"),
+    ("labels", "pod-group.scheduling.sigs.k8s.io"),
+)
+_UNUSABLE = (
+    "doesn't exist",
+    "does not exist",
+    "inactive",
+    "not found",
+    "is stopped",
+    "HoldAndDrain",
+)
+
+
+def cause(facts: Facts) -> tuple[Diagnosis | None, float | None]:
+    """Return what a job waits for, if it is a trouble, and when to look again (seconds)."""
+    if facts.suspended:
+        return _queue(facts)
+    failed = endings.untold(facts)
+    if failed is not None:
+        return (None, failed) if isinstance(failed, float) else (failed, None)
+    all_found = [*_gang(facts), *admission.causes(facts), *starting.causes(facts)]
+    all_found += [*scheduling.causes(facts), *_operator(facts)]
+    later = [each for each in all_found if isinstance(each, float)]
+    troubles = [each for each in all_found if isinstance(each, Diagnosis)]
+    later += [each.again_s for each in troubles if each.again_s is not None]
+    again = max(1.0, min(later)) if later else None
+    if not troubles:
+        return None, again
+    worst = next((each for each in troubles if each.hopeless), troubles[0])
+    return _half_placed(facts, worst), again
+
+
+def gang_ignored(facts: Facts) -> Diagnosis | None:
+    """Say that the operator gave the pods to no gang scheduler, though that was asked for."""
+    if not facts.plan.gang:
+        return None
+    pods = [one for one in facts.replicas if one.pod and not one.gone]
+    if not pods or any(_in_a_gang(one.meta, one.spec) for one in pods):
+        return None
+    text = (
+        f"The operator ignores --gang: the pod of {pods[0].name} belongs to no gang, and the"
+        " default scheduler places it alone."
+    )
+    return found("gang-ignored", text)
+
+
+def _in_a_gang(meta: Object, spec: Object) -> bool:
+    if spec.get("schedulerName") not in (None, "", "default-scheduler"):
+        return True
+    return any(mark in (meta.get(where) or {}) for where, mark in _GANG_MARKS)
+
+
+def _gang(facts: Facts) -> Iterator[Diagnosis]:
+    ignored = gang_ignored(facts)
+    if ignored is not None:
+        yield ignored
+
+
+def _queue(facts: Facts) -> tuple[Diagnosis, float | None]:
+    where = facts.names()
+    queue = ((facts.job.get("metadata") or {}).get("labels") or {}).get(QUEUE_LABEL)
+    if queue is None:
+        text = "The job is suspended (spec.runPolicy.suspend), and in no queue: someone holds it."
+        return found("suspended", text, where), None
+    why = _queue_says(facts)
+    if any(word in why for word in _UNUSABLE):
+        text = f"Queue {queue} does not take the job: {quoted(why)}."
+        return found("queue-unusable", text, where), None
+    if not why and facts.age >= QUEUE_SECONDS:
+        text = f"Nobody serves queue {queue}: in {facts.age:.0f} s Kueue has said nothing."
+        return found("queue-unusable", text, where), None
+    said = f": {quoted(why)}" if why else ""
+    again = None if why else QUEUE_SECONDS - facts.age
+    return found("queued", f"The job waits in queue {queue}{said}.", where), again
+
+
+def _queue_says(facts: Facts) -> str:
+    """Kueue's newest words on the job: its Workload's conditions, else its events."""
+    status = (facts.seen.workload or {}).get("status") or {}
+    for wanted in ("QuotaReserved", "Admitted"):
+        for condition in status.get("conditions") or []:
+            if condition["type"] == wanted and condition.get("status") == "False":
+                return str(condition.get("message", ""))
+    for event in reversed(facts.seen.events):
+        about = event.get("involvedObject") or {}
+        by = (event.get("source") or {}).get("component") or event.get("reportingComponent") or ""
+        if about.get("kind") == "Workload" or "kueue" in by.lower():
+            return str(event.get("message", ""))
+    return ""
+
+
+def _operator(facts: Facts) -> Iterator[Diagnosis | float]:
+    """The operator itself: only where it has left pods uncreated and no refusal says why."""
+    missing = [one for one in facts.replicas if one.pod is None]
+    if not missing or next(facts.events_of("FailedCreatePod"), None) is not None:
+        return
+    begun = _let_go_at(facts)
+    if facts.now - begun < OPERATOR_SECONDS:
+        yield OPERATOR_SECONDS - (facts.now - begun)
+        return
+    elsewhere = (facts.seen.operator_seen_at or 0.0) > begun
+    touched = (
+        bool(facts.events) or bool(facts.job.get("status")) or len(missing) < len(facts.replicas)
+    )
+    if touched or elsewhere:
+        text = (
+            f"After {facts.now - begun:.0f} s the training operator has created"
+            f" {len(facts.replicas) - len(missing)} of {len(facts.replicas)} pods."
+        )
+        yield found("operator-slow", text)
+    else:
+        text = (
+            f"The training operator has done nothing for the job in {facts.now - begun:.0f} s: it"
+            " does not run."
+        )
+        yield found("operator-down", text)
+
+
+def _let_go_at(facts: Facts) -> float:
+    """When the operator could begin: the job was created, or its queue let it go."""
+    held = facts.job_condition("Suspended")
+    if held is None:
+        return facts.now - facts.age
+    # Still true where the operator has not seen yet that the queue let go: nobody says since when.
+    resumed = moment(held.get("lastTransitionTime")) if held.get("status") == "False" else None
+    return resumed or facts.now
+
+
+def _half_placed(facts: Facts, worst: Diagnosis) -> Diagnosis:
+    """Replace the wait for free nodes by what it means, where others of the job hold theirs."""
+    if worst.id != "no-node-fits":
+        return worst
+    waiting = scheduling.unplaced(facts)
+    placed = [one for one in facts.replicas if one.node and not one.ended and not one.gone]
+    if not placed:
+        return worst
+    held = _gpus(facts, placed)
+    holds = f"{names(placed)} hold{'s' if len(placed) == 1 else ''} {held} and wait"
+    holds += f"{'s' if len(placed) == 1 else ''} for {names(waiting)}"
+    if facts.seen.rivals:
+        rival = facts.seen.rivals[0]
+        text = f"{holds}, and job {rival} does the same: each waits for what the other holds."
+        return found("blocked-by-other-job", text, {"rival": rival})
+    return found("half-placed", f"{holds}. {worst.sentence}")
+
+
+def _gpus(facts: Facts, placed: list[Replica]) -> str:
+    resource = facts.plan.pool.gpu_resource
+    total = sum(scheduling.requests(one.spec).get(resource, 0) for one in placed)
+    return f"{total} {resource}" if total else "their nodes"
+
+
+def half_placed(facts: Facts) -> bool:
+    """Whether the job holds some nodes and waits for more: two such may block each other."""
+    placed = any(one.node and not one.ended and not one.gone for one in facts.replicas)
+    short = (
+        (said := scheduling.read(str((one.condition("PodScheduled") or {}).get("message") or "")))
+        and said.insufficient
+        for one in scheduling.unplaced(facts)
+    )
+    return placed and any(short)

@@ -1,0 +1,29 @@
+"""Short ways to say things in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from k8sbench.diagnose.job.facts import Replica
+
+QUOTED = 240
+"""Longest text of Kubernetes' own that is quoted, characters."""
+
+
+def names(replicas: Sequence[Replica]) -> str:
+    """Name replicas: all of up to three, else the first two and how many more."""
+    found = [one.name for one in replicas]
+    if len(found) > 3:
+        found = [*found[:2], f"{len(found) - 2} more"]
+    return found[0] if len(found) == 1 else f"{', '.join(found[:-1])} and {found[-1]}"
+
+
+def has(count: int | Sequence[object]) -> str:
+    """Return ``has`` or ``have``."""
+    return "has" if (count if isinstance(count, int) else len(count)) == 1 else "have"
+
+
+def quoted(text: str) -> str:
+    """Quote Kubernetes' own words, in short."""
+    text = " ".join(text.split()).rstrip(".")
+    return f"'{text if len(text) <= QUOTED else text[: QUOTED - 1] + '…'}'"

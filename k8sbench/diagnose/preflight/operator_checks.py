@@ -1,0 +1,257 @@
+"""Checks of the training operator: installed, alive, and started as our jobs need it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from k8sbench.diagnose.job.causes import CAUSES
+from k8sbench.diagnose.preflight import operator
+from k8sbench.diagnose.preflight.facts import (
+    Asked,
+    Facts,
+    Level,
+    Line,
+    Refusal,
+    Unknown,
+)
+from k8sbench.diagnose.preflight.findings import enforced_level, plural, unseen
+from k8sbench.model.image import TITLES
+from k8sbench.render.kinds import KINDS
+
+OPERATOR = (1, 9)
+INSTALL = (
+    "Install the training operator v1.9: kubectl apply --server-side -k"
+    " 'github.com/kubeflow/training-operator.git/manifests/overlays/standalone?ref=v1.9.3'"
+)
+
+
+def job_kinds(facts: Facts, asked: Asked) -> Iterator[Line]:
+    """PyTorchJob and PaddleJob are served."""
+    if isinstance(facts.groups, Unknown):
+        yield unseen("job-kinds", "the kinds of object that are served", facts.groups)
+        return
+    if isinstance(facts.kinds, Unknown):
+        yield unseen("job-kinds", "the kinds of kubeflow.org/v1", facts.kinds)
+        return
+    there = [f for f in KINDS if plural(f) in facts.kinds]
+    wanted = asked.frameworks or tuple(KINDS)
+    if not there and "trainer.kubeflow.org" in facts.groups:
+        versions = ", ".join(facts.groups["trainer.kubeflow.org"])
+        yield Line(
+            id="job-kinds",
+            level="failure",
+            message=f"Kubeflow Trainer v2 (trainer.kubeflow.org/{versions}) is installed, the"
+            " training operator v1, whose PyTorchJobs and PaddleJobs k8sbench makes, is not.",
+            action=f"{INSTALL}; both can be installed side by side.",
+        )
+        return
+    if not there:
+        yield Line(
+            id="job-kinds",
+            level="failure",
+            message="The training operator is not installed: kubeflow.org/v1 has no PyTorchJob"
+            " and no PaddleJob.",
+            action=f"{INSTALL}.",
+        )
+        return
+    for framework in set(wanted) - set(there):
+        yield Line(
+            id="job-kinds",
+            level="failure" if asked.frameworks else "warning",
+            message=f"{KINDS[framework].kind} is not served by kubeflow.org/v1: nothing runs on"
+            f" {TITLES[framework]}.",
+            action=f"{INSTALL}, without --enable-scheme or with that kind.",
+        )
+    names = " and ".join(KINDS[framework].kind for framework in there)
+    yield Line(id="job-kinds", level="ok", message=f"{names} are served as kubeflow.org/v1.")
+
+
+def webhook(facts: Facts, asked: Asked) -> Iterator[Line]:  # noqa: ARG001
+    """The operator's webhook answers."""
+    for kind, refusal in facts.wrong_jobs.items():
+        level, message, action = _webhook_answer(kind, refusal)
+        yield Line(id="operator-webhook", level=level, message=message, action=action)
+
+
+def _webhook_answer(kind: str, refusal: Refusal | None) -> tuple[Level, str, str | None]:
+    """Judge what came of a job that the operator's webhook alone refuses."""
+    if refusal is None:
+        return (
+            "warning",
+            f"No webhook looks at a {kind}, so whether the operator runs cannot be seen.",
+            "Look at its Deployment; from v1.8 on the operator checks jobs by a webhook.",
+        )
+    ours = f'"validator.{kind.lower()}.training-operator.kubeflow.org"'
+    if "denied the request" in refusal.message and ours in refusal.message:
+        return "ok", f"The operator is alive: its webhook looks at a {kind}.", None
+    if "failed calling webhook" in refusal.message:
+        dead = f"The operator does not answer, and without it no {kind} can be created"
+        start = f"Start it; 'kubectl get deployments -A -l {operator.SELECTOR}' finds it."
+        return "failure", f"{dead}: {_said(refusal)}.", start
+    return (
+        "warning",
+        f"Whether the operator is alive could not be tried with a {kind}: {_said(refusal)}.",
+        "Look at the operator's Deployment, or mend what refused the try.",
+    )
+
+
+def admission(facts: Facts, asked: Asked) -> Iterator[Line]:  # noqa: ARG001
+    """Nothing refuses a job like ours."""
+    for kind, refusal in facts.own_jobs.items():
+        if refusal is None:
+            yield Line(id="job-admission", level="ok", message=f"A {kind} of k8sbench is accepted.")
+        elif (
+            "failed calling webhook" in refusal.message
+            or _is_forbidden(refusal)
+            or facts.namespace is None
+        ):
+            continue  # told by operator-webhook, permissions and namespace
+        else:
+            yield Line(
+                id="job-admission",
+                level="failure",
+                message=f"A {kind} of k8sbench is refused: {_said(refusal)}.",
+                action="Change what refuses it, or use another namespace (-n).",
+            )
+
+
+def deployment(facts: Facts, asked: Asked) -> Iterator[Line]:  # noqa: ARG001
+    """The operator's pods run, and are of the version that is tested."""
+    found = facts.operator
+    if isinstance(found, Unknown):
+        yield unseen("operator", "the operator's Deployment, its flags and its version", found)
+        return
+    if found is None:
+        yield Line(
+            id="operator",
+            level="warning",
+            message=f"No Deployment has the label {operator.SELECTOR}, so the operator's flags and"
+            " version are not known.",
+            action="Nothing to do where the operator was installed in another way.",
+        )
+        return
+    meta, wanted = found["metadata"], found["spec"].get("replicas", 1)
+    available = found.get("status", {}).get("availableReplicas", 0)
+    where = f"{meta['namespace']}/{meta['name']}"
+    told = f"{available} of {wanted} replicas of {where} are available, {operator.image(found)}"
+    if available < 1:
+        yield Line(
+            id="operator",
+            level="failure",
+            message=f"The training operator is not running: {told}.",
+            action=f"See why: kubectl -n {meta['namespace']} describe pods -l {operator.SELECTOR}.",
+        )
+        return
+    version = operator.version(found)
+    if version is not None and version != OPERATOR:
+        yield Line(
+            id="operator",
+            level="warning",
+            message=f"k8sbench is tested with training operator 1.9, this is another: {told}.",
+            action=f"{INSTALL}.",
+        )
+        return
+    yield Line(id="operator", level="ok", message=f"The training operator runs: {told}.")
+
+
+def rate(facts: Facts, asked: Asked) -> Iterator[Line]:  # noqa: ARG001
+    """The operator may ask the API server often enough."""
+    if isinstance(facts.operator, Unknown) or facts.operator is None:
+        return
+    qps = operator.number(facts.operator, "kube-api-qps", operator.QPS)
+    burst = operator.number(facts.operator, "kube-api-burst", operator.BURST)
+    threads = operator.number(facts.operator, "controller-threads", operator.THREADS)
+    told = f"--kube-api-qps={qps} --kube-api-burst={burst} --controller-threads={threads}"
+    if qps > operator.QPS:
+        yield Line(id="operator-rate", level="ok", message=f"The operator may ask often: {told}.")
+        return
+    rate = operator.JOBS_PER_SECOND * qps / operator.QPS
+    yield Line(
+        id="operator-rate",
+        level="warning",
+        message=f"The operator may ask the API server for little ({told}): it brings up about"
+        f" {rate:.1f} jobs of 4 pods per second, and tells their states late.",
+        action="For many jobs at once start it with --kube-api-qps=400 --kube-api-burst=800"
+        " --controller-threads=8.",
+    )
+
+
+def init_container(facts: Facts, asked: Asked) -> Iterator[Line]:
+    """The namespace lets the operator's init container in."""
+    enforced = enforced_level(facts)
+    if enforced is None or (asked.frameworks and "pytorch" not in asked.frameworks):
+        return
+    if enforced != "restricted":
+        yield Line(
+            id="operator-init-container",
+            level="ok",
+            message="The operator's init container is not refused here: restricted is not"
+            " enforced.",
+        )
+        return
+    action = (
+        "Give the operator a template that passes: 'k8sbench doctor --init-template' prints it,"
+        " docs/doctor.md says how."
+    )
+    if isinstance(facts.operator, Unknown) or facts.operator is None:
+        why: str | None = "the operator's Deployment was not to be seen"
+    elif isinstance(facts.init_template, Unknown):
+        why = facts.init_template.why
+    else:
+        why = None
+    if why is not None:
+        yield Line(
+            id="operator-init-container",
+            level="warning",
+            message=f"The namespace {asked.namespace} enforces restricted, which upstream's init"
+            f" container for the workers of a PyTorchJob does not pass; which one this operator"
+            f" has is not known ({why}).",
+            action=action,
+        )
+        return
+    assert not isinstance(facts.init_template, Unknown)
+    problem = operator.unrestricted(facts.init_template)
+    if problem is None:
+        yield Line(
+            id="operator-init-container",
+            level="ok",
+            message="The operator's init container passes the restricted profile.",
+        )
+        return
+    yield Line(
+        id="operator-init-container",
+        level="failure",
+        message=f"The namespace {asked.namespace} enforces restricted and will refuse the workers"
+        f" that the operator makes of a PyTorchJob: {problem}.",
+        action=action,
+    )
+
+
+def gang(facts: Facts) -> Line:
+    """The operator makes gangs."""
+    if isinstance(facts.operator, Unknown) or facts.operator is None:
+        why = facts.operator.why if isinstance(facts.operator, Unknown) else "it was not found"
+        return Line(
+            id="gang",
+            level="warning",
+            message=f"Whether the operator makes gangs cannot be seen from its Deployment ({why}).",
+            action="Nothing to do: where it makes none, submit sees that by the first pod and ends"
+            " the job.",
+        )
+    refusal = operator.gang_refusal(facts.operator)
+    if refusal is not None:
+        return Line(
+            id="gang", level="failure", message=refusal, action=CAUSES["gang-ignored"].action
+        )
+    scheduler = operator.gang_scheduler(facts.operator)
+    message = f"The operator makes a pod group of every job, for the scheduler {scheduler}."
+    return Line(id="gang", level="ok", message=message)
+
+
+def _said(refusal: Refusal) -> str:
+    return refusal.message.strip().rstrip(".")
+
+
+def _is_forbidden(refusal: Refusal) -> bool:
+    # Quotas and admission plug-ins answer 403 as well, in words of their own.
+    return refusal.status == 403 and "cannot create resource" in refusal.message

@@ -1,0 +1,221 @@
+"""Checks of room for a run: quotas, nodes of the pool, their GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+
+from k8sbench.diagnose.preflight.facts import Asked, Facts, Line, Thing, Unknown
+from k8sbench.diagnose.preflight.findings import name_of, plural, unseen
+from k8sbench.model.pool import amount
+from k8sbench.render.kinds import KINDS
+
+
+def usable_nodes(facts: Facts, asked: Asked) -> int:
+    """How many nodes take a replica, one each; 1 where nodes cannot be seen."""
+    if isinstance(facts.nodes, Unknown):
+        return 1
+    wants = _replica(asked)
+    return sum(not _away(node, asked) and _fits(node, wants) for node in facts.nodes)
+
+
+def quota(facts: Facts, asked: Asked) -> Iterator[Line]:
+    """Quotas have room."""
+    if isinstance(facts.quotas, Unknown):
+        yield unseen("quota", f"the quotas of {asked.namespace}", facts.quotas)
+        return
+    if not facts.quotas:
+        yield Line(id="quota", level="ok", message=f"No quota limits {asked.namespace}.")
+        return
+    pool = asked.pool
+    gpus = asked.gpus
+    shares = max(1, gpus) * asked.replicas
+    needs = {f"requests.{pool.gpu_resource}": Decimal(gpus * asked.replicas)} if gpus else {}
+    for kind in ("requests", "limits"):
+        needs[f"{kind}.cpu"] = amount(pool.cpu_per_gpu) * shares
+        needs[f"{kind}.memory"] = amount(pool.memory_per_gpu) * shares
+    needs |= {"cpu": needs["requests.cpu"], "memory": needs["requests.memory"]}
+    needs["pods"] = needs["count/pods"] = Decimal(asked.replicas)
+    for kind in _kinds(asked):
+        needs[f"count/{kind}.kubeflow.org"] = Decimal(1)
+    short, told = [], []
+    for quota in facts.quotas:
+        status = quota.get("status", {})
+        for resource, hard in status.get("hard", {}).items():
+            if resource not in needs:
+                continue
+            used = status.get("used", {}).get(resource, "0")
+            left = amount(hard) - amount(used)
+            text = f"{resource}: {used} of {hard} used ({quota['metadata']['name']})"
+            told.append(text)
+            if left < needs[resource]:
+                short.append(f"{text}, {_plain(needs[resource])} are needed")
+    job = f"{asked.replicas} replicas of {gpus} GPUs" if gpus else f"{asked.replicas} replicas"
+    if short:
+        yield Line(
+            id="quota",
+            level="failure",
+            message=f"The quota does not let {job} in: {'; '.join(short)}.",
+            action="Wait until other jobs end, take fewer GPUs, or ask for more quota.",
+        )
+    else:
+        seen = "; ".join(told) or "none of it counts what k8sbench asks for"
+        yield Line(id="quota", level="ok", message=f"The quota has room for {job}: {seen}.")
+
+
+def nodes(facts: Facts, asked: Asked) -> Iterator[Line]:
+    """Nodes of the pool take pods, and have GPUs."""
+    pool = asked.pool
+    if isinstance(facts.nodes, Unknown):
+        yield unseen("nodes", f"the nodes of pool {pool.name} and their GPUs", facts.nodes)
+        return
+    labels = ", ".join(f"{key}={value}" for key, value in pool.selector.items()) or "any label"
+    if not facts.nodes:
+        yield Line(
+            id="nodes",
+            level="failure",
+            message=f"No node is of pool {pool.name} ({labels}).",
+            action="Choose another with --node-pool, or describe your nodes in a pools file"
+            " (--pools); 'kubectl get nodes --show-labels' shows theirs.",
+        )
+        return
+    away = [f"{name_of(node)} ({why})" for node in facts.nodes if (why := _away(node, asked))]
+    there = [node for node in facts.nodes if not _away(node, asked)]
+    told = f"{len(there)} of {len(facts.nodes)} nodes of pool {pool.name} ({labels}) take pods"
+    if not there:
+        yield Line(
+            id="nodes",
+            level="failure",
+            message=f"{told}: {', '.join(away)}.",
+            action="Bring a node back ('kubectl describe node' says why it is away), or mend the"
+            " pool's tolerations.",
+        )
+        return
+    yield Line(
+        id="nodes",
+        level="warning" if away else "ok",
+        message=f"{told}{': not ' if away else ''}{', '.join(away)}.",
+        action="Bring them back, or do without." if away else None,
+    )
+    if pool.gpus_per_node:
+        yield from _gpus(facts, asked, there)
+
+
+def _gpus(facts: Facts, asked: Asked, nodes: Sequence[Thing]) -> Iterator[Line]:
+    pool = asked.pool
+    has = {name_of(node): _allocatable(node, pool.gpu_resource) for node in nodes}
+    without = sorted(name for name, count in has.items() if count == 0)
+    if without:
+        yield Line(
+            id="device-plugin",
+            level="failure" if len(without) == len(has) else "warning",
+            message=f"{len(without)} of {len(has)} nodes of pool {pool.name} offer no"
+            f" {pool.gpu_resource}: {_some(without)}.",
+            action="See whether the device plugin runs there, and whether the driver is loaded.",
+        )
+    else:
+        yield Line(
+            id="device-plugin",
+            level="ok",
+            message=f"All {len(has)} nodes offer {pool.gpu_resource}.",
+        )
+    wants = _replica(asked)
+    fits = [node for node in nodes if _fits(node, wants)]
+    if len(fits) < asked.replicas:
+        best = max(nodes, key=lambda node: _allocatable(node, pool.gpu_resource))
+        offered = ", ".join(f"{_offered(best, resource)} of {resource}" for resource in wants)
+        needed = (
+            f"{asked.gpus} of {pool.gpu_resource}, {_plain(wants['cpu'])} of cpu,"
+            f" {asked.gpus} × {pool.memory_per_gpu} of memory"
+        )
+        yield Line(
+            id="node-size",
+            level="failure",
+            message=f"{len(fits)} nodes are large enough for a replica on pool {pool.name}"
+            f" ({needed}), {asked.replicas} are needed; {name_of(best)} offers {offered}.",
+            action="Take fewer GPUs per replica (--gpus), or describe your nodes in a pools file.",
+        )
+    total = sum(has.values())
+    if isinstance(facts.pods, Unknown):
+        yield unseen("gpus", f"k8sbench's pods in {asked.namespace}", facts.pods)
+        return
+    used = sum(
+        _requested(pod, pool.gpu_resource)
+        for pod in facts.pods
+        if pod.get("spec", {}).get("nodeName") in has
+    )
+    wanted = asked.gpus * asked.replicas
+    enough = total - used >= wanted
+    yield Line(
+        id="gpus",
+        level="ok" if enough else "warning",
+        message=f"Pool {pool.name} has {_plain(total)} GPUs; k8sbench's jobs in"
+        f" {asked.namespace} hold {_plain(used)} of them (what others hold is not counted).",
+        action=None if enough else f"A run on {wanted} would wait until those jobs end.",
+    )
+
+
+def _kinds(asked: Asked) -> list[str]:
+    return [plural(framework) for framework in asked.frameworks or KINDS]
+
+
+def _some(names: Sequence[str], most: int = 5) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _away(node: Thing, asked: Asked) -> str | None:
+    """Why a node takes no pods of the pool; None: it does."""
+    conditions = node.get("status", {}).get("conditions") or ()
+    if not any(each["type"] == "Ready" and each["status"] == "True" for each in conditions):
+        return "not ready"
+    if node.get("spec", {}).get("unschedulable"):
+        return "cordoned"
+    for taint in node.get("spec", {}).get("taints") or ():
+        if taint["effect"] != "PreferNoSchedule" and not _tolerated(taint, asked):
+            return f"taint {taint['key']} is not tolerated"
+    return None
+
+
+def _tolerated(taint: Mapping[str, str], asked: Asked) -> bool:
+    return any(
+        (each.key is None or each.key == taint["key"])
+        and (each.effect is None or each.effect == taint["effect"])
+        and (each.operator == "Exists" or (each.value or "") == taint.get("value", ""))
+        for each in asked.pool.tolerations
+    )
+
+
+def _replica(asked: Asked) -> dict[str, Decimal]:
+    """What one replica asks for."""
+    shares, pool = max(1, asked.gpus), asked.pool
+    wants = {"cpu": amount(pool.cpu_per_gpu) * shares}
+    wants["memory"] = amount(pool.memory_per_gpu) * shares
+    return {**({pool.gpu_resource: Decimal(asked.gpus)} if asked.gpus else {}), **wants}
+
+
+def _fits(node: Thing, wants: Mapping[str, Decimal]) -> bool:
+    return all(_allocatable(node, resource) >= want for resource, want in wants.items())
+
+
+def _offered(node: Thing, resource: str) -> str:
+    return str(node.get("status", {}).get("allocatable", {}).get(resource, "0"))
+
+
+def _allocatable(node: Thing, resource: str) -> Decimal:
+    return amount(_offered(node, resource))
+
+
+def _requested(pod: Thing, resource: str) -> Decimal:
+    return sum(
+        (
+            amount(str(container.get("resources", {}).get("limits", {}).get(resource, "0")))
+            for container in pod["spec"]["containers"]
+        ),
+        Decimal(0),
+    )
+
+
+def _plain(number: Decimal | int) -> str:
+    """A number of things, or a quantity in its plain unit, without an exponent."""
+    return f"{number:f}".rstrip("0").rstrip(".") if "." in f"{number:f}" else f"{number:f}"

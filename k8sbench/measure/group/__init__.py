@@ -1,0 +1,1 @@
+"""Measurements to groups, and comparisons of groups. Pure."""

@@ -1,0 +1,494 @@
+"""Groups beside each other and beside published figures: ratios of equal things only.
+
+Speedup and efficiency against the 1x1 case, deviation from a published figure, Paddle : PyTorch
+parity, arithmetic per second and its share of what the GPU can do. Where two sides differ in
+something that decides the figure there is no ratio: the ids of what differs stand in its place.
+All ids are in :data:`NOT_COMPARABLE`; ``docs/results.md`` explains them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+import msgspec
+
+from k8sbench.measure.group.gpu_peaks import Peak, peak_of, plain_name
+from k8sbench.model import speed_options
+from k8sbench.model.group import Deviation, Figure, Group, Parity, Result
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.spec import BenchmarkSpec, Published, Variant
+
+FLOP_PER_MAC = 6
+"""One multiply-accumulate is two operations; the backward pass costs two forward passes."""
+SAME_MODEL = 0.001
+"""Relative difference up to which parameters or GMAC are equal: the catalog rounds them."""
+
+NOT_COMPARABLE: dict[str, str] = {
+    "smoke": "A smoke run checks the path, not the speed.",
+    "cpu": "No GPU was measured.",
+    "no-figure": "One side has no valid figure.",
+    "case": "Another number of replicas or of GPUs per replica.",
+    "precision": "Another precision, as requested or in effect.",
+    "batch": "Another batch per GPU.",
+    "gpu-model": "Another GPU model, or one that is not known.",
+    "device": "Another device or GPU model, or one that is not known.",
+    "estimator": "The two sides have no figure by the same, known estimator.",
+    "model": "Another model by parameters or multiply-accumulates, or one that is not known.",
+    "data": "Another source of data.",
+    "backend": "One ran on Kubernetes, the other locally.",
+    "mode": "One measured throughput, the other trained to an accuracy.",
+}
+"""Id → what it says, of everything that can forbid a ratio."""
+
+BY_RULE = ("head", "norm")
+"""What a benchmark's own rule lets differ between one GPU and several (ArcFace's loss head, the
+norm layer), as the program reports it or as an option: allowed in a speedup, and footnoted."""
+
+SYNC_BN_NOTE = "synchronised batch norm on several GPUs, plain batch norm on one"
+
+_SAME_FOR_SPEEDUP = (
+    "benchmark",
+    "framework",
+    "variant",
+    "impl",
+    "precision",
+    "precision_effective",
+    "amp_dtype",
+    "batch_size",
+    "preset",
+    "mode",
+    "data",
+    "window",
+    "backend",
+    "pool",
+    "gpu_model",
+    "image",
+)
+"""Fields of the group key; options and program have rules of their own in :func:`_unlike`."""
+
+
+class Scaling(msgspec.Struct, frozen=True, kw_only=True):
+    """How a group stands to one GPU."""
+
+    speedup: Figure
+    efficiency: Figure
+    baseline: Group | None
+
+
+def results(
+    groups: Sequence[Group],
+    *,
+    among: Sequence[Group] | None = None,
+    find: Callable[[RunPlan], BenchmarkSpec | None] = lambda _: None,
+    published: bool = False,
+) -> list[Result]:
+    """Add to each group what follows from the others and from the catalog.
+
+    ``among`` is where baselines are looked for: all groups at hand, by default ``groups``.
+    ``find`` gives the catalog entry of a plan, or None; it is asked only where the entry is
+    needed: for published figures, and for the footnotes of a speedup.
+    """
+    return [_result(group, among or groups, find, published) for group in groups]
+
+
+def _result(
+    group: Group,
+    among: Sequence[Group],
+    find: Callable[[RunPlan], BenchmarkSpec | None],
+    published: bool,
+) -> Result:
+    scale = scaling(group, among)
+    speedup = scale.speedup
+    if speedup.value is not None and scale.baseline is not None:
+        notes = _case_notes(find(group.plan), group, scale.baseline)
+        # The catalog's own words on a case say it better than ours.
+        ours = (n for n in speedup.notes if not (notes and n == SYNC_BN_NOTE))
+        speedup = msgspec.structs.replace(speedup, notes=(*ours, *notes))
+    speed, share = arithmetic_speed(group)
+    deviations: tuple[Deviation, ...] | None = None
+    why: str | None = None
+    if published:
+        spec = find(group.plan)
+        if spec is None:
+            why = f"no catalog entry for {group.plan.benchmark}"
+        else:
+            deviations = deviations_of(group, spec)
+            if not deviations:
+                why = "the catalog has no published figure of this variant"
+    return Result(
+        group=group,
+        speedup=speedup,
+        efficiency=scale.efficiency,
+        baseline=scale.baseline.key.id if scale.baseline else None,
+        tflops_per_gpu=speed,
+        peak_share=share,
+        deviations=deviations,
+        deviations_reason=why,
+    )
+
+
+# Speedup
+
+
+def scaling(group: Group, among: Sequence[Group]) -> Scaling:
+    """Speedup and efficiency against the 1x1 case of equal everything else."""
+    reason = _no_speedup(group)
+    if reason is not None:
+        return _no_scaling(reason)
+    assert group.spread is not None
+    base, reason = baseline(group, among)
+    if base is None:
+        return _no_scaling(reason)
+    alone = base.by_estimator.get(group.estimator)
+    if alone is None:
+        return _no_scaling(f"{base.key.id} has no figure by {group.estimator}")
+    ratio = group.spread.median / alone
+    notes = _speedup_notes(group, base)
+    return Scaling(
+        speedup=Figure(value=ratio, notes=notes),
+        efficiency=Figure(value=ratio / group.plan.world_size, notes=notes),
+        baseline=base,
+    )
+
+
+def baseline(group: Group, among: Sequence[Group]) -> tuple[Group | None, str]:
+    """Find the 1x1 group to refer to, or say why there is none.
+
+    The group's own set comes first, then the youngest of the other sets.
+    """
+    alone = [other for other in among if other.plan.world_size == 1]
+    side = (group.key.benchmark, group.key.framework)
+    mine = [other for other in alone if (other.key.benchmark, other.key.framework) == side]
+    equal = [other for other in mine if not _unlike(group, other)]
+    valid = [other for other in equal if other.spread is not None]
+    if valid:
+        return max(valid, key=lambda o: (o.key.set_name == group.key.set_name, o.latest, o.key)), ""
+    if equal:
+        return None, "no figure for the 1x1 case to refer to"
+    if not mine:
+        return None, "no 1x1 case to refer to"
+    near = min(mine, key=lambda o: (len(_unlike(group, o)), -o.latest, o.key))
+    return None, f"no equal 1x1 case: {near.key.id} differs in {', '.join(_unlike(group, near))}"
+
+
+def _no_speedup(group: Group) -> str | None:
+    if group.smoke:
+        return "smoke run: checks the path, not the speed"
+    if group.on_cpu:
+        return "CPU processes share the machine: no speedup"
+    if group.key.backend == "local" and group.plan.replicas > 1:
+        return "the replicas shared one machine: no speedup"
+    if group.spread is None:
+        return "no valid figure"
+    if group.key.gpu_model == "unknown":
+        return "the GPU model is not known"
+    return None
+
+
+def _no_scaling(reason: str) -> Scaling:
+    none = Figure(value=None, reason=reason)
+    return Scaling(speedup=none, efficiency=none, baseline=None)
+
+
+def _unlike(group: Group, other: Group) -> list[str]:
+    """In which fields two groups differ that a speedup needs to be equal."""
+    found = [
+        name for name in _SAME_FOR_SPEEDUP if getattr(group.key, name) != getattr(other.key, name)
+    ]
+    if _free(group.plan) != _free(other.plan):
+        found.append("options")
+    if group.plan.trainer is not None or other.plan.trainer is not None:
+        if group.key.program != other.key.program:
+            found.append("program")
+    elif group.plan.spec_digest != other.plan.spec_digest:
+        # A command holds the number of GPUs, so it differs by itself: the catalog file that it
+        # was made from is what must be the same.
+        found.append("spec")
+    return found
+
+
+def _free(plan: RunPlan) -> dict[str, str | int | float | bool]:
+    return {key: value for key, value in plan.options.items() if key not in BY_RULE}
+
+
+def _speedup_notes(group: Group, base: Group) -> tuple[str, ...]:
+    mine, alone = (
+        {name: g.by_rule.get(name, g.plan.options.get(name, "default")) for name in BY_RULE}
+        for g in (group, base)
+    )
+    notes = [
+        f"{name}: {mine[name]}, on one GPU {alone[name]}"
+        for name in BY_RULE
+        if mine[name] != alone[name]
+    ]
+    if group.plan.sync_bn and not base.plan.sync_bn and mine["norm"] == alone["norm"]:
+        notes.append(SYNC_BN_NOTE)
+    if base.key.set_name != group.key.set_name:
+        notes.append(f"1x1 case of another set: {base.key.set_name}")
+    return tuple(notes)
+
+
+def _case_notes(spec: BenchmarkSpec | None, group: Group, base: Group) -> tuple[str, ...]:
+    """What the benchmark's own rule makes different in this case or on one GPU."""
+    variant = None if spec is None else _variant(spec, group.plan)
+    if variant is None:
+        return ()
+    cases = dict.fromkeys((base.key.case, group.key.case))
+    return tuple(f"{c}: {variant.case_notes[c]}" for c in cases if c in variant.case_notes)
+
+
+def _variant(spec: BenchmarkSpec, plan: RunPlan) -> Variant | None:
+    return next(
+        (v for v in spec.variants if (v.framework, v.name) == (plan.framework, plan.variant)), None
+    )
+
+
+# Arithmetic
+
+
+def tflops(gmac: float, rate: float, gpus: int) -> float:
+    """TFLOP/s of each GPU, from 10⁹ multiply-accumulates per sample and samples/s of the job."""
+    return FLOP_PER_MAC * gmac * rate / gpus / 1000
+
+
+def arithmetic_speed(group: Group) -> tuple[Figure, Figure]:
+    """TFLOP/s per GPU, and its share of the GPU's peak."""
+    reason = None
+    if group.smoke:
+        reason = "smoke run: small shapes"
+    elif group.on_cpu:
+        reason = "no GPU was used"
+    elif group.spread is None:
+        reason = "no valid figure"
+    elif group.gmac is None:
+        reason = group.missing.get("gmac", "the model's GMAC is not known")
+    if reason is not None or group.spread is None or group.gmac is None:
+        return Figure(value=None, reason=reason), Figure(value=None, reason=reason)
+    done = tflops(group.gmac, group.spread.median, group.plan.world_size)
+    speed = Figure(value=done)
+    gpu = group.key.gpu_model
+    peak = peak_of(gpu)
+    if peak is None:
+        return speed, Figure(value=None, reason=f"the peak of GPU {gpu!r} is not known")
+    kind = arithmetic(group.plan, group.precision_effective, gpu)
+    limit = None if kind is None else _limit(peak, kind)
+    if limit is None:
+        reason = "the precision in effect is not known" if kind is None else f"{gpu} has no {kind}"
+        if kind == "fp32 or tf32":
+            reason = "the program does not say whether TF32 was on"
+        return speed, Figure(value=None, reason=reason)
+    return speed, Figure(
+        value=done / limit, notes=(f"peak: {limit:g} TFLOP/s {kind}, {peak.source}",)
+    )
+
+
+def arithmetic(plan: RunPlan, effective: str | None, gpu_model: str | None) -> str | None:
+    """The number format that the arithmetic had: fp32, tf32, fp16, bf16; None if not known.
+
+    "fp32 or tf32" where the GPU has TF32 and the program, not being ours, does not say.
+    """
+    if effective in ("fp16", "bf16", "tf32"):
+        return effective
+    if effective == "amp":
+        return plan.amp_dtype
+    if effective != "fp32":
+        return None
+    peak = peak_of(gpu_model)
+    if peak is not None and peak.tf32 is None:
+        return "fp32"
+    if plan.options.get("tf32"):
+        return "tf32"
+    return "fp32" if plan.impl == "k8sbench" else "fp32 or tf32"
+
+
+def peak_limit(plan: RunPlan, effective: str | None, gpu_model: str | None) -> float | None:
+    """TFLOP/s that a run on this GPU cannot exceed; None where that is not known."""
+    peak = peak_of(gpu_model)
+    kind = arithmetic(plan, effective, gpu_model)
+    if peak is None or kind is None:
+        return None
+    return peak.tf32 if kind == "fp32 or tf32" else _limit(peak, kind)
+
+
+def _limit(peak: Peak, kind: str) -> float | None:
+    return {"fp32": peak.fp32, "tf32": peak.tf32, "fp16": peak.fp16, "bf16": peak.bf16}.get(kind)
+
+
+# Published figures
+
+
+def deviations_of(group: Group, spec: BenchmarkSpec) -> tuple[Deviation, ...]:
+    """Each source's figure that is nearest to the group, and our deviation from it."""
+    variant = _variant(spec, group.plan)
+    if variant is None:
+        return ()
+    nearest: dict[str, tuple[tuple[object, ...], Published]] = {}
+    for index, figure in enumerate(variant.published):
+        if figure.throughput is None:
+            continue
+        unlike = _unlike_published(group, figure, variant)
+        rank = (len(unlike), "case" in unlike, "precision" in unlike, index)
+        held = nearest.get(figure.source)
+        if held is None or rank < held[0]:
+            nearest[figure.source] = (rank, figure)
+    return tuple(_deviation(group, figure, spec, variant) for _, figure in nearest.values())
+
+
+def _deviation(group: Group, figure: Published, spec: BenchmarkSpec, variant: Variant) -> Deviation:
+    assert figure.throughput is not None
+    unlike = _unlike_published(group, figure, variant)
+    ours = group.by_estimator.get(figure.estimator)
+    notes = []
+    if group.plan.impl != "upstream":
+        notes.append(f"impl {group.plan.impl}")
+    data = data_source(group.plan.data)
+    if group.plan.data == "synthetic-host":
+        notes.append("data synthetic-host")  # also where theirs is synthetic: loaders cost time
+    elif data != figure.data:
+        notes.append(f"data {data}")
+    notes += speed_options.words(group.plan.options)
+    if figure.aggregate == "mean":
+        notes.append("published mean of runs, our median")
+    if figure.anomalous:
+        notes.append("published figure is anomalous")
+    return Deviation(
+        source=figure.source,
+        title=spec.sources[figure.source].title if figure.source in spec.sources else figure.source,
+        case=figure.case,
+        precision=figure.precision,
+        batch_size=figure.batch_size,
+        gpu_model=figure.gpu_model,
+        published=figure.throughput,
+        estimator=figure.estimator,
+        ours=ours,
+        ratio=None if unlike or ours is None else ours / figure.throughput - 1,
+        not_comparable=unlike,
+        notes=tuple(notes),
+        remark=figure.note,
+    )
+
+
+def _unlike_published(group: Group, figure: Published, variant: Variant) -> tuple[str, ...]:
+    plan = group.plan
+    found = []
+    if group.smoke:
+        found.append("smoke")
+    if group.spread is None:
+        found.append("no-figure")
+    if f"{plan.replicas}x{plan.processes_per_replica}" != figure.case:
+        found.append("case")
+    asked = plan.precision == figure.precision
+    if not asked or (group.spread is not None and not _same_format(group, figure, variant)):
+        found.append("precision")
+    if plan.batch_size != figure.batch_size:
+        found.append("batch")
+    if group.spread is None:
+        return tuple(found)  # nothing was measured that could differ in more than its plan
+    if group.on_cpu or plain_name(group.key.gpu_model) != plain_name(figure.gpu_model):
+        found.append("gpu-model")
+    if figure.estimator not in group.by_estimator:
+        # "unknown" is never among them: what was not said cannot be matched.
+        found.append("estimator")
+    return tuple(found)
+
+
+def _same_format(group: Group, figure: Published, variant: Variant) -> bool:
+    theirs = "fp32" if figure.precision == "fp32" else variant.amp_dtype
+    return theirs == arithmetic(group.plan, group.precision_effective, group.key.gpu_model)
+
+
+def data_source(data: str) -> str:
+    """``synthetic`` or ``real``."""
+    return "synthetic" if data.startswith("synthetic") else "real"
+
+
+# Parity
+
+
+def parities(groups: Iterable[Group]) -> list[Parity]:
+    """Pair Paddle and PyTorch groups of one case, whether or not a ratio can be given.
+
+    A pair shares benchmark, case, requested precision and preset; not necessarily the set. Each
+    group is paired with the counterpart that it has least against, then of its own set, then the
+    youngest.
+    """
+    sides: dict[tuple[str, ...], tuple[list[Group], list[Group]]] = {}
+    for group in groups:
+        pair = sides.setdefault(_parity_key(group), ([], []))
+        pair[0 if group.key.framework == "paddle" else 1].append(group)
+    found: dict[tuple[str, str], Parity] = {}
+    for key in sorted(sides):
+        paddles, torches = sides[key]
+        if not paddles or not torches:
+            continue
+        pairs = [(paddle, max(torches, key=partial(_nearness, paddle))) for paddle in paddles]
+        pairs += [(max(paddles, key=partial(_nearness, torch)), torch) for torch in torches]
+        for paddle, pytorch in pairs:
+            found[paddle.key.id, pytorch.key.id] = parity(paddle, pytorch)
+    return sorted(found.values(), key=lambda pair: (pair.paddle.key, pair.pytorch.key))
+
+
+def parity(paddle: Group, pytorch: Group) -> Parity:
+    """One pair: its ratio, or what forbids it."""
+    unlike = _unlike_parity(paddle, pytorch)
+    notes = []
+    if paddle.plan.impl != pytorch.plan.impl:
+        notes.append(f"impl {paddle.plan.impl} : {pytorch.plan.impl}")
+    if paddle.key.set_name != pytorch.key.set_name:
+        notes.append(f"sets {paddle.key.set_name} : {pytorch.key.set_name}")
+    fast = [", ".join(speed_options.words(g.plan.options)) or "none" for g in (paddle, pytorch)]
+    if fast[0] != fast[1]:
+        notes.append(f"speed options {fast[0]} : {fast[1]}")
+    ratio = None
+    if not unlike and paddle.spread and pytorch.spread:
+        ratio = paddle.spread.median / pytorch.spread.median
+    return Parity(
+        paddle=paddle, pytorch=pytorch, ratio=ratio, not_comparable=unlike, notes=tuple(notes)
+    )
+
+
+def _parity_key(group: Group) -> tuple[str, ...]:
+    key = group.key
+    return (key.benchmark, key.case, key.precision, key.preset)
+
+
+def _nearness(one: Group, other: Group) -> tuple[object, ...]:
+    """Order of possible counterparts: the greater, the better."""
+    same_set = one.key.set_name == other.key.set_name
+    same_impl = one.plan.impl == other.plan.impl
+    return (-len(_unlike_parity(one, other)), same_impl, same_set, other.latest, other.key)
+
+
+def _unlike_parity(one: Group, two: Group) -> tuple[str, ...]:
+    found = []
+    if one.smoke or two.smoke:
+        found.append("smoke")
+    if one.on_cpu or two.on_cpu:
+        found.append("cpu")
+    elif "unknown" in (one.key.gpu_model, two.key.gpu_model) or plain_name(
+        one.key.gpu_model
+    ) != plain_name(two.key.gpu_model):
+        found.append("device")
+    if one.spread is None or two.spread is None:
+        found.append("no-figure")
+    if not (_same(one.parameters, two.parameters) and _same(one.gmac, two.gmac)):
+        found.append("model")
+    formats = [arithmetic(g.plan, g.precision_effective, g.key.gpu_model) for g in (one, two)]
+    if formats[0] is None or formats[0] != formats[1] or "fp32 or tf32" in formats:
+        found.append("precision")
+    if one.estimator != two.estimator:
+        found.append("estimator")
+    if one.plan.batch_size != two.plan.batch_size:
+        found.append("batch")
+    if one.key.data != two.key.data:
+        found.append("data")
+    if one.key.backend != two.key.backend:
+        found.append("backend")
+    if one.key.mode != two.key.mode:
+        found.append("mode")
+    return tuple(found)
+
+
+def _same(one: float | None, two: float | None) -> bool:
+    return one is not None and two is not None and abs(one - two) <= SAME_MODEL * max(one, two)

@@ -1,0 +1,100 @@
+"""What a group says of its runs beside their rates: model, accuracy, times, GPU-hours."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+
+from k8sbench.measure.group import comparison
+from k8sbench.measure.group.candidates import ESTIMATORS, Candidate
+from k8sbench.model.measurement import AccuracyResult
+from k8sbench.model.phase import Phase
+from k8sbench.model.plan import RunPlan
+
+_GPU_HELD = frozenset({Phase.PULLING, Phase.STARTING, Phase.RUNNING})
+"""A replica has its GPUs from the moment its pod is on a node."""
+
+
+def model(
+    plan: RunPlan, speakers: Sequence[Candidate], missing: dict[str, str]
+) -> tuple[int | None, float | None]:
+    """Parameters and GMAC; the catalog's GMAC only for the catalog's model."""
+    told = {c.trial.parameters for c in speakers if c.trial.parameters is not None}
+    known = plan.fingerprint
+    parameters = max(told) if told else known.parameters if known else None
+    if len(told) > 1:
+        missing["parameters"] = "the runs report different numbers of parameters"
+        parameters = None
+    elif parameters is None:
+        missing["parameters"] = "neither the runs nor the catalog tell them"
+    if known is None:
+        missing["gmac"] = "the catalog has no fingerprint of the model"
+    elif any(abs(n - known.parameters) > comparison.SAME_MODEL * known.parameters for n in told):
+        missing["gmac"] = (
+            f"the runs report {max(told):,} parameters, the catalog's model has"
+            f" {known.parameters:,}"
+        )
+    else:
+        return parameters, known.gmac
+    return parameters, None
+
+
+def by_estimator(counted: Sequence[Candidate]) -> dict[str, float]:
+    """Median by each estimator that all of the runs have."""
+    return {
+        name: statistics.median(c.rates[name] for c in counted)
+        for name in ESTIMATORS
+        if counted and all(name in c.rates for c in counted)
+    }
+
+
+def unit(candidate: Candidate) -> str:
+    """The unit of its rates: what its log says, else its plan."""
+    measurement = candidate.run.measurement
+    figures = measurement and (measurement.throughput or measurement.unverified)
+    return figures.unit if figures else f"{candidate.run.plan.unit}/s"
+
+
+def accuracy(counted: Sequence[Candidate], missing: dict[str, str]) -> AccuracyResult | None:
+    """The best that any of the runs reached."""
+    found = [c.trial.accuracy for c in counted if c.trial.accuracy is not None]
+    if not found:
+        missing["accuracy"] = "no run evaluated its model"
+        return None
+    return max(found, key=lambda a: (a.best, a.final, a.metric))
+
+
+def time_to_train(counted: Sequence[Candidate], missing: dict[str, str]) -> float | None:
+    """Median seconds of those that reached the target."""
+    found = [c.trial.time_to_train_s for c in counted if c.trial.time_to_train_s is not None]
+    if not found:
+        missing["time_to_train_s"] = "no run reached a target accuracy"
+        return None
+    return statistics.median(found)
+
+
+def gpu_hours(candidates: Sequence[Candidate], missing: dict[str, str]) -> float | None:
+    """GPU-hours of all runs that ended, whether they count or not."""
+    plans = [c.run.plan for c in candidates]
+    if any(plan.device == "cpu" for plan in plans):
+        missing["gpu_hours"] = "no GPU was used"
+        return None
+    ended = [c.run for c in candidates if c.run.ended_at is not None]
+    if not ended:
+        missing["gpu_hours"] = "no run has ended yet"
+        return None
+    hours = 0.0
+    for run in ended:
+        held = [t.at for t in run.history if t.phase in _GPU_HELD]
+        if not held and run.phase is Phase.SUCCEEDED:
+            missing["gpu_hours"] = "the history does not say when the runs started"
+            return None
+        if held and run.ended_at is not None:
+            # A clock that was set back must not make hours negative.
+            hours += run.plan.world_size * max(0.0, run.ended_at - min(held)) / 3600
+    return hours
+
+
+def joined(values: Iterable[str | None]) -> str | None:
+    """What the runs say, each value once, side by side; None where none says anything."""
+    return " + ".join(sorted({value for value in values if value})) or None

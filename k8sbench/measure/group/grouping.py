@@ -1,0 +1,193 @@
+"""Runs become groups: repeats of one case in one set, what counts among them, and their spread.
+
+Repeats are the runs whose plans give the same group key. What only the runs themselves can tell
+(GPU model, precision in effect, image digest, driver, framework version) must then be equal too:
+what differs from the majority does not count, and without a majority nothing does. A run that
+does not count stays a member, with its reasons. Nothing is dropped in silence, and nothing here
+depends on the order in which the runs come.
+
+The reasons that can arise here are in :data:`REASONS`; ``docs/results.md`` explains them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+import msgspec
+
+from k8sbench.measure.group import comparison, group_figures, refusals
+from k8sbench.measure.group.candidates import Candidate, rejection, told, unique
+from k8sbench.measure.group.group_figures import joined
+from k8sbench.measure.group.spread import spread
+from k8sbench.model.group import Group, Member
+from k8sbench.model.identity import GroupKey
+from k8sbench.model.measurement import Reason
+from k8sbench.model.run import Run
+
+EFFICIENCY_LIMIT = 1.05
+"""Speedup ÷ GPUs above this is no scaling effect: one of the two sides is wrong."""
+WIDE_INTERVAL = 0.10
+"""Width of the interval ÷ median from which the reader is warned. The reports that we reproduce
+stay below 2 % with five runs."""
+
+REASONS: dict[str, str] = {
+    "run-in-progress": "The run has not ended.",
+    "run-failed": "The job failed.",
+    "run-cancelled": "The run was cancelled.",
+    "run-lost": "The process or cluster that answered for the run is gone.",
+    "not-measured": "The run ended, but nothing was measured.",
+    "log-counted-twice": "The same log belongs to an earlier run already.",
+    "repeat-collision": "An earlier run of the group has the same number.",
+    "mixed-plan": "The run was planned otherwise than the other repeats.",
+    "mixed-gpu-model": "The run was on another GPU model than the other repeats.",
+    "mixed-precision": "The precision in effect differs from the other repeats'.",
+    "mixed-image": "The image differs from the other repeats'.",
+    "mixed-driver": "The GPU driver differs from the other repeats'.",
+    "mixed-framework": "The framework's version differs from the other repeats'.",
+    "mixed-estimator": "The run has no figure by the estimator of the other repeats.",
+    "above-peak": "More arithmetic per second than the GPU can do.",
+    "outlier": "The figure is outside 0.8–1.25 × the group's median (not judged in smoke runs).",
+    "many-outliers": "More than a quarter of the runs were outliers.",
+    "efficiency-above-limit": "The efficiency against the 1x1 case is above 1.05.",
+    "wide-interval": "The interval is wider than 10 % of the median.",
+}
+"""Id → what it says, of every reason that grouping can give."""
+
+
+def groups(runs: Iterable[Run], *, accept: Collection[str] = ()) -> list[Group]:
+    """Put runs together as repeats, judge them, and order the groups by their keys.
+
+    ``accept`` overrules reasons by id: such a run counts, and the reason stays, marked. All runs
+    that the caller has should come in one call: a log that is counted twice and the 1x1 case that
+    an efficiency refers to may be in another group.
+    """
+    candidates = [Candidate(run, frozenset(accept)) for run in unique(runs)]
+    refusals.logs_counted_twice(candidates)
+    buckets: dict[GroupKey, list[Candidate]] = {}
+    for candidate in candidates:
+        buckets.setdefault(candidate.planned, []).append(candidate)
+    made = [_group(planned, members) for planned, members in buckets.items()]
+    return sorted(_check_efficiency(made, frozenset(accept)), key=lambda group: group.key)
+
+
+def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
+    """Judge the repeats of one case; they come oldest first."""
+    refusals.colliding_repeats(candidates)
+    refusals.other_plans(candidates)
+    for trait in ("gpu-model", "precision", "image", "driver", "framework"):
+        refusals.mixed(candidates, trait)
+    estimator = refusals.common_estimator(candidates)
+    refusals.above_peak(candidates, estimator)
+    # A smoke run checks the path: how fast a shared CPU happened to be is no claim to refute.
+    smoke = planned.preset == "smoke"
+    reasons = [] if smoke else refusals.outliers(candidates, estimator)
+    counted = [c for c in candidates if c.counts]
+    figures = spread([c.rates[estimator] for c in counted]) if counted else None
+    if (
+        figures is not None
+        and figures.low is not None
+        and figures.high is not None
+        and figures.high - figures.low > WIDE_INTERVAL * figures.median
+    ):
+        width = (figures.high - figures.low) / figures.median
+        reasons.append(
+            Reason(
+                id="wide-interval",
+                severity="warn",
+                message=f"The interval is {width:.0%} of the median wide: more repeats would help.",
+            )
+        )
+    missing: dict[str, str] = {}
+    speakers = counted or [c for c in candidates if c.run.measurement is not None]
+    first = (counted or candidates)[0]
+    parameters, gmac = group_figures.model(first.run.plan, speakers, missing)
+    return Group(
+        key=_final_key(planned, speakers),
+        plan=first.run.plan,
+        unit=group_figures.unit(first),
+        estimator=estimator,
+        members=tuple(_member(c, estimator) for c in candidates),
+        spread=figures,
+        reasons=tuple(reasons),
+        parameters=parameters,
+        gmac=gmac,
+        precision_effective=joined(c.trial.precision_effective for c in speakers),
+        device=joined(c.trial.device for c in speakers),
+        by_rule={
+            name: value
+            for name in comparison.BY_RULE
+            if (value := joined(told(c.trial.environment, name) for c in speakers)) is not None
+        },
+        by_estimator=group_figures.by_estimator(counted),
+        accuracy=group_figures.accuracy(counted, missing),
+        time_to_train_s=group_figures.time_to_train(counted, missing),
+        gpu_hours=group_figures.gpu_hours(candidates, missing),
+        missing=missing,
+    )
+
+
+def _check_efficiency(made: list[Group], accept: frozenset[str]) -> list[Group]:
+    checked = []
+    for group in made:
+        scale = comparison.scaling(group, made)
+        value, base = scale.efficiency.value, scale.baseline
+        if value is None or base is None or value <= EFFICIENCY_LIMIT:
+            checked.append(group)
+            continue
+        reason = rejection(
+            "efficiency-above-limit",
+            f"{value:.2f} per GPU against {base.key.id}: GPUs together are not that much"
+            " faster than alone, so one of the two is wrong.",
+            accept,
+        )
+        checked.append(_with_reason(group, reason))
+    return checked
+
+
+def _with_reason(group: Group, reason: Reason) -> Group:
+    """The group with a reason of its own; without its figures, unless that was accepted."""
+    reasons = (*group.reasons, reason)
+    if reason.accepted:
+        return msgspec.structs.replace(group, reasons=reasons)
+    members = tuple(
+        msgspec.structs.replace(m, rate=None, verdict="rejected", unverified=m.rate)
+        if m.rate is not None
+        else m
+        for m in group.members
+    )
+    return msgspec.structs.replace(
+        group,
+        reasons=reasons,
+        members=members,
+        spread=None,
+        by_estimator={},
+        accuracy=None,
+        time_to_train_s=None,
+    )
+
+
+def _member(candidate: Candidate, estimator: str) -> Member:
+    run, counts = candidate.run, candidate.counts
+    rate = candidate.rates.get(estimator)
+    measured = run.measurement is not None
+    return Member(
+        run_id=run.run_id,
+        repeat=run.plan.repeat,
+        created_at=run.created_at,
+        rate=rate if counts else None,
+        phase=str(run.phase),
+        verdict=("valid" if counts else "rejected") if measured else None,
+        reasons=tuple(candidate.reasons),
+        unverified=None if counts else rate,
+    )
+
+
+def _final_key(planned: GroupKey, speakers: Sequence[Candidate]) -> GroupKey:
+    """The planned key with what the runs told; unequal values stand side by side."""
+    return msgspec.structs.replace(
+        planned,
+        precision_effective=joined(c.trial.precision_effective for c in speakers)
+        or planned.precision_effective,
+        gpu_model=joined(c.trial.gpu_model for c in speakers) or planned.gpu_model,
+        image=joined(c.run.image_digest for c in speakers) or planned.image,
+    )

@@ -1,0 +1,236 @@
+"""Which runs do not count as repeats of the others, and why.
+
+What differs from the majority does not count, and without a majority nothing does. Each check looks
+at the runs that still count when it comes; the order of the checks is :mod:`.grouping`'s.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from k8sbench.measure.group import comparison
+from k8sbench.measure.group.candidates import ESTIMATORS, Candidate, told
+from k8sbench.measure.group.group_figures import model
+from k8sbench.model.measurement import Reason
+from k8sbench.model.plan import RunPlan
+
+OUTLIER_BAND = (0.8, 1.25)
+"""× the group's median: a run outside is not a repeat of the others."""
+MANY_OUTLIERS = 0.25
+"""Share of outliers from which the reader is warned that the rest is a thin majority."""
+
+_NOT_OF_THE_CASE = frozenset(
+    {
+        *("schema", "run_id", "set_name", "repeat", "timeout_s", "notes", "queue", "gang"),
+        *("image", "image_reason", "spec_digest", "spec_source", "trainers_digest"),
+    }
+)
+"""Fields of a plan in which repeats may differ, or that a check of their own looks at."""
+
+
+def logs_counted_twice(candidates: Sequence[Candidate]) -> None:
+    """Of runs whose logs are the same, only the first counts, in whatever group they are."""
+    owners: dict[str, str] = {}
+    for candidate in candidates:
+        if not candidate.counts or candidate.trial.log_digest is None:
+            continue
+        owner = owners.setdefault(candidate.trial.log_digest, candidate.run.run_id)
+        if owner != candidate.run.run_id:
+            candidate.refuse("log-counted-twice", f"Its log is that of run {owner}.")
+
+
+def colliding_repeats(candidates: Sequence[Candidate]) -> None:
+    """Of runs with one number only the first counts."""
+    holders: dict[int, str] = {}
+    for candidate in candidates:
+        if not candidate.counts:
+            continue
+        number = candidate.run.plan.repeat
+        holder = holders.setdefault(number, candidate.run.run_id)
+        if holder != candidate.run.run_id:
+            candidate.refuse("repeat-collision", f"It is number {number}, as run {holder} is.")
+
+
+def other_plans(candidates: Sequence[Candidate]) -> None:
+    """A group key does not hold all of a plan: environment variables, command, pool's details."""
+    decisive = {c.run.run_id: _decisive(c.run.plan) for c in candidates if c.counts}
+    fields = {name for plan in decisive.values() for name in plan}
+    for name in sorted(fields):
+        values = {run_id: plan.get(name) for run_id, plan in decisive.items()}
+        _refuse_minority(candidates, values, "mixed-plan", f"its plan's {name}", shown=False)
+
+
+def _decisive(plan: RunPlan) -> dict[str, str]:
+    """What decides a run, field by field, as texts that can be compared."""
+    texts: dict[str, str] = {}
+    for name in plan.__struct_fields__:
+        if name in _NOT_OF_THE_CASE:
+            continue
+        value = getattr(plan, name)
+        if name == "pool":
+            value = msgspec.structs.replace(value, note=None)
+        texts[name] = msgspec.json.encode(value, order="deterministic").decode()
+    return texts
+
+
+def mixed(candidates: Sequence[Candidate], trait: str) -> None:
+    """What only the runs themselves tell must be equal; ``trait`` as in ``mixed-…``."""
+    values: dict[str, str | None] = {}
+    for candidate in candidates:
+        if not candidate.counts:
+            continue
+        run, measurement = candidate.run, candidate.trial
+        environment = measurement.environment
+        values[run.run_id] = {
+            "gpu-model": measurement.gpu_model,
+            "precision": measurement.precision_effective,
+            "image": run.image_digest or run.plan.image,
+            "driver": told(environment, "driver"),
+            "framework": told(environment, "framework_version"),
+        }[trait]
+    what = {
+        "gpu-model": "its GPU model",
+        "precision": "its precision in effect",
+        "image": "its image",
+        "driver": "its GPU driver",
+        "framework": "its framework version",
+    }[trait]
+    _refuse_minority(candidates, values, f"mixed-{trait}", what, shown=True)
+
+
+def _refuse_minority(
+    candidates: Sequence[Candidate],
+    values: Mapping[str, str | None],
+    reason: str,
+    what: str,
+    *,
+    shown: bool,
+) -> None:
+    """Refuse the runs that differ from a strict majority, or all where there is none.
+
+    What is not known of a run (None) is held against nobody.
+    """
+    known = Counter(value for value in values.values() if value is not None)
+    if len(known) < 2:
+        return
+    winner, votes = min(known.items(), key=lambda item: (-item[1], item[0]))
+    total = sum(known.values())
+    majority = votes * 2 > total
+    for candidate in candidates:
+        value = values.get(candidate.run.run_id)
+        if value is None or (majority and value == winner):
+            continue
+        told = f" ({value})" if shown else ""
+        if majority:
+            other = f" ({winner})" if shown else ""
+            message = f"{_capital(what)}{told} is not that of {votes} of {total} runs{other}."
+        else:
+            message = (
+                f"{_capital(what)}{told} is shared by {known[value]} of {total} runs: no majority"
+                " tells which is meant."
+            )
+        candidate.refuse(reason, message)
+
+
+def common_estimator(candidates: Sequence[Candidate]) -> str:
+    """The estimator that most runs have as their headline; who has no figure by it is out."""
+    counted = [c for c in candidates if c.counts]
+    measured = counted or [c for c in candidates if c.run.measurement is not None]
+    if not measured:
+        return ESTIMATORS[0]
+    votes = Counter(c.trial.estimator for c in measured)
+    best = max(votes, key=lambda name: (votes[name], -_order(name)))
+    for candidate in counted:
+        if best not in candidate.rates:
+            candidate.bar("mixed-estimator", f"It has no figure by {best}.")
+    return best
+
+
+def _order(estimator: str) -> int:
+    return ESTIMATORS.index(estimator) if estimator in ESTIMATORS else len(ESTIMATORS)
+
+
+def above_peak(candidates: Sequence[Candidate], estimator: str) -> None:
+    """Refuse runs that did more arithmetic than their GPUs can."""
+    for candidate in candidates:
+        if not candidate.counts:
+            continue
+        plan, trial = candidate.run.plan, candidate.trial
+        _, gmac = model(plan, [candidate], {})
+        if gmac is None or plan.preset == "smoke" or plan.device == "cpu":
+            continue
+        limit = comparison.peak_limit(plan, trial.precision_effective, trial.gpu_model)
+        done = comparison.tflops(gmac, candidate.rates[estimator], plan.world_size)
+        if limit is not None and done > limit:
+            candidate.refuse(
+                "above-peak",
+                f"{done:.1f} TFLOP/s per GPU are more than the {limit:g} that a {trial.gpu_model}"
+                " can do.",
+            )
+
+
+def outliers(candidates: Sequence[Candidate], estimator: str) -> list[Reason]:
+    """Refuse the runs that are no repeats of the others; returns what the group should say."""
+    tried = [c for c in candidates if c.counts]
+    rates = {c.run.run_id: c.rates[estimator] for c in tried}
+    inside = agreeing(rates.values())
+    if inside is None:
+        low, high = min(rates.values()), max(rates.values())
+        for candidate in tried:
+            rate = rates[candidate.run.run_id]
+            candidate.refuse(
+                "outlier",
+                f"{rate:.2f}: the {len(tried)} runs reach from {low:.2f} to {high:.2f}, and no"
+                " majority of them agrees. Which is wrong cannot be told; repeat the case.",
+            )
+        return []
+    if len(inside) == len(tried):
+        return []
+    median = statistics.median(inside)
+    lowest, highest = (bound * median for bound in OUTLIER_BAND)
+    agree = f"{len(inside)} of {len(tried)} runs agree"
+    for candidate in tried:
+        rate = rates[candidate.run.run_id]
+        if not lowest <= rate <= highest:
+            candidate.refuse(
+                "outlier",
+                f"{rate:.2f} is {rate / median:.2f} × the group's median of {median:.2f}; {agree}.",
+            )
+    if len(tried) - len(inside) <= MANY_OUTLIERS * len(tried):
+        return []
+    return [
+        Reason(
+            id="many-outliers",
+            severity="warn",
+            message=f"Only {agree}: look whether the majority is the right side.",
+        )
+    ]
+
+
+def agreeing(rates: Iterable[float]) -> list[float] | None:
+    """The rates inside the outlier band around their own median, or None without a majority.
+
+    The median that judges is that of the rates that stay, not of all: a fixed point, so that no
+    figure in the table contradicts its own reason. A strict majority of all must stay: of two
+    runs that disagree neither is right by itself.
+    """
+    every = sorted(rates)
+    inside = every
+    for _ in range(len(every) + 1):
+        if len(inside) * 2 <= len(every):
+            break
+        median = statistics.median(inside)
+        lowest, highest = (bound * median for bound in OUTLIER_BAND)
+        next_inside = [rate for rate in every if lowest <= rate <= highest]
+        if next_inside == inside:
+            return inside
+        inside = next_inside
+    return None if every else []
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,1 @@
+"""The logs of one run to a measurement with its verdict. Pure."""

@@ -1,0 +1,179 @@
+"""AI-Rank's lines: time to train by its definition, and what in them cannot be.
+
+They are often written by hand, so nothing here is believed alone: stamps are held against the
+logger's clock, accuracies against the program's evaluations, avg_ips against the measured rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from k8sbench.measure.run import redaction
+from k8sbench.measure.run.reasons import reason
+from k8sbench.model.measurement import AccuracyResult, Reason
+from k8sbench.model.sample import Mark, Place
+from k8sbench.model.spec import Accuracy
+
+KEPT = 10_000
+"""Evaluations that are kept; a training run has some hundreds."""
+ZONES = 27 * 3600.0
+"""Stamps name no zone: two right clocks may differ by up to so much, and no more."""
+DRIFT = 900.0
+"""Seconds by which the difference of two right clocks may change: an evaluation may lie between
+the logger's last stamp and the event."""
+CLOSE = 0.01
+"""Relative difference up to which two times are the same."""
+
+
+class Evaluated(msgspec.Struct, frozen=True):
+    """One ``eval_accuracy`` line."""
+
+    at: float
+    value: float
+    place: Place
+
+
+class Events:
+    """AI-Rank events of one run, in the order of the log."""
+
+    def __init__(self) -> None:
+        self.begun: Mark | None = None
+        self.ended = False
+        self.evaluations: list[Evaluated] = []
+        self.count = 0
+        self.target_time: tuple[float, Place] | None = None
+        self.average: tuple[float, str, Place] | None = None
+        self._offsets: tuple[float, float] | None = None
+        self._odd: Place | None = None
+        self._last: float | None = None
+
+    def __bool__(self) -> bool:
+        return self.begun is not None or self.count > 0 or self.average is not None
+
+    def take(self, mark: Mark, file: str, logger: float | None) -> None:
+        """Take an event; ``logger`` is the logger's latest dated stamp, if there is one."""
+        event, value, at = mark.values["event"], mark.values["value"], mark.stamp
+        place = redaction.place(file, mark.line, mark.text)
+        if at is not None:
+            self._check(at, logger, place)
+        if event == "test_begin" and self.begun is None:
+            self.begun = mark
+        elif event in {"test_finish", "total_use_time"}:
+            self.ended = True
+        elif not isinstance(value, float):
+            return
+        elif event == "eval_accuracy" and at is not None:
+            self.count += 1
+            if len(self.evaluations) < KEPT:
+                self.evaluations.append(Evaluated(at, value, place))
+        elif event == "target_quality_time":
+            self.ended = True
+            self.target_time = (value, place)
+        elif event == "avg_ips":
+            self.average = (value, str(mark.values["unit"] or ""), place)
+
+    def _check(self, at: float, logger: float | None, place: Place) -> None:
+        if self._last is not None and at < self._last - 1.0:
+            self._odd = self._odd or place
+        self._last = at
+        if logger is None:
+            return
+        offset = at - logger
+        low, high = self._offsets or (offset, offset)
+        self._offsets = (min(low, offset), max(high, offset))
+        if abs(offset) > ZONES or self._offsets[1] - self._offsets[0] > DRIFT:
+            self._odd = self._odd or place
+
+    @property
+    def accuracy(self) -> AccuracyResult | None:
+        """What the evaluations reached, by AI-Rank's lines alone."""
+        values = [each.value for each in self.evaluations]
+        if not values:
+            return None
+        # Some print percent, some fractions; one value above 1 settles it for all.
+        return AccuracyResult(
+            metric="eval_accuracy",
+            best=max(values),
+            final=values[-1],
+            unit="%" if max(values) > 1 else "fraction",
+            evaluations=self.count,
+        )
+
+    def time_to_train(self, target: Accuracy | None) -> tuple[float | None, str]:
+        """Seconds from ``test_begin`` to the first evaluation at the target; else why not."""
+        if self.begun is None or self.begun.stamp is None:
+            return None, "the log has no AI-Rank test_begin line"
+        began = self.begun.stamp
+        if target is None:
+            return self._stated(began)
+        needed = target.value / 100 if target.unit == "%" else target.value
+        percent = any(each.value > 1 for each in self.evaluations)
+        for each in self.evaluations:
+            if (each.value / 100 if percent else each.value) >= needed:
+                if each.at < began:
+                    return None, "the evaluation that reaches the target is stamped before the test"
+                return each.at - began, ""
+        return None, f"no evaluation reached the target of {target.value:g} {target.unit}"
+
+    def _stated(self, began: float) -> tuple[float | None, str]:
+        if self.target_time is None:
+            return None, "no target accuracy is known; --benchmark names one"
+        stated = self.target_time[0]
+        if self._confirms(stated, began):
+            return stated, ""
+        return None, "the stated target_quality_time does not follow from the log's evaluations"
+
+    def _confirms(self, stated: float, began: float) -> bool:
+        """Whether an evaluation at that time is better than all before it, as a first one is."""
+        best = float("-inf")
+        for each in self.evaluations:
+            near = abs(each.at - began - stated) <= max(2.0, CLOSE * stated / 100)
+            if near and each.value > best:
+                return True
+            best = max(best, each.value)
+        return False
+
+    def reasons(
+        self, target: Accuracy | None, rate: float | None, gpus: int, best: AccuracyResult | None
+    ) -> Iterator[Reason]:
+        """What is odd in the lines; ``rate`` and ``best`` are what was measured and evaluated."""
+        if self._odd is not None:
+            text = "AI-Rank's stamps contradict each other or the logger's own clock."
+            yield reason("airank-clock", text, [self._odd])
+        began = self.begun.stamp if self.begun else None
+        if target is None and self.target_time is not None and began is not None:
+            stated, place = self.target_time
+            if not self._confirms(stated, began):
+                text = (
+                    f"target_quality_time is {stated:g} s, and no evaluation better than all "
+                    "before it stands there."
+                )
+                yield reason("airank-target", text, [place])
+        if self.average is not None and rate is not None:
+            yield from self._average_reason(rate, gpus)
+        ours = self.accuracy
+        if ours is not None and best is not None:
+            theirs = best.best if best.unit == "fraction" else best.best / 100
+            claimed = ours.best if ours.unit == "fraction" else ours.best / 100
+            # Half a percentage point: some round, some take the best over other moments.
+            if best.unit != "unknown" and abs(theirs - claimed) > 0.005:
+                text = (
+                    f"AI-Rank's best accuracy is {claimed:.4f}, the program's {theirs:.4f} "
+                    f"({best.metric})."
+                )
+                yield reason(
+                    "airank-accuracy", text, [max(self.evaluations, key=lambda e: e.value).place]
+                )
+
+    def _average_reason(self, rate: float, gpus: int) -> Iterator[Reason]:
+        assert self.average is not None
+        value, unit, place = self.average
+        # avg_ips also holds evaluations and checkpoints, so it may well be lower.
+        if 0.8 * rate <= value <= 1.05 * rate:
+            return
+        per_card = gpus > 1 and 0.5 * rate / gpus <= value <= 1.05 * rate / gpus
+        kind = ", which looks like one card's" if per_card else ""
+        text = f"avg_ips is {value:g}{unit and ' ' + unit}{kind}; measured were {rate:.4g} per s."
+        yield reason("airank-ips", text, [place])

@@ -1,0 +1,440 @@
+"""Whether a run's logs hold together, and hold to what was planned: the reasons for and against.
+
+Each check looks at one thing and yields what it finds. What the ids mean is
+:data:`k8sbench.measure.run.reasons.RULES`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import msgspec
+
+from k8sbench.measure.run import clocks, models, redaction
+from k8sbench.measure.run.expectation import Expectation
+from k8sbench.measure.run.gathering import EpochEnd, Gathered
+from k8sbench.measure.run.reasons import quoted, reason
+from k8sbench.measure.run.track import Track
+from k8sbench.model.measurement import Reason, Throughput
+from k8sbench.model.sample import Place, Record
+from k8sbench.parse.reading import OURS
+
+FEWEST_RECORDS = 5
+ENOUGH = 0.98
+"""Share of the asked iterations that must have been measured: programs that stop after N
+iterations may print one less."""
+SLOW_LOADER = 0.1
+UNSTEADY = 0.05
+SAME_MODEL = 0.001
+"""Relative difference of parameter counts that are the same: catalogs round."""
+OWN_SUMMARY = 0.005
+"""Relative difference allowed between a log's lines and a summary made from the same numbers."""
+WHOLE_RUN = (0.5, 1.1)
+"""A whole run's rate by a window's: it holds the warm-up and evaluations, so it may be lower."""
+SLOW_TAIL = 10.0
+"""How much slower than the mean the iterations after an epoch's last record may be."""
+EPOCH_SUMMARY = 0.05
+"""The same for summaries that also hold the few iterations after the last record."""
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """A gathered run with everything about it settled."""
+
+    log: Gathered
+    expected: Expectation
+    track: Track | None
+    gpus: int
+    batch: int | None
+    precision: str | None
+    seconds_per_unit: float | None
+    """Seconds in one unit of the track's time: 1, or samples per iteration of the printed scope."""
+    throughput: Throughput | None
+    rate: float | None
+    """The headline."""
+
+
+def reasons(case: Case) -> Iterator[Reason]:
+    """Everything that there is to say."""
+    yield from _identity(case)
+    yield from _model(case)
+    yield from _gpus(case)
+    yield from _batch(case)
+    yield from _precision(case)
+    yield from _amount(case)
+    if case.track is not None:
+        yield from _iterations(case, case.track)
+        yield from _loss(case.track)
+        yield from _clock(case, case.track)
+        yield from _steadiness(case, case.track)
+    yield from _summary(case)
+    yield from clocks.reasons(case.log.clocks)
+    for end in case.log.epoch_ends:
+        yield from _epoch_summary(case, end)
+    yield from _ending(case)
+    best = case.log.accuracy
+    yield from case.log.airank.reasons(case.expected.target, case.rate, case.gpus, best)
+    for file, count in case.log.cut_lines:
+        lines = "1 line of {} is" if count == 1 else f"{count} lines of {{}} are"
+        text = f"{lines.format(file)} longer than 64 KiB and cut."
+        yield reason("long-lines", text)
+
+
+def _identity(case: Case) -> Iterator[Reason]:
+    log, expected = case.log, case.expected
+    framework = log.fact("framework") or (log.family.framework if log.family else None)
+    if expected.framework and framework and framework != expected.framework:
+        text = f"{expected.framework} was expected, the log is of {framework}."
+        yield reason("framework", text, log.place("framework"))
+    for name in ("benchmark", "variant"):
+        wanted, found = getattr(expected, name), log.fact(name)
+        if expected.planned and wanted and found and wanted != found:
+            text = f"The {name} {wanted} was expected, the log says {found}."
+            yield reason("other-benchmark", text, log.place(name))
+            return
+
+
+def _model(case: Case) -> Iterator[Reason]:
+    log, expected = case.log, case.expected
+    model = log.fact("model")
+    if expected.planned and expected.model and model and models.differ(expected.model, model):
+        text = f"The benchmark's model is {expected.model}; the log's is {model}."
+        yield reason("other-benchmark", text, log.place("model"))
+    found = log.whole("parameters")
+    wanted = expected.parameters
+    small = expected.smoke or log.fact("preset") == "smoke"
+    if wanted and found and not small and abs(found / wanted - 1) > SAME_MODEL:
+        text = f"The model has {found:,} parameters, the benchmark's has {wanted:,}."
+        yield reason("parameters", text, log.place("parameters"))
+    devices = log.values.get("gpu_model", {})
+    if log.family is OURS and len(devices) > 1:
+        text = f"The ranks ran on {', '.join(sorted(devices))}."
+        yield reason("mixed-devices", text, devices.values())
+
+
+def _gpus(case: Case) -> Iterator[Reason]:
+    log, expected = case.log, case.expected
+    said = log.whole("gpus")
+    if said is not None and said != case.gpus:
+        text = f"{case.gpus} GPUs were given, the log says {said}."
+        yield reason("gpu-count", text, log.place("gpus"))
+    elif len(log.tracks) > case.gpus:
+        text = f"{len(log.tracks)} ranks print training lines, and {case.gpus} GPUs were given."
+        yield reason("gpu-count", text)
+    trainers = expected.trainers
+    if trainers is not None and log.family is OURS and len(log.started) != trainers:
+        missing = sorted(set(range(trainers)) - log.started)
+        which = f"; rank {', '.join(map(str, missing[:8]))} is missing" if missing else ""
+        yield reason(
+            "trainer-count", f"{trainers} ranks were planned, {len(log.started)} started{which}."
+        )
+
+
+def _batch(case: Case) -> Iterator[Reason]:
+    log, expected, track = case.log, case.expected, case.track
+    said = printed_batch(log)
+    wanted = expected.batch_size
+    small = log.fact("preset") == "smoke"
+    if wanted is None and not small and case.precision in {"fp32", "amp"}:
+        wanted = expected.batch_sizes.get("amp" if case.precision == "amp" else "fp32")
+    if said is not None and wanted is not None and said != wanted:
+        where = log.place("batch_size")
+        matters = expected.planned or (track is not None and track.shape.number == "seconds")
+        text = f"A batch of {wanted} per GPU was expected, the log's is {said}."
+        yield reason("batch-size", text, where, severity="reject" if matters else "warn")
+    if case.batch is None and track is not None and track.shape.number == "seconds":
+        yield reason(
+            "batch-unknown",
+            "The log gives seconds per iteration and no batch: give it with --batch-size.",
+        )
+
+
+def printed_batch(log: Gathered) -> int | None:
+    """Batch per GPU by the log: as it says, or as its rate times its seconds come to."""
+    said = log.whole("batch_size")
+    if said is not None:
+        return said
+    track = log.track
+    if track is None or track.product is None or track.shape.per != "card":
+        return None
+    product = track.product[0] * track.product[1]
+    whole = round(product)
+    return whole if whole >= 1 and abs(product - whole) <= 0.02 * product + 0.01 else None
+
+
+def _precision(case: Case) -> Iterator[Reason]:
+    log, wanted = case.log, case.expected.precision
+    said, effective = log.fact("precision"), log.fact("precision_effective")
+    if wanted and said and wanted != said:
+        text = f"{wanted} was expected, the log says {said}."
+        yield reason("precision", text, log.place("precision"))
+    elif (wanted or said) == "amp" and effective == "fp32":
+        small = case.expected.smoke or log.fact("preset") == "smoke"
+        on_cpu = (log.fact("device") or case.expected.device) == "cpu"
+        yield reason(
+            "precision-without-effect",
+            "AMP was asked for and had no effect: the program computed in fp32.",
+            log.place("precision_effective"),
+            severity="warn" if small and on_cpu else "reject",
+        )
+
+
+def _amount(case: Case) -> Iterator[Reason]:
+    log, track = case.log, case.track
+    if track is None and log.whole_run is not None:
+        mark, file = log.whole_run
+        yield reason(
+            "summary-only",
+            "The log states the rate of the whole run, warm-up included, and has no records.",
+            [redaction.place(file, mark.line, mark.text)],
+        )
+        return
+    records = track.tally.records if track else 0
+    if records < FEWEST_RECORDS:
+        window = log.window.warmup if log.window else 0
+        text = (
+            f"{records} training lines lie after the first {window} iterations; "
+            f"{FEWEST_RECORDS} are needed."
+        )
+        yield reason("too-few-records", text)
+    asked = case.expected.at_least
+    if log.family is OURS and (asked is None or case.expected.window_by_catalog):
+        asked = log.whole("iterations") or asked
+    measured = track.tally.iterations if track else 0
+    cut = _cut_at_the_edges(track, asked) if track and asked is not None else 0
+    if asked is not None and measured < ENOUGH * (asked - cut):
+        text = f"{measured} iterations were measured, {asked} are asked for."
+        yield reason("too-few-iterations", text)
+
+
+def _cut_at_the_edges(track: Track, asked: int) -> int:
+    """Iterations of the window in lines that lie partly outside it, which do not count.
+
+    Programs whose first line comes with their first iteration (PLSC, TSM) have a line across
+    either edge of any window in round numbers.
+    """
+    first, last = track.tally.first_iteration, track.tally.last_iteration
+    if first is None or last is None:
+        return 0
+    begin, end = track.window.warmup, track.window.warmup + asked
+    ahead = first - 1 - begin
+    behind = end - last if track.position > end else 0
+    return sum(lost for lost in (ahead, behind) if 0 < lost < track.usual)
+
+
+def _iterations(case: Case, track: Track) -> Iterator[Reason]:
+    if track.odd.back:
+        text = (
+            f"Iterations go back {_times(track.odd.back.count)} without a restart: "
+            "the log holds more than one run."
+        )
+        yield reason("iterations-back", text, quoted(track.odd.back.first))
+    missing = track.missing
+    if missing:
+        text = (
+            f"{missing.amount} iterations of the window are in no training line "
+            f"({_times(missing.count)}; usual are {track.usual or 1} per line)."
+        )
+        yield reason("iterations-missing", text, quoted(missing.first))
+    repeated = track.odd.repeated.count + track.odd.copied.count
+    if repeated:
+        text = "Training lines of the same iterations come more than once and count once."
+        yield reason(
+            "repeated-lines", text, quoted([*track.odd.repeated.first, *track.odd.copied.first])
+        )
+    if track.odd.redone or case.log.restarts:
+        again = f", {_times(track.odd.redone.count)} going back" if track.odd.redone else ""
+        yield reason(
+            "restarted",
+            f"The run was restarted{again}.",
+            [*case.log.restarts, *quoted(track.odd.redone.first)],
+        )
+    if track.odd.coarse:
+        text = (
+            "The printed running mean gives no positive time of their own to "
+            f"{track.odd.coarse.count} of the records; they are left out."
+        )
+        yield reason("running-mean-coarse", text, quoted(track.odd.coarse.first))
+
+
+def _loss(track: Track) -> Iterator[Reason]:
+    if track.odd.not_finite:
+        text = f"The loss is NaN or infinite in {track.odd.not_finite.count} training lines."
+        yield reason("loss-not-finite", text, quoted(track.odd.not_finite.first))
+    elif track.odd.not_finite_early:
+        early = track.odd.not_finite_early
+        text = f"The loss is NaN or infinite in {early.count} lines of the warm-up."
+        yield reason("loss-not-finite", text, quoted(early.first), severity="warn")
+
+
+def _clock(case: Case, track: Track) -> Iterator[Reason]:
+    if track.odd.clock_back:
+        text = f"The log's time stamps go back {_times(track.odd.clock_back.count)}."
+        yield reason("clock-mismatch", text, quoted(track.odd.clock_back.first))
+        return
+    unit = case.seconds_per_unit
+    if unit is None or not track.tally.clean_records or not track.shape.complete:
+        return
+    printed, clock = track.tally.clean_time * unit, track.tally.clean_clock
+    allowed = max(2 * (track.shape.resolution or 0.0), track.shape.strays * max(printed, clock))
+    if abs(printed - clock) > allowed:
+        text = (
+            f"{track.tally.clean_records} records say that they took {printed:.2f} s; "
+            f"by their time stamps it was {clock:.2f} s."
+        )
+        yield reason("clock-mismatch", text)
+
+
+def _steadiness(case: Case, track: Track) -> Iterator[Reason]:
+    waiting = track.tally.waiting
+    if waiting is not None and waiting > SLOW_LOADER:
+        text = f"{waiting:.0%} of the time was spent waiting for data."
+        yield reason("loader-stall", text)
+    figures = case.throughput
+    if figures is not None and figures.time_weighted and figures.median:
+        ratio = figures.time_weighted / figures.median
+        if abs(ratio - 1) > UNSTEADY:
+            text = f"The time-weighted mean is {ratio:.1%} of the median."
+            yield reason("unsteady", text, quoted(track.tally.left_out.first))
+
+
+def _summary(case: Case) -> Iterator[Reason]:
+    """Our own trainers' summary, against what their step lines add up to."""
+    log, track = case.log, case.track
+    yield from _whole_run(case)
+    if log.summary is None or track is None or log.window is None:
+        return
+    mark, file = log.summary
+    values = mark.values
+    first, last = values.get("first_step"), values.get("last_step")
+    stated = values.get("samples_per_second")
+    rate = case.rate
+    if (first, last) != (track.tally.first_iteration, track.tally.last_iteration):
+        return
+    if not isinstance(stated, float) or rate is None:
+        return
+    if not math.isclose(stated, rate, rel_tol=OWN_SUMMARY):
+        text = f"The summary says {stated:.4g} samples/s, its own lines come to {rate:.4g}."
+        yield reason("summary-mismatch", text, [redaction.place(file, mark.line, mark.text)])
+
+
+def _whole_run(case: Case) -> Iterator[Reason]:
+    """A declared format's figure for the whole run, beside its records."""
+    if case.log.whole_run is None or case.track is None or not case.track.tally.records:
+        return
+    mark, file = case.log.whole_run
+    stated, rates = mark.values["whole_run_rate"], case.track.tally
+    if not isinstance(stated, float) or case.track.shape.number != "rate":
+        return
+    found = rates.iterations / rates.time
+    low, high = WHOLE_RUN
+    if not low * found <= stated <= high * found:
+        text = f"The log says {stated:.5g} for the whole run, its lines come to {found:.5g}."
+        yield reason("summary-mismatch", text, [redaction.place(file, mark.line, mark.text)])
+
+
+def _epoch_summary(case: Case, end: EpochEnd) -> Iterator[Reason]:
+    """A family's line at the end of an epoch, against the records of that epoch."""
+    values, last = end.mark.values, end.last
+    if last is None or end.records < FEWEST_RECORDS:
+        return
+    stated = values.get("records_rate")
+    if isinstance(stated, float) and end.mean_rate:
+        yield from _beside(end, stated, end.mean_rate, "mean rate")
+    yield from _running_summary(end, last)
+    stated = values.get("mean_rate")
+    if isinstance(stated, float) and last.rate:
+        yield from _beside(end, stated, last.rate, "rate")
+        if end.records >= 20 and math.isclose(stated, last.rate, rel_tol=1e-5):
+            text = "The epoch's own mean is the last line's figure: the lines are running means."
+            unrolled = _unrolled(case)
+            if unrolled is not None:
+                text += f" Unrolled, the window comes to {unrolled:.5g} per s."
+            yield reason("printed-running-mean", text, [_quoted(end)])
+    stated = values.get("all_steps_rate")
+    if isinstance(stated, float) and end.mean_rate:
+        ratio = stated / end.mean_rate
+        if abs(ratio - 1) > EPOCH_SUMMARY:
+            text = (
+                f"The printed steps of epoch {last.epoch} come to "
+                f"{end.mean_rate:.4g} per card, all its steps to {stated:.4g}."
+            )
+            yield reason("sampled-steps", text, [_quoted(end)])
+
+
+def _unrolled(case: Case) -> float | None:
+    """The window's rate, if its printed rates are means since the epoch's beginning."""
+    tally = case.track.tally if case.track else None
+    first, last = (tally.first, tally.last) if tally else (None, None)
+    if first is None or last is None or first.epoch != last.epoch:
+        return None
+    before, after = (max(each.iteration - each.shape.skips, 0) for each in (first, last))
+    if not before < after or not first.rate or not last.rate:
+        return None
+    return case.gpus * (after - before) / (after / last.rate - before / first.rate)
+
+
+def _running_summary(end: EpochEnd, last: Record) -> Iterator[Reason]:
+    """A running mean and its sum at the epoch's end: they go on from those of the last record."""
+    mean, total = end.mark.values.get("mean_seconds"), end.mark.values.get("sum_seconds")
+    if not isinstance(mean, float) or not isinstance(total, float) or not last.mean_seconds:
+        return
+    skips = last.shape.skips
+    behind = last.iteration - skips if last.iteration > skips else last.iteration
+    before = last.mean_seconds * behind
+    if not mean > 0 or not total > 0:
+        return
+    tail = round(total / mean) - behind
+    rest = total - before
+    rounding = OWN_SUMMARY * before
+    consistent = tail >= 0 and -rounding <= rest <= rounding + tail * SLOW_TAIL * last.mean_seconds
+    if not consistent:
+        text = (
+            f"The log says {total:.5g} s for its epoch, {mean:.5g} s per iteration; its lines say "
+            f"{before:.5g} s and {last.mean_seconds:.5g} s up to the last of them."
+        )
+        yield reason("summary-mismatch", text, [_quoted(end)])
+
+
+def _beside(end: EpochEnd, stated: float, found: float, what: str) -> Iterator[Reason]:
+    # The iterations after the last record, fewer than one record has, are in the summary alone.
+    if not math.isclose(stated, found, rel_tol=EPOCH_SUMMARY + 1 / end.records):
+        text = f"The log says a {what} of {stated:.5g} for its epoch, its lines say {found:.5g}."
+        yield reason("summary-mismatch", text, [_quoted(end)])
+
+
+def _quoted(end: EpochEnd) -> Place:
+    return redaction.place(end.file, end.mark.line, end.mark.text)
+
+
+def _ending(case: Case) -> Iterator[Reason]:
+    log, track = case.log, case.track
+    if log.window is not None and case.expected.warmup is None and log.family is not OURS:
+        text = "No warm-up was given, so all iterations from the first on are in the window."
+        yield reason("warmup-included", text)
+    if track is None or log.finished:
+        return
+    planned = planned_iterations(log)
+    slack = max(track.usual, 1)
+    if planned is not None and track.position <= planned - slack:
+        text = f"The log ends at iteration {track.position} of {planned} planned."
+        yield reason("ends-early", text)
+    elif log.airank.begun is not None and not log.airank.ended:
+        text = "The log ends before AI-Rank's test does: test_begin has no counterpart."
+        yield reason("ends-early", text)
+
+
+def planned_iterations(log: Gathered) -> int | None:
+    """Iterations that the run was to have, as far as the log tells."""
+    track = log.track
+    said = log.whole("planned_iterations")
+    if track is None or track.shape.numbering == "run":
+        return (track.planned if track else None) or said
+    epochs = log.whole("planned_epochs")
+    if epochs is not None and track.planned is not None:
+        return epochs * track.planned
+    return said
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

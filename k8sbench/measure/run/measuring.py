@@ -1,0 +1,436 @@
+"""One run's logs to one measurement: the way in is :func:`measure`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from k8sbench.measure.run import integrity, redaction
+from k8sbench.measure.run.expectation import Expectation
+from k8sbench.measure.run.gathering import Gathered, Source
+from k8sbench.measure.run.integrity import Case
+from k8sbench.measure.run.reasons import reason
+from k8sbench.measure.run.selection import median
+from k8sbench.measure.run.track import Track
+from k8sbench.model.errors import InputError
+from k8sbench.model.measurement import (
+    AccuracyResult,
+    MeasuredWindow,
+    Measurement,
+    Reason,
+    Throughput,
+)
+from k8sbench.parse.families import FAMILIES
+from k8sbench.parse.reading import OURS
+
+HEADLINE = "time_weighted"
+_NOT_ENVIRONMENT = frozenset(
+    {
+        "amp_dtype",
+        "batch_size",
+        "benchmark",
+        "config",
+        "data",
+        "device",
+        "framework",
+        "gpu_ids",
+        "gpus",
+        "impl",
+        "iterations",
+        "log_interval",
+        "parameters",
+        "planned_iterations",
+        "precision",
+        "precision_assumed",
+        "precision_effective",
+        "rank",
+        "unit",
+        "warmup",
+    }
+)
+"""Facts that have a field of their own, or are of no use to a reader."""
+
+
+def measure(
+    sources: Iterable[Source], expected: Expectation | Sequence[Expectation]
+) -> Measurement:
+    """Measure one run from its logs: one file, or those of its ranks or pieces in their order.
+
+    Of several expectations the first one whose log family turns up holds. Raises
+    :class:`~k8sbench.model.errors.InputError` for a log in which there is nothing to measure;
+    a log that is not to be trusted is measured and rejected, with its reasons.
+    """
+    candidates = [expected] if isinstance(expected, Expectation) else list(expected)
+    log = Gathered(candidates)
+    for source in sources:
+        log.read(source)
+    log.close()
+    if log.family is None:
+        raise _nothing_in(log)
+    return _measurement(log)
+
+
+def nothing_measured(files: Sequence[str], expected: Expectation, why: InputError) -> Measurement:
+    """The measurement of a run that ended well and left nothing to measure."""
+    declared = expected.format
+    return Measurement(
+        files=tuple(files),
+        format=declared if isinstance(declared, str) else declared.name,
+        impl=expected.impl or "unknown",
+        framework=expected.framework,
+        gpus=expected.gpus,
+        precision=expected.precision,
+        amp_dtype=expected.amp_dtype,
+        batch_size_per_gpu=expected.batch_size,
+        warmup_iterations=expected.warmup or 0,
+        iterations=0,
+        records=0,
+        throughput=None,
+        final_loss=None,
+        accuracy=None,
+        time_to_train_s=None,
+        train_wall_s=None,
+        data=expected.data,
+        device=expected.device,
+        environment={},
+        missing={"throughput": why.message},
+        verdict="rejected",
+        reasons=(reason("nothing-measured", why.message),),
+    )
+
+
+def _measurement(log: Gathered) -> Measurement:
+    expected, track = log.expected, log.track
+    assert log.family is not None
+    assert log.window is not None
+    gpus = log.whole("gpus") if log.family is OURS else None
+    gpus = expected.gpus or gpus or log.whole("gpus")
+    if gpus is None:
+        raise InputError(
+            "the log does not say on how many GPUs the job ran.",
+            "Give the number of the whole job with --gpus.",
+            file=log.files[0],
+        )
+    batch = _batch(log)
+    precision = _precision(log)
+    scale, unit_seconds = _scale(log, track, gpus, batch)
+    missing: dict[str, str] = {}
+    throughput = _throughput(log, track, scale, missing)
+    rate = throughput.time_weighted if throughput else None
+    case = Case(
+        log=log,
+        expected=expected,
+        track=track,
+        gpus=gpus,
+        batch=batch,
+        precision=precision,
+        seconds_per_unit=unit_seconds,
+        throughput=throughput,
+        rate=rate,
+    )
+    reasons = _accepted(_in_order(integrity.reasons(case)), expected.accept)
+    rejected = any(each.severity == "reject" and not each.accepted for each in reasons)
+    accuracy = log.accuracy or log.airank.accuracy
+    time_to_train, why_not = log.airank.time_to_train(expected.target)
+    if time_to_train is None:
+        missing["time_to_train_s"] = _sentence(why_not)
+    if accuracy is None:
+        missing["accuracy"] = "The log holds no evaluation."
+    final_loss = _final_loss(log, track, missing)
+    wall = _wall(track, missing)
+    gpu_model = log.fact("gpu_model")
+    if rejected and throughput is not None:
+        missing["throughput"] = "Rejected; the figures are under unverified."
+    return Measurement(
+        files=tuple(log.files),
+        format=log.family.name,
+        impl=_impl(log),
+        framework=log.fact("framework") or log.family.framework or expected.framework,
+        gpus=gpus,
+        precision=precision,
+        precision_effective=log.fact("precision_effective") or log.fact("precision") or precision,
+        amp_dtype=_amp_dtype(log, precision),
+        batch_size_per_gpu=batch,
+        warmup_iterations=log.window.warmup,
+        iterations=track.tally.iterations if track else 0,
+        records=track.tally.records if track else 0,
+        throughput=None if rejected else throughput,
+        unverified=throughput if rejected else None,
+        estimator=HEADLINE,
+        final_loss=final_loss,
+        accuracy=accuracy,
+        time_to_train_s=time_to_train,
+        train_wall_s=wall,
+        data=log.fact("data") or expected.data,
+        device=log.fact("device") or (None if gpu_model is None else "cuda"),
+        gpu_model=gpu_model,
+        parameters=log.whole("parameters"),
+        memory_mib=_memory(log, track),
+        data_fraction=track.tally.waiting if track else None,
+        window=_window(track, unit_seconds),
+        ranks=tuple(log.rank_times[rank] for rank in sorted(log.rank_times)),
+        environment=_environment(log, accuracy),
+        log_digest=track.digest if track else None,
+        missing=missing,
+        verdict="rejected" if rejected else "valid",
+        reasons=reasons,
+    )
+
+
+def _batch(log: Gathered) -> int | None:
+    """Batch per GPU: as the log has it, as somebody said it, as the catalog has it."""
+    expected = log.expected
+    said = integrity.printed_batch(log) or expected.batch_size
+    if said is not None or not expected.batch_sizes:
+        return said
+    precision = _precision(log)
+    if precision is None:
+        # Where the catalog has one batch for all precisions, it does not matter which ran.
+        sizes = set(expected.batch_sizes.values())
+        return sizes.pop() if len(sizes) == 1 else None
+    return expected.batch_sizes.get("amp" if precision == "amp" else "fp32")
+
+
+def _precision(log: Gathered) -> str | None:
+    return log.expected.precision or log.fact("precision") or log.fact("precision_assumed")
+
+
+def _amp_dtype(log: Gathered, precision: str | None) -> str | None:
+    if precision != "amp":
+        return None
+    return log.fact("amp_dtype") or log.expected.amp_dtype
+
+
+def _scale(
+    log: Gathered, track: Track | None, gpus: int, batch: int | None
+) -> tuple[float | None, float | None]:
+    """What a printed unit is worth: job samples/s in one rate unit, seconds in one time unit."""
+    if track is None:
+        return None, None
+    shape = track.shape
+    cards = gpus if shape.per == "card" else 1
+    if shape.number == "rate":
+        if batch is None:
+            return float(cards), None
+        return float(cards), float(batch if shape.per == "card" else batch * gpus)
+    if log.family is OURS:
+        gpus = log.whole("gpus") or gpus
+    return (None if batch is None else float(batch * gpus)), 1.0
+
+
+def _throughput(
+    log: Gathered, track: Track | None, scale: float | None, missing: dict[str, str]
+) -> Throughput | None:
+    assert log.family is not None
+    unit = log.expected.unit or _unit(log.fact("unit")) or log.family.unit
+    if log.whole_run is not None and track is None:
+        return _whole_run(log, unit, missing)
+    if track is None or not track.tally.records or not track.tally.time:
+        missing["throughput"] = "No training line lies in the window."
+        return None
+    if scale is None:
+        missing["throughput"] = "The batch is not known; give it with --batch-size."
+        return None
+    steady = None
+    if track.tally.steady_time > 0:
+        steady = scale * track.tally.steady_iterations / track.tally.steady_time
+    else:
+        missing["throughput.time_weighted_steady"] = (
+            "Every record of the window holds an evaluation, a checkpoint or a restart."
+        )
+    middle = median(track.tally.rates)
+    arithmetic = track.tally.arithmetic
+    return Throughput(
+        time_weighted=scale * track.tally.iterations / track.tally.time,
+        time_weighted_steady=steady,
+        median=None if middle is None else scale * middle,
+        arithmetic=None if arithmetic is None else scale * arithmetic,
+        timestamps=_timestamps(log, track, scale, missing),
+        unit=unit,
+    )
+
+
+def _timestamps(log: Gathered, track: Track, scale: float, missing: dict[str, str]) -> float | None:
+    stamped = track.tally.stamped
+    if stamped is None:
+        missing["throughput.timestamps"] = (
+            "Training lines carry no time stamp."
+            if track.shape.resolution is None or track.first_stamp is None
+            else "The window's time stamps do not tell it apart from no time at all."
+        )
+        return None
+    iterations, seconds = stamped
+    if track.shape.number == "seconds":
+        return scale * iterations / seconds
+    batch = _batch(log)
+    if batch is None:
+        missing["throughput.timestamps"] = "The batch is not known; give it with --batch-size."
+        return None
+    per_iteration = batch if track.shape.per == "card" else batch * _job(log)
+    return scale * per_iteration * iterations / seconds
+
+
+def _job(log: Gathered) -> int:
+    return log.expected.gpus or log.whole("gpus") or 1
+
+
+def _whole_run(log: Gathered, unit: str, missing: dict[str, str]) -> Throughput | None:
+    assert log.whole_run is not None
+    values = log.whole_run[0].values
+    rate, seconds = values["whole_run_rate"], values["whole_run_seconds"]
+    batch = _batch(log)
+    if isinstance(rate, float):
+        declared = log.expected.format
+        per_card = not isinstance(declared, str) and declared.per == "card"
+        figure = rate * (_job(log) if per_card else 1)
+    elif isinstance(seconds, float) and batch is not None:
+        figure = batch * _job(log) / seconds
+    else:
+        missing["throughput"] = "The batch is not known; give it with --batch-size."
+        return None
+    why = "The log states one figure for the whole run."
+    for name in ("time_weighted_steady", "median", "arithmetic", "timestamps"):
+        missing[f"throughput.{name}"] = why
+    return Throughput(
+        time_weighted=figure,
+        time_weighted_steady=None,
+        median=None,
+        arithmetic=None,
+        timestamps=None,
+        unit=unit,
+    )
+
+
+def _unit(said: str | None) -> str | None:
+    return said if said is None or "/" in said else f"{said}/s"
+
+
+def _final_loss(log: Gathered, track: Track | None, missing: dict[str, str]) -> float | None:
+    loss = track.last_loss if track else None
+    for summary in (log.whole_run, log.summary):
+        if loss is None and summary is not None:
+            stated = summary[0].values.get("final_loss")
+            loss = stated if isinstance(stated, float) else None
+    if loss is None:
+        missing["final_loss"] = "No training line of the log holds a loss."
+    elif not math.isfinite(loss):
+        missing["final_loss"] = f"The last loss is {loss}."
+        return None
+    return loss
+
+
+def _wall(track: Track | None, missing: dict[str, str]) -> float | None:
+    first, last = (track.first_stamp, track.last_stamp) if track else (None, None)
+    if first is None or last is None or last <= first:
+        missing["train_wall_s"] = "The training lines carry no two different time stamps."
+        return None
+    return round(last - first, 6)
+
+
+def _memory(log: Gathered, track: Track | None) -> float | None:
+    said = log.fact("max_memory_mib")
+    try:
+        return float(said) if said is not None else track.memory_mib if track else None
+    except ValueError:
+        return None
+
+
+def _window(track: Track | None, unit_seconds: float | None) -> MeasuredWindow | None:
+    if track is None or track.tally.first_iteration is None or track.tally.last_iteration is None:
+        return None
+    began, ended = track.tally.stamps if track.shape.dated else (None, None)
+    return MeasuredWindow(
+        first_iteration=track.tally.first_iteration,
+        last_iteration=track.tally.last_iteration,
+        seconds=None if unit_seconds is None else track.tally.time * unit_seconds,
+        started_at=began,
+        ended_at=ended,
+        left_out=tuple(
+            redaction.place(spot.file, spot.line, spot.text) for spot in track.tally.left_out.first
+        ),
+        left_out_count=track.tally.left_out.count,
+    )
+
+
+def _impl(log: Gathered) -> str:
+    """Whose program wrote the log, as far as the log itself or the plan tells."""
+    said = log.fact("impl") if log.family is OURS else None
+    if said is not None or log.expected.impl is not None:
+        return said or str(log.expected.impl)
+    if not isinstance(log.expected.format, str):
+        return "user"
+    return "upstream" if "program" in log.facts else "unknown"
+
+
+def _environment(
+    log: Gathered, accuracy: AccuracyResult | None
+) -> dict[str, str | int | float | bool | None]:
+    found: dict[str, str | int | float | bool | None] = {
+        name: known.value
+        for name, known in sorted(log.facts.items())
+        if name not in _NOT_ENVIRONMENT
+    }
+    planned = integrity.planned_iterations(log)
+    if planned is not None:
+        found["planned_iterations"] = planned
+    for series in log.evaluations.values():
+        # The accuracy field holds one metric on one data set; the others are not lost.
+        if accuracy is not None and series.metric != accuracy.metric:
+            found[f"{series.metric} (final)"] = series.final
+    return found
+
+
+def _in_order(reasons: Iterable[Reason]) -> list[Reason]:
+    """Rejections first; of several reasons with one id and severity the first, counted."""
+    kept: dict[tuple[str, str], Reason] = {}
+    for each in reasons:
+        kept.setdefault((each.id, each.severity), each)
+    return sorted(kept.values(), key=lambda each: each.severity != "reject")
+
+
+def _accepted(reasons: Iterable[Reason], accept: tuple[str, ...]) -> tuple[Reason, ...]:
+    return tuple(
+        Reason(
+            id=each.id,
+            severity=each.severity,
+            message=each.message,
+            evidence=each.evidence,
+            accepted=each.severity == "reject" and each.id in accept,
+        )
+        for each in reasons
+    )
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+
+
+def _nothing_in(log: Gathered) -> InputError:
+    """The error for logs without a single training line that was asked for."""
+    asked = " or ".join(family.name for family in log.families)
+    file = log.files[0] if log.files else "-"
+    if log.lines == 0:
+        return InputError("is empty.", "Give the log of a training run.", file=file)
+    if log.looks_like is not None:
+        name, family, line, text = log.looks_like
+        shown = redaction.place(name, line, text).text[:80]
+        return InputError(
+            f"is no {asked} log: this is a line of {family.title}: {shown!r}.",
+            f"Give --format {family.name}, or the benchmark that writes such logs.",
+            file=name,
+            line=line,
+        )
+    if log.head_of is not None:
+        name, family = log.head_of
+        return InputError(
+            f"begins like a log of {family.title} and holds no training line: "
+            "the run ended before its first.",
+            "Give the complete log.",
+            file=name,
+        )
+    families = ", ".join(FAMILIES)
+    return InputError(
+        f"holds no training line of {asked}, nor of any other family ({families}).",
+        "Check that it is a training log; other formats are declared in a benchmark's YAML file.",
+        file=file,
+    )

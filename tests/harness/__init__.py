@@ -1,0 +1,1 @@
+"""What starts a real Kubernetes for the tests; apart from the tests themselves."""

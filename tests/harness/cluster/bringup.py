@@ -1,0 +1,185 @@
+"""Starts a cluster of our own, from nothing to nodes that are ready.
+
+The order loses no time: certificates, etcd and the API server; then the controller manager and the
+scheduler (before the API server is ready they give up, for it refuses them their configuration);
+the types and objects of the operator; last the operator and kwok, which end where their types are
+missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.harness.cluster import components, kubeconfig, network, nodes, objects, pki, tools
+from tests.harness.cluster.cluster import stream
+from tests.harness.cluster.components import Layout
+from tests.harness.cluster.own import DidNotStart, OwnCluster
+from tests.harness.cluster.processes import NoCluster, Processes, ProcessTrouble
+
+NODES = 4
+"""Fake nodes: the smallest number on which the reports' largest case, 4x8, fits."""
+_GPUS = nodes.GPUS
+_NOTE = "cluster.json"
+# Checked by the API server alone: for more, kubectl would first load its description of all types.
+_CREATE = ("create", "--validate=ignore")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What may differ from one own cluster to another."""
+
+    private: bool | None = None
+    """In a network namespace of its own; None: where that can be."""
+    nodes: int = NODES
+    gpus: int = _GPUS
+    """Of each node."""
+
+
+Kind = Callable[[Layout, Processes, str | None], OwnCluster]
+"""Makes the cluster, which may be more than its control plane."""
+
+
+def start(
+    folder: Path,
+    options: Options | None = None,
+    say: Callable[[str], None] = print,
+    kind: Kind = OwnCluster,
+) -> OwnCluster:
+    """Start a cluster in a new folder; it ends with this process, if not before."""
+    options = options or Options()
+    programs = tools.built(say=say)
+    folder.mkdir(mode=0o700)
+    with contextlib.ExitStack() as stack:
+        processes, place, why_not_private = _placed(folder, options, stack)
+        try:
+            layout = Layout(folder, place, pki.make(folder / "pki", place.address), programs)
+            cluster = kind(layout, processes, why_not_private)
+            _write_files(layout)
+            _start_components(cluster, options)
+            _write_note(cluster)
+        except BaseException:
+            processes.end()
+            raise
+    return cluster
+
+
+def find(folder: Path, kind: Kind = OwnCluster) -> OwnCluster:
+    """Find a cluster that another process started there; raises NoCluster."""
+    processes = Processes(folder)
+    try:
+        processes.list()
+        note = json.loads((folder / _NOTE).read_text())
+    except (ProcessTrouble, FileNotFoundError) as wrong:
+        raise NoCluster(f"the cluster in {folder} is not up") from wrong
+    processes.pid = note["pid"]
+    place = network.Place(**note["place"])
+    programs = tools.Programs(Path(note["programs"]))
+    layout = Layout(folder, place, pki.Pki(folder / "pki"), programs)
+    return kind(layout, processes, note["why_not_private"])
+
+
+def _placed(
+    folder: Path, options: Options, stack: contextlib.ExitStack
+) -> tuple[Processes, network.Place, str | None]:
+    """Start the warden where the options say, or else on the loopback address, with the reason."""
+    why_not = "not asked for" if options.private is False else None
+    if why_not is None and os.geteuid() != 0:
+        why_not = "needs root"
+    if why_not is None:
+        processes = Processes.begin(folder, private=True)
+        why_not = processes.why_not_private
+        if why_not is None:
+            try:
+                assert processes.pid is not None
+                return processes, network.connect(processes.pid), None
+            except network.NoNetwork as wrong:
+                why_not = str(wrong)
+        processes.end()
+        folder.mkdir(mode=0o700)
+    if options.private:
+        shutil.rmtree(folder)
+        raise DidNotStart(f"no private network: {why_not}")
+    place = stack.enter_context(network.on_loopback())
+    return Processes.begin(folder, private=False), place, why_not
+
+
+def _write_files(layout: Layout) -> None:
+    for one in pki.IDENTITIES:
+        kubeconfig.write(layout.kubeconfig(one.name), layout.server, layout.pki, one.name)
+    certificates = layout.operator_tmp / components.CERTIFICATES_READ
+    certificates.mkdir(parents=True)
+    for name in ("tls.crt", "tls.key"):
+        shutil.copy(layout.pki.webhook / name, certificates)
+    log = layout.folder / "pod.log"
+    log.write_text(nodes.log_text(["a fake pod; tests/harness/cluster/nodes.py can give it a log"]))
+    nodes.write_rules(layout.node_rules, layout.programs, log)
+
+
+def _start_components(cluster: OwnCluster, options: Options) -> None:
+    for name in ("etcd", "kube-apiserver"):
+        cluster.start(name)
+    cluster.wait_for("kube-apiserver")
+    for name in ("kube-controller-manager", "kube-scheduler"):
+        cluster.start(name)
+    _create_objects(cluster, options)
+    for name in ("kwok", "training-operator"):
+        cluster.start(name)
+    cluster.wait_for(*components.all_of(cluster.layout))
+    cluster.until(lambda: _nodes_are_ready(cluster, options.nodes), lambda: "kwok")
+    account = "/api/v1/namespaces/default/serviceaccounts/default"
+    cluster.until(lambda: cluster.ask(account) is not None, lambda: "kube-controller-manager")
+
+
+def _create_objects(cluster: OwnCluster, options: Options) -> None:
+    layout = cluster.layout
+    wanted = objects.operator(layout.programs, layout.pki, layout.place.ports["webhook"])
+    files = objects.type_files(layout.programs)
+    # At once: the API server takes its time over the schema of a pod in each type.
+    with ThreadPoolExecutor() as pool:
+        types = [pool.submit(cluster.kubectl, *_CREATE, f"--filename={file}") for file in files]
+        given = stream([*wanted, *nodes.fake_nodes(options.nodes, options.gpus)])
+        cluster.kubectl(*_CREATE, "--filename=-", given=given)
+        for one in types:
+            one.result()
+    cluster.until(lambda: _types_are_served(cluster), lambda: "kube-apiserver")
+
+
+def _types_are_served(cluster: OwnCluster) -> bool:
+    for group, names in objects.TYPES.items():
+        found = cluster.ask(f"/apis/{group}")
+        if found is None or not names <= {one["name"] for one in found["resources"]}:
+            return False
+    return True
+
+
+def _nodes_are_ready(cluster: OwnCluster, count: int) -> bool:
+    found = cluster.ask("/api/v1/nodes") or {"items": []}
+    return sum(_is_ready(node) for node in found["items"]) == count
+
+
+def _is_ready(node: dict[str, Any]) -> bool:
+    # The taint of a node that is not ready outlives that by a moment.
+    taints = {taint["key"] for taint in node["spec"].get("taints", ())}
+    conditions = node["status"].get("conditions", ())
+    states = {one["type"]: one["status"] for one in conditions}
+    return states.get("Ready") == "True" and taints == {"nvidia.com/gpu"}
+
+
+def _write_note(cluster: OwnCluster) -> None:
+    layout = cluster.layout
+    note = {
+        "pid": cluster.processes.pid,
+        "place": dataclasses.asdict(layout.place),
+        "programs": str(layout.programs.folder),
+        "why_not_private": cluster.why_not_private,
+    }
+    layout.folder.joinpath(_NOTE).write_text(json.dumps(note))

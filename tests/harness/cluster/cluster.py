@@ -1,0 +1,105 @@
+"""A cluster that a kubeconfig reaches, and kubectl to look at it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import subprocess
+from collections.abc import Generator, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.harness.cluster import network
+
+
+class KubectlFailed(Exception):
+    """kubectl ended with an error, which is the message."""
+
+
+class Cluster:
+    """A cluster that a kubeconfig reaches, with kubectl to look at it."""
+
+    def __init__(
+        self, kubeconfig: Path, kubectl: Path, scratch: Path, *, direct: str | None = None
+    ) -> None:
+        self.kubeconfig = kubeconfig
+        cache, config = f"--cache-dir={scratch / 'kubectl'}", f"--kubeconfig={kubeconfig}"
+        self._kubectl = (str(kubectl), cache, config)
+        self._direct = direct
+
+    @functools.cached_property
+    def entry(self) -> dict[str, Any]:
+        """Its entry in a kubeconfig, with the certificates in it."""
+        view = ("config", "view", "--raw", "--minify", "--flatten", "--output=json")
+        found: list[dict[str, Any]] = json.loads(self.kubectl(*view))["clusters"]
+        return found[0]
+
+    def variables(self) -> dict[str, str]:
+        """Return what a program that shall talk to it must have in its environment."""
+        # A proxy knows nothing of the addresses of our own.
+        direct = network.bypass_proxies(os.environ, self._direct) if self._direct else {}
+        return {"KUBECONFIG": str(self.kubeconfig), **direct}
+
+    def kubectl(self, *words: str, given: str | None = None, seconds: float = 100.0) -> str:
+        """Run kubectl and return what it prints; ``given`` is its input."""
+        done = subprocess.run(
+            [*self._kubectl, *words],
+            env=os.environ | self.variables(),
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise KubectlFailed(f"kubectl {' '.join(words)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def get(self, *words: str) -> Any:
+        """Run ``kubectl get`` and return the object, or the list of them."""
+        found = json.loads(self.kubectl("get", *words, "--output=json"))
+        return found["items"] if found.get("kind") == "List" else found
+
+    @contextlib.contextmanager
+    def lines(self, *words: str) -> Iterator[Iterator[str]]:
+        """Run a kubectl that goes on, give its lines as they come, and end it."""
+        argv, environ = [*self._kubectl, *words], os.environ | self.variables()
+        with subprocess.Popen(argv, env=environ, stdout=subprocess.PIPE, text=True) as running:
+            assert running.stdout is not None
+            try:
+                yield running.stdout
+            finally:
+                running.kill()
+
+    def watch(self, *words: str, seconds: float) -> Generator[dict[str, Any]]:
+        """Run ``kubectl get --watch`` for as long as it may, and yield the objects."""
+        end = f"--request-timeout={seconds:.0f}s"
+        with self.lines("get", *words, "--watch", "--output=json", end) as lines:
+            yield from _objects(lines)
+
+    def create(self, *wanted: dict[str, Any], namespace: str | None = None) -> None:
+        """Create objects, as strictly as the API server can."""
+        where = ("--namespace", namespace) if namespace else ()
+        words = ("create", *where, "--validate=strict", "--filename=-")
+        self.kubectl(*words, given=stream(wanted))
+
+    def logs_of_components(self) -> dict[str, Path]:
+        """Return the log files of the components, where they are ours."""
+        return {}
+
+
+def stream(objects: Iterable[dict[str, Any]]) -> str:
+    # One after the other: for a List kubectl would load the API's old description, all of it.
+    return "\n".join(json.dumps(one) for one in objects)
+
+
+def _objects(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Read objects that are written one after the other, each on many lines."""
+    text = ""
+    for line in lines:
+        text += line
+        if line == "}\n":  # kubectl indents all but the last
+            yield json.loads(text)
+            text = ""

@@ -1,0 +1,104 @@
+"""The cluster as pytest fixtures; a tier takes them by importing them into its conftest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import tiers
+from tests.harness.cluster import bringup, needs, tools
+from tests.harness.cluster.cluster import Cluster
+from tests.harness.cluster.namespace import ENFORCED, Namespace
+from tests.harness.cluster.own import OwnCluster
+
+_refused: list[str] = []
+"""Why the programs could not be built, once that was tried."""
+
+
+def build_programs(say: Callable[[str], None]) -> None:
+    """Build what is not built yet; a failure is told by the tests that need it."""
+    if needs.given_kubeconfig() is not None or needs.missing() is not None or _refused:
+        return
+    try:
+        tools.built(say=say)
+    except tools.BuildFailed as wrong:
+        _refused.append(str(wrong))
+
+
+@pytest.fixture(scope="session")
+def programs() -> tools.Programs:
+    """Give the built programs; skip, or fail where the tier is required, without them."""
+    build_programs(print)
+    found = tools.found()
+    if found is None:
+        reason = _refused[0] if _refused else needs.missing()
+        tiers.absent("cluster", str(reason))
+    return found
+
+
+@pytest.fixture(scope="session")
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """Give the cluster to test on: the one that was given, or our own for this run."""
+    given, kubectl = needs.given_kubeconfig(), needs.kubectl()
+    if given is not None:
+        assert kubectl is not None, "the tier would have been skipped"
+        yield Cluster(given, kubectl, tmp_path_factory.mktemp("cluster"))
+        return
+    request.getfixturevalue("programs")
+    own = bringup.start(new_folder(tmp_path_factory))
+    yield own
+    own.end()
+
+
+def new_folder(factory: pytest.TempPathFactory) -> Path:
+    """Return a path for a cluster, short enough for the name of a socket."""
+    return factory.mktemp("c") / "k"
+
+
+@pytest.fixture(scope="session")
+def own_cluster(cluster: Cluster) -> OwnCluster:
+    """Give the cluster if it is ours, whose components a test may stop."""
+    if not isinstance(cluster, OwnCluster):
+        pytest.skip(f"{needs.KUBECONFIG} names a cluster that is not ours")
+    return cluster
+
+
+@pytest.fixture
+def new_namespace(
+    cluster: Cluster, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Namespace]]:
+    """Make namespaces with labels; they are deleted afterwards. The cluster is the current one."""
+    for name, value in cluster.variables().items():
+        monkeypatch.setenv(name, value)
+    title = request.node.name.removeprefix("test_")
+    made: list[Namespace] = []
+
+    def make(**labels: str) -> Namespace:
+        made.append(Namespace.make(cluster, title, labels))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.delete()
+
+
+@pytest.fixture
+def namespace(new_namespace: Callable[..., Namespace]) -> Namespace:
+    """Give the test a namespace of its own."""
+    return new_namespace()
+
+
+@pytest.fixture
+def restricted(new_namespace: Callable[..., Namespace]) -> Namespace:
+    """Give the test a namespace that enforces the restricted Pod Security Standard."""
+    return new_namespace(**{ENFORCED: "restricted"})
+
+
+@pytest.fixture
+def user(namespace: Namespace, tmp_path: Path) -> Path:
+    """Give the kubeconfig of a user who may do what k8sbench/role.yaml says, in the namespace."""
+    return namespace.user(tmp_path)

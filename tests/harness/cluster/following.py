@@ -1,0 +1,146 @@
+"""Jobs for tests of the port to a cluster, and what the port tells of them."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from k8sbench.adapters.kubernetes.client.connection import connect
+from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
+from k8sbench.model import identity
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.pool import NodePool, Toleration
+from k8sbench.model.run import Run
+from k8sbench.ports import JobEvent, LogLine
+from tests.harness.cluster.nodes import RUN_FOR
+from tests.unit.render import plans
+
+SECONDS = 100.0
+"""Longer than anything here takes on a busy machine, shorter than a test may."""
+POOL = NodePool(
+    name="v100",
+    gpus_per_node=8,
+    gpu_model="Tesla V100-SXM2-32GB",
+    tolerations=(Toleration(key="nvidia.com/gpu", operator="Exists"),),
+    cpu_per_gpu="1",
+    memory_per_gpu="1Gi",
+    shm="64Mi",
+)
+FOLDER = Path("unused")
+
+
+def plan(case: str = "2x1", **changes: Any) -> RunPlan:
+    """Make a plan for the fake nodes, under a run id of its own."""
+    name = f"run-{secrets.token_hex(4)}"
+    return plans.plan(case, **{"run_id": name, "set_name": name, "pool": POOL, **changes})
+
+
+def objects(a_plan: RunPlan, run_for: str | None = "0s", **told: str) -> list[dict[str, Any]]:
+    """Render a plan; its fake pods run for a time, or do what they are told."""
+    found = list(plans.rendered(a_plan))
+    told = dict(told) if run_for is None else {RUN_FOR: run_for, **told}
+    for key in ("pytorchReplicaSpecs", "paddleReplicaSpecs"):
+        for replica in found[-1]["spec"].get(key, {}).values():
+            replica["template"]["metadata"].setdefault("annotations", {}).update(told)
+    return found
+
+
+def run_of(a_plan: RunPlan) -> Run:
+    """Make the record of a run that was just submitted."""
+    created = Transition(phase=Phase.CREATED, at=time.time(), cause="")
+    return Run(
+        plan=a_plan,
+        case_key=identity.case_key(a_plan),
+        created_at=created.at,
+        owner=None,
+        history=(created,),
+        artifacts="file:///unused",
+    )
+
+
+class Port:
+    """The port, and all that it has told."""
+
+    def __init__(self, cluster: KubernetesCluster) -> None:
+        self.cluster = cluster
+        self.events: list[JobEvent] = []
+
+    def submit(self, a_plan: RunPlan, run_for: str | None = "0s", **told: str) -> RunPlan:
+        """Create a plan's job and follow it."""
+        self.cluster.create(a_plan, objects(a_plan, run_for, **told), FOLDER)
+        return a_plan
+
+    def take_up(self, a_plan: RunPlan) -> RunPlan:
+        """Follow a job that somebody else created."""
+        self.cluster.take_up(run_of(a_plan), {})
+        return a_plan
+
+    def until(self, seen: Callable[[Port], Any], seconds: float = SECONDS) -> None:
+        """Take what the port tells until a condition holds."""
+        end = time.monotonic() + seconds
+        while not seen(self):
+            left = end - time.monotonic()
+            assert left > 0, f"not told in {seconds:.0f} s; told: {self.told()}"
+            self.events += self.cluster.wait(min(left, 1.0))
+
+    def until_phase(self, a_plan: RunPlan, phase: Phase) -> Transition:
+        """Wait until a job's state is told to be this one."""
+        self.until(lambda _: phase in self.phases(a_plan) or self.is_over(a_plan))
+        found = [one for one in self.transitions(a_plan) if one.phase is phase]
+        assert found, f"ended otherwise: {self.told()}"
+        return found[-1]
+
+    def end_of(self, a_plan: RunPlan) -> Transition:
+        """Wait for a job's end."""
+        self.until(lambda _: self.is_over(a_plan))
+        return self.transitions(a_plan)[-1]
+
+    def is_over(self, a_plan: RunPlan) -> bool:
+        """Whether the job's end was told."""
+        return any(one.phase.final for one in self.transitions(a_plan))
+
+    def transitions(self, a_plan: RunPlan) -> list[Transition]:
+        """The states of a job that were told."""
+        mine = (one for one in self.events if one.run_id == a_plan.run_id)
+        return [one.transition for one in mine if one.transition is not None]
+
+    def phases(self, a_plan: RunPlan) -> list[Phase]:
+        """The phases of a job that were told."""
+        return [one.phase for one in self.transitions(a_plan)]
+
+    def lines(self, a_plan: RunPlan) -> list[LogLine]:
+        """The lines of a job's logs that were told."""
+        mine = (one for one in self.events if one.run_id == a_plan.run_id)
+        return [one.line for one in mine if one.line is not None]
+
+    def notes(self) -> list[str]:
+        """All notes, one for all jobs that it was told of."""
+        return list(dict.fromkeys(one.note for one in self.events if one.note is not None))
+
+    def told(self) -> str:
+        """All but the lines, to read in a failure."""
+        return "\n".join(str(one) for one in self.events if one.line is None)
+
+
+@contextlib.contextmanager
+def opened(kubeconfig: Path, **options: Any) -> Iterator[Port]:
+    """Open the port as the user of a kubeconfig."""
+    with contextlib.closing(connect(kubeconfig=str(kubeconfig))) as api:
+        port = Port(KubernetesCluster(api, **options))
+        try:
+            yield port
+        finally:
+            port.cluster.close()
+
+
+def until(condition: Callable[[], object], seconds: float = SECONDS) -> None:
+    """Wait until something that another thread or program does is done."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"did not come in {seconds:.0f} s"
+        time.sleep(0.03)

@@ -1,0 +1,134 @@
+"""A namespace of a test's own, and what can be done in it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.harness.cluster import users
+from tests.harness.cluster.cluster import Cluster, KubectlFailed
+from tests.harness.cluster.nodes import RUN_FOR
+
+ENFORCED = "pod-security.kubernetes.io/enforce"
+READY_SECONDS = 100
+_AT_ONCE = ("--wait=false", "--ignore-not-found")
+
+
+class Namespace:
+    """One namespace of a cluster."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.cluster = cluster
+        self.name = name
+
+    @classmethod
+    def make(cls, cluster: Cluster, title: str, labels: dict[str, str] | None = None) -> Namespace:
+        """Make one whose name tells what for, fit for pods at once."""
+        slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40].strip("-")
+        made = cls(cluster, f"{slug}-{secrets.token_hex(3)}")
+        metadata = {"name": made.name, "labels": labels or {}}
+        cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        # No pod is admitted before its service account is there. It also tells that the controllers
+        # are at work again where the API server was killed before.
+        made.kubectl(
+            "wait", "--for=create", "serviceaccount/default", f"--timeout={READY_SECONDS}s"
+        )
+        return made
+
+    def delete(self) -> None:
+        """Have it deleted; that takes seconds, which nobody need wait for."""
+        # Jobs first: as long as it knows them, the operator goes on creating their pods in vain.
+        self.kubectl("delete", "pytorchjobs,paddlejobs", "--all", *_AT_ONCE)
+        self.cluster.kubectl("delete", "namespace", self.name, *_AT_ONCE)
+
+    def kubectl(self, *words: str, given: str | None = None) -> str:
+        """Run kubectl in the namespace."""
+        return self.cluster.kubectl("--namespace", self.name, *words, given=given)
+
+    def get(self, *words: str) -> Any:
+        """Get an object, or the list of them."""
+        return self.cluster.get("--namespace", self.name, *words)
+
+    def create(self, *wanted: dict[str, Any]) -> None:
+        """Create objects, as strictly as the API server can."""
+        self.cluster.create(*wanted, namespace=self.name)
+
+    def wait(self, condition: str, *what: str, seconds: float = READY_SECONDS) -> None:
+        """Wait for something, as ``kubectl wait --for`` understands it."""
+        words = ("wait", f"--for={condition}", *what, f"--timeout={seconds:.0f}s")
+        try:
+            self.kubectl(*words)
+        except KubectlFailed as wrong:
+            # Its complaint of an object whose conditions nobody has written yet.
+            if "conditions accessor error" not in str(wrong):
+                raise
+            self.until(lambda thing: bool(_conditions(thing)), *what)
+            self.kubectl(*words)
+
+    def until(
+        self, seen: Callable[[dict[str, Any]], bool], *what: str, seconds: float = READY_SECONDS
+    ) -> dict[str, Any]:
+        """Watch objects until one satisfies a condition, and return it."""
+        with contextlib.closing(
+            self.cluster.watch("--namespace", self.name, *what, seconds=seconds)
+        ) as items:
+            for item in items:
+                if seen(item):
+                    return item
+        raise TimeoutError(f"not seen of {' '.join(what)} in {seconds:.0f} s")
+
+    def wait_for_pods(self, count: int, *selecting: str) -> dict[str, dict[str, Any]]:
+        """Wait until so many pods are ready, and return them by name."""
+        ready: dict[str, dict[str, Any]] = {}
+
+        def enough(pod: dict[str, Any]) -> bool:
+            if has_condition("Ready")(pod):
+                ready[pod["metadata"]["name"]] = pod
+            return len(ready) >= count
+
+        self.until(enough, "pods", *selecting)
+        return ready
+
+    def finish(self, run_id: str) -> None:
+        """Let the fake pods of a run that goes on until they are told so come to their end."""
+        told = self.kubectl(
+            "annotate",
+            "pods",
+            f"--selector=k8sbench.io/run={run_id}",
+            f"{RUN_FOR}=0s",
+            "--output=name",
+        )
+        assert told, f"there is no pod of {run_id} in {self.name}"  # kubectl is content with none
+
+    def user(self, folder: Path, name: str = "user", *, sees_nodes: bool = True) -> Path:
+        """Make a user who may do what k8sbench/role.yaml says; returns its kubeconfig."""
+        return users.make(self, folder, name, sees_nodes=sees_nodes)
+
+    def describe(self) -> str:
+        """Show pods, jobs and events, for whoever has to find out why a test failed."""
+        found = [self.kubectl("get", "pods,pytorchjobs,paddlejobs", "--output=wide")]
+        sorting = ("--sort-by=.metadata.creationTimestamp", "--no-headers")
+        found.append(self.kubectl("get", "events", *sorting))
+        return "\n".join(found)
+
+
+def has_condition(wanted: str) -> Callable[[dict[str, Any]], bool]:
+    """Make the question whether a condition of an object is true."""
+    return lambda thing: any(
+        one["type"] == wanted and one["status"] == "True" for one in _conditions(thing)
+    )
+
+
+def _conditions(thing: dict[str, Any]) -> list[dict[str, Any]]:
+    return thing.get("status", {}).get("conditions") or []
+
+
+def events_of(namespace: Namespace, reason: str) -> list[str]:
+    """Return the messages of the events of a reason."""
+    found = json.loads(namespace.kubectl("get", "events", "--output=json"))["items"]
+    return [event["message"] for event in found if event["reason"] == reason]

@@ -1,0 +1,187 @@
+"""A cluster of our own: its components may be stopped, killed, frozen and started again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import ssl
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tests.harness.cluster import components, network
+from tests.harness.cluster.cluster import Cluster
+from tests.harness.cluster.components import Layout
+from tests.harness.cluster.processes import Processes
+
+START_SECONDS = 90.0
+"""After which a start has failed; on two idle cores it takes 5. Below the time of a test."""
+_LOOK_SECONDS = 0.03
+_RESTARTED = ("kube-controller-manager", "kube-scheduler")
+_STANDING_STILL = ("training-operator", "kwok")
+"""While the API server is away. Were they made anew, too, the one's webhook would refuse what is
+created as soon as that is back, and the other would have to learn which logs its pods have."""
+
+
+class DidNotStart(Exception):
+    """A component did not become ready; the message ends with the end of its log."""
+
+
+class OwnCluster(Cluster):
+    """A cluster whose processes we started, and may stop, kill and start again."""
+
+    def __init__(
+        self, layout: Layout, processes: Processes, why_not_private: str | None = None
+    ) -> None:
+        admin, kubectl = layout.kubeconfig("admin"), layout.programs.program("kubectl")
+        super().__init__(admin, kubectl, layout.folder, direct=layout.place.address)
+        self.layout = layout
+        self.processes = processes
+        self.components = components.all_of(layout)
+        self.why_not_private = why_not_private
+        """Where the network is the host's loopback: the reason."""
+        self._stopped: set[str] = set()
+        """Components that do not run because we ended them."""
+
+    def start(self, name: str, *flags: str) -> None:
+        """Start a component that does not run, with flags that override its own."""
+        component = self.components[name]
+        if component.awaits is not None:
+            self.processes.borrow(component.awaits)
+        environ = {"PATH": os.defpath, "HOME": str(self.layout.folder), **component.environ}
+        self.processes.start(name, (*component.argv, *flags), environ)
+        self._stopped.discard(name)
+
+    def stop(self, name: str) -> None:
+        """End a component in its own way."""
+        self._stopped.add(name)
+        self.processes.stop(name)
+
+    def kill(self, name: str) -> None:
+        """End a component at once."""
+        self._stopped.add(name)
+        self.processes.stop(name, grace=0)
+
+    @contextlib.contextmanager
+    def without(self, *names: str) -> Iterator[None]:
+        """Kill components, and start them again, in this order, at the end of the block.
+
+        The API server's other clients are not there or stand still while it is away: each of them
+        waits longer from try to try, up to a minute, and goes on so for two minutes after it is
+        back. That would be what a test waits for.
+        """
+        with contextlib.ExitStack() as after:
+            if "kube-apiserver" in names:
+                after.enter_context(self._without_its_clients())
+            for name in reversed(names):
+                self.kill(name)
+            try:
+                yield
+            finally:
+                for name in names:
+                    self.start(name)
+                    self.wait_for(name)
+
+    @contextlib.contextmanager
+    def _without_its_clients(self) -> Iterator[None]:
+        restarted, still = (
+            [name for name in names if name not in self._stopped]
+            for names in (_RESTARTED, _STANDING_STILL)
+        )
+        for name in restarted:
+            self.kill(name)
+        try:
+            with contextlib.ExitStack() as stack:
+                for name in still:
+                    stack.enter_context(self.frozen(name))
+                yield
+        finally:
+            for name in restarted:
+                self.start(name)
+            self.wait_for(*restarted)
+
+    @contextlib.contextmanager
+    def frozen(self, name: str) -> Iterator[None]:
+        """Let a component hold its connections and answer nobody, until the end of the block."""
+        self.processes.signal(name, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.processes.signal(name, signal.SIGCONT)
+
+    def wait_for(self, *names: str) -> None:
+        """Wait until components are ready; raises DidNotStart with the log of one that is not."""
+        waiting = list(names)
+
+        def ready() -> bool:
+            waiting[:] = [name for name in waiting if not self.is_ready(name)]
+            return not waiting
+
+        self.until(ready, lambda: waiting[0])
+
+    def is_ready(self, name: str) -> bool:
+        """Whether a component answers that it is."""
+        return self._answer(self.components[name].ready) is not None
+
+    def ask(self, path: str) -> Any:
+        """Get something from the API server; None if it has no such thing, or is not there."""
+        text = self._answer(self.layout.server + path)
+        return None if text is None else json.loads(text)
+
+    def until(self, condition: Callable[[], bool], guilty: Callable[[], str]) -> None:
+        """Wait for something; if a component ends meanwhile, or time does, tell with its log."""
+        until = time.monotonic() + START_SECONDS
+        while not condition():
+            for state in self.processes.list():
+                if not state.is_running and state.name not in self._stopped:
+                    self._fail(state.name, f"ended with status {state.status}")
+            if time.monotonic() > until:
+                self._fail(guilty(), f"is not ready after {START_SECONDS:.0f} s")
+            time.sleep(_LOOK_SECONDS)
+
+    def logs_of_components(self) -> dict[str, Path]:
+        """Return the components' log files."""
+        return {name: self.processes.log(name) for name in self.components}
+
+    def end(self) -> None:
+        """End it and wait for that; nothing is left then."""
+        self.processes.end()
+        if self.layout.place.link:
+            # The kernel removes it some time after the last process has gone: this waits for that.
+            network.disconnect(self.layout.place.link)
+
+    def _answer(self, url: str) -> bytes | None:
+        try:
+            with self._opener.open(url, timeout=2) as answer:
+                text: bytes = answer.read()
+        except OSError:  # urllib's errors are such too
+            return None
+        return text
+
+    @cached_property
+    def _opener(self) -> urllib.request.OpenerDirector:
+        pki = self.layout.pki
+        context = ssl.create_default_context(cafile=pki.certificate("ca"))
+        context.load_cert_chain(pki.certificate("admin"), pki.key("admin"))
+        no_proxy = urllib.request.ProxyHandler({})
+        return urllib.request.build_opener(no_proxy, urllib.request.HTTPSHandler(context=context))
+
+    def _fail(self, name: str, what: str) -> None:
+        end = tail(self.processes.log(name))
+        raise DidNotStart(f"{name} {what}; the end of its log:\n{end}")
+
+
+def tail(log: Path, start: int = 0, lines: int = 25, wanted: Callable[[str], bool] = bool) -> str:
+    """Return the last lines of a log, of those after an offset that are wanted."""
+    if not log.exists():
+        return ""
+    with log.open("rb") as file:
+        file.seek(start)
+        text = file.read().decode(errors="replace")
+    found = [line[:400] for line in text.splitlines() if wanted(line)]
+    return "\n".join(found[-lines:])

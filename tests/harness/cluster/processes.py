@@ -1,0 +1,158 @@
+"""The processes of one cluster, as seen by whoever started it or comes by later."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from tests.harness.cluster.warden import GRACE, SOCKET
+from tests.tiers import ROOT
+
+# Every process may take its grace, one after the other.
+_END_SECONDS = 20 * GRACE
+
+
+class NoCluster(Exception):
+    """There is no cluster's warden in that folder."""
+
+
+class ProcessTrouble(Exception):
+    """The warden could not do what was asked."""
+
+
+@dataclass(frozen=True)
+class State:
+    """One process: running as long as it has no status."""
+
+    name: str
+    pid: int
+    started: float
+    status: int | None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self.status is None
+
+
+class Processes:
+    """Speaks with the warden of a cluster's folder."""
+
+    def __init__(self, folder: Path, pid: int | None = None) -> None:
+        self.folder = folder
+        self.pid = pid
+        self.why_not_private: str | None = None
+        self._warden: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    def begin(cls, folder: Path, *, private: bool) -> Self:
+        """Start a warden that lives no longer than this process, for a folder of its own."""
+        words = [str(folder), str(os.getpid()), *(["--private"] if private else [])]
+        log = cls(folder).log("warden")
+        log.parent.mkdir(parents=True)
+        with log.open("wb") as errors:
+            warden = subprocess.Popen(
+                [sys.executable, "-m", "tests.harness.cluster.warden", *words],
+                cwd=ROOT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,  # a Ctrl-C is for us; the warden hears of our end
+            )
+        assert warden.stdout is not None
+        with warden.stdout as lines:
+            first = lines.readline()
+        if not first:
+            warden.wait()
+            raise ProcessTrouble(f"the warden ended at once: {log.read_text()}")
+        news = json.loads(first)
+        made = cls(folder, news["pid"])
+        made.why_not_private = news["why_not_private"]
+        made._warden = warden
+        return made
+
+    def start(self, name: str, argv: Sequence[str], environ: Mapping[str, str]) -> int:
+        """Start a program; returns its pid."""
+        log = str(self.log(name))
+        answer = self._ask("start", name=name, argv=[*argv], environ={**environ}, log=log)
+        return int(answer["pid"])
+
+    def stop(self, name: str, *, grace: float = GRACE) -> int | None:
+        """End a process, without a grace at once, and return its status when it has ended."""
+        status: int | None = self._ask("stop", name=name, grace=grace)["status"]
+        return status
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        """Send a signal."""
+        self._ask("signal", name=name, signal=int(number))
+
+    def list(self) -> list[State]:
+        """Return all processes, in the order of their start."""
+        return [State(**one) for one in self._ask("list")["processes"]]
+
+    def borrow(self, path: Path) -> None:
+        """Have a file of the host's exist until the end."""
+        self._ask("borrow", path=str(path))
+
+    def stay(self) -> None:
+        """Let the cluster outlive this process."""
+        self._ask("stay")
+        if self._warden is not None:
+            self._warden.returncode = 0  # not ours to wait for any more
+
+    def end(self) -> None:
+        """End everything and wait for that; kills the warden if it does not answer."""
+        try:
+            self._ask("end", seconds=_END_SECONDS)
+        except (NoCluster, ProcessTrouble):
+            if self._warden is not None:
+                self._warden.kill()
+        if self._warden is not None:
+            if self._warden.stdin is not None:
+                self._warden.stdin.close()
+            self._warden.wait(GRACE)
+        elif self.pid is not None:
+            _wait_for(self.pid)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def log(self, name: str) -> Path:
+        """Return the file that a process writes to."""
+        return self.folder / "log" / f"{name}.log"
+
+    def _ask(self, operation: str, *, seconds: float = 4 * GRACE, **words: Any) -> dict[str, Any]:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(seconds)
+            try:
+                connection.connect(str(self.folder / SOCKET))
+                connection.sendall(json.dumps({"op": operation, **words}).encode() + b"\n")
+                with connection.makefile("rb") as file:
+                    line = file.readline()
+            except (FileNotFoundError, ConnectionRefusedError) as wrong:
+                raise NoCluster(f"no cluster runs in {self.folder}") from wrong
+            except OSError as wrong:
+                raise ProcessTrouble(f"the warden does not answer {operation}: {wrong}") from wrong
+        if not line:
+            raise ProcessTrouble(f"the warden ended on {operation}")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise ProcessTrouble(f"{operation}: {answer['error']}")
+        return answer
+
+
+def _wait_for(pid: int) -> None:
+    """Wait for the end of a process that is not our child."""
+    with contextlib.suppress(ProcessLookupError):
+        pidfd = os.pidfd_open(pid)
+        select.select([pidfd], [], [], GRACE)
+        os.close(pidfd)

@@ -1,0 +1,162 @@
+"""Reads the state of a job on a live cluster with the product's own reading, fetched by kubectl."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from k8sbench.adapters.kubernetes.watching import trimming
+from k8sbench.diagnose.job import state
+from k8sbench.diagnose.job.facts import DELETED
+from k8sbench.model.plan import RunPlan
+from tests.harness.cluster import nodes
+from tests.harness.cluster.cluster import Cluster
+from tests.harness.cluster.namespace import Namespace, has_condition
+from tests.unit.render.plans import plan
+
+SECONDS = 90.0
+_LOOK_SECONDS = 0.15
+
+
+def plan_of(job: Mapping[str, Any], **changes: Any) -> RunPlan:
+    """Make the plan that a job of ``tests.harness.cluster.jobs`` would have come from."""
+    spec = job["spec"]
+    paddle = "paddleReplicaSpecs" in spec
+    roles = spec["paddleReplicaSpecs" if paddle else "pytorchReplicaSpecs"]
+    count = sum(role["replicas"] for role in roles.values())
+    fields = {"framework": "paddle" if paddle else "pytorch", "run_id": job["metadata"]["name"]}
+    return plan(f"{count}x1", **(fields | changes))
+
+
+class Follower:
+    """What was seen of one job, kept as the product keeps it: also of pods that are gone."""
+
+    def __init__(
+        self, namespace: Namespace, plan: RunPlan, *, nodes: bool = True, hours_later: float = 0.0
+    ) -> None:
+        self.namespace = namespace
+        self.plan = plan
+        self.later = hours_later * 3600
+        """Reads as if so much time had passed: what is a trouble only after a while."""
+        self.seen = state.Seen(job=None)
+        self._kind = "paddlejob" if plan.framework == "paddle" else "pytorchjob"
+        self._ask_nodes = nodes
+        self.lines: Mapping[str, Sequence[str]] = {}
+
+    def read(self) -> state.Reading:
+        """Fetch everything anew and read it."""
+        self._fetch()
+        now = time.time() + self.later
+        return state.read(self.seen, self.plan, now=now, lines=self.lines)
+
+    def until(
+        self, wanted: Callable[[state.Reading], bool], seconds: float = SECONDS
+    ) -> state.Reading:
+        """Read until a reading is as wanted, and return it; AssertionError tells the last one."""
+        end = time.monotonic() + seconds
+        while not wanted(reading := self.read()):
+            if time.monotonic() > end:
+                raise AssertionError(f"not in {seconds:.0f} s; last: {reading}")
+            time.sleep(_LOOK_SECONDS)
+        return reading
+
+    def until_cause(self, cause_id: str | None, seconds: float = SECONDS) -> state.Reading:
+        """Read until the diagnosis is this one."""
+        return self.until(lambda reading: reading.cause_id == cause_id, seconds)
+
+    def until_final(self, seconds: float = SECONDS) -> state.Reading:
+        """Read until the job has ended."""
+        return self.until(lambda reading: reading.phase.final, seconds)
+
+    def _fetch(self) -> None:
+        text = self.namespace.kubectl("get", f"{self._kind}s,pods,events", "--output=json")
+        found = json.loads(text)["items"]
+        jobs = [one for one in found if one["kind"].lower() == self._kind]
+        job = next((one for one in jobs if one["metadata"]["name"] == self.plan.job_name), None)
+        self.seen.deleted = job is None and self.seen.job is not None
+        if job is not None:
+            self.seen.job = trimming.job(job)
+        uid = (self.seen.job or {}).get("metadata", {}).get("uid")
+        pods = (one["metadata"] | {"object": one} for one in found if one["kind"] == "Pod")
+        self._keep(
+            {
+                pod["name"]: trimming.pod(pod["object"])
+                for pod in pods
+                if any(owner["uid"] == uid for owner in pod.get("ownerReferences", ()))
+            }
+        )
+        events = [one for one in found if one["kind"] == "Event"]
+        events.sort(key=lambda one: one["metadata"]["creationTimestamp"])
+        self.seen.events = [trimming.event(one) for one in events]
+        if self._ask_nodes and self.seen.nodes is None:
+            nodes = self.namespace.cluster.get("nodes")
+            self.seen.nodes = [trimming.node(one) for one in nodes]
+
+    def _keep(self, pods: dict[str, Any]) -> None:
+        before = self.seen.pods
+        gone = {name: {**pod, DELETED: True} for name, pod in before.items() if name not in pods}
+        replaced = [
+            {**pod, DELETED: True}
+            for name, pod in before.items()
+            if name in pods and pods[name]["metadata"]["uid"] != pod["metadata"]["uid"]
+        ]
+        self.seen.earlier = [*self.seen.earlier, *replaced]
+        self.seen.pods = {**gone, **pods}
+
+
+def pretend(namespace: Namespace, pod: str, status: dict[str, Any]) -> None:
+    """Write a pod's status in the kubelet's place, for what needs images and processes."""
+    patch = json.dumps({"status": status})
+    words = ("patch", "pod", pod, "--subresource=status", "--type=merge", f"--patch={patch}")
+    namespace.kubectl(*words)
+
+
+@contextlib.contextmanager
+def node_of_its_own(cluster: Cluster, name: str, *, kubelet: bool = True) -> Iterator[str]:
+    """Add a node that only pods with its selector run on, played by kwok or by nobody.
+
+    On a node without a kubelet pods stay as they are placed, or as :func:`pretend` makes them.
+    """
+    (node,) = nodes.fake_nodes(1)
+    node["metadata"]["name"] = name
+    node["metadata"]["labels"]["kubernetes.io/hostname"] = name
+    # No test that counts nodes of the pool finds it.
+    del node["metadata"]["labels"]["nvidia.com/gpu.product"]
+    node["spec"]["taints"] = [{"key": "test", "value": name, "effect": "NoSchedule"}]
+    if not kubelet:
+        del node["metadata"]["annotations"]
+        node["status"]["conditions"] = [
+            {"type": "Ready", "status": "True", "reason": "Pretended", "message": "a test's"}
+        ]
+    cluster.create(node)
+    try:
+        wait_for_nodes(cluster, name)
+        yield name
+    finally:
+        cluster.kubectl("delete", "node", name, "--wait=false", "--ignore-not-found")
+
+
+def wait_for_nodes(cluster: Cluster, *names: str) -> None:
+    """Wait until nodes are ready, and take pods."""
+    missing = {*names}
+
+    def all_are(node: dict[str, Any]) -> bool:
+        # The taint of a node that is not ready outlives that by a moment.
+        taints = [taint["key"] for taint in node["spec"].get("taints", ())]
+        closed = any(key.startswith("node.kubernetes.io/") for key in taints)
+        if has_condition("Ready")(node) and not closed:
+            missing.discard(node["metadata"]["name"])
+        return not missing
+
+    Namespace(cluster, "default").until(all_are, "nodes", seconds=SECONDS)
+
+
+def on_node(name: str) -> dict[str, Any]:
+    """What a pod's spec needs for such a node."""
+    return {
+        "nodeSelector": {"kubernetes.io/hostname": name},
+        "tolerations": [{"key": "test", "operator": "Exists"}],
+    }

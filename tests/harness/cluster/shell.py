@@ -1,0 +1,299 @@
+"""k8sbench as users have it: a command, a store, a kubeconfig, exit codes, and a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import pytest
+
+from tests.harness.cluster.cluster import Cluster
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.nodes import RUN_FOR
+from tests.harness.cluster.trainer_logs import TrainerLogs
+
+SECONDS = 100.0
+"""Longer than anything here takes, shorter than a test may."""
+POOLS = """
+default: quick
+pools:
+  - name: quick
+    gpus_per_node: 8
+    gpu_model: Tesla V100-SXM2-32GB
+    selector: {{nvidia.com/gpu.product: Tesla-V100-SXM2-32GB}}
+    tolerations: [{{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}}]
+    cpu_per_gpu: "1"
+    memory_per_gpu: 1Gi
+    shm: 64Mi
+    annotations: {{{run_for}: 0s}}
+  - name: endless
+    gpus_per_node: 8
+    gpu_model: Tesla V100-SXM2-32GB
+    selector: {{nvidia.com/gpu.product: Tesla-V100-SXM2-32GB}}
+    tolerations: [{{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}}]
+    cpu_per_gpu: "1"
+    memory_per_gpu: 1Gi
+    shm: 64Mi
+  - name: nowhere
+    gpus_per_node: 8
+    gpu_model: Tesla V100-SXM2-32GB
+    selector: {{no.such/label: "true"}}
+"""
+"""Pods of the pool ``quick`` end at once, those of ``endless`` when they are told to, and those of
+``nowhere`` never begin."""
+REPLICAS = 2
+CASE = ("resnet50", f"--replicas={REPLICAS}", "--gpus=1", "--preset=smoke")
+
+
+class Done(NamedTuple):
+    """What a command has printed."""
+
+    out: str
+    err: str
+
+
+class Shell:
+    """One person's k8sbench: a store of their own, in a namespace that others use, too."""
+
+    def __init__(self, namespace: Namespace, kubeconfig: Path, folder: Path) -> None:
+        self.namespace, self.folder = namespace, folder
+        folder.mkdir(exist_ok=True)
+        self.store = folder / "store"
+        self.pools = folder / "pools.yaml"
+        self.pools.write_text(POOLS.format(run_for=RUN_FOR))
+        self.environment = {
+            **os.environ,
+            **namespace.cluster.variables(),
+            "KUBECONFIG": str(kubeconfig),
+            "HOME": str(folder),
+            "K8SBENCH_STORE": str(self.store),
+            "K8SBENCH_POOLS": str(self.pools),
+        }
+        self._kubeconfig = kubeconfig
+
+    python = sys.executable
+
+    def colleague(self) -> Shell:
+        """Somebody else: an empty store, and nothing in common but the cluster."""
+        return Shell(self.namespace, self._kubeconfig, self.folder / "colleague")
+
+    def run(self, *words: str, code: int = 0, **changes: str | None) -> Done:
+        """Run a command to its end, which is to be this exit code."""
+        done = subprocess.run(
+            [sys.executable, "-m", "k8sbench", *words],
+            cwd=self.folder,
+            env=self._changed(changes),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return Done(done.stdout, done.stderr)
+
+    def json(self, *words: str, code: int = 0) -> Any:
+        """Run a command for its JSON."""
+        return json.loads(self.run(*words, "--output=json", code=code).out)
+
+    @contextlib.contextmanager
+    def started(self, *words: str, columns: int | None = None) -> Iterator[Running]:
+        """Start a command, with a terminal of so many columns or with none, and end it."""
+        running = Running([sys.executable, "-m", "k8sbench", *words], self, columns)
+        try:
+            yield running
+        finally:
+            running.kill()
+
+    def submit(self, run_id: str, *words: str, code: int = 0) -> Done:
+        """Submit the usual case under a name."""
+        return self.run("submit", *CASE, f"--run-id={run_id}", *words, code=code)
+
+    def submitted(
+        self, run_id: str, *words: str, columns: int | None = None
+    ) -> contextlib.AbstractContextManager[Running]:
+        """Start a submit of the usual case, whose pods run until they are told to end."""
+        case = ("submit", *CASE, f"--run-id={run_id}", "--node-pool=endless")
+        return self.started(*case, *words, columns=columns)
+
+    def logs(self, run_id: str) -> TrainerLogs:
+        """Give the pods of a run logs of our trainer; before it is submitted."""
+        return TrainerLogs(self.namespace, run_id, self.folder)
+
+    def archived(self, run_id: str, replica: str = "master-0") -> list[str]:
+        """Return the lines of a replica's log in the store, without their stamps."""
+        file = self.store / "runs" / run_id / "logs" / f"{replica}.log"
+        text = file.read_text() if file.exists() else ""
+        return [line.partition(" ")[2] for line in text.splitlines()]
+
+    def phase(self, run_id: str) -> str:
+        """Return a run's phase on record."""
+        return str(self.json("status", run_id)["phase"])
+
+    def finish(self, run_id: str) -> None:
+        """Let the pods of a run that goes on come to their end, as soon as all are there."""
+
+        def pods() -> int:
+            return sum(pod.startswith(f"{run_id}-") for pod in self.on_cluster("pods"))
+
+        until(lambda: pods() == REPLICAS, f"the pods of {run_id}")
+        self.namespace.finish(run_id)
+
+    def on_cluster(self, kind: str = "pytorchjobs") -> list[str]:
+        """Return the names of what k8sbench has made of a kind."""
+        ours = "--selector=app.kubernetes.io/managed-by=k8sbench"
+        found = self.namespace.kubectl("get", kind, ours, "--output=name").split()
+        return [name.partition("/")[2] for name in found]
+
+    def _changed(self, changes: dict[str, str | None]) -> dict[str, str]:
+        changed = {**self.environment, **changes}
+        return {name: value for name, value in changed.items() if value is not None}
+
+
+class Running:
+    """A command that goes on, and what it has printed so far."""
+
+    def __init__(self, argv: list[str], shell: Shell, columns: int | None) -> None:
+        self._terminal: int | None = None
+        where: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        environment = shell.environment
+        theirs = None
+        if columns is not None:
+            self._terminal, theirs = pty.openpty()
+            fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+            where = {"stdout": theirs, "stderr": theirs}
+            environment = {**environment, "TERM": "xterm-256color"}
+        self.process = subprocess.Popen(
+            argv, cwd=shell.folder, env=environment, stdin=subprocess.DEVNULL, **where
+        )
+        self._read: dict[str, bytes] = {"out": b"", "err": b""}
+        self._changed = threading.Condition()
+        if theirs is not None:
+            os.close(theirs)
+            sources: dict[str, int | IO[bytes] | None] = {"out": self._terminal}
+        else:
+            sources = {"out": self.process.stdout, "err": self.process.stderr}
+        self._open = len(sources)
+        self._readers = [
+            threading.Thread(target=self._read_all, args=(name, source), daemon=True)
+            for name, source in sources.items()
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    @property
+    def out(self) -> str:
+        """What was written to stdout, or to the terminal."""
+        return self._read["out"].decode(errors="replace")
+
+    @property
+    def err(self) -> str:
+        """What was written to stderr; nothing where there is a terminal."""
+        return self._read["err"].decode(errors="replace")
+
+    @property
+    def drawn(self) -> str:
+        """What was written, without colours and movements of the cursor."""
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.out)
+
+    def until(self, text: str) -> None:
+        """Wait until something was printed."""
+        with self._changed:
+            seen = self._changed.wait_for(
+                lambda: text in self.out + self.err or self._is_over(), SECONDS
+            )
+        assert seen, f"no {text!r} in {SECONDS:.0f} s:\n{self.out}\n{self.err}"
+        assert text in self.out + self.err, f"ended without {text!r}:\n{self.out}\n{self.err}"
+
+    def until_drawn(self, pattern: str) -> None:
+        """Wait until something was drawn that matches."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: re.search(pattern, self.drawn) or self._is_over(), SECONDS
+            )
+        assert re.search(pattern, self.drawn), f"no {pattern!r} in:\n{self.drawn}"
+
+    def ends(self, code: int = 0) -> Running:
+        """Wait for its end, which is to be this exit code."""
+        found = self.process.wait(SECONDS)
+        for reader in self._readers:
+            reader.join(SECONDS)
+        assert found == code, f"exit {found}\n{self.out}\n{self.err}"
+        return self
+
+    def interrupt(self) -> Running:
+        """Press Ctrl-C."""
+        self.process.send_signal(signal.SIGINT)
+        return self
+
+    def kill(self) -> None:
+        """End it at once, without a last word."""
+        self.process.kill()
+        self.process.wait()
+        for reader in self._readers:
+            reader.join(SECONDS)
+        for pipe in (self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()
+        if self._terminal is not None:
+            os.close(self._terminal)
+            self._terminal = None
+
+    def _is_over(self) -> bool:
+        return self._open == 0
+
+    def _read_all(self, name: str, source: Any) -> None:
+        number = source if isinstance(source, int) else source.fileno()
+        # A terminal whose other side has gone is an error to read.
+        with contextlib.suppress(OSError):
+            while piece := os.read(number, 65536):
+                with self._changed:
+                    self._read[name] += piece
+                    self._changed.notify_all()
+        with self._changed:
+            self._open -= 1
+            self._changed.notify_all()
+
+
+def until(condition: Callable[[], Any], what: str) -> None:
+    """Wait for something that nobody announces."""
+    end = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < end, f"not in {SECONDS:.0f} s: {what}"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def common(
+    cluster: Cluster, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Namespace, Path]]:
+    """Give the tests of a module a namespace, and a user who may do what role.yaml says."""
+    namespace = Namespace.make(cluster, request.module.__name__.rpartition(".")[2])
+    yield namespace, namespace.user(tmp_path_factory.mktemp("user"))
+    namespace.delete()
+
+
+@pytest.fixture
+def shell(common: tuple[Namespace, Path], tmp_path: Path) -> Shell:
+    """Give the user a command line, with an empty store, in the namespace of the module."""
+    return Shell(*common, tmp_path / "shell")
+
+
+@pytest.fixture
+def own_shell(namespace: Namespace, user: Path, tmp_path: Path) -> Shell:
+    """Give a user a command line in a namespace where nothing else is."""
+    return Shell(namespace, user, tmp_path / "shell")

@@ -1,0 +1,106 @@
+"""What our trainer would print in the pods of a run, written where kwok serves it as their logs."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from k8sbench.trainers.parts import settings
+from k8sbench.trainers.parts.events import Journal, Place
+from k8sbench.trainers.parts.steps import Record, StepPlan, Window
+from tests.harness.cluster import pod_logs
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.nodes import log_text
+
+WARMUP, MEASURED = 2, 10
+"""Steps of resnet50's smoke preset."""
+BATCH = 4
+STEP_SECONDS = 0.5
+RATE = 16.0
+"""Samples per second of two GPUs with these."""
+PARAMETERS = 25_557_032
+
+
+class TrainerLogs:
+    """The logs of two replicas that train ``resnet50 --preset smoke``, one GPU each."""
+
+    def __init__(self, namespace: Namespace, run_id: str, folder: Path) -> None:
+        self.expected: dict[str, list[str]] = {}
+        """All that was written so far, by replica."""
+        self._files = {name: folder / f"{run_id}-{name}.log" for name in ("master-0", "worker-0")}
+        # Long ago enough that a whole run has passed since.
+        self._now = time.time() - 60.0
+        arguments = (
+            "--benchmark=resnet50", "--variant=dle", f"--batch-size={BATCH}", f"--warmup={WARMUP}",
+            f"--iterations={MEASURED}", "--log-interval=1", "--preset=smoke", "--device=cuda",
+            f"--run-id={run_id}",
+        )  # fmt: skip
+        defaults = settings.Defaults("resnet50", ("dle",), BATCH)
+        chosen, _ = settings.read("resnet50", "", defaults, None, arguments)
+        self._journals = {
+            name: Journal(
+                chosen,
+                Place(rank, 0, 2),
+                unit="samples",
+                write=lambda line, name=name: self._write(name, line),  # type: ignore[misc]
+                now=lambda: self._now,
+            )
+            for rank, name in enumerate(self._files)
+        }
+        for file in self._files.values():
+            file.touch()
+        pods = {f"{run_id}-{name}": file for name, file in self._files.items()}
+        pod_logs.serve(namespace, pods)
+
+    def begin(self, steps: int = 6) -> None:
+        """Write what stands there when so many steps are done."""
+        for rank, journal in enumerate(self._journals.values()):
+            journal.start(
+                framework="pytorch",
+                framework_version="2.10.0",
+                device="cuda",
+                precision_effective="fp32",
+            )
+            gpu = {"gpu_model": "Tesla V100-SXM2-32GB", "gpu_uuid": f"GPU-{rank}"}
+            journal.environment({"host": f"gpu-{rank}", **gpu})
+        self._steps(1, steps)
+
+    def end(self, after: int = 6) -> None:
+        """Write the rest, after so many steps."""
+        self._steps(after + 1, WARMUP + MEASURED)
+        for journal in self._journals.values():
+            journal.rank([STEP_SECONDS] * MEASURED, [0.01] * MEASURED)
+        self._journals["master-0"].summary(
+            StepPlan(WARMUP, MEASURED, 1),
+            Window(WARMUP + 1, WARMUP + MEASURED, MEASURED * STEP_SECONDS),
+            steps=WARMUP + MEASURED,
+            parameters=PARAMETERS,
+            precision_effective="fp32",
+            sync_bn=False,
+            final_loss=6.0,
+            max_memory_mib=900.0,
+        )
+
+    def _steps(self, first: int, last: int) -> None:
+        for step in range(first, last + 1):
+            self._now += STEP_SECONDS
+            record = Record(
+                step=step,
+                of=WARMUP + MEASURED,
+                steps=1,
+                seconds=STEP_SECONDS,
+                data_seconds=0.01,
+                last_seconds=STEP_SECONDS,
+                last_data_seconds=0.01,
+                total_seconds=step * STEP_SECONDS,
+                total_data_seconds=step * 0.01,
+            )
+            self._journals["master-0"].step(record, loss=7.0, lr=0.1, memory_mib=900.0)
+
+    def _write(self, replica: str, line: str) -> None:
+        self.expected.setdefault(replica, []).append(line)
+        # A runtime stamps each line; no two of one container at the same moment.
+        self._now += 0.000_01
+        with self._files[replica].open("a") as file:
+            file.write(log_text([line], datetime.fromtimestamp(self._now, UTC)))

@@ -1,0 +1,77 @@
+"""Users of a cluster who may do what ``k8sbench/role.yaml`` says, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from tests.harness.cluster.cluster import KubectlFailed
+from tests.tiers import ROOT
+
+if TYPE_CHECKING:
+    from tests.harness.cluster.namespace import Namespace
+
+RULES = ROOT / "k8sbench" / "role.yaml"
+LIFETIME = "3600s"
+
+
+def make(namespace: Namespace, folder: Path, name: str, *, sees_nodes: bool) -> Path:
+    """Make a service account with those rules; returns the kubeconfig that signs in as it."""
+    rules = {one["kind"]: one["rules"] for one in yaml.safe_load_all(RULES.read_text())}
+    wanted: list[dict[str, Any]] = [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}},
+        *_granted("Role", namespace, name, rules["Role"], {}),
+    ]
+    if sees_nodes:
+        home = namespace.cluster.get("namespace", namespace.name)["metadata"]
+        # Owned by the namespace: deleted with it.
+        owner = {"apiVersion": "v1", "kind": "Namespace", "name": home["name"], "uid": home["uid"]}
+        metadata = {"ownerReferences": [owner]}
+        wanted += _granted("ClusterRole", namespace, name, rules["ClusterRole"], metadata)
+    namespace.create(*wanted)
+    token = namespace.kubectl("create", "token", name, f"--duration={LIFETIME}").strip()
+    return write_kubeconfig(namespace, folder / f"{name}.kubeconfig", {"token": token})
+
+
+def may(namespace: Namespace, name: str, verb: str, resource: str) -> bool:
+    """Whether a user may do something, as far as the API server has heard of his rules by now."""
+    who = f"--as=system:serviceaccount:{namespace.name}:{name}"
+    try:
+        namespace.kubectl("auth", "can-i", verb, resource, who)
+    except KubectlFailed:
+        return False
+    return True
+
+
+def write_kubeconfig(namespace: Namespace, path: Path, user: dict[str, Any]) -> Path:
+    """Write a kubeconfig for a user of the namespace's cluster, whose default it is."""
+    cluster = namespace.cluster.entry
+    context = {"cluster": cluster["name"], "user": "user", "namespace": namespace.name}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [cluster],
+        "users": [{"name": "user", "user": user}],
+        "contexts": [{"name": "test", "context": context}],
+        "current-context": "test",
+    }
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(config))
+    return path
+
+
+def _granted(
+    kind: str, namespace: Namespace, name: str, rules: list[Any], metadata: dict[str, Any]
+) -> list[dict[str, Any]]:
+    title = f"{namespace.name}-{name}"[-63:].lstrip("-")
+    group = "rbac.authorization.k8s.io"
+    head = {"apiVersion": f"{group}/v1", "metadata": {"name": title, **metadata}}
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace.name}
+    reference = {"apiGroup": group, "kind": kind, "name": title}
+    return [
+        {**head, "kind": kind, "rules": rules},
+        {**head, "kind": f"{kind}Binding", "roleRef": reference, "subjects": [subject]},
+    ]

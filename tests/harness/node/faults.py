@@ -1,0 +1,158 @@
+"""What can happen to a pod on a real node, and pods for that."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.node import image
+from tests.harness.node.cluster import NodeCluster
+from tests.harness.node.frameworks import GPU_PRODUCT
+
+SMALL_LOG = "64Ki"
+"""Size after which a log is rotated; overshot by what is written between two looks, 3 s."""
+SMALL_LOG_BYTES = 64 << 10
+"""The same, as a number."""
+WAITS = "import signal; print('on', flush=True); signal.pause()"
+"""A program that goes on until it is killed; PID 1 hears no SIGTERM that it does not handle."""
+ENDS_WHEN_TOLD = f"import signal, sys; signal.signal(15, lambda *_: sys.exit(7)); {WAITS}"
+_FILLS_MEMORY = "b = []\nwhile True: b.append(bytearray(8 << 20))"
+OUT_OF_MEMORY = ("python3", "-c", _FILLS_MEMORY)
+"""Its main process is killed, where limits give it some memory."""
+CHILD_OUT_OF_MEMORY = ("sh", "-c", 'python3 -c "$0"; exit 3', _FILLS_MEMORY)
+"""A child is killed; with cgroups of version 1 the main process goes on, and ends with 3."""
+DISK_FULL = "open('/tmp/data', 'wb').write(bytes(40 << 20)); " + WAITS
+"""Writes 40 MiB, more than it may; evicted when the kubelet next looks, 10 s later or so."""
+
+
+def pod(name: str, program: str | tuple[str, ...], **container_or_spec: Any) -> dict[str, Any]:
+    """Make a pod, fit for the restricted standard, that runs a Python program or a command.
+
+    Keywords are fields of the container where it has such ones, else of the pod's spec.
+    """
+    command = ["python3", "-c", program] if isinstance(program, str) else list(program)
+    own = {"resources", "env"}
+    container = {
+        "name": "main",
+        "image": image.PYTHON,
+        "command": command,
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        **{key: value for key, value in container_or_spec.items() if key in own},
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 5,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": 1000,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [container],
+            **{key: value for key, value in container_or_spec.items() if key not in own},
+        },
+    }
+
+
+def on(node: str) -> dict[str, str]:
+    """Select a node."""
+    return {"kubernetes.io/hostname": node}
+
+
+def phase(*wanted: str) -> Callable[[dict[str, Any]], bool]:
+    """Make the question whether a pod is in a phase."""
+    return lambda thing: thing["status"].get("phase") in wanted
+
+
+def ended(thing: dict[str, Any]) -> dict[str, Any]:
+    """Return how a pod's only container ended."""
+    (status,) = thing["status"]["containerStatuses"]
+    found: dict[str, Any] = status["state"]["terminated"]
+    return found
+
+
+@contextlib.contextmanager
+def gpus(
+    cluster: NodeCluster, *nodes: str, count: int = 8, product: str = GPU_PRODUCT
+) -> Iterator[None]:
+    """Have nodes say that they have GPUs, and which, until the end of the block."""
+    label = "nvidia.com/gpu.product"
+    for node in nodes:
+        _have_gpus(cluster, node, str(count))
+        cluster.kubectl("label", "node", node, f"{label}={product}")
+    try:
+        yield
+    finally:
+        for node in nodes:
+            cluster.kubectl("label", "node", node, f"{label}-")
+            _have_gpus(cluster, node, None)
+
+
+def _have_gpus(cluster: NodeCluster, node: str, count: str | None) -> None:
+    many = {"nvidia.com/gpu": count}
+    patch = json.dumps({"status": {"capacity": many, "allocatable": many}})
+    words = ("patch", "node", node, "--subresource=status", "--type=merge", f"--patch={patch}")
+    cluster.kubectl(*words)
+
+
+def evict(namespace: Namespace, name: str) -> None:
+    """Evict a pod as ``kubectl drain`` does."""
+    wish = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": name, "namespace": namespace.name},
+    }
+    path = f"/api/v1/namespaces/{namespace.name}/pods/{name}/eviction"
+    namespace.kubectl("create", "--raw", path, "--filename=-", given=json.dumps(wish))
+
+
+@contextlib.contextmanager
+def lost(cluster: NodeCluster, name: str) -> Iterator[None]:
+    """Let a node say nothing more: its kubelet is dead, its containers go on.
+
+    The cluster notices after 10 s, and deletes the pods 5 s later; they stay, Running, until the
+    node is back, as it is at the end of the block.
+    """
+    node = cluster.node(name)
+    node.kill("kubelet")
+    try:
+        yield
+    finally:
+        node.start("kubelet")
+        cluster.wait_for(name)
+
+
+@contextlib.contextmanager
+def small_logs(cluster: NodeCluster, *names: str) -> Iterator[None]:
+    """Have kubelets rotate logs after ``SMALL_LOG``; pods go on while they start again."""
+    _configure(cluster, names, log_size=SMALL_LOG)
+    try:
+        yield
+    finally:
+        _configure(cluster, names)
+
+
+def _configure(cluster: NodeCluster, names: tuple[str, ...], **told: str) -> None:
+    for node in map(cluster.node, names):
+        node.kill("kubelet")
+        node.configure(**told)
+        node.start("kubelet")
+    cluster.wait_for(*names)
+
+
+def log_files(cluster: NodeCluster, namespace: Namespace, name: str) -> list[Path]:
+    """Return the files of a pod's only container's log, the current one and rotated ones."""
+    found = namespace.get("pod", name)
+    logs = Path(cluster.node(found["spec"]["nodeName"]).machine.data, "logs")
+    folder = f"{namespace.name}_{name}_{found['metadata']['uid']}"
+    return sorted(logs.joinpath(folder).glob("*/*.log*"))

@@ -1,0 +1,142 @@
+"""Keeps one node's machine: a program. It ends with the warden, whatever ends that.
+
+It makes the node's cgroups, starts ``inside.py`` in namespaces of its own (network, mounts,
+processes) and links their network with the one that it is in, the cluster's. When it is told to
+end, or its parent is gone, it ends the machine, with its first process the kernel kills all others
+in it, and removes the cgroups, which are all that would be left.
+
+``python -m tests.harness.node.machine FILE``; the file is a :class:`Machine` in JSON.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import dataclasses
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from tests.harness.cluster import warden
+from tests.harness.node import cgroups
+
+# Below the warden's grace, so that it is never killed before the cgroups are removed.
+_END_SECONDS = warden.GRACE - 2
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What one node's machine is."""
+
+    name: str
+    socket_folder: str
+    """Where its own warden listens and logs go."""
+    data: str
+    """Everything else of it; gone with the cluster's folder, when no mount is left in it."""
+    cgroup: str
+    router: str
+    """The cluster's end of the link, and the node's: with the length of the prefix."""
+    address: str
+    pods: str
+    """The network of its pods."""
+
+    @classmethod
+    def read(cls, path: str) -> Self:
+        """Read it from a file."""
+        return cls(**json.loads(Path(path).read_text()))
+
+    def write(self, path: Path) -> None:
+        """Write it to a file."""
+        path.write_text(json.dumps(dataclasses.asdict(self)))
+
+    @property
+    def ip(self) -> str:
+        """The node's address."""
+        return self.address.split("/", maxsplit=1)[0]
+
+    @property
+    def gateway(self) -> str:
+        """The address of the cluster's end."""
+        return self.router.split("/", maxsplit=1)[0]
+
+
+def main() -> int:
+    """Do what the file says; see the top of this file."""
+    path = sys.argv[1]
+    machine = Machine.read(path)
+    alarm, bell = os.pipe()
+    os.set_blocking(bell, False)
+    signal.set_wakeup_fd(bell)
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    # Told rather than killed when the warden is: there is something to remove.
+    _die_with_parent(signal.SIGTERM)
+    with cgroups.made(machine.cgroup), contextlib.ExitStack() as stack:
+        inside = stack.enter_context(_started(path))
+        assert inside.stdin is not None
+        assert inside.stdout is not None
+        stack.callback(_end, inside)
+        if not inside.stdout.readline():
+            return 1
+        _link(machine, inside.pid)
+        inside.stdin.write(b"\n")
+        inside.stdin.flush()
+        ended = os.pidfd_open(inside.pid)
+        ready, _, _ = select.select([alarm, ended], [], [])
+    return 0 if alarm in ready else 1
+
+
+def _die_with_parent(how: signal.Signals) -> None:
+    ctypes.CDLL(None).prctl(warden.PR_SET_PDEATHSIG, ctypes.c_ulong(how), 0, 0, 0)
+
+
+def _started(path: str) -> subprocess.Popen[bytes]:
+    namespaces = ("--mount", "--net", "--pid", "--mount-proc", "--propagation=slave")
+    return subprocess.Popen(
+        [
+            "unshare",
+            *namespaces,
+            "--kill-child",
+            sys.executable,
+            "-m",
+            "tests.harness.node.inside",
+            path,
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        preexec_fn=lambda: _die_with_parent(signal.SIGKILL),  # noqa: PLW1509 - one thread alone
+    )
+
+
+def _link(machine: Machine, pid: int) -> None:
+    """Link the machine, route to it and its pods, and let packets pass from node to node."""
+    link = machine.name
+    _ip("link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
+    _ip("address", "add", machine.router, "dev", link)
+    _ip("link", "set", link, "up")
+    _ip("route", "add", machine.pods, "via", machine.ip, "onlink", "dev", link)
+    Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(("ip", *words), check=True)
+
+
+def _end(inside: subprocess.Popen[bytes]) -> None:
+    assert inside.stdin is not None
+    with contextlib.suppress(OSError):
+        inside.stdin.close()
+    try:
+        inside.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        inside.kill()
+        inside.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
