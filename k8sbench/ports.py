@@ -181,8 +181,28 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     """The newest this many."""
 
 
+class Claims(Protocol):
+    """Which process follows which run, among all that use one store: one at a time.
+
+    A claim ends with :meth:`release`, with the store's ``close``, and with its owner.
+    """
+
+    def claim(self, run_id: str) -> bool:
+        """Claim a run for this process; False if another process has it. Idempotent."""
+
+    def release(self, run_id: str) -> None:
+        """Give a claim back; idempotent."""
+
+    def close(self) -> None:
+        """Give all claims back; idempotent."""
+
+
 class Store(Protocol):
     """Where runs are kept: a database row each, beside a folder of plain files."""
+
+    @property
+    def claims(self) -> Claims:
+        """Who follows which of its runs."""
 
     def next_repeat(self, set_name: str, case_key: str) -> int:
         """The first repeat number that no run of this case has in this set."""
@@ -201,15 +221,6 @@ class Store(Protocol):
 
     def ran_image(self, run_id: str, digest: str) -> Run:
         """Keep the digest of the image that the run's replicas really ran."""
-
-    def claim(self, run_id: str) -> bool:
-        """Claim the following of a run for this process; False if another process has it.
-
-        The claim ends with :meth:`release`, :meth:`close`, or the process.
-        """
-
-    def release(self, run_id: str) -> None:
-        """Give a claim back; idempotent."""
 
     def measured(self, run_id: str, measurement: Measurement) -> Run:
         """Keep the run's measurement, replacing an earlier one."""

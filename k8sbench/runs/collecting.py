@@ -115,7 +115,7 @@ def collect(
                 taken.closed.append(run)
             elif run.run_id in on_their_way:
                 taken.going_on.append(run)
-            elif not world.store.claim(run.run_id):
+            elif not world.store.claims.claim(run.run_id):
                 taken.followed.append(run)
             elif run.phase.final:
                 taken.closed.append(_measure(run, world, tell))
@@ -127,7 +127,7 @@ def collect(
     finally:
         following.close()
         for run in runs:
-            world.store.release(run.run_id)
+            world.store.claims.release(run.run_id)
     return taken
 
 
@@ -154,7 +154,7 @@ def cancel(
         return closed[-1] if closed else None
     finally:
         following.close()
-        world.store.release(run.run_id)
+        world.store.claims.release(run.run_id)
 
 
 class _Reading:

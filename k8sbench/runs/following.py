@@ -230,7 +230,7 @@ class Following:
         self._tell.ended(one.run)
         if not self._manner.keep:
             self._remove(run_id)
-        self._world.store.release(run_id)
+        self._world.store.claims.release(run_id)
         return one.run
 
     def _remove(self, run_id: str) -> None:

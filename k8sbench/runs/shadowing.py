@@ -32,7 +32,7 @@ def shadow(
         told = len(run.history)
         if is_closed(run) or stop.cause is not None:
             return run
-        if run.plan.backend == "kubernetes" and store.claim(run.run_id):
+        if run.plan.backend == "kubernetes" and store.claims.claim(run.run_id):
             # Nobody follows it any more.
             return store.run(run.run_id)
         sleep(LOOK_SECONDS)

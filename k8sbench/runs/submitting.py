@@ -116,7 +116,7 @@ def create_all(
             )
         run, manifests = _recorded(work, world, order)
         if manifests is None:
-            world.store.release(run.run_id)
+            world.store.claims.release(run.run_id)
             yield run
             continue
         tell.planned(run)
@@ -128,7 +128,7 @@ def create_all(
             raise
         finally:
             world.cluster.let_go(run.run_id)
-            world.store.release(run.run_id)
+            world.store.claims.release(run.run_id)
         yield run
 
 
@@ -180,7 +180,7 @@ def _start(
         following.start(run, manifests)
     except BaseException as wrong:
         _fail(run, world, wrong)
-        world.store.release(run.run_id)
+        world.store.claims.release(run.run_id)
         raise
 
 
@@ -189,7 +189,7 @@ def _raise_refused(following: Following, world: World, *, wait: bool = False) ->
     refused = following.refused(wait=wait)
     for run, wrong in refused:
         _fail(run, world, wrong)
-        world.store.release(run.run_id)
+        world.store.claims.release(run.run_id)
     for _, wrong in refused[:1]:
         raise wrong
 
@@ -232,7 +232,7 @@ def _existing(world: World, work: Work, run_id: str) -> Run | None:
     _check_case(work, run.plan)
     if not run.phase.final:
         collecting.check_place(run, world.cluster, world.location)
-    if not run.phase.final and (not outlives or not world.store.claim(run_id)):
+    if not run.phase.final and (not outlives or not world.store.claims.claim(run_id)):
         raise FollowedElsewhere(run)
     if run.phase is Phase.SUCCEEDED and run.measurement is None:
         return world.store.measured(run_id, world.measure(run, kept_gaps(world.store, run_id)))
@@ -277,7 +277,7 @@ def _recorded(
         f"Follow it with: k8sbench watch {order.run_id}",
     )
     try:
-        if world.store.claim(order.run_id):
+        if world.store.claims.claim(order.run_id):
             return _record(work, world, order)
     except UsageError as wrong:
         taken = wrong
@@ -292,7 +292,7 @@ def _record(work: Work, world: World, order: Order) -> tuple[Run, tuple[Manifest
     draft = work.plan(order.run_id or "draft", order.set_name, 1)
     run_id = order.run_id or world.draw_run_id(draft.benchmark)
     # Before there is anything to see: nobody else takes it up before its job is there.
-    world.store.claim(run_id)
+    world.store.claims.claim(run_id)
     try:
         for _ in range(REPEAT_TRIES):
             repeat = world.store.next_repeat(order.set_name, case_key(draft))
@@ -309,5 +309,5 @@ def _record(work: Work, world: World, order: Order) -> tuple[Run, tuple[Manifest
             "Too many submits write into it at once; try again.",
         )
     except BaseException:
-        world.store.release(run_id)
+        world.store.claims.release(run_id)
         raise

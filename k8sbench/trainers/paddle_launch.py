@@ -76,7 +76,7 @@ class Ending(NamedTuple):
         return self.code == -signal.SIGTERM
 
     def line(self, last_word: str = "") -> bytes:
-        """The line that names it; `k8sbench.adapters.local.endings` reads it."""
+        """The line that names it; `k8sbench.diagnose.job.exits` reads it."""
         by = "" if self.process is None else f" received by PID {self.process}"
         how = f"exit code {self.code}" if self.code >= 0 else f"{_signal(-self.code)}{by}"
         told = f": {last_word}" if last_word else ""

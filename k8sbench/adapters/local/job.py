@@ -15,8 +15,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from k8sbench.adapters.local import endings
 from k8sbench.adapters.local.replica import Replica, oom_kills
+from k8sbench.diagnose.job import exits
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.ports import Clock, JobEvent, LogLine, ReplicaState
 
@@ -57,7 +57,7 @@ class LocalJob:
         self._wish: tuple[str, str] | None = None
         """A wish to cancel: its cause and the cause's id."""
         self._is_cancelled = False
-        self._failure: endings.Cause | None = None
+        self._failure: exits.Cause | None = None
         self._settle_by: float | None = None
         """Until when a replica that failed first waits for the one that made it fail."""
         self._finish_by: float | None = None
@@ -238,26 +238,26 @@ class LocalJob:
             if not self._read(0.0):
                 break
         others = [replica for replica in self.replicas if replica is not first]
-        if not endings.lost_its_peer(first.last):
+        if not exits.lost_its_peer(first.last):
             return True
-        if any(endings.failed_by_itself(other.last) for other in others):
+        if any(exits.failed_by_itself(other.last) for other in others):
             return True
         if all(other.code is not None for other in others):
             return True
         self._settle_by = self._settle_by or now + SETTLE_SECONDS
         return now >= self._settle_by
 
-    def _cause(self, first: Replica) -> endings.Cause:
+    def _cause(self, first: Replica) -> exits.Cause:
         """Say why the job failed of which ``first`` ended first."""
         problem = first.problem
         if problem is None and first.told:
             problem = "was ended from outside k8sbench, by a signal to its warden"
         if problem is not None:
-            return endings.Cause(
+            return exits.Cause(
                 replica=first.name, sentence=f"{first.name} {problem}.", id="replica-failed"
             )
         kills = oom_kills()
-        return endings.cause(
+        return exits.cause(
             _ended(first),
             [_ended(replica) for replica in self.replicas if replica is not first],
             kills=None if kills is None or self._oom_kills is None else kills - self._oom_kills,
@@ -330,9 +330,9 @@ class LocalJob:
 _REPORT, _OUTPUT = range(2)
 
 
-def _ended(replica: Replica) -> endings.Ended:
+def _ended(replica: Replica) -> exits.Ended:
     by_itself = None if replica.told else replica.code
-    return endings.Ended(replica=replica.name, code=by_itself, last=tuple(replica.last))
+    return exits.Ended(replica=replica.name, code=by_itself, last=tuple(replica.last))
 
 
 def _replicas(count: int) -> str:

@@ -20,14 +20,14 @@ _TAKEN = {errno.EACCES, errno.EAGAIN}
 _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.ENOTTY}
 
 
-class Claims:
+class FileClaims:
     """The claims of this process in one store."""
 
     def __init__(self, root: Path) -> None:
         self._path = root / CLAIMS
         self._file: int | None = None
 
-    def take(self, run_id: str) -> bool:
+    def claim(self, run_id: str) -> bool:
         """Claim a run; False if another process has it. Again is the same claim."""
         if self._file is None:
             # Kept open: the system ends all our claims when any descriptor of the file is closed.

@@ -26,7 +26,7 @@ import sqlalchemy as sa
 
 from k8sbench.adapters.store import artifacts, database, migrations, places
 from k8sbench.adapters.store.artifacts import LogWriter, RunFolder, RunRecord
-from k8sbench.adapters.store.claims import Claims
+from k8sbench.adapters.store.claims import FileClaims
 from k8sbench.adapters.store.database import Database, FolderLock
 from k8sbench.model.errors import NotFound, RepeatTaken, StoreError, UsageError
 from k8sbench.model.identity import SET_NAME, case_key
@@ -34,7 +34,7 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import FINAL, Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Location, Owner, Run
-from k8sbench.ports import LogMark, RunFilter
+from k8sbench.ports import Claims, LogMark, RunFilter
 
 _METADATA = sa.MetaData()
 RUNS = sa.Table(
@@ -120,7 +120,7 @@ class SqlStore:
         self.unreadable: dict[str, str] = {}
         """Run id → why its row could not be read, of the rows met so far."""
         self._relative = relative
-        self._claims = Claims(root)
+        self.claims: Claims = FileClaims(root)
 
     @property
     def where(self) -> str:
@@ -204,14 +204,6 @@ class SqlStore:
             if folder is not None:
                 folder.keep_image(digest)
             return self._extend(db, run, image_digest=digest)
-
-    def claim(self, run_id: str) -> bool:
-        """Claim the following of a run for this process; False if another process has it."""
-        return self._claims.take(run_id)
-
-    def release(self, run_id: str) -> None:
-        """Give a claim back; idempotent."""
-        self._claims.release(run_id)
 
     def caught_up(self, run_id: str) -> Run:
         """Take over what the run's folder has and its row has not; returns the run as it is then.
@@ -298,7 +290,7 @@ class SqlStore:
 
     def close(self) -> None:
         """Let go of the database, and of all claims."""
-        self._claims.close()
+        self.claims.close()
         self.database.close()
 
     def __enter__(self) -> SqlStore:

@@ -48,7 +48,7 @@ def end(store: SqlStore, run: Run, access: Access) -> Run:
     if run.plan.backend == "local":
         _end_process(run)
         run = watch.follow(store, run, access, Manner())
-    elif store.claim(run.run_id):
+    elif store.claims.claim(run.run_id):
         run = _end_job(store, run, access)
     else:
         # Whoever follows it archives its logs and closes it.

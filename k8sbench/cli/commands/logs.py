@@ -86,7 +86,7 @@ def command(
         alone = reading.is_alone(store, found)
         if alone and not follow:
             _print_from_cluster(found, selection, access)
-        elif alone and store.claim(found.run_id):
+        elif alone and store.claims.claim(found.run_id):
             _follow_on_cluster(store, found, selection, access)
         elif not follow or found.phase.final:
             _print_all(store, found, selection)

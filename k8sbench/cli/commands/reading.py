@@ -76,10 +76,10 @@ def is_alone(store: Store, run: Run) -> bool:
     if run.plan.backend != "kubernetes" or run.phase.final:
         return False
     try:
-        alone = store.claim(run.run_id)
+        alone = store.claims.claim(run.run_id)
     except StoreError:
         return True
-    store.release(run.run_id)
+    store.claims.release(run.run_id)
     return alone
 
 

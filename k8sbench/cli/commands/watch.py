@@ -47,7 +47,7 @@ def follow(store: SqlStore, run: Run, access: Access, manner: Manner) -> Run:
     """Follow a run until it is closed, whoever follows it; an interrupt is an error."""
     with clusters.stopping() as stop, progress.telling() as tell:
         while not shadowing.is_closed(run) and stop.cause is None:
-            if run.plan.backend == "kubernetes" and store.claim(run.run_id):
+            if run.plan.backend == "kubernetes" and store.claims.claim(run.run_id):
                 with clusters.cluster_of(
                     run, access, keep=manner.keep, store=store, say=tell.note
                 ) as cluster:

@@ -13,7 +13,7 @@ import re
 import signal
 from collections.abc import Mapping, Sequence
 
-from k8sbench.adapters.local import endings as local
+from k8sbench.diagnose.job import exits as local
 from k8sbench.diagnose.job.causes import Diagnosis, found
 from k8sbench.diagnose.job.facts import (
     Ending,

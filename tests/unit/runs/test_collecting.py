@@ -91,7 +91,8 @@ def test_a_run_that_another_process_follows_is_left_to_it(
     (run,) = detached(store)
     program = (
         "import sys; from k8sbench.adapters.store.sql_store import open_store;"
-        f" s = open_store({str(tmp_path / 'store')!r}); print(s.claim({run.run_id!r}), flush=True);"
+        f" s = open_store({str(tmp_path / 'store')!r});"
+        f" print(s.claims.claim({run.run_id!r}), flush=True);"
         " sys.stdin.read()"
     )
     with subprocess.Popen(
@@ -207,7 +208,7 @@ def test_a_run_that_may_not_be_cancelled_goes_on(store: Store) -> None:
     with pytest.raises(UsageError, match="on Fridays"):
         collecting.cancel(run, *told)
     assert not store.run(run.run_id).phase.final
-    assert store.claim(run.run_id), "somebody else may follow it"
+    assert store.claims.claim(run.run_id), "somebody else may follow it"
 
 
 def test_gaps_that_an_earlier_process_recorded_are_not_forgotten(store: Store) -> None:

@@ -53,7 +53,7 @@ def test_a_job_among_others_that_cannot_be_created_is_a_failed_run(store: Store)
     assert store.run("seg-1").phase is Phase.CREATED  # it goes on
     assert store.run("seg-2").phase is Phase.FAILED
     assert store.run("seg-2").history[-1].action == "Mend it."
-    assert store.claim("seg-2")
+    assert store.claims.claim("seg-2")
 
 
 @pytest.mark.parametrize("parallel", [1, 2])

@@ -188,7 +188,7 @@ def test_a_stop_leaves_jobs_of_a_cluster_going_and_says_how_to_come_back(store: 
     assert "k8sbench watch seg-1" in told.value.action
     assert store.run("seg-1").phase is Phase.RUNNING
     assert cluster.cancelled == []
-    assert store.claim("seg-1")
+    assert store.claims.claim("seg-1")
 
 
 def test_a_stop_before_the_last_job_is_created_says_how_many_are_and_the_way_on(
@@ -248,14 +248,14 @@ def test_a_run_is_claimed_before_anyone_can_see_it(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    for name in ("claim", "record"):
-        made = getattr(store, name)
+    for owner, name in ((store.claims, "claim"), (store, "record")):
+        made = getattr(owner, name)
 
         def called(*args: Any, name: str = name, made: Any = made, **more: Any) -> Any:
             asked.append(name)
             return made(*args, **more)
 
-        monkeypatch.setattr(store, name, called)
+        monkeypatch.setattr(owner, name, called)
     submit(store, FakeCluster(at(Phase.SUCCEEDED)))
     assert asked == ["claim", "record"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from k8sbench.adapters.local import endings
-from k8sbench.adapters.local.endings import Ended
+from k8sbench.diagnose.job import exits
+from k8sbench.diagnose.job.exits import Ended
 
 TRACEBACK = """
 [rank1]: Traceback (most recent call last):
@@ -79,43 +79,43 @@ def ended(replica: str, code: int | None, *last: str) -> Ended:
 
 
 def test_the_last_line_says_why() -> None:
-    cause = endings.cause(ended("worker-1", 1, "step 1", "boom", ""), [])
+    cause = exits.cause(ended("worker-1", 1, "step 1", "boom", ""), [])
     assert cause.sentence == "worker-1 exited with code 1: boom"
     assert (cause.replica, cause.id) == ("worker-1", "replica-failed")
 
 
 def test_a_launchers_table_does_not_hide_the_trainers_error() -> None:
-    cause = endings.cause(ended("worker-0", 1, *TRACEBACK, *TORCHRUN), [])
+    cause = exits.cause(ended("worker-0", 1, *TRACEBACK, *TORCHRUN), [])
     assert cause.sentence == "worker-0 exited with code 1: [rank1]: ValueError: batch of 0"
 
 
 def test_silence_is_said_as_such() -> None:
-    assert endings.cause(ended("master-0", 3), []).sentence == "master-0 exited with code 3."
+    assert exits.cause(ended("master-0", 3), []).sentence == "master-0 exited with code 3."
 
 
 def test_a_signal_is_named() -> None:
-    cause = endings.cause(ended("master-0", 139, "step 1"), [])
+    cause = exits.cause(ended("master-0", 139, "step 1"), [])
     assert cause.sentence == "master-0 was killed by signal 11 (SIGSEGV): step 1"
     assert cause.id == "replica-failed"
 
 
 @pytest.mark.parametrize("code", [1, 127, 128, 255])
 def test_an_exit_code_that_stands_for_no_signal_is_told_as_one(code: int) -> None:
-    sentence = endings.cause(ended("master-0", code, "step 1"), []).sentence
+    sentence = exits.cause(ended("master-0", code, "step 1"), []).sentence
     assert sentence == f"master-0 exited with code {code}: step 1"
 
 
 @pytest.mark.parametrize("lost", [LOST_PEER, LOST_PEER_PADDLE, TIMED_OUT_PADDLE])
 def test_a_replica_that_lost_its_peer_is_not_the_one_that_failed(lost: list[str]) -> None:
     first = ended("master-0", 1, *lost, *torchrun((0, 1)))
-    cause = endings.cause(first, [ended("worker-0", None, *TRACEBACK)])
+    cause = exits.cause(first, [ended("worker-0", None, *TRACEBACK)])
     assert cause.sentence == "worker-0 had an error: [rank1]: ValueError: batch of 0"
     assert cause.replica == "worker-0"
 
 
 def test_the_peer_that_was_killed_is_found_by_its_launchers_words() -> None:
     killed = "E1120 api.py:882] failed (exitcode: -9) local_rank: 0 (pid: 1) of binary: python"
-    cause = endings.cause(ended("master-0", 1, *LOST_PEER), [ended("worker-0", 1, killed)])
+    cause = exits.cause(ended("master-0", 1, *LOST_PEER), [ended("worker-0", 1, killed)])
     assert cause.replica == "worker-0"
     assert cause.id == "oom"
 
@@ -123,21 +123,21 @@ def test_the_peer_that_was_killed_is_found_by_its_launchers_words() -> None:
 def test_where_nobody_else_complains_the_first_stays_named() -> None:
     first = ended("master-0", 1, *LOST_PEER)
     others = [ended("worker-0", None, "step 7"), ended("worker-1", 1, *LOST_PEER)]
-    assert endings.cause(first, others).replica == "master-0"
+    assert exits.cause(first, others).replica == "master-0"
 
 
 def test_being_stopped_is_no_error_of_ones_own() -> None:
     first = ended("master-0", 1, *LOST_PEER)
-    assert endings.cause(first, [ended("worker-0", None, *STOPPED)]).replica == "master-0"
+    assert exits.cause(first, [ended("worker-0", None, *STOPPED)]).replica == "master-0"
 
 
 def test_an_error_of_its_own_needs_no_other_culprit() -> None:
     first = ended("master-0", 1, "ValueError: mine")
-    assert endings.cause(first, [ended("worker-0", 1, *TRACEBACK)]).replica == "master-0"
+    assert exits.cause(first, [ended("worker-0", 1, *TRACEBACK)]).replica == "master-0"
 
 
 def test_a_killed_replica_possibly_ran_out_of_memory() -> None:
-    cause = endings.cause(ended("worker-1", 137, "step 3"), [])
+    cause = exits.cause(ended("worker-1", 137, "step 3"), [])
     assert cause.id == "oom"
     assert cause.sentence == (
         "worker-1 was killed by signal 9 (SIGKILL): it was possibly out of memory."
@@ -146,7 +146,7 @@ def test_a_killed_replica_possibly_ran_out_of_memory() -> None:
 
 
 def test_the_kernels_own_count_makes_it_sure() -> None:
-    cause = endings.cause(ended("worker-1", 137), [], kills=1)
+    cause = exits.cause(ended("worker-1", 137), [], kills=1)
     assert "the kernel killed a process for want of memory" in cause.sentence
     assert "possibly" not in cause.sentence
 
@@ -161,7 +161,7 @@ def test_the_kernels_own_count_makes_it_sure() -> None:
     ],
 )
 def test_a_launcher_tells_that_its_process_was_killed(line: str) -> None:
-    cause = endings.cause(ended("worker-1", 1, line), [])
+    cause = exits.cause(ended("worker-1", 1, line), [])
     assert cause.id == "oom"
     assert "code 1 after signal 9 (SIGKILL) had killed a process of it" in cause.sentence
 
@@ -185,19 +185,19 @@ def test_of_several_ranks_the_killed_one_is_named_and_not_the_survivors_line(
     name = {9: " (SIGKILL)", 11: " (SIGSEGV)", 15: " (SIGTERM)"}.get(number, "")
     told = paddle(3, f"Signal {number}{name} received by PID 77")
     lines = ["step 7", told, *TIMED_OUT_PADDLE, "LAUNCH INFO Exit code 1", told]
-    cause = endings.cause(ended("worker-1", 128 + number, *lines), [])
+    cause = exits.cause(ended("worker-1", 128 + number, *lines), [])
     assert cause.sentence == f"rank 3 of worker-1 {said}"
     assert cause.replica == "worker-1"
     assert cause.id == ("oom" if number == 9 else "replica-failed")
 
     lines = ["step 7", *LOST_PEER_PADDLE, *torchrun((2, 143), (3, -number), ends=(2,))]
-    cause = endings.cause(ended("worker-0", 1, *lines), [])
+    cause = exits.cause(ended("worker-0", 1, *lines), [])
     assert cause.sentence == f"rank 3 of worker-0 {said}"
 
 
 def test_a_rank_that_answers_sigterm_by_an_exit_code_was_ended_by_it_all_the_same() -> None:
     lines = ["k8sbench: ended by SIGTERM", *LOST_PEER_PADDLE, *torchrun((0, 1), (1, 143))]
-    cause = endings.cause(ended("master-0", 1, *lines), [])
+    cause = exits.cause(ended("master-0", 1, *lines), [])
     assert cause.sentence == (
         "rank 1 of master-0 was ended by signal 15 (SIGTERM), not by its launcher."
     )
@@ -207,7 +207,7 @@ def test_a_rank_that_answers_sigterm_by_an_exit_code_was_ended_by_it_all_the_sam
 def test_torchruns_root_cause_may_be_a_rank_that_only_lost_its_peer(number: int) -> None:
     """Both were dead at the same look: it then takes the lower one."""
     lines = [*LOST_PEER, *torchrun((1, -number), (0, 1))]
-    cause = endings.cause(ended("master-0", 1, *lines), [])
+    cause = exits.cause(ended("master-0", 1, *lines), [])
     assert cause.sentence.startswith("rank 1 of master-0 was ")
 
 
@@ -217,7 +217,7 @@ def test_a_rank_that_torchrun_killed_itself_is_not_to_blame() -> None:
         "W1120 api.py:9] Unable to shutdown process 1000 via Signals.SIGTERM, forcefully exiting",
         *torchrun((0, -9), (1, 7)),
     ]
-    cause = endings.cause(ended("master-0", 1, *lines), [])
+    cause = exits.cause(ended("master-0", 1, *lines), [])
     assert (cause.sentence, cause.id) == (
         "rank 1 of master-0 exited with code 7.",
         "replica-failed",
@@ -226,7 +226,7 @@ def test_a_rank_that_torchrun_killed_itself_is_not_to_blame() -> None:
 
 def test_a_watchdog_that_aborts_the_survivors_is_not_the_cause() -> None:
     lines = torchrun((0, -6), (1, -6), (2, -11), (3, -6))
-    cause = endings.cause(ended("master-0", 1, *lines), [])
+    cause = exits.cause(ended("master-0", 1, *lines), [])
     assert cause.sentence == "rank 2 of master-0 was killed by signal 11 (SIGSEGV)."
 
 
@@ -242,7 +242,7 @@ def test_a_watchdog_that_aborts_the_survivors_is_not_the_cause() -> None:
     ids=["torch", "torch, both at one look", "torch, without ranks", "paddle"],
 )
 def test_of_several_ranks_errors_the_one_that_came_first_is_quoted(lines: list[str]) -> None:
-    cause = endings.cause(ended("master-0", 1, *lines), [])
+    cause = exits.cause(ended("master-0", 1, *lines), [])
     assert cause.sentence == "master-0 exited with code 1: [rank1]: ValueError: batch of 0"
 
 
@@ -252,7 +252,7 @@ def test_a_rank_that_ended_without_a_word_is_named_by_its_code() -> None:
         ([*LOST_PEER, *torchrun((0, 143), (1, 5), ends=(0,))], 1),
         (torchrun((0, 3), (1, 5)), 1),
     ):
-        cause = endings.cause(ended("worker-0", code, *lines), [])
+        cause = exits.cause(ended("worker-0", code, *lines), [])
         assert cause.sentence == "rank 1 of worker-0 exited with code 5."
 
 
@@ -269,17 +269,17 @@ def test_a_rank_of_another_replica_is_found_by_its_launchers_words(told: list[st
     first = ended(
         "worker-0", 1, *LOST_PEER_PADDLE, paddle(0, f"exit code 1: {LOST_PEER_PADDLE[0]}")
     )
-    cause = endings.cause(first, [ended("worker-1", None, *LOST_PEER_PADDLE, *told)])
+    cause = exits.cause(first, [ended("worker-1", None, *LOST_PEER_PADDLE, *told)])
     assert cause.replica == "worker-1"
     assert cause.sentence.startswith(("rank 3 of worker-1 ", "worker-1 had an error: [rank3]: "))
 
 
 def test_the_report_of_an_earlier_try_does_not_explain_another_end() -> None:
     for told in ([paddle(1, "exit code 7")], torchrun((1, -11))):
-        cause = endings.cause(ended("worker-0", 137, *told, "step 3"), [])
+        cause = exits.cause(ended("worker-0", 137, *told, "step 3"), [])
         assert cause.sentence.startswith("worker-0 was killed by signal 9 (SIGKILL)")
     lines = [*torchrun((2, -9)), *torchrun((1, 5))]
-    cause = endings.cause(ended("worker-0", 1, *lines), [])
+    cause = exits.cause(ended("worker-0", 1, *lines), [])
     assert cause.sentence == "rank 1 of worker-0 exited with code 5."
 
 
@@ -289,7 +289,7 @@ def test_what_a_command_line_refuses_is_quoted() -> None:
         (["usage: arcface.py [-h]", refused, *torchrun((1, 2))], 1),
         ([refused, "LAUNCH INFO Exit code 2", paddle(1, f"exit code 2: {refused}")], 2),
     ):
-        cause = endings.cause(ended("worker-0", code, *lines), [])
+        cause = exits.cause(ended("worker-0", code, *lines), [])
         assert cause.sentence == f"worker-0 exited with code {code}: [rank1]: {refused}"
 
 
@@ -299,11 +299,11 @@ def test_a_taken_port_is_called_that() -> None:
         "network address. port: 29411, useIpv6: false, code: -98, name: EADDRINUSE, message: "
         "address already in use"
     )
-    cause = endings.cause(ended("master-0", 1, line), [])
+    cause = exits.cause(ended("master-0", 1, line), [])
     assert cause.id == "port-taken"
     assert "run it again" in cause.sentence
 
 
 def test_a_long_line_is_cut() -> None:
-    cause = endings.cause(ended("worker-1", 1, "x" * 10_000), [])
+    cause = exits.cause(ended("worker-1", 1, "x" * 10_000), [])
     assert len(cause.sentence) < 400
