@@ -3,14 +3,18 @@
 A *run id* is drawn once per run from a clock reading and random text that the caller passes in,
 and names the job, its pods and its folder. A *case key* says which case a plan is, before it ran;
 ``(set, case key, repeat)`` is unique. A *group key* says which measurements may be taken
-together, and needs what only the run itself can tell (GPU model, precision in effect).
+together, and needs what only the run itself can tell (GPU model, precision in effect). Both, and
+every other comparison of runs, follow from one list: :data:`CASE_FIELDS`.
 """
 
 from __future__ import annotations
 
 import datetime
 import hashlib
+import operator
 import re
+from collections.abc import Callable
+from typing import Literal, get_args
 
 import msgspec
 
@@ -65,21 +69,255 @@ def checked_set_name(text: str) -> str:
     return text
 
 
+Use = Literal["case", "group", "series", "baseline", "parity", "ratio", "published"]
+"""What a field decides.
+
+- ``case``: the case key, hence whether a set has this repeat already (``--resume``, ``--run-id``).
+  What is of the case and not of the group key is what repeats of a group are held to by
+  ``mixed-plan``.
+- ``group``: the group key, whose field of that name it is.
+- ``series``: what stays the same over the sets of one case: ``results`` shows the latest set.
+- ``baseline``: what a group shares with the 1x1 case that its speedup refers to.
+- ``parity``: what Paddle and PyTorch share to stand in one row.
+- ``ratio``: what they share, too, for a ratio to be given; without it the row says the field's id.
+- ``published``: what a group shares with a published figure for a deviation to be given.
+"""
+
+
+class CaseField(msgspec.Struct, frozen=True, kw_only=True):
+    """Something about a plan that makes it the same case as another, or another case."""
+
+    name: str
+    uses: frozenset[Use]
+    why: str
+    """One sentence: why it decides."""
+    value: Callable[[RunPlan], object]
+    """Its value, of builtin types; None: the plan has none, which leaves it out of the key, so
+    that plans of before the field was there keep theirs."""
+
+
+def _field(name: str, uses: str, why: str, value: Callable[[RunPlan], object]) -> CaseField:
+    found = frozenset(use for use in get_args(Use) if use in uses.split())
+    return CaseField(name=name, uses=found, why=why, value=value)
+
+
+def _plan(name: str, uses: str, why: str) -> CaseField:
+    return _field(name, uses, why, operator.attrgetter(name))
+
+
+def _parts(*names: str) -> Callable[[object], object]:
+    """Read named fields of a nested value: one that is added there later changes no key."""
+
+    def value(of: object) -> object:
+        if of is None or isinstance(of, str):
+            return of
+        return {name: getattr(of, name) for name in names}
+
+    return value
+
+
+def _networks(plan: RunPlan) -> object:
+    """The pool's annotations that attach a network; others are for people and other programs."""
+    found = plan.pool.annotations
+    return {key: found[key] for key in found if "network" in key or ".cni." in key} or None
+
+
+def _program(plan: RunPlan) -> str:
+    """Twelve digits that name the program: of the trainers' sources, else of the command."""
+    return (plan.trainers_digest or _digest(_encoded(plan, plan.command)))[:12]
+
+
+_log = _parts(
+    *("unit", "per", "record", "summary", "averaged", "first_iteration", "stamp_format"),
+)
+_rdma = _parts("resource", "count", "capabilities")
+
+IDENTITY_VERSION = 2
+"""Of :data:`CASE_FIELDS`: raise it with every change that alters the keys of plans that there are,
+and add a migration that computes the store's keys anew. Version 1 was that of k8sbench 0.1.0."""
+
+CASE_FIELDS: tuple[CaseField, ...] = (
+    _plan(
+        "benchmark",
+        "case group series baseline parity",
+        "Another benchmark computes something else.",
+    ),
+    _plan(
+        "framework",
+        "case group series baseline",
+        "The framework is what the benchmark compares.",
+    ),
+    _plan("variant", "case group series baseline", "A variant is a model or a program."),
+    _plan("impl", "case group series baseline", "Ours and upstream's are two programs."),
+    _plan(
+        "precision",
+        "case group series baseline parity published",
+        "AMP and FP32 are two speeds, also where AMP turns out to have no effect.",
+    ),
+    _field(
+        "precision_effective",
+        "group baseline",
+        "What ran, as the run itself tells: AMP without effect is FP32.",
+        lambda _: "unknown",
+    ),
+    _plan("amp_dtype", "case group series baseline", "fp16 and bf16 are two speeds."),
+    _plan("replicas", "case group series", "The number of nodes decides the speed."),
+    _plan(
+        "processes_per_replica",
+        "case group series",
+        "The number of GPUs (or CPU processes) of a node decides the speed.",
+    ),
+    _plan(
+        "case",
+        "case group series parity published",
+        "Both in one word, with the device: `2x1-cpu` has no GPU.",
+    ),
+    _plan(
+        "batch_size",
+        "case group series baseline ratio published",
+        "The batch per GPU decides how well a GPU is used.",
+    ),
+    _plan("preset", "case group series baseline parity", "A smoke run claims no speed."),
+    _plan("mode", "case group series baseline ratio", "Training to an accuracy evaluates, too."),
+    _plan("data", "case group series baseline ratio", "Loading costs time."),
+    _field(
+        "window",
+        "case group series baseline",
+        "Which iterations are left out and which are measured.",
+        lambda plan: f"{plan.window.warmup}+{plan.window.iterations}",
+    ),
+    _plan("backend", "case group series baseline ratio", "Local replicas share one machine."),
+    _field(
+        "pool", "case group series baseline", "A pool is one kind of node.", lambda p: p.pool.name
+    ),
+    _field(
+        "gpu_model",
+        "group baseline published",
+        "As the run itself tells; a run that failed does not, so the series goes by the pool.",
+        lambda _: "unknown",
+    ),
+    _plan("image", "case group baseline", "The framework's build; the digest where it is known."),
+    _field(
+        "program",
+        "group baseline",
+        "An edited program is another one; for a command, a baseline compares what it was made"
+        " from.",
+        _program,
+    ),
+    _field(
+        "options",
+        "case group series baseline",
+        "Speed options; a baseline may differ in a benchmark's own rules (`head`, `norm`).",
+        lambda plan: ",".join(f"{k}={plan.options[k]}" for k in sorted(plan.options)) or None,
+    ),
+    _plan("set_name", "group", "A set is one occasion: its repeats are taken together."),
+    _plan(
+        "node",
+        "case group series baseline parity",
+        "A run that is pinned to one node tells of that node and joins no others.",
+    ),
+    _plan("unit", "case", "What is counted per second."),
+    _field("log", "case", "How the figures are read.", lambda plan: _log(plan.log)),
+    _plan("trainer", "case", "Which of our trainers runs."),
+    _plan("trainers_digest", "case", "The sources of our trainers: an edited one is another."),
+    _plan("command", "case", "The program's options, the seed among them."),
+    _plan("env", "case", "Variables change what libraries do."),
+    _plan("workdir", "case", "Where a command finds its files."),
+    _plan("sync_bn", "case", "Synchronised batch norm communicates in every layer."),
+    _field(
+        "window.log_interval",
+        "case",
+        "A log line costs time and covers so many iterations.",
+        lambda plan: plan.window.log_interval,
+    ),
+    _field(
+        "window.min_steady_seconds",
+        "case",
+        "GPU metrics are those of the whole steady part.",
+        lambda plan: plan.window.min_steady_seconds,
+    ),
+    *(
+        _plan(f"pool.{name}", "case", why)
+        for name, why in {
+            "gpu_model": "The GPU.",
+            "gpus_per_node": "How many GPUs share a node's links and cores.",
+            "gpu_resource": "A slice of a GPU is another resource.",
+            "selector": "Which nodes they are.",
+            "cpu_per_gpu": "Loaders and launches need cores.",
+            "memory_per_gpu": "Loaders and caches need memory.",
+            "shm": "Loaders and NCCL talk through it.",
+            "runtime_class": "Which container runtime drives the GPUs.",
+            "nccl_env": "It tunes the communication.",
+            "python_packages": "The framework comes from there.",
+            "host_network": "A pod's own network is slower.",
+            "ipc_lock": "Locked memory is faster to send.",
+        }.items()
+    ),
+    _field("pool.rdma", "case", "NCCL's way between nodes.", lambda plan: _rdma(plan.pool.rdma)),
+    _field("pool.annotations", "case", "Those that attach a network.", _networks),
+)
+"""What makes two runs the same case: the one list from which every comparison follows."""
+
+NOT_DECIDING: dict[str, str] = {
+    "schema": "It is the version of the document.",
+    "run_id": "It names one run; host names in a command that begin with it are left out, too.",
+    "repeat": "Repeats are what is taken together.",
+    "spec_digest": "A comment changes it; what the file decides stands in the plan.",
+    "spec_source": "The same file has many paths.",
+    "program_digest": "The command that is made from it decides.",
+    "gpus_per_replica": "It follows from the processes and the device.",
+    "image_reason": "It says why, and the image is what decides.",
+    "trainers_by": "The same sources run either way.",
+    "timeout_s": "A run that ends in time is not changed by its limit.",
+    "fingerprint": "It describes the model that program and options decide.",
+    "queue": "A job waits there before it starts.",
+    "gang": "It says how a job starts, not how fast it is.",
+    "notes": "They are for the reader.",
+    "window.rule": "It says where the window comes from.",
+    "log.name": "It is what results call the format.",
+    "pool.tolerations": "They allow nodes; name and selector choose them.",
+    "pool.priority_class": "It decides when a job runs.",
+    "pool.image_pull_secrets": "They let the image be fetched.",
+    "pool.note": "It is for the reader.",
+}
+"""Fields of a plan, its window, log format and pool that decide nothing of the above, and why."""
+
+
+def fields_for(use: Use) -> tuple[str, ...]:
+    """Names of the fields that decide something, in the list's order."""
+    return tuple(field.name for field in CASE_FIELDS if use in field.uses)
+
+
 def case_key(plan: RunPlan) -> str:
     """Identify the case of a plan within its set: equal exactly for repeats of one case.
 
-    A readable head and a digest of every field that decides what runs, without the run's own id,
-    set and repeat, and without what cannot change the figures (time limit, notes).
+    A readable head, and a digest of every field of the case. Two keys may be compared only if the
+    same version of this list made both: compare keys of two plans, never a key that was stored.
     """
-    decisive = msgspec.to_builtins(plan)
-    for field in ("run_id", "set_name", "repeat", "timeout_s", "notes", "image_reason", "schema"):
-        decisive.pop(field)
-    text = _without_id(plan, msgspec.json.encode(decisive, order="deterministic"))
-    return f"{plan.benchmark}/{plan.framework}/{plan.case}/{plan.precision}/{_digest(text)}"
+    fields = case_values(plan)
+    lines = [str(IDENTITY_VERSION), *(f"{name} {fields[name]}" for name in sorted(fields))]
+    head = f"{plan.benchmark}/{plan.framework}/{plan.case}/{plan.precision}"
+    return f"{head}/{_digest(chr(10).join(lines).encode())}"
 
 
-class GroupKey(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """What must be equal for measurements to be repeats of one thing. Orders rows in reports."""
+def case_values(plan: RunPlan, *, but: Use | None = None) -> dict[str, str]:
+    """Each field of the case that the plan has a value of, as JSON; ``but``: without those of it.
+
+    Texts, so that values of any type can be compared and counted.
+    """
+    return {
+        field.name: _encoded(plan, value).decode()
+        for field in CASE_FIELDS
+        if "case" in field.uses and but not in field.uses
+        if (value := field.value(plan)) is not None
+    }
+
+
+class GroupKey(msgspec.Struct, frozen=True, kw_only=True, order=True, omit_defaults=True):
+    """What must be equal for measurements to be repeats of one thing. Orders rows in reports.
+
+    Its fields are those of :data:`CASE_FIELDS` that decide a group.
+    """
 
     benchmark: str
     framework: str
@@ -107,42 +345,32 @@ class GroupKey(msgspec.Struct, frozen=True, kw_only=True, order=True):
     """Digest of the trainers' sources or of the command: an edited program is another group."""
     options: str
     set_name: str
+    node: str = "-"
+    """The node that the run was pinned to. The default stands in no id: those of groups of before
+    there was such a field stay."""
 
     @property
     def id(self) -> str:
         """Short stable name of the group, as printed by ``results -o wide`` and ``json``."""
         return "g-" + _digest(msgspec.json.encode(self))
 
+    def only(self, use: Use) -> tuple[object, ...]:
+        """The values of the fields that decide something."""
+        return tuple(getattr(self, name) for name in fields_for(use))
+
 
 def group_key(
     plan: RunPlan, *, precision_effective: str | None, gpu_model: str | None, image: str | None
 ) -> GroupKey:
     """Build the group key of a run from its plan and what the run itself told."""
-    program = plan.trainers_digest or _digest(_without_id(plan, msgspec.json.encode(plan.command)))
-    return GroupKey(
-        benchmark=plan.benchmark,
-        framework=plan.framework,
-        variant=plan.variant,
-        impl=plan.impl,
-        precision=plan.precision,
-        precision_effective=precision_effective or "unknown",
-        amp_dtype=plan.amp_dtype or "-",
-        replicas=plan.replicas,
-        processes_per_replica=plan.processes_per_replica,
-        case=plan.case,
-        batch_size=plan.batch_size,
-        preset=plan.preset,
-        mode=plan.mode,
-        data=plan.data,
-        window=f"{plan.window.warmup}+{plan.window.iterations}",
-        backend=plan.backend,
-        pool=plan.pool.name,
-        gpu_model=gpu_model or "unknown",
-        image=image or plan.image or "-",
-        program=program[:12],
-        options=",".join(f"{k}={plan.options[k]}" for k in sorted(plan.options)) or "-",
-        set_name=plan.set_name,
-    )
+    told = {"precision_effective": precision_effective, "gpu_model": gpu_model, "image": image}
+    values = {
+        field.name: told.get(field.name) or field.value(plan)
+        for field in CASE_FIELDS
+        if "group" in field.uses
+    }
+    filled = {name: "-" if value is None else value for name, value in values.items()}
+    return msgspec.convert(filled, GroupKey)
 
 
 def labels(plan: RunPlan) -> dict[str, str]:
@@ -160,10 +388,10 @@ def labels(plan: RunPlan) -> dict[str, str]:
     }
 
 
-def _without_id(plan: RunPlan, text: bytes) -> bytes:
-    """A foreign command may hold host names, and they begin with the run's own id."""
+def _encoded(plan: RunPlan, value: object) -> bytes:
+    """JSON without the run's own id: a foreign command may hold host names, which begin with it."""
     host = rb"\b%b(?=-(?:master|worker)-[0-9])" % re.escape(plan.run_id).encode()
-    return re.sub(host, b"RUN", text)
+    return re.sub(host, b"RUN", msgspec.json.encode(value, order="deterministic"))
 
 
 def _stamp(at: float) -> str:

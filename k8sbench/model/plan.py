@@ -43,7 +43,9 @@ class PlannedWindow(msgspec.Struct, frozen=True, kw_only=True):
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that decides what runs and how it is judged; carried whole by the job.
 
-    Holds no credential, no clock and no secret: it is written into annotations and files.
+    Holds no credential, no clock and no secret: it is written into annotations and files. Plans of
+    every released version must be readable: a new field needs a default, and a place in
+    :data:`k8sbench.model.identity.CASE_FIELDS` or ``NOT_DECIDING``.
     """
 
     schema: int = 1
@@ -100,6 +102,11 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     gang: bool = False
     notes: tuple[str, ...] = ()
     """What the user should know: a replaced default, a batch unlike the report's, no figures."""
+    node: str | None = None
+    """The one node that the run is pinned to; None: any of the pool. Nothing sets it yet."""
+    program_digest: str | None = None
+    """SHA-256 of the catalog's text of a command, before its placeholders were filled: equal for
+    the cases of one program. None where our trainer runs, and in plans of version 0.1.0."""
 
     @property
     def world_size(self) -> int:

@@ -7,6 +7,7 @@ and a command.
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 import msgspec
@@ -148,6 +149,7 @@ def make_plan(
         queue=request.queue,
         gang=request.gang,
         notes=tuple(notes),
+        program_digest=None if impl == "k8sbench" else _program_digest(case),
     )
 
 
@@ -243,6 +245,16 @@ def _foreign_words(case: Case, world_size: int) -> tuple[str, ...]:
             f"It ran: {', '.join(upstream.command)}.",
         )
     return upstream.words(request.precision, world_size=world_size, mode=request.mode)
+
+
+def _program_digest(case: Case) -> str:
+    """Name a command by what it is made from, which is the same for every number of GPUs."""
+    variant, upstream = case.variant, case.variant.upstream
+    parts: tuple[object, ...] = (variant.env, variant.command)
+    if case.impl == "upstream" and upstream is not None:
+        commands = (upstream.command, upstream.command_one_gpu, upstream.added)
+        parts = (variant.env, *commands, upstream.numbers, upstream.env, upstream.workdir)
+    return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
 
 
 def _hosts(case: Case, run_id: str, replicas: int) -> list[str]:

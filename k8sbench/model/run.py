@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from k8sbench.model.identity import GroupKey, group_key
+from k8sbench.model.identity import GroupKey, case_key, group_key
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
@@ -39,7 +39,6 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: int = 1
     plan: RunPlan
-    case_key: str
     created_at: float
     """Unix seconds."""
     owner: Owner | None
@@ -57,6 +56,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     def run_id(self) -> str:
         """The run's id, also the job's name."""
         return self.plan.run_id
+
+    @property
+    def case_key(self) -> str:
+        """Its case within its set, by the present list of fields: never one that was stored."""
+        return case_key(self.plan)
 
     @property
     def phase(self) -> Phase:

@@ -14,7 +14,6 @@ import msgspec
 from k8sbench.measure.group import comparison, grouping
 from k8sbench.model.errors import NotFound
 from k8sbench.model.group import Group, Parity, Result
-from k8sbench.model.identity import GroupKey
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec
@@ -22,9 +21,6 @@ from k8sbench.runs.records import FEW
 
 Find = Callable[[RunPlan], BenchmarkSpec | None]
 """The catalog entry of a plan, or None."""
-
-_NOT_OF_THE_SERIES = frozenset({"set_name", "precision_effective", "gpu_model", "image", "program"})
-"""Fields of the key that change from night to night while the case stays the same."""
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,19 +82,9 @@ def latest(groups: Iterable[Group]) -> list[Group]:
     newest: dict[tuple[object, ...], tuple[float, str]] = {}
     for group in groups:
         age = (group.latest, group.key.set_name)
-        case = series(group.key)
+        case = group.key.only("series")
         newest[case] = max(newest.get(case, age), age)
-    return [g for g in groups if newest[series(g.key)][1] == g.key.set_name]
-
-
-def series(key: GroupKey) -> tuple[object, ...]:
-    """What stays the same over the sets of one case.
-
-    The GPU model is not of it, because a failed run does not tell its own; the pool is.
-    """
-    return tuple(
-        getattr(key, name) for name in GroupKey.__struct_fields__ if name not in _NOT_OF_THE_SERIES
-    )
+    return [g for g in groups if newest[g.key.only("series")][1] == g.key.set_name]
 
 
 def _report(

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Sequence
 import msgspec
 
 from k8sbench.model.errors import NotFound, UsageError
-from k8sbench.model.identity import case_key
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import FoundJob, JobEvent, RunFilter
@@ -85,7 +84,6 @@ def as_run(job: FoundJob, where: Location) -> Run:
     created = Transition(phase=Phase.CREATED, at=job.created_at, cause=CAUSE)
     return Run(
         plan=job.plan,
-        case_key=case_key(job.plan),
         created_at=job.created_at,
         owner=None,
         history=(created,),

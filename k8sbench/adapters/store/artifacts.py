@@ -63,6 +63,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     schema: int = SCHEMA
     plan: RunPlan
     case_key: str
+    """For other readers; this program computes it from the plan."""
     created_at: float
     owner: Owner | None
     location: Location | None = None
@@ -182,7 +183,6 @@ class RunFolder:
             problems.append(str(wrong))
         run = Run(
             plan=record.plan,
-            case_key=record.case_key,
             created_at=record.created_at,
             owner=record.owner,
             history=history,

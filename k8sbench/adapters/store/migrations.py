@@ -1,19 +1,25 @@
 """How the database came to its present shape, step by step.
 
 Every step is a numbered function that stays as it was when it was released: it defines its own
-tables and knows nothing of the program's present ones. Each is applied in a transaction of its
+tables and knows nothing of the program's present ones; the one thing that a step takes from the
+program is the case key, and it says why. Each is applied in a transaction of its
 own, together with the row that records it. Several processes may open a new store at once: each
 asks again inside its transaction, which excludes the others'.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import time
 from collections.abc import Callable
 
+import msgspec
 import sqlalchemy as sa
 
 from k8sbench.model.errors import StoreError
+from k8sbench.model.identity import case_key
+from k8sbench.model.plan import RunPlan
 
 Step = Callable[[sa.Connection], None]
 
@@ -100,6 +106,46 @@ def m003_clusters(db: sa.Connection) -> None:
         ("transitions", "hopeless BOOLEAN NOT NULL DEFAULT FALSE"),
     ):
         db.execute(sa.text(f"ALTER TABLE {table} ADD COLUMN {column}"))
+
+
+@migration
+def m004_case_keys(db: sa.Connection) -> None:
+    """Case keys by the list of fields of version 2.
+
+    The column is no record but an index over the plans: it must hold what the program that opens
+    the store computes for a plan, whichever version that is. The step therefore asks the program's
+    present rule; a later version of the rule comes with another step that does the same. Plans of
+    every released version stay readable, and the rows of those that are not keep what they have.
+
+    Runs that were two cases may now be repeats of one. The oldest keeps its repeat number, the
+    others get the next free one, here alone: their folders still say what was asked for.
+    """
+    runs = sa.Table(
+        "runs",
+        sa.MetaData(),
+        *(sa.Column(name, sa.Text) for name in ("run_id", "set_name", "case_key", "plan")),
+        sa.Column("repeat", sa.Integer),
+        sa.Column("created_at", sa.Double),
+    )
+    rows = db.execute(sa.select(runs).order_by(runs.c.created_at, runs.c.run_id)).all()
+    keys = {row.run_id: row.case_key for row in rows}
+    for row in rows:
+        with contextlib.suppress(msgspec.DecodeError):
+            keys[row.run_id] = case_key(msgspec.json.decode(row.plan, type=RunPlan))
+    # No two rows may have one key in between, either.
+    db.execute(sa.update(runs).values(case_key=runs.c.run_id))
+    holders: dict[tuple[str, str, int], str] = {}
+    for row in rows:
+        holders.setdefault((row.set_name, keys[row.run_id], row.repeat), row.run_id)
+    for row in rows:
+        case = (row.set_name, keys[row.run_id])
+        values = {"case_key": case[1], "repeat": row.repeat, "plan": row.plan}
+        if holders[*case, row.repeat] != row.run_id:
+            free = next(n for n in range(1, len(rows) + 2) if (*case, n) not in holders)
+            holders[*case, free] = row.run_id
+            plan = json.dumps(json.loads(row.plan) | {"repeat": free}, ensure_ascii=False)
+            values |= {"repeat": free, "plan": plan}
+        db.execute(sa.update(runs).where(runs.c.run_id == row.run_id).values(values))
 
 
 def version(db: sa.Connection) -> int:

@@ -151,7 +151,6 @@ class SqlStore:
         )
         run = Run(
             plan=plan,
-            case_key=record.case_key,
             created_at=at,
             owner=owner,
             history=(artifacts.created(at),),
@@ -390,7 +389,6 @@ class SqlStore:
         measurement, owner, location = row["measurement"], row["owner"], row["location"]
         return Run(
             plan=artifacts.decoded(row["plan"], RunPlan, where),
-            case_key=row["case_key"],
             created_at=row["created_at"],
             owner=None if owner is None else artifacts.decoded(owner, Owner, where),
             history=history or (artifacts.created(row["created_at"]),),

@@ -16,6 +16,7 @@ import msgspec
 from k8sbench.measure.group.gpu_peaks import Peak, peak_of, plain_name
 from k8sbench.model import speed_options
 from k8sbench.model.group import Deviation, Figure, Group, Parity, Result
+from k8sbench.model.identity import fields_for
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import BenchmarkSpec, Published, Variant
 
@@ -41,31 +42,14 @@ NOT_COMPARABLE: dict[str, str] = {
 }
 """Id → what it says, of everything that can forbid a ratio."""
 
+_ID = {"batch_size": "batch", "gpu_model": "gpu-model"}
+"""Field of the case → the id that says that it differs, where that is not the field's name."""
+
 BY_RULE = ("head", "norm")
 """What a benchmark's own rule lets differ between one GPU and several (ArcFace's loss head, the
 norm layer), as the program reports it or as an option: allowed in a speedup, and footnoted."""
 
 SYNC_BN_NOTE = "synchronised batch norm on several GPUs, plain batch norm on one"
-
-_SAME_FOR_SPEEDUP = (
-    "benchmark",
-    "framework",
-    "variant",
-    "impl",
-    "precision",
-    "precision_effective",
-    "amp_dtype",
-    "batch_size",
-    "preset",
-    "mode",
-    "data",
-    "window",
-    "backend",
-    "pool",
-    "gpu_model",
-    "image",
-)
-"""Fields of the group key; options and program have rules of their own in :func:`_unlike`."""
 
 
 class Scaling(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,19 +177,21 @@ def _no_scaling(reason: str) -> Scaling:
 
 def _unlike(group: Group, other: Group) -> list[str]:
     """In which fields two groups differ that a speedup needs to be equal."""
-    found = [
-        name for name in _SAME_FOR_SPEEDUP if getattr(group.key, name) != getattr(other.key, name)
-    ]
-    if _free(group.plan) != _free(other.plan):
-        found.append("options")
-    if group.plan.trainer is not None or other.plan.trainer is not None:
-        if group.key.program != other.key.program:
-            found.append("program")
-    elif group.plan.spec_digest != other.plan.spec_digest:
-        # A command holds the number of GPUs, so it differs by itself: the catalog file that it
-        # was made from is what must be the same.
-        found.append("spec")
-    return found
+    return [name for name in fields_for("baseline") if _differs(name, group, other)]
+
+
+def _differs(name: str, group: Group, other: Group) -> bool:
+    mine, theirs = group.plan, other.plan
+    if name == "options":
+        return _free(mine) != _free(theirs)
+    if name == "program" and mine.trainer is None and theirs.trainer is None:
+        # A command holds the number of GPUs, so it differs by itself: what it was made from must
+        # be the same. Plans of version 0.1.0 name the whole catalog file for that.
+        known = mine.program_digest is not None and theirs.program_digest is not None
+        if known:
+            return mine.program_digest != theirs.program_digest
+        return mine.spec_digest != theirs.spec_digest
+    return bool(getattr(group.key, name) != getattr(other.key, name))
 
 
 def _free(plan: RunPlan) -> dict[str, str | int | float | bool]:
@@ -371,23 +357,20 @@ def _deviation(group: Group, figure: Published, spec: BenchmarkSpec, variant: Va
 
 def _unlike_published(group: Group, figure: Published, variant: Variant) -> tuple[str, ...]:
     plan = group.plan
-    found = []
-    if group.smoke:
-        found.append("smoke")
+    found = ["smoke"] if group.smoke else []
     if group.spread is None:
         found.append("no-figure")
-    if f"{plan.replicas}x{plan.processes_per_replica}" != figure.case:
-        found.append("case")
-    asked = plan.precision == figure.precision
-    if not asked or (group.spread is not None and not _same_format(group, figure, variant)):
-        found.append("precision")
-    if plan.batch_size != figure.batch_size:
-        found.append("batch")
-    if group.spread is None:
-        return tuple(found)  # nothing was measured that could differ in more than its plan
-    if group.on_cpu or plain_name(group.key.gpu_model) != plain_name(figure.gpu_model):
-        found.append("gpu-model")
-    if figure.estimator not in group.by_estimator:
+    same = {
+        "case": f"{plan.replicas}x{plan.processes_per_replica}" == figure.case,
+        "precision": plan.precision == figure.precision
+        and (group.spread is None or _same_format(group, figure, variant)),
+        "batch_size": plan.batch_size == figure.batch_size,
+        # Where nothing was measured there is nothing that could differ in more than its plan.
+        "gpu_model": group.spread is None
+        or (not group.on_cpu and plain_name(group.key.gpu_model) == plain_name(figure.gpu_model)),
+    }
+    found += [_ID.get(name, name) for name in fields_for("published") if not same[name]]
+    if group.spread is not None and figure.estimator not in group.by_estimator:
         # "unknown" is never among them: what was not said cannot be matched.
         found.append("estimator")
     return tuple(found)
@@ -409,17 +392,15 @@ def data_source(data: str) -> str:
 def parities(groups: Iterable[Group]) -> list[Parity]:
     """Pair Paddle and PyTorch groups of one case, whether or not a ratio can be given.
 
-    A pair shares benchmark, case, requested precision and preset; not necessarily the set. Each
-    group is paired with the counterpart that it has least against, then of its own set, then the
-    youngest.
+    A pair shares the fields that decide ``parity``; not necessarily the set. Each group is paired
+    with the counterpart that it has least against, then of its own set, then the youngest.
     """
-    sides: dict[tuple[str, ...], tuple[list[Group], list[Group]]] = {}
+    sides: dict[tuple[object, ...], tuple[list[Group], list[Group]]] = {}
     for group in groups:
-        pair = sides.setdefault(_parity_key(group), ([], []))
+        pair = sides.setdefault(group.key.only("parity"), ([], []))
         pair[0 if group.key.framework == "paddle" else 1].append(group)
     found: dict[tuple[str, str], Parity] = {}
-    for key in sorted(sides):
-        paddles, torches = sides[key]
+    for paddles, torches in sides.values():
         if not paddles or not torches:
             continue
         pairs = [(paddle, max(torches, key=partial(_nearness, paddle))) for paddle in paddles]
@@ -448,11 +429,6 @@ def parity(paddle: Group, pytorch: Group) -> Parity:
     )
 
 
-def _parity_key(group: Group) -> tuple[str, ...]:
-    key = group.key
-    return (key.benchmark, key.case, key.precision, key.preset)
-
-
 def _nearness(one: Group, other: Group) -> tuple[object, ...]:
     """Order of possible counterparts: the greater, the better."""
     same_set = one.key.set_name == other.key.set_name
@@ -479,14 +455,11 @@ def _unlike_parity(one: Group, two: Group) -> tuple[str, ...]:
         found.append("precision")
     if one.estimator != two.estimator:
         found.append("estimator")
-    if one.plan.batch_size != two.plan.batch_size:
-        found.append("batch")
-    if one.key.data != two.key.data:
-        found.append("data")
-    if one.key.backend != two.key.backend:
-        found.append("backend")
-    if one.key.mode != two.key.mode:
-        found.append("mode")
+    found += [
+        _ID.get(name, name)
+        for name in fields_for("ratio")
+        if getattr(one.key, name) != getattr(two.key, name)
+    ]
     return tuple(found)
 
 

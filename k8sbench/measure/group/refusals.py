@@ -10,26 +10,16 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-import msgspec
-
 from k8sbench.measure.group import comparison
 from k8sbench.measure.group.candidates import ESTIMATORS, Candidate, told
 from k8sbench.measure.group.group_figures import model
+from k8sbench.model.identity import case_values
 from k8sbench.model.measurement import Reason
-from k8sbench.model.plan import RunPlan
 
 OUTLIER_BAND = (0.8, 1.25)
 """× the group's median: a run outside is not a repeat of the others."""
 MANY_OUTLIERS = 0.25
 """Share of outliers from which the reader is warned that the rest is a thin majority."""
-
-_NOT_OF_THE_CASE = frozenset(
-    {
-        *("schema", "run_id", "set_name", "repeat", "timeout_s", "notes", "queue", "gang"),
-        *("image", "image_reason", "spec_digest", "spec_source", "trainers_digest"),
-    }
-)
-"""Fields of a plan in which repeats may differ, or that a check of their own looks at."""
 
 
 def logs_counted_twice(candidates: Sequence[Candidate]) -> None:
@@ -56,25 +46,11 @@ def colliding_repeats(candidates: Sequence[Candidate]) -> None:
 
 
 def other_plans(candidates: Sequence[Candidate]) -> None:
-    """A group key does not hold all of a plan: environment variables, command, pool's details."""
-    decisive = {c.run.run_id: _decisive(c.run.plan) for c in candidates if c.counts}
-    fields = {name for plan in decisive.values() for name in plan}
-    for name in sorted(fields):
-        values = {run_id: plan.get(name) for run_id, plan in decisive.items()}
+    """A group key does not hold all of a case: environment variables, command, pool's details."""
+    plans = {c.run.run_id: case_values(c.run.plan, but="group") for c in candidates if c.counts}
+    for name in sorted({name for values in plans.values() for name in values}):
+        values = {run_id: found.get(name, "null") for run_id, found in plans.items()}
         _refuse_minority(candidates, values, "mixed-plan", f"its plan's {name}", shown=False)
-
-
-def _decisive(plan: RunPlan) -> dict[str, str]:
-    """What decides a run, field by field, as texts that can be compared."""
-    texts: dict[str, str] = {}
-    for name in plan.__struct_fields__:
-        if name in _NOT_OF_THE_CASE:
-            continue
-        value = getattr(plan, name)
-        if name == "pool":
-            value = msgspec.structs.replace(value, note=None)
-        texts[name] = msgspec.json.encode(value, order="deterministic").decode()
-    return texts
 
 
 def mixed(candidates: Sequence[Candidate], trait: str) -> None:

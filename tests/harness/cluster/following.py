@@ -11,7 +11,6 @@ from typing import Any
 
 from k8sbench.adapters.kubernetes.client.connection import connect
 from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
-from k8sbench.model import identity
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.pool import NodePool, Toleration
@@ -55,7 +54,6 @@ def run_of(a_plan: RunPlan) -> Run:
     created = Transition(phase=Phase.CREATED, at=time.time(), cause="")
     return Run(
         plan=a_plan,
-        case_key=identity.case_key(a_plan),
         created_at=created.at,
         owner=None,
         history=(created,),

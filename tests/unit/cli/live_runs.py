@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.model.identity import case_key
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, LogGap, LogLine, ReplicaState
@@ -22,7 +21,6 @@ def run(run_id: str = "seg-1", **changes: Any) -> Run:
     recorded = Transition(phase=Phase.CREATED, at=NOW, cause="Recorded.")
     return Run(
         plan=planned,
-        case_key=case_key(planned),
         created_at=NOW,
         owner=None,
         history=(recorded,),

@@ -14,7 +14,7 @@ from k8sbench.measure.group.comparison import NOT_COMPARABLE, data_source, parit
 from k8sbench.measure.group.gpu_peaks import PEAKS, peak_of
 from k8sbench.measure.group.grouping import groups
 from k8sbench.model.group import Deviation, Group, Parity, Result
-from k8sbench.model.identity import GroupKey
+from k8sbench.model.identity import GroupKey, fields_for
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import PlannedWindow
 from k8sbench.model.pool import NodePool
@@ -103,6 +103,7 @@ UNLIKE: dict[str, dict[str, Any]] = {
     "gpu_model": {"measured": {"gpu_model": V100_32}},
     "image": {"image": "registry.example/pytorch:2"},
     "options": {"options": {"channels_last": True}},
+    "node": {"node": "gpu-07"},
     "program": {"trainers_digest": "f" * 64},
 }
 
@@ -179,7 +180,16 @@ def test_the_command_of_upstream_may_differ_by_its_number_of_gpus() -> None:
     runs[1] = run(700.0, command=("train", "-n", "8"), spec_digest="0" * 64, **own)
     reason = by_case(runs)["1x8"].speedup.reason
     assert reason is not None
-    assert reason.endswith("differs in spec")
+    assert reason.endswith("differs in program")
+
+
+def test_a_comment_in_a_file_of_ones_own_makes_no_other_program() -> None:
+    own: dict[str, Any] = {"impl": "user", "trainer": None, "trainers_digest": None}
+    one = run(100.0, case="1x1", command=("-n", "1"), program_digest="p", **own)
+    commented = run(700.0, command=("-n", "8"), program_digest="p", spec_digest="c", **own)
+    edited = run(700.0, command=("-n", "8"), program_digest="q", spec_digest="c", **own)
+    assert by_case([one, commented])["1x8"].speedup.value == 7.0
+    assert by_case([one, edited])["1x8"].speedup.value is None
 
 
 def test_the_ratio_is_by_one_estimator_on_both_sides() -> None:
@@ -617,10 +627,9 @@ def test_every_id_is_in_the_table() -> None:
 
 
 def test_every_field_of_a_group_key_is_judged_in_a_speedup() -> None:
-    # A field that is added to the key must be put on one of the two sides by somebody.
-    judged = {*comparison._SAME_FOR_SPEEDUP, "options", "program"}
     allowed = {"replicas", "processes_per_replica", "case", "set_name"}
-    assert judged | allowed == set(GroupKey.__struct_fields__)
+    judged = set(GroupKey.__struct_fields__) - allowed
+    assert set(fields_for("baseline")) == judged
     assert set(UNLIKE) | {"benchmark", "framework"} == judged
 
 

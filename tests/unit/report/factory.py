@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.model.identity import case_key
 from k8sbench.model.measurement import AccuracyResult, Measurement, Reason, Throughput
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import PlannedWindow, RunPlan
@@ -145,7 +144,6 @@ def run(
     has = not unmeasured and (rate is not None or measured is not None)
     return Run(
         plan=planned,
-        case_key=case_key(planned),
         created_at=created,
         owner=None,
         history=tuple(history),

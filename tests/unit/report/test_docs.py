@@ -22,7 +22,9 @@ def test_every_id_has_a_line_in_a_table(name: str) -> None:
 
 
 def test_the_page_explains_no_id_that_does_not_exist() -> None:
-    explained = set(re.findall(r"^\| `([a-z][a-z0-9-]*)` \|", PAGE, re.MULTILINE))
+    start = PAGE.index("## What makes two runs the same case")
+    ids = PAGE[:start] + PAGE[PAGE.index("\n## ", start) :]
+    explained = set(re.findall(r"^\| `([a-z][a-z0-9-]*)` \|", ids, re.MULTILINE))
     fields = {name for name in explained if name in ("state", "published", "missing")}
     assert explained - fields == {*REASONS, *NOT_COMPARABLE}
 

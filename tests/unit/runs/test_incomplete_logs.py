@@ -24,9 +24,7 @@ def gap(after: float | None, before: float | None, replica: str = "master-0") ->
 
 
 def measured(*gaps: LogGap, accept: tuple[str, ...] = ()) -> Measurement:
-    run = Run(
-        plan=PLAN, case_key="c", created_at=START, owner=None, history=(), artifacts="file:///x"
-    )
+    run = Run(plan=PLAN, created_at=START, owner=None, history=(), artifacts="file:///x")
     logs = [
         Lines([line for _, line in fixture("k8sbench_master.log")], "logs/master-0.log"),
         Lines([line for _, line in fixture("k8sbench_worker.log")], "logs/worker-0.log"),
@@ -89,9 +87,7 @@ def test_it_can_be_accepted_by_name() -> None:
 
 
 def test_what_is_rejected_already_stays_so() -> None:
-    run = Run(
-        plan=PLAN, case_key="c", created_at=START, owner=None, history=(), artifacts="file:///x"
-    )
+    run = Run(plan=PLAN, created_at=START, owner=None, history=(), artifacts="file:///x")
     found = measuring.measure_run(run, [], gaps=[gap(None, None)])
     assert set(ids(found, "reject")) == {"nothing-measured", "incomplete-log"}
 
@@ -99,7 +95,6 @@ def test_what_is_rejected_already_stays_so() -> None:
 def test_of_a_clock_without_a_zone_nothing_is_known() -> None:
     run = Run(
         plan=msgspec.structs.replace(PLAN, trainer=None, impl="upstream"),
-        case_key="c",
         created_at=START,
         owner=None,
         history=(),

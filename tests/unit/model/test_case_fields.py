@@ -1,0 +1,241 @@
+"""What makes two runs the same case: the one list, and what follows from it."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from typing import Any, get_args
+
+import msgspec
+import pytest
+
+from k8sbench.model import identity
+from k8sbench.model.identity import CASE_FIELDS, NOT_DECIDING, GroupKey, Use, fields_for
+from k8sbench.model.plan import PlannedWindow, RunPlan
+from k8sbench.model.pool import NodePool, Rdma, Toleration
+from k8sbench.model.spec import Fingerprint, LogFormat
+from tests.tiers import ROOT
+
+LOG = LogFormat(name="own", unit="images/s", per="job", record="(?P<iteration>x)(?P<rate>y)")
+POOL = NodePool(name="v100", gpus_per_node=8, gpu_model="V100")
+PLAN = RunPlan(
+    run_id="seg-1",
+    set_name="night",
+    repeat=1,
+    benchmark="seg",
+    spec_digest="d",
+    spec_source="a.yaml",
+    variant="own",
+    impl="user",
+    framework="pytorch",
+    precision="amp",
+    amp_dtype="fp16",
+    device="cuda",
+    replicas=2,
+    gpus_per_replica=8,
+    processes_per_replica=8,
+    batch_size=4,
+    preset="full",
+    mode="throughput",
+    data="image",
+    window=PlannedWindow(
+        warmup=5, iterations=50, log_interval=5, min_steady_seconds=0.0, rule="ours"
+    ),
+    log=LOG,
+    unit="images",
+    trainer=None,
+    command=("train",),
+    env={"OMP_NUM_THREADS": "4"},
+    workdir=None,
+    options={},
+    image="registry.example.com/own:1",
+    image_reason="--image",
+    trainers_by=None,
+    trainers_digest=None,
+    pool=POOL,
+    backend="kubernetes",
+    timeout_s=60.0,
+    fingerprint=None,
+    sync_bn=False,
+)
+OTHER: dict[str, Any] = {
+    "schema": 2,
+    "run_id": "seg-2",
+    "set_name": "day",
+    "repeat": 2,
+    "benchmark": "other",
+    "spec_digest": "e",
+    "spec_source": "./a.yaml",
+    "variant": "other",
+    "impl": "upstream",
+    "framework": "paddle",
+    "precision": "fp32",
+    "amp_dtype": "bf16",
+    "device": "cpu",
+    "replicas": 4,
+    "gpus_per_replica": 4,
+    "processes_per_replica": 4,
+    "batch_size": 8,
+    "preset": "smoke",
+    "mode": "train",
+    "data": "pvc:pictures",
+    "window.warmup": 6,
+    "window.iterations": 60,
+    "window.log_interval": 1,
+    "window.min_steady_seconds": 120.0,
+    "window.rule": "as given on the command line",
+    "log.name": "mine",
+    "log.unit": "samples/s",
+    "log.per": "card",
+    "log.record": "another",
+    "log.summary": "all",
+    "log.averaged": "step",
+    "log.first_iteration": 0,
+    "log.stamp_format": "%H",
+    "unit": "samples",
+    "trainer": "seg",
+    "command": ("train", "--fast"),
+    "env": {},
+    "workdir": "/work",
+    "options": {"workers": 4},
+    "image": "registry.example.com/own:2",
+    "image_reason": "of the file",
+    "trainers_by": "configmap",
+    "trainers_digest": "t",
+    "pool.name": "a100",
+    "pool.gpus_per_node": 4,
+    "pool.gpu_model": "A100",
+    "pool.gpu_resource": "nvidia.com/mig-1g.5gb",
+    "pool.selector": {"rack": "2"},
+    "pool.tolerations": (Toleration(key="gpu"),),
+    "pool.cpu_per_gpu": "8",
+    "pool.memory_per_gpu": "64Gi",
+    "pool.shm": "16Gi",
+    "pool.runtime_class": "nvidia",
+    "pool.priority_class": "high",
+    "pool.image_pull_secrets": ("pull",),
+    "pool.annotations": {"k8s.v1.cni.cncf.io/networks": "rdma"},
+    "pool.nccl_env": {"NCCL_IB_DISABLE": "1"},
+    "pool.python_packages": "pvc:packages",
+    "pool.rdma": Rdma(resource="rdma/hca"),
+    "pool.host_network": True,
+    "pool.ipc_lock": True,
+    "pool.note": "new rack",
+    "backend": "local",
+    "timeout_s": 90.0,
+    "fingerprint": Fingerprint(model="m", parameters=1, gmac=1.0, input="3"),
+    "sync_bn": True,
+    "queue": "research",
+    "gang": True,
+    "notes": ("a note",),
+    "node": "gpu-07",
+    "program_digest": "p",
+}
+"""Another value for every field of a plan, and of what is nested in it field by field."""
+NESTED: dict[str, type[msgspec.Struct]] = {
+    "window": PlannedWindow,
+    "log": LogFormat,
+    "pool": NodePool,
+}
+
+
+def changed(path: str, plan: RunPlan = PLAN) -> RunPlan:
+    """The plan with another value in one field."""
+    name, _, inner = path.partition(".")
+    value = OTHER[path]
+    if inner:
+        value = msgspec.structs.replace(getattr(plan, name), **{inner: value})
+    return msgspec.structs.replace(plan, **{name: value})
+
+
+def key(plan: RunPlan, **told: Any) -> GroupKey:
+    known = {"precision_effective": "amp", "gpu_model": "V100", "image": "sha256:1"}
+    return identity.group_key(plan, **(known | told))
+
+
+def test_every_field_of_a_plan_decides_or_is_listed_with_the_reason_why_not() -> None:
+    """Whoever adds a field must say which: first here, then in the one list or in the other."""
+    own = {name for name in RunPlan.__struct_fields__ if name not in NESTED}
+    inner = {f"{name}.{field}" for name, of in NESTED.items() for field in of.__struct_fields__}
+    assert set(OTHER) == own | inner
+    deciding = {path for path in OTHER if identity.case_key(changed(path)) != PLAN_KEY}
+    assert deciding | {"set_name"} == set(OTHER) - set(NOT_DECIDING)
+
+
+PLAN_KEY = identity.case_key(PLAN)
+
+
+@pytest.mark.parametrize("path", NOT_DECIDING)
+def test_what_decides_nothing_changes_no_key(path: str) -> None:
+    assert identity.case_key(changed(path)) == PLAN_KEY
+    assert key(changed(path)) == key(PLAN)
+
+
+def test_another_run_of_the_same_command_names_other_hosts() -> None:
+    one, two = (
+        msgspec.structs.replace(PLAN, run_id=name, command=(f"--hosts={name}-master-0",))
+        for name in ("seg-1", "seg-2")
+    )
+    assert identity.case_key(one) == identity.case_key(two)
+    assert identity.case_values(one) == identity.case_values(two)
+    assert key(one) == key(two)
+
+
+def test_an_annotation_that_attaches_no_network_decides_nothing() -> None:
+    pool = msgspec.structs.replace(POOL, annotations={"example.com/team": "vision"})
+    assert identity.case_key(msgspec.structs.replace(PLAN, pool=pool)) == PLAN_KEY
+
+
+def test_an_optional_field_of_a_later_version_changes_no_key() -> None:
+    later_pool = msgspec.defstruct(
+        "Pool", [("zone", str | None, None)], bases=(NodePool,), frozen=True, kw_only=True
+    )
+    later = msgspec.defstruct(
+        "Plan",
+        [("added", str | None, "x"), ("pool", later_pool)],
+        bases=(RunPlan,),
+        frozen=True,
+        kw_only=True,
+    )
+    plan: Any = msgspec.convert(msgspec.to_builtins(PLAN), later)
+    assert identity.case_key(plan) == PLAN_KEY
+    assert key(plan).id == key(PLAN).id
+
+
+def test_a_run_that_is_pinned_to_a_node_is_a_case_and_a_group_of_its_own() -> None:
+    pinned, elsewhere = (msgspec.structs.replace(PLAN, node=name) for name in ("a", "b"))
+    assert len({identity.case_key(plan) for plan in (PLAN, pinned, elsewhere)}) == 3
+    assert len({key(plan).id for plan in (PLAN, pinned, elsewhere)}) == 3
+    assert "node" not in identity.case_values(PLAN)
+    assert b"node" not in msgspec.json.encode(key(PLAN))
+
+
+def test_the_group_keys_fields_are_those_of_the_list() -> None:
+    assert set(fields_for("group")) == set(GroupKey.__struct_fields__)
+
+
+@pytest.mark.parametrize("use", ["series", "baseline", "parity", "ratio", "published"])
+def test_what_groups_are_compared_by_is_in_their_key(use: Use) -> None:
+    assert set(fields_for(use)) <= set(fields_for("group"))
+
+
+def test_the_series_goes_on_when_only_the_night_changes() -> None:
+    tonight = msgspec.structs.replace(
+        PLAN, set_name="tonight", image="registry.example.com/own:2", command=("train", "--new")
+    )
+    assert key(tonight, gpu_model="unknown").only("series") == key(PLAN).only("series")
+    assert key(changed("batch_size")).only("series") != key(PLAN).only("series")
+
+
+def test_the_page_has_the_table_of_the_list() -> None:
+    page = pathlib.Path(ROOT / "docs" / "results.md").read_text()
+    text = page.split("## What makes two runs the same case")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `([\w.]+)` \| (.+?) \| (.+?) \|$", text, re.MULTILINE)
+    uses = list(get_args(Use))
+    expected = [
+        (field.name, ", ".join(sorted(field.uses, key=uses.index)), field.why)
+        for field in CASE_FIELDS
+    ]
+    assert rows[: len(expected)] == expected
+    not_deciding = re.findall(r"^\| `([\w.]+)` \| ([^|]+) \|$", text, re.MULTILINE)
+    assert dict(not_deciding) == NOT_DECIDING
