@@ -16,6 +16,7 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Location, Owner, Run
+from k8sbench.model.sample import LogGap
 
 Manifest = Mapping[str, Any]
 """One Kubernetes object as plain data."""
@@ -57,18 +58,6 @@ class LogMark(msgspec.Struct, frozen=True):
     """The latest stamp, Unix seconds."""
     lines: int
     """Lines of the archive from the first one with this stamp on."""
-
-
-class LogGap(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines of a replica's log that the cluster no longer had when they were asked for."""
-
-    replica: str
-    after: float | None
-    """Stamp of the last line before the gap; None: its beginning is missing. Unix seconds."""
-    before: float | None
-    """Stamp of the first line after it; None: its end is missing. Unix seconds."""
-    why: str
-    """One sentence."""
 
 
 class JobEvent(msgspec.Struct, frozen=True, kw_only=True):

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
     from k8sbench.adapters.kubernetes.sharing import User
     from k8sbench.adapters.store.sql_store import SqlStore
-    from k8sbench.ports import Cluster, FoundJob, LogGap, Store
+    from k8sbench.model.sample import LogGap
+    from k8sbench.ports import Cluster, FoundJob, Store
 
 F = TypeVar("F", bound=Callable[..., Any])
 GLIMPSE_SECONDS = 5.0

@@ -96,24 +96,28 @@ class CaseField(msgspec.Struct, frozen=True, kw_only=True):
     that plans of before the field was there keep theirs."""
 
 
-def _field(name: str, uses: str, why: str, value: Callable[[RunPlan], object]) -> CaseField:
+def _field(
+    name: str, uses: str, why: str, value: Callable[[RunPlan], object] | None = None
+) -> CaseField:
+    """A field whose value is that of the plan's field of the name, unless another is given."""
     found = frozenset(use for use in get_args(Use) if use in uses.split())
-    return CaseField(name=name, uses=found, why=why, value=value)
+    return CaseField(name=name, uses=found, why=why, value=value or operator.attrgetter(name))
 
 
-def _plan(name: str, uses: str, why: str) -> CaseField:
-    return _field(name, uses, why, operator.attrgetter(name))
+def _parts(of: object, *names: str) -> object:
+    """Named fields of a nested value: one that is added there later changes no key."""
+    if of is None or isinstance(of, str):
+        return of
+    return {name: getattr(of, name) for name in names}
 
 
-def _parts(*names: str) -> Callable[[object], object]:
-    """Read named fields of a nested value: one that is added there later changes no key."""
+def _log(plan: RunPlan) -> object:
+    names = ("unit", "per", "record", "summary", "averaged", "first_iteration", "stamp_format")
+    return _parts(plan.log, *names)
 
-    def value(of: object) -> object:
-        if of is None or isinstance(of, str):
-            return of
-        return {name: getattr(of, name) for name in names}
 
-    return value
+def _rdma(plan: RunPlan) -> object:
+    return _parts(plan.pool.rdma, "resource", "count", "capabilities")
 
 
 def _networks(plan: RunPlan) -> object:
@@ -127,134 +131,71 @@ def _program(plan: RunPlan) -> str:
     return (plan.trainers_digest or _digest(_encoded(plan, plan.command)))[:12]
 
 
-_log = _parts(
-    *("unit", "per", "record", "summary", "averaged", "first_iteration", "stamp_format"),
-)
-_rdma = _parts("resource", "count", "capabilities")
+def _window(plan: RunPlan) -> str:
+    return f"{plan.window.warmup}+{plan.window.iterations}"
+
+
+def _options(plan: RunPlan) -> str | None:
+    return ",".join(f"{name}={plan.options[name]}" for name in sorted(plan.options)) or None
+
+
+def _unknown(_: RunPlan) -> str:
+    return "unknown"
+
 
 IDENTITY_VERSION = 2
 """Of :data:`CASE_FIELDS`: raise it with every change that alters the keys of plans that there are,
 and add a migration that computes the store's keys anew. Version 1 was that of k8sbench 0.1.0."""
 
+_EVERY = "case group series baseline"
 CASE_FIELDS: tuple[CaseField, ...] = (
-    _plan(
-        "benchmark",
-        "case group series baseline parity",
-        "Another benchmark computes something else.",
-    ),
-    _plan(
-        "framework",
-        "case group series baseline",
-        "The framework is what the benchmark compares.",
-    ),
-    _plan("variant", "case group series baseline", "A variant is a model or a program."),
-    _plan("impl", "case group series baseline", "Ours and upstream's are two programs."),
-    _plan(
-        "precision",
-        "case group series baseline parity published",
-        "AMP and FP32 are two speeds, also where AMP turns out to have no effect.",
-    ),
-    _field(
-        "precision_effective",
-        "group baseline",
-        "What ran, as the run itself tells: AMP without effect is FP32.",
-        lambda _: "unknown",
-    ),
-    _plan("amp_dtype", "case group series baseline", "fp16 and bf16 are two speeds."),
-    _plan("replicas", "case group series", "The number of nodes decides the speed."),
-    _plan(
-        "processes_per_replica",
-        "case group series",
-        "The number of GPUs (or CPU processes) of a node decides the speed.",
-    ),
-    _plan(
-        "case",
-        "case group series parity published",
-        "Both in one word, with the device: `2x1-cpu` has no GPU.",
-    ),
-    _plan(
-        "batch_size",
-        "case group series baseline ratio published",
-        "The batch per GPU decides how well a GPU is used.",
-    ),
-    _plan("preset", "case group series baseline parity", "A smoke run claims no speed."),
-    _plan("mode", "case group series baseline ratio", "Training to an accuracy evaluates, too."),
-    _plan("data", "case group series baseline ratio", "Loading costs time."),
-    _field(
-        "window",
-        "case group series baseline",
-        "Which iterations are left out and which are measured.",
-        lambda plan: f"{plan.window.warmup}+{plan.window.iterations}",
-    ),
-    _plan("backend", "case group series baseline ratio", "Local replicas share one machine."),
-    _field(
-        "pool", "case group series baseline", "A pool is one kind of node.", lambda p: p.pool.name
-    ),
-    _field(
-        "gpu_model",
-        "group baseline published",
-        "As the run itself tells; a run that failed does not, so the series goes by the pool.",
-        lambda _: "unknown",
-    ),
-    _plan("image", "case group baseline", "The framework's build; the digest where it is known."),
-    _field(
-        "program",
-        "group baseline",
-        "An edited program is another one; for a command, a baseline compares what it was made"
-        " from.",
-        _program,
-    ),
-    _field(
-        "options",
-        "case group series baseline",
-        "Speed options; a baseline may differ in a benchmark's own rules (`head`, `norm`).",
-        lambda plan: ",".join(f"{k}={plan.options[k]}" for k in sorted(plan.options)) or None,
-    ),
-    _plan("set_name", "group", "A set is one occasion: its repeats are taken together."),
-    _plan(
-        "node",
-        "case group series baseline parity",
-        "A run that is pinned to one node tells of that node and joins no others.",
-    ),
-    _plan("unit", "case", "What is counted per second."),
-    _field("log", "case", "How the figures are read.", lambda plan: _log(plan.log)),
-    _plan("trainer", "case", "Which of our trainers runs."),
-    _plan("trainers_digest", "case", "The sources of our trainers: an edited one is another."),
-    _plan("command", "case", "The program's options, the seed among them."),
-    _plan("env", "case", "Variables change what libraries do."),
-    _plan("workdir", "case", "Where a command finds its files."),
-    _plan("sync_bn", "case", "Synchronised batch norm communicates in every layer."),
-    _field(
-        "window.log_interval",
-        "case",
-        "A log line costs time and covers so many iterations.",
-        lambda plan: plan.window.log_interval,
-    ),
-    _field(
-        "window.min_steady_seconds",
-        "case",
-        "GPU metrics are those of the whole steady part.",
-        lambda plan: plan.window.min_steady_seconds,
-    ),
-    *(
-        _plan(f"pool.{name}", "case", why)
-        for name, why in {
-            "gpu_model": "The GPU.",
-            "gpus_per_node": "How many GPUs share a node's links and cores.",
-            "gpu_resource": "A slice of a GPU is another resource.",
-            "selector": "Which nodes they are.",
-            "cpu_per_gpu": "Loaders and launches need cores.",
-            "memory_per_gpu": "Loaders and caches need memory.",
-            "shm": "Loaders and NCCL talk through it.",
-            "runtime_class": "Which container runtime drives the GPUs.",
-            "nccl_env": "It tunes the communication.",
-            "python_packages": "The framework comes from there.",
-            "host_network": "A pod's own network is slower.",
-            "ipc_lock": "Locked memory is faster to send.",
-        }.items()
-    ),
-    _field("pool.rdma", "case", "NCCL's way between nodes.", lambda plan: _rdma(plan.pool.rdma)),
-    _field("pool.annotations", "case", "Those that attach a network.", _networks),
+    _field("benchmark", f"{_EVERY} parity", "Another one computes something else."),
+    _field("framework", _EVERY, "It is what the benchmark compares."),
+    _field("variant", _EVERY, "A variant is a model or a program."),
+    _field("impl", _EVERY, "Ours and upstream's are two programs."),
+    _field("precision", f"{_EVERY} parity published", "AMP and FP32 are two speeds."),
+    _field("precision_effective", "group baseline", "AMP without effect is FP32.", _unknown),
+    _field("amp_dtype", _EVERY, "fp16 and bf16 are two speeds."),
+    _field("replicas", "case group series", "Nodes talk over a network."),
+    _field("processes_per_replica", "case group series", "GPUs of a node share its links."),
+    _field("case", "case group series parity published", "Both, and whether there is a GPU."),
+    _field("batch_size", f"{_EVERY} ratio published", "It decides how well a GPU is used."),
+    _field("preset", f"{_EVERY} parity", "A smoke run claims no speed."),
+    _field("mode", f"{_EVERY} ratio", "Training to an accuracy evaluates, too."),
+    _field("data", f"{_EVERY} ratio", "Loading costs time."),
+    _field("window", _EVERY, "It says which iterations are measured.", _window),
+    _field("backend", f"{_EVERY} ratio", "Local replicas share one machine."),
+    _field("pool", _EVERY, "A pool is one kind of node.", lambda plan: plan.pool.name),
+    _field("gpu_model", "group baseline published", "As the run itself tells.", _unknown),
+    _field("image", "case group baseline", "It holds the framework."),
+    _field("program", "group baseline", "An edited program is another one.", _program),
+    _field("options", _EVERY, "They change the speed, and nothing else.", _options),
+    _field("set_name", "group", "The repeats of one set are taken together."),
+    _field("node", f"{_EVERY} parity", "A pinned run tells of its node and joins no others."),
+    _field("unit", "case", "It is what is counted per second."),
+    _field("log", "case", "It decides how the figures are read.", _log),
+    _field("trainer", "case", "It is the program that runs."),
+    _field("trainers_digest", "case", "An edited trainer is another one."),
+    _field("command", "case", "It holds the program's options, the seed among them."),
+    _field("env", "case", "Variables change what libraries do."),
+    _field("workdir", "case", "A command finds its files there."),
+    _field("sync_bn", "case", "Synchronised batch norm communicates in every layer."),
+    _field("window.log_interval", "case", "A log line costs time."),
+    _field("window.min_steady_seconds", "case", "GPU metrics are those of this time."),
+    _field("pool.gpu_model", "case", "It is the GPU."),
+    _field("pool.gpus_per_node", "case", "They share a node's links and cores."),
+    _field("pool.gpu_resource", "case", "A slice of a GPU is another resource."),
+    _field("pool.selector", "case", "It chooses the nodes."),
+    _field("pool.cpu_per_gpu", "case", "Loaders and launches need cores."),
+    _field("pool.memory_per_gpu", "case", "Loaders and caches need memory."),
+    _field("pool.shm", "case", "Loaders and NCCL talk through it."),
+    _field("pool.runtime_class", "case", "It drives the GPUs."),
+    _field("pool.nccl_env", "case", "It tunes the communication."),
+    _field("pool.python_packages", "case", "The framework comes from there."),
+    _field("pool.host_network", "case", "A pod's own network is slower."),
+    _field("pool.ipc_lock", "case", "Locked memory is faster to send."),
+    _field("pool.rdma", "case", "It is NCCL's way between nodes.", _rdma),
+    _field("pool.annotations", "case", "Some attach a network; only those count.", _networks),
 )
 """What makes two runs the same case: the one list from which every comparison follows."""
 

@@ -23,6 +23,18 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """The line, cut to 240 characters, internal addresses and user paths redacted."""
 
 
+class LogGap(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines of a replica's log that the cluster no longer had when they were asked for."""
+
+    replica: str
+    after: float | None
+    """Stamp of the last line before the gap; None: its beginning is missing. Unix seconds."""
+    before: float | None
+    """Stamp of the first line after it; None: its end is missing. Unix seconds."""
+    why: str
+    """One sentence."""
+
+
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """What the number of one kind of record is: of what, per whom, averaged over what."""
 

@@ -20,7 +20,8 @@ import msgspec
 from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
-from k8sbench.ports import JobEvent, LogArchive, LogGap, Manifest, Store
+from k8sbench.model.sample import LogGap
+from k8sbench.ports import JobEvent, LogArchive, Manifest, Store
 from k8sbench.runs.world import Reporter, Stop, World
 
 if TYPE_CHECKING:

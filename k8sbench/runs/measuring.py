@@ -11,14 +11,14 @@ from pathlib import PurePath
 
 import msgspec
 
-from k8sbench.measure.run import expectation, measuring
+from k8sbench.measure import verdict
+from k8sbench.measure.run import completeness, expectation, measuring
 from k8sbench.measure.run.expectation import Expectation
-from k8sbench.measure.run.gathering import Source
+from k8sbench.measure.run.log_facts import Source
 from k8sbench.model.errors import InputError
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.run import Run
-from k8sbench.ports import LogGap
-from k8sbench.runs import completeness
+from k8sbench.model.sample import LogGap
 
 NO_LOG = "The run left no log: its program printed nothing, or the log was lost before it was read."
 
@@ -60,8 +60,10 @@ def measure_run(
         return found
     evidence = [place for log in watched for place in log.places]
     first = "master-0" if run.plan.framework == "pytorch" else "worker-0"
-    incomplete = completeness.judged(found, gaps, evidence, first=first)
-    return completeness.with_reason(found, incomplete, accept)
+    incomplete = completeness.gaps_reason(found, gaps, evidence, first=first)
+    # What else was found has its marks already; nobody can accept that nothing was measured.
+    reasons = (*found.reasons, *verdict.accepted([incomplete], accept))
+    return verdict.of_measurement(found, reasons, ())
 
 
 def _watched(log: Source, gaps: Sequence[LogGap]) -> completeness.Watched:

@@ -23,7 +23,8 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs import log_streams
 from k8sbench.adapters.kubernetes.logs.log_streams import LogStreams
-from k8sbench.ports import JobEvent, LogGap, LogMark
+from k8sbench.model.sample import LogGap
+from k8sbench.ports import JobEvent, LogMark
 from tests.harness.cluster.jobs import ON_GPUS
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import log_object, log_text

@@ -20,7 +20,8 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe
 from k8sbench.model.run import Run
-from k8sbench.ports import Clock, JobEvent, LogGap
+from k8sbench.model.sample import LogGap
+from k8sbench.ports import Clock, JobEvent
 
 QUIET_SECONDS = 5.0
 """Between two plain lines about steps of one run."""

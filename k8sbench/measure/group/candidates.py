@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-import msgspec
-
+from k8sbench.measure import verdict
 from k8sbench.model.identity import group_key
 from k8sbench.model.measurement import Measurement, Reason
 from k8sbench.model.phase import Phase
@@ -33,19 +32,16 @@ class Candidate:
         self._take_measurement(run.measurement)
         phase = run.phase
         if not phase.final:
-            self.bar("run-in-progress", f"The run is {phase}: {run.history[-1].cause}")
+            self.reject("run-in-progress", f"The run is {phase}: {run.history[-1].cause}")
         elif phase is not Phase.SUCCEEDED:
-            self.bar(_ENDINGS[phase], run.history[-1].cause)
+            self.reject(_ENDINGS[phase], run.history[-1].cause)
         elif run.measurement is None:
-            self.bar("not-measured", "The run ended, but nothing was measured.")
+            self.reject("not-measured", "The run ended, but nothing was measured.")
 
     def _take_measurement(self, measurement: Measurement | None) -> None:
         if measurement is None:
             return
-        self.reasons += [
-            msgspec.structs.replace(r, accepted=r.accepted or r.id in self.accept)
-            for r in measurement.reasons
-        ]
+        self.reasons += verdict.accepted(measurement.reasons, self.accept)
         # A rejected measurement keeps its figures apart; they count only once every reason
         # against them was overruled by name.
         figures = measurement.throughput or measurement.unverified
@@ -57,20 +53,21 @@ class Candidate:
         if measurement.verdict == "rejected" and not any(
             reason.severity == "reject" for reason in measurement.reasons
         ):
-            self.bar("not-measured", "The measurement was rejected without a reason.")
+            self.reject("not-measured", "The measurement was rejected without a reason.")
 
-    def bar(self, reason: str, message: str) -> None:
+    def reject(self, reason: str, message: str) -> None:
         """Add a reason that no ``--accept`` can overrule: there is no figure to accept."""
         self.reasons.append(Reason(id=reason, severity="reject", message=message))
 
-    def refuse(self, reason: str, message: str) -> None:
+    def reject_unless_accepted(self, reason: str, message: str) -> None:
         """Add a reason that counts unless it is accepted by name."""
-        self.reasons.append(rejection(reason, message, self.accept))
+        new = Reason(id=reason, severity="reject", message=message)
+        self.reasons += verdict.accepted([new], self.accept)
 
     @property
     def counts(self) -> bool:
         """Whether nothing rejects it that was not accepted."""
-        return not any(r.severity == "reject" and not r.accepted for r in self.reasons)
+        return verdict.counts(self.reasons)
 
     @property
     def trial(self) -> Measurement:
@@ -93,12 +90,7 @@ def _knowledge(run: Run) -> tuple[int, bool]:
     return len(run.history), run.measurement is not None
 
 
-def rejection(reason: str, message: str, accept: frozenset[str]) -> Reason:
-    """A reason to reject, marked where it is overruled."""
-    return Reason(id=reason, severity="reject", message=message, accepted=reason in accept)
-
-
-def told(environment: Mapping[str, object], key: str) -> str | None:
-    """What a log tells of its environment, as text; None where it does not."""
+def reported(environment: Mapping[str, object], key: str) -> str | None:
+    """What a log reports of its environment, as text; None where it does not."""
     value = environment.get(key)
     return None if value is None else str(value)

@@ -25,22 +25,13 @@ FLOP_PER_MAC = 6
 SAME_MODEL = 0.001
 """Relative difference up to which parameters or GMAC are equal: the catalog rounds them."""
 
-NOT_COMPARABLE: dict[str, str] = {
-    "smoke": "A smoke run checks the path, not the speed.",
-    "cpu": "No GPU was measured.",
-    "no-figure": "One side has no valid figure.",
-    "case": "Another number of replicas or of GPUs per replica.",
-    "precision": "Another precision, as requested or in effect.",
-    "batch": "Another batch per GPU.",
-    "gpu-model": "Another GPU model, or one that is not known.",
-    "device": "Another device or GPU model, or one that is not known.",
-    "estimator": "The two sides have no figure by the same, known estimator.",
-    "model": "Another model by parameters or multiply-accumulates, or one that is not known.",
-    "data": "Another source of data.",
-    "backend": "One ran on Kubernetes, the other locally.",
-    "mode": "One measured throughput, the other trained to an accuracy.",
-}
-"""Id → what it says, of everything that can forbid a ratio."""
+NOT_COMPARABLE = frozenset(
+    {
+        *("smoke", "cpu", "no-figure", "case", "precision", "batch", "gpu-model", "device"),
+        *("estimator", "model", "data", "backend", "mode"),
+    }
+)
+"""Ids of everything that can forbid a ratio; ``docs/results.md`` says what they mean."""
 
 _ID = {"batch_size": "batch", "gpu_model": "gpu-model"}
 """Field of the case → the id that says that it differs, where that is not the field's name."""

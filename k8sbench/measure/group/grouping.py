@@ -15,8 +15,9 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from k8sbench.measure.group import comparison, group_figures, refusals
-from k8sbench.measure.group.candidates import Candidate, rejection, told, unique
+from k8sbench.measure import verdict
+from k8sbench.measure.group import comparison, group_figures, rejections
+from k8sbench.measure.group.candidates import Candidate, reported, unique
 from k8sbench.measure.group.group_figures import joined
 from k8sbench.measure.group.spread import spread
 from k8sbench.model.group import Group, Member
@@ -30,28 +31,16 @@ WIDE_INTERVAL = 0.10
 """Width of the interval ÷ median from which the reader is warned. The reports that we reproduce
 stay below 2 % with five runs."""
 
-REASONS: dict[str, str] = {
-    "run-in-progress": "The run has not ended.",
-    "run-failed": "The job failed.",
-    "run-cancelled": "The run was cancelled.",
-    "run-lost": "The process or cluster that answered for the run is gone.",
-    "not-measured": "The run ended, but nothing was measured.",
-    "log-counted-twice": "The same log belongs to an earlier run already.",
-    "repeat-collision": "An earlier run of the group has the same number.",
-    "mixed-plan": "The run was planned otherwise than the other repeats.",
-    "mixed-gpu-model": "The run was on another GPU model than the other repeats.",
-    "mixed-precision": "The precision in effect differs from the other repeats'.",
-    "mixed-image": "The image differs from the other repeats'.",
-    "mixed-driver": "The GPU driver differs from the other repeats'.",
-    "mixed-framework": "The framework's version differs from the other repeats'.",
-    "mixed-estimator": "The run has no figure by the estimator of the other repeats.",
-    "above-peak": "More arithmetic per second than the GPU can do.",
-    "outlier": "The figure is outside 0.8–1.25 × the group's median (not judged in smoke runs).",
-    "many-outliers": "More than a quarter of the runs were outliers.",
-    "efficiency-above-limit": "The efficiency against the 1x1 case is above 1.05.",
-    "wide-interval": "The interval is wider than 10 % of the median.",
-}
-"""Id → what it says, of every reason that grouping can give."""
+REASONS = frozenset(
+    {
+        *("run-in-progress", "run-failed", "run-cancelled", "run-lost", "not-measured"),
+        *("log-counted-twice", "repeat-collision", "mixed-plan", "mixed-gpu-model"),
+        *("mixed-precision", "mixed-image", "mixed-driver", "mixed-framework"),
+        *("mixed-estimator", "above-peak", "outlier", "many-outliers"),
+        *("efficiency-above-limit", "wide-interval"),
+    }
+)
+"""Ids of every reason that grouping can give; ``docs/results.md`` says what they mean."""
 
 
 def groups(runs: Iterable[Run], *, accept: Collection[str] = ()) -> list[Group]:
@@ -62,7 +51,7 @@ def groups(runs: Iterable[Run], *, accept: Collection[str] = ()) -> list[Group]:
     an efficiency refers to may be in another group.
     """
     candidates = [Candidate(run, frozenset(accept)) for run in unique(runs)]
-    refusals.logs_counted_twice(candidates)
+    rejections.logs_counted_twice(candidates)
     buckets: dict[GroupKey, list[Candidate]] = {}
     for candidate in candidates:
         buckets.setdefault(candidate.planned, []).append(candidate)
@@ -72,15 +61,14 @@ def groups(runs: Iterable[Run], *, accept: Collection[str] = ()) -> list[Group]:
 
 def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
     """Judge the repeats of one case; they come oldest first."""
-    refusals.colliding_repeats(candidates)
-    refusals.other_plans(candidates)
-    for trait in ("gpu-model", "precision", "image", "driver", "framework"):
-        refusals.mixed(candidates, trait)
-    estimator = refusals.common_estimator(candidates)
-    refusals.above_peak(candidates, estimator)
+    rejections.colliding_repeats(candidates)
+    rejections.other_plans(candidates)
+    rejections.mixed(candidates)
+    estimator = rejections.common_estimator(candidates)
+    rejections.above_peak(candidates, estimator)
     # A smoke run checks the path: how fast a shared CPU happened to be is no claim to refute.
     smoke = planned.preset == "smoke"
-    reasons = [] if smoke else refusals.outliers(candidates, estimator)
+    reasons = [] if smoke else rejections.outliers(candidates, estimator)
     counted = [c for c in candidates if c.counts]
     figures = spread([c.rates[estimator] for c in counted]) if counted else None
     if (
@@ -116,7 +104,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         by_rule={
             name: value
             for name in comparison.BY_RULE
-            if (value := joined(told(c.trial.environment, name) for c in speakers)) is not None
+            if (value := joined(reported(c.trial.environment, name) for c in speakers)) is not None
         },
         by_estimator=group_figures.by_estimator(counted),
         accuracy=group_figures.accuracy(counted, missing),
@@ -134,31 +122,24 @@ def _check_efficiency(made: list[Group], accept: frozenset[str]) -> list[Group]:
         if value is None or base is None or value <= EFFICIENCY_LIMIT:
             checked.append(group)
             continue
-        reason = rejection(
-            "efficiency-above-limit",
-            f"{value:.2f} per GPU against {base.key.id}: GPUs together are not that much"
+        reason = Reason(
+            id="efficiency-above-limit",
+            severity="reject",
+            message=f"{value:.2f} per GPU against {base.key.id}: GPUs together are not that much"
             " faster than alone, so one of the two is wrong.",
-            accept,
         )
-        checked.append(_with_reason(group, reason))
+        checked.append(_with_reasons(group, verdict.accepted([reason], accept)))
     return checked
 
 
-def _with_reason(group: Group, reason: Reason) -> Group:
-    """The group with a reason of its own; without its figures, unless that was accepted."""
-    reasons = (*group.reasons, reason)
-    if reason.accepted:
-        return msgspec.structs.replace(group, reasons=reasons)
-    members = tuple(
-        msgspec.structs.replace(m, rate=None, verdict="rejected", unverified=m.rate)
-        if m.rate is not None
-        else m
-        for m in group.members
-    )
+def _with_reasons(group: Group, new: Sequence[Reason]) -> Group:
+    """The group with reasons of its own; without its figures, unless they were accepted."""
+    group = msgspec.structs.replace(group, reasons=(*group.reasons, *new))
+    if verdict.counts(new):
+        return group
     return msgspec.structs.replace(
         group,
-        reasons=reasons,
-        members=members,
+        members=tuple(verdict.of_member(m, (*m.reasons, *new)) for m in group.members),
         spread=None,
         by_estimator={},
         accuracy=None,
@@ -167,19 +148,17 @@ def _with_reason(group: Group, reason: Reason) -> Group:
 
 
 def _member(candidate: Candidate, estimator: str) -> Member:
-    run, counts = candidate.run, candidate.counts
-    rate = candidate.rates.get(estimator)
-    measured = run.measurement is not None
-    return Member(
+    run = candidate.run
+    member = Member(
         run_id=run.run_id,
         repeat=run.plan.repeat,
         created_at=run.created_at,
-        rate=rate if counts else None,
+        rate=candidate.rates.get(estimator),
         phase=str(run.phase),
-        verdict=("valid" if counts else "rejected") if measured else None,
+        verdict=None if run.measurement is None else run.measurement.verdict,
         reasons=tuple(candidate.reasons),
-        unverified=None if counts else rate,
     )
+    return verdict.of_member(member, candidate.reasons)
 
 
 def _final_key(planned: GroupKey, speakers: Sequence[Candidate]) -> GroupKey:

@@ -13,9 +13,9 @@ import msgspec
 
 from k8sbench.measure.run import clocks, models, redaction
 from k8sbench.measure.run.expectation import Expectation
-from k8sbench.measure.run.gathering import EpochEnd, Gathered
+from k8sbench.measure.run.log_facts import EpochEnd, LogFacts
+from k8sbench.measure.run.rank_series import RankSeries
 from k8sbench.measure.run.reasons import quoted, reason
-from k8sbench.measure.run.track import Track
 from k8sbench.model.measurement import Reason, Throughput
 from k8sbench.model.sample import Place, Record
 from k8sbench.parse.reading import OURS
@@ -41,14 +41,14 @@ EPOCH_SUMMARY = 0.05
 class Case(msgspec.Struct, frozen=True, kw_only=True):
     """A gathered run with everything about it settled."""
 
-    log: Gathered
+    log: LogFacts
     expected: Expectation
-    track: Track | None
+    series: RankSeries | None
     gpus: int
     batch: int | None
     precision: str | None
     seconds_per_unit: float | None
-    """Seconds in one unit of the track's time: 1, or samples per iteration of the printed scope."""
+    """Seconds in one unit of the series' time: 1, or samples per iteration of the printed scope."""
     throughput: Throughput | None
     rate: float | None
     """The headline."""
@@ -62,11 +62,11 @@ def reasons(case: Case) -> Iterator[Reason]:
     yield from _batch(case)
     yield from _precision(case)
     yield from _amount(case)
-    if case.track is not None:
-        yield from _iterations(case, case.track)
-        yield from _loss(case.track)
-        yield from _clock(case, case.track)
-        yield from _steadiness(case, case.track)
+    if case.series is not None:
+        yield from _iterations(case, case.series)
+        yield from _loss(case.series)
+        yield from _clock(case, case.series)
+        yield from _steadiness(case, case.series)
     yield from _summary(case)
     yield from clocks.reasons(case.log.clocks)
     for end in case.log.epoch_ends:
@@ -118,8 +118,9 @@ def _gpus(case: Case) -> Iterator[Reason]:
     if said is not None and said != case.gpus:
         text = f"{case.gpus} GPUs were given, the log says {said}."
         yield reason("gpu-count", text, log.place("gpus"))
-    elif len(log.tracks) > case.gpus:
-        text = f"{len(log.tracks)} ranks print training lines, and {case.gpus} GPUs were given."
+    elif len(log.series_by_rank) > case.gpus:
+        ranks = len(log.series_by_rank)
+        text = f"{ranks} ranks print training lines, and {case.gpus} GPUs were given."
         yield reason("gpu-count", text)
     trainers = expected.trainers
     if trainers is not None and log.family is OURS and len(log.started) != trainers:
@@ -131,7 +132,7 @@ def _gpus(case: Case) -> Iterator[Reason]:
 
 
 def _batch(case: Case) -> Iterator[Reason]:
-    log, expected, track = case.log, case.expected, case.track
+    log, expected, series = case.log, case.expected, case.series
     said = printed_batch(log)
     wanted = expected.batch_size
     small = log.fact("preset") == "smoke"
@@ -139,25 +140,25 @@ def _batch(case: Case) -> Iterator[Reason]:
         wanted = expected.batch_sizes.get("amp" if case.precision == "amp" else "fp32")
     if said is not None and wanted is not None and said != wanted:
         where = log.place("batch_size")
-        matters = expected.planned or (track is not None and track.shape.number == "seconds")
+        matters = expected.planned or (series is not None and series.shape.number == "seconds")
         text = f"A batch of {wanted} per GPU was expected, the log's is {said}."
         yield reason("batch-size", text, where, severity="reject" if matters else "warn")
-    if case.batch is None and track is not None and track.shape.number == "seconds":
+    if case.batch is None and series is not None and series.shape.number == "seconds":
         yield reason(
             "batch-unknown",
             "The log gives seconds per iteration and no batch: give it with --batch-size.",
         )
 
 
-def printed_batch(log: Gathered) -> int | None:
+def printed_batch(log: LogFacts) -> int | None:
     """Batch per GPU by the log: as it says, or as its rate times its seconds come to."""
     said = log.whole("batch_size")
     if said is not None:
         return said
-    track = log.track
-    if track is None or track.product is None or track.shape.per != "card":
+    series = log.series
+    if series is None or series.product is None or series.shape.per != "card":
         return None
-    product = track.product[0] * track.product[1]
+    product = series.product[0] * series.product[1]
     whole = round(product)
     return whole if whole >= 1 and abs(product - whole) <= 0.02 * product + 0.01 else None
 
@@ -180,8 +181,8 @@ def _precision(case: Case) -> Iterator[Reason]:
 
 
 def _amount(case: Case) -> Iterator[Reason]:
-    log, track = case.log, case.track
-    if track is None and log.whole_run is not None:
+    log, series = case.log, case.series
+    if series is None and log.whole_run is not None:
         mark, file = log.whole_run
         yield reason(
             "summary-only",
@@ -189,7 +190,7 @@ def _amount(case: Case) -> Iterator[Reason]:
             [redaction.place(file, mark.line, mark.text)],
         )
         return
-    records = track.tally.records if track else 0
+    records = series.tally.records if series else 0
     if records < FEWEST_RECORDS:
         window = log.window.warmup if log.window else 0
         text = (
@@ -200,93 +201,93 @@ def _amount(case: Case) -> Iterator[Reason]:
     asked = case.expected.at_least
     if log.family is OURS and (asked is None or case.expected.window_by_catalog):
         asked = log.whole("iterations") or asked
-    measured = track.tally.iterations if track else 0
-    cut = _cut_at_the_edges(track, asked) if track and asked is not None else 0
+    measured = series.tally.iterations if series else 0
+    cut = _cut_at_the_edges(series, asked) if series and asked is not None else 0
     if asked is not None and measured < ENOUGH * (asked - cut):
         text = f"{measured} iterations were measured, {asked} are asked for."
         yield reason("too-few-iterations", text)
 
 
-def _cut_at_the_edges(track: Track, asked: int) -> int:
+def _cut_at_the_edges(series: RankSeries, asked: int) -> int:
     """Iterations of the window in lines that lie partly outside it, which do not count.
 
     Programs whose first line comes with their first iteration (PLSC, TSM) have a line across
     either edge of any window in round numbers.
     """
-    first, last = track.tally.first_iteration, track.tally.last_iteration
+    first, last = series.tally.first_iteration, series.tally.last_iteration
     if first is None or last is None:
         return 0
-    begin, end = track.window.warmup, track.window.warmup + asked
+    begin, end = series.window.warmup, series.window.warmup + asked
     ahead = first - 1 - begin
-    behind = end - last if track.position > end else 0
-    return sum(lost for lost in (ahead, behind) if 0 < lost < track.usual)
+    behind = end - last if series.position > end else 0
+    return sum(lost for lost in (ahead, behind) if 0 < lost < series.usual)
 
 
-def _iterations(case: Case, track: Track) -> Iterator[Reason]:
-    if track.odd.back:
+def _iterations(case: Case, series: RankSeries) -> Iterator[Reason]:
+    if series.odd.back:
         text = (
-            f"Iterations go back {_times(track.odd.back.count)} without a restart: "
+            f"Iterations go back {_times(series.odd.back.count)} without a restart: "
             "the log holds more than one run."
         )
-        yield reason("iterations-back", text, quoted(track.odd.back.first))
-    missing = track.missing
+        yield reason("iterations-back", text, quoted(series.odd.back.first))
+    missing = series.missing
     if missing:
         text = (
             f"{missing.amount} iterations of the window are in no training line "
-            f"({_times(missing.count)}; usual are {track.usual or 1} per line)."
+            f"({_times(missing.count)}; usual are {series.usual or 1} per line)."
         )
         yield reason("iterations-missing", text, quoted(missing.first))
-    repeated = track.odd.repeated.count + track.odd.copied.count
+    repeated = series.odd.repeated.count + series.odd.copied.count
     if repeated:
         text = "Training lines of the same iterations come more than once and count once."
         yield reason(
-            "repeated-lines", text, quoted([*track.odd.repeated.first, *track.odd.copied.first])
+            "repeated-lines", text, quoted([*series.odd.repeated.first, *series.odd.copied.first])
         )
-    if track.odd.redone or case.log.restarts:
-        again = f", {_times(track.odd.redone.count)} going back" if track.odd.redone else ""
+    if series.odd.redone or case.log.restarts:
+        again = f", {_times(series.odd.redone.count)} going back" if series.odd.redone else ""
         yield reason(
             "restarted",
             f"The run was restarted{again}.",
-            [*case.log.restarts, *quoted(track.odd.redone.first)],
+            [*case.log.restarts, *quoted(series.odd.redone.first)],
         )
-    if track.odd.coarse:
+    if series.odd.coarse:
         text = (
             "The printed running mean gives no positive time of their own to "
-            f"{track.odd.coarse.count} of the records; they are left out."
+            f"{series.odd.coarse.count} of the records; they are left out."
         )
-        yield reason("running-mean-coarse", text, quoted(track.odd.coarse.first))
+        yield reason("running-mean-coarse", text, quoted(series.odd.coarse.first))
 
 
-def _loss(track: Track) -> Iterator[Reason]:
-    if track.odd.not_finite:
-        text = f"The loss is NaN or infinite in {track.odd.not_finite.count} training lines."
-        yield reason("loss-not-finite", text, quoted(track.odd.not_finite.first))
-    elif track.odd.not_finite_early:
-        early = track.odd.not_finite_early
+def _loss(series: RankSeries) -> Iterator[Reason]:
+    if series.odd.not_finite:
+        text = f"The loss is NaN or infinite in {series.odd.not_finite.count} training lines."
+        yield reason("loss-not-finite", text, quoted(series.odd.not_finite.first))
+    elif series.odd.not_finite_early:
+        early = series.odd.not_finite_early
         text = f"The loss is NaN or infinite in {early.count} lines of the warm-up."
         yield reason("loss-not-finite", text, quoted(early.first), severity="warn")
 
 
-def _clock(case: Case, track: Track) -> Iterator[Reason]:
-    if track.odd.clock_back:
-        text = f"The log's time stamps go back {_times(track.odd.clock_back.count)}."
-        yield reason("clock-mismatch", text, quoted(track.odd.clock_back.first))
+def _clock(case: Case, series: RankSeries) -> Iterator[Reason]:
+    if series.odd.clock_back:
+        text = f"The log's time stamps go back {_times(series.odd.clock_back.count)}."
+        yield reason("clock-mismatch", text, quoted(series.odd.clock_back.first))
         return
     unit = case.seconds_per_unit
-    if unit is None or not track.tally.clean_records or not track.shape.complete:
+    if unit is None or not series.tally.clean_records or not series.shape.complete:
         return
-    printed, clock = track.tally.clean_time * unit, track.tally.clean_clock
-    allowed = max(2 * (track.shape.resolution or 0.0), track.shape.strays * max(printed, clock))
+    printed, clock = series.tally.clean_time * unit, series.tally.clean_clock
+    allowed = max(2 * (series.shape.resolution or 0.0), series.shape.strays * max(printed, clock))
     if abs(printed - clock) > allowed:
         text = (
-            f"{track.tally.clean_records} records say that they took {printed:.2f} s; "
+            f"{series.tally.clean_records} records say that they took {printed:.2f} s; "
             f"by their time stamps it was {clock:.2f} s."
         )
         yield reason("clock-mismatch", text)
 
 
-def _steadiness(case: Case, track: Track) -> Iterator[Reason]:
-    waiting = track.tally.waiting
+def _steadiness(case: Case, series: RankSeries) -> Iterator[Reason]:
+    waiting = series.tally.waiting
     if waiting is not None and waiting > SLOW_LOADER:
         text = f"{waiting:.0%} of the time was spent waiting for data."
         yield reason("loader-stall", text)
@@ -295,21 +296,21 @@ def _steadiness(case: Case, track: Track) -> Iterator[Reason]:
         ratio = figures.time_weighted / figures.median
         if abs(ratio - 1) > UNSTEADY:
             text = f"The time-weighted mean is {ratio:.1%} of the median."
-            yield reason("unsteady", text, quoted(track.tally.left_out.first))
+            yield reason("unsteady", text, quoted(series.tally.left_out.first))
 
 
 def _summary(case: Case) -> Iterator[Reason]:
     """Our own trainers' summary, against what their step lines add up to."""
-    log, track = case.log, case.track
+    log, series = case.log, case.series
     yield from _whole_run(case)
-    if log.summary is None or track is None or log.window is None:
+    if log.summary is None or series is None or log.window is None:
         return
     mark, file = log.summary
     values = mark.values
     first, last = values.get("first_step"), values.get("last_step")
     stated = values.get("samples_per_second")
     rate = case.rate
-    if (first, last) != (track.tally.first_iteration, track.tally.last_iteration):
+    if (first, last) != (series.tally.first_iteration, series.tally.last_iteration):
         return
     if not isinstance(stated, float) or rate is None:
         return
@@ -320,11 +321,11 @@ def _summary(case: Case) -> Iterator[Reason]:
 
 def _whole_run(case: Case) -> Iterator[Reason]:
     """A declared format's figure for the whole run, beside its records."""
-    if case.log.whole_run is None or case.track is None or not case.track.tally.records:
+    if case.log.whole_run is None or case.series is None or not case.series.tally.records:
         return
     mark, file = case.log.whole_run
-    stated, rates = mark.values["whole_run_rate"], case.track.tally
-    if not isinstance(stated, float) or case.track.shape.number != "rate":
+    stated, rates = mark.values["whole_run_rate"], case.series.tally
+    if not isinstance(stated, float) or case.series.shape.number != "rate":
         return
     found = rates.iterations / rates.time
     low, high = WHOLE_RUN
@@ -364,7 +365,7 @@ def _epoch_summary(case: Case, end: EpochEnd) -> Iterator[Reason]:
 
 def _unrolled(case: Case) -> float | None:
     """The window's rate, if its printed rates are means since the epoch's beginning."""
-    tally = case.track.tally if case.track else None
+    tally = case.series.tally if case.series else None
     first, last = (tally.first, tally.last) if tally else (None, None)
     if first is None or last is None or first.epoch != last.epoch:
         return None
@@ -408,31 +409,31 @@ def _quoted(end: EpochEnd) -> Place:
 
 
 def _ending(case: Case) -> Iterator[Reason]:
-    log, track = case.log, case.track
+    log, series = case.log, case.series
     if log.window is not None and case.expected.warmup is None and log.family is not OURS:
         text = "No warm-up was given, so all iterations from the first on are in the window."
         yield reason("warmup-included", text)
-    if track is None or log.finished:
+    if series is None or log.finished:
         return
     planned = planned_iterations(log)
-    slack = max(track.usual, 1)
-    if planned is not None and track.position <= planned - slack:
-        text = f"The log ends at iteration {track.position} of {planned} planned."
+    slack = max(series.usual, 1)
+    if planned is not None and series.position <= planned - slack:
+        text = f"The log ends at iteration {series.position} of {planned} planned."
         yield reason("ends-early", text)
     elif log.airank.begun is not None and not log.airank.ended:
         text = "The log ends before AI-Rank's test does: test_begin has no counterpart."
         yield reason("ends-early", text)
 
 
-def planned_iterations(log: Gathered) -> int | None:
+def planned_iterations(log: LogFacts) -> int | None:
     """Iterations that the run was to have, as far as the log tells."""
-    track = log.track
+    series = log.series
     said = log.whole("planned_iterations")
-    if track is None or track.shape.numbering == "run":
-        return (track.planned if track else None) or said
+    if series is None or series.shape.numbering == "run":
+        return (series.planned if series else None) or said
     epochs = log.whole("planned_epochs")
-    if epochs is not None and track.planned is not None:
-        return epochs * track.planned
+    if epochs is not None and series.planned is not None:
+        return epochs * series.planned
     return said
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from k8sbench.measure import verdict
 from k8sbench.measure.run import integrity, redaction
 from k8sbench.measure.run.expectation import Expectation
-from k8sbench.measure.run.gathering import Gathered, Source
 from k8sbench.measure.run.integrity import Case
+from k8sbench.measure.run.log_facts import LogFacts, Source
+from k8sbench.measure.run.rank_series import RankSeries
 from k8sbench.measure.run.reasons import reason
 from k8sbench.measure.run.selection import median
-from k8sbench.measure.run.track import Track
 from k8sbench.model.errors import InputError
 from k8sbench.model.measurement import (
     AccuracyResult,
@@ -26,26 +27,10 @@ from k8sbench.parse.reading import OURS
 HEADLINE = "time_weighted"
 _NOT_ENVIRONMENT = frozenset(
     {
-        "amp_dtype",
-        "batch_size",
-        "benchmark",
-        "config",
-        "data",
-        "device",
-        "framework",
-        "gpu_ids",
-        "gpus",
-        "impl",
-        "iterations",
-        "log_interval",
-        "parameters",
-        "planned_iterations",
-        "precision",
-        "precision_assumed",
-        "precision_effective",
-        "rank",
-        "unit",
-        "warmup",
+        *("amp_dtype", "batch_size", "benchmark", "config", "data"),
+        *("device", "framework", "gpu_ids", "gpus", "impl"),
+        *("iterations", "log_interval", "parameters", "planned_iterations", "precision"),
+        *("precision_assumed", "precision_effective", "rank", "unit", "warmup"),
     }
 )
 """Facts that have a field of their own, or are of no use to a reader."""
@@ -61,7 +46,7 @@ def measure(
     a log that is not to be trusted is measured and rejected, with its reasons.
     """
     candidates = [expected] if isinstance(expected, Expectation) else list(expected)
-    log = Gathered(candidates)
+    log = LogFacts(candidates)
     for source in sources:
         log.read(source)
     log.close()
@@ -73,7 +58,7 @@ def measure(
 def nothing_measured(files: Sequence[str], expected: Expectation, why: InputError) -> Measurement:
     """The measurement of a run that ended well and left nothing to measure."""
     declared = expected.format
-    return Measurement(
+    found = Measurement(
         files=tuple(files),
         format=declared if isinstance(declared, str) else declared.name,
         impl=expected.impl or "unknown",
@@ -95,12 +80,14 @@ def nothing_measured(files: Sequence[str], expected: Expectation, why: InputErro
         environment={},
         missing={"throughput": why.message},
         verdict="rejected",
-        reasons=(reason("nothing-measured", why.message),),
+        reasons=(),
     )
+    # Nobody can accept a figure that there is not.
+    return verdict.of_measurement(found, [reason("nothing-measured", why.message)], ())
 
 
-def _measurement(log: Gathered) -> Measurement:
-    expected, track = log.expected, log.track
+def _measurement(log: LogFacts) -> Measurement:
+    expected, series = log.expected, log.series
     assert log.family is not None
     assert log.window is not None
     gpus = log.whole("gpus") if log.family is OURS else None
@@ -113,14 +100,14 @@ def _measurement(log: Gathered) -> Measurement:
         )
     batch = _batch(log)
     precision = _precision(log)
-    scale, unit_seconds = _scale(log, track, gpus, batch)
+    scale, unit_seconds = _scale(log, series, gpus, batch)
     missing: dict[str, str] = {}
-    throughput = _throughput(log, track, scale, missing)
+    throughput = _throughput(log, series, scale, missing)
     rate = throughput.time_weighted if throughput else None
     case = Case(
         log=log,
         expected=expected,
-        track=track,
+        series=series,
         gpus=gpus,
         batch=batch,
         precision=precision,
@@ -128,20 +115,16 @@ def _measurement(log: Gathered) -> Measurement:
         throughput=throughput,
         rate=rate,
     )
-    reasons = _accepted(_in_order(integrity.reasons(case)), expected.accept)
-    rejected = any(each.severity == "reject" and not each.accepted for each in reasons)
     accuracy = log.accuracy or log.airank.accuracy
     time_to_train, why_not = log.airank.time_to_train(expected.target)
     if time_to_train is None:
         missing["time_to_train_s"] = _sentence(why_not)
     if accuracy is None:
         missing["accuracy"] = "The log holds no evaluation."
-    final_loss = _final_loss(log, track, missing)
-    wall = _wall(track, missing)
+    final_loss = _final_loss(log, series, missing)
+    wall = _wall(series, missing)
     gpu_model = log.fact("gpu_model")
-    if rejected and throughput is not None:
-        missing["throughput"] = "Rejected; the figures are under unverified."
-    return Measurement(
+    found = Measurement(
         files=tuple(log.files),
         format=log.family.name,
         impl=_impl(log),
@@ -152,10 +135,9 @@ def _measurement(log: Gathered) -> Measurement:
         amp_dtype=_amp_dtype(log, precision),
         batch_size_per_gpu=batch,
         warmup_iterations=log.window.warmup,
-        iterations=track.tally.iterations if track else 0,
-        records=track.tally.records if track else 0,
-        throughput=None if rejected else throughput,
-        unverified=throughput if rejected else None,
+        iterations=series.tally.iterations if series else 0,
+        records=series.tally.records if series else 0,
+        throughput=throughput,
         estimator=HEADLINE,
         final_loss=final_loss,
         accuracy=accuracy,
@@ -165,19 +147,20 @@ def _measurement(log: Gathered) -> Measurement:
         device=log.fact("device") or (None if gpu_model is None else "cuda"),
         gpu_model=gpu_model,
         parameters=log.whole("parameters"),
-        memory_mib=_memory(log, track),
-        data_fraction=track.tally.waiting if track else None,
-        window=_window(track, unit_seconds),
+        memory_mib=_memory(log, series),
+        data_fraction=series.tally.waiting if series else None,
+        window=_window(series, unit_seconds),
         ranks=tuple(log.rank_times[rank] for rank in sorted(log.rank_times)),
         environment=_environment(log, accuracy),
-        log_digest=track.digest if track else None,
+        log_digest=series.digest if series else None,
         missing=missing,
-        verdict="rejected" if rejected else "valid",
-        reasons=reasons,
+        verdict="valid",
+        reasons=(),
     )
+    return verdict.of_measurement(found, _unique(integrity.reasons(case)), expected.accept)
 
 
-def _batch(log: Gathered) -> int | None:
+def _batch(log: LogFacts) -> int | None:
     """Batch per GPU: as the log has it, as somebody said it, as the catalog has it."""
     expected = log.expected
     said = integrity.printed_batch(log) or expected.batch_size
@@ -191,23 +174,23 @@ def _batch(log: Gathered) -> int | None:
     return expected.batch_sizes.get("amp" if precision == "amp" else "fp32")
 
 
-def _precision(log: Gathered) -> str | None:
+def _precision(log: LogFacts) -> str | None:
     return log.expected.precision or log.fact("precision") or log.fact("precision_assumed")
 
 
-def _amp_dtype(log: Gathered, precision: str | None) -> str | None:
+def _amp_dtype(log: LogFacts, precision: str | None) -> str | None:
     if precision != "amp":
         return None
     return log.fact("amp_dtype") or log.expected.amp_dtype
 
 
 def _scale(
-    log: Gathered, track: Track | None, gpus: int, batch: int | None
+    log: LogFacts, series: RankSeries | None, gpus: int, batch: int | None
 ) -> tuple[float | None, float | None]:
     """What a printed unit is worth: job samples/s in one rate unit, seconds in one time unit."""
-    if track is None:
+    if series is None:
         return None, None
-    shape = track.shape
+    shape = series.shape
     cards = gpus if shape.per == "card" else 1
     if shape.number == "rate":
         if batch is None:
@@ -219,62 +202,64 @@ def _scale(
 
 
 def _throughput(
-    log: Gathered, track: Track | None, scale: float | None, missing: dict[str, str]
+    log: LogFacts, series: RankSeries | None, scale: float | None, missing: dict[str, str]
 ) -> Throughput | None:
     assert log.family is not None
     unit = log.expected.unit or _unit(log.fact("unit")) or log.family.unit
-    if log.whole_run is not None and track is None:
+    if log.whole_run is not None and series is None:
         return _whole_run(log, unit, missing)
-    if track is None or not track.tally.records or not track.tally.time:
+    if series is None or not series.tally.records or not series.tally.time:
         missing["throughput"] = "No training line lies in the window."
         return None
     if scale is None:
         missing["throughput"] = "The batch is not known; give it with --batch-size."
         return None
     steady = None
-    if track.tally.steady_time > 0:
-        steady = scale * track.tally.steady_iterations / track.tally.steady_time
+    if series.tally.steady_time > 0:
+        steady = scale * series.tally.steady_iterations / series.tally.steady_time
     else:
         missing["throughput.time_weighted_steady"] = (
             "Every record of the window holds an evaluation, a checkpoint or a restart."
         )
-    middle = median(track.tally.rates)
-    arithmetic = track.tally.arithmetic
+    middle = median(series.tally.rates)
+    arithmetic = series.tally.arithmetic
     return Throughput(
-        time_weighted=scale * track.tally.iterations / track.tally.time,
+        time_weighted=scale * series.tally.iterations / series.tally.time,
         time_weighted_steady=steady,
         median=None if middle is None else scale * middle,
         arithmetic=None if arithmetic is None else scale * arithmetic,
-        timestamps=_timestamps(log, track, scale, missing),
+        timestamps=_timestamps(log, series, scale, missing),
         unit=unit,
     )
 
 
-def _timestamps(log: Gathered, track: Track, scale: float, missing: dict[str, str]) -> float | None:
-    stamped = track.tally.stamped
+def _timestamps(
+    log: LogFacts, series: RankSeries, scale: float, missing: dict[str, str]
+) -> float | None:
+    stamped = series.tally.stamped
     if stamped is None:
         missing["throughput.timestamps"] = (
             "Training lines carry no time stamp."
-            if track.shape.resolution is None or track.first_stamp is None
+            if series.shape.resolution is None or series.first_stamp is None
             else "The window's time stamps do not tell it apart from no time at all."
         )
         return None
     iterations, seconds = stamped
-    if track.shape.number == "seconds":
+    if series.shape.number == "seconds":
         return scale * iterations / seconds
     batch = _batch(log)
     if batch is None:
         missing["throughput.timestamps"] = "The batch is not known; give it with --batch-size."
         return None
-    per_iteration = batch if track.shape.per == "card" else batch * _job(log)
+    per_iteration = batch if series.shape.per == "card" else batch * _job(log)
     return scale * per_iteration * iterations / seconds
 
 
-def _job(log: Gathered) -> int:
+def _job(log: LogFacts) -> int:
     return log.expected.gpus or log.whole("gpus") or 1
 
 
-def _whole_run(log: Gathered, unit: str, missing: dict[str, str]) -> Throughput | None:
+def _whole_run(log: LogFacts, unit: str, missing: dict[str, str]) -> Throughput | None:
     assert log.whole_run is not None
     values = log.whole_run[0].values
     rate, seconds = values["whole_run_rate"], values["whole_run_seconds"]
@@ -305,8 +290,8 @@ def _unit(said: str | None) -> str | None:
     return said if said is None or "/" in said else f"{said}/s"
 
 
-def _final_loss(log: Gathered, track: Track | None, missing: dict[str, str]) -> float | None:
-    loss = track.last_loss if track else None
+def _final_loss(log: LogFacts, series: RankSeries | None, missing: dict[str, str]) -> float | None:
+    loss = series.last_loss if series else None
     for summary in (log.whole_run, log.summary):
         if loss is None and summary is not None:
             stated = summary[0].values.get("final_loss")
@@ -319,40 +304,42 @@ def _final_loss(log: Gathered, track: Track | None, missing: dict[str, str]) -> 
     return loss
 
 
-def _wall(track: Track | None, missing: dict[str, str]) -> float | None:
-    first, last = (track.first_stamp, track.last_stamp) if track else (None, None)
+def _wall(series: RankSeries | None, missing: dict[str, str]) -> float | None:
+    first, last = (series.first_stamp, series.last_stamp) if series else (None, None)
     if first is None or last is None or last <= first:
         missing["train_wall_s"] = "The training lines carry no two different time stamps."
         return None
     return round(last - first, 6)
 
 
-def _memory(log: Gathered, track: Track | None) -> float | None:
+def _memory(log: LogFacts, series: RankSeries | None) -> float | None:
     said = log.fact("max_memory_mib")
     try:
-        return float(said) if said is not None else track.memory_mib if track else None
+        return float(said) if said is not None else series.memory_mib if series else None
     except ValueError:
         return None
 
 
-def _window(track: Track | None, unit_seconds: float | None) -> MeasuredWindow | None:
-    if track is None or track.tally.first_iteration is None or track.tally.last_iteration is None:
+def _window(series: RankSeries | None, unit_seconds: float | None) -> MeasuredWindow | None:
+    if (
+        series is None
+        or series.tally.first_iteration is None
+        or series.tally.last_iteration is None
+    ):
         return None
-    began, ended = track.tally.stamps if track.shape.dated else (None, None)
+    began, ended = series.tally.stamps if series.shape.dated else (None, None)
     return MeasuredWindow(
-        first_iteration=track.tally.first_iteration,
-        last_iteration=track.tally.last_iteration,
-        seconds=None if unit_seconds is None else track.tally.time * unit_seconds,
+        first_iteration=series.tally.first_iteration,
+        last_iteration=series.tally.last_iteration,
+        seconds=None if unit_seconds is None else series.tally.time * unit_seconds,
         started_at=began,
         ended_at=ended,
-        left_out=tuple(
-            redaction.place(spot.file, spot.line, spot.text) for spot in track.tally.left_out.first
-        ),
-        left_out_count=track.tally.left_out.count,
+        left_out=tuple(each.place for each in series.tally.left_out.first),
+        left_out_count=series.tally.left_out.count,
     )
 
 
-def _impl(log: Gathered) -> str:
+def _impl(log: LogFacts) -> str:
     """Whose program wrote the log, as far as the log itself or the plan tells."""
     said = log.fact("impl") if log.family is OURS else None
     if said is not None or log.expected.impl is not None:
@@ -363,7 +350,7 @@ def _impl(log: Gathered) -> str:
 
 
 def _environment(
-    log: Gathered, accuracy: AccuracyResult | None
+    log: LogFacts, accuracy: AccuracyResult | None
 ) -> dict[str, str | int | float | bool | None]:
     found: dict[str, str | int | float | bool | None] = {
         name: known.value
@@ -380,32 +367,19 @@ def _environment(
     return found
 
 
-def _in_order(reasons: Iterable[Reason]) -> list[Reason]:
-    """Rejections first; of several reasons with one id and severity the first, counted."""
+def _unique(reasons: Iterable[Reason]) -> Iterable[Reason]:
+    """Of several reasons with one id and severity the first."""
     kept: dict[tuple[str, str], Reason] = {}
     for each in reasons:
         kept.setdefault((each.id, each.severity), each)
-    return sorted(kept.values(), key=lambda each: each.severity != "reject")
-
-
-def _accepted(reasons: Iterable[Reason], accept: tuple[str, ...]) -> tuple[Reason, ...]:
-    return tuple(
-        Reason(
-            id=each.id,
-            severity=each.severity,
-            message=each.message,
-            evidence=each.evidence,
-            accepted=each.severity == "reject" and each.id in accept,
-        )
-        for each in reasons
-    )
+    return kept.values()
 
 
 def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
 
 
-def _nothing_in(log: Gathered) -> InputError:
+def _nothing_in(log: LogFacts) -> InputError:
     """The error for logs without a single training line that was asked for."""
     asked = " or ".join(family.name for family in log.families)
     file = log.files[0] if log.files else "-"

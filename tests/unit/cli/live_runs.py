@@ -9,7 +9,8 @@ import msgspec
 
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
-from k8sbench.ports import JobEvent, LogGap, LogLine, ReplicaState
+from k8sbench.model.sample import LogGap
+from k8sbench.ports import JobEvent, LogLine, ReplicaState
 from tests.unit.store.examples import NOW, plan
 
 __all__ = ["NOW", "ended", "gap", "line", "moved", "note", "replica", "run", "step"]

@@ -17,7 +17,8 @@ from k8sbench.adapters.kubernetes import looking
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs import log_streams
 from k8sbench.adapters.kubernetes.logs.log_streams import LogStreams
-from k8sbench.ports import JobEvent, LogGap, LogLine, LogMark
+from k8sbench.model.sample import LogGap
+from k8sbench.ports import JobEvent, LogLine, LogMark
 from tests.unit.kubernetes.log_files import T0, served, stamp
 
 SECONDS = 20.0

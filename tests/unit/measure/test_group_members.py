@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.measure.group import grouping, refusals
+from k8sbench.measure.group import grouping, rejections
 from k8sbench.measure.group.grouping import groups
 from k8sbench.model.group import Group, Member
 from k8sbench.model.phase import Phase
@@ -101,7 +101,7 @@ def test_an_accepted_outlier_counts_and_stays_marked() -> None:
 
 @given(st.lists(st.floats(1.0, 1e5), min_size=1, max_size=9))
 def test_what_stays_agrees_with_its_own_median_and_is_a_majority(rates: list[float]) -> None:
-    inside = refusals.agreeing(rates)
+    inside = rejections.agreeing(rates)
     if inside is None:
         return
     median = statistics.median(inside)
@@ -114,7 +114,7 @@ def test_what_stays_agrees_with_its_own_median_and_is_a_majority(rates: list[flo
     st.lists(st.floats(1.0, 1e5), max_size=2),
 )
 def test_a_majority_that_agrees_is_always_found(near: list[float], others: list[float]) -> None:
-    inside = refusals.agreeing([*near, *others])
+    inside = rejections.agreeing([*near, *others])
     assert inside is not None
     assert set(near) <= set(inside)
 

@@ -23,11 +23,11 @@ def test_every_reason_has_its_row_and_no_other_has() -> None:
     assert set(rows()) == set(RULES)
 
 
-def test_each_row_says_what_the_code_says() -> None:
+def test_each_row_has_the_codes_severity_a_meaning_and_an_action() -> None:
     for name, (severity, meaning, action) in rows().items():
-        rule = RULES[name]
-        expected = f"{rule.severity}; {rule.unless}" if rule.unless else rule.severity
-        assert (severity, meaning, action) == (expected, rule.meaning, rule.action)
+        assert severity.partition("; ")[0] == RULES[name]
+        assert meaning.endswith(".")
+        assert action.endswith(".")
 
 
 def test_the_limits_on_the_page_are_the_codes() -> None:

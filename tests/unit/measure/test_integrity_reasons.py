@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from k8sbench.measure.run.reasons import RULES
 from k8sbench.model.spec import Accuracy
 from tests.unit.measure.support import fixture, ids, measured, mmseg, run, tsm
 
@@ -415,13 +414,6 @@ def test_rejections_come_before_remarks() -> None:
     del lines[4]
     severities = [reason.severity for reason in measured(lines).reasons]
     assert severities == sorted(severities)
-
-
-def test_every_rule_says_what_it_means_and_what_to_do() -> None:
-    for name, rule in RULES.items():
-        assert name == name.lower().replace("_", "-")
-        assert rule.meaning.endswith(".")
-        assert rule.action.endswith(".")
 
 
 def test_a_target_in_percent_is_met_by_a_fraction() -> None:

@@ -15,7 +15,8 @@ from k8sbench.model.errors import UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
-from k8sbench.ports import FoundJob, JobEvent, LogGap, LogLine, Store
+from k8sbench.model.sample import LogGap
+from k8sbench.ports import FoundJob, JobEvent, LogLine, Store
 from k8sbench.runs import collecting, submitting
 from k8sbench.runs.collecting import Taken
 from k8sbench.runs.following import GAPS, Manner, kept_gaps

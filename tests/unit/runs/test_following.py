@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from k8sbench.model.phase import Phase
-from k8sbench.ports import JobEvent, LogGap, Store
+from k8sbench.model.sample import LogGap
+from k8sbench.ports import JobEvent, Store
 from k8sbench.runs import submitting
 from k8sbench.runs.following import Manner, kept_gaps
 from k8sbench.runs.submitting import Order

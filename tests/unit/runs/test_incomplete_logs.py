@@ -7,7 +7,7 @@ import pytest
 
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.run import Run
-from k8sbench.ports import LogGap
+from k8sbench.model.sample import LogGap
 from k8sbench.runs import measuring
 from tests.unit.measure.support import Lines, fixture, ids, mmseg
 from tests.unit.measure.test_own_runs import PLAN

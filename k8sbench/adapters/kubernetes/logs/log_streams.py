@@ -30,7 +30,8 @@ from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs.log_resume import Mark, Resume
 from k8sbench.adapters.kubernetes.logs.log_text import Line, LogText
-from k8sbench.ports import JobEvent, LogGap, LogLine, LogMark
+from k8sbench.model.sample import LogGap
+from k8sbench.ports import JobEvent, LogLine, LogMark
 
 LIMIT = 56
 """Logs that are followed at once; with those that are fetched, 64 are read."""

@@ -12,14 +12,11 @@ import datetime
 import math
 from collections.abc import Iterator, Sequence
 
-import msgspec
-
 from k8sbench.measure.run import redaction
-from k8sbench.measure.run.gathering import Source
+from k8sbench.measure.run.log_facts import Source
 from k8sbench.measure.run.reasons import reason
 from k8sbench.model.measurement import Measurement, Reason, Severity
-from k8sbench.model.sample import Place
-from k8sbench.ports import LogGap
+from k8sbench.model.sample import LogGap, Place
 
 OWN = "k8sbench"
 BUFFERED_SECONDS = 5.0
@@ -55,10 +52,10 @@ class Watched:
             self.places.append(redaction.place(self.name, *line))
 
 
-def judged(
+def gaps_reason(
     found: Measurement, gaps: Sequence[LogGap], evidence: Sequence[Place], *, first: str
 ) -> Reason:
-    """Say what gaps in a run's logs mean for its measurement.
+    """Build the reason that gaps in a run's logs are for or against its measurement.
 
     ``first`` is the replica of rank 0, from whose log the figures are.
     """
@@ -69,26 +66,6 @@ def judged(
         said += f" And {others} more gap{'s' if others > 1 else ''}."
     severity: Severity = "reject" if worst else "warn"
     return reason("incomplete-log", said, evidence, severity=severity)
-
-
-def with_reason(found: Measurement, new: Reason, accept: Sequence[str]) -> Measurement:
-    """Return a measurement that carries one more reason, and the verdict that follows."""
-    if new.severity == "reject" and new.id in accept:
-        new = msgspec.structs.replace(new, accepted=True)
-    reasons = sorted((*found.reasons, new), key=lambda each: each.severity != "reject")
-    changed = msgspec.structs.replace(found, reasons=tuple(reasons))
-    if new.severity != "reject" or new.accepted or found.verdict == "rejected":
-        return changed
-    missing = dict(found.missing)
-    if found.throughput is not None:
-        missing["throughput"] = "Rejected; the figures are under unverified."
-    return msgspec.structs.replace(
-        changed,
-        verdict="rejected",
-        throughput=None,
-        unverified=found.throughput,
-        missing=missing,
-    )
 
 
 def _may_matter(gap: LogGap, found: Measurement) -> bool:

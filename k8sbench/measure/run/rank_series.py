@@ -13,7 +13,8 @@ import hashlib
 import math
 from array import array
 
-from k8sbench.model.sample import Record, Shape
+from k8sbench.measure.run import redaction
+from k8sbench.model.sample import Place, Record, Shape
 
 MANY = 20
 """Places that are listed of anything; the rest are counted."""
@@ -29,7 +30,7 @@ class Replay(enum.Enum):
     BACK = "nothing says why"
 
 
-class Spot:
+class Occurrence:
     """A line that something is to be said about."""
 
     __slots__ = ("file", "line", "position", "text")
@@ -40,8 +41,13 @@ class Spot:
         self.text = record.text
         self.position = position
 
+    @property
+    def place(self) -> Place:
+        """The line as evidence."""
+        return redaction.place(self.file, self.line, self.text)
 
-class Spots:
+
+class Occurrences:
     """The first few lines that share an oddity, and how many there are."""
 
     __slots__ = ("amount", "count", "first")
@@ -49,14 +55,14 @@ class Spots:
     def __init__(self) -> None:
         self.count = 0
         self.amount = 0
-        self.first: list[Spot] = []
+        self.first: list[Occurrence] = []
 
     def add(self, file: str, record: Record, position: int, amount: int = 0) -> None:
         """Count one more line; ``amount`` sums what each of them stands for."""
         self.count += 1
         self.amount += amount
         if len(self.first) < MANY:
-            self.first.append(Spot(file, record, position))
+            self.first.append(Occurrence(file, record, position))
 
     def __bool__(self) -> bool:
         return self.count > 0
@@ -113,7 +119,7 @@ class Tally:
         """Printed time of records between whose stamps nothing else happened …"""
         self.clean_clock = 0.0
         """… and the time by those stamps."""
-        self.left_out = Spots()
+        self.left_out = Occurrences()
 
     def count(self, record: Record, position: int, covered: int, time: float) -> None:
         """Count a record of the window."""
@@ -169,17 +175,17 @@ class Oddities:
     """What is to be said about a rank's records beyond their sums."""
 
     def __init__(self) -> None:
-        self.coarse = Spots()
-        self.repeated = Spots()
-        self.copied = Spots()
-        self.redone = Spots()
-        self.back = Spots()
-        self.clock_back = Spots()
-        self.not_finite = Spots()
-        self.not_finite_early = Spots()
+        self.coarse = Occurrences()
+        self.repeated = Occurrences()
+        self.copied = Occurrences()
+        self.redone = Occurrences()
+        self.back = Occurrences()
+        self.clock_back = Occurrences()
+        self.not_finite = Occurrences()
+        self.not_finite_early = Occurrences()
 
 
-class Track:
+class RankSeries:
     """Accumulates one rank's records in the order of the log."""
 
     def __init__(self, first: Record, window: Window, source: str) -> None:
@@ -211,7 +217,7 @@ class Track:
         self._distances: dict[int, int] = {}
         self.usual = 0
         """Iterations from one record to the next, most often."""
-        self.opening: Spot | None = None
+        self.opening: Occurrence | None = None
         """The first record; None where the log says that it resumes a run."""
         self._opening_position = 0
         self._skipped_epochs = 0
@@ -231,7 +237,7 @@ class Track:
 
         self.tally = Tally(shape)
         self.odd = Oddities()
-        self._gaps: dict[int, Spots] = {}
+        self._gaps: dict[int, Occurrences] = {}
 
     def add(self, record: Record, file: str, *, events: bool, restart: bool) -> None:
         """Take the next record.
@@ -284,7 +290,7 @@ class Track:
         if opens:
             self._opening_position = position
             if not restart:
-                self.opening = Spot(file, record, position - covered)
+                self.opening = Occurrence(file, record, position - covered)
         else:
             self._measure_distance(distance, record, file, position, turns=turns, events=events)
         self.all_records += 1
@@ -438,28 +444,28 @@ class Track:
         self.epoch.complete = False
         if position > self.window.warmup and position - distance < self.window.end:
             key = distance if len(self._gaps) < DISTINCT else -1
-            spots = self._gaps.setdefault(key, Spots())
-            spots.add(file, record, position, distance - usual)
+            occurrences = self._gaps.setdefault(key, Occurrences())
+            occurrences.add(file, record, position, distance - usual)
 
     @property
-    def missing(self) -> Spots:
+    def missing(self) -> Occurrences:
         """Records before which iterations of the window are in no record."""
-        found = Spots()
-        for distance, spots in self._gaps.items():
+        found = Occurrences()
+        for distance, occurrences in self._gaps.items():
             # What seemed far before the usual distance was known may be usual.
             if distance > self.usual or distance < 0:
-                found.count += spots.count
-                found.amount += spots.amount
-                found.first += spots.first
+                found.count += occurrences.count
+                found.amount += occurrences.amount
+                found.first += occurrences.first
         opening = self.opening
         if opening is not None and self._starts_late(opening):
             found.count += 1
             found.amount += max(opening.position - self.window.warmup, 1)
             found.first.append(opening)
-        found.first = sorted(found.first, key=lambda spot: spot.position)[:MANY]
+        found.first = sorted(found.first, key=lambda occurrence: occurrence.position)[:MANY]
         return found
 
-    def _starts_late(self, opening: Spot) -> bool:
+    def _starts_late(self, opening: Occurrence) -> bool:
         """Whether the log begins after its window does; ``position``: iterations before it."""
         if self._skipped_epochs:
             return True
@@ -479,8 +485,8 @@ class Track:
             self.last_loss = loss
             if not math.isfinite(loss):
                 early = position <= self.window.warmup
-                spots = self.odd.not_finite_early if early else self.odd.not_finite
-                spots.add(file, record, position)
+                occurrences = self.odd.not_finite_early if early else self.odd.not_finite
+                occurrences.add(file, record, position)
         if record.memory_mib is not None and record.memory_mib > (self.memory_mib or 0.0):
             self.memory_mib = record.memory_mib
         epoch = self.epoch

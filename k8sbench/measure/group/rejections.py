@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from k8sbench.measure.group import comparison
-from k8sbench.measure.group.candidates import ESTIMATORS, Candidate, told
+from k8sbench.measure.group.candidates import ESTIMATORS, Candidate, reported
 from k8sbench.measure.group.group_figures import model
 from k8sbench.model.identity import case_values
 from k8sbench.model.measurement import Reason
@@ -30,7 +30,9 @@ def logs_counted_twice(candidates: Sequence[Candidate]) -> None:
             continue
         owner = owners.setdefault(candidate.trial.log_digest, candidate.run.run_id)
         if owner != candidate.run.run_id:
-            candidate.refuse("log-counted-twice", f"Its log is that of run {owner}.")
+            candidate.reject_unless_accepted(
+                "log-counted-twice", f"Its log is that of run {owner}."
+            )
 
 
 def colliding_repeats(candidates: Sequence[Candidate]) -> None:
@@ -42,7 +44,9 @@ def colliding_repeats(candidates: Sequence[Candidate]) -> None:
         number = candidate.run.plan.repeat
         holder = holders.setdefault(number, candidate.run.run_id)
         if holder != candidate.run.run_id:
-            candidate.refuse("repeat-collision", f"It is number {number}, as run {holder} is.")
+            candidate.reject_unless_accepted(
+                "repeat-collision", f"It is number {number}, as run {holder} is."
+            )
 
 
 def other_plans(candidates: Sequence[Candidate]) -> None:
@@ -50,35 +54,30 @@ def other_plans(candidates: Sequence[Candidate]) -> None:
     plans = {c.run.run_id: case_values(c.run.plan, but="group") for c in candidates if c.counts}
     for name in sorted({name for values in plans.values() for name in values}):
         values = {run_id: found.get(name, "null") for run_id, found in plans.items()}
-        _refuse_minority(candidates, values, "mixed-plan", f"its plan's {name}", shown=False)
+        _reject_minority(candidates, values, "mixed-plan", f"its plan's {name}", shown=False)
 
 
-def mixed(candidates: Sequence[Candidate], trait: str) -> None:
-    """What only the runs themselves tell must be equal; ``trait`` as in ``mixed-…``."""
-    values: dict[str, str | None] = {}
-    for candidate in candidates:
-        if not candidate.counts:
-            continue
-        run, measurement = candidate.run, candidate.trial
-        environment = measurement.environment
-        values[run.run_id] = {
-            "gpu-model": measurement.gpu_model,
-            "precision": measurement.precision_effective,
-            "image": run.image_digest or run.plan.image,
-            "driver": told(environment, "driver"),
-            "framework": told(environment, "framework_version"),
-        }[trait]
-    what = {
-        "gpu-model": "its GPU model",
-        "precision": "its precision in effect",
-        "image": "its image",
-        "driver": "its GPU driver",
-        "framework": "its framework version",
-    }[trait]
-    _refuse_minority(candidates, values, f"mixed-{trait}", what, shown=True)
+_TRAITS: dict[str, tuple[str, Callable[[Candidate], str | None]]] = {
+    "gpu-model": ("its GPU model", lambda c: c.trial.gpu_model),
+    "precision": ("its precision in effect", lambda c: c.trial.precision_effective),
+    "image": ("its image", lambda c: c.run.image_digest or c.run.plan.image),
+    "driver": ("its GPU driver", lambda c: reported(c.trial.environment, "driver")),
+    "framework": (
+        "its framework version",
+        lambda c: reported(c.trial.environment, "framework_version"),
+    ),
+}
+"""What only the runs themselves tell: id after ``mixed-`` → its name, and where it stands."""
 
 
-def _refuse_minority(
+def mixed(candidates: Sequence[Candidate]) -> None:
+    """Reject what differs from the other repeats in a trait, one trait after the other."""
+    for trait, (what, value) in _TRAITS.items():
+        values = {c.run.run_id: value(c) for c in candidates if c.counts}
+        _reject_minority(candidates, values, f"mixed-{trait}", what, shown=True)
+
+
+def _reject_minority(
     candidates: Sequence[Candidate],
     values: Mapping[str, str | None],
     reason: str,
@@ -86,7 +85,7 @@ def _refuse_minority(
     *,
     shown: bool,
 ) -> None:
-    """Refuse the runs that differ from a strict majority, or all where there is none.
+    """Reject the runs that differ from a strict majority, or all where there is none.
 
     What is not known of a run (None) is held against nobody.
     """
@@ -100,16 +99,16 @@ def _refuse_minority(
         value = values.get(candidate.run.run_id)
         if value is None or (majority and value == winner):
             continue
-        told = f" ({value})" if shown else ""
+        own = _capital(what) + (f" ({value})" if shown else "")
         if majority:
             other = f" ({winner})" if shown else ""
-            message = f"{_capital(what)}{told} is not that of {votes} of {total} runs{other}."
+            message = f"{own} is not that of {votes} of {total} runs{other}."
         else:
             message = (
-                f"{_capital(what)}{told} is shared by {known[value]} of {total} runs: no majority"
+                f"{own} is shared by {known[value]} of {total} runs: no majority"
                 " tells which is meant."
             )
-        candidate.refuse(reason, message)
+        candidate.reject_unless_accepted(reason, message)
 
 
 def common_estimator(candidates: Sequence[Candidate]) -> str:
@@ -122,7 +121,7 @@ def common_estimator(candidates: Sequence[Candidate]) -> str:
     best = max(votes, key=lambda name: (votes[name], -_order(name)))
     for candidate in counted:
         if best not in candidate.rates:
-            candidate.bar("mixed-estimator", f"It has no figure by {best}.")
+            candidate.reject("mixed-estimator", f"It has no figure by {best}.")
     return best
 
 
@@ -131,7 +130,7 @@ def _order(estimator: str) -> int:
 
 
 def above_peak(candidates: Sequence[Candidate], estimator: str) -> None:
-    """Refuse runs that did more arithmetic than their GPUs can."""
+    """Reject runs that did more arithmetic than their GPUs can."""
     for candidate in candidates:
         if not candidate.counts:
             continue
@@ -142,7 +141,7 @@ def above_peak(candidates: Sequence[Candidate], estimator: str) -> None:
         limit = comparison.peak_limit(plan, trial.precision_effective, trial.gpu_model)
         done = comparison.tflops(gmac, candidate.rates[estimator], plan.world_size)
         if limit is not None and done > limit:
-            candidate.refuse(
+            candidate.reject_unless_accepted(
                 "above-peak",
                 f"{done:.1f} TFLOP/s per GPU are more than the {limit:g} that a {trial.gpu_model}"
                 " can do.",
@@ -150,7 +149,7 @@ def above_peak(candidates: Sequence[Candidate], estimator: str) -> None:
 
 
 def outliers(candidates: Sequence[Candidate], estimator: str) -> list[Reason]:
-    """Refuse the runs that are no repeats of the others; returns what the group should say."""
+    """Reject the runs that are no repeats of the others; returns what the group should say."""
     tried = [c for c in candidates if c.counts]
     rates = {c.run.run_id: c.rates[estimator] for c in tried}
     inside = agreeing(rates.values())
@@ -158,7 +157,7 @@ def outliers(candidates: Sequence[Candidate], estimator: str) -> list[Reason]:
         low, high = min(rates.values()), max(rates.values())
         for candidate in tried:
             rate = rates[candidate.run.run_id]
-            candidate.refuse(
+            candidate.reject_unless_accepted(
                 "outlier",
                 f"{rate:.2f}: the {len(tried)} runs reach from {low:.2f} to {high:.2f}, and no"
                 " majority of them agrees. Which is wrong cannot be told; repeat the case.",
@@ -172,7 +171,7 @@ def outliers(candidates: Sequence[Candidate], estimator: str) -> list[Reason]:
     for candidate in tried:
         rate = rates[candidate.run.run_id]
         if not lowest <= rate <= highest:
-            candidate.refuse(
+            candidate.reject_unless_accepted(
                 "outlier",
                 f"{rate:.2f} is {rate / median:.2f} × the group's median of {median:.2f}; {agree}.",
             )

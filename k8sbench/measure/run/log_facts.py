@@ -15,7 +15,7 @@ import msgspec
 from k8sbench.measure.run import airank, redaction
 from k8sbench.measure.run.clocks import Clock
 from k8sbench.measure.run.expectation import Expectation
-from k8sbench.measure.run.track import Track, Window
+from k8sbench.measure.run.rank_series import RankSeries, Window
 from k8sbench.model.measurement import AccuracyResult, RankTimes
 from k8sbench.model.sample import Evaluation, Fact, Item, Mark, Place, Record
 from k8sbench.model.spec import LogFormat
@@ -94,7 +94,7 @@ class EpochEnd(msgspec.Struct, frozen=True):
     records: int
 
 
-class Gathered:
+class LogFacts:
     """Everything that is known of a run once its logs are read."""
 
     def __init__(self, candidates: Sequence[Expectation]) -> None:
@@ -109,7 +109,7 @@ class Gathered:
         self.head_of: tuple[str, Family] | None = None
         self.facts: dict[str, Known] = {}
         self.values: dict[str, dict[str, Place]] = {}
-        self.tracks: dict[str, Track] = {}
+        self.series_by_rank: dict[str, RankSeries] = {}
         self.window: Window | None = None
         self.evaluations: dict[tuple[str, str], Series] = {}
         self.airank = airank.Events()
@@ -153,17 +153,17 @@ class Gathered:
 
     def close(self) -> None:
         """All logs are read."""
-        for track in self.tracks.values():
-            track.close()
+        for series in self.series_by_rank.values():
+            series.close()
         self._settle()
 
     @property
-    def track(self) -> Track | None:
+    def series(self) -> RankSeries | None:
         """The rank that speaks for the job: the most counted records, then the lowest rank."""
-        if not self.tracks:
+        if not self.series_by_rank:
             return None
         return min(
-            self.tracks.values(),
+            self.series_by_rank.values(),
             key=lambda t: (-t.tally.records, -t.all_records, len(t.source), t.source),
         )
 
@@ -204,20 +204,20 @@ class Gathered:
 
     def _record(self, record: Record, file: str) -> None:
         source = record.source
-        track = self.tracks.get(source)
-        if track is None:
-            if len(self.tracks) >= RANKS:
+        series = self.series_by_rank.get(source)
+        if series is None:
+            if len(self.series_by_rank) >= RANKS:
                 return
             if self.window is None:
                 self._settle()
             assert self.window is not None
-            track = self.tracks[source] = Track(record, self.window, source)
-        elif record.shape is not track.shape and record.shape.numbering != track.shape.numbering:
+            series = self.series_by_rank[source] = RankSeries(record, self.window, source)
+        elif record.shape is not series.shape and record.shape.numbering != series.shape.numbering:
             # Lines of another generation's shape: another run's, and no part of this one.
-            track.odd.back.add(file, record, track.position)
+            series.odd.back.add(file, record, series.position)
             return
         events, restarts = self._events, self._restarts
-        track.add(
+        series.add(
             record,
             file,
             events=self._events_seen.get(source, 0) != events,
@@ -243,8 +243,8 @@ class Gathered:
             self._events += 1
             iteration = mark.values.get("iteration")
             if isinstance(iteration, float):
-                for track in self.tracks.values():
-                    track.end_epoch_at(int(iteration))
+                for series in self.series_by_rank.values():
+                    series.end_epoch_at(int(iteration))
         elif kind == "airank":
             self.airank.take(mark, file, self._logger)
         elif kind == "start":
@@ -309,10 +309,10 @@ class Gathered:
         )
 
     def _epoch_end(self, mark: Mark, file: str) -> None:
-        track = self.tracks.get(mark.source) or self.track
-        if track is None or len(self.epoch_ends) >= RANKS:
+        series = self.series_by_rank.get(mark.source) or self.series
+        if series is None or len(self.epoch_ends) >= RANKS:
             return
-        epoch = track.epoch
+        epoch = series.epoch
         if epoch.number != mark.values.get("epoch") or not epoch.complete:
             return
         self.epoch_ends.append(

@@ -1,0 +1,70 @@
+"""The verdict: what reasons make of a figure, of one run and of a run in its group alike.
+
+A figure counts unless a reason rejects it that was not accepted by name. A figure that does not
+count is kept apart, as unverified, and is never part of another figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import TypeVar
+
+import msgspec
+
+from k8sbench.model.group import Member
+from k8sbench.model.measurement import Measurement, Reason, Verdict
+
+REJECTED = "Rejected; the figures are under unverified."
+"""Why a rejected measurement has no throughput."""
+
+_F = TypeVar("_F")
+
+
+def accepted(reasons: Iterable[Reason], accept: Collection[str]) -> tuple[Reason, ...]:
+    """Mark the rejections that are overruled by their ids; what was marked before stays so."""
+    return tuple(
+        msgspec.structs.replace(each, accepted=True)
+        if each.severity == "reject" and each.id in accept
+        else each
+        for each in reasons
+    )
+
+
+def counts(reasons: Iterable[Reason]) -> bool:
+    """Whether no reason rejects that was not accepted."""
+    return not any(each.severity == "reject" and not each.accepted for each in reasons)
+
+
+def of_measurement(
+    found: Measurement, reasons: Iterable[Reason], accept: Collection[str]
+) -> Measurement:
+    """The measurement with these reasons, the rejections first, and the verdict that follows."""
+    marked = sorted(accepted(reasons, accept), key=lambda each: each.severity != "reject")
+    figures = found.throughput or found.unverified
+    verdict, throughput, unverified = _decided(figures, valid=counts(marked))
+    missing = dict(found.missing)
+    if unverified is not None:
+        missing["throughput"] = REJECTED
+    return msgspec.structs.replace(
+        found,
+        reasons=tuple(marked),
+        verdict=verdict,
+        throughput=throughput,
+        unverified=unverified,
+        missing=missing,
+    )
+
+
+def of_member(member: Member, reasons: Iterable[Reason]) -> Member:
+    """The member of a group with the verdict that reasons, its own or the group's, lead to."""
+    figure = member.unverified if member.rate is None else member.rate
+    verdict, rate, unverified = _decided(figure, valid=counts(reasons))
+    measured = member.verdict is not None
+    return msgspec.structs.replace(
+        member, verdict=verdict if measured else None, rate=rate, unverified=unverified
+    )
+
+
+def _decided(figure: _F | None, *, valid: bool) -> tuple[Verdict, _F | None, _F | None]:
+    """The verdict, the figure that counts, and the one that does not."""
+    return ("valid", figure, None) if valid else ("rejected", None, figure)
