@@ -3,7 +3,7 @@
 A *run id* is drawn once per run from a clock reading and random text that the caller passes in,
 and names the job, its pods and its folder. A *case key* says which case a plan is, before it ran;
 ``(set, case key, repeat)`` is unique. A *group key* says which measurements may be taken
-together, and needs what only the run itself can tell (GPU model, precision in effect). Both, and
+together, and needs what only the run itself reports (GPU model, precision in effect). Both, and
 every other comparison of runs, follow from one list: :data:`CASE_FIELDS`.
 """
 
@@ -166,12 +166,12 @@ CASE_FIELDS: tuple[CaseField, ...] = (
     _field("window", _EVERY, "It says which iterations are measured.", _window),
     _field("backend", f"{_EVERY} ratio", "Local replicas share one machine."),
     _field("pool", _EVERY, "A pool is one kind of node.", lambda plan: plan.pool.name),
-    _field("gpu_model", "group baseline published", "As the run itself tells.", _unknown),
+    _field("gpu_model", "group baseline published", "As the run itself reports.", _unknown),
     _field("image", "case group baseline", "It holds the framework."),
     _field("program", "group baseline", "An edited program is another one.", _program),
     _field("options", _EVERY, "They change the speed, and nothing else.", _options),
     _field("set_name", "group", "The repeats of one set are taken together."),
-    _field("node", f"{_EVERY} parity", "A pinned run tells of its node and joins no others."),
+    _field("node", f"{_EVERY} parity", "A pinned run measures one node and joins no others."),
     _field("unit", "case", "It is what is counted per second."),
     _field("log", "case", "It decides how the figures are read.", _log),
     _field("trainer", "case", "It is the program that runs."),
@@ -303,10 +303,10 @@ class GroupKey(msgspec.Struct, frozen=True, kw_only=True, order=True, omit_defau
 def group_key(
     plan: RunPlan, *, precision_effective: str | None, gpu_model: str | None, image: str | None
 ) -> GroupKey:
-    """Build the group key of a run from its plan and what the run itself told."""
-    told = {"precision_effective": precision_effective, "gpu_model": gpu_model, "image": image}
+    """Build the group key of a run from its plan and from what the run itself reports."""
+    reported = {"precision_effective": precision_effective, "gpu_model": gpu_model, "image": image}
     values = {
-        field.name: told.get(field.name) or field.value(plan)
+        field.name: reported.get(field.name) or field.value(plan)
         for field in CASE_FIELDS
         if "group" in field.uses
     }

@@ -25,11 +25,9 @@ FLOP_PER_MAC = 6
 SAME_MODEL = 0.001
 """Relative difference up to which parameters or GMAC are equal: the catalog rounds them."""
 
-NOT_COMPARABLE = frozenset(
-    {
-        *("smoke", "cpu", "no-figure", "case", "precision", "batch", "gpu-model", "device"),
-        *("estimator", "model", "data", "backend", "mode"),
-    }
+NOT_COMPARABLE = (
+    *("smoke", "cpu", "no-figure", "case", "precision", "batch", "gpu-model", "device"),
+    *("estimator", "model", "data", "backend", "mode"),
 )
 """Ids of everything that can forbid a ratio; ``docs/results.md`` says what they mean."""
 

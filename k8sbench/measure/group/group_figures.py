@@ -16,22 +16,22 @@ _GPU_HELD = frozenset({Phase.PULLING, Phase.STARTING, Phase.RUNNING})
 
 
 def model(
-    plan: RunPlan, speakers: Sequence[Candidate], missing: dict[str, str]
+    plan: RunPlan, measured: Sequence[Candidate], missing: dict[str, str]
 ) -> tuple[int | None, float | None]:
     """Parameters and GMAC; the catalog's GMAC only for the catalog's model."""
-    told = {c.trial.parameters for c in speakers if c.trial.parameters is not None}
+    counts = {c.trial.parameters for c in measured if c.trial.parameters is not None}
     known = plan.fingerprint
-    parameters = max(told) if told else known.parameters if known else None
-    if len(told) > 1:
+    parameters = max(counts) if counts else known.parameters if known else None
+    if len(counts) > 1:
         missing["parameters"] = "the runs report different numbers of parameters"
         parameters = None
     elif parameters is None:
-        missing["parameters"] = "neither the runs nor the catalog tell them"
+        missing["parameters"] = "neither the runs nor the catalog say how many"
     if known is None:
         missing["gmac"] = "the catalog has no fingerprint of the model"
-    elif any(abs(n - known.parameters) > comparison.SAME_MODEL * known.parameters for n in told):
+    elif any(abs(n - known.parameters) > comparison.SAME_MODEL * known.parameters for n in counts):
         missing["gmac"] = (
-            f"the runs report {max(told):,} parameters, the catalog's model has"
+            f"the runs report {max(counts):,} parameters, the catalog's model has"
             f" {known.parameters:,}"
         )
     else:

@@ -1,6 +1,6 @@
 """Runs become groups: repeats of one case in one set, what counts among them, and their spread.
 
-Repeats are the runs whose plans give the same group key. What only the runs themselves can tell
+Repeats are the runs whose plans give the same group key. What only the runs themselves report
 (GPU model, precision in effect, image digest, driver, framework version) must then be equal too:
 what differs from the majority does not count, and without a majority nothing does. A run that
 does not count stays a member, with its reasons. Nothing is dropped in silence, and nothing here
@@ -31,14 +31,12 @@ WIDE_INTERVAL = 0.10
 """Width of the interval ÷ median from which the reader is warned. The reports that we reproduce
 stay below 2 % with five runs."""
 
-REASONS = frozenset(
-    {
-        *("run-in-progress", "run-failed", "run-cancelled", "run-lost", "not-measured"),
-        *("log-counted-twice", "repeat-collision", "mixed-plan", "mixed-gpu-model"),
-        *("mixed-precision", "mixed-image", "mixed-driver", "mixed-framework"),
-        *("mixed-estimator", "above-peak", "outlier", "many-outliers"),
-        *("efficiency-above-limit", "wide-interval"),
-    }
+REASONS = (
+    *("run-in-progress", "run-failed", "run-cancelled", "run-lost", "not-measured"),
+    *("log-counted-twice", "repeat-collision", "mixed-plan", "mixed-gpu-model"),
+    *("mixed-precision", "mixed-image", "mixed-driver", "mixed-framework"),
+    *("mixed-estimator", "above-peak", "outlier", "many-outliers"),
+    *("efficiency-above-limit", "wide-interval"),
 )
 """Ids of every reason that grouping can give; ``docs/results.md`` says what they mean."""
 
@@ -86,11 +84,11 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
             )
         )
     missing: dict[str, str] = {}
-    speakers = counted or [c for c in candidates if c.run.measurement is not None]
+    measured = counted or [c for c in candidates if c.run.measurement is not None]
     first = (counted or candidates)[0]
-    parameters, gmac = group_figures.model(first.run.plan, speakers, missing)
+    parameters, gmac = group_figures.model(first.run.plan, measured, missing)
     return Group(
-        key=_final_key(planned, speakers),
+        key=_final_key(planned, measured),
         plan=first.run.plan,
         unit=group_figures.unit(first),
         estimator=estimator,
@@ -99,12 +97,12 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         reasons=tuple(reasons),
         parameters=parameters,
         gmac=gmac,
-        precision_effective=joined(c.trial.precision_effective for c in speakers),
-        device=joined(c.trial.device for c in speakers),
+        precision_effective=joined(c.trial.precision_effective for c in measured),
+        device=joined(c.trial.device for c in measured),
         by_rule={
             name: value
             for name in comparison.BY_RULE
-            if (value := joined(reported(c.trial.environment, name) for c in speakers)) is not None
+            if (value := joined(reported(c.trial.environment, name) for c in measured)) is not None
         },
         by_estimator=group_figures.by_estimator(counted),
         accuracy=group_figures.accuracy(counted, missing),
@@ -161,12 +159,12 @@ def _member(candidate: Candidate, estimator: str) -> Member:
     return verdict.of_member(member, candidate.reasons)
 
 
-def _final_key(planned: GroupKey, speakers: Sequence[Candidate]) -> GroupKey:
-    """The planned key with what the runs told; unequal values stand side by side."""
+def _final_key(planned: GroupKey, measured: Sequence[Candidate]) -> GroupKey:
+    """The planned key with what the runs report; unequal values stand side by side."""
     return msgspec.structs.replace(
         planned,
-        precision_effective=joined(c.trial.precision_effective for c in speakers)
+        precision_effective=joined(c.trial.precision_effective for c in measured)
         or planned.precision_effective,
-        gpu_model=joined(c.trial.gpu_model for c in speakers) or planned.gpu_model,
-        image=joined(c.run.image_digest for c in speakers) or planned.image,
+        gpu_model=joined(c.trial.gpu_model for c in measured) or planned.gpu_model,
+        image=joined(c.run.image_digest for c in measured) or planned.image,
     )

@@ -67,7 +67,7 @@ _TRAITS: dict[str, tuple[str, Callable[[Candidate], str | None]]] = {
         lambda c: reported(c.trial.environment, "framework_version"),
     ),
 }
-"""What only the runs themselves tell: id after ``mixed-`` → its name, and where it stands."""
+"""What only the runs themselves report: id after ``mixed-`` → its name, and where it stands."""
 
 
 def mixed(candidates: Sequence[Candidate]) -> None:

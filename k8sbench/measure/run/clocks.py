@@ -1,6 +1,6 @@
-"""Whether the GPUs of a job ran at the clocks that they should, as far as each rank tells.
+"""Whether the GPUs of a job ran at the clocks that they should, as far as each rank reports.
 
-It asks NVML as its last step ends; a GPU that is at rest again by then tells nothing.
+It asks NVML as its last step ends; a GPU that is idle again by then reports nothing of use.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ EPOCH_SUMMARY = 0.05
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """A gathered run with everything about it settled."""
+    """What one run's logs say, what was expected, and what follows from both."""
 
     log: LogFacts
     expected: Expectation

@@ -1,4 +1,4 @@
-"""One run's logs, gathered in one pass: facts, records by rank, evaluations, marks.
+"""What one run's logs say, read in one pass: facts, records by rank, evaluations, marks.
 
 Decides nothing; :mod:`k8sbench.measure.run.integrity` and :mod:`k8sbench.measure.run.measuring`
 do, when the pass is over.
@@ -42,7 +42,7 @@ class Source(Protocol):
 
 
 class Known(msgspec.Struct, frozen=True):
-    """A fact, and where the log tells it."""
+    """A fact, and where the log says it."""
 
     value: str
     place: Place
@@ -159,7 +159,7 @@ class LogFacts:
 
     @property
     def series(self) -> RankSeries | None:
-        """The rank that speaks for the job: the most counted records, then the lowest rank."""
+        """The rank whose records are the job's: the most counted records, then the lowest rank."""
         if not self.series_by_rank:
             return None
         return min(

@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from k8sbench.adapters.store import upkeep
+from k8sbench.adapters.store import migrations, upkeep
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.cli.main import main
 from k8sbench.model.phase import Phase
@@ -34,7 +34,7 @@ def test_info_says_where_and_how_much(
     out, err = capsys.readouterr()
     assert err == ""
     assert f"Store:      {root}\n" in out
-    assert "Database:   sqlite, schema 3, journal wal" in out
+    assert f"Database:   sqlite, schema {len(migrations.STEPS)}, journal wal" in out
     assert "Runs:       2 runs in 1 set: 1 Created, 1 Failed" in out
 
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from k8sbench.adapters.store import database, upkeep
+from k8sbench.adapters.store import database, migrations, upkeep
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.adapters.store.upkeep import Finding, StoreReport
@@ -336,7 +336,7 @@ def test_the_info_counts_what_is_there(store: SqlStore) -> None:
     assert said.phases == {"Created": 3, "Failed": 1, "Running": 1, "Succeeded": 1}
     assert said.kind == store.database.kind
     assert (said.journal == "wal") == (said.kind == "sqlite")
-    assert said.database_schema == 3
+    assert said.database_schema == len(migrations.STEPS)
 
 
 def test_the_info_of_no_store_says_so(root: pathlib.Path) -> None:

@@ -1,0 +1,47 @@
+"""The one place that turns reasons and accepted ids into a verdict."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from k8sbench.measure import verdict
+from k8sbench.model.group import Member
+from k8sbench.model.measurement import Reason
+from tests.unit.store.examples import measurement
+
+REJECT = Reason(id="outlier", severity="reject", message="It is one.")
+WARN = Reason(id="unsteady", severity="warn", message="It is that.")
+VALID = measurement(throughput=measurement().throughput, unverified=None, missing={})
+
+
+def test_a_rejection_sets_the_figures_apart_and_says_why() -> None:
+    found = verdict.of_measurement(VALID, [WARN, REJECT], ())
+    assert (found.verdict, found.throughput) == ("rejected", None)
+    assert found.unverified == VALID.throughput
+    assert found.missing["throughput"] == verdict.REJECTED
+    assert [reason.id for reason in found.reasons] == ["outlier", "unsteady"]
+
+
+def test_what_is_accepted_by_name_counts_and_is_marked() -> None:
+    found = verdict.of_measurement(VALID, [WARN, REJECT], ("outlier", "unsteady"))
+    assert (found.verdict, found.throughput, found.unverified) == ("valid", VALID.throughput, None)
+    assert [reason.accepted for reason in found.reasons] == [True, False]
+
+
+@pytest.mark.parametrize("throughput", [VALID.throughput, None])
+def test_a_verdict_is_the_same_when_it_is_decided_again(throughput: object) -> None:
+    start = msgspec.structs.replace(VALID, throughput=throughput)
+    once = verdict.of_measurement(start, [REJECT], ())
+    assert verdict.of_measurement(once, once.reasons, ()) == once
+
+
+def test_a_member_of_a_group_follows_the_same_rule() -> None:
+    member = Member(
+        run_id="a", repeat=1, created_at=0.0, rate=5.0, phase="", verdict="valid", reasons=()
+    )
+    out = verdict.of_member(member, [REJECT])
+    assert (out.rate, out.unverified, out.verdict) == (None, 5.0, "rejected")
+    assert verdict.of_member(out, [WARN]) == member
+    unmeasured = msgspec.structs.replace(member, rate=None, verdict=None)
+    assert verdict.of_member(unmeasured, [REJECT]) == unmeasured
