@@ -14,17 +14,17 @@ from tests.tiers import ROOT
 
 FOLDER = ROOT / "tests" / "fixtures" / "plans-0.1.0"
 KEYS: dict[str, tuple[str, str]] = {
-    "arcface-paddle": ("arcface/paddle/1x8/fp32/c64a607cb6", "g-32992ed20b"),
+    "arcface-paddle": ("arcface/paddle/1x8/fp32/dd9f76c536", "g-32992ed20b"),
     "arcface-upstream": ("arcface/paddle/4x8/fp32/93a8282548", "g-3ab2f40a1d"),
-    "bandwidth": ("allreduce/pytorch/2x8/fp32/30a46fa39a", "g-3bbfac261c"),
-    "deeplabv3p-paddle": ("deeplabv3p/paddle/1x1/fp32/683460771a", "g-fe491306eb"),
-    "deeplabv3p-pytorch": ("deeplabv3p/pytorch/4x8/amp/461f5ca21b", "g-79db491eba"),
+    "bandwidth": ("allreduce/pytorch/2x8/fp32/6324bc5325", "g-3bbfac261c"),
+    "deeplabv3p-paddle": ("deeplabv3p/paddle/1x1/fp32/6f8488b692", "g-fe491306eb"),
+    "deeplabv3p-pytorch": ("deeplabv3p/pytorch/4x8/amp/0ab84c8b01", "g-79db491eba"),
     "deeplabv3p-upstream": ("deeplabv3p/pytorch/1x8/fp32/4622ae5a19", "g-6f210c458b"),
-    "resnet50-amp": ("resnet50/pytorch/1x8/amp/5e4d04ec68", "g-fd39039ad2"),
-    "resnet50-local-cpu": ("resnet50/pytorch/2x1-cpu/fp32/ca1972d6e3", "g-2060ed17ce"),
-    "resnet50-options": ("resnet50/pytorch/1x1/fp32/6a06caf601", "g-d2f1ab2b17"),
-    "resnet50-pytorch": ("resnet50/pytorch/1x8/fp32/ee132baca4", "g-045f1f26e9"),
-    "tsm-pytorch": ("tsm/pytorch/4x8/fp32/573d627694", "g-dab98df0ad"),
+    "resnet50-amp": ("resnet50/pytorch/1x8/amp/673a23d89a", "g-fd39039ad2"),
+    "resnet50-local-cpu": ("resnet50/pytorch/2x1-cpu/fp32/adda5a49f1", "g-2060ed17ce"),
+    "resnet50-options": ("resnet50/pytorch/1x1/fp32/71eb0ce000", "g-d2f1ab2b17"),
+    "resnet50-pytorch": ("resnet50/pytorch/1x8/fp32/590ac2149b", "g-045f1f26e9"),
+    "tsm-pytorch": ("tsm/pytorch/4x8/fp32/38c3810c61", "g-dab98df0ad"),
     "user-file": ("my-model/pytorch/2x8/fp32/c233efdfd8", "g-d37bc5a908"),
 }
 """File → case key, and id of the group of such runs before they are measured."""
