@@ -97,10 +97,10 @@ class Cluster(Protocol):
     def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> None:
         """Start the job and follow it; finds its own job instead of making a second one."""
 
-    def take_up(self, run: Run, marks: Mapping[str, LogMark]) -> None:
+    def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
         """Follow a job that was created before; ``marks`` are what is archived of its logs.
 
-        Of a job that is gone, :meth:`wait` tells the final transition.
+        Of a job that is gone, :meth:`wait` returns the final transition.
         """
 
     def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
@@ -132,7 +132,7 @@ class Cluster(Protocol):
         not be ended.
         """
 
-    def let_go(self, run_id: str) -> None:
+    def release(self, run_id: str) -> None:
         """Follow a job no longer; it goes on. Nothing more of it is returned."""
 
     def remove(self, run_id: str) -> str | None:

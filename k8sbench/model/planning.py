@@ -25,6 +25,9 @@ DATA_MOUNT = "/data"
 
 POD_VARIABLE = "POD_NAME"
 """Variable of every container that holds its pod's name, which is its service's name too."""
+DRAFT_ID = "k8sbench-run-id-drawn-later"
+"""The run id of a plan without an identity; in its command and environment it stands alone for it,
+so that :func:`with_identity` can put another in."""
 
 
 class SpecSource(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,6 +153,23 @@ def make_plan(
         gang=request.gang,
         notes=tuple(notes),
         program_digest=None if impl == "k8sbench" else _program_digest(case),
+    )
+
+
+def with_identity(draft: RunPlan, *, run_id: str, set_name: str, repeat: int) -> RunPlan:
+    """Give a plan that was made under :data:`DRAFT_ID` the identity of one run.
+
+    Commands and variables of upstream's programs may hold the names of the run's hosts, which begin
+    with its id.
+    """
+    assert draft.run_id == DRAFT_ID
+    return msgspec.structs.replace(
+        draft,
+        run_id=run_id,
+        set_name=set_name,
+        repeat=repeat,
+        command=tuple(word.replace(DRAFT_ID, run_id) for word in draft.command),
+        env={name: text.replace(DRAFT_ID, run_id) for name, text in draft.env.items()},
     )
 
 

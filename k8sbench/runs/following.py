@@ -1,15 +1,15 @@
 """Following jobs to their ends: any number of them, in one thread.
 
-What the cluster tells goes to the store first and to the user second. When a job's last line is
+What the cluster reports goes to the store first and to the user second. When a job's last line is
 on disk and its end is recorded, the run is closed: measured, and what the cluster still holds of
-it deleted. Closing takes longer than telling, so it is done one run at a time, when nothing has
-happened: a state that changed is recorded at once, however many runs have just ended. So it is
-with several jobs that are created at once, and with what is deleted: the cluster is asked by other
-threads meanwhile.
+it deleted. Closing takes longer than reporting, so it is done one run at a time, when nothing has
+happened: a state that changed is recorded at once, however many runs have just ended. Several jobs
+are created, and what is left of them deleted, by other threads meanwhile.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.model.errors import BenchError
+from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogArchive, Manifest, Store
-from k8sbench.runs.world import Reporter, Stop, World
+from k8sbench.runs.context import Reporter, RunContext, Stop
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -40,7 +40,7 @@ WAITING = frozenset({Phase.CREATED, Phase.QUEUED})
 """States in which a run's time does not count: it waits for its turn."""
 
 
-class Manner(msgspec.Struct, frozen=True, kw_only=True):
+class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How jobs are followed."""
 
     keep: bool = False
@@ -72,12 +72,23 @@ class _Open(msgspec.Struct, kw_only=True):
 
 
 class Following:
-    """The runs that this process follows; with ``several``, jobs are created beside that."""
+    """The runs that this process follows; with ``several``, jobs are created beside that.
+
+    A run whose files cannot be read or written is an error, or, with ``on_failure``, left alone
+    after that is called: it must not stop the others.
+    """
 
     def __init__(
-        self, world: World, tell: Reporter, manner: Manner, *, several: bool = False
+        self,
+        context: RunContext,
+        reporter: Reporter,
+        options: FollowOptions,
+        *,
+        several: bool = False,
+        on_failure: Callable[[Run, StoreError], None] | None = None,
     ) -> None:
-        self._world, self._tell, self._manner = world, tell, manner
+        self._context, self._reporter, self._options = context, reporter, options
+        self._on_failure = on_failure
         self._workers: ThreadPoolExecutor | None = None
         if several:
             from concurrent.futures import ThreadPoolExecutor
@@ -95,12 +106,16 @@ class Following:
         """
         return len(self._open) + (len(self._over) if self._workers is None else 0)
 
+    def has(self, run_id: str) -> bool:
+        """Whether a run is followed, or over and still to be closed."""
+        return run_id in self._open or any(one.run.run_id == run_id for one in self._over)
+
     def start(self, run: Run, manifests: Sequence[Manifest]) -> None:
         """Create a recorded run's job and follow it."""
-        folder = self._world.store.folder(run.run_id)
-        one = _Open(run=run, archive=self._world.store.archive(run.run_id))
+        folder = self._context.store.folder(run.run_id)
+        one = _Open(run=run, archive=self._context.store.archive(run.run_id))
         self._open[run.run_id] = one
-        create = self._world.cluster.create
+        create = self._context.cluster.create
         if self._workers is not None:
             one.creation = self._workers.submit(create, run.plan, manifests, folder)
             return
@@ -128,27 +143,30 @@ class Following:
                 found.append((one.run, wrong))
         return found
 
-    def take_up(self, run: Run) -> None:
+    def resume(self, run: Run) -> None:
         """Follow a job that was created before, from where its archive ends."""
-        store = self._world.store
+        store = self._context.store
         marks = store.log_marks(run.run_id)
         archive = store.archive(run.run_id)
-        self._world.cluster.take_up(run, marks)
+        self._context.cluster.resume(run, marks)
         gaps = kept_gaps(store, run.run_id)
         self._open[run.run_id] = _Open(run=run, archive=archive, gaps=gaps)
 
     def step(self, seconds: float) -> Iterator[Run]:
         """Do what there is to do, or wait so long for it; yields the runs that were closed."""
         patience = 0.0 if self._over else seconds
-        events = self._world.cluster.wait(patience)
+        events = self._context.cluster.wait(patience)
         for event in events:
             one = self._open.get(event.run_id)
             if one is not None:
-                self._take(one, event)
+                with self._guarded(one):
+                    self._take(one, event)
         self._end_what_is_due()
         self._check_removals()
         if self._over and not events:
-            yield self._close(self._over.popleft())
+            one = self._over.popleft()
+            with self._guarded(one):
+                yield self._close(one)
 
     def to_the_end(self, stop: Stop, more: Callable[[], bool]) -> Iterator[Run]:
         """Follow until all is over; ``more`` starts further runs while it can, and says if any.
@@ -160,7 +178,7 @@ class Following:
         while True:
             if stop.cause is not None and not asked:
                 asked = True
-                if self._world.cluster.jobs_outlive_us:
+                if self._context.cluster.jobs_outlive_us:
                     return
                 for one in self._open.values():
                     self._cancel(one, stop.cause, "interrupted")
@@ -183,18 +201,34 @@ class Following:
         return [one.run for one in self._open.values()]
 
     def close(self) -> None:
-        """Let go of what is followed still; archives are whole up to here."""
+        """Release what is followed still; archives are whole up to here."""
         for one in list(self._open.values()):
             self._leave(one)
         if self._workers is not None:
             self._workers.shutdown()
+
+    @contextlib.contextmanager
+    def _guarded(self, one: _Open) -> Iterator[None]:
+        """Leave a run alone whose files cannot be read or written, if that is what is wanted."""
+        try:
+            yield
+        except StoreError as wrong:
+            if self._on_failure is None:
+                raise
+            run_id = one.run.run_id
+            self._context.cluster.release(run_id)
+            if self._open.get(run_id) is one:
+                with contextlib.suppress(StoreError):
+                    self._leave(one)
+            self._open.pop(run_id, None)
+            self._on_failure(one.run, wrong)
 
     def _leave(self, one: _Open) -> None:
         one.archive.close()
         del self._open[one.run.run_id]
 
     def _take(self, one: _Open, event: JobEvent) -> None:
-        store = self._world.store
+        store = self._context.store
         if event.line is not None:
             one.archive.write(event.line)
         elif event.gap is not None:
@@ -206,17 +240,17 @@ class Following:
             event = self._end(one, event.transition)
         elif event.transition is not None:
             one.run = store.move(event.run_id, event.transition)
-            if event.transition.hopeless and not self._manner.wait:
+            if event.transition.hopeless and not self._options.wait:
                 self._give_up(one, event.transition)
-        self._tell.happened(one.run, event)
+        self._reporter.on_event(one.run, event)
 
-    def _end(self, one: _Open, told: Transition) -> JobEvent:
-        final = told
-        if one.ends is not None and told.phase is not Phase.SUCCEEDED:
-            final = msgspec.structs.replace(one.ends, at=max(told.at, one.ends.at))
+    def _end(self, one: _Open, reported: Transition) -> JobEvent:
+        final = reported
+        if one.ends is not None and reported.phase is not Phase.SUCCEEDED:
+            final = msgspec.structs.replace(one.ends, at=max(reported.at, one.ends.at))
         # The logs are whole on disk before the run is called final.
         one.archive.close()
-        one.run = self._world.store.move(one.run.run_id, final)
+        one.run = self._context.store.move(one.run.run_id, final)
         del self._open[one.run.run_id]
         self._over.append(one)
         return JobEvent(run_id=one.run.run_id, transition=final)
@@ -224,14 +258,14 @@ class Following:
     def _close(self, one: _Open) -> Run:
         run_id = one.run.run_id
         if len(one.images) == 1:
-            one.run = self._world.store.ran_image(run_id, next(iter(one.images)))
+            one.run = self._context.store.ran_image(run_id, next(iter(one.images)))
         if one.run.phase is Phase.SUCCEEDED:
-            measured = self._world.measure(one.run, one.gaps)
-            one.run = self._world.store.measured(run_id, measured)
-        self._tell.ended(one.run)
-        if not self._manner.keep:
+            measured = self._context.measure(one.run, one.gaps)
+            one.run = self._context.store.measured(run_id, measured)
+        self._reporter.ended(one.run)
+        if not self._options.keep:
             self._remove(run_id)
-        self._world.store.claims.release(run_id)
+        self._context.store.claims.release(run_id)
         return one.run
 
     def _remove(self, run_id: str) -> None:
@@ -243,15 +277,15 @@ class Following:
     def _try_to_remove(self, run_id: str) -> None:
         """Delete what is left of a job; the run is measured, whatever becomes of that."""
         try:
-            why = self._world.cluster.remove(run_id)
+            why = self._context.cluster.remove(run_id)
         except BenchError as wrong:
-            self._tell.note(
+            self._reporter.note(
                 f"warning: what is left of {run_id} on the cluster stays there: {wrong}"
                 f" Then: k8sbench delete {run_id}"
             )
             return
         if why is not None:
-            self._tell.note(f"{run_id} stays on the cluster: {why}")
+            self._reporter.note(f"{run_id} stays on the cluster: {why}")
 
     def _check_removals(self, *, wait: bool = False) -> None:
         """Raise what went wrong with those that are done: a fault of ours."""
@@ -261,9 +295,9 @@ class Following:
             one.result()
 
     def _end_what_is_due(self) -> None:
-        now = self._world.clock()
+        now = self._context.clock()
         for one in list(self._open.values()):
-            if now - one.cancelled_at >= CANCEL_SECONDS and self._world.cluster.jobs_outlive_us:
+            if now - one.cancelled_at >= CANCEL_SECONDS and self._context.cluster.jobs_outlive_us:
                 self._leave_alone(one, now)
                 continue
             due = one.due()
@@ -273,10 +307,10 @@ class Following:
             cause = f"The run took longer than its --timeout of {limit:g} s"
             if latest.cause_id is not None:
                 cause += f", {latest.phase} ({latest.cause_id}): {latest.cause.rstrip('.')}"
-            if not (self._manner.keep and self._world.cluster.jobs_outlive_us):
+            if not (self._options.keep and self._context.cluster.jobs_outlive_us):
                 self._cancel(one, f"{cause}.", "timeout")
                 continue
-            self._world.cluster.let_go(one.run.run_id)
+            self._context.cluster.release(one.run.run_id)
             final = Transition(
                 phase=Phase.FAILED,
                 at=now,
@@ -284,12 +318,12 @@ class Following:
                 cause_id="timeout",
                 action=f"End them with: k8sbench delete {one.run.run_id}",
             )
-            self._tell.happened(one.run, self._end(one, final))
+            self._reporter.on_event(one.run, self._end(one, final))
 
     def _leave_alone(self, one: _Open, now: float) -> None:
         """End a run whose job cannot be cancelled."""
         assert one.ends is not None
-        self._world.cluster.let_go(one.run.run_id)
+        self._context.cluster.release(one.run.run_id)
         final = msgspec.structs.replace(
             one.ends,
             phase=Phase.FAILED,
@@ -299,18 +333,18 @@ class Following:
             action=f"End it with: k8sbench delete {one.run.run_id}",
         )
         one.ends = None
-        self._tell.happened(one.run, self._end(one, final))
+        self._reporter.on_event(one.run, self._end(one, final))
 
     def _cancel(self, one: _Open, cause: str, cause_id: str, *, wait: bool = False) -> None:
-        now = self._world.clock()
-        self._world.cluster.cancel(one.run.run_id, cause, cause_id, wait=wait)
+        now = self._context.clock()
+        self._context.cluster.cancel(one.run.run_id, cause, cause_id, wait=wait)
         one.cancelled_at = now
         one.ends = Transition(phase=Phase.CANCELLED, at=now, cause=cause, cause_id=cause_id)
 
     def _give_up(self, one: _Open, waiting: Transition) -> None:
-        one.cancelled_at = self._world.clock()
+        one.cancelled_at = self._context.clock()
         one.ends = msgspec.structs.replace(waiting, phase=Phase.FAILED)
-        self._world.cluster.cancel(
+        self._context.cluster.cancel(
             one.run.run_id, waiting.cause, waiting.cause_id or "cannot-start"
         )
 

@@ -17,7 +17,7 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import SpecSource, make_plan
 from k8sbench.model.spec import BenchmarkSpec, Framework
 from k8sbench.ports import Manifest
-from k8sbench.runs.world import Work
+from k8sbench.runs.context import PlannedCase
 
 MOST_REPEATS = 1000
 
@@ -72,7 +72,7 @@ def requests(
             yield msgspec.structs.replace(of_framework, replicas=replicas, gpus=gpus), repeats
 
 
-def work(
+def planned_case(
     spec: BenchmarkSpec,
     source: SpecSource,
     request: Request,
@@ -81,7 +81,7 @@ def work(
     trainers_digest: str | None,
     render: Renderer,
     text: Callable[[Sequence[Manifest]], str],
-) -> Work:
+) -> PlannedCase:
     """Bind one case to everything but its identity."""
 
     def plan(run_id: str, set_name: str, repeat: int) -> RunPlan:
@@ -96,4 +96,4 @@ def work(
             trainers_digest=trainers_digest,
         )
 
-    return Work(plan=plan, manifests=render, text=text)
+    return PlannedCase(plan=plan, manifests=render, text=text)

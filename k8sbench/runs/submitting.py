@@ -3,7 +3,7 @@
 The run id is drawn and recorded before anything is created. Whatever happens then (the job fails,
 the time is up, the user interrupts, the disk is full), what is known is on record and the logs are
 kept. A local job ends with this process, and its run with a final state that says why; a job on a
-cluster goes on, and is taken up again (:mod:`k8sbench.runs.collecting`).
+cluster goes on, and is resumed (:mod:`k8sbench.runs.collecting`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -21,115 +22,143 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports import Manifest, RunFilter, Store
 from k8sbench.runs import collecting, records
-from k8sbench.runs.following import Following, Manner, kept_gaps
-from k8sbench.runs.world import Reporter, Stop, Work, World
+from k8sbench.runs.context import PlannedCase, Reporter, RunContext, Stop
+from k8sbench.runs.following import Following, FollowOptions, kept_gaps
 
 REPEAT_TRIES = 100
 """Other submits into the same set may take a repeat number first; more than this is a fault."""
 
 
-class FollowedElsewhere(UsageError):
-    """The run that was to be joined is followed by another process."""
-
-    def __init__(self, run: Run) -> None:
-        super().__init__(
-            f"Run {run.run_id} is {run.phase} in another k8sbench process.",
-            f"Follow it with: k8sbench watch {run.run_id}",
-        )
-        self.run = run
-
-
-class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """How a number of works is to be run."""
+class SubmitOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a number of cases is to be run."""
 
     set_name: str
     run_id: str | None = None
     """Identity of the one run; of one that exists: join it."""
     parallel: int = 1
     """Jobs at a time."""
-    manner: Manner = Manner()
+    follow: FollowOptions = FollowOptions()
+
+
+class Submitted(msgspec.Struct, frozen=True):
+    """What became of one run that was to be submitted."""
+
+    run: Run
+    state: Literal["closed", "created", "over-before", "followed-elsewhere"]
+    """Followed to its end; created and left alone; joined: it was over before; joined: another
+    process follows it, and this one does not."""
 
 
 def submit(
-    works: Sequence[Work], world: World, tell: Reporter, stop: Stop, order: Order
-) -> Iterator[Run]:
-    """Run works, each to its end; yields the runs as they are closed, measured if they succeeded.
+    cases: Sequence[PlannedCase],
+    context: RunContext,
+    reporter: Reporter,
+    stop: Stop,
+    options: SubmitOptions,
+) -> Iterator[Submitted]:
+    """Run cases, each to its end; yields the runs as they are closed, measured if they succeeded.
 
     Asked to stop it raises :class:`Interrupted`, when local jobs are ended; jobs of a cluster go
     on.
     """
-    following = Following(world, tell, order.manner, several=order.parallel > 1)
-    waiting = deque(works)
-    joined: list[Run] = []
+    following = Following(context, reporter, options.follow, several=options.parallel > 1)
+    waiting = deque(cases)
+    joined: list[Submitted] = []
     closed: Run | None = None
 
     def more() -> bool:
-        _raise_refused(following, world)
-        if not waiting or len(following) >= order.parallel or following.is_busy:
+        _raise_refused(following, context)
+        if not waiting or len(following) >= options.parallel or following.is_busy:
             return False
-        work = waiting.popleft()
-        known, manifests = _recorded(work, world, order)
+        case = waiting.popleft()
+        run, manifests = _recorded(case, context, options)
         if manifests is not None:
-            tell.planned(known)
-            _start(known, manifests, work, world, following)
-        elif known.phase.final:
-            joined.append(known)
+            reporter.planned(run)
+            _start(run, manifests, case, context, following)
+            return True
+        state = _joined(run, context, reporter)
+        if state is not None:
+            joined.append(Submitted(run, state))
         else:
-            tell.planned(known)
-            following.take_up(known)
+            reporter.planned(run)
+            following.resume(run)
         return True
 
     try:
         for closed in following.to_the_end(stop, more):
-            yield closed
-        _raise_refused(following, world, wait=True)
+            yield Submitted(closed, "closed")
+        _raise_refused(following, context, wait=True)
         if stop.cause is not None:
             left = following.runs() or ([closed] if closed else [])
-            raise _interrupted(stop, world, left, len(waiting), order.set_name)
+            raise _interrupted(stop, context, left, len(waiting), options.set_name)
         yield from joined
     except BaseException as wrong:
-        if not world.cluster.jobs_outlive_us:
-            _close_all(following, world, wrong)
+        if not context.cluster.jobs_outlive_us:
+            _close_all(following, context, wrong)
         elif following.runs() and isinstance(wrong, BenchError) and stop.cause is None:
             left = following.runs()
             way = left[0].run_id if len(left) == 1 else "--all"
-            tell.note(f"What was created goes on. Take it up with: k8sbench collect {way} --follow")
+            reporter.note(
+                f"What was created goes on. Resume it with: k8sbench collect {way} --follow"
+            )
         raise
     finally:
         with contextlib.suppress(Exception):  # the first error is the one to report
-            _raise_refused(following, world, wait=True)
+            _raise_refused(following, context, wait=True)
         following.close()
 
 
 def create_all(
-    works: Sequence[Work], world: World, tell: Reporter, stop: Stop, order: Order
-) -> Iterator[Run]:
-    """Create the jobs of all works and follow none of them: ``--detach``.
+    cases: Sequence[PlannedCase],
+    context: RunContext,
+    reporter: Reporter,
+    stop: Stop,
+    options: SubmitOptions,
+) -> Iterator[Submitted]:
+    """Create the jobs of all cases and follow none of them: ``--detach``.
 
     Asked to stop before the last one it raises :class:`Interrupted`; what was created goes on.
     """
-    for number, work in enumerate(works):
+    for number, case in enumerate(cases):
         if stop.cause is not None:
             raise Interrupted(
-                f"{stop.cause}: {number} of {len(works)} jobs were created.",
-                _resuming(world, order.set_name),
+                f"{stop.cause}: {number} of {len(cases)} jobs were created.",
+                _resuming(context, options.set_name),
             )
-        run, manifests = _recorded(work, world, order)
+        run, manifests = _recorded(case, context, options)
         if manifests is None:
-            world.store.claims.release(run.run_id)
-            yield run
+            state = _joined(run, context, reporter)
+            context.store.claims.release(run.run_id)
+            yield Submitted(run, state or "created")
             continue
-        tell.planned(run)
+        reporter.planned(run)
         try:
-            world.store.keep(run.run_id, "manifest.yaml", work.text(manifests))
-            world.cluster.create(run.plan, manifests, world.store.folder(run.run_id))
+            context.store.keep(run.run_id, "manifest.yaml", case.text(manifests))
+            context.cluster.create(run.plan, manifests, context.store.folder(run.run_id))
         except BenchError as wrong:
-            _fail(run, world, wrong)
+            _fail(run, context, wrong)
             raise
         finally:
-            world.cluster.let_go(run.run_id)
-            world.store.claims.release(run.run_id)
-        yield run
+            context.cluster.release(run.run_id)
+            context.store.claims.release(run.run_id)
+        yield Submitted(run, "created")
+
+
+def _joined(
+    run: Run, context: RunContext, reporter: Reporter
+) -> Literal["over-before", "followed-elsewhere"] | None:
+    """Say how a run that exists is joined; None: this process has claimed it, to follow it."""
+    if run.phase.final:
+        return "over-before"
+    limit = "none" if run.plan.timeout_s is None else f"{run.plan.timeout_s:g} s"
+    reporter.note(
+        f"run {run.run_id} is there already, and is joined as it is: set {run.plan.set_name},"
+        f" --timeout {limit}"
+    )
+    outlives = context.cluster.jobs_outlive_us
+    if outlives and context.store.claims.claim(run.run_id):
+        return None
+    return "followed-elsewhere"
 
 
 def finished_repeats(store: Store, set_name: str, key: str) -> list[Run]:
@@ -137,22 +166,22 @@ def finished_repeats(store: Store, set_name: str, key: str) -> list[Run]:
     return [
         run
         for run in store.runs(RunFilter(set_name=set_name))
-        if run.case_key == key
+        if case_key(run.plan) == key
         and run.measurement is not None
         and run.measurement.verdict == "valid"
     ]
 
 
 def _interrupted(
-    stop: Stop, world: World, runs: Sequence[Run], not_started: int, set_name: str
+    stop: Stop, context: RunContext, runs: Sequence[Run], not_started: int, set_name: str
 ) -> Interrupted:
     """Build the error that ends the command: what became of the runs, and the way on."""
     names = ", ".join(run.run_id for run in runs[: records.FEW]) or "no run"
     if len(runs) > records.FEW:
         names += f" and {len(runs) - records.FEW} more"
     left = f" {not_started} more were not started." if not_started else ""
-    resume = _resuming(world, set_name)
-    if not world.cluster.jobs_outlive_us:
+    resume = _resuming(context, set_name)
+    if not context.cluster.jobs_outlive_us:
         state = f"; it is {runs[0].phase}" if len(runs) == 1 else ""
         message = f"{stop.cause}: the local processes of {names} were ended{state}.{left}"
         return Interrupted(message, resume)
@@ -166,44 +195,48 @@ def _interrupted(
     )
 
 
-def _resuming(world: World, set_name: str) -> str:
+def _resuming(context: RunContext, set_name: str) -> str:
     # What goes on is missing, too, as long as nobody has measured it.
-    first = "When what goes on is collected, run" if world.cluster.jobs_outlive_us else "Run"
+    first = "When what goes on is collected, run" if context.cluster.jobs_outlive_us else "Run"
     return f"{first} what is missing of the set with: k8sbench submit … --resume {set_name}"
 
 
 def _start(
-    run: Run, manifests: Sequence[Manifest], work: Work, world: World, following: Following
+    run: Run,
+    manifests: Sequence[Manifest],
+    case: PlannedCase,
+    context: RunContext,
+    following: Following,
 ) -> None:
     try:
-        world.store.keep(run.run_id, "manifest.yaml", work.text(manifests))
+        context.store.keep(run.run_id, "manifest.yaml", case.text(manifests))
         following.start(run, manifests)
     except BaseException as wrong:
-        _fail(run, world, wrong)
-        world.store.claims.release(run.run_id)
+        _fail(run, context, wrong)
+        context.store.claims.release(run.run_id)
         raise
 
 
-def _raise_refused(following: Following, world: World, *, wait: bool = False) -> None:
+def _raise_refused(following: Following, context: RunContext, *, wait: bool = False) -> None:
     """Close the runs whose jobs could not be created; raises the first such error."""
     refused = following.refused(wait=wait)
     for run, wrong in refused:
-        _fail(run, world, wrong)
-        world.store.claims.release(run.run_id)
+        _fail(run, context, wrong)
+        context.store.claims.release(run.run_id)
     for _, wrong in refused[:1]:
         raise wrong
 
 
-def _fail(run: Run, world: World, wrong: BaseException) -> None:
+def _fail(run: Run, context: RunContext, wrong: BaseException) -> None:
     """Close a run that never became a job, or whose job ends with us: it must not stay open."""
     cause = wrong.message if isinstance(wrong, BenchError) else type(wrong).__name__
     # The first error is the one to report.
     with contextlib.suppress(BenchError):
-        world.store.move(
+        context.store.move(
             run.run_id,
             Transition(
                 phase=Phase.FAILED,
-                at=world.clock(),
+                at=context.clock(),
                 cause=f"k8sbench could not go on: {cause}",
                 cause_id="k8sbench-failed",
                 action=wrong.action or None if isinstance(wrong, BenchError) else None,
@@ -211,35 +244,35 @@ def _fail(run: Run, world: World, wrong: BaseException) -> None:
         )
 
 
-def _close_all(following: Following, world: World, wrong: BaseException) -> None:
+def _close_all(following: Following, context: RunContext, wrong: BaseException) -> None:
     for run in following.runs():
-        _fail(run, world, wrong)
+        _fail(run, context, wrong)
 
 
-def _existing(world: World, work: Work, run_id: str) -> Run | None:
-    """Find the run of a name, in the store or on the cluster; it is this process's to follow."""
-    outlives = world.cluster.jobs_outlive_us
+def _existing(context: RunContext, case: PlannedCase, run_id: str) -> Run | None:
+    """Find the run of a name, in the store or on the cluster."""
+    outlives = context.cluster.jobs_outlive_us
     try:
-        records.reconcile(world.store, alive=world.alive, now=world.clock())
-        run = world.store.run(run_id)
+        records.reconcile(context.store, alive=context.alive, now=context.clock())
+        run = context.store.run(run_id)
     except NotFound:
-        jobs = world.cluster.jobs([run_id]) if outlives else ()
+        jobs = context.cluster.jobs([run_id]) if outlives else ()
         job = next((job for job in jobs if job.plan.run_id == run_id), None)
         if job is None:
             return None
-        _check_case(work, job.plan)
-        run = collecting.recorded(job, world)
-    _check_case(work, run.plan)
+        _check_case(case, job.plan)
+        run = collecting.recorded(job, context)
+    _check_case(case, run.plan)
     if not run.phase.final:
-        collecting.check_place(run, world.cluster, world.location)
-    if not run.phase.final and (not outlives or not world.store.claims.claim(run_id)):
-        raise FollowedElsewhere(run)
+        collecting.check_place(run, context.cluster, context.location)
     if run.phase is Phase.SUCCEEDED and run.measurement is None:
-        return world.store.measured(run_id, world.measure(run, kept_gaps(world.store, run_id)))
+        return context.store.measured(
+            run_id, context.measure(run, kept_gaps(context.store, run_id))
+        )
     return run
 
 
-_SAID = {"trainers_digest": "version of the trainers"}
+_SHOWN_AS = {"trainers_digest": "version of the trainers"}
 """What a field of the plan is called where its name says too little."""
 
 
@@ -251,63 +284,65 @@ def _deciding(there: RunPlan, wanted: RunPlan) -> Iterator[str]:
             yield name
 
 
-def _check_case(work: Work, there: RunPlan) -> None:
-    wanted = work.plan(there.run_id, there.set_name, there.repeat)
+def _check_case(case: PlannedCase, there: RunPlan) -> None:
+    wanted = case.plan(there.run_id, there.set_name, there.repeat)
     if case_key(wanted) == case_key(there):
         return
-    case = f"{there.benchmark} {there.framework} {there.case} {there.precision}"
-    other = ", ".join(_SAID.get(name, name) for name in _deciding(there, wanted))
+    other_case = f"{there.benchmark} {there.framework} {there.case} {there.precision}"
+    other = ", ".join(_SHOWN_AS.get(name, name) for name in _deciding(there, wanted))
     raise UsageError(
-        f"Run {there.run_id} exists and is another case: {case} (other: {other}).",
+        f"Run {there.run_id} exists and is another case: {other_case} (other: {other}).",
         "Take another --run-id, or the options that it was submitted with.",
     )
 
 
 def _recorded(
-    work: Work, world: World, order: Order
+    case: PlannedCase, context: RunContext, options: SubmitOptions
 ) -> tuple[Run, tuple[Manifest, ...]] | tuple[Run, None]:
     """Find the run that is to be joined, or record a new one; with what is to be created."""
-    if order.run_id is None:
-        return _record(work, world, order)
-    known = _existing(world, work, order.run_id)
+    if options.run_id is None:
+        return _record(case, context, options)
+    known = _existing(context, case, options.run_id)
     if known is not None:
         return known, None
     taken = UsageError(
-        f"Another k8sbench process is just submitting run {order.run_id}.",
-        f"Follow it with: k8sbench watch {order.run_id}",
+        f"Another k8sbench process is just submitting run {options.run_id}.",
+        f"Follow it with: k8sbench watch {options.run_id}",
     )
     try:
-        if world.store.claims.claim(order.run_id):
-            return _record(work, world, order)
+        if context.store.claims.claim(options.run_id):
+            return _record(case, context, options)
     except UsageError as wrong:
         taken = wrong
     # Somebody else has recorded it meanwhile, unless something else is wrong.
-    known = _existing(world, work, order.run_id)
+    known = _existing(context, case, options.run_id)
     if known is None:
         raise taken
     return known, None
 
 
-def _record(work: Work, world: World, order: Order) -> tuple[Run, tuple[Manifest, ...]]:
-    draft = work.plan(order.run_id or "draft", order.set_name, 1)
-    run_id = order.run_id or world.draw_run_id(draft.benchmark)
-    # Before there is anything to see: nobody else takes it up before its job is there.
-    world.store.claims.claim(run_id)
+def _record(
+    case: PlannedCase, context: RunContext, options: SubmitOptions
+) -> tuple[Run, tuple[Manifest, ...]]:
+    run_id = options.run_id or context.draw_run_id(case.draft.benchmark)
+    key = case_key(case.draft)
+    # Before there is anything to see: nobody else resumes it before its job is there.
+    context.store.claims.claim(run_id)
     try:
         for _ in range(REPEAT_TRIES):
-            repeat = world.store.next_repeat(order.set_name, case_key(draft))
-            plan = work.plan(run_id, order.set_name, repeat)
+            repeat = context.store.next_repeat(options.set_name, key)
+            plan = case.plan(run_id, options.set_name, repeat)
             # Rendered before it is recorded: what cannot be rendered leaves no trace.
-            manifests = work.manifests(plan)
+            manifests = case.manifests(plan)
             with contextlib.suppress(RepeatTaken):
-                run = world.store.record(
-                    plan, at=world.clock(), owner=world.owner, location=world.location
+                run = context.store.record(
+                    plan, at=context.clock(), owner=context.owner, location=context.location
                 )
                 return run, manifests
         raise RepeatTaken(
-            f"Set {order.set_name} gave no free repeat number in {REPEAT_TRIES} tries.",
+            f"Set {options.set_name} gave no free repeat number in {REPEAT_TRIES} tries.",
             "Too many submits write into it at once; try again.",
         )
     except BaseException:
-        world.store.claims.release(run_id)
+        context.store.claims.release(run_id)
         raise

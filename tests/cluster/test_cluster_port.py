@@ -282,7 +282,7 @@ def test_a_job_that_is_cancelled_is_deleted_and_all_who_follow_it_are_told_why(
     plan = port.submit(following.plan("2x1"), None)
     port.until_phase(plan, Phase.RUNNING)
     with following.opened(user) as other:
-        other.take_up(plan)
+        other.resume(plan)
         other.until_phase(plan, Phase.RUNNING)
         port.cluster.cancel(plan.run_id, "Not wanted any more.", "asked")
         port.cluster.cancel(plan.run_id, "Not wanted any more.", "asked")
@@ -360,7 +360,7 @@ def test_a_job_that_was_deleted_before_anyone_looked_is_lost(
 
 
 def test_a_job_that_is_gone_when_it_is_taken_up_is_lost(port: Port) -> None:
-    plan = port.take_up(following.plan("1x1"))
+    plan = port.resume(following.plan("1x1"))
     end = port.end_of(plan)
     assert (end.phase, end.cause_id) == (Phase.LOST, "job-gone")
 
@@ -399,7 +399,7 @@ def test_a_job_that_is_let_go_goes_on_untold(port: Port, user: Path, namespace: 
     other = port.submit(following.plan("1x1"), None)
     port.until_phase(plan, Phase.RUNNING)
     port.until_phase(other, Phase.RUNNING)
-    port.cluster.let_go(plan.run_id)
+    port.cluster.release(plan.run_id)
     told = len(port.transitions(plan))
     namespace.finish(plan.run_id)
     namespace.finish(other.run_id)
@@ -420,7 +420,7 @@ def test_a_job_can_be_taken_up_by_someone_who_knows_nothing_but_the_cluster(
     with following.opened(user) as other:
         (found,) = other.cluster.jobs()
         assert (found.plan, found.phase) == (plan, Phase.RUNNING)
-        other.take_up(found.plan)
+        other.resume(found.plan)
         namespace.finish(plan.run_id)
         assert other.end_of(plan).phase is Phase.SUCCEEDED
         assert {line.replica for line in other.lines(plan)} == {"master-0", "worker-0"}
@@ -447,7 +447,7 @@ def test_a_job_that_is_taken_up_while_others_are_followed_is_seen_as_it_is(
         other.end_of(old)
     new = port.submit(following.plan("1x1", set_name="one"), None)
     port.until_phase(new, Phase.RUNNING)
-    port.take_up(old)
+    port.resume(old)
     assert port.end_of(old).phase is Phase.SUCCEEDED
     namespace.finish(new.run_id)
     assert port.end_of(new).phase is Phase.SUCCEEDED

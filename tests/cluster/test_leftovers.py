@@ -43,7 +43,7 @@ def test_a_configmap_that_its_job_was_not_given_goes_with_it(
     plan = following.plan("1x1")
     config_map, job = following.objects(plan)
     namespace.create(config_map, job)
-    port.take_up(plan)
+    port.resume(plan)
     assert port.end_of(plan).phase is Phase.SUCCEEDED
     assert port.cluster.remove(plan.run_id) is None
     assert not has_configmap(namespace, plan.run_id)

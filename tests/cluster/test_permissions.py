@@ -88,7 +88,7 @@ def test_a_job_is_not_over_before_its_pods_were_seen(namespace: Namespace, user:
     namespace.kubectl(*patch, f"--patch={json.dumps({'rules': few})}")
     following.until(lambda: not users.may(namespace, "user", "list", "pods"))
     with following.opened(user, longest_pause=0.5) as port:
-        port.take_up(plan)
+        port.resume(plan)
         port.until(lambda port: any("may not list pods" in note for note in port.notes()))
         assert not port.is_over(plan)
         namespace.kubectl(*patch, f"--patch={json.dumps({'rules': rules})}")

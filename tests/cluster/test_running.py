@@ -55,7 +55,7 @@ def test_a_job_that_is_taken_up_does_not_seem_to_begin_anew(
     following.until(lambda: not users.may(namespace, "user", "list", "pytorchjobs"))
     with following.opened(user, **QUICK) as port:
         run = following.run_of(plan)
-        port.cluster.take_up(msgspec.structs.replace(run, history=(*run.history, running)), {})
+        port.cluster.resume(msgspec.structs.replace(run, history=(*run.history, running)), {})
         # Pods are watched once they were listed.
         port.until(lambda port: port.cluster.api.requests["watch pods"] and port.notes())
         allow(namespace, role, role["rules"])

@@ -156,7 +156,7 @@ class KubernetesCluster:
             self._say_used(plan.run_id)
         self._news.put(_Created(plan.run_id, trimming.job(created.job)))
 
-    def take_up(self, run: Run, marks: Mapping[str, LogMark]) -> None:
+    def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
         """Follow a job that was created before; of one that is gone its end is told."""
         told, since = run.history[-1], time.monotonic()
         self._follow(Followed(run.plan, told=told, marks=marks, since=since))
@@ -209,7 +209,7 @@ class KubernetesCluster:
             except ApiFault as fault:
                 raise self.api.explained(fault, f"job {run_id} be cancelled") from fault
 
-    def let_go(self, run_id: str) -> None:
+    def release(self, run_id: str) -> None:
         """Follow a job no longer; it goes on."""
         self._say_unused([run_id])
         self._drop(run_id)

@@ -86,7 +86,7 @@ class LocalCluster:
                 job = _checked(plan, manifests, folder)
                 self._jobs[plan.run_id] = self._start(plan, job, folder)
 
-    def take_up(self, run: Run, marks: Mapping[str, LogMark]) -> None:  # noqa: ARG002
+    def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:  # noqa: ARG002
         """Refuse: a local job ends with the process that started it."""
         raise UsageError(
             f"Run {run.run_id} ran on a machine, and ended with the k8sbench that started it.",
@@ -115,7 +115,7 @@ class LocalCluster:
             seconds = SHARED_WAIT if seconds is None else min(seconds, SHARED_WAIT)
         return going_on[0].take(seconds)
 
-    def let_go(self, run_id: str) -> None:
+    def release(self, run_id: str) -> None:
         """End the job: nobody else would."""
         self.cancel(run_id, "k8sbench let go of the job before its end.", "k8sbench-ended")
 

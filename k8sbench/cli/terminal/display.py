@@ -66,10 +66,10 @@ class Display(Progress):
             )
             self._drawer.start()
 
-    def happened(self, run: Run, event: JobEvent) -> None:
+    def on_event(self, run: Run, event: JobEvent) -> None:
         """Take a change in; it is seen with the next drawing."""
         with self._lock:
-            super().happened(run, event)
+            super().on_event(run, event)
 
     def ended(self, run: Run) -> None:
         """Print the verdict where it is not simply valid; count the run from now on."""

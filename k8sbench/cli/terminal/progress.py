@@ -56,7 +56,7 @@ def telling(clock: Clock = time.time, *, drawn: bool = True) -> Iterator[Progres
 
 
 class Progress:
-    """Tells of any number of runs in plain lines; implements ``k8sbench.runs.world.Reporter``."""
+    """Tells of any number of runs in plain lines; implements ``k8sbench.runs.context.Reporter``."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -83,7 +83,7 @@ class Progress:
         if len(run.history) > 1:  # it is taken up
             self._say_of(live, _with_cause(live.phase, live.state.cause))
 
-    def happened(self, run: Run, event: JobEvent) -> None:
+    def on_event(self, run: Run, event: JobEvent) -> None:
         """Print a change of state, a gap or a note; tell of a step."""
         live = self._followed(run)
         before = live.state

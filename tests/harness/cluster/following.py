@@ -73,9 +73,9 @@ class Port:
         self.cluster.create(a_plan, objects(a_plan, run_for, **told), FOLDER)
         return a_plan
 
-    def take_up(self, a_plan: RunPlan) -> RunPlan:
+    def resume(self, a_plan: RunPlan) -> RunPlan:
         """Follow a job that somebody else created."""
-        self.cluster.take_up(run_of(a_plan), {})
+        self.cluster.resume(run_of(a_plan), {})
         return a_plan
 
     def until(self, seen: Callable[[Port], Any], seconds: float = SECONDS) -> None:

@@ -196,9 +196,9 @@ def terminal(terminals: list[Terminal]) -> Terminal:
 
 def test_what_goes_on_is_drawn_below_what_was_told(terminal: Terminal) -> None:
     terminal.do("tell.planned(run())")
-    terminal.do("tell.happened(run(), moved(Phase.RUNNING, 'All replicas run.'))")
-    terminal.do("tell.happened(run(), replica('master-0', Phase.RUNNING, node='gpu-1'))")
-    terminal.do("tell.happened(run(), step(40))")
+    terminal.do("tell.on_event(run(), moved(Phase.RUNNING, 'All replicas run.'))")
+    terminal.do("tell.on_event(run(), replica('master-0', Phase.RUNNING, node='gpu-1'))")
+    terminal.do("tell.on_event(run(), step(40))")
     lines = terminal.see("40/100      ")
     plan = next(n for n, line in enumerate(lines) if line.startswith("seg · pytorch"))
     told = lines.index("run seg-1 (set nightly, repeat 1)")
@@ -206,17 +206,17 @@ def test_what_goes_on_is_drawn_below_what_was_told(terminal: Terminal) -> None:
     assert lines[-1].startswith("master-0  Running  gpu-1")
     assert terminal.screen.cursor_hidden
     # The drawing is renewed where it stands.
-    terminal.do("tell.happened(run(), step(50))")
+    terminal.do("tell.on_event(run(), step(50))")
     lines = terminal.see("50/100      ")
     assert not any("40/100" in line for line in lines)
 
 
 def test_at_the_end_only_what_was_told_is_left(terminal: Terminal) -> None:
     terminal.do("tell.planned(run())")
-    terminal.do("tell.happened(run(), replica('master-0', Phase.FAILED))")
-    terminal.do("tell.happened(run(), line('Killed'))")
+    terminal.do("tell.on_event(run(), replica('master-0', Phase.FAILED))")
+    terminal.do("tell.on_event(run(), line('Killed'))")
     terminal.see("master-0")
-    terminal.do("tell.happened(run(), moved(Phase.FAILED, 'It broke.', action='Mend it.'))")
+    terminal.do("tell.on_event(run(), moved(Phase.FAILED, 'It broke.', action='Mend it.'))")
     terminal.do("tell.ended(ended(run(), Phase.FAILED))")
     terminal.do("tell.note('That was all.')")
     lines = terminal.end()
@@ -233,7 +233,7 @@ def test_at_the_end_only_what_was_told_is_left(terminal: Terminal) -> None:
 
 def test_an_error_in_between_leaves_the_terminal_as_it_was(terminal: Terminal) -> None:
     terminal.do("tell.planned(run())")
-    terminal.do("tell.happened(run(), replica('master-0', Phase.RUNNING))")
+    terminal.do("tell.on_event(run(), replica('master-0', Phase.RUNNING))")
     terminal.see("master-0")
     terminal.do("raise RuntimeError('broken')")
     lines = terminal.end(code=1)
@@ -255,11 +255,11 @@ def test_closing_twice_and_telling_afterwards_does_no_harm(terminal: Terminal) -
 
 def test_what_others_print_goes_above_and_data_goes_its_own_way(terminal: Terminal) -> None:
     terminal.do("tell.planned(run())")
-    terminal.do("tell.happened(run(), replica('master-0', Phase.RUNNING))")
+    terminal.do("tell.on_event(run(), replica('master-0', Phase.RUNNING))")
     terminal.see("master-0")
     terminal.do("output.note('a stray [b]note[/b]'); output.write('data\\n')")
     terminal.do("output.write('a [b]line', sys.stderr)")
-    terminal.do("tell.happened(run(), step(40))")
+    terminal.do("tell.on_event(run(), step(40))")
     terminal.see("40/100")
     lines = terminal.end()
     assert lines[-2:] == ["a stray [b]note[/b]", "a [b]line"]
@@ -268,11 +268,11 @@ def test_what_others_print_goes_above_and_data_goes_its_own_way(terminal: Termin
 
 def test_however_much_is_told_it_is_drawn_now_and_then(terminal: Terminal) -> None:
     terminal.do("tell.planned(run())")
-    terminal.do("tell.happened(run(), replica('master-0', Phase.RUNNING))")
+    terminal.do("tell.on_event(run(), replica('master-0', Phase.RUNNING))")
     terminal.see("master-0")
-    terminal.do("for n in range(20_000): tell.happened(run(), step(n, total=20_000))")
-    terminal.do("for n in range(5_000): tell.happened(run(), note(f'note {n}'))")
-    terminal.do("tell.happened(run(), note('last'))")
+    terminal.do("for n in range(20_000): tell.on_event(run(), step(n, total=20_000))")
+    terminal.do("for n in range(5_000): tell.on_event(run(), note(f'note {n}'))")
+    terminal.do("tell.on_event(run(), note('last'))")
     terminal.see("last")
     lines = terminal.end()
     assert lines[-5001:] == [*(f"  note {n}" for n in range(5000)), "  last"]
@@ -281,7 +281,7 @@ def test_however_much_is_told_it_is_drawn_now_and_then(terminal: Terminal) -> No
 
 def test_what_is_told_stays_as_it_is(terminal: Terminal) -> None:
     terminal.do("tell.planned(run())")
-    terminal.do("tell.happened(run(), note('[b]\\x1b[31m' + 'word ' * 50 + 'end'))")
+    terminal.do("tell.on_event(run(), note('[b]\\x1b[31m' + 'word ' * 50 + 'end'))")
     terminal.see("end")
     lines = terminal.end()
     # Broken by the terminal alone, so that it can be copied in one piece.
@@ -294,7 +294,7 @@ def test_what_is_told_stays_as_it_is(terminal: Terminal) -> None:
 
 def test_several_runs_have_a_line_each(terminal: Terminal) -> None:
     terminal.do("for n in range(1000): tell.planned(run(f'seg-{n}'))")
-    terminal.do("tell.happened(run('seg-7'), moved(Phase.RUNNING, run_id='seg-7'))")
+    terminal.do("tell.on_event(run('seg-7'), moved(Phase.RUNNING, run_id='seg-7'))")
     lines = terminal.see("and 980 more: all Created")
     assert "  [seg-7] Running" in lines
     assert "1 Running, 999 Created" in lines[-23:]
@@ -306,7 +306,7 @@ def test_several_runs_have_a_line_each(terminal: Terminal) -> None:
 
 def test_a_terminal_may_be_made_smaller(terminal: Terminal) -> None:
     terminal.do("tell.planned(run())")
-    terminal.do("for n in range(30): tell.happened(run(), replica(f'worker-{n}', Phase.RUNNING))")
+    terminal.do("for n in range(30): tell.on_event(run(), replica(f'worker-{n}', Phase.RUNNING))")
     terminal.see("and 11 more: all Running")
     terminal.resize(30, 10)
     terminal.see("and 25 more: all Running")
@@ -314,7 +314,7 @@ def test_a_terminal_may_be_made_smaller(terminal: Terminal) -> None:
     assert drawn[2].split() == ["REPLICA", "STATE", "RESTARTS"]
     assert max(map(len, drawn)) <= 30
     terminal.resize(80, 1)
-    terminal.do("tell.happened(run(), moved(Phase.RUNNING, 'Now it runs.'))")
+    terminal.do("tell.on_event(run(), moved(Phase.RUNNING, 'Now it runs.'))")
     terminal.see("Now it runs.")
     terminal.end()
     assert not terminal.screen.cursor_hidden
@@ -322,10 +322,10 @@ def test_a_terminal_may_be_made_smaller(terminal: Terminal) -> None:
 
 def test_a_terminal_that_has_gone_ends_nothing(terminal: Terminal) -> None:
     terminal.do("tell.planned(run())")
-    terminal.do("tell.happened(run(), replica('master-0', Phase.RUNNING))")
+    terminal.do("tell.on_event(run(), replica('master-0', Phase.RUNNING))")
     terminal.see("master-0")
     terminal.hang_up()
-    terminal.do("for n in range(100): tell.happened(run(), note('anybody there?'))")
+    terminal.do("for n in range(100): tell.on_event(run(), note('anybody there?'))")
     terminal.do("tell.close(); output.write('still here\\n')")
     assert terminal.process.communicate(timeout=PATIENCE)[0] == "still here\n"
 
@@ -334,7 +334,7 @@ def test_no_colours_where_they_are_not_wanted(terminals: list[Terminal]) -> None
     for no_color in ("", "1"):
         terminals.append(Terminal(NO_COLOR=no_color))
         terminals[-1].do("tell.planned(run())")
-        terminals[-1].do("tell.happened(run(), moved(Phase.RUNNING))")
+        terminals[-1].do("tell.on_event(run(), moved(Phase.RUNNING))")
         terminals[-1].see("Running 0s")
         terminals[-1].end()
     coloured, plain = terminals
@@ -347,7 +347,7 @@ def test_a_terminal_that_cannot_be_drawn_on_gets_plain_lines(
     name: str, terminals: list[Terminal]
 ) -> None:
     terminals.append(Terminal(TERM=name))
-    terminals[0].do("tell.planned(run()); tell.happened(run(), step(10))")
+    terminals[0].do("tell.planned(run()); tell.on_event(run(), step(10))")
     lines = terminals[0].end()
     assert lines[-1].startswith("  step 10/100")
     assert "\x1b" not in terminals[0].raw

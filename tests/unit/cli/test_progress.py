@@ -71,8 +71,8 @@ def test_a_change_of_state_has_its_cause_and_what_to_do(
     tell: Progress, said: Callable[[], list[str]]
 ) -> None:
     run = live_runs.run()
-    tell.happened(run, moved(Phase.PENDING, "No node has 8 GPUs.", action="Take a pool."))
-    tell.happened(run, moved(Phase.RUNNING))
+    tell.on_event(run, moved(Phase.PENDING, "No node has 8 GPUs.", action="Take a pool."))
+    tell.on_event(run, moved(Phase.RUNNING))
     assert said() == ["  Pending: No node has 8 GPUs.", "    Take a pool.", "  Running"]
 
 
@@ -80,14 +80,14 @@ def test_a_step_is_told_every_five_seconds_at_most(
     tell: Progress, clock: Clock, said: Callable[[], list[str]]
 ) -> None:
     run = live_runs.run()  # 1 process × batch 2
-    tell.happened(run, step(10))
+    tell.on_event(run, step(10))
     assert said() == ["  step 10/100  2 samples/s  loss 0.5123  ETA -"]
     for second in range(1, 5):
         clock.now = NOW + second
-        tell.happened(run, step(10 + second, at=clock.now))
+        tell.on_event(run, step(10 + second, at=clock.now))
     assert said() == []
     clock.now = NOW + 5
-    tell.happened(run, step(15, at=clock.now))
+    tell.on_event(run, step(15, at=clock.now))
     # 5 iterations in 5 seconds, 85 to go.
     assert said() == ["  step 15/100  2 samples/s  loss 0.5123  ETA 1m25s"]
 
@@ -96,9 +96,9 @@ def test_a_pace_is_of_the_present_attempt(
     tell: Progress, clock: Clock, said: Callable[[], list[str]]
 ) -> None:
     run = live_runs.run()
-    tell.happened(run, step(80))
+    tell.on_event(run, step(80))
     clock.now = NOW + 10
-    tell.happened(run, step(10, at=clock.now))  # the replica was started again
+    tell.on_event(run, step(10, at=clock.now))  # the replica was started again
     assert said()[-1].endswith("ETA -")
 
 
@@ -108,7 +108,7 @@ def test_lines_of_upstreams_programs_are_steps_too(
     run = live_runs.run(log="mmseg", replicas=2)
     text = "2021-05-31 09:18:25,001 - mmseg - INFO - Iter [50/80000] lr: 1.0e-02, "
     text += "eta: 1:00:00, time: 0.500, data_time: 0.010, memory: 18000, loss: 2.5000"
-    tell.happened(run, line(f"\x1b[32m{text}\x1b[0m"))
+    tell.on_event(run, line(f"\x1b[32m{text}\x1b[0m"))
     assert said() == ["  step 50/80000  8 samples/s  loss 2.5  ETA -"]
 
 
@@ -116,7 +116,7 @@ def test_a_declared_format_gives_steps_too(tell: Progress, said: Callable[[], li
     mine = LogFormat(
         name="mine", record=r"it (?P<iteration>\d+) ips (?P<rate>[\d.]+)", unit="img", per="card"
     )
-    tell.happened(live_runs.run(log=mine, replicas=3), line("it 7 ips 1000.5"))
+    tell.on_event(live_runs.run(log=mine, replicas=3), line("it 7 ips 1000.5"))
     assert said() == ["  step 7  3002 samples/s  ETA -"]
 
 
@@ -124,7 +124,7 @@ def test_a_step_in_a_family_line_of_our_own_trainers_is_not_counted_twice(
     tell: Progress, said: Callable[[], list[str]]
 ) -> None:
     run = live_runs.run(log="k8sbench")
-    tell.happened(
+    tell.on_event(
         run, line("Iter [50/80000] lr: 1e-2, time: 0.500, data_time: 0.010, loss: 2.5000")
     )
     assert said() == []
@@ -134,7 +134,7 @@ def test_a_step_in_a_family_line_of_our_own_trainers_is_not_counted_twice(
     "text", ["K8SBENCH {", 'K8SBENCH {"event": "step"}', 'K8SBENCH {"event": "step", "step": "x"}']
 )
 def test_a_torn_step_is_no_step(text: str, tell: Progress, said: Callable[[], list[str]]) -> None:
-    tell.happened(live_runs.run(), line(text))
+    tell.on_event(live_runs.run(), line(text))
     assert said() == []
 
 
@@ -145,11 +145,11 @@ def test_the_first_replicas_to_fail_are_heard_out(
     for each in range(6):
         for number in range(LAST_LINES + 5):
             text = f"line {number} \x1b[31mof\r {'x' * 1000}"
-            tell.happened(run, line(text, replica=f"worker-{each}"))
+            tell.on_event(run, line(text, replica=f"worker-{each}"))
     for each in (4, 2, 1, 0):
-        tell.happened(run, replica(f"worker-{each}", Phase.FAILED, exit_code=1))
+        tell.on_event(run, replica(f"worker-{each}", Phase.FAILED, exit_code=1))
     said()
-    tell.happened(run, moved(Phase.FAILED, "worker-4 ended with exit code 1."))
+    tell.on_event(run, moved(Phase.FAILED, "worker-4 ended with exit code 1."))
     first, *lines, last = said()
     assert first == "  Failed: worker-4 ended with exit code 1."
     heads = [text for text in lines if not text.startswith("    ")]
@@ -166,10 +166,10 @@ def test_a_replica_that_came_back_did_not_fail(
 ) -> None:
     run = live_runs.run()
     for each in ("worker-0", "worker-1"):
-        tell.happened(run, line("bye", replica=each))
-        tell.happened(run, replica(each, Phase.FAILED))
-    tell.happened(run, replica("worker-0", Phase.RUNNING, restarts=1))
-    tell.happened(run, moved(Phase.FAILED))
+        tell.on_event(run, line("bye", replica=each))
+        tell.on_event(run, replica(each, Phase.FAILED))
+    tell.on_event(run, replica("worker-0", Phase.RUNNING, restarts=1))
+    tell.on_event(run, moved(Phase.FAILED))
     assert said()[1:] == ["  last lines of worker-1:", "    bye"]
 
 
@@ -178,10 +178,10 @@ def test_the_replica_that_is_blamed_is_heard_first_though_it_was_ended_by_others
 ) -> None:
     run = live_runs.run()
     for each in ("worker-1", "worker-11", "worker-10"):
-        tell.happened(run, line(f"bye from {each}", replica=each))
-    tell.happened(run, replica("worker-1", Phase.FAILED, exit_code=1))
-    tell.happened(run, replica("worker-11", Phase.CANCELLED))
-    tell.happened(run, moved(Phase.FAILED, "rank 23 of worker-11 exited: no worker-10 here"))
+        tell.on_event(run, line(f"bye from {each}", replica=each))
+    tell.on_event(run, replica("worker-1", Phase.FAILED, exit_code=1))
+    tell.on_event(run, replica("worker-11", Phase.CANCELLED))
+    tell.on_event(run, moved(Phase.FAILED, "rank 23 of worker-11 exited: no worker-10 here"))
     assert said()[1:] == [
         *("  last lines of worker-11:", "    bye from worker-11"),
         *("  last lines of worker-1:", "    bye from worker-1"),
@@ -190,9 +190,9 @@ def test_the_replica_that_is_blamed_is_heard_first_though_it_was_ended_by_others
 
 def test_gaps_and_notes_are_told(tell: Progress, said: Callable[[], list[str]]) -> None:
     run = live_runs.run()
-    tell.happened(run, live_runs.note("The API server does not answer since 10 s."))
+    tell.on_event(run, live_runs.note("The API server does not answer since 10 s."))
     for after, before in ((NOW, NOW + 1), (NOW, None), (None, NOW), (None, None)):
-        tell.happened(run, live_runs.gap(after, before))
+        tell.on_event(run, live_runs.gap(after, before))
     tell.note("Ctrl-C: detaching.")
     first, then = "2026-11-20T07:33:20Z", "2026-11-20T07:33:21Z"
     assert said() == [
@@ -222,10 +222,10 @@ def test_of_several_runs_each_line_says_which(
     tell.planned(one)
     tell.planned(two)
     said()
-    tell.happened(one, moved(Phase.RUNNING, "All replicas run."))
-    tell.happened(two, step(10, run_id="seg-2"))
+    tell.on_event(one, moved(Phase.RUNNING, "All replicas run."))
+    tell.on_event(two, step(10, run_id="seg-2"))
     tell.ended(live_runs.ended(one))
-    tell.happened(two, moved(Phase.FAILED, "It broke.", "seg-2", action="Mend it."))
+    tell.on_event(two, moved(Phase.FAILED, "It broke.", "seg-2", action="Mend it."))
     lines = said()
     assert lines[:4] == [
         "  [seg-1] Running: All replicas run.",
@@ -241,7 +241,7 @@ def test_one_run_after_the_other_needs_no_names(
     for each in ("seg-1", "seg-2"):
         run = live_runs.run(each)
         tell.planned(run)
-        tell.happened(run, moved(Phase.RUNNING, run_id=each))
+        tell.on_event(run, moved(Phase.RUNNING, run_id=each))
         assert said()[-1] == "  Running"
         tell.ended(live_runs.ended(run))
 
@@ -256,7 +256,7 @@ def test_the_more_runs_the_rarer_the_steps_of_each(
     for second in range(100):
         clock.now = NOW + second
         for run in runs:
-            tell.happened(run, step(second + 10, at=clock.now, run_id=run.run_id))
+            tell.on_event(run, step(second + 10, at=clock.now, run_id=run.run_id))
     assert len(said()) == 1000
 
 
@@ -266,7 +266,7 @@ def test_little_is_kept_of_a_run_and_nothing_of_one_that_has_ended(tell: Progres
     try:
         for run in runs:
             for number in range(20):
-                tell.happened(run, line(f"{number} {'x' * 20_000}", run_id=run.run_id))
+                tell.on_event(run, line(f"{number} {'x' * 20_000}", run_id=run.run_id))
         kept, _ = tracemalloc.get_traced_memory()
         for run in runs:
             tell.ended(live_runs.ended(run))

@@ -1,11 +1,11 @@
-"""A cluster that plays given events, and a world around it; stands at our own port."""
+"""A cluster that plays given events, and a context around it; stands at our own port."""
 
 from __future__ import annotations
 
 import itertools
 import pathlib
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,7 +13,7 @@ import msgspec
 from k8sbench.model.choices import Request
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import Backend, RunPlan
-from k8sbench.model.planning import make_plan
+from k8sbench.model.planning import DRAFT_ID, make_plan
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import (
     FoundJob,
@@ -25,9 +25,9 @@ from k8sbench.ports import (
     Store,
 )
 from k8sbench.runs import submitting
-from k8sbench.runs.following import Manner
-from k8sbench.runs.submitting import Order
-from k8sbench.runs.world import Stop, Work, World
+from k8sbench.runs.context import PlannedCase, RunContext, Stop
+from k8sbench.runs.following import FollowOptions
+from k8sbench.runs.submitting import SubmitOptions, Submitted
 from tests.unit.model.specs import LAPTOP, SOURCE, spec
 from tests.unit.store.examples import measurement
 
@@ -46,7 +46,7 @@ class FakeCluster:
         self.most_at_once = 0
         self.cancelled: list[tuple[str, str]] = []
         self.removed: list[str] = []
-        self.let_gone: list[str] = []
+        self.released: list[str] = []
         self.marks: dict[str, Mapping[str, LogMark]] = {}
         self.found: list[FoundJob] = []
         self.recorded_first: Store | None = None
@@ -59,7 +59,7 @@ class FakeCluster:
         self.going_on[plan.run_id] = deque(self.script)
         self.most_at_once = max(self.most_at_once, len(self.going_on))
 
-    def take_up(self, run: Run, marks: Mapping[str, LogMark]) -> None:
+    def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
         self.marks[run.run_id] = marks
         self.going_on[run.run_id] = deque(self.script)
 
@@ -85,8 +85,8 @@ class FakeCluster:
         self.cancelled.append((cause, cause_id))
         self.going_on[run_id] = deque([at(Phase.CANCELLED, cause, cause_id)])
 
-    def let_go(self, run_id: str) -> None:
-        self.let_gone.append(run_id)
+    def release(self, run_id: str) -> None:
+        self.released.append(run_id)
         self.going_on.pop(run_id, None)
 
     def remove(self, run_id: str) -> str | None:
@@ -114,10 +114,13 @@ class Silent:
     def __init__(self) -> None:
         self.told: list[str] = []
 
+    def plan(self, plan: RunPlan) -> None:
+        self.told.append("plan")
+
     def planned(self, run: Run) -> None:
         self.told.append("planned")
 
-    def happened(self, run: Run, event: JobEvent) -> None:
+    def on_event(self, run: Run, event: JobEvent) -> None:
         if event.transition is not None:
             self.told.append(event.transition.phase)
 
@@ -142,26 +145,27 @@ def ran(image: str, replica: str = "master-0") -> JobEvent:
     return JobEvent(run_id="", replica=state)
 
 
-def work(backend: Backend = "local", **asked: Any) -> Work:
-    def plan(run_id: str, set_name: str, repeat: int) -> RunPlan:
-        planned = make_plan(
-            spec(),
-            SOURCE,
-            Request(**asked),
-            LAPTOP,
-            run_id=run_id,
-            set_name=set_name,
-            repeat=repeat,
-            trainers_digest="t",
-        )
-        return msgspec.structs.replace(planned, backend=backend)
+def planned_case(backend: Backend = "local", **asked: Any) -> PlannedCase:
+    draft = make_plan(
+        spec(),
+        SOURCE,
+        Request(**asked),
+        LAPTOP,
+        run_id=DRAFT_ID,
+        set_name="draft",
+        repeat=1,
+        trainers_digest="t",
+    )
+    return PlannedCase(
+        draft=msgspec.structs.replace(draft, backend=backend),
+        manifests=lambda _: ({"kind": "Job"},),
+        text=lambda _: "kind: Job\n",
+    )
 
-    return Work(plan=plan, manifests=lambda _: ({"kind": "Job"},), text=lambda _: "kind: Job\n")
 
-
-def world(store: Store, cluster: FakeCluster, *, now: float = 10.0) -> World:
+def context(store: Store, cluster: FakeCluster, *, now: float = 10.0) -> RunContext:
     numbers = itertools.count(1)
-    return World(
+    return RunContext(
         store=store,
         cluster=cluster,
         clock=lambda: now,
@@ -178,16 +182,24 @@ def submit(
     cluster: FakeCluster,
     *,
     stop: Stop | None = None,
-    works: int = 1,
+    cases: int = 1,
     now: float = 10.0,
-    manner: Manner | None = None,
+    options: FollowOptions | None = None,
     run_id: str | None = None,
     parallel: int = 1,
-    tell: Silent | None = None,
+    reporter: Silent | None = None,
     **asked: Any,
 ) -> list[Run]:
-    order = Order(set_name="night", run_id=run_id, parallel=parallel, manner=manner or Manner())
-    world_ = world(store, cluster, now=now)
-    return list(
-        submitting.submit([work(**asked)] * works, world_, tell or Silent(), stop or Stop(), order)
+    wanted = SubmitOptions(
+        set_name="night", run_id=run_id, parallel=parallel, follow=options or FollowOptions()
     )
+    here = context(store, cluster, now=now)
+    return runs_of(
+        submitting.submit(
+            [planned_case(**asked)] * cases, here, reporter or Silent(), stop or Stop(), wanted
+        )
+    )
+
+
+def runs_of(submitted: Iterable[Submitted]) -> list[Run]:
+    return [one.run for one in submitted]

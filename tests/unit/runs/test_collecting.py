@@ -18,25 +18,36 @@ from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import FoundJob, JobEvent, LogLine, Store
 from k8sbench.runs import collecting, submitting
-from k8sbench.runs.collecting import Taken
-from k8sbench.runs.following import GAPS, Manner, kept_gaps
-from k8sbench.runs.submitting import Order
-from k8sbench.runs.world import Stop
-from tests.unit.runs.played import LOCATION, FakeCluster, Silent, at, line, work, world
+from k8sbench.runs.collecting import CollectResult
+from k8sbench.runs.context import Stop
+from k8sbench.runs.following import GAPS, FollowOptions, kept_gaps
+from k8sbench.runs.submitting import SubmitOptions
+from tests.unit.runs.played import (
+    LOCATION,
+    FakeCluster,
+    Silent,
+    at,
+    context,
+    line,
+    planned_case,
+    runs_of,
+)
 
 
-def detached(store: Store, works: int = 1) -> list[Run]:
+def detached(store: Store, cases: int = 1) -> list[Run]:
     cluster = FakeCluster(outlives=True)
-    order = Order(set_name="night")
-    args = (world(store, cluster), Silent(), Stop(), order)
-    runs = list(submitting.create_all([work("kubernetes")] * works, *args))
-    assert cluster.let_gone == [run.run_id for run in runs]
+    options = SubmitOptions(set_name="night")
+    args = (context(store, cluster), Silent(), Stop(), options)
+    runs = runs_of(submitting.create_all([planned_case("kubernetes")] * cases, *args))
+    assert cluster.released == [run.run_id for run in runs]
     return runs
 
 
-def collect(store: Store, cluster: FakeCluster, runs: list[Run], *, follow: bool = False) -> Taken:
+def collect(
+    store: Store, cluster: FakeCluster, runs: list[Run], *, follow: bool = False
+) -> CollectResult:
     return collecting.collect(
-        runs, world(store, cluster), Silent(), Stop(), Manner(), follow=follow
+        runs, context(store, cluster), Silent(), Stop(), FollowOptions(), follow=follow
     )
 
 
@@ -47,7 +58,7 @@ def on_cluster(plan: RunPlan, phase: Phase) -> FoundJob:
 def test_a_detached_run_is_recorded_with_its_location_and_still_owed(store: Store) -> None:
     (run,) = detached(store)
     assert run.location == LOCATION
-    assert collecting.open_runs(world(store, FakeCluster(outlives=True))) == [run]
+    assert collecting.open_runs(context(store, FakeCluster(outlives=True))) == [run]
 
 
 def test_a_job_that_is_over_is_closed_and_measured(store: Store) -> None:
@@ -130,7 +141,7 @@ def test_a_job_that_the_store_does_not_know_is_recorded_and_taken_up(
         cluster = FakeCluster(line("x"), at(Phase.SUCCEEDED), outlives=True)
         cluster.found = [on_cluster(theirs.plan, Phase.SUCCEEDED)]
         (found,) = cluster.found
-        run = collecting.recorded(found, world(ours, cluster))
+        run = collecting.recorded(found, context(ours, cluster))
         assert run.plan == theirs.plan
         assert run.created_at == 5.0
         (closed,) = collect(ours, cluster, [run]).closed
@@ -140,13 +151,13 @@ def test_a_job_that_the_store_does_not_know_is_recorded_and_taken_up(
 def test_a_job_that_another_process_records_at_the_same_moment_is_one_run(store: Store) -> None:
     (run,) = detached(store)
     found = on_cluster(run.plan, Phase.RUNNING)
-    assert collecting.recorded(found, world(store, FakeCluster(outlives=True))) == run
+    assert collecting.recorded(found, context(store, FakeCluster(outlives=True))) == run
 
 
 def test_runs_of_another_place_are_not_owed_here(store: Store) -> None:
     detached(store)
     there = msgspec.structs.replace(LOCATION, namespace="other")
-    elsewhere = msgspec.structs.replace(world(store, FakeCluster(outlives=True)), location=there)
+    elsewhere = msgspec.structs.replace(context(store, FakeCluster(outlives=True)), location=there)
     assert collecting.open_runs(elsewhere) == []
 
 
@@ -178,7 +189,7 @@ def test_what_a_run_has_printed_is_archived_before_it_is_cancelled(store: Store)
     (run,) = detached(store)
     # Cancelled at once, its pods would be gone before their line was read.
     cluster = Printed(at(Phase.RUNNING), line("x"), outlives=True)
-    told = (world(store, cluster), Silent(), Stop(), "By hand.", "cancelled")
+    told = (context(store, cluster), Silent(), Stop(), "By hand.", "cancelled")
     closed = collecting.cancel(run, *told)
     assert closed is not None
     assert (closed.phase, closed.history[-1].cause) == (Phase.CANCELLED, "By hand.")
@@ -191,7 +202,7 @@ def test_a_run_whose_job_is_over_is_not_cancelled_any_more(store: Store) -> None
     (run,) = detached(store)
     cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
     cluster.cancel = lambda *_, **__: None  # type: ignore[method-assign]
-    told = (world(store, cluster), Silent(), Stop(), "By hand.", "cancelled")
+    told = (context(store, cluster), Silent(), Stop(), "By hand.", "cancelled")
     closed = collecting.cancel(run, *told)
     assert closed is not None
     assert closed.phase is Phase.SUCCEEDED
@@ -205,7 +216,7 @@ def test_a_run_that_may_not_be_cancelled_goes_on(store: Store) -> None:
             raise UsageError("No jobs are deleted on Fridays.")
 
     (run,) = detached(store)
-    told = (world(store, Guarded(outlives=True)), Silent(), Stop(), "By hand.", "cancelled")
+    told = (context(store, Guarded(outlives=True)), Silent(), Stop(), "By hand.", "cancelled")
     with pytest.raises(UsageError, match="on Fridays"):
         collecting.cancel(run, *told)
     assert not store.run(run.run_id).phase.final

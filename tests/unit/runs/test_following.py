@@ -10,10 +10,20 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, Store
 from k8sbench.runs import submitting
-from k8sbench.runs.following import Manner, kept_gaps
-from k8sbench.runs.submitting import Order
-from k8sbench.runs.world import Stop
-from tests.unit.runs.played import FakeCluster, Silent, at, line, ran, submit, work, world
+from k8sbench.runs.context import Stop
+from k8sbench.runs.following import FollowOptions, kept_gaps
+from k8sbench.runs.submitting import SubmitOptions
+from tests.unit.runs.played import (
+    FakeCluster,
+    Silent,
+    at,
+    context,
+    line,
+    planned_case,
+    ran,
+    runs_of,
+    submit,
+)
 
 GAP = LogGap(replica="master-0", after=1.0, before=2.0, why="The file was rotated.")
 
@@ -45,12 +55,12 @@ def test_with_keep_a_run_beyond_its_time_is_left_alone_and_how_to_end_it_is_said
     store: Store,
 ) -> None:
     cluster = FakeCluster(at(Phase.RUNNING), outlives=True)
-    (run,) = submit(store, cluster, timeout_s=30.0, now=51.0, manner=Manner(keep=True))
+    (run,) = submit(store, cluster, timeout_s=30.0, now=51.0, options=FollowOptions(keep=True))
     assert run.phase is Phase.FAILED
     assert run.history[-1].cause_id == "timeout"
     assert run.history[-1].action == "End them with: k8sbench delete seg-1"
     assert cluster.cancelled == []
-    assert cluster.let_gone == ["seg-1"]
+    assert cluster.released == ["seg-1"]
 
 
 class Deaf(FakeCluster):
@@ -70,9 +80,15 @@ class Deaf(FakeCluster):
 
 def test_a_job_that_cannot_be_cancelled_is_not_waited_for_without_end(store: Store) -> None:
     cluster = Deaf()
-    there = msgspec.structs.replace(world(store, cluster), clock=lambda: cluster.now)
-    args = ([work(timeout_s=30.0)], there, Silent(), Stop(), Order(set_name="night"))
-    (run,) = submitting.submit(*args)
+    there = msgspec.structs.replace(context(store, cluster), clock=lambda: cluster.now)
+    args = (
+        [planned_case(timeout_s=30.0)],
+        there,
+        Silent(),
+        Stop(),
+        SubmitOptions(set_name="night"),
+    )
+    (run,) = runs_of(submitting.submit(*args))
     final = run.history[-1]
     assert (final.phase, final.cause_id) == (Phase.FAILED, "timeout")
     assert final.cause == (
@@ -80,7 +96,7 @@ def test_a_job_that_cannot_be_cancelled_is_not_waited_for_without_end(store: Sto
         " cancelled; it may go on."
     )
     assert final.action == "End it with: k8sbench delete seg-1"
-    assert cluster.let_gone == ["seg-1"]
+    assert cluster.released == ["seg-1"]
     assert len(cluster.cancelled) == 1
 
 
@@ -100,16 +116,16 @@ def test_what_cannot_come_by_itself_fails_at_once(store: Store) -> None:
 def test_with_wait_it_is_waited_for(store: Store) -> None:
     waiting = at(Phase.PENDING, "No node has the label.", "no-such-node", hopeless=True)
     cluster = FakeCluster(waiting, at(Phase.SUCCEEDED), outlives=True)
-    (run,) = submit(store, cluster, manner=Manner(wait=True))
+    (run,) = submit(store, cluster, options=FollowOptions(wait=True))
     assert run.phase is Phase.SUCCEEDED
 
 
 def test_what_is_left_of_a_job_is_deleted_when_its_run_is_closed(store: Store) -> None:
     cluster = FakeCluster(at(Phase.FAILED), outlives=True)
-    submit(store, cluster, works=2)
+    submit(store, cluster, cases=2)
     assert cluster.removed == ["seg-1", "seg-2"]
     kept = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
-    submit(store, kept, run_id="kept", manner=Manner(keep=True))
+    submit(store, kept, run_id="kept", options=FollowOptions(keep=True))
     assert kept.removed == []
 
 
@@ -143,9 +159,9 @@ class Used(FakeCluster):
 
 
 def test_a_job_that_somebody_else_needs_stays_and_how_to_delete_it_is_said(store: Store) -> None:
-    tell = Silent()
-    (run,) = submit(store, Used(at(Phase.SUCCEEDED), outlives=True), tell=tell)
+    reporter = Silent()
+    (run,) = submit(store, Used(at(Phase.SUCCEEDED), outlives=True), reporter=reporter)
     assert run.measurement is not None
-    assert tell.told[-1] == (
+    assert reporter.told[-1] == (
         "seg-1 stays on the cluster: k8sbench on lab-7 follows it, too. End it there."
     )

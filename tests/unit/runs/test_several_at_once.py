@@ -34,7 +34,7 @@ def test_a_state_is_recorded_while_the_next_job_is_being_created(store: Store) -
 
     told = threading.Event()
     cluster = Slow(at(Phase.RUNNING), at(Phase.SUCCEEDED), outlives=True)
-    runs = submit(store, cluster, works=2, parallel=2)
+    runs = submit(store, cluster, cases=2, parallel=2)
     assert {run.phase for run in runs} == {Phase.SUCCEEDED}
     assert len(runs) == 2
 
@@ -49,7 +49,7 @@ def test_a_job_among_others_that_cannot_be_created_is_a_failed_run(store: Store)
             super().create(plan, manifests, folder)
 
     with pytest.raises(UsageError, match="webhook"):
-        submit(store, Refusing(outlives=True), works=2, parallel=2)
+        submit(store, Refusing(outlives=True), cases=2, parallel=2)
     assert store.run("seg-1").phase is Phase.CREATED  # it goes on
     assert store.run("seg-2").phase is Phase.FAILED
     assert store.run("seg-2").history[-1].action == "Mend it."
@@ -64,10 +64,10 @@ def test_a_job_that_cannot_be_deleted_is_told_of_and_its_run_is_measured(
         def remove(self, run_id: str) -> None:
             raise Unreachable(f"{run_id} could not be deleted.", "Ask for the right to.")
 
-    tell = Silent()
+    reporter = Silent()
     cluster = Keeping(at(Phase.SUCCEEDED), outlives=True)
-    runs = submit(store, cluster, works=2, parallel=parallel, tell=tell)
+    runs = submit(store, cluster, cases=2, parallel=parallel, reporter=reporter)
     assert all(run.measurement is not None for run in runs)
-    notes = [text for text in tell.told if text.startswith("warning: ")]
+    notes = [text for text in reporter.told if text.startswith("warning: ")]
     assert len(notes) == 2
     assert all("could not be deleted. Ask for the right to." in text for text in notes)

@@ -16,18 +16,19 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import make_plan
 from k8sbench.ports import FoundJob, Manifest, RunFilter, Store
 from k8sbench.runs import submitting
-from k8sbench.runs.submitting import Order
-from k8sbench.runs.world import Stop, Work
+from k8sbench.runs.context import PlannedCase, Stop
+from k8sbench.runs.submitting import SubmitOptions
 from tests.unit.model.specs import LAPTOP, SOURCE, spec
 from tests.unit.runs.played import (
     LOCATION,
     FakeCluster,
     Silent,
     at,
+    context,
     line,
+    planned_case,
+    runs_of,
     submit,
-    work,
-    world,
 )
 
 
@@ -56,7 +57,7 @@ def test_a_failed_job_is_recorded_with_its_cause_and_not_measured(store: Store) 
 
 
 def test_repeats_are_numbered_within_set_and_case(store: Store) -> None:
-    first, second = submit(store, FakeCluster(at(Phase.SUCCEEDED)), works=2)
+    first, second = submit(store, FakeCluster(at(Phase.SUCCEEDED)), cases=2)
     (other,) = submit(store, FakeCluster(at(Phase.SUCCEEDED)), run_id="other", replicas=2)
     assert [r.plan.repeat for r in (first, second, other)] == [1, 2, 1]
     assert first.case_key == second.case_key != other.case_key
@@ -105,11 +106,11 @@ def test_when_k8sbench_itself_breaks_the_run_says_so(store: Store) -> None:
 
 def test_a_job_on_a_cluster_outlives_a_k8sbench_that_breaks(store: Store) -> None:
     trouble = StoreError("No space left on the disk.")
-    tell = Silent()
+    reporter = Silent()
     with pytest.raises(StoreError, match="No space left"):
-        submit(store, FakeCluster(at(Phase.RUNNING), trouble, outlives=True), tell=tell)
+        submit(store, FakeCluster(at(Phase.RUNNING), trouble, outlives=True), reporter=reporter)
     assert store.run("seg-1").phase is Phase.RUNNING
-    assert tell.told[-1].endswith("k8sbench collect seg-1 --follow")
+    assert reporter.told[-1].endswith("k8sbench collect seg-1 --follow")
 
 
 def test_a_job_that_cannot_be_created_is_a_failed_run(store: Store) -> None:
@@ -125,7 +126,7 @@ def test_a_job_that_cannot_be_created_is_a_failed_run(store: Store) -> None:
 
 def test_so_many_jobs_as_asked_for_run_at_a_time(store: Store) -> None:
     cluster = FakeCluster(at(Phase.RUNNING), at(Phase.SUCCEEDED), outlives=True)
-    assert len(submit(store, cluster, works=7, parallel=3)) == 7
+    assert len(submit(store, cluster, cases=7, parallel=3)) == 7
     assert cluster.most_at_once == 3
 
 
@@ -135,23 +136,23 @@ def test_the_next_run_starts_when_the_one_before_is_measured(store: Store) -> No
             assert all(store.run(run_id).measurement for run_id in self.created)
             super().create(plan, *more)
 
-    assert len(submit(store, Asking(at(Phase.SUCCEEDED)), works=3)) == 3
+    assert len(submit(store, Asking(at(Phase.SUCCEEDED)), cases=3)) == 3
 
 
 def test_what_cannot_be_rendered_leaves_no_run(store: Store) -> None:
     def refuse(_: RunPlan) -> tuple[Manifest, ...]:
         raise UsageError("shm is above the memory limit.")
 
-    sound = work()
-    broken = Work(plan=sound.plan, manifests=refuse, text=sound.text)
+    sound = planned_case()
+    broken = PlannedCase(draft=sound.draft, manifests=refuse, text=sound.text)
     with pytest.raises(UsageError):
         list(
             submitting.submit(
                 [broken],
-                world(store, FakeCluster()),
+                context(store, FakeCluster()),
                 Silent(),
                 Stop(),
-                Order(set_name="night"),
+                SubmitOptions(set_name="night"),
             )
         )
     assert store.runs(RunFilter()) == []
@@ -167,7 +168,7 @@ def test_a_stop_of_local_runs_ends_them_and_says_what_is_missing(store: Store) -
 
     cluster = Stopped(at(Phase.RUNNING), at(Phase.RUNNING, "more"), at(Phase.SUCCEEDED))
     with pytest.raises(Interrupted, match=r"seg-1 were ended; it is Cancelled\. 2 more") as told:
-        submit(store, cluster, stop=stop, works=3)
+        submit(store, cluster, stop=stop, cases=3)
     assert "--resume night" in told.value.action
     assert store.run("seg-1").phase is Phase.CANCELLED
     assert cluster.cancelled == [("Interrupted (Ctrl-C)", "interrupted")]
@@ -195,11 +196,11 @@ def test_a_stop_before_the_last_job_is_created_says_how_many_are_and_the_way_on(
     store: Store,
 ) -> None:
     stop, cluster = Stop(), FakeCluster(outlives=True)
-    order = Order(set_name="night")
+    options = SubmitOptions(set_name="night")
     creating = submitting.create_all(
-        [work("kubernetes")] * 3, world(store, cluster), Silent(), stop, order
+        [planned_case("kubernetes")] * 3, context(store, cluster), Silent(), stop, options
     )
-    assert next(creating).run_id == "seg-1"
+    assert next(creating).run.run_id == "seg-1"
     stop("Interrupted (Ctrl-C)")
     with pytest.raises(Interrupted, match=r"\(Ctrl-C\): 1 of 3 jobs were created\.") as told:
         next(creating)
@@ -217,18 +218,18 @@ def test_a_run_id_that_exists_joins_its_run_instead_of_making_a_second_job(store
 
 
 def test_a_run_id_that_the_cluster_knows_joins_the_job_with_its_own_set(store: Store) -> None:
-    plan = work("kubernetes").plan("mine", "elsewhere", 3)
+    plan = planned_case("kubernetes").plan("mine", "elsewhere", 3)
     cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
     cluster.found = [FoundJob(plan=plan, created_at=5.0, phase=Phase.RUNNING)]
-    order = Order(set_name="mine", run_id="mine")
-    args = ([work("kubernetes")], world(store, cluster), Silent(), Stop(), order)
-    (run,) = submitting.submit(*args)
+    options = SubmitOptions(set_name="mine", run_id="mine")
+    args = ([planned_case("kubernetes")], context(store, cluster), Silent(), Stop(), options)
+    (run,) = runs_of(submitting.submit(*args))
     assert (run.plan, run.phase) == (plan, Phase.SUCCEEDED)
     assert cluster.created == []
 
 
 def test_a_run_that_another_process_records_at_the_same_moment_is_joined(store: Store) -> None:
-    plan = work("kubernetes").plan("mine", "mine", 1)
+    plan = planned_case("kubernetes").plan("mine", "mine", 1)
     cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
 
     def jobs(run_ids: Collection[str] | None = None) -> list[FoundJob]:
@@ -237,9 +238,9 @@ def test_a_run_that_another_process_records_at_the_same_moment_is_joined(store: 
         return []
 
     cluster.jobs = jobs  # type: ignore[method-assign]
-    order = Order(set_name="mine", run_id="mine")
-    args = ([work("kubernetes")], world(store, cluster), Silent(), Stop(), order)
-    (run,) = submitting.submit(*args)
+    options = SubmitOptions(set_name="mine", run_id="mine")
+    args = ([planned_case("kubernetes")], context(store, cluster), Silent(), Stop(), options)
+    (run,) = runs_of(submitting.submit(*args))
     assert (run.run_id, run.phase) == ("mine", Phase.SUCCEEDED)
     assert cluster.created == []
 
@@ -262,10 +263,10 @@ def test_a_run_is_claimed_before_anyone_can_see_it(
 
 def test_a_run_id_of_another_case_on_the_cluster_leaves_no_trace(store: Store) -> None:
     cluster = FakeCluster(outlives=True)
-    plan = work("kubernetes", replicas=2).plan("mine", "elsewhere", 1)
+    plan = planned_case("kubernetes", replicas=2).plan("mine", "elsewhere", 1)
     cluster.found = [FoundJob(plan=plan, created_at=5.0, phase=Phase.RUNNING)]
-    order = Order(set_name="mine", run_id="mine")
-    args = ([work("kubernetes")], world(store, cluster), Silent(), Stop(), order)
+    options = SubmitOptions(set_name="mine", run_id="mine")
+    args = ([planned_case("kubernetes")], context(store, cluster), Silent(), Stop(), options)
     with pytest.raises(UsageError, match=r"another case: .*\(other: .*replicas"):
         list(submitting.submit(*args))
     assert store.ids() == []
@@ -279,13 +280,14 @@ def test_a_run_id_of_another_case_is_refused(store: Store) -> None:
 
 def test_a_run_of_another_place_is_not_joined_where_it_is_not(store: Store) -> None:
     cluster = FakeCluster(outlives=True)
-    here = world(store, cluster)
-    order = Order(set_name="night", run_id="mine")
-    (run,) = submitting.create_all([work("kubernetes")], here, Silent(), Stop(), order)
+    here = context(store, cluster)
+    options = SubmitOptions(set_name="night", run_id="mine")
+    args = (Silent(), Stop(), options)
+    (run,) = runs_of(submitting.create_all([planned_case("kubernetes")], here, *args))
     there = msgspec.structs.replace(LOCATION, namespace="other")
     elsewhere = msgspec.structs.replace(here, location=there)
     with pytest.raises(UsageError, match=r"submitted to namespace bench .* in namespace other of"):
-        list(submitting.submit([work("kubernetes")], elsewhere, Silent(), Stop(), order))
+        list(submitting.submit([planned_case("kubernetes")], elsewhere, Silent(), Stop(), options))
     assert store.run("mine") == run
 
 

@@ -1,6 +1,6 @@
-"""Jobs of a cluster that the store has no record of: another store's k8sbench submitted them.
+"""Foreign jobs: jobs of a cluster that were submitted from another store.
 
-What they say of themselves is enough to look at one. Nothing is recorded by looking.
+Their own annotations are enough to look at one. Nothing is recorded by looking.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import FoundJob, JobEvent, RunFilter
 from k8sbench.runs import bandwidth, collecting, records
+from k8sbench.runs.context import RunContext
 from k8sbench.runs.records import ListedRun
-from k8sbench.runs.world import World
 
 CAUSE = "Known from the cluster alone: this store did not submit it."
 
@@ -66,17 +66,17 @@ def named(jobs: Sequence[FoundJob], text: str, known: Sequence[str], where: Loca
     return jobs[ids.index(run_id)]
 
 
-def record_all(world: World, say: Callable[[str], None]) -> None:
-    """Record every job of the cluster in the store; says which cannot be, and goes on.
+def record_all(context: RunContext, note: Callable[[str], None]) -> None:
+    """Record every job of the cluster in the store; notes which cannot be, and goes on.
 
     Two people may have named a set alike: then one's runs must not keep the other's from being
     collected.
     """
-    for job in among(world.cluster.jobs(), world.store.ids()):
+    for job in among(context.cluster.jobs(), context.store.ids()):
         try:
-            collecting.recorded(job, world)
+            collecting.recorded(job, context)
         except UsageError as wrong:
-            say(f"warning: left out: {wrong}")
+            note(f"warning: left out: {wrong}")
 
 
 def as_run(job: FoundJob, where: Location) -> Run:
@@ -99,7 +99,7 @@ def listed(job: FoundJob, where: Location) -> ListedRun:
     )
 
 
-def as_told(run: Run, events: Sequence[JobEvent]) -> Run:
-    """Return the run in the state that the cluster tells of its job."""
-    told = [event.transition for event in events if event.transition is not None]
-    return msgspec.structs.replace(run, history=(*run.history, *told))
+def as_reported(run: Run, events: Sequence[JobEvent]) -> Run:
+    """Return the run in the state that the cluster reports of its job."""
+    reported = [event.transition for event in events if event.transition is not None]
+    return msgspec.structs.replace(run, history=(*run.history, *reported))

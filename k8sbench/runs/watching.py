@@ -7,29 +7,30 @@ from collections.abc import Callable
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, Store
 from k8sbench.runs import records
-from k8sbench.runs.world import Reporter, Stop
+from k8sbench.runs.context import Reporter, Stop
 
 LOOK_SECONDS = 0.5
+"""Between two looks at the record."""
 
 
-def shadow(
+def watch_record(
     store: Store,
     run: Run,
-    tell: Reporter,
+    reporter: Reporter,
     stop: Stop,
     *,
     refreshed: Callable[[str], Run],
     sleep: Callable[[float], None],
 ) -> Run:
-    """Tell a run's further changes of state until it is closed, or at a stop; returns it then.
+    """Report a run's further changes of state until it is closed, or at a stop; returns it then.
 
     ``refreshed`` reads the run anew, and sees when the process that follows it is gone.
     """
-    told = len(run.history)
+    reported = len(run.history)
     while True:
-        for transition in run.history[told:]:
-            tell.happened(run, JobEvent(run_id=run.run_id, transition=transition))
-        told = len(run.history)
+        for transition in run.history[reported:]:
+            reporter.on_event(run, JobEvent(run_id=run.run_id, transition=transition))
+        reported = len(run.history)
         if is_closed(run) or stop.cause is not None:
             return run
         if run.plan.backend == "kubernetes" and store.claims.claim(run.run_id):

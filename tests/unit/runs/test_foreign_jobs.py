@@ -9,8 +9,8 @@ import pytest
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.ports import FoundJob, RunFilter, Store
-from k8sbench.runs import bandwidth, unrecorded
-from tests.unit.runs.played import LOCATION, FakeCluster, at, world
+from k8sbench.runs import bandwidth, foreign_jobs
+from tests.unit.runs.played import LOCATION, FakeCluster, at, context
 from tests.unit.store.examples import NOW, plan
 
 
@@ -20,7 +20,7 @@ def job(run_id: str, *, at: float = NOW, phase: Phase = Phase.RUNNING, **changes
 
 def test_those_of_the_store_and_those_of_doctor_are_none_of_them() -> None:
     jobs = [job("ours"), job("theirs"), job("nccl", benchmark=bandwidth.BENCHMARK)]
-    assert [one.plan.run_id for one in unrecorded.among(jobs, {"ours"})] == ["theirs"]
+    assert [one.plan.run_id for one in foreign_jobs.among(jobs, {"ours"})] == ["theirs"]
 
 
 @pytest.mark.parametrize(
@@ -41,28 +41,28 @@ def test_they_are_filtered_as_runs_are(wanted: RunFilter, found: list[str]) -> N
         job("b", at=NOW + 1, benchmark="arcface"),
         job("c", at=NOW + 2, set_name="weekly", phase=Phase.SUCCEEDED),
     ]
-    assert [one.plan.run_id for one in unrecorded.fitting(jobs, wanted)] == found
+    assert [one.plan.run_id for one in foreign_jobs.fitting(jobs, wanted)] == found
 
 
 def test_one_is_found_by_its_id_or_a_beginning_that_no_other_has() -> None:
     jobs = [job("night"), job("night-2"), job("other")]
     for text, found in (("night", "night"), ("night-", "night-2"), ("o", "other")):
-        assert unrecorded.named(jobs, text, [], LOCATION).plan.run_id == found
+        assert foreign_jobs.named(jobs, text, [], LOCATION).plan.run_id == found
     with pytest.raises(UsageError, match="3 runs begin with 'n'"):
-        unrecorded.named([*jobs, job("nine")], "n", [], LOCATION)
+        foreign_jobs.named([*jobs, job("nine")], "n", [], LOCATION)
 
 
 def test_a_name_that_is_nowhere_says_where_it_was_looked_for_and_what_is_near() -> None:
     jobs = [job("segnet")]
     with pytest.raises(NotFound) as caught:
-        unrecorded.named(jobs, "sgenet", ["segment"], LOCATION)
+        foreign_jobs.named(jobs, "sgenet", ["segment"], LOCATION)
     assert caught.value.message == (
         "There is no run 'sgenet', neither in the store nor in namespace bench of"
         " https://cluster.example:6443."
     )
     assert caught.value.action == "Nearest: segnet, segment."
     with pytest.raises(NotFound) as caught:
-        unrecorded.named([], "x", [], LOCATION)
+        foreign_jobs.named([], "x", [], LOCATION)
     assert caught.value.action == "There are no runs; see: k8sbench submit -h"
 
 
@@ -71,7 +71,7 @@ def test_all_are_recorded_but_one_whose_number_is_taken_which_is_told(store: Sto
     cluster = FakeCluster(outlives=True)
     cluster.found = [job("mine"), job("theirs"), job("free", repeat=2)]
     told: list[str] = []
-    unrecorded.record_all(world(store, cluster), told.append)
+    foreign_jobs.record_all(context(store, cluster), told.append)
     assert set(store.ids()) == {"mine", "free"}
     (said,) = told
     assert said.startswith("warning: left out: The cluster has run theirs, repeat 1 of seg/")
@@ -79,16 +79,16 @@ def test_all_are_recorded_but_one_whose_number_is_taken_which_is_told(store: Sto
 
 
 def test_looked_at_it_is_a_run_in_the_state_that_its_job_is_in() -> None:
-    run = unrecorded.as_run(job("theirs"), LOCATION)
+    run = foreign_jobs.as_run(job("theirs"), LOCATION)
     assert (run.run_id, run.location, run.created_at) == ("theirs", LOCATION, NOW)
-    told = unrecorded.as_told(run, [at(Phase.PENDING, "No node.", "no-node", hopeless=True)])
+    told = foreign_jobs.as_reported(run, [at(Phase.PENDING, "No node.", "no-node", hopeless=True)])
     assert told.phase is Phase.PENDING
     assert [step.phase for step in told.history] == [Phase.CREATED, Phase.PENDING]
     assert told.history[-1].hopeless
-    assert unrecorded.as_told(run, []) == run
+    assert foreign_jobs.as_reported(run, []) == run
 
 
 def test_listed_it_says_that_it_is_not_recorded() -> None:
-    row = unrecorded.listed(job("theirs", phase=Phase.SUCCEEDED), LOCATION)
+    row = foreign_jobs.listed(job("theirs", phase=Phase.SUCCEEDED), LOCATION)
     assert (row.run_id, row.phase, row.on_cluster) == ("theirs", "Succeeded", "Succeeded")
     assert (row.recorded, row.artifacts, row.verdict, row.ended_at) == (False, None, None, None)

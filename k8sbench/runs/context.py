@@ -1,0 +1,94 @@
+"""What runs need of the outside, who is informed of them, and how they are asked to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Protocol
+
+import msgspec
+
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.planning import with_identity
+from k8sbench.model.run import Location, Owner, Run
+from k8sbench.ports import Clock, Cluster, JobEvent, LogGap, Manifest, Store
+from k8sbench.runs.records import Alive
+
+
+class Reporter(Protocol):
+    """Is informed of what happens while it happens. Several runs may go on at once."""
+
+    def plan(self, plan: RunPlan) -> None:
+        """A case was planned; nothing is recorded yet."""
+
+    def planned(self, run: Run) -> None:
+        """The run is recorded and about to start, or exists and is resumed."""
+
+    def on_event(self, run: Run, event: JobEvent) -> None:
+        """The job's state changed, a replica's did, or a line was printed."""
+
+    def ended(self, run: Run) -> None:
+        """The run is final, and measured if it succeeded."""
+
+    def note(self, text: str) -> None:
+        """Something that concerns no single run's state."""
+
+
+class PlannedCase(msgspec.Struct, frozen=True, kw_only=True):
+    """One case to run: its plan and how to render it. Identities are put in run by run."""
+
+    draft: RunPlan
+    """The complete plan, with a placeholder for the run id, the set and the repeat."""
+    repeats: int = 1
+    """How many runs of it are wanted."""
+    manifests: Callable[[RunPlan], tuple[Manifest, ...]]
+    text: Callable[[Sequence[Manifest]], str]
+    """Manifests → the YAML that is kept with the run."""
+
+    def plan(self, run_id: str, set_name: str, repeat: int = 1) -> RunPlan:
+        """Return the plan of one run of this case."""
+        return with_identity(self.draft, run_id=run_id, set_name=set_name, repeat=repeat)
+
+
+class RunContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What runs need of the outside."""
+
+    store: Store
+    cluster: Cluster
+    clock: Clock
+    owner: Owner | None
+    """The process that local runs live and die with; None on a cluster."""
+    alive: Alive
+    draw_run_id: Callable[[str], str]
+    """Benchmark name → a new run id."""
+    measure: Callable[[Run, Sequence[LogGap]], Measurement]
+    """Measure a finished run from its archived logs, of which the gaps are missing."""
+    location: Location | None = None
+    """Where on a cluster new jobs go."""
+
+
+class Stop:
+    """The user's or the system's wish that everything end.
+
+    A context manager: only inside it is somebody ready to end in good order. What asks for the end
+    (a signal handler) is a subclass's.
+    """
+
+    def __init__(self) -> None:
+        self.cause: str | None = None
+
+    def __call__(self, cause: str) -> None:
+        """Ask for the end; returns at once, and again does nothing."""
+        self.cause = self.cause or cause
+
+    def __enter__(self) -> Stop:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        wrong: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        pass
