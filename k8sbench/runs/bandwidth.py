@@ -135,7 +135,7 @@ def run(
     folder: Path,
     *,
     clock: Clock,
-    tell: Callable[[JobEvent], None],
+    on_event: Callable[[JobEvent], None],
     stopped: Callable[[], str | None] = lambda: None,
 ) -> Outcome:
     """Run the job to its end and delete it; ends it where it waits in vain or for too long.
@@ -147,7 +147,7 @@ def run(
     try:
         while True:
             for event in cluster.wait(1.0):
-                tell(event)
+                on_event(event)
                 outcome = followed.take(event)
                 if outcome is not None:
                     cluster.remove(plan.run_id)

@@ -21,7 +21,6 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Location, Owner, Run
 from k8sbench.ports import JobEvent, ReplicaState, RunFilter, Store
-from k8sbench.runs import times
 
 Alive = Callable[[Owner], bool | None]
 """Whether a process still runs; None where that cannot be known from here."""
@@ -289,26 +288,6 @@ def counted(reasons: Sequence[Reason]) -> Mapping[str, int]:
         kind = "accepted" if reason.accepted else reason.severity
         counts[kind] = counts.get(kind, 0) + 1
     return counts
-
-
-def parse_since(text: str, *, now: float) -> float:
-    """Read ``--since``: a length of time back from now (``2h``, ``1d12h``) or a date.
-
-    Dates are ISO 8601; without a zone they are UTC, as all times that k8sbench prints.
-    """
-    length = times.seconds(text)
-    if length is not None:
-        return now - length
-    try:
-        moment = datetime.datetime.fromisoformat(text.strip())
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=datetime.UTC)
-        return moment.timestamp()
-    except (ValueError, OverflowError) as wrong:
-        raise UsageError(
-            f"--since {text!r} is neither a length of time nor a date.",
-            f"Write {times.EXAMPLES}; or 2026-11-20, 2026-11-20T08:15:30Z.",
-        ) from wrong
 
 
 def _clock(at: float) -> str:

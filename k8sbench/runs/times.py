@@ -1,8 +1,11 @@
-"""Lengths of time as people type them: ``90s``, ``15m``, ``2h``, ``3d``, ``1h30m``."""
+"""Times as people type them: lengths (``90s``, ``15m``, ``2h``, ``3d``, ``1h30m``), and dates."""
 
 from __future__ import annotations
 
+import datetime
 import re
+
+from k8sbench.model.errors import UsageError
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 EXAMPLES = "90s, 15m, 2h, 1h30m or 3d"
@@ -19,3 +22,23 @@ def seconds(text: str) -> float | None:
     if not _LENGTH.fullmatch(text):
         return None
     return sum(float(number) * UNITS[unit] for number, unit in _PART.findall(text))
+
+
+def parse_since(text: str, *, now: float) -> float:
+    """Read ``--since``: a length of time back from now (``2h``, ``1d12h``) or a date.
+
+    Dates are ISO 8601; without a zone they are UTC, as all times that k8sbench prints.
+    """
+    length = seconds(text)
+    if length is not None:
+        return now - length
+    try:
+        moment = datetime.datetime.fromisoformat(text.strip())
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=datetime.UTC)
+        return moment.timestamp()
+    except (ValueError, OverflowError) as wrong:
+        raise UsageError(
+            f"--since {text!r} is neither a length of time nor a date.",
+            f"Write {EXAMPLES}; or 2026-11-20, 2026-11-20T08:15:30Z.",
+        ) from wrong

@@ -93,7 +93,7 @@ def test_everything_is_collected_with_nothing_but_the_cluster(own_shell: Shell) 
     for name in names:
         assert colleague.archived(name) == logs[name].expected["master-0"]
     again = colleague.run("collect", "--all")
-    assert (again.out, again.err) == ("", "Nothing is owed here.\n")
+    assert (again.out, again.err) == ("", "Nothing needs collection here.\n")
 
 
 def test_a_run_that_only_the_cluster_knows_is_looked_at_like_ones_own(own_shell: Shell) -> None:

@@ -476,7 +476,7 @@ def test_the_all_reduce_runs_as_a_job_over_the_pool_s_nodes(
             cluster,
             tmp_path,
             clock=time.time,
-            tell=lambda _: None,
+            on_event=lambda _: None,
         )
         cluster.close()
     assert outcome.end.phase is Phase.SUCCEEDED, outcome

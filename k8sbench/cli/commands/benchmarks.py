@@ -15,8 +15,8 @@ from typing import Any
 
 import click
 
-from k8sbench.adapters.files import catalog
-from k8sbench.adapters.files.catalog import LoadedSpec
+from k8sbench.app import catalog
+from k8sbench.app.catalog import LoadedSpec
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.output import Column
 from k8sbench.model.measurement import SCHEMA
@@ -50,9 +50,9 @@ def command(name: str | None, form: str) -> None:
     A path in the place of a name shows a file of your own; docs/catalog.md tells how to write one.
     """
     if name is None:
-        _list(catalog.load_all(), form)
+        _list(catalog.benchmarks(), form)
         return
-    found = catalog.find(name)
+    found = catalog.benchmark(name)
     if found.shadows:
         output.note(
             f"{found.source} defines {found.spec.name}, which is also a built-in benchmark:"

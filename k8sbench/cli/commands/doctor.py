@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
-import tempfile
-import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
-from k8sbench.cli import clusters
-from k8sbench.cli.clusters import Access, access_options
+from k8sbench.app import doctor
+from k8sbench.app.connections import ClusterAccess
+from k8sbench.app.doctor import DoctorOptions, Preflight
+from k8sbench.cli.options import access_options
+from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.output import Column
-from k8sbench.model.errors import (
-    BenchError,
-    Interrupted,
-    JobFailed,
-    TimedOut,
-    Unreachable,
-    UsageError,
-)
+from k8sbench.model.errors import Interrupted, JobFailed, TimedOut, Unreachable
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.phase import Phase
 from k8sbench.model.spec import Framework
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.kubernetes.client.api import Api
-    from k8sbench.diagnose.preflight.facts import Asked, Facts, Line
-    from k8sbench.model.image import ImageTable
-    from k8sbench.model.plan import RunPlan
-    from k8sbench.ports import JobEvent, Manifest
+    from k8sbench.diagnose.preflight.facts import Line
+    from k8sbench.ports import JobEvent
     from k8sbench.runs.bandwidth import Outcome, Reading
 
-NOT_READY = Unreachable.exit_code
 COLUMNS = (Column("LEVEL", whole=True), Column("CHECK", whole=True), Column("FINDING"))
 BANDWIDTH = (
     Column("BYTES", right=True),
@@ -83,7 +70,7 @@ BANDWIDTH = (
     help="Format.",
 )
 def command(
-    access: Access,
+    access: ClusterAccess,
     node_pool: str | None,
     pools_file: str | None,
     framework: Framework | None,
@@ -103,117 +90,40 @@ def command(
     any failure. With --nccl it then runs a job that measures how fast the nodes talk, and deletes
     it; exit code 3 where that fails.
     """
-    from k8sbench.adapters.files import image_table, pools
-    from k8sbench.diagnose.preflight import checks, operator, room_checks
-    from k8sbench.diagnose.preflight.facts import Asked
-
     if init_template:
+        from k8sbench.diagnose.preflight import operator
+
         output.write(operator.own_template())
         return 0
-    pool = pools.load(pools_file).pool(node_pool)
-    if gpus is not None and not pool.gpus_per_node:
-        raise UsageError(f"Pool {pool.name} has no GPUs.", "Leave --gpus out.")
-    images = image_table.load()
-    try:
-        api = clusters.connect(access)
-    except Unreachable as wrong:
-        return _tell([checks.unreachable(wrong.message, wrong.action)], form, None)
-    asked = Asked(
-        namespace=api.place.namespace,
-        pool=pool,
-        frameworks=(framework,) if framework else (),
-        replicas=replicas or 1,
-        gpus=gpus or pool.gpus_per_node,
+    options = DoctorOptions(
+        access=access,
+        node_pool=node_pool,
+        pools_file=pools_file,
+        framework=framework,
+        replicas=replicas,
+        gpus=gpus,
         image=image,
-        claims=tuple(_claims(data, pool.python_packages)),
+        data=data,
         queue=queue,
         gang=gang,
+        nccl=nccl,
     )
-    with contextlib.closing(api):
-        try:
-            facts = _facts(api, asked, images)
-        except BenchError as wrong:
-            return _tell([checks.unreachable(wrong.message, wrong.action)], form, api)
-        lines = checks.lines(facts, asked, images)
-        if not nccl or _failed(lines):
-            return _tell(lines, form, api)
-        if form == "table":
-            _write_lines(lines)
-        nodes = replicas or room_checks.usable_nodes(facts, asked)
-        outcome = _all_reduce(api, asked, nodes, images)
-    return _tell_bandwidth(lines, form, api, outcome)
-
-
-def _claims(*volumes: str | None) -> Iterator[str]:
-    for volume in filter(None, volumes):
-        source, _, rest = volume.partition(":")
-        name = rest.partition("/")[0]
-        if source != "pvc" or not name:
-            raise UsageError(f"--data {volume!r} names no volume claim.", "Write pvc:NAME[/SUB].")
-        yield name
-
-
-def _facts(api: Api, asked: Asked, images: ImageTable) -> Facts:
-    from k8sbench.adapters.kubernetes import asking
-    from k8sbench.adapters.kubernetes.client.faults import ApiFault
-
-    jobs: dict[str, Manifest] = {}
-    for framework in asked.frameworks or ("pytorch", "paddle"):
-        _, (*_, job) = _job(asked, framework, max(2, asked.replicas), images, "k8sbench-doctor")
-        jobs[job["kind"]] = job
-    try:
-        return asking.ask(api, asked, jobs)
-    except ApiFault as fault:
-        raise api.explained(fault, "the cluster be looked at") from fault
-
-
-def _job(
-    asked: Asked, framework: Framework, replicas: int, images: ImageTable, run_id: str
-) -> tuple[RunPlan, Sequence[Manifest]]:
-    """Plan and render the all-reduce."""
-    from k8sbench.adapters.files import templates, trainer_sources
-    from k8sbench.render import manifests
-    from k8sbench.runs import bandwidth
-
-    sources = trainer_sources.read()
-    plan = bandwidth.plan(
-        framework=framework,
-        pool=asked.pool,
-        replicas=replicas,
-        gpus=asked.gpus,
-        image=asked.image or images.image(framework, "public").name,
-        run_id=run_id,
-        trainers_digest=sources.digest,
-        queue=asked.queue,
-        gang=asked.gang,
+    found = doctor.examine(
+        options,
+        SignalStop(),
+        note=output.note,
+        on_event=_note,
+        on_checked=lambda found: _write_lines(found) if form == "table" else None,
     )
-    return plan, manifests(plan, templates=templates.read(), trainers=sources)
-
-
-def _all_reduce(api: Api, asked: Asked, nodes: int, images: ImageTable) -> Outcome:
-    from k8sbench.runs import bandwidth
-
-    framework = asked.frameworks[0] if asked.frameworks else "pytorch"
-    run_id = f"{bandwidth.BENCHMARK}-{clusters.new_set_name()}"
-    plan, manifests = _job(asked, framework, nodes, images, run_id)
-    output.note(
-        f"{run_id}: all-reduce on {framework} over {nodes} nodes × {plan.processes_per_replica},"
-        f" pool {asked.pool.name}, image {plan.image}"
-    )
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        clusters.stopping() as stop,
-        clusters.opened(api) as cluster,
-    ):
-        return bandwidth.run(
-            plan,
-            manifests,
-            cluster,
-            Path(folder),
-            clock=time.time,
-            tell=_note,
-            stopped=lambda: stop.cause,
-        )
+    if form == "json":
+        _write_document(found)
+    elif found.bandwidth is None:
+        _write_lines(found)
+    else:
+        _write_bandwidth(found.bandwidth)
+    if found.bandwidth is not None:
+        return _bandwidth_code(found.bandwidth)
+    return Unreachable.exit_code if found.failed else 0
 
 
 def _note(event: JobEvent) -> None:
@@ -225,28 +135,17 @@ def _note(event: JobEvent) -> None:
         output.note(f"  {output.plain(event.note)}")
 
 
-def _failed(lines: Sequence[Line]) -> bool:
-    return any(line.level == "failure" for line in lines)
-
-
-def _tell(lines: Sequence[Line], form: str, api: Api | None) -> int:
-    """Print what was found; returns the exit code."""
-    if form == "json":
-        _write_document(lines, api, None)
-    else:
-        _write_lines(lines)
-    return NOT_READY if _failed(lines) else 0
-
-
-def _tell_bandwidth(lines: Sequence[Line], form: str, api: Api, outcome: Outcome) -> int:
-    """Print what the all-reduce told, after the lines; returns the exit code."""
-    if form == "json":
-        _write_document(lines, api, outcome)
-    elif outcome.readings:
+def _write_bandwidth(outcome: Outcome) -> None:
+    """Print what the all-reduce measured."""
+    if outcome.readings:
         output.write("\n")
         output.write_table(BANDWIDTH, [_bandwidth_row(each) for each in outcome.readings])
         talked = ", ".join(outcome.transports) or "a way that NCCL did not tell"
         output.write(f"\nThe ranks talked by {talked}.\n")
+
+
+def _bandwidth_code(outcome: Outcome) -> int:
+    """Return the exit code that the all-reduce stands for; says why it is no success."""
     for text in outcome.last_lines:
         output.note(f"  {output.plain(text)}")
     if outcome.end.cause_id == "interrupted":
@@ -264,25 +163,26 @@ def _tell_bandwidth(lines: Sequence[Line], form: str, api: Api, outcome: Outcome
     return 0
 
 
-def _write_lines(lines: Sequence[Line]) -> None:
+def _write_lines(found: Preflight) -> None:
+    lines = found.lines
     output.write_table(COLUMNS, [(line.level, line.id, _finding(line)) for line in lines])
     count = Counter(line.level for line in lines)
-    told = ", ".join(
+    counts = ", ".join(
         f"{count[level]} {level if count[level] == 1 or level == 'ok' else level + 's'}"
         for level in ("ok", "warning", "failure")
     )
-    output.note(f"{'not ready' if _failed(lines) else 'ready'}: {told}")
+    output.note(f"{'not ready' if found.failed else 'ready'}: {counts}")
 
 
-def _write_document(lines: Sequence[Line], api: Api | None, outcome: Outcome | None) -> None:
+def _write_document(found: Preflight) -> None:
     output.write_json(
         {
             "schema": SCHEMA,
-            "server": api.place.server if api else None,
-            "namespace": api.place.namespace if api else None,
-            "ready": not _failed(lines),
-            "checks": lines,
-            "bandwidth": outcome,
+            "server": found.place.server if found.place else None,
+            "namespace": found.place.namespace if found.place else None,
+            "ready": not found.failed,
+            "checks": found.lines,
+            "bandwidth": found.bandwidth,
         }
     )
 

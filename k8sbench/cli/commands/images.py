@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from k8sbench import __version__
-from k8sbench.adapters.files import catalog, image_table
+from k8sbench.app import catalog
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.output import Column
 from k8sbench.model.image import Gpus, Image, ImageTable, built_image
@@ -88,8 +88,8 @@ def command(benchmark: str | None, image_registry: str | None, form: str) -> Non
     These are the images that k8sbench's own trainers run in. GPUS names those of data centres that
     the framework in the image has kernels for; on others it fails at its first step.
     """
-    table = image_table.load()
-    found = [catalog.find(benchmark)] if benchmark else catalog.load_all()
+    table = catalog.images()
+    found = [catalog.benchmark(benchmark)] if benchmark else catalog.benchmarks()
     rows = list(_rows(table, [each.spec for each in found], image_registry))
     if form == "json":
         output.write_json(ImageList(images=tuple(rows)))

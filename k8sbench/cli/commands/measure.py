@@ -6,7 +6,6 @@ be measured are printed all the same.
 
 from __future__ import annotations
 
-import difflib
 import shutil
 import sys
 import textwrap
@@ -15,16 +14,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from k8sbench.app import measure as measuring
+from k8sbench.app.measure import PRECISIONS, MeasureOptions
 from k8sbench.cli.terminal import output
-from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError, UsageError
+from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError
 from k8sbench.model.spec import FAMILIES, Framework
 
 if TYPE_CHECKING:
-    from k8sbench.measure.run.expectation import Expectation
     from k8sbench.model.measurement import Measurement, Throughput
 
-PRECISIONS = {"fp32": "fp32", "amp": "amp", "fp16": "amp", "bf16": "amp"}
-"""What may be typed → what it is; the half types are kinds of AMP."""
 WIDEST = 100
 """Columns of a report on a wide terminal, and of every report in a pipe."""
 
@@ -84,114 +82,26 @@ def command(
     k8sbench measure train.log --format mmseg --gpus 8 --warmup 20
     k8sbench measure logs/ --benchmark resnet50 --gpus 8 -o json
     """
-    from k8sbench.adapters.files import log_files
-    from k8sbench.runs import measuring
-
-    if (benchmark is None) == (family is None):
-        raise UsageError(
-            "Say what the logs are: either --benchmark or --format is needed, not both.",
-            f"Formats: {', '.join(FAMILIES)}.",
-        )
-    if variant is not None and benchmark is None:
-        raise UsageError("--variant is one of a benchmark.", "Give --benchmark as well.")
-    _check_ids(accept)
-    expected = _expected(
-        benchmark, family, gpus, batch_size, framework, variant, precision, warmup, accept
+    options = MeasureOptions(
+        benchmark=benchmark,
+        family=family,
+        gpus=gpus,
+        batch_size=batch_size,
+        framework=framework,
+        variant=variant,
+        precision=precision,
+        warmup=warmup,
+        one_run=one_run,
+        accept=accept,
     )
-    files: list[str] = []
-    failures: list[InputError] = []
-    for path in logs:
-        # A path that leads nowhere must not cost the others their figures.
-        try:
-            files += [file for file in log_files.find([path]) if file not in files]
-        except InputError as unfound:
-            failures.append(unfound)
-    if one_run and failures:
-        # A run that lacks one of its files would be another run.
-        raise failures[0]
-    outcome = measuring.measure_logs(
-        [log_files.LogFile(file) for file in files], expected, one_run=one_run
-    )
-    failures += outcome.failures
+    outcome = measuring.measure(logs, options)
     _write(outcome.measurements, form)
     sys.stdout.flush()
-    for wrong in failures:
+    for wrong in outcome.failures:
         output.note(f"error: {wrong.message}" + (f"\n  {wrong.action}" if wrong.action else ""))
-    if failures:
+    if outcome.failures:
         return InputError.exit_code
     return REJECTED_EXIT_CODE if outcome.rejected else 0
-
-
-def _check_ids(accept: Sequence[str]) -> None:
-    if not accept:
-        return
-    from k8sbench.measure.run.reasons import RULES
-
-    known = sorted(RULES)
-    for name in accept:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            raise UsageError(
-                f"--accept {name!r}: there is no such reason.",
-                f"Did you mean {near[0]}?" if near else f"Reasons: {', '.join(known)}.",
-            )
-
-
-def _expected(
-    benchmark: str | None,
-    family: str | None,
-    gpus: int | None,
-    batch_size: int | None,
-    framework: Framework | None,
-    variant: str | None,
-    typed_precision: str | None,
-    warmup: int | None,
-    accept: tuple[str, ...],
-) -> list[Expectation]:
-    from k8sbench.measure.run.expectation import Expectation, from_variant
-
-    precision = PRECISIONS[typed_precision] if typed_precision else None
-    if benchmark is None:
-        assert family is not None
-        half = typed_precision if typed_precision in {"fp16", "bf16"} else None
-        return [
-            Expectation(
-                format=family,
-                framework=framework,
-                gpus=gpus,
-                batch_size=batch_size,
-                precision=precision,
-                amp_dtype=half,
-                warmup=warmup,
-                accept=accept,
-            )
-        ]
-    from k8sbench.adapters.files import catalog
-
-    spec = catalog.find(benchmark).spec
-    frameworks = [framework] if framework else list(spec.frameworks)
-    chosen = [
-        each
-        for wanted in frameworks
-        for each in spec.variants_of(wanted)
-        if each.name == variant or (variant is None and each == spec.default_variant(wanted))
-    ]
-    if not chosen:
-        have = ", ".join(f"{each.framework}/{each.name}" for each in spec.variants)
-        asked = "/".join(part for part in (framework, variant) if part)
-        raise UsageError(f"{spec.name} has no variant {asked}.", f"Variants: {have}.")
-    return [
-        from_variant(
-            spec,
-            each,
-            gpus=gpus,
-            batch_size=batch_size,
-            precision=precision,
-            warmup=warmup,
-            accept=accept,
-        )
-        for each in chosen
-    ]
 
 
 def _write(found: Sequence[Measurement], form: str) -> None:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import shlex
+import time
 import urllib.parse
-from collections.abc import Sequence
 
 import click
 
-from k8sbench.cli import clusters
-from k8sbench.cli.clusters import Access, access_options
-from k8sbench.cli.commands import reading
+from k8sbench.app import status as app
+from k8sbench.app.connections import ClusterAccess
+from k8sbench.cli.options import access_options, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.output import Column
-from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.planning import describe
-from k8sbench.model.run import Run
-from k8sbench.ports import JobEvent
-from k8sbench.runs import records, unrecorded
 from k8sbench.runs.records import RunStatus
 
 
@@ -33,51 +29,21 @@ from k8sbench.runs.records import RunStatus
     help="Format.",
 )
 @access_options
-@reading.store_option
-def command(run: str, form: str, access: Access, where: str | None) -> None:
+@store_option
+def command(run: str, form: str, access: ClusterAccess, where: str | None) -> None:
     """Say what became of a run.
 
     RUN is a run id or a unique beginning of one, in the store or, submitted by somebody else, on
     the cluster alone. Of a run that goes on on a cluster it also says how its job is there now.
     The exit code is 0 whatever became of it.
     """
-    now = reading.now()
-    with reading.opened(where) as store:
-        found, recorded = clusters.look_up(store, run, access)
-        told = _look(found, access)
-        said = records.status(
-            store,
-            found if recorded else unrecorded.as_told(found, told),
-            alive=reading.alive(),
-            on_cluster=records.on_cluster(told, now),
-            recorded=recorded,
-        )
+    said = app.status(run, where, access, output.note)
     if form == "json":
         output.write_json(said)
     elif form == "yaml":
         output.write_yaml(said)
     else:
-        _print(said, now)
-
-
-def _look(run: Run, access: Access) -> Sequence[JobEvent]:
-    """Ask the cluster how a job is; nothing of a run that is over, or where nobody answers."""
-    if run.plan.backend != "kubernetes" or run.phase.final:
-        return ()
-    try:
-        with clusters.glimpse_of(run, access) as cluster:
-            told = cluster.look(run)
-    except BenchError as wrong:
-        if access.named and isinstance(wrong, UsageError):
-            raise
-        output.note(f"warning: {wrong.message} What is shown is on record. {wrong.action}")
-        return ()
-    if not told:
-        output.note(
-            f"warning: there is no job {run.run_id} on the cluster any more."
-            f" Close the run with: k8sbench collect {run.run_id}"
-        )
-    return told
+        _print(said, time.time())
 
 
 def _print(said: RunStatus, now: float) -> None:

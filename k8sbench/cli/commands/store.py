@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from k8sbench.cli.commands import reading
+from k8sbench.app import stores
+from k8sbench.cli.options import store_option
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.output import Column
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.store.upkeep import StoreReport
+    from k8sbench.app.stores import StoreReport
 
 _form = click.option(
     "-o",
@@ -30,13 +31,10 @@ def command() -> None:
 
 @command.command()
 @_form
-@reading.store_option
+@store_option
 def info(form: str, where: str | None) -> None:
     """Say where the store is and what is in it."""
-    from k8sbench.adapters.store import upkeep
-
-    with reading.opened(where) as store:
-        said = upkeep.info(store)
+    said = stores.info(where, output.note)
     if form == "json":
         output.write_json(said)
         return
@@ -57,17 +55,13 @@ def info(form: str, where: str | None) -> None:
 
 @command.command()
 @_form
-@reading.store_option
+@store_option
 def check(form: str, where: str | None) -> int:
     """Hold the database and the runs' folders against each other.
 
     Changes nothing. Exit code 1 if something is not as it should be.
     """
-    from k8sbench.adapters.store import upkeep
-
-    with reading.opened(where) as store:
-        report = upkeep.check(store)
-        store.unreadable.clear()  # the report names them
+    report = stores.check(where, output.note)
     _print(report, form)
     if report.findings:
         found = f"{_count(len(report.findings), 'finding')} in {report.store}."
@@ -79,25 +73,18 @@ def check(form: str, where: str | None) -> int:
 
 @command.command()
 @_form
-@reading.store_option
+@store_option
 def rebuild(form: str, where: str | None) -> None:
     """Make the database anew from the runs' folders.
 
     The old one is replaced at the end, in one step, and kept beside the new one. What cannot be
     read is reported and passed over.
     """
-    from k8sbench.adapters.store import places, sql_store, upkeep
-
-    place = places.place(where)
-    if isinstance(place, str):
-        with sql_store.open_store(place) as store:
-            report = upkeep.rebuild_rows(store)
-    else:
-        report = upkeep.rebuild_folder(place)
+    report, before = stores.rebuild(where)
     _print(report, form)
     output.note(f"The database of {report.store} was made anew: {_count(report.runs, 'run')}.")
-    if not isinstance(place, str) and (place / upkeep.BEFORE).exists():
-        output.note(f"The one before is kept as {place / upkeep.BEFORE}.")
+    if before is not None:
+        output.note(f"The one before is kept as {before}.")
 
 
 def _print(report: StoreReport, form: str) -> None:

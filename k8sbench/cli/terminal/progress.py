@@ -7,10 +7,6 @@ a failing replica last said is shown whole. On a terminal
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 
@@ -27,32 +23,8 @@ QUIET_SECONDS = 5.0
 """Between two plain lines about steps of one run."""
 STEP_LINES_PER_SECOND = 2.0
 """Plain lines about steps, of all runs together."""
-TERMS_WITHOUT_CODES = ("", "dumb", "unknown")
-"""Terminals that cannot be drawn on."""
 MOST_TAILS = 3
 """Failed replicas whose last lines are shown: the others mostly say that those have gone."""
-
-
-def tell(plan: RunPlan) -> None:
-    """Print the plan in one line, and what the user should know of it."""
-    for text in _plan_lines(plan):
-        output.note(text)
-
-
-@contextlib.contextmanager
-def telling(clock: Clock = time.time, *, drawn: bool = True) -> Iterator[Progress]:
-    """Tell of runs while inside: drawn on a terminal, in plain lines elsewhere.
-
-    Nothing else should write to the terminal until then: give notes to the one who tells, and
-    print data afterwards. Plain lines also where ``drawn`` is false: there is nothing to watch.
-    """
-    tell = Progress(clock)
-    if drawn and sys.stderr.isatty() and os.environ.get("TERM", "") not in TERMS_WITHOUT_CODES:
-        from k8sbench.cli.terminal.display import Display
-
-        tell = Display(clock)
-    with contextlib.closing(tell):
-        yield tell
 
 
 class Progress:

@@ -25,10 +25,10 @@ ROOT = Path(__file__).parents[3]
 PATIENCE = 60.0
 DRIVER = """
 import sys
-from k8sbench.cli.terminal import output, progress
+from k8sbench.cli.terminal import output, progress, reporter
 from k8sbench.model.phase import Phase
 from tests.unit.cli.live_runs import *
-with progress.telling(lambda: NOW) as tell:
+with reporter.reporting(lambda: NOW) as tell:
     for said in sys.stdin:
         exec(said)
 """
@@ -354,7 +354,7 @@ def test_a_terminal_that_cannot_be_drawn_on_gets_plain_lines(
 
 
 def test_nothing_is_drawn_where_there_is_nothing_to_watch(terminal: Terminal) -> None:
-    terminal.do("plain = progress.telling(lambda: NOW, drawn=False).__enter__()")
+    terminal.do("plain = reporter.reporting(lambda: NOW, drawn=False).__enter__()")
     terminal.do("plain.planned(run())")
     terminal.end()
     assert "\x1b" not in terminal.raw

@@ -14,8 +14,7 @@ import pytest
 
 from k8sbench.adapters import processes
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.cli import clusters
-from k8sbench.cli.commands import reading
+from k8sbench.app import connections, stores
 from k8sbench.cli.main import main
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
@@ -156,8 +155,8 @@ def test_a_replica_on_the_cluster_that_has_printed_nothing_yet_is_no_unknown_one
         def printed(self, _: Run) -> Iterator[LogLine]:
             yield LogLine(replica="master-0", at=NOW, text="one")
 
-    monkeypatch.setattr(clusters, "glimpse_of", lambda *_: contextlib.nullcontext(Cluster()))
-    monkeypatch.setattr(reading, "is_alone", lambda *_: True)
+    monkeypatch.setattr(connections, "glimpse_of", lambda *_: contextlib.nullcontext(Cluster()))
+    monkeypatch.setattr(stores, "is_alone", lambda *_: True)
     with open_store() as store:
         store.record(plan(replicas=2), at=NOW, owner=None)
     assert main(["logs", "seg-1", "--replica", replica]) == (0 if known else 2)

@@ -280,8 +280,8 @@ def test_little_is_kept_of_a_run_and_nothing_of_one_that_has_ended(tell: Progres
 def test_without_a_terminal_the_library_for_it_is_not_loaded() -> None:
     code = """
 import sys
-from k8sbench.cli.terminal import progress
-with progress.telling() as tell:
+from k8sbench.cli.terminal import reporter
+with reporter.reporting() as tell:
     tell.note("hello")
 tell.close()
 print("rich" in sys.modules)

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.cli import main
-from k8sbench.cli.commands import results
+from k8sbench.app import results
+from k8sbench.cli import exit_codes, main, rows
 from k8sbench.model.phase import Transition
 from k8sbench.model.run import Run
 from tests.unit.report import example
@@ -227,7 +227,8 @@ def test_submit_prints_the_rows_of_its_runs(
     runs = [*repeats([100.0, 101.0]), run(50.0, case="1x4")]
     fill(runs)
     with open_store(str(where)) as store:
-        results.print_runs(store, [runs[0].run_id], "table")
+        made = results.rows(store, [store.run(runs[0].run_id)], print)
+    rows.write(made, "table")
     out = capsys.readouterr().out
     assert "100.50 images/s" in out
     assert "1x4" not in out
@@ -240,10 +241,14 @@ def test_submit_learns_which_of_its_runs_only_their_group_rejects(
     fill(runs)
     outlier = runs[2].run_id
     with open_store(str(where)) as store:
-        assert results.print_runs(store, [runs[0].run_id], "name") == set()
-        assert results.print_runs(store, [outlier], "name") == {outlier}
-        assert results.print_runs(store, [outlier], "name", accept=["outlier"]) == set()
-    assert capsys.readouterr().out.splitlines()[1] == outlier
+        one, other = store.run(runs[0].run_id), store.run(outlier)
+        assert results.rows(store, [one], print).rejected == set()
+        rejected = results.rows(store, [other], print)
+        assert rejected.rejected == {outlier}
+        assert exit_codes.of_rows(rejected) == 5
+        assert results.rows(store, [other], print, accept=["outlier"]).rejected == set()
+    rows.write(rejected, "name")
+    assert capsys.readouterr().out == f"{outlier}\n"
 
 
 def test_printing_rows_takes_no_drawing_and_no_framework(fill: Fill, where: pathlib.Path) -> None:

@@ -156,7 +156,7 @@ def test_an_interrupt_ends_the_job() -> None:
 def test_an_error_on_the_way_ends_the_job_too() -> None:
     cluster = FakeCluster(at(Phase.RUNNING), KeyboardInterrupt(), outlives=True)
     with pytest.raises(KeyboardInterrupt):
-        bandwidth.run(planned(), (), cluster, Path(), clock=lambda: 0.0, tell=lambda _: None)
+        bandwidth.run(planned(), (), cluster, Path(), clock=lambda: 0.0, on_event=lambda _: None)
     assert [cause_id for _, cause_id in cluster.cancelled] == ["interrupted"]
 
 
@@ -167,7 +167,7 @@ def test_the_program_sums_up_over_real_processes(framework: Framework, tmp_path:
     cluster = LocalCluster()
     try:
         outcome = bandwidth.run(
-            plan, rendered(plan), cluster, tmp_path, clock=lambda: 0.0, tell=lambda _: None
+            plan, rendered(plan), cluster, tmp_path, clock=lambda: 0.0, on_event=lambda _: None
         )
     finally:
         cluster.close()

@@ -13,7 +13,7 @@ from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Owner
 from k8sbench.ports import LogLine, RunFilter
-from k8sbench.runs import records
+from k8sbench.runs import records, times
 from tests.unit.store.examples import NOW, OWNER, measurement, plan, step
 
 
@@ -199,7 +199,7 @@ def test_the_status_lists_the_log_files(store: SqlStore) -> None:
     ],
 )
 def test_since_is_a_length_of_time_or_a_date(text: str, at: float) -> None:
-    assert records.parse_since(text, now=NOW) == at
+    assert times.parse_since(text, now=NOW) == at
 
 
 @pytest.mark.parametrize(
@@ -207,5 +207,5 @@ def test_since_is_a_length_of_time_or_a_date(text: str, at: float) -> None:
 )
 def test_a_since_that_is_neither_says_what_to_write(text: str) -> None:
     with pytest.raises(UsageError, match="neither a length of time nor a date") as caught:
-        records.parse_since(text, now=NOW)
+        times.parse_since(text, now=NOW)
     assert "2h" in caught.value.action

@@ -1,4 +1,4 @@
-"""The options that ``submit`` and ``render`` share: which case to make of a benchmark, and where.
+"""The options that commands share: cases, the cluster, the store, the format of rows.
 
 Options of the design that this version does not have are known by name, so that they answer "not
 available yet" instead of "no such option".
@@ -7,34 +7,25 @@ available yet" instead of "no such option".
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
-import msgspec
 
+from k8sbench.app.cases import CaseOptions, Selection
+from k8sbench.app.connections import ClusterAccess
+from k8sbench.app.targets import TargetOptions
 from k8sbench.model import speed_options
 from k8sbench.model.choices import Request
 from k8sbench.model.errors import NotAvailableYet, UsageError
 from k8sbench.runs import times
-from k8sbench.runs.preparing import Selection
 
 F = TypeVar("F", bound=Callable[..., Any])
+FC = TypeVar("FC", bound=Callable[..., Any] | click.Command)
 
 LONGEST_SECONDS = 366 * 86400.0
-
-
-class Typed(msgspec.Struct, frozen=True, kw_only=True):
-    """What was typed, sorted by who needs it."""
-
-    benchmark: str
-    request: Request
-    selection: Selection
-    backend: Literal["auto", "kubernetes", "local"]
-    node_pool: str | None
-    pools_file: str | None
-    pull_secrets: tuple[str, ...] = ()
-    """Names of image pull secrets, instead of the pool's."""
 
 
 class Duration(click.ParamType[float]):
@@ -77,6 +68,11 @@ def not_available(*names: str, flag: bool = False) -> Callable[[F], F]:
     )
 
 
+_ACCESS: tuple[Callable[[Any], Any], ...] = (
+    click.option("-n", "--namespace", metavar="NAME", help="Namespace; default: the context's."),
+    click.option("--context", metavar="NAME", help="Context of the kubeconfig."),
+    click.option("--kubeconfig", metavar="FILE", help="Kubeconfig; default: kubectl's."),
+)
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.argument("benchmark", metavar="BENCHMARK|FILE"),
     click.option(
@@ -165,41 +161,89 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
 )
 
 
-@functools.cache
-def _names() -> frozenset[str]:
-    """The names of the shared options' values."""
+def plan_options(function: F) -> F:
+    """Add the options of cases to a command; it receives them as one :class:`CaseOptions`."""
+    return _grouped(_OPTIONS, "options", case_options, function)
+
+
+def access_options(function: F) -> F:
+    """Add kubectl's options to a command; it receives them as ``access``."""
+    return _grouped(_ACCESS, "access", _access, function)
+
+
+def since_option(what: str) -> Callable[[FC], FC]:
+    """Make ``--since``: a length of time back from now, or a date; becomes Unix seconds."""
+    return click.option("--since", metavar="TIME", callback=_since, help=what)
+
+
+store_option = click.option(
+    "--store",
+    "where",
+    metavar="FOLDER|URL",
+    help="Store; default K8SBENCH_STORE, else the user's data folder.",
+)
+accept_option = click.option(
+    "--accept", multiple=True, metavar="REASON", help="Overrule a rejection by its id; marked."
+)
+rows_option = click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["table", "wide", "markdown", "csv", "json", "name"]),
+    default="table",
+    help="Format of the rows.",
+)
+"""How a command prints the rows of the runs that it has closed."""
+
+
+def _grouped(
+    options: tuple[Callable[[Any], Any], ...],
+    name: str,
+    build: Callable[[dict[str, Any]], Any],
+    function: F,
+) -> F:
+    """Add options to a command, which receives what is built of their values under one name."""
 
     def nothing() -> None:
         """Carry the options."""
 
-    command: Any = nothing
-    for option in _OPTIONS:
-        command = option(command)
-    return frozenset(parameter.name for parameter in command.__click_params__)
-
-
-def plan_options(function: F) -> F:
-    """Add the shared options to a command; it receives them as one :class:`Typed`."""
+    alone: Any = nothing
+    for option in options:
+        alone = option(alone)
+    theirs = {parameter.name for parameter in alone.__click_params__}
 
     # wraps() also carries over the options that the command declared itself.
     @functools.wraps(function)
     def command(**values: Any) -> Any:
-        own = {name: value for name, value in values.items() if name not in _names()}
-        return function(typed=typed(values), **own)
+        own = {key: value for key, value in values.items() if key not in theirs}
+        return function(**{name: build(values)}, **own)
 
     wrapped: Any = command
-    for option in reversed(_OPTIONS):
+    for option in reversed(options):
         wrapped = option(wrapped)
     result: F = wrapped
     return result
 
 
-def typed(values: dict[str, Any]) -> Typed:
-    """Sort what was typed; refuses what contradicts itself."""
+def _access(values: dict[str, Any]) -> ClusterAccess:
+    kubeconfig = values["kubeconfig"]
+    return ClusterAccess(
+        namespace=values["namespace"],
+        context=values["context"],
+        kubeconfig=None if kubeconfig is None else str(Path(kubeconfig).absolute()),
+    )
+
+
+def _since(_: click.Context, param: click.Parameter, value: str | None) -> float | None:  # noqa: ARG001
+    return None if value is None else times.parse_since(value, now=time.time())
+
+
+def case_options(values: dict[str, Any]) -> CaseOptions:
+    """Sort the values of the options; rejects those that contradict each other."""
     if values["amp"] and values["precision"] == "fp32":
         raise UsageError("--amp and --precision fp32 exclude each other.", "Give one of them.")
     framework = values["framework"]
-    return Typed(
+    return CaseOptions(
         benchmark=values["benchmark"],
         request=Request(
             framework=None if framework == "all" else framework,
@@ -229,8 +273,10 @@ def typed(values: dict[str, Any]) -> Typed:
             all_cases=values["all_cases"],
             repeats=values["repeats"],
         ),
-        backend=values["backend"],
-        node_pool=values["node_pool"],
-        pools_file=values["pools_file"],
-        pull_secrets=values["pull_secrets"],
+        target=TargetOptions(
+            backend=values["backend"],
+            node_pool=values["node_pool"],
+            pools_file=values["pools_file"],
+            pull_secrets=values["pull_secrets"],
+        ),
     )

@@ -1,22 +1,23 @@
-"""From what was typed to the cases that will run: frameworks, shapes and repeats multiplied out.
+"""From what was asked for to the cases that will run, each planned once.
 
-Pure but for what is handed in; the command line and the tests call it alike.
+Frameworks, shapes and repeats are multiplied out; ``submit`` and ``render`` share it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import functools
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import msgspec
 
+from k8sbench.app.catalog import LoadedSpec
+from k8sbench.app.targets import TargetOptions
 from k8sbench.model import choices
 from k8sbench.model.choices import Request, Site
 from k8sbench.model.errors import UsageError
-from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import SpecSource, make_plan
+from k8sbench.model.planning import DRAFT_ID, SpecSource, make_plan
 from k8sbench.model.spec import BenchmarkSpec, Framework
-from k8sbench.ports import Manifest
 from k8sbench.runs.context import PlannedCase
 
 MOST_REPEATS = 1000
@@ -31,7 +32,41 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     repeats: int | None = None
 
 
-Renderer = Callable[[RunPlan], tuple[Manifest, ...]]
+class CaseOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked for, sorted by who needs it."""
+
+    benchmark: str
+    """Name in the catalog, or path of a file."""
+    request: Request
+    selection: Selection
+    target: TargetOptions
+
+
+def prepare(found: LoadedSpec, options: CaseOptions, site: Site) -> tuple[PlannedCase, ...]:
+    """Plan each case that was asked for, once; raises :class:`UsageError` for what cannot run."""
+    from k8sbench.adapters.files import templates, trainer_sources
+    from k8sbench.render import manifests, to_yaml
+
+    sources = trainer_sources.read()
+    render = functools.partial(manifests, templates=templates.read(), trainers=sources)
+    return tuple(
+        PlannedCase(
+            draft=make_plan(
+                found.spec,
+                SpecSource(digest=found.digest, source=found.source),
+                request,
+                site,
+                run_id=DRAFT_ID,
+                set_name="draft",
+                repeat=1,
+                trainers_digest=sources.digest,
+            ),
+            repeats=repeats,
+            manifests=render,
+            text=to_yaml,
+        )
+        for request, repeats in requests(found.spec, options.request, options.selection)
+    )
 
 
 def requests(
@@ -70,30 +105,3 @@ def requests(
         for case in cases:
             replicas, gpus = choices.parse_case(case)
             yield msgspec.structs.replace(of_framework, replicas=replicas, gpus=gpus), repeats
-
-
-def planned_case(
-    spec: BenchmarkSpec,
-    source: SpecSource,
-    request: Request,
-    site: Site,
-    *,
-    trainers_digest: str | None,
-    render: Renderer,
-    text: Callable[[Sequence[Manifest]], str],
-) -> PlannedCase:
-    """Bind one case to everything but its identity."""
-
-    def plan(run_id: str, set_name: str, repeat: int) -> RunPlan:
-        return make_plan(
-            spec,
-            source,
-            request,
-            site,
-            run_id=run_id,
-            set_name=set_name,
-            repeat=repeat,
-            trainers_digest=trainers_digest,
-        )
-
-    return PlannedCase(plan=plan, manifests=render, text=text)

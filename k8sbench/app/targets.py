@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from k8sbench.cli import clusters
-from k8sbench.cli.clusters import Access
-from k8sbench.cli.commands.plan_options import Typed
+from k8sbench.app import connections
+from k8sbench.app.connections import ClusterAccess
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import BenchError, Unreachable
 from k8sbench.model.pool import CPU_POOL
@@ -21,42 +20,53 @@ ANSWER_SECONDS = 10.0
 """For a cluster to answer, however slowly: what is meant for one must not run on this machine."""
 
 
-class Chosen:
-    """A site, and in one line which and why; with the connection to its cluster, if it has one."""
+class TargetOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a run was asked to take place."""
+
+    backend: Literal["auto", "kubernetes", "local"] = "auto"
+    node_pool: str | None = None
+    pools_file: str | None = None
+    pull_secrets: tuple[str, ...] = ()
+    """Names of image pull secrets, instead of the pool's."""
+
+
+class Target:
+    """This machine or a pool of a cluster, and in one line which and why."""
 
     def __init__(self, site: Site, why: str, api: Api | None = None) -> None:
         self.site, self.why, self.api = site, why, api
+        """``api``: the connection to the cluster, if there is one."""
 
 
-def for_submit(typed: Typed, access: Access) -> Chosen:
+def for_submit(options: TargetOptions, access: ClusterAccess) -> Target:
     """Choose where ``submit`` runs.
 
     ``--backend auto`` takes the cluster that is configured, if there is one that answers, and this
-    machine otherwise. Naming a cluster is asking for it. One that knows us no more answers, too:
-    a run that was meant for it is not started here.
+    machine otherwise. Naming a cluster is asking for it. One that rejects our credentials answers,
+    too: a run that was meant for it is not started here.
     """
-    if typed.backend == "local":
+    if options.backend == "local":
         return local(None)
-    if typed.backend == "kubernetes" or access.named:
-        return _on(clusters.connect(access), typed)
-    if not clusters.configured(access):
+    if options.backend == "kubernetes" or access.named:
+        return _on(connections.connect(access), options)
+    if not connections.configured(access):
         return local("no cluster is configured")
     from k8sbench.adapters.kubernetes.client import connection
 
     try:
-        api = clusters.connect(access)
+        api = connections.connect(access)
     except connection.NoCluster as wrong:
         return local(f"{wrong.message[0].lower()}{wrong.message[1:].rstrip('.')}")
     except BenchError as wrong:
         return local(f"no cluster answers ({wrong.message.rstrip('.')})")
-    silence = clusters.silence(api, ANSWER_SECONDS)
+    silence = connections.silence(api, ANSWER_SECONDS)
     if silence is not None:
         return local(f"no cluster answers ({silence.message.rstrip('.')})")
-    return _on(api, typed)
+    return _on(api, options)
 
 
 def check_answers(api: Api, *, asked: bool) -> None:
-    """See that a cluster is there, and knows us, before anything is recorded.
+    """Check that a cluster answers, and takes our credentials, before anything is recorded.
 
     Raises :class:`Unreachable`; ``asked`` for a cluster that somebody named. Creating is tried for
     a minute while the server does not answer, which is for one that was there a moment ago.
@@ -72,15 +82,15 @@ def check_answers(api: Api, *, asked: bool) -> None:
         raise Unreachable(wrong.message, way.lstrip()) from wrong
 
 
-def for_render(typed: Typed) -> Chosen:
+def for_render(options: TargetOptions) -> Target:
     """Choose what ``render`` renders for: a pool of a cluster, unless ``--backend local``."""
-    if typed.backend == "local":
+    if options.backend == "local":
         return local(None)
-    site, source = _pool_site(typed)
-    return Chosen(site, f"pool {site.pool.name} from {source}")
+    site, source = _pool_site(options)
+    return Target(site, f"pool {site.pool.name} from {source}")
 
 
-def local(reason: str | None) -> Chosen:
+def local(reason: str | None) -> Target:
     """Describe this machine: its GPUs as a pool of one node, or none."""
     from k8sbench.adapters.files import image_table
     from k8sbench.adapters.local import gpus
@@ -98,20 +108,20 @@ def local(reason: str | None) -> Chosen:
         site = msgspec.structs.replace(
             site, images=image_table.load(), installed=image_table.installed()
         )
-    return Chosen(site, why)
+    return Target(site, why)
 
 
-def _on(api: Api, typed: Typed) -> Chosen:
-    site, source = _pool_site(typed)
+def _on(api: Api, options: TargetOptions) -> Target:
+    site, source = _pool_site(options)
     why = f"backend kubernetes: {api.why}, namespace {api.place.namespace}; pools from {source}"
-    return Chosen(site, why, api)
+    return Target(site, why, api)
 
 
-def _pool_site(typed: Typed) -> tuple[Site, str]:
+def _pool_site(options: TargetOptions) -> tuple[Site, str]:
     from k8sbench.adapters.files import image_table, pools
 
-    found = pools.load(typed.pools_file)
-    pool = found.pool(typed.node_pool)
-    if typed.pull_secrets:
-        pool = msgspec.structs.replace(pool, image_pull_secrets=typed.pull_secrets)
+    found = pools.load(options.pools_file)
+    pool = found.pool(options.node_pool)
+    if options.pull_secrets:
+        pool = msgspec.structs.replace(pool, image_pull_secrets=options.pull_secrets)
     return Site(backend="kubernetes", pool=pool, images=image_table.load()), found.source

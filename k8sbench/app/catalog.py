@@ -1,0 +1,56 @@
+"""The catalog of benchmarks and the table of images, read from their files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from k8sbench.adapters.files.catalog import LoadedSpec
+from k8sbench.model.errors import BenchError
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.spec import BenchmarkSpec
+
+if TYPE_CHECKING:
+    from k8sbench.model.image import ImageTable
+
+__all__ = ["LoadedSpec", "benchmark", "benchmarks", "finder", "images"]
+
+
+def benchmarks() -> list[LoadedSpec]:
+    """Return the built-in catalog."""
+    from k8sbench.adapters.files import catalog
+
+    return list(catalog.load_all())
+
+
+def benchmark(name: str) -> LoadedSpec:
+    """Return one benchmark by its name, or by the path of its file."""
+    from k8sbench.adapters.files import catalog
+
+    return catalog.find(name)
+
+
+def images() -> ImageTable:
+    """Return the table of images."""
+    from k8sbench.adapters.files import image_table
+
+    return image_table.load()
+
+
+def finder(note: Callable[[str], None]) -> Callable[[RunPlan], BenchmarkSpec | None]:
+    """A function that finds a plan's catalog entry, reading each file once, when first asked."""
+    known: dict[str, BenchmarkSpec | None] = {}
+
+    def find(plan: RunPlan) -> BenchmarkSpec | None:
+        name = plan.benchmark if plan.spec_source == "built-in" else plan.spec_source
+        if name not in known:
+            try:
+                known[name] = benchmark(name).spec
+            except BenchError as wrong:
+                note(f"warning: the catalog entry {name} cannot be used: {wrong.message}")
+                known[name] = None
+        spec = known[name]
+        # A user's file may hold another benchmark by now.
+        return spec if spec is not None and spec.name == plan.benchmark else None
+
+    return find

@@ -1,0 +1,168 @@
+"""How a cluster is reached: the one that was named, the current one, or the one of a run."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.run import Location, Run
+from k8sbench.runs import collecting
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.kubernetes.client.api import Api
+    from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
+    from k8sbench.adapters.kubernetes.sharing import User
+    from k8sbench.adapters.store.sql_store import SqlStore
+
+GLIMPSE_SECONDS = 5.0
+"""For the first answer of a cluster that is only looked at."""
+LOOK_SECONDS = 10.0
+"""For each further answer of such a one."""
+SILENT_SECONDS = 2.0
+"""For the first answer of one with which there is more to do, until that is noted."""
+
+
+class ClusterAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """Which cluster and namespace were named."""
+
+    namespace: str | None = None
+    context: str | None = None
+    """Of the kubeconfig."""
+    kubeconfig: str | None = None
+    """Absolute path."""
+
+    @property
+    def named(self) -> bool:
+        """Whether anything was."""
+        return self != ClusterAccess()
+
+
+def configured(access: ClusterAccess) -> bool:
+    """Whether there is any sign of a cluster: a kubeconfig, or a pod's own service account."""
+    if access.named or os.environ.get("KUBECONFIG") or os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return True
+    try:
+        return (Path.home() / ".kube" / "config").exists()
+    except (OSError, RuntimeError):
+        return False
+
+
+def connect(access: ClusterAccess) -> Api:
+    """Reach the cluster that was named, or the current one; nothing is asked of it yet."""
+    from k8sbench.adapters.kubernetes.client import connection
+
+    return connection.connect(
+        kubeconfig=access.kubeconfig, context=access.context, namespace=access.namespace
+    )
+
+
+def connect_to(location: Location, access: ClusterAccess) -> Api:
+    """Reach the cluster on which a run's job is; what was named comes first."""
+    return connect(
+        ClusterAccess(
+            namespace=access.namespace or location.namespace,
+            context=access.context or location.context,
+            kubeconfig=access.kubeconfig or location.kubeconfig,
+        )
+    )
+
+
+@contextlib.contextmanager
+def opened(
+    api: Api, *, keep: bool = False, waits: bool = False, store: SqlStore | None = None
+) -> Iterator[KubernetesCluster]:
+    """Open the cluster behind a connection; closes both at the end.
+
+    With ``waits`` the jobs that are created wait even for what cannot come by itself. ``store`` is
+    where jobs are followed into: they stay while other stores need them, too.
+    """
+    from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
+
+    user = None if store is None else _user(store, keep=keep)
+    with contextlib.closing(api):
+        cluster = KubernetesCluster(api, keep=keep, waits=waits, user=user)
+        with contextlib.closing(cluster):
+            yield cluster
+
+
+@contextlib.contextmanager
+def cluster_of(
+    run: Run,
+    access: ClusterAccess,
+    note: Callable[[str], None],
+    *,
+    keep: bool = False,
+    store: SqlStore | None = None,
+) -> Iterator[KubernetesCluster]:
+    """Give the cluster of a run; rejects a local run, and a place where the run is not.
+
+    ``store`` as :func:`opened`.
+    """
+    api = _api_of(run, access)
+    note_silence(api, note)
+    with opened(api, keep=keep, store=store) as cluster:
+        collecting.check_place(run, cluster, api.place)
+        yield cluster
+
+
+@contextlib.contextmanager
+def glimpsed(api: Api) -> Iterator[KubernetesCluster]:
+    """Open a cluster to look at it once: one that does not answer soon is an error soon."""
+    from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
+
+    with contextlib.closing(api):
+        wrong = silence(api, GLIMPSE_SECONDS)
+        if wrong is not None:
+            raise wrong
+        api.patience = LOOK_SECONDS
+        yield KubernetesCluster(api)
+
+
+@contextlib.contextmanager
+def glimpse_of(run: Run, access: ClusterAccess) -> Iterator[KubernetesCluster]:
+    """Give the cluster of a run to look at it once: :func:`cluster_of` and :func:`glimpsed`."""
+    with glimpsed(_api_of(run, access)) as cluster:
+        collecting.check_place(run, cluster, cluster.api.place)
+        yield cluster
+
+
+def silence(api: Api, seconds: float) -> BenchError | None:
+    """Say why an API server does not answer; None where it does, be it with a refusal."""
+    fault = api.no_answer(seconds)
+    if fault is None or (fault.status is not None and not fault.passes):
+        return None
+    return api.explained(fault, "its version be read")
+
+
+def note_silence(api: Api, note: Callable[[str], None]) -> None:
+    """Note that the API server does not answer: what is asked of it next is tried for a while."""
+    fault = api.no_answer(SILENT_SECONDS)
+    if fault is not None and fault.passes:
+        note(f"The API server does not answer ({fault.message}); trying on.")
+
+
+def _api_of(run: Run, access: ClusterAccess) -> Api:
+    if run.plan.backend != "kubernetes":
+        raise UsageError(
+            f"Run {run.run_id} is a local one; it has nothing on a cluster.",
+            f"See: k8sbench status {run.run_id}",
+        )
+    location = run.location or Location(server="", namespace=access.namespace or "default")
+    return connect_to(location, access)
+
+
+def _user(store: SqlStore, *, keep: bool) -> User:
+    from k8sbench.adapters.kubernetes.sharing import User
+
+    host = platform.node()
+    # As far as claims reach: of two machines each counts, be it the same folder.
+    place = f"{host}\n{store.root.resolve()}".encode()
+    return User(store=hashlib.sha256(place).hexdigest()[:10], host=host, keep=keep)

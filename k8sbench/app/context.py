@@ -1,0 +1,71 @@
+"""What runs need of the outside, wired: clock, processes, random names, measuring."""
+
+from __future__ import annotations
+
+import functools
+import random
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from k8sbench.model.identity import TOKEN_LENGTH, TOKEN_LETTERS, draw_run_id, draw_set_name
+from k8sbench.model.run import Location, Run
+from k8sbench.runs import records
+from k8sbench.runs.context import RunContext
+
+if TYPE_CHECKING:
+    from k8sbench.model.measurement import Measurement
+    from k8sbench.ports import Cluster, LogGap, Store
+
+
+def run_context(
+    store: Store, cluster: Cluster, *, location: Location | None = None, accept: Sequence[str] = ()
+) -> RunContext:
+    """Put together what runs need of the outside; ``accept`` overrules rejections by their ids."""
+    from k8sbench.adapters import processes
+
+    return RunContext(
+        store=store,
+        cluster=cluster,
+        clock=time.time,
+        owner=None if cluster.jobs_outlive_us else processes.this_process(),
+        alive=processes.alive,
+        draw_run_id=lambda benchmark: draw_run_id(benchmark, at=time.time(), token=_token()),
+        measure=functools.partial(_measure, store, accept),
+        location=location,
+    )
+
+
+def find(store: Store, text: str) -> Run:
+    """Return the recorded run of an id, or of a unique beginning of one, as it is now."""
+    return records.find(store, text, alive=alive(), now=now())
+
+
+def alive() -> records.Alive:
+    """Return the function that says whether a process runs on this machine."""
+    from k8sbench.adapters import processes
+
+    return processes.alive
+
+
+def now() -> float:
+    """Return the time, Unix seconds."""
+    return time.time()
+
+
+def new_set_name() -> str:
+    """Draw the name of a set that is opened now."""
+    return draw_set_name(at=time.time(), token=_token())
+
+
+def _measure(store: Store, accept: Sequence[str], run: Run, gaps: Sequence[LogGap]) -> Measurement:
+    # Imported when the first run ends.
+    from k8sbench.adapters.files.log_files import LogFile
+    from k8sbench.runs import measuring
+
+    logs = [LogFile(str(path), path.name) for path in store.log_files(run.run_id)]
+    return measuring.measure_run(run, logs, accept=accept, gaps=gaps)
+
+
+def _token() -> str:
+    return "".join(random.SystemRandom().choices(TOKEN_LETTERS, k=TOKEN_LENGTH))

@@ -1,0 +1,87 @@
+"""``watch``: follow a run to its end, whoever follows it besides."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from k8sbench.app import connections, context, lookup, results, stores
+from k8sbench.app.connections import ClusterAccess
+from k8sbench.app.results import Rows
+from k8sbench.model.errors import Interrupted
+from k8sbench.model.run import Run
+from k8sbench.runs import collecting, watching
+from k8sbench.runs.context import Reporter, Stop
+from k8sbench.runs.following import FollowOptions
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.store.sql_store import SqlStore
+
+
+def watch(
+    text: str,
+    where: str | None,
+    access: ClusterAccess,
+    options: FollowOptions,
+    reporter: Reporter,
+    stop: Stop,
+) -> Rows:
+    """Follow the run of an id, or of a unique beginning of one, and make its row."""
+    with stores.to_write(where) as store:
+        run = lookup.run_of(store, text, access)
+        run = follow(store, run, access, options, reporter, stop)
+        return results.rows(store, [run], reporter.note)
+
+
+def follow(
+    store: SqlStore,
+    run: Run,
+    access: ClusterAccess,
+    options: FollowOptions,
+    reporter: Reporter,
+    stop: Stop,
+) -> Run:
+    """Follow a run until it is closed, or watch its record while another process follows it.
+
+    Asked to stop before that it raises :class:`Interrupted`; the run goes on.
+    """
+    with stop:
+        while not watching.is_closed(run) and stop.cause is None:
+            if run.plan.backend == "kubernetes" and store.claims.claim(run.run_id):
+                run = _collected(store, run, access, options, reporter, stop)
+            else:
+                reporter.planned(run)
+                run = watching.watch_record(
+                    store,
+                    run,
+                    reporter,
+                    stop,
+                    refreshed=lambda run_id: context.find(store, run_id),
+                    sleep=time.sleep,
+                )
+    if stop.cause is not None and not watching.is_closed(run):
+        raise Interrupted(
+            f"{stop.cause}: {run.run_id} goes on; it is {run.phase}.",
+            f"Come back with: k8sbench watch {run.run_id}",
+        )
+    if stop.cause is not None:
+        reporter.note(f"{stop.cause}")
+    return run
+
+
+def _collected(
+    store: SqlStore,
+    run: Run,
+    access: ClusterAccess,
+    options: FollowOptions,
+    reporter: Reporter,
+    stop: Stop,
+) -> Run:
+    with connections.cluster_of(
+        run, access, reporter.note, keep=options.keep, store=store
+    ) as cluster:
+        here = context.run_context(store, cluster, location=run.location)
+        result = collecting.collect([run], here, reporter, stop, options, follow=True)
+    for wrong in result.failed.values():
+        raise wrong
+    return (result.closed or result.going_on or result.followed)[0]

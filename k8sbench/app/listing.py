@@ -1,0 +1,118 @@
+"""``list``: the runs, as they are recorded and as their jobs are on the cluster now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Sized
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from k8sbench.app import connections, context, stores
+from k8sbench.app.connections import ClusterAccess
+from k8sbench.app.stores import Note
+from k8sbench.model.errors import BenchError
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Run
+from k8sbench.ports import RunFilter, Store
+from k8sbench.runs import collecting, foreign_jobs, records
+from k8sbench.runs.records import ListedRun
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.store.sql_store import SqlStore
+
+
+def list_runs(
+    wanted: RunFilter, where: str | None, access: ClusterAccess, note: Note
+) -> list[ListedRun]:
+    """Return the runs that match, oldest first.
+
+    Of a named namespace only its runs, and the foreign jobs there besides.
+    """
+    # Of one namespace the newest are known only when its jobs are, too.
+    most = None if access.named else wanted.limit
+    wanted = msgspec.structs.replace(wanted, limit=most)
+    with stores.to_read(where, note) as store:
+        runs = records.listing(store, wanted, alive=context.alive(), now=context.now())
+        if access.named:
+            return _of_namespace(store, runs, wanted, access, note)
+        rows = _rows(runs, _on_clusters(store, runs, note), note)
+        _note_what_there_is(store, rows, note)
+    return rows
+
+
+def _of_namespace(
+    store: Store, runs: Sequence[Run], wanted: RunFilter, access: ClusterAccess, note: Note
+) -> list[ListedRun]:
+    """Make the rows of one namespace, of jobs without a record, too; the cluster must answer."""
+    with connections.glimpsed(connections.connect(access)) as cluster:
+        place, jobs = cluster.api.place, cluster.jobs()
+    here = [run for run in runs if collecting.same_place(run.location, place)]
+    there = {job.plan.run_id: job.phase for job in jobs}
+    alone = [run.run_id for run in here if stores.is_alone(store, run)]
+    phases = {run_id: there.get(run_id, Phase.LOST) for run_id in alone}
+    foreign = foreign_jobs.fitting(foreign_jobs.among(jobs, store.ids()), wanted)
+    rows = _rows(here, phases, note) + [foreign_jobs.listed(job, place) for job in foreign]
+    if not rows:
+        note(f"No run matches in namespace {place.namespace} of {place.server}.")
+    elif foreign:
+        note(f"{_count(foreign)} not recorded in this store; k8sbench watch records one.")
+    return sorted(rows, key=lambda row: row.created_at)
+
+
+def _note_what_there_is(store: SqlStore, rows: Sequence[ListedRun], note: Note) -> None:
+    if rows:
+        return
+    if not store.ids():
+        stores.note_empty(store, note)
+        return
+    everything = store.runs(RunFilter())
+    note(f"No run matches. {_known('Sets', [run.plan.set_name for run in everything])}")
+    note(_known("Benchmarks", [run.plan.benchmark for run in everything]))
+
+
+def _rows(runs: Sequence[Run], phases: Mapping[str, Phase], note: Note) -> list[ListedRun]:
+    over = [run_id for run_id, phase in phases.items() if phase.final]
+    if over:
+        note(f"{_count(over)} over on the cluster, and not collected: k8sbench collect --all")
+    return [
+        msgspec.structs.replace(records.listed(run), on_cluster=phases.get(run.run_id))
+        for run in runs
+    ]
+
+
+def _on_clusters(store: Store, runs: Sequence[Run], note: Note) -> dict[str, Phase]:
+    """Ask for the phases of runs that nobody here follows; none where a cluster does not answer."""
+    alone = [run for run in runs if run.location and stores.is_alone(store, run)]
+    phases: dict[str, Phase] = {}
+    for location in dict.fromkeys(run.location for run in alone):
+        assert location is not None
+        here = {run.run_id for run in alone if run.location == location}
+        try:
+            with connections.glimpsed(connections.connect_to(location, ClusterAccess())) as cluster:
+                place = cluster.api.place
+                there = {job.plan.run_id: job.phase for job in cluster.jobs()}
+        except BenchError as wrong:
+            note(f"warning: {_count(here)} shown as last seen: {wrong.message}")
+            continue
+        if collecting.same_place(location, place):
+            phases |= {run_id: there.get(run_id, Phase.LOST) for run_id in here}
+            continue
+        # By another URL it may be the same cluster or not: what is not there is not lost.
+        phases |= {run_id: phase for run_id, phase in there.items() if run_id in here}
+        if unseen := here - there.keys():
+            note(
+                f"warning: {_count(unseen)} shown as last seen: submitted to {location.server},"
+                f" and that kubeconfig now leads to {place.server}."
+            )
+    return phases
+
+
+def _count(runs: Sized) -> str:
+    return "1 run is" if len(runs) == 1 else f"{len(runs)} runs are"
+
+
+def _known(what: str, names: Sequence[str]) -> str:
+    """Name what there is, the latest first."""
+    latest = list(dict.fromkeys(reversed(names)))
+    more = f" and {len(latest) - records.FEW} more" if len(latest) > records.FEW else ""
+    return f"{what} in the store: {', '.join(latest[: records.FEW])}{more}."

@@ -1,0 +1,229 @@
+"""``logs``: what a run's replicas printed, from the archive or from the cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from k8sbench.app import connections, context, lookup, stores
+from k8sbench.app.connections import ClusterAccess
+from k8sbench.model.errors import Interrupted, NotFound
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Run
+from k8sbench.ports import JobEvent, LogLine
+from k8sbench.runs import collecting
+from k8sbench.runs.context import Stop
+from k8sbench.runs.following import FollowOptions
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.store.artifacts import LogTail
+    from k8sbench.adapters.store.sql_store import SqlStore
+    from k8sbench.ports import Store
+
+POLL_SECONDS = 0.5
+
+
+class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which lines are wanted."""
+
+    run: str
+    """Id, or a unique beginning of one."""
+    replica: str | None = None
+    """None: all replicas'."""
+    follow: bool = False
+    """Whether to go on until the run has ended."""
+    access: ClusterAccess = ClusterAccess()
+    store: str | None = None
+    """Folder or URL; None: the default place."""
+
+
+class Sink(Protocol):
+    """Where the lines go."""
+
+    def line(self, at: float, replica: str, text: bytes, *, several: bool) -> None:
+        """Take one line as the program wrote it; ``several`` replicas' lines are mixed."""
+
+    def flush(self) -> None:
+        """No more lines come for now."""
+
+    def note(self, text: str) -> None:
+        """Take what is no line."""
+
+
+def logs(options: LogOptions, sink: Sink, stop: Stop) -> None:
+    """Hand over a run's lines, those of several replicas in the order of time.
+
+    Of a run that goes on on a cluster, and that nobody here follows, they come from there; with
+    ``follow`` they are archived, too, and the run is closed at its end.
+    """
+    with contextlib.ExitStack() as stack:
+        store = stack.enter_context(stores.to_read(options.store, sink.note))
+        run, recorded = lookup.look_up(store, options.run, options.access)
+        reader = _Reader(run, options, sink)
+        if not recorded and options.follow:
+            store = stack.enter_context(stores.to_write(options.store))
+            run = reader.run = lookup.run_of(store, run.run_id, options.access)
+        elif not recorded:
+            reader.from_cluster()
+            return
+        alone = stores.is_alone(store, run)
+        if alone and not options.follow:
+            reader.from_cluster()
+        elif alone and store.claims.claim(run.run_id):
+            reader.follow_on_cluster(store, stop)
+        elif not options.follow or run.phase.final:
+            reader.archived(store)
+        else:
+            reader.follow_archive(store)
+
+
+class _Reader:
+    """Hands over the lines of one run; implements Reporter for one that is followed."""
+
+    def __init__(self, run: Run, options: LogOptions, sink: Sink) -> None:
+        self.run = run
+        self.note = sink.note
+        self._sink, self._replica, self._access = sink, options.replica, options.access
+        self._several = options.replica is None and run.plan.replicas > 1
+
+    def plan(self, plan: RunPlan) -> None:
+        """Say nothing: nothing is planned."""
+
+    def planned(self, run: Run) -> None:
+        """Say nothing: what is archived was handed over before."""
+
+    def on_event(self, run: Run, event: JobEvent) -> None:  # noqa: ARG002
+        """Hand over a line."""
+        if event.line is not None:
+            self._put(event.line)
+        elif event.note is not None:
+            self.note(event.note)
+
+    def ended(self, run: Run) -> None:
+        """Say nothing: the run's state is noted at the end."""
+
+    def from_cluster(self) -> None:
+        """Hand over what the cluster has of the run's logs."""
+        replicas: dict[str, None] = {}
+
+        def chosen(printed: Iterator[LogLine]) -> Iterator[LogLine]:
+            for line in printed:
+                if self._replica in replicas and self._replica != line.replica:
+                    return  # they come one after the other
+                replicas.setdefault(line.replica)
+                yield line
+
+        with connections.glimpse_of(self.run, self._access) as cluster:
+            lines: Iterable[LogLine] = chosen(cluster.printed(self.run))
+            if self._several:
+                lines = sorted(lines, key=lambda line: line.at)
+            for line in lines:
+                self._put(line)
+        if replicas and self._replica in {None, *replicas}:
+            return
+        planned = self._planned()
+        if self._replica not in {None, *planned}:
+            raise self._no_such_replica(planned)
+        self.note(f"Nothing was printed yet. See: k8sbench status {self.run.run_id}")
+
+    def follow_on_cluster(self, store: SqlStore, stop: Stop) -> None:
+        """Hand over the run's lines as they are archived; closes the run at its end."""
+        run = self.run
+        if store.log_files(run.run_id):
+            self.archived(store)
+        with (
+            connections.cluster_of(run, self._access, self.note, store=store) as cluster,
+            stop,
+        ):
+            here = context.run_context(store, cluster, location=run.location)
+            # Whoever reads logs ends no job because it waits.
+            patient = FollowOptions(wait=True)
+            result = collecting.collect([run], here, self, stop, patient, follow=True)
+        if stop.cause is not None and result.going_on:
+            raise Interrupted(
+                f"{stop.cause}: {run.run_id} goes on.",
+                f"Come back with: k8sbench watch {run.run_id}",
+            )
+        self._note_end(store.run(run.run_id))
+
+    def archived(self, store: Store) -> None:
+        """Hand over what is archived."""
+        from k8sbench.adapters.store.artifacts import LogTail
+
+        run, files = self.run, store.log_files(self.run.run_id)
+        if self._replica is not None:
+            chosen = [path for path in files if path.stem == self._replica]
+            if not chosen and files and self._replica not in self._planned():
+                raise self._no_such_replica([path.stem for path in files])
+            files = chosen
+        if not files:
+            what = "no logs" if self._replica is None else f"no log of {self._replica}"
+            left = "left" if run.phase.final else "has until now left"
+            state = f"it is {run.phase}. {run.history[-1].cause}"
+            self.note(f"Run {run.run_id} {left} {what}: {state}")
+            return
+        with contextlib.ExitStack() as stack:
+            tails = [stack.enter_context(contextlib.closing(LogTail(path))) for path in files]
+            self._emit(tails, to_end=True)
+
+    def follow_archive(self, store: Store) -> None:
+        """Hand over what is archived until the run is final, or its process is killed."""
+        from k8sbench.adapters.store.artifacts import LogTail
+
+        run, tails = self.run, dict[Path, LogTail]()
+        with contextlib.ExitStack() as stack:
+            while True:
+                # The state first and the files after it: nothing is written once it is final.
+                final = run.phase.final
+                for path in store.log_files(run.run_id):
+                    if path not in tails and self._replica in {None, path.stem}:
+                        tails[path] = stack.enter_context(contextlib.closing(LogTail(path)))
+                self._emit(list(tails.values()), to_end=final)
+                if final:
+                    break
+                time.sleep(POLL_SECONDS)
+                run = context.find(store, run.run_id)
+        self._note_end(run)
+
+    def _put(self, line: LogLine) -> None:
+        if self._replica in {None, line.replica}:
+            text = line.text.encode("utf-8", "surrogateescape")
+            self._sink.line(line.at, line.replica, text, several=self._several)
+            self._sink.flush()
+
+    def _emit(self, tails: list[LogTail], *, to_end: bool) -> None:
+        lines = [_stamped(tail, to_end) for tail in tails]
+        for at, replica, text in heapq.merge(*lines, key=lambda line: line[0]):
+            self._sink.line(at, replica, text, several=self._several)
+        self._sink.flush()
+
+    def _note_end(self, run: Run) -> None:
+        self.note(f"Run {run.run_id} is {run.phase}. {run.history[-1].cause}")
+
+    def _planned(self) -> list[str]:
+        from k8sbench.render.kinds import KINDS
+
+        return KINDS[self.run.plan.framework].names(self.run.plan.replicas)
+
+    def _no_such_replica(self, there: Iterable[str]) -> NotFound:
+        return NotFound(
+            f"Run {self.run.run_id} has no log of a replica {self._replica!r}.",
+            f"Replicas: {', '.join(there)}.",
+        )
+
+
+def stamp(at: float) -> bytes:
+    """Write a time as archived lines begin with it."""
+    from k8sbench.adapters.store.artifacts import stamp as written
+
+    return written(at)
+
+
+def _stamped(tail: LogTail, to_end: bool) -> Iterator[tuple[float, str, bytes]]:
+    return ((at, tail.replica, text) for at, text in tail.lines(to_end=to_end))

@@ -1,0 +1,74 @@
+"""Finding runs by what a user calls them: in the store, or as foreign jobs on the cluster."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from k8sbench.app import connections, context
+from k8sbench.app.connections import ClusterAccess
+from k8sbench.model.errors import BenchError, NotFound
+from k8sbench.model.run import Run
+from k8sbench.runs import collecting, foreign_jobs
+from k8sbench.runs.context import RunContext
+
+if TYPE_CHECKING:
+    from k8sbench.ports import FoundJob, Store
+
+
+def run_of(store: Store, text: str, access: ClusterAccess) -> Run:
+    """Find a run by its id, or a unique beginning of one, in the store; else on the cluster.
+
+    A job that somebody else submitted is recorded here, from its own annotations.
+    """
+    try:
+        return context.find(store, text)
+    except NotFound as missing:
+        try:
+            job, here = _foreign_job(store, text, access, missing)
+        except NotFound:
+            # Another process of this store may have recorded it just now.
+            with contextlib.suppress(NotFound):
+                return context.find(store, text)
+            raise
+        return collecting.recorded(job, here)
+
+
+def ids_of(store: Store, texts: Sequence[str], access: ClusterAccess) -> list[str]:
+    """Find several runs as :func:`run_of` does, each once; all before the first is touched."""
+    return list(dict.fromkeys(run_of(store, text, access).run_id for text in texts))
+
+
+def look_up(store: Store, text: str, access: ClusterAccess) -> tuple[Run, bool]:
+    """Find a run as :func:`run_of` does, and say whether it is recorded; records nothing."""
+    try:
+        return context.find(store, text), True
+    except NotFound as missing:
+        job, here = _foreign_job(store, text, access, missing)
+        assert here.location is not None
+        return foreign_jobs.as_run(job, here.location), False
+
+
+def _foreign_job(
+    store: Store, text: str, access: ClusterAccess, missing: NotFound
+) -> tuple[FoundJob, RunContext]:
+    """Find the job of a run that the store does not know; gives where it would be recorded.
+
+    A cluster that nobody named need not answer: then there is no such run, and what hindered the
+    search is said.
+    """
+    if not connections.configured(access):
+        raise missing
+    try:
+        with connections.glimpsed(connections.connect(access)) as cluster:
+            place = cluster.api.place
+            here = context.run_context(store, cluster, location=place)
+            jobs = cluster.jobs()
+    except BenchError as wrong:
+        if access.named:
+            raise
+        why = f"The cluster was not asked: {wrong.message}"
+        raise NotFound(missing.message, f"{missing.action} {why}") from wrong
+    known = store.ids()
+    return foreign_jobs.named(foreign_jobs.among(jobs, known), text, known, place), here

@@ -1,0 +1,118 @@
+"""``measure``: logs that exist already, whoever wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from k8sbench.app import catalog, results
+from k8sbench.model.errors import InputError, UsageError
+from k8sbench.model.spec import FAMILIES, Framework
+
+if TYPE_CHECKING:
+    from k8sbench.measure.run.expectation import Expectation
+    from k8sbench.runs.measuring import Outcome
+
+PRECISIONS = {"fp32": "fp32", "amp": "amp", "fp16": "amp", "bf16": "amp"}
+"""What may be asked for → what it is; the half types are kinds of AMP."""
+
+
+class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What logs are measured by; None is "not known"."""
+
+    benchmark: str | None = None
+    """Name or file of the benchmark that they are of."""
+    family: str | None = None
+    """Log family, where no benchmark is meant."""
+    gpus: int | None = None
+    """Of the whole job."""
+    batch_size: int | None = None
+    """Samples per GPU and step."""
+    framework: Framework | None = None
+    variant: str | None = None
+    precision: str | None = None
+    """A key of :data:`PRECISIONS`."""
+    warmup: int | None = None
+    """Iterations left out."""
+    one_run: bool = False
+    """All logs are one run's: its ranks or its pieces."""
+    accept: tuple[str, ...] = ()
+    """Ids of reasons that do not reject."""
+
+
+def measure(logs: Sequence[str], options: MeasureOptions) -> Outcome:
+    """Measure files, folders, or ``-``; what cannot be read is among the outcome's failures."""
+    from k8sbench.adapters.files import log_files
+    from k8sbench.runs import measuring
+
+    if (options.benchmark is None) == (options.family is None):
+        raise UsageError(
+            "Say what the logs are: either --benchmark or --format is needed, not both.",
+            f"Formats: {', '.join(FAMILIES)}.",
+        )
+    if options.variant is not None and options.benchmark is None:
+        raise UsageError("--variant is one of a benchmark.", "Give --benchmark as well.")
+    results.check_accepted(options.accept, of_groups=False)
+    expected = _expected(options)
+    files: list[str] = []
+    failures: list[InputError] = []
+    for path in logs:
+        # A path that leads nowhere must not cost the others their figures.
+        try:
+            files += [file for file in log_files.find([path]) if file not in files]
+        except InputError as unfound:
+            failures.append(unfound)
+    if options.one_run and failures:
+        # A run that lacks one of its files would be another run.
+        raise failures[0]
+    found = measuring.measure_logs(
+        [log_files.LogFile(file) for file in files], expected, one_run=options.one_run
+    )
+    return msgspec.structs.replace(found, failures=(*failures, *found.failures))
+
+
+def _expected(options: MeasureOptions) -> list[Expectation]:
+    from k8sbench.measure.run.expectation import Expectation, from_variant
+
+    asked = options.precision
+    precision = None if asked is None else PRECISIONS[asked]
+    if options.benchmark is None:
+        assert options.family is not None
+        return [
+            Expectation(
+                format=options.family,
+                framework=options.framework,
+                gpus=options.gpus,
+                batch_size=options.batch_size,
+                precision=precision,
+                amp_dtype=asked if asked in {"fp16", "bf16"} else None,
+                warmup=options.warmup,
+                accept=options.accept,
+            )
+        ]
+    spec, name = catalog.benchmark(options.benchmark).spec, options.variant
+    frameworks = [options.framework] if options.framework else list(spec.frameworks)
+    chosen = [
+        each
+        for wanted in frameworks
+        for each in spec.variants_of(wanted)
+        if each.name == name or (name is None and each == spec.default_variant(wanted))
+    ]
+    if not chosen:
+        have = ", ".join(f"{each.framework}/{each.name}" for each in spec.variants)
+        wanted_name = "/".join(part for part in (options.framework, name) if part)
+        raise UsageError(f"{spec.name} has no variant {wanted_name}.", f"Variants: {have}.")
+    return [
+        from_variant(
+            spec,
+            each,
+            gpus=options.gpus,
+            batch_size=options.batch_size,
+            precision=precision,
+            warmup=options.warmup,
+            accept=options.accept,
+        )
+        for each in chosen
+    ]

@@ -1,0 +1,28 @@
+"""``render``: the manifests that submit would create; needs no cluster and no store."""
+
+from __future__ import annotations
+
+from k8sbench.app import cases, catalog, targets
+from k8sbench.app.cases import CaseOptions
+from k8sbench.model.identity import checked_run_id, checked_set_name
+from k8sbench.ports import Manifest
+from k8sbench.runs.context import Reporter
+
+
+def render(
+    options: CaseOptions, reporter: Reporter, *, run_id: str | None, set_name: str
+) -> list[Manifest]:
+    """Plan and render each case; reports the plans.
+
+    Without ``run_id`` the benchmark's name stands in the id's place; several cases are numbered.
+    """
+    found = catalog.benchmark(options.benchmark)
+    prepared = cases.prepare(found, options, targets.for_render(options.target).site)
+    name = run_id or f"{found.spec.name[:30].rstrip('-')}-example"
+    objects: list[Manifest] = []
+    for number, case in enumerate(prepared, start=1):
+        suffix = "" if len(prepared) == 1 else f"-{number}"
+        plan = case.plan(checked_run_id(name + suffix), checked_set_name(set_name))
+        reporter.plan(plan)
+        objects += case.manifests(plan)
+    return objects

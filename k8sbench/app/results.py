@@ -1,0 +1,94 @@
+"""``results``: the rows of what was measured, of the whole store or of some runs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from k8sbench.app import catalog, context, stores
+from k8sbench.model.errors import NotFound
+from k8sbench.model.run import Run
+from k8sbench.ports import RunFilter
+from k8sbench.runs import records
+
+if TYPE_CHECKING:
+    from k8sbench.ports import Store
+    from k8sbench.runs.reporting import Report, Wanted
+
+
+class Rows(msgspec.Struct, frozen=True, kw_only=True):
+    """Some runs that are over, and the rows of the groups that they belong to."""
+
+    runs: tuple[Run, ...]
+    report: Report
+    rejected: frozenset[str]
+    """Those of the runs that are rejected, also where only their group shows it (an outlier)."""
+
+
+class StoredResults(msgspec.Struct, frozen=True, kw_only=True):
+    """The rows that were asked for, and the runs of the whole store."""
+
+    report: Report
+    runs: tuple[Run, ...]
+
+
+def results(
+    wanted: Wanted,
+    where: str | None,
+    note: Callable[[str], None],
+    *,
+    accept: Collection[str] = (),
+    published: bool = False,
+) -> StoredResults:
+    """Make the rows that are wanted of all runs of a store."""
+    from k8sbench.runs import reporting
+
+    check_accepted(accept)
+    with stores.to_read(where, note) as store:
+        runs = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
+        if not runs:
+            stores.note_empty(store, note)
+    report = reporting.report(
+        runs, wanted, accept=accept, published=published, find=catalog.finder(note)
+    )
+    return StoredResults(report=report, runs=tuple(runs))
+
+
+def rows(
+    store: Store, runs: Sequence[Run], note: Callable[[str], None], *, accept: Collection[str] = ()
+) -> Rows:
+    """Make the rows that some runs belong to: the end of ``submit``."""
+    from k8sbench.runs import reporting
+
+    run_ids = {run.run_id for run in runs}
+    benchmarks = sorted({run.plan.benchmark for run in runs})
+    among = [run for name in benchmarks for run in store.runs(RunFilter(benchmark=name))]
+    report = reporting.report_of_runs(among, run_ids, accept=accept, find=catalog.finder(note))
+    rejected = frozenset(
+        member.run_id
+        for row in report.results
+        for member in row.group.members
+        if member.verdict == "rejected" and member.run_id in run_ids
+    )
+    return Rows(runs=tuple(runs), report=report, rejected=rejected)
+
+
+def check_accepted(accept: Collection[str], *, of_groups: bool = True) -> None:
+    """Reject a mistyped id, which would otherwise overrule nothing, in silence."""
+    if not accept:
+        return
+    from k8sbench.measure.group import grouping
+    from k8sbench.measure.run import reasons
+
+    known = [*reasons.RULES, *(grouping.REASONS if of_groups else ())]
+    for name in accept:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            raise NotFound(
+                f"--accept {name}: there is no such reason.",
+                (f"Did you mean {near[0]}? " if near else "")
+                + "docs/integrity.md and docs/results.md list them.",
+            )

@@ -1,0 +1,48 @@
+"""``status``: what was planned of a run, what became of it, what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from k8sbench.app import connections, context, lookup, stores
+from k8sbench.app.connections import ClusterAccess
+from k8sbench.app.stores import Note
+from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.run import Run
+from k8sbench.ports import JobEvent
+from k8sbench.runs import foreign_jobs, records
+from k8sbench.runs.records import RunStatus
+
+
+def status(text: str, where: str | None, access: ClusterAccess, note: Note) -> RunStatus:
+    """Return what is known of a run, recorded or not, and how its job is on the cluster now."""
+    with stores.to_read(where, note) as store:
+        run, recorded = lookup.look_up(store, text, access)
+        reported = _look(run, access, note)
+        return records.status(
+            store,
+            run if recorded else foreign_jobs.as_reported(run, reported),
+            alive=context.alive(),
+            on_cluster=records.on_cluster(reported, context.now()),
+            recorded=recorded,
+        )
+
+
+def _look(run: Run, access: ClusterAccess, note: Note) -> Sequence[JobEvent]:
+    """Ask the cluster how a job is; nothing of a run that is over, or where nobody answers."""
+    if run.plan.backend != "kubernetes" or run.phase.final:
+        return ()
+    try:
+        with connections.glimpse_of(run, access) as cluster:
+            reported = cluster.look(run)
+    except BenchError as wrong:
+        if access.named and isinstance(wrong, UsageError):
+            raise
+        note(f"warning: {wrong.message} What is shown is on record. {wrong.action}")
+        return ()
+    if not reported:
+        note(
+            f"warning: there is no job {run.run_id} on the cluster any more."
+            f" Close the run with: k8sbench collect {run.run_id}"
+        )
+    return reported

@@ -1,0 +1,108 @@
+"""Opening the store, and looking after it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from k8sbench.model.errors import StoreError
+from k8sbench.model.run import Run
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.store.sql_store import SqlStore
+    from k8sbench.adapters.store.upkeep import StoreInfo, StoreReport
+    from k8sbench.ports import Store
+
+__all__ = [
+    "Note",
+    "StoreReport",
+    "check",
+    "info",
+    "is_alone",
+    "note_empty",
+    "rebuild",
+    "to_read",
+    "to_write",
+]
+
+Note = Callable[[str], None]
+"""Takes what the user should know and is not the data."""
+
+
+@contextlib.contextmanager
+def to_write(where: str | None) -> Iterator[SqlStore]:
+    """Open the store to write to it: a folder, a URL, or the default place."""
+    from k8sbench.adapters.store.sql_store import open_store
+
+    with open_store(where) as store:
+        yield store
+
+
+@contextlib.contextmanager
+def to_read(where: str | None, note: Note) -> Iterator[SqlStore]:
+    """Open a store to read it; one that is not there reads as an empty one and is not made.
+
+    What could not be read of it is noted at the end.
+    """
+    from k8sbench.adapters.store.sql_store import open_store
+
+    with open_store(where, create=False) as store:
+        try:
+            yield store
+        finally:
+            for run_id, why in sorted(store.unreadable.items()):
+                note(f"warning: run {run_id} is left out: {why}")
+
+
+def is_alone(store: Store, run: Run) -> bool:
+    """Whether a run goes on on a cluster and nobody is seen to follow it.
+
+    In a store that can only be read nobody can be seen: then the cluster is to be asked.
+    """
+    if run.plan.backend != "kubernetes" or run.phase.final:
+        return False
+    try:
+        alone = store.claims.claim(run.run_id)
+    except StoreError:
+        return True
+    store.claims.release(run.run_id)
+    return alone
+
+
+def note_empty(store: SqlStore, note: Note) -> None:
+    """Note that a store has no runs, and how it gets some."""
+    why = "There is no store in" if store.absent else "There are no runs in the store"
+    note(f"{why} {store.where} yet; k8sbench submit BENCHMARK makes the first run.")
+
+
+def info(where: str | None, note: Note) -> StoreInfo:
+    """Say where the store is and what is in it."""
+    from k8sbench.adapters.store import upkeep
+
+    with to_read(where, note) as store:
+        return upkeep.info(store)
+
+
+def check(where: str | None, note: Note) -> StoreReport:
+    """Hold the database and the runs' folders against each other; changes nothing."""
+    from k8sbench.adapters.store import upkeep
+
+    with to_read(where, note) as store:
+        report = upkeep.check(store)
+        store.unreadable.clear()  # the report names them
+    return report
+
+
+def rebuild(where: str | None) -> tuple[StoreReport, Path | None]:
+    """Make the database anew from the runs' folders; with the copy of the one before, if any."""
+    from k8sbench.adapters.store import places, sql_store, upkeep
+
+    place = places.place(where)
+    if isinstance(place, str):
+        with sql_store.open_store(place) as store:
+            return upkeep.rebuild_rows(store), None
+    report = upkeep.rebuild_folder(place)
+    before = place / upkeep.BEFORE
+    return report, before if before.exists() else None

@@ -1,0 +1,40 @@
+"""From outcomes to exit codes: 0 valid, 3 failed, 4 timed out, 5 rejected; errors have theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from k8sbench.model.errors import REJECTED_EXIT_CODE, JobFailed, TimedOut
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Run
+
+if TYPE_CHECKING:
+    from k8sbench.app.results import Rows
+
+ORDER = (1, 6, 3, 4, REJECTED_EXIT_CODE, 0)
+"""Of several runs' exit codes, the first of these that occurs is the command's."""
+
+
+def of_run(run: Run) -> int:
+    """The exit code that one finished run stands for."""
+    if run.phase is Phase.SUCCEEDED:
+        valid = run.measurement is not None and run.measurement.verdict == "valid"
+        return 0 if valid else REJECTED_EXIT_CODE
+    return TimedOut.exit_code if run.history[-1].cause_id == "timeout" else JobFailed.exit_code
+
+
+def of_runs(runs: Iterable[Run]) -> int:
+    """The exit code of a command with these finished runs."""
+    return worst(map(of_run, runs))
+
+
+def of_rows(rows: Rows) -> int:
+    """The exit code of a command that prints these rows; a group may reject a run that is valid."""
+    return worst([of_runs(rows.runs), REJECTED_EXIT_CODE if rows.rejected else 0])
+
+
+def worst(codes: Iterable[int]) -> int:
+    """Return the exit code of a command that has several; 0 without any."""
+    found = set(codes)
+    return next((code for code in ORDER if code in found), 0)

@@ -1,0 +1,45 @@
+"""Ctrl-C, SIGTERM and a closed terminal, as a wish to end in good order."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType, TracebackType
+from typing import Any
+
+from k8sbench.runs.context import Stop
+
+CAUSES = {
+    signal.SIGINT: "Interrupted (Ctrl-C)",
+    signal.SIGTERM: "Interrupted (SIGTERM)",
+    signal.SIGHUP: "Interrupted (terminal closed)",
+}
+
+
+class SignalStop(Stop):
+    """Is asked for by a signal while it is entered; a second signal ends the program at once.
+
+    Outside, signals do what Python has them do: nothing is followed that would have to be ended in
+    good order.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._before: list[dict[signal.Signals, Any]] = []
+
+    def __enter__(self) -> Stop:
+        self._before.append({number: signal.signal(number, self._take) for number in CAUSES})
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        wrong: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._before.pop().items():
+            signal.signal(number, handler)
+
+    def _take(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        if self.cause is not None:
+            raise KeyboardInterrupt
+        self(CAUSES[signal.Signals(number)])
