@@ -94,6 +94,7 @@ types: $(ALL_STAMP)
 
 imports: $(ALL_STAMP)
 	$(VENV)/bin/lint-imports --no-cache
+	$(VENV)/bin/python -m tests.import_cycles
 
 # The tiers with a cluster wait for it most of the time: two workers, each with its own.
 CLUSTER_TIERS := tests/cluster tests/node

@@ -13,7 +13,7 @@ from k8sbench.model.spec import BenchmarkSpec
 if TYPE_CHECKING:
     from k8sbench.model.image import ImageTable
 
-__all__ = ["LoadedSpec", "benchmark", "benchmarks", "finder", "images"]
+__all__ = ["LoadedSpec", "benchmark", "benchmarks", "finder", "images", "trainers_digest"]
 
 
 def benchmarks() -> list[LoadedSpec]:
@@ -35,6 +35,13 @@ def images() -> ImageTable:
     from k8sbench.adapters.files import image_table
 
     return image_table.load()
+
+
+def trainers_digest() -> str:
+    """Return the checksum of our trainers' sources."""
+    from k8sbench.adapters.files import trainer_sources
+
+    return trainer_sources.read().digest
 
 
 def finder(note: Callable[[str], None]) -> Callable[[RunPlan], BenchmarkSpec | None]:

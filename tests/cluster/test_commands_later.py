@@ -86,7 +86,9 @@ def test_everything_is_collected_with_nothing_but_the_cluster(own_shell: Shell) 
         following.until("Running")
         logs["third"].end()
         own_shell.finish("third")
-        following.ends()
+        until(lambda: not own_shell.on_cluster(), "the run to be closed")
+        # It would go on with new jobs.
+        following.interrupt().ends()
     assert measured(following.out) == set(names)
     assert own_shell.on_cluster() == []
     assert {run["phase"] for run in colleague.json("list")} == {"Succeeded"}
@@ -218,6 +220,6 @@ def test_repeats_are_detached_and_collected_together(own_shell: Shell) -> None:
     words = ("submit", *CASE, "--repeats=3", "--detach", "--output=json")
     runs = own_shell.json(*words[:-1])
     assert [run["repeat"] for run in runs] == [1, 2, 3]
-    done = own_shell.run("collect", "--all", "--follow", code=5)
+    done = own_shell.run("collect", *(run["run_id"] for run in runs), "--follow", code=5)
     assert " 0/3 " in done.out
     assert own_shell.on_cluster() == []

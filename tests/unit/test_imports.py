@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import subprocess
 import sys
 
 import pytest
+
+from tests import import_cycles
 
 HEAVY = ("kubernetes", "torch", "paddle", "sqlalchemy", "numpy", "rich", "matplotlib", "psutil")
 
@@ -57,3 +60,17 @@ def test_the_package_itself_imports_nothing() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "{'k8sbench'}"
+
+
+def test_two_files_that_import_each_other_are_found(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "circular"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "one.py").write_text("def f():\n    from circular import two\n")
+    (package / "two.py").write_text("from circular.one import f\n")
+    (package / "three.py").write_text("from circular import one\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    (circle,) = import_cycles.cycles("circular")
+    assert set(circle) == {"circular.one", "circular.two"}

@@ -116,9 +116,7 @@ def _rows(
 
 
 def _pushed(registry: str, image: Image) -> str:
-    from k8sbench.adapters.files import trainer_sources
-
-    digest = trainer_sources.read().digest
+    digest = catalog.trainers_digest()
     return built_image(registry, image.framework, version=__version__, trainers_digest=digest)
 
 

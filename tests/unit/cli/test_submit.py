@@ -1,13 +1,21 @@
-"""What ``submit`` prints where it starts nothing."""
+"""What ``submit`` prints, and how often it plans."""
 
 from __future__ import annotations
 
 import json
+import pathlib
+from typing import Any
 
 import pytest
 import yaml
 
+from k8sbench.adapters.local import cluster as local_cluster
+from k8sbench.app import cases, submit
 from k8sbench.cli import main
+from k8sbench.model import planning
+from k8sbench.model.phase import Phase
+from k8sbench.model.plan import RunPlan
+from tests.unit.runs.played import FakeCluster, at
 
 WORDS = ("submit", "resnet50", "--backend=local", "--dry-run")
 
@@ -21,3 +29,39 @@ def test_a_dry_run_prints_the_manifest_in_the_format_asked_for(
     as_json = json.loads(capsys.readouterr().out)
     assert as_json["items"] == list(yaml.safe_load_all(printed))
     assert "PyTorchJob" in {one["kind"] for one in as_json["items"]}
+
+
+@pytest.mark.parametrize("command", [WORDS, ("render", *WORDS[1:3])])
+def test_a_case_is_planned_once(
+    command: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    planned: list[str] = []
+
+    def make_plan(*args: Any, **more: Any) -> RunPlan:
+        planned.append(more["run_id"])
+        return planning.make_plan(*args, **more)
+
+    monkeypatch.setattr(cases, "make_plan", make_plan)
+    assert main.main(command) == 0
+    assert planned == [planning.DRAFT_ID]
+    assert planning.DRAFT_ID not in capsys.readouterr().out
+
+
+def test_a_local_submit_plans_once_from_argv_to_the_row(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    planned: list[str] = []
+
+    def make_plan(*args: Any, **more: Any) -> RunPlan:
+        planned.append(more["run_id"])
+        return planning.make_plan(*args, **more)
+
+    monkeypatch.setattr(cases, "make_plan", make_plan)
+    monkeypatch.setattr(submit, "_check_frameworks", lambda *_: None)
+    monkeypatch.setattr(local_cluster, "LocalCluster", lambda: FakeCluster(at(Phase.FAILED)))
+    words = ("submit", "resnet50", "--backend=local", "--repeats=2", f"--store={tmp_path}")
+    assert main.main(words) == 3
+    assert planned == [planning.DRAFT_ID]
+    assert "run resnet50-" in capsys.readouterr().err

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import msgspec
 import pytest
 
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.model.errors import UsageError
+from k8sbench.model.errors import StoreError, Unreachable, UsageError
+from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
+<<<<<<< HEAD
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import FoundJob, JobEvent, LogLine, Store
 from k8sbench.runs import collecting, submitting
+=======
+from k8sbench.ports import FoundJob, JobEvent, LogGap, LogLine, LogMark, Store
+from k8sbench.runs import collecting, foreign_jobs, submitting
+>>>>>>> 87b2f9f (Collect a namespace until asked to stop, and hold that no two files import each other)
 from k8sbench.runs.collecting import CollectResult
 from k8sbench.runs.context import Stop
 from k8sbench.runs.following import GAPS, FollowOptions, kept_gaps
@@ -176,6 +183,102 @@ def test_a_place_has_more_than_one_url(store: Store) -> None:
     (run,) = detached(store)
     inside = msgspec.structs.replace(LOCATION, server="https://10.96.0.1")
     collecting.check_place(run, There(outlives=True), inside)
+
+
+class Served(FakeCluster):
+    """A cluster on which something happens at each look, and at the last one a stop is asked for."""
+
+    def __init__(self, stop: Stop, *looks: Callable[[], None]) -> None:
+        super().__init__(at(Phase.SUCCEEDED), outlives=True)
+        self.stop, self.looks = stop, list(looks)
+
+    def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+        events = super().wait(seconds)
+        if not events and not self.looks:
+            self.stop("Interrupted (SIGTERM)")
+        elif not events:
+            self.looks.pop(0)()
+        return events
+
+
+def serve(store: Store, cluster: Served, reporter: Silent | None = None) -> CollectResult:
+    times = itertools.count(0.0, collecting.LIST_SECONDS)
+    here = msgspec.structs.replace(context(store, cluster), clock=lambda: next(times))
+
+    def find() -> list[Run]:
+        foreign_jobs.record_all(here, lambda text: None)
+        return collecting.open_runs(here)
+
+    return collecting.serve(find, here, reporter or Silent(), cluster.stop, FollowOptions())
+
+
+def test_a_namespace_that_is_served_goes_on_with_new_jobs_until_the_stop(store: Store) -> None:
+    (old,) = detached(store)
+    new = planned_case("kubernetes").plan("new", "elsewhere", 1)
+    cluster = Served(Stop(), lambda: None, lambda: cluster.found.append(job), lambda: None)
+    job = on_cluster(new, Phase.RUNNING)
+    result = serve(store, cluster)
+    assert {run.run_id for run in result.closed} == {old.run_id, "new"}
+    assert all(run.measurement is not None for run in result.closed)
+    assert (result.going_on, result.failed) == ([], {})
+    assert store.claims.claim("new")
+
+
+def test_a_cluster_that_does_not_answer_for_a_while_is_asked_again(store: Store) -> None:
+    class Away(Served):
+        def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
+            self.lists = getattr(self, "lists", 0) + 1
+            if self.lists in {2, 3}:
+                raise Unreachable("The API server does not answer.")
+            return super().jobs(run_ids)
+
+    reporter = Silent()
+    cluster = Away(Stop(), *[lambda: None] * 5)
+    assert serve(store, cluster, reporter).closed == []
+    (said,) = reporter.told
+    assert said.startswith("warning: new jobs are not seen for now: The API server")
+    assert cluster.lists > 3
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_run_whose_files_cannot_be_read_never_stops_the_others(
+    store: Store, monkeypatch: pytest.MonkeyPatch, follow: bool
+) -> None:
+    first, second = detached(store, cases=2)
+    elsewhere = StoreError("Its files lie on another machine.", "Collect it there.")
+
+    def marks(run_id: str) -> dict[str, LogMark]:
+        if run_id == first.run_id:
+            raise elsewhere
+        return {}
+
+    monkeypatch.setattr(store, "log_marks", marks)
+    reporter = Silent()
+    cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
+    args = (context(store, cluster), reporter, Stop(), FollowOptions())
+    result = collecting.collect([first, second], *args, follow=follow)
+    assert [run.run_id for run in result.closed] == [second.run_id]
+    assert result.failed == {first.run_id: elsewhere}
+    assert f"warning: run {first.run_id} is passed over: {elsewhere}" in reporter.told
+    assert store.claims.claim(first.run_id)
+
+
+def test_a_run_that_cannot_be_measured_never_stops_the_others(store: Store) -> None:
+    runs = detached(store, cases=2)
+    cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
+    here = context(store, cluster)
+
+    def measure(run: Run, gaps: Sequence[LogGap]) -> Measurement:
+        if run.run_id == runs[0].run_id:
+            raise StoreError("Its files lie on another machine.")
+        return here.measure(run, gaps)
+
+    args = (msgspec.structs.replace(here, measure=measure), Silent(), Stop(), FollowOptions())
+    result = collecting.collect(runs, *args, follow=True)
+    assert [run.run_id for run in result.closed] == [runs[1].run_id]
+    assert list(result.failed) == [runs[0].run_id]
+    # Its job stays: it has the logs.
+    assert cluster.removed == [runs[1].run_id]
 
 
 class Printed(FakeCluster):

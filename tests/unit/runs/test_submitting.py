@@ -297,3 +297,32 @@ def test_what_a_set_already_has_need_not_be_repeated(store: Store) -> None:
     key = case_key(run.plan)
     assert submitting.finished_repeats(store, "night", key) == [run]
     assert submitting.finished_repeats(store, "day", key) == []
+
+
+def test_joining_a_run_that_another_process_follows_is_an_outcome_and_no_error(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = FakeCluster(outlives=True)
+    here, options = context(store, cluster), SubmitOptions(set_name="night", run_id="mine")
+    args = ([planned_case("kubernetes")], here, Silent(), Stop(), options)
+    (created,) = submitting.create_all(*args)
+    monkeypatch.setattr(store.claims, "claim", lambda run_id: False)
+    for again in (submitting.submit, submitting.create_all):
+        (joined,) = again(*args)
+        assert (joined.run, joined.state) == (created.run, "followed-elsewhere")
+    assert cluster.created == ["mine"]
+
+
+def test_hosts_in_an_upstream_command_are_those_of_each_run(store: Store) -> None:
+    draft = planned_case().draft
+    words = (*draft.command, f"{draft.run_id}-master-0:29500")
+    case = msgspec.structs.replace(
+        planned_case(),
+        draft=msgspec.structs.replace(
+            draft, command=words, env={"HOST": f"{draft.run_id}-worker-1"}
+        ),
+    )
+    one, two = case.plan("one", "night", 1), case.plan("two", "night", 2)
+    assert (one.command[-1], two.command[-1]) == ("one-master-0:29500", "two-master-0:29500")
+    assert (one.env, two.env) == ({"HOST": "one-worker-1"}, {"HOST": "two-worker-1"})
+    assert case_key(one) == case_key(two) == case_key(case.draft)
