@@ -28,13 +28,13 @@ def list_runs(
 
     Of a named namespace only its runs, and the foreign jobs there besides.
     """
-    # Of one namespace the newest are known only when its jobs are, too.
-    most = None if access.named else wanted.limit
-    wanted = msgspec.structs.replace(wanted, limit=most)
     with stores.to_read(where, note) as store:
-        runs = records.listing(store, wanted, alive=context.alive(), now=context.now())
+        # Of one namespace the newest are known only when its jobs are, too.
+        asked = msgspec.structs.replace(wanted, limit=None) if access.named else wanted
+        runs = records.listing(store, asked, alive=context.alive(), now=context.now())
         if access.named:
-            return _of_namespace(store, runs, wanted, access, note)
+            rows = _of_namespace(store, runs, asked, access, note)
+            return rows if wanted.limit is None else rows[-wanted.limit :]
         rows = _rows(runs, _on_clusters(store, runs, note), note)
         _note_what_there_is(store, rows, note)
     return rows

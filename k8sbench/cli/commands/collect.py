@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from k8sbench.app import collect, serve
 from k8sbench.app.collect import CollectOptions
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.options import accept_option, access_options, rows_option, store_option
 from k8sbench.cli.signals import SignalStop
@@ -38,10 +39,9 @@ def command(
     follow: bool,
     keep: bool,
     wait: bool,
-    accept: tuple[str, ...],
     form: str,
-    access: ClusterAccess,
     where: str | None,
+    **asked: Any,
 ) -> int:
     """Archive the logs of runs that are over, measure them and print their rows.
 
@@ -52,14 +52,8 @@ def command(
     """
     if every == bool(runs):
         raise UsageError("Name runs, or all of them with --all.", "k8sbench list shows the runs.")
-    options = CollectOptions(
-        runs=runs,
-        until_over=follow,
-        access=access,
-        store=where,
-        follow=FollowOptions(keep=keep, wait=wait),
-        accept=accept,
-    )
+    how = FollowOptions(keep=keep, wait=wait)
+    options = CollectOptions(runs=runs, until_over=follow, store=where, follow=how, **asked)
     stop = SignalStop()
     collected = serve.serve if every and follow else collect.collect
     with reporter.reporting() as progress:

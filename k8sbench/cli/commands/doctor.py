@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from k8sbench.app import doctor
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.doctor import DoctorOptions, Preflight
 from k8sbench.cli.options import access_options
 from k8sbench.cli.signals import SignalStop
@@ -17,7 +16,6 @@ from k8sbench.cli.terminal.output import Column
 from k8sbench.model.errors import Interrupted, JobFailed, TimedOut, Unreachable
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.phase import Phase
-from k8sbench.model.spec import Framework
 
 if TYPE_CHECKING:
     from k8sbench.diagnose.preflight.facts import Line
@@ -70,19 +68,9 @@ BANDWIDTH = (
     help="Format.",
 )
 def command(
-    access: ClusterAccess,
-    node_pool: str | None,
-    pools_file: str | None,
-    framework: Framework | None,
-    replicas: int | None,
-    gpus: int | None,
-    image: str | None,
-    data: str | None,
-    queue: str | None,
-    gang: bool,
-    nccl: bool,
     init_template: bool,
-    form: Literal["table", "json"],
+    form: str,
+    **asked: Any,
 ) -> int:
     """Say whether a cluster is ready, and if not, what to do.
 
@@ -95,21 +83,8 @@ def command(
 
         output.write(operator.own_template())
         return 0
-    options = DoctorOptions(
-        access=access,
-        node_pool=node_pool,
-        pools_file=pools_file,
-        framework=framework,
-        replicas=replicas,
-        gpus=gpus,
-        image=image,
-        data=data,
-        queue=queue,
-        gang=gang,
-        nccl=nccl,
-    )
     found = doctor.examine(
-        options,
+        DoctorOptions(**asked),
         SignalStop(),
         note=output.note,
         on_event=_note,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import click
 import msgspec
@@ -58,12 +59,9 @@ NOT_RECORDED = "not recorded"
 @store_option
 def command(
     form: str,
-    set_name: str | None,
-    benchmark: str | None,
-    since: float | None,
-    limit: int | None,
     access: ClusterAccess,
     where: str | None,
+    **wanted: Any,
 ) -> None:
     """List the recorded runs, or all of a namespace.
 
@@ -72,9 +70,8 @@ def command(
     --kubeconfig only the runs of that namespace are listed, and beside the recorded ones those
     that other people have submitted.
     """
-    wanted = RunFilter(benchmark=benchmark, set_name=set_name, since=since, limit=limit)
-    rows = listing.list_runs(wanted, where, access, output.note)
-    _print(rows if limit is None else rows[-limit:], form, time.time())
+    rows = listing.list_runs(RunFilter(**wanted), where, access, output.note)
+    _print(rows, form, time.time())
 
 
 def _print(rows: Sequence[ListedRun], form: str, now: float) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
 from k8sbench.app import logs
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.logs import LogOptions
 from k8sbench.cli.options import access_options, since_option, store_option
 from k8sbench.cli.signals import SignalStop
@@ -23,13 +23,10 @@ from k8sbench.cli.terminal import output
 @access_options
 @store_option
 def command(
-    run: str,
-    replica: str | None,
     timestamps: bool,
     since: float | None,
-    follow: bool,
-    access: ClusterAccess,
     where: str | None,
+    **asked: Any,
 ) -> None:
     """Print the logs that a run left.
 
@@ -38,7 +35,7 @@ def command(
     replica's name. Of a run that goes on on a cluster, and that nobody here follows, the lines come
     from there; with -f they are archived, too, and the run is closed at its end.
     """
-    options = LogOptions(run=run, replica=replica, follow=follow, access=access, store=where)
+    options = LogOptions(store=where, **asked)
     logs.logs(options, _Printer(since, timestamps), SignalStop())
 
 

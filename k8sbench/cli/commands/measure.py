@@ -10,7 +10,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,7 +18,7 @@ from k8sbench.app import measure as measuring
 from k8sbench.app.measure import PRECISIONS, MeasureOptions
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError
-from k8sbench.model.spec import FAMILIES, Framework
+from k8sbench.model.spec import FAMILIES
 
 if TYPE_CHECKING:
     from k8sbench.model.measurement import Measurement, Throughput
@@ -62,17 +62,8 @@ WIDEST = 100
 )
 def command(
     logs: tuple[str, ...],
-    benchmark: str | None,
-    family: str | None,
-    gpus: int | None,
-    batch_size: int | None,
-    framework: Framework | None,
-    variant: str | None,
-    precision: str | None,
-    warmup: int | None,
-    one_run: bool,
-    accept: tuple[str, ...],
     form: str,
+    **asked: Any,
 ) -> int:
     """Measure logs that exist already, from any source.
 
@@ -82,19 +73,7 @@ def command(
     k8sbench measure train.log --format mmseg --gpus 8 --warmup 20
     k8sbench measure logs/ --benchmark resnet50 --gpus 8 -o json
     """
-    options = MeasureOptions(
-        benchmark=benchmark,
-        family=family,
-        gpus=gpus,
-        batch_size=batch_size,
-        framework=framework,
-        variant=variant,
-        precision=precision,
-        warmup=warmup,
-        one_run=one_run,
-        accept=accept,
-    )
-    outcome = measuring.measure(logs, options)
+    outcome = measuring.measure(logs, MeasureOptions(**asked))
     _write(outcome.measurements, form)
     sys.stdout.flush()
     for wrong in outcome.failures:

@@ -49,15 +49,11 @@ class Form(click.Choice[str]):
 @not_available("--lang")
 def command(
     form: str,
-    benchmark: str | None,
-    framework: str | None,
-    set_name: str | None,
-    every: bool,
-    since: float | None,
     published: bool,
     accept: tuple[str, ...],
     plot: str | None,
     where: str | None,
+    **wanted: Any,
 ) -> None:
     """Print summary tables of what was measured.
 
@@ -65,13 +61,12 @@ def command(
     is –, and a footnote says why.
     """
     plot_form = None if plot is None else _plot_form(plot)
-    wanted = Wanted(
-        benchmark=benchmark, framework=framework, set_name=set_name, since=since, every=every
+    found = results.results(
+        Wanted(**wanted), where, output.note, accept=accept, published=published
     )
-    found = results.results(wanted, where, output.note, accept=accept, published=published)
     made = found.report
     if found.runs and not made.results:
-        output.note(_nothing_fits(found.runs, benchmark))
+        output.note(_nothing_fits(found.runs, wanted["benchmark"]))
     rows.write_report(made, form)
     if made.older and form in ("table", "wide", "markdown"):
         output.note(f"{made.older} rows of older sets are not shown; --all shows them.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any
 
 import click
 
@@ -53,23 +53,16 @@ from k8sbench.runs.following import FollowOptions
     help="Plan and print the manifest; server: also have the cluster check it. Starts nothing.",
 )
 @accept_option
-@click.option("--store", "where", metavar="FOLDER|URL", help="Store; default K8SBENCH_STORE.")
+@click.option("--store", metavar="FOLDER|URL", help="Store; default K8SBENCH_STORE.")
 @rows_option
 @not_available("--prometheus")
 def command(
     options: CaseOptions,
     access: ClusterAccess,
-    run_id: str | None,
-    set_name: str | None,
-    resume: str | None,
-    dry_run: Literal["client", "server"] | None,
-    accept: tuple[str, ...],
-    where: str | None,
     form: str,
-    parallel: int,
-    detach: bool,
-    wait: bool,
     keep: bool,
+    wait: bool,
+    **asked: Any,
 ) -> int:
     """Plan, run, measure and record a benchmark.
 
@@ -82,20 +75,10 @@ def command(
     k8sbench submit deeplabv3p --replicas 4 --amp      4 nodes, all of their GPUs
     k8sbench submit tsm --all-cases --detach           then: collect --all --follow
     """
-    wanted = SubmitOptions(
-        cases=options,
-        access=access,
-        store=where,
-        run_id=run_id,
-        set_name=set_name,
-        resume=resume,
-        parallel=parallel,
-        detach=detach,
-        dry_run=dry_run,
-        follow=FollowOptions(keep=keep, wait=wait),
-        accept=accept,
-    )
-    with reporter.reporting(drawn=not detach and dry_run is None) as progress:
+    follow = FollowOptions(keep=keep, wait=wait)
+    wanted = SubmitOptions(cases=options, access=access, follow=follow, **asked)
+    quiet = wanted.detach or wanted.dry_run is not None
+    with reporter.reporting(drawn=not quiet) as progress:
         done = submit.submit(wanted, progress, SignalStop())
     if isinstance(done, DryRun):
         return _print_dry_run(done, form)

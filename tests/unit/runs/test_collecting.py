@@ -186,7 +186,7 @@ def test_a_place_has_more_than_one_url(store: Store) -> None:
 
 
 class Served(FakeCluster):
-    """A cluster on which something happens at each look, and at the last one a stop is asked for."""
+    """Something happens at each look, and at the last one a stop is asked for."""
 
     def __init__(self, stop: Stop, *looks: Callable[[], None]) -> None:
         super().__init__(at(Phase.SUCCEEDED), outlives=True)
