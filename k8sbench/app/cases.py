@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from k8sbench.app.catalog import LoadedSpec
 from k8sbench.app.targets import TargetOptions
 from k8sbench.model import choices
 from k8sbench.model.choices import Request, Site
@@ -19,6 +18,9 @@ from k8sbench.model.errors import UsageError
 from k8sbench.model.planning import DRAFT_ID, SpecSource, make_plan
 from k8sbench.model.spec import BenchmarkSpec, Framework
 from k8sbench.runs.context import PlannedCase
+
+if TYPE_CHECKING:
+    from k8sbench.app.catalog import LoadedSpec
 
 MOST_REPEATS = 1000
 

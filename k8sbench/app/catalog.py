@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from k8sbench.adapters.files.catalog import LoadedSpec
 from k8sbench.model.errors import BenchError
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import BenchmarkSpec
 
 if TYPE_CHECKING:
+    from k8sbench.adapters.files.catalog import LoadedSpec
     from k8sbench.model.image import ImageTable
 
 __all__ = ["LoadedSpec", "benchmark", "benchmarks", "finder", "images", "trainers_digest"]

@@ -11,16 +11,18 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from k8sbench.app import catalog
-from k8sbench.app.catalog import LoadedSpec
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.output import Column
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.spec import BenchmarkSpec, Published, Source, Upstream, Variant
+
+if TYPE_CHECKING:
+    from k8sbench.app.catalog import LoadedSpec
 
 LIST = (
     Column("NAME", whole=True),
