@@ -45,7 +45,7 @@ def rendered(plan: RunPlan) -> Sequence[Manifest]:
 def run(*script: JobEvent, **more: Any) -> tuple[bandwidth.Outcome, FakeCluster]:
     cluster = FakeCluster(*script, outlives=True)
     outcome = bandwidth.run(
-        planned(), (), cluster, Path(), **{"clock": lambda: 0.0, "tell": lambda _: None, **more}
+        planned(), (), cluster, Path(), **{"clock": lambda: 0.0, "on_event": lambda _: None, **more}
     )
     return outcome, cluster
 
