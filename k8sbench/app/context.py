@@ -15,7 +15,8 @@ from k8sbench.runs.context import RunContext
 
 if TYPE_CHECKING:
     from k8sbench.model.measurement import Measurement
-    from k8sbench.ports import Cluster, LogGap, Store
+    from k8sbench.model.sample import LogGap
+    from k8sbench.ports import Cluster, Store
 
 
 def run_context(

@@ -12,7 +12,8 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import with_identity
 from k8sbench.model.run import Location, Owner, Run
-from k8sbench.ports import Clock, Cluster, JobEvent, LogGap, Manifest, Store
+from k8sbench.model.sample import LogGap
+from k8sbench.ports import Clock, Cluster, JobEvent, Manifest, Store
 from k8sbench.runs.records import Alive
 
 

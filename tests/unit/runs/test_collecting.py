@@ -17,14 +17,9 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
-<<<<<<< HEAD
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import FoundJob, JobEvent, LogLine, Store
-from k8sbench.runs import collecting, submitting
-=======
-from k8sbench.ports import FoundJob, JobEvent, LogGap, LogLine, LogMark, Store
+from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Store
 from k8sbench.runs import collecting, foreign_jobs, submitting
->>>>>>> 87b2f9f (Collect a namespace until asked to stop, and hold that no two files import each other)
 from k8sbench.runs.collecting import CollectResult
 from k8sbench.runs.context import Stop
 from k8sbench.runs.following import GAPS, FollowOptions, kept_gaps

@@ -22,14 +22,14 @@ from k8sbench.cli.main import main
 from k8sbench.model.choices import Request, Site
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import case_key
-from k8sbench.model.planning import SpecSource
+from k8sbench.model.planning import DRAFT_ID, SpecSource, make_plan
 from k8sbench.model.pool import CPU_POOL
 from k8sbench.ports import RunFilter
-from k8sbench.runs import preparing, submitting
-from k8sbench.runs.submitting import Order
-from k8sbench.runs.world import Stop, Work
+from k8sbench.runs import submitting
+from k8sbench.runs.context import PlannedCase, Stop
+from k8sbench.runs.submitting import SubmitOptions
 from tests.tiers import ROOT
-from tests.unit.runs.played import FakeCluster, Silent, world
+from tests.unit.runs.played import FakeCluster, Silent, context
 
 FOLDER = ROOT / "tests" / "fixtures" / "store-0.1.0"
 MINE = FOLDER / "my-model.yaml"
@@ -60,29 +60,35 @@ def store(root: pathlib.Path) -> Iterator[SqlStore]:
         yield opened
 
 
-def work(name: str, request: Request, site: Site) -> Work:
+def planned_case(name: str, request: Request, site: Site) -> PlannedCase:
     """A case of today, of the same file and the same trainers."""
     found = catalog.find(name)
-    return preparing.work(
+    draft = make_plan(
         found.spec,
         SpecSource(digest=found.digest, source=found.source),
         request,
         site,
+        run_id=DRAFT_ID,
+        set_name="draft",
+        repeat=1,
         trainers_digest=TRAINERS,
-        render=lambda _: ({"kind": "Job"},),
-        text=lambda _: "kind: Job\n",
+    )
+    return PlannedCase(
+        draft=draft, manifests=lambda _: ({"kind": "Job"},), text=lambda _: "kind: Job\n"
     )
 
 
-def mine(**asked: object) -> Work:
-    return work(str(MINE), msgspec.convert({"replicas": 1, "gpus": 8} | asked, Request), CLUSTER)
+def mine(**asked: object) -> PlannedCase:
+    return planned_case(
+        str(MINE), msgspec.convert({"replicas": 1, "gpus": 8} | asked, Request), CLUSTER
+    )
 
 
-def local() -> Work:
-    return work("resnet50", Request(replicas=2, gpus=1, preset="smoke"), LOCAL)
+def local() -> PlannedCase:
+    return planned_case("resnet50", Request(replicas=2, gpus=1, preset="smoke"), LOCAL)
 
 
-def resumed(store: SqlStore, case: Work) -> list[str]:
+def resumed(store: SqlStore, case: PlannedCase) -> list[str]:
     key = case_key(case.plan("draft", "nightly", 1))
     return [run.run_id for run in submitting.finished_repeats(store, "nightly", key)]
 
@@ -108,13 +114,13 @@ def test_what_became_one_case_has_different_repeat_numbers(store: SqlStore) -> N
 @pytest.mark.parametrize("run_id", ["mine-1", "mine-2", "mine-3", "mine-4"])
 def test_a_run_of_the_old_version_is_joined_by_its_id(store: SqlStore, run_id: str) -> None:
     cluster = FakeCluster(outlives=True)
-    order = Order(set_name="nightly", run_id=run_id)
-    context = world(store, cluster)
-    (run,) = submitting.submit([mine()], context, Silent(), Stop(), order)
-    assert run.run_id == run_id
+    options = SubmitOptions(set_name="nightly", run_id=run_id)
+    args = (context(store, cluster), Silent(), Stop(), options)
+    (joined,) = submitting.submit([mine()], *args)
+    assert joined.run.run_id == run_id
     assert cluster.created == []
     with pytest.raises(UsageError, match=r"another case.*\(other: batch_size"):
-        list(submitting.submit([mine(batch_size=4)], context, Silent(), Stop(), order))
+        list(submitting.submit([mine(batch_size=4)], *args))
 
 
 def test_a_check_finds_nothing_and_a_rebuild_gives_the_same_runs(root: pathlib.Path) -> None:
