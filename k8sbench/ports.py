@@ -173,11 +173,16 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
 class Claims(Protocol):
     """Which process follows which run, among all that use one store: one at a time.
 
-    A claim ends with :meth:`release`, with the store's ``close``, and with its owner.
+    A claim ends with :meth:`release`, with the store's ``close``, and with its owner. Where claims
+    reach other machines, one may also be taken over from an owner that gave no sign for long: what
+    that one then writes of the run raises :class:`~k8sbench.model.errors.StoreError`.
     """
 
     def claim(self, run_id: str) -> bool:
-        """Claim a run for this process; False if another process has it. Idempotent."""
+        """Claim a run for this process; idempotent.
+
+        False if another process has it, or has taken it over since this one claimed it.
+        """
 
     def release(self, run_id: str) -> None:
         """Give a claim back; idempotent."""
@@ -233,10 +238,17 @@ class Store(Protocol):
         """When anything in the run's folder was last written; None where that cannot be seen."""
 
     def folder(self, run_id: str) -> Path:
-        """The run's folder of artifacts; exists once the run is recorded."""
+        """The run's folder of artifacts; exists once the run is recorded.
+
+        This and what follows raise :class:`~k8sbench.model.errors.FilesElsewhere` where the run's
+        files are not here: another machine that uses the store recorded it.
+        """
+
+    def ensure_folder(self, run_id: str) -> None:
+        """Make the run's folder from what is recorded where its files are not here."""
 
     def keep(self, run_id: str, name: str, text: str) -> None:
-        """Write one artifact (``manifest.yaml``, ``environment.json``) whole, or not at all."""
+        """Write one artifact (``manifest.yaml``) whole, or not at all."""
 
     def archive(self, run_id: str) -> LogArchive:
         """Open the run's log files for appending."""

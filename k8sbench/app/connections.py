@@ -162,7 +162,5 @@ def _api_of(run: Run, access: ClusterAccess) -> Api:
 def _user(store: SqlStore, *, keep: bool) -> User:
     from k8sbench.adapters.kubernetes.sharing import User
 
-    host = platform.node()
-    # As far as claims reach: of two machines each counts, be it the same folder.
-    place = f"{host}\n{store.root.resolve()}".encode()
-    return User(store=hashlib.sha256(place).hexdigest()[:10], host=host, keep=keep)
+    store_id = hashlib.sha256(store.identity.encode()).hexdigest()[:10]
+    return User(store=store_id, host=platform.node(), keep=keep)

@@ -96,13 +96,9 @@ def check(where: str | None, note: Note) -> StoreReport:
 
 
 def rebuild(where: str | None) -> tuple[StoreReport, Path | None]:
-    """Make the database anew from the runs' folders; with the copy of the one before, if any."""
-    from k8sbench.adapters.store import places, sql_store, upkeep
+    """Bring the database up to the runs' folders; with the copy of a damaged one, if it was."""
+    from k8sbench.adapters.store import upkeep
 
-    place = places.place(where)
-    if isinstance(place, str):
-        with sql_store.open_store(place) as store:
-            return upkeep.rebuild_rows(store), None
-    report = upkeep.rebuild_folder(place)
-    before = place / upkeep.BEFORE
-    return report, before if before.exists() else None
+    report = upkeep.rebuild(where)
+    damaged = any(finding.id == "damaged-database" for finding in report.findings)
+    return report, Path(report.store) / upkeep.BEFORE if damaged else None

@@ -11,7 +11,8 @@ command that meets it. Adapters translate foreign errors into these and chain th
     │   ├── NotFound           2   no such benchmark, run, set or pool
     │   └── NotAvailableYet    2   designed, not built yet
     ├── StoreError             1   the store cannot be opened, read or written
-    │   └── RepeatTaken        1   (set, case, repeat) exists already: draw the next and try again
+    │   ├── RepeatTaken        1   (set, case, repeat) exists already: draw the next and try again
+    │   └── FilesElsewhere     1   the run is recorded, its files lie in another place
     ├── JobFailed              3   the job ran and failed, or can never start
     ├── TimedOut               4   the run outlived its --timeout
     ├── Unreachable            6   the cluster cannot be reached or is not ready
@@ -72,6 +73,10 @@ class StoreError(BenchError):
 
 class RepeatTaken(StoreError):
     """Another process recorded this (set, case, repeat) first; the caller draws the next repeat."""
+
+
+class FilesElsewhere(StoreError):
+    """What was asked needs a run's files, and they do not lie under this store's root."""
 
 
 class JobFailed(BenchError):

@@ -44,8 +44,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     owner: Owner | None
     history: tuple[Transition, ...]
     """Oldest first; never empty: the first is Created."""
-    artifacts: str
-    """URL of the run's folder."""
+    artifacts: str | None
+    """Absolute path of the run's folder; None where its files are not here."""
+    artifacts_missing: str | None = None
+    """Why there is no folder here, and where it is as far as that is known: one sentence."""
     measurement: Measurement | None = None
     image_digest: str | None = None
     """What its replicas really ran (``sha256:…``); None where that is not known."""

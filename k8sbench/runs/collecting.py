@@ -235,6 +235,7 @@ def cancel(
 
     What its pods have printed until now is archived first: they are deleted with the job.
     """
+    context.store.ensure_folder(run.run_id)
     reading = _Reading(reporter, context.store.log_marks(run.run_id))
     following = Following(context, reading, FollowOptions())
     until = context.clock() + READ_SECONDS

@@ -146,6 +146,7 @@ class Following:
     def resume(self, run: Run) -> None:
         """Follow a job that was created before, from where its archive ends."""
         store = self._context.store
+        store.ensure_folder(run.run_id)
         marks = store.log_marks(run.run_id)
         archive = store.archive(run.run_id)
         self._context.cluster.resume(run, marks)

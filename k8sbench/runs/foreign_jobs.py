@@ -87,7 +87,8 @@ def as_run(job: FoundJob, where: Location) -> Run:
         created_at=job.created_at,
         owner=None,
         history=(created,),
-        artifacts="",
+        artifacts=None,
+        artifacts_missing=CAUSE,
         location=where,
     )
 

@@ -56,7 +56,9 @@ class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of the verdict's reasons."""
     group: str
     artifacts: str | None
-    """Null for a run that is not recorded."""
+    """Absolute path of the run's folder; null where its files are not here."""
+    artifacts_missing: str | None
+    """Why there is no folder here; null where there is one."""
     on_cluster: Phase | None = None
     """What the cluster says now of a job that nobody follows; null where that was not asked."""
     recorded: bool = True
@@ -96,7 +98,9 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     plan: RunPlan
     measurement: Measurement | None
     artifacts: str | None
-    """Null for a run that is not recorded."""
+    """Absolute path of the run's folder; null where its files are not here."""
+    artifacts_missing: str | None
+    """Why there is no folder here; null where there is one."""
     log_files: tuple[str, ...]
     location: Location | None
     image_digest: str | None
@@ -210,7 +214,8 @@ def listed(run: Run) -> ListedRun:
         verdict=None if measured is None else measured.verdict,
         reasons=() if measured is None else tuple(reason.id for reason in measured.reasons),
         group=run.group_key.id,
-        artifacts=run.artifacts or None,
+        artifacts=run.artifacts,
+        artifacts_missing=run.artifacts_missing,
     )
 
 
@@ -262,7 +267,8 @@ def status(
         case_key=run.case_key,
         plan=run.plan,
         measurement=run.measurement,
-        artifacts=run.artifacts or None,
+        artifacts=run.artifacts,
+        artifacts_missing=run.artifacts_missing,
         log_files=log_files,
         location=run.location,
         image_digest=run.image_digest,

@@ -6,7 +6,6 @@
                   events.jsonl      one change of state per line, appended as they happen
                   measurement.json  the figures and the verdict
                   manifest.yaml     what was asked of the cluster
-                  environment.json  what it ran on
                   image-digest.txt  the image that its replicas really ran
                   logs/<replica>.log   every line of every replica, stamped
 
@@ -20,9 +19,10 @@ from __future__ import annotations
 import contextlib
 import datetime
 import errno
+import functools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -40,8 +40,6 @@ RUNS = "runs"
 RUN_FILE = "run.json"
 EVENTS = "events.jsonl"
 MEASUREMENT = "measurement.json"
-MANIFEST = "manifest.yaml"
-ENVIRONMENT = "environment.json"
 IMAGE = "image-digest.txt"
 LOGS = "logs"
 LOG_SUFFIX = ".log"
@@ -82,9 +80,10 @@ class RunFolder:
         holds nothing but a beginning is what a process left that was killed right here, before
         its run was recorded, and is taken over.
         """
-        with _told(f"make the run's folder {self.path}"):
+        with translated(f"make the run's folder {self.path}"):
             self.path.mkdir(parents=True, exist_ok=True)
-            if not self._only_begun():
+            begun = {one.name for one in self.path.iterdir() if not UNFINISHED.match(one.name)}
+            if not begun <= {RUN_FILE, EVENTS} or len(self.events()[0]) > 1:
                 raise StoreError(
                     f"There is a run in {self.path} that the database does not know.",
                     "Take it up with: k8sbench store rebuild",
@@ -94,6 +93,33 @@ class RunFolder:
         self.write(RUN_FILE, _pretty(record))
         self.append(created)
 
+    def adopt(self, run: Run) -> None:
+        """Make the folder of a run whose files lie elsewhere, from what its row tells.
+
+        ``run.json`` comes last: with it the folder counts as the run's.
+        """
+        with translated(f"make the run's folder {self.path}"):
+            self.path.mkdir(parents=True, exist_ok=True)
+            _sync_folder(self.path.parent)
+        self.write(EVENTS, b"".join(encoded(one) + b"\n" for one in run.history))
+        if run.measurement is not None:
+            self.keep_measurement(run.measurement)
+        if run.image_digest is not None:
+            self.keep_image(run.image_digest)
+        record = RunRecord(
+            plan=run.plan,
+            case_key=run.case_key,
+            created_at=run.created_at,
+            owner=run.owner,
+            location=run.location,
+        )
+        self.write(RUN_FILE, _pretty(record))
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the run's files are here."""
+        return (self.path / RUN_FILE).is_file()
+
     def write(self, name: str, data: bytes) -> None:
         """Write one file whole, or not at all."""
         _check_name(name)
@@ -102,7 +128,7 @@ class RunFolder:
     def append(self, transition: Transition) -> None:
         """Add a line to ``events.jsonl`` and see it to the disk."""
         path = self.path / EVENTS
-        with _told(f"write {path}"), path.open("ab", buffering=0) as file:
+        with translated(f"write {path}"), path.open("ab", buffering=0) as file:
             # A torn last line (a writer was killed) must not swallow this one.
             torn = b"\n" if file.tell() and not _ends_line(path) else b""
             _write_all(file, torn + msgspec.json.encode(transition) + b"\n")
@@ -125,9 +151,10 @@ class RunFolder:
 
     def record(self) -> RunRecord:
         """Read ``run.json``; :class:`StoreError` names what is wrong with it."""
-        record = self._read(RUN_FILE, RunRecord)
-        if record is None:
+        data = _read(self.path / RUN_FILE)
+        if data is None:
             raise StoreError(f"{self.path} holds no {RUN_FILE}.", "It is no folder of a run.")
+        record = decoded(data, RunRecord, str(self.path / RUN_FILE))
         if record.plan.run_id != self.path.name:
             raise StoreError(
                 f"{self.path / RUN_FILE} belongs to run {record.plan.run_id}.",
@@ -144,13 +171,7 @@ class RunFolder:
         path = self.path / EVENTS
         history: list[Transition] = []
         problems: list[str] = []
-        try:
-            text = path.read_bytes()
-        except FileNotFoundError:
-            return (), []
-        except OSError as wrong:
-            raise store_error(wrong, f"read {path}") from wrong
-        lines = text.split(b"\n")
+        lines = (_read(path) or b"").split(b"\n")
         for number, line in enumerate(lines, start=1):
             if not line.strip(b"\0 \r"):
                 continue
@@ -168,7 +189,9 @@ class RunFolder:
 
     def measurement(self) -> Measurement | None:
         """Read ``measurement.json``; None if the run has none."""
-        return self._read(MEASUREMENT, Measurement)
+        path = self.path / MEASUREMENT
+        data = _read(path)
+        return None if data is None else decoded(data, Measurement, str(path))
 
     def run(self) -> tuple[Run, list[str]]:
         """Read the whole run, and what could not be read of it."""
@@ -186,7 +209,7 @@ class RunFolder:
             created_at=record.created_at,
             owner=record.owner,
             history=history,
-            artifacts=self.path.as_uri(),
+            artifacts=str(self.path),
             measurement=measurement,
             location=record.location,
             image_digest=self.image(),
@@ -206,31 +229,9 @@ class RunFolder:
 
     def log_files(self) -> list[Path]:
         """List the log files: master first, then workers by number."""
-        try:
-            found = [
-                entry
-                for entry in (self.path / LOGS).iterdir()
-                if entry.suffix == LOG_SUFFIX and entry.is_file()
-            ]
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        except OSError as wrong:
-            raise store_error(wrong, f"read {self.path / LOGS}") from wrong
+        with translated(f"read {self.path / LOGS}"):
+            found = [path for path in (self.path / LOGS).glob(f"*{LOG_SUFFIX}") if path.is_file()]
         return sorted(found, key=lambda path: _replica_order(path.stem))
-
-    def _only_begun(self) -> bool:
-        names = {entry.name for entry in self.path.iterdir() if not UNFINISHED.match(entry.name)}
-        return names <= {RUN_FILE, EVENTS} and len(self.events()[0]) <= 1
-
-    def _read(self, name: str, kind: type[_T]) -> _T | None:
-        path = self.path / name
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as wrong:
-            raise store_error(wrong, f"read {path}") from wrong
-        return decoded(data, kind, str(path))
 
 
 class LogWriter:
@@ -240,10 +241,11 @@ class LogWriter:
     failure is raised; the lines after it are only counted, so that one full disk is one error.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, check: Callable[[], None] = lambda: None) -> None:
         self._folder = folder / LOGS
+        self._check = check
+        """Raises when the run is no longer this process's to follow."""
         self._files: dict[str, BinaryIO] = {}
-        self._second = (-1, b"")
         self._failed = False
         self.lost = 0
         """Lines that came after the failure."""
@@ -253,12 +255,13 @@ class LogWriter:
         if self._failed:
             self.lost += 1
             return
+        self._check()
         try:
             file = self._files.get(line.replica) or self._open(line.replica)
-            stamp = self._stamp(line.at)
+            begin = stamp(line.at) + b" "
             # What looks like several lines to a reader is written as several.
             for part in line.text.encode("utf-8", "surrogateescape").split(b"\n"):
-                _write_all(file, stamp + part + b"\n")
+                _write_all(file, begin + part + b"\n")
         except OSError as wrong:
             self._failed = True
             raise store_error(
@@ -283,12 +286,6 @@ class LogWriter:
         self._files[replica] = file
         return file
 
-    def _stamp(self, at: float) -> bytes:
-        second, micros = divmod(round(at * 1_000_000), 1_000_000)
-        if self._second[0] != second:
-            self._second = (second, _to_the_second(second))
-        return b"%b.%06dZ " % (self._second[1], micros)
-
 
 class LogTail:
     """Reads a log file in pieces, as far as it is written."""
@@ -306,15 +303,13 @@ class LogTail:
         A line still without its end is kept for the next call, or yielded with ``to_end``. Lines
         without a stamp get that of the line before; times never go back.
         """
-        try:
+        with translated(f"read {self._path}"):
             if self._file is None:
                 self._file = self._path.open("rb")
             while piece := self._file.readline():
                 self._rest += piece
                 if self._rest.endswith(b"\n"):
                     yield self._taken()
-        except OSError as wrong:
-            raise store_error(wrong, f"read {self._path}") from wrong
         if to_end and self._rest:
             yield self._taken()
 
@@ -348,7 +343,7 @@ def log_mark(path: Path) -> LogMark | None:
     Read from the end, as far back as stamps may be out of order: a log may be large.
     """
     latest, lines, since = None, 0, 0
-    try:
+    with translated(f"read {path}"), contextlib.suppress(FileNotFoundError):
         for line in _lines_backwards(path):
             since += 1
             at, _ = split_stamp(line)
@@ -358,10 +353,6 @@ def log_mark(path: Path) -> LogMark | None:
                 break
             if latest is None or at >= latest:
                 latest, lines = at, since
-    except FileNotFoundError:
-        return None
-    except OSError as wrong:
-        raise store_error(wrong, f"read {path}") from wrong
     return None if latest is None else LogMark(latest, lines)
 
 
@@ -424,7 +415,7 @@ def encoded(value: msgspec.Struct) -> bytes:
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that a reader, and a kill at any moment, finds the old or the new one."""
     half = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with _told(f"write {path}"):
+    with translated(f"write {path}"):
         try:
             with half.open("wb") as file:
                 file.write(data)
@@ -444,28 +435,29 @@ def store_error(wrong: OSError, doing: str) -> StoreError:
             f"Cannot {doing}: the disk is full, or its quota is used up.",
             "Free some space and try again; what was recorded before is kept.",
         )
-    if wrong.errno == errno.EROFS:
-        return StoreError(
-            f"Cannot {doing}: the file system is read-only.",
-            "Name another place with --store or K8SBENCH_STORE.",
-        )
+    why = wrong.strerror or str(wrong)
     if wrong.errno in {errno.EACCES, errno.EPERM}:
-        return StoreError(
-            f"Cannot {doing}: not permitted.",
-            "Ask for the right to it, or name another place with --store or K8SBENCH_STORE.",
-        )
+        why = "not permitted"
     return StoreError(
-        f"Cannot {doing}: {wrong.strerror or wrong}.",
+        f"Cannot {doing}: {why}.",
         "Name another place with --store or K8SBENCH_STORE if this one cannot be used.",
     )
 
 
 @contextlib.contextmanager
-def _told(doing: str) -> Iterator[None]:
+def translated(doing: str) -> Iterator[None]:
+    """Turn what the system says no to into :class:`StoreError`."""
     try:
         yield
     except OSError as wrong:
         raise store_error(wrong, doing) from wrong
+
+
+def _read(path: Path) -> bytes | None:
+    """Read a file; None if it is not there."""
+    with translated(f"read {path}"), contextlib.suppress(FileNotFoundError):
+        return path.read_bytes()
+    return None
 
 
 def _check_name(name: str) -> None:
@@ -513,6 +505,7 @@ def _sync_folder(path: Path) -> None:
             os.close(folder)
 
 
+@functools.lru_cache(maxsize=2)
 def _to_the_second(second: int) -> bytes:
     moment = datetime.datetime.fromtimestamp(second, datetime.UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S").encode()

@@ -1,27 +1,44 @@
-"""Who follows which run: one process of this machine at a time.
+"""Which process follows which run, among all that use one store.
 
-A claim is a record lock on one byte of a file in the store's folder, at an offset that the run's
-id decides: any number of claims take one open file, and the system itself ends them with the
-process. On a file system that cannot lock everybody is given the claim.
+On SQLite a claim is a lock in the store's folder (:class:`FileClaims`): it reaches as far as one
+machine, as the store does, and the system itself ends it with the process. On PostgreSQL a claim is
+a row with a heartbeat (:class:`PostgresClaims`): it reaches every machine that uses the database.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import hashlib
 import os
+import threading
+import uuid
 from pathlib import Path
 
-from k8sbench.adapters.store import artifacts
+import sqlalchemy as sa
+
+from k8sbench.adapters import processes
+from k8sbench.adapters.store import artifacts, database
+from k8sbench.adapters.store.database import Database
+from k8sbench.model.errors import StoreError
+from k8sbench.model.run import Owner
 
 CLAIMS = "claims.lock"
+HEARTBEAT_SECONDS = 5.0
+"""How often a process renews its claims."""
+LIMIT_SECONDS = 30.0
+"""How old a heartbeat may be until others may take the claim over, by the database's clock."""
 _TAKEN = {errno.EACCES, errno.EAGAIN}
 _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.ENOTTY}
 
 
 class FileClaims:
-    """The claims of this process in one store."""
+    """Claims as record locks on single bytes of one file in the store's folder.
+
+    The run's id decides the byte, so that any number of claims take one open file. On a file
+    system that cannot lock everybody is given the claim.
+    """
 
     def __init__(self, root: Path) -> None:
         self._path = root / CLAIMS
@@ -29,19 +46,17 @@ class FileClaims:
 
     def claim(self, run_id: str) -> bool:
         """Claim a run; False if another process has it. Again is the same claim."""
-        if self._file is None:
-            # Kept open: the system ends all our claims when any descriptor of the file is closed.
-            try:
+        with artifacts.translated(f"lock {self._path}"):
+            if self._file is None:
+                # Kept open: the system ends all our claims when any descriptor of it is closed.
                 self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            try:
+                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _offset(run_id))
             except OSError as wrong:
-                raise artifacts.store_error(wrong, f"open {self._path}") from wrong
-        try:
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _offset(run_id))
-        except OSError as wrong:
-            if wrong.errno in _TAKEN:
-                return False
-            if wrong.errno not in _NO_LOCKS:
-                raise artifacts.store_error(wrong, f"lock {self._path}") from wrong
+                if wrong.errno in _TAKEN:
+                    return False
+                if wrong.errno not in _NO_LOCKS:
+                    raise
         return True
 
     def release(self, run_id: str) -> None:
@@ -49,11 +64,151 @@ class FileClaims:
         if self._file is not None:
             fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _offset(run_id))
 
+    def check(self, run_id: str, db: sa.Connection | None = None) -> None:
+        """Nobody takes a lock over: nothing to check."""
+
     def close(self) -> None:
         """Give all claims back; idempotent."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+_CLAIM = """
+    INSERT INTO claims (run_id, owner, process, heartbeat)
+    VALUES (:run_id, :owner, :process, extract(epoch FROM clock_timestamp()))
+    ON CONFLICT (run_id) DO UPDATE
+    SET owner = excluded.owner, process = excluded.process, heartbeat = excluded.heartbeat
+    WHERE claims.owner IN (:owner, :dead) OR claims.heartbeat < excluded.heartbeat - :limit
+    RETURNING run_id"""
+_RENEW = """
+    UPDATE claims SET heartbeat = extract(epoch FROM clock_timestamp())
+    WHERE owner = :owner AND run_id = ANY(:runs)
+    RETURNING run_id"""
+
+
+class PostgresClaims:
+    """Claims as rows of the table ``claims``, which a thread of this process keeps fresh.
+
+    A claim may be taken over when its heartbeat is older than the limit, or at once when its
+    process has ended for certain, which only its own machine can tell. A process that was
+    suspended for so long, or cut off from the database, finds its claim taken over: from then on
+    :meth:`claim` answers False and :meth:`check` raises, until :meth:`release` closes that matter.
+    """
+
+    def __init__(
+        self, base: Database, *, interval: float = HEARTBEAT_SECONDS, limit: float = LIMIT_SECONDS
+    ) -> None:
+        self._base, self._interval, self._limit = base, interval, limit
+        # Connections of its own: a heartbeat must not wait for one. Each statement commits at once,
+        # so that a process that is suspended never leaves a claim's row locked.
+        self._engine = database.postgres_engine(base.engine.url).execution_options(
+            isolation_level="AUTOCOMMIT"
+        )
+        self._process = processes.this_process()
+        # A token: pids are used again, and one process may open a store twice.
+        self._owner = f"{self._process.host}/{self._process.pid} {uuid.uuid4().hex}"
+        self._held: set[str] = set()
+        self._lost: set[str] = set()
+        self._mutex = threading.Lock()
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def claim(self, run_id: str) -> bool:
+        """Claim a run; False if another process has it, or has taken it over from this one."""
+        with self._mutex:
+            if run_id in self._held:
+                self._renew()
+            elif run_id not in self._lost and self._insert(run_id):
+                self._held.add(run_id)
+                if self._thread is None:
+                    self._thread = threading.Thread(
+                        target=self._keep_fresh, name="claims", daemon=True
+                    )
+                    self._thread.start()
+            return run_id in self._held
+
+    def release(self, run_id: str) -> None:
+        """Give a claim back; nothing if there is none."""
+        with self._mutex:
+            self._lost.discard(run_id)
+            if run_id in self._held:
+                self._held.remove(run_id)
+                self._delete([run_id])
+
+    def check(self, run_id: str, db: sa.Connection | None = None) -> None:
+        """Raise :class:`StoreError` if this process claimed a run and has lost the claim.
+
+        Within a transaction ``db`` the claim's row is asked; else what the last heartbeat found.
+        """
+        if db is not None and run_id in self._held:
+            asked = sa.text("SELECT owner FROM claims WHERE run_id = :run_id")
+            if db.scalar(asked, {"run_id": run_id}) != self._owner:
+                self._lost.add(run_id)
+                self._held.discard(run_id)
+        if run_id in self._lost:
+            raise StoreError(
+                f"Another k8sbench process has taken over run {run_id}: this one did not reach the"
+                f" database for more than {self._limit:g} s.",
+                f"See what became of it with: k8sbench watch {run_id}",
+            )
+
+    def close(self) -> None:
+        """Give all claims back and end the thread; idempotent."""
+        self._closed.set()
+        if self._thread is not None:
+            self._thread.join(database.POSTGRES_CONNECT_SECONDS)
+        if self._held:
+            self._delete(sorted(self._held))
+            self._held.clear()
+        self._engine.dispose()
+
+    def _insert(self, run_id: str) -> bool:
+        values = {
+            "run_id": run_id,
+            "owner": self._owner,
+            "process": artifacts.encoded(self._process).decode(),
+            "limit": self._limit,
+        }
+        with self._base.translated(), self._engine.connect() as db:
+            if db.scalar(sa.text(_CLAIM), values | {"dead": ""}) is not None:
+                return True
+            row = db.execute(
+                sa.text("SELECT owner, process FROM claims WHERE run_id = :run_id"), values
+            ).one_or_none()
+            if row is not None and not self._is_dead(row.process):
+                return False
+            dead = "" if row is None else row.owner
+            return db.scalar(sa.text(_CLAIM), values | {"dead": dead}) is not None
+
+    def _is_dead(self, process: str) -> bool:
+        """Whether a process has ended for certain: it was seen to run since this machine booted.
+
+        Another boot id may be another machine of the same name.
+        """
+        owner = artifacts.decoded(process, Owner, "The claim's row")
+        same_boot = bool(owner.boot_id) and owner.boot_id == self._process.boot_id
+        return same_boot and processes.alive(owner) is False
+
+    def _renew(self) -> None:
+        if self._held:
+            with self._base.translated(), self._engine.connect() as db:
+                values = {"owner": self._owner, "runs": sorted(self._held)}
+                kept = set(db.scalars(sa.text(_RENEW), values))
+            self._lost |= self._held - kept
+            self._held &= kept
+
+    def _delete(self, run_ids: list[str]) -> None:
+        # The database may be away: then the row grows old by itself.
+        with contextlib.suppress(StoreError), self._base.translated(), self._engine.connect() as db:
+            delete = sa.text("DELETE FROM claims WHERE owner = :owner AND run_id = ANY(:runs)")
+            db.execute(delete, {"owner": self._owner, "runs": run_ids})
+
+    def _keep_fresh(self) -> None:
+        while not self._closed.wait(self._interval):
+            # Whatever is wrong (the database restarts, the network is away): the next may succeed.
+            with contextlib.suppress(Exception), self._mutex:
+                self._renew()
 
 
 def _offset(run_id: str) -> int:

@@ -1,91 +1,71 @@
 """One database: how it is opened, how a transaction begins, and its errors in our words.
 
-SQLite and PostgreSQL differ here and nowhere else. With SQLite the folder also carries a lock
-file: whoever has the store open holds it shared, a rebuild holds it alone, because a file that is
-replaced under an open connection would swallow what that one writes.
+SQLite and PostgreSQL differ here and in :mod:`k8sbench.adapters.store.claims`, nowhere else.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import os
-import re
 import shlex
 import sqlite3
 import time
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import pool
 
-from k8sbench.adapters.store import artifacts
 from k8sbench.model.errors import StoreError, UsageError
 
 DATABASE = "k8sbench.db"
-LOCK = "k8sbench.lock"
 BUSY_SECONDS = 30.0
-"""How long to wait for another process's transaction or rebuild."""
+"""How long to wait for another process's transaction."""
 POSTGRES_CONNECT_SECONDS = 10
-_LOCK_POLL_SECONDS = 0.05
-_NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.ENOTTY}
-"""What file systems say that cannot lock; the database's own locks must do there."""
+_POLL_SECONDS = 0.05
 _WRITES = "k8sbench_writes"
 
-SqliteMode = Literal["rwc", "rw", "ro", "immutable"]
+
+class DamagedDatabase(StoreError):
+    """The file of a SQLite database cannot be read as one; the runs' folders can."""
 
 
 class Database:
     """An open database with its transactions."""
 
     def __init__(
-        self,
-        engine: sa.Engine,
-        *,
-        shown: str,
-        writable: bool = True,
-        rebuild: str = "k8sbench store rebuild",
-        secret: str | None = None,
-        lock: FolderLock | None = None,
+        self, engine: sa.Engine, *, shown: str, writable: bool = True, secret: str | None = None
     ) -> None:
         self.engine = engine
+        self.writing_engine = engine.execution_options(**{_WRITES: True})
+        """The engine whose transactions take SQLite's write lock as they begin."""
         self.shown = shown
-        """Where it is, for people; never with a password."""
+        """Where it is, for people: SQLite's folder, or the URL without its password."""
         self.writable = writable
-        self._rebuild = rebuild
         self._secret = secret
-        self._lock = lock
-        self._writing = engine.execution_options(**{_WRITES: True})
 
     @property
     def kind(self) -> str:
         """``sqlite`` or ``postgresql``."""
         return self.engine.dialect.name
 
-    @property
-    def writing_engine(self) -> sa.Engine:
-        """The engine whose transactions take the write lock as they begin."""
-        return self._writing
-
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """A transaction that only reads, and sees one moment."""
+        """A transaction that only reads."""
         with self.translated(), self.engine.begin() as db:
             yield db
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """A transaction that writes; no other process writes meanwhile."""
+        """A transaction that writes; on SQLite no other process writes meanwhile."""
         if not self.writable:
             raise StoreError(
                 f"The store {self.shown} can only be read.",
                 "Name another place with --store or K8SBENCH_STORE.",
             )
-        with self.translated(), self._writing.begin() as db:
+        with self.translated(), self.writing_engine.begin() as db:
             yield db
 
     @contextlib.contextmanager
@@ -94,105 +74,74 @@ class Database:
         try:
             yield
         except sa.exc.DBAPIError as wrong:
-            raise self._error(wrong) from wrong
+            if isinstance(wrong.orig, sqlite3.Error):
+                raise sqlite_error(wrong.orig, self.shown) from wrong
+            text = " ".join(str(wrong.orig).split())
+            if self._secret:
+                text = text.replace(self._secret, "***")
+            raise StoreError(
+                f"The database {self.shown} refused: {text[:300]}.",
+                "Check that it runs, and that the URL's user may read and write it.",
+            ) from wrong
         except sa.exc.TimeoutError as wrong:  # more threads than connections, for half a minute
             raise StoreError(f"The store {self.shown} is too busy.", "Try again.") from wrong
 
     def close(self) -> None:
-        """Let go of the database and of the lock."""
+        """Close all connections."""
         self.engine.dispose()
-        if self._lock is not None:
-            self._lock.release()
-
-    def _error(self, wrong: sa.exc.DBAPIError) -> StoreError:
-        if isinstance(wrong.orig, sqlite3.Error):
-            return sqlite_error(wrong.orig, self.shown, self._rebuild)
-        text = " ".join(str(wrong.orig).split())
-        if self._secret:
-            text = text.replace(self._secret, "***")
-        return StoreError(
-            f"The database {self.shown} refused: {text[:300]}.",
-            "Check that it runs, and that the URL's user may read and write it.",
-        )
 
 
-class FolderLock:
-    """The lock file of a store's folder, held shared or alone until released."""
-
-    def __init__(self, descriptor: int | None) -> None:
-        self._descriptor = descriptor
-
-    @classmethod
-    def take(cls, folder: Path, *, alone: bool, seconds: float | None = None) -> FolderLock:
-        """Wait for the lock; :class:`StoreError` if another process keeps it."""
-        path = folder / LOCK
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        except OSError:
-            try:
-                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            except OSError:  # a folder that can only be read, and never was written by us
-                return cls(None)
-        deadline = time.monotonic() + (BUSY_SECONDS if seconds is None else seconds)
-        while True:
-            try:
-                fcntl.flock(descriptor, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-                return cls(descriptor)
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    os.close(descriptor)
-                    raise _held(folder, alone=alone) from None
-                time.sleep(_LOCK_POLL_SECONDS)
-            except OSError as wrong:
-                os.close(descriptor)
-                if wrong.errno in _NO_LOCKS:
-                    return cls(None)
-                raise artifacts.store_error(wrong, f"lock {path}") from wrong
-
-    def release(self) -> None:
-        """Let go; idempotent."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
-
-def _held(folder: Path, *, alone: bool) -> StoreError:
-    if alone:
-        return StoreError(
-            f"Another k8sbench process has the store {folder} open.",
-            "Wait until its runs have ended (k8sbench list shows them), then try again.",
-        )
-    return StoreError(
-        f"The store {folder} is being rebuilt by another process.", "Try again when it has ended."
-    )
-
-
-def open_sqlite(folder: Path, *, lock: FolderLock | None = None) -> Database:
+def open_sqlite(folder: Path, name: str = DATABASE) -> Database:
     """Open a folder's database, making it if need be.
 
-    A folder that cannot be written is opened for reading if it has a database.
+    A folder that cannot be written is opened for reading if it has a database. A database in WAL
+    mode wants to make files beside it even to be read; without a log (nobody has it open then) it
+    is therefore read as a file that nobody changes.
     """
-    path = folder / DATABASE
-    shown, rebuild = str(folder), rebuild_command(folder)
-    if not (os.access(folder, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))):
-        return _open_read_only(path, shown, rebuild, lock)
-    engine = sqlite_engine(path, "rwc")
+    path = folder / name
+    options = "mode=rwc"
+    writable = os.access(folder, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
+    if not writable:
+        log = path.with_name(f"{name}-wal")
+        options = "mode=ro" if log.exists() else "mode=ro&immutable=1"
+
+    def connect() -> sqlite3.Connection:
+        raw = sqlite3.connect(
+            f"file:{urllib.parse.quote(os.fsencode(path))}?{options}",
+            uri=True,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        raw.execute("PRAGMA foreign_keys=ON")
+        # After a power failure the last commits may be missing, never torn. The runs' folders have
+        # them: those are flushed to the disk at each change.
+        raw.execute("PRAGMA synchronous=NORMAL")
+        return raw
+
     try:
-        with contextlib.closing(_connect(path, "rwc")) as raw:
-            use_wal(raw)
+        with contextlib.closing(connect()) as raw:
+            if writable:
+                use_wal(raw)
     except sqlite3.Error as wrong:
-        raise sqlite_error(wrong, shown, rebuild) from wrong
-    return Database(engine, shown=shown, rebuild=rebuild, lock=lock)
+        raise sqlite_error(wrong, str(folder)) from wrong
+    engine = sa.create_engine(
+        "sqlite+pysqlite://",
+        creator=connect,
+        poolclass=pool.QueuePool,
+        pool_timeout=BUSY_SECONDS,
+    )
+    return Database(_with_begin(engine), shown=str(folder), writable=writable)
 
 
 def open_memory(shown: str) -> Database:
     """An empty database of no place: what a store that was never made reads like."""
-    engine = _with_begin(
-        sa.create_engine(
-            "sqlite+pysqlite://", creator=_memory_connection, poolclass=pool.StaticPool
-        )
-    )
-    return Database(engine, shown=shown)
+
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+
+    engine = sa.create_engine("sqlite+pysqlite://", creator=connect, poolclass=pool.StaticPool)
+    return Database(_with_begin(engine), shown=shown)
 
 
 def open_postgres(url: str) -> Database:
@@ -213,147 +162,97 @@ def open_postgres(url: str) -> Database:
     if parsed.drivername in {"postgresql", "postgres"}:
         parsed = parsed.set(drivername="postgresql+psycopg")
     secrets = [str(value) for key, value in parsed.query.items() if "pass" in key]
-    secret = parsed.password or (secrets[0] if secrets else None)
-    shown = parsed.set(query={}).render_as_string(hide_password=True)
     try:
-        engine = sa.create_engine(
-            parsed,
-            pool_pre_ping=True,
-            connect_args={
-                "connect_timeout": POSTGRES_CONNECT_SECONDS,
-                # Of a database without an encoding (SQL_ASCII) the driver would give us bytes.
-                "client_encoding": "utf8",
-            },
-        )
+        engine = postgres_engine(parsed)
     except (ImportError, sa.exc.ArgumentError) as wrong:
         raise StoreError(
             f"The driver of {parsed.drivername} is not installed.",
             "Install it with: pip install 'psycopg[binary]'",
         ) from wrong
-    return Database(engine, shown=shown, secret=str(secret) if secret else None)
-
-
-def sqlite_engine(path: Path, mode: SqliteMode) -> sa.Engine:
-    """Build an engine whose transactions begin as we say, not as the driver guesses."""
-    return _with_begin(
-        sa.create_engine(
-            "sqlite+pysqlite://",
-            creator=lambda: _connect(path, mode),
-            poolclass=pool.QueuePool,
-            pool_timeout=BUSY_SECONDS,
-        )
+    return Database(
+        engine,
+        shown=parsed.set(query={}).render_as_string(hide_password=True),
+        secret=parsed.password or (secrets[0] if secrets else None),
     )
 
 
-def use_wal(raw: sqlite3.Connection) -> str:
+def postgres_engine(url: sa.URL) -> sa.Engine:
+    """Build an engine whose connections notice within half a minute that the network is gone."""
+    engine = sa.create_engine(
+        url,
+        pool_pre_ping=True,
+        connect_args={
+            "connect_timeout": POSTGRES_CONNECT_SECONDS,
+            # Of a database without an encoding (SQL_ASCII) the driver would give us bytes.
+            "client_encoding": "utf8",
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 25_000,  # milliseconds
+        },
+    )
+
+    @sa.event.listens_for(engine, "connect")
+    def limit(raw: Any, _: object) -> None:
+        # A process that is suspended within a transaction must not keep others from its rows.
+        raw.execute(f"SET idle_in_transaction_session_timeout = '{BUSY_SECONDS:g}s'")
+        raw.commit()
+
+    return engine
+
+
+def use_wal(raw: sqlite3.Connection) -> None:
     """Ask for write-ahead logging: readers and the writer then do not wait for each other.
 
     Needs shared memory, which some network file systems lack: those keep the rollback journal.
-    Returns the mode in force.
     """
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
-            (mode,) = raw.execute("PRAGMA journal_mode=WAL").fetchone()
-            return str(mode)
+            raw.execute("PRAGMA journal_mode=WAL")
         except sqlite3.OperationalError as wrong:
             # Changing the mode does not wait for a lock as other statements do.
-            if not _is(wrong, "SQLITE_BUSY"):
-                (mode,) = raw.execute("PRAGMA journal_mode=DELETE").fetchone()
-                return str(mode)
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(_LOCK_POLL_SECONDS)
+            if _is(wrong, "SQLITE_BUSY") and time.monotonic() < deadline:
+                time.sleep(_POLL_SECONDS)
+                continue
+            raw.execute("PRAGMA journal_mode=DELETE")
+        return
 
 
-def sqlite_error(wrong: sqlite3.Error, shown: str, rebuild: str) -> StoreError:
+def sqlite_error(wrong: sqlite3.Error, folder: str) -> StoreError:
     """Say in our words what SQLite says in its own."""
     if _is(wrong, "SQLITE_BUSY", "SQLITE_LOCKED"):
         return StoreError(
-            f"The store {shown} is locked by another process for more than {BUSY_SECONDS:g} s.",
+            f"The store {folder} is locked by another process for more than {BUSY_SECONDS:g} s.",
             "Try again; if no other k8sbench runs, look who holds the file with: fuser -v "
-            + shlex.quote(f"{shown}/{DATABASE}"),
+            + shlex.quote(f"{folder}/{DATABASE}"),
         )
     if _is(wrong, "SQLITE_FULL"):
         return StoreError(
-            f"The store {shown} cannot be written: the disk is full.",
+            f"The store {folder} cannot be written: the disk is full.",
             "Free some space and try again; what was recorded before is kept.",
         )
     if _is(wrong, "SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_ERROR"):
         # SQLITE_ERROR: a table or a column is not there.
-        return StoreError(
-            f"The database of the store {shown} is damaged: {wrong}.",
-            f"Nothing is lost: every run has its folder. Make it anew with: {rebuild}",
-        )
-    if _is(wrong, "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH"):
-        return StoreError(
-            f"The store {shown} cannot be opened or written: {wrong}.",
-            "Check the folder's and the files' rights, or name another place with --store.",
+        return DamagedDatabase(
+            f"The database of the store {folder} is damaged: {wrong}.",
+            f"Nothing is lost: every run has its folder. Make it anew with: "
+            f"{rebuild_command(folder)}",
         )
     return StoreError(
-        f"The store {shown} cannot be used: {wrong}.",
-        "Check the disk; the runs' folders hold everything: " + rebuild,
+        f"The store {folder} cannot be opened or written: {wrong}.",
+        "Check the disk and the rights to the files, or name another place with --store.",
     )
 
 
-def rebuild_command(folder: Path) -> str:
+def rebuild_command(folder: str | Path) -> str:
     """Write the command that rebuilds this store."""
     return f"k8sbench store rebuild --store {shlex.quote(str(folder))}"
 
 
-def is_url(where: str) -> bool:
-    """Whether a place is a database's URL rather than a folder."""
-    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", where) is not None
-
-
-def _open_read_only(path: Path, shown: str, rebuild: str, lock: FolderLock | None) -> Database:
-    """Open without writing a byte.
-
-    A database in WAL mode wants to make files beside it even to be read; where it cannot, it is
-    read as a file that nobody changes, unless there is a log that would then be left out.
-    """
-    log = path.with_name(path.name + "-wal")
-    try:
-        settled = not log.exists() or log.stat().st_size == 0
-        modes: tuple[SqliteMode, ...] = ("ro", "immutable") if settled else ("ro",)
-        for mode in modes:
-            try:
-                with contextlib.closing(_connect(path, mode)) as raw:
-                    raw.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            except sqlite3.OperationalError:
-                if mode == modes[-1]:
-                    raise
-            else:
-                engine = sqlite_engine(path, mode)
-                return Database(engine, shown=shown, writable=False, rebuild=rebuild, lock=lock)
-        raise AssertionError("a mode is tried")
-    except sqlite3.Error as wrong:
-        raise sqlite_error(wrong, shown, rebuild) from wrong
-    except OSError as wrong:
-        raise artifacts.store_error(wrong, f"read {path}") from wrong
-
-
-def _connect(path: Path, mode: SqliteMode) -> sqlite3.Connection:
-    options = "mode=ro&immutable=1" if mode == "immutable" else f"mode={mode}"
-    raw = sqlite3.connect(
-        f"file:{urllib.parse.quote(os.fsencode(path))}?{options}",
-        uri=True,
-        timeout=BUSY_SECONDS,
-        isolation_level=None,
-        check_same_thread=False,
-    )
-    raw.execute("PRAGMA foreign_keys=ON")
-    # After a power failure the last commits may be missing, never torn. The runs' folders have
-    # them: those are flushed to the disk at each change.
-    raw.execute("PRAGMA synchronous=NORMAL")
-    return raw
-
-
-def _memory_connection() -> sqlite3.Connection:
-    return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-
-
 def _with_begin(engine: sa.Engine) -> sa.Engine:
+    """Let transactions begin as we say, not as the driver guesses."""
+
     @sa.event.listens_for(engine, "begin")
     def begin(db: sa.Connection) -> None:
         # A transaction that will write takes the lock at once: one that read first and then
@@ -364,6 +263,6 @@ def _with_begin(engine: sa.Engine) -> sa.Engine:
     return engine
 
 
-def _is(wrong: Any, *names: str) -> bool:
+def _is(wrong: sqlite3.Error, *names: str) -> bool:
     name = getattr(wrong, "sqlite_errorname", "")
     return any(name == wanted or name.startswith(wanted + "_") for wanted in names)

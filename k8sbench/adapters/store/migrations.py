@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+import urllib.parse
 from collections.abc import Callable
 
 import msgspec
@@ -148,6 +149,35 @@ def m004_case_keys(db: sa.Connection) -> None:
         db.execute(sa.update(runs).where(runs.c.run_id == row.run_id).values(values))
 
 
+@migration
+def m005_shared(db: sa.Connection) -> None:
+    """Stores of a team: files named relative to the store's root, and claims with a heartbeat."""
+    db.execute(sa.text("ALTER TABLE runs ADD COLUMN files_at TEXT"))
+    for run_id, url in db.execute(sa.text("SELECT run_id, artifacts FROM runs")).all():
+        parts = urllib.parse.urlsplit(url)
+        folder = f"runs/{run_id}"
+        values = {"run_id": run_id, "folder": folder, "files_at": None}
+        if parts.scheme:
+            # The host that the row named stays as a hint for people.
+            path = urllib.parse.unquote(parts.path).removesuffix(f"/{folder}")
+            values["files_at"] = f"{parts.netloc}:{path}"
+        db.execute(
+            sa.text(
+                "UPDATE runs SET artifacts = :folder, files_at = :files_at WHERE run_id = :run_id"
+            ),
+            values,
+        )
+    claims = sa.Table(
+        "claims",
+        sa.MetaData(),
+        sa.Column("run_id", sa.Text, primary_key=True),
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("process", sa.Text, nullable=False),
+        sa.Column("heartbeat", sa.Double, nullable=False),
+    )
+    claims.create(db, checkfirst=False)
+
+
 def version(db: sa.Connection) -> int:
     """Tell how many steps a database has had; 0 for an empty one.
 
@@ -179,23 +209,17 @@ def migrate(writing: sa.Engine, steps: list[Step] | None = None) -> int:
     """Apply the missing steps; returns how many this process applied."""
     steps = STEPS if steps is None else steps
     applied = 0
-    while _apply_next(writing, steps):
+    while True:
+        with writing.begin() as db:
+            if db.dialect.name == "postgresql":
+                db.execute(sa.select(sa.func.pg_advisory_xact_lock(ADVISORY_LOCK)))
+            found = version(db)
+            if not check(found, steps):
+                return applied
+            if found == 0:
+                APPLIED.create(db, checkfirst=True)
+            step = steps[found]
+            step(db)
+            row = {"number": found + 1, "name": step.__name__, "applied_at": time.time()}
+            db.execute(sa.insert(APPLIED).values(row))
         applied += 1
-    return applied
-
-
-def _apply_next(writing: sa.Engine, steps: list[Step]) -> bool:
-    with writing.begin() as db:
-        if db.dialect.name == "postgresql":
-            db.execute(sa.select(sa.func.pg_advisory_xact_lock(ADVISORY_LOCK)))
-        found = version(db)
-        if not check(found, steps):
-            return False
-        if found == 0:
-            APPLIED.create(db, checkfirst=True)
-        step = steps[found]
-        step(db)
-        db.execute(
-            sa.insert(APPLIED).values(number=found + 1, name=step.__name__, applied_at=time.time())
-        )
-        return True

@@ -6,7 +6,7 @@ row, never a row that knows more than the folder. :meth:`SqlStore.caught_up` clo
 run, :mod:`k8sbench.adapters.store.upkeep` for a whole store.
 
 One code path serves SQLite (the default) and PostgreSQL; what differs is in
-:mod:`k8sbench.adapters.store.database`.
+:mod:`k8sbench.adapters.store.database` and :mod:`k8sbench.adapters.store.claims`.
 """
 
 from __future__ import annotations
@@ -14,60 +14,44 @@ from __future__ import annotations
 import contextlib
 import difflib
 import math
+import os
 import platform
+import re
 import shutil
-import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import sqlalchemy as sa
 
-from k8sbench.adapters.store import artifacts, database, migrations, places
+from k8sbench.adapters.store import artifacts, database, migrations
 from k8sbench.adapters.store.artifacts import LogWriter, RunFolder, RunRecord
-from k8sbench.adapters.store.claims import FileClaims
-from k8sbench.adapters.store.database import Database, FolderLock
-from k8sbench.model.errors import NotFound, RepeatTaken, StoreError, UsageError
+from k8sbench.adapters.store.claims import FileClaims, PostgresClaims
+from k8sbench.adapters.store.database import Database
+from k8sbench.model.errors import FilesElsewhere, NotFound, RepeatTaken, StoreError, UsageError
 from k8sbench.model.identity import SET_NAME, case_key
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import FINAL, Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Location, Owner, Run
-from k8sbench.ports import Claims, LogMark, RunFilter
+from k8sbench.ports import LogMark, RunFilter
 
-_METADATA = sa.MetaData()
-RUNS = sa.Table(
-    "runs",
-    _METADATA,
-    sa.Column("run_id", sa.Text, primary_key=True),
-    sa.Column("set_name", sa.Text, nullable=False),
-    sa.Column("case_key", sa.Text, nullable=False),
-    sa.Column("repeat", sa.Integer, nullable=False),
-    sa.Column("benchmark", sa.Text, nullable=False),
-    sa.Column("framework", sa.Text, nullable=False),
-    sa.Column("backend", sa.Text, nullable=False),
-    sa.Column("phase", sa.Text, nullable=False),
-    sa.Column("created_at", sa.Double, nullable=False),
-    sa.Column("artifacts", sa.Text, nullable=False),
-    sa.Column("plan", sa.Text, nullable=False),
-    sa.Column("owner", sa.Text),
-    sa.Column("measurement", sa.Text),
-    sa.Column("location", sa.Text),
-    sa.Column("image_digest", sa.Text),
-)
+STORE_VARIABLE = "K8SBENCH_STORE"
+_T = TypeVar("_T", bound=msgspec.Struct)
+
+_STEP = ("phase", "at", "cause", "cause_id", "action", "hopeless")
+"""Columns of a change of state that are fields of :class:`Transition`."""
+_OF_THE_PLAN = ("run_id", "set_name", "repeat", "benchmark", "framework", "backend")
+"""Columns of a run that are fields of its plan, for lists and filters."""
+_OTHERS = ("case_key", "phase", "created_at", "artifacts", "plan", "owner", "measurement")
+_LATER = ("location", "image_digest", "files_at")
+RUNS = sa.table("runs", *map(sa.column, (*_OF_THE_PLAN, *_OTHERS, *_LATER)))
 """As the steps in :mod:`k8sbench.adapters.store.migrations` left it; a test holds the two equal."""
-TRANSITIONS = sa.Table(
+TRANSITIONS = sa.table(
     "transitions",
-    _METADATA,
-    sa.Column("run_id", sa.Text, sa.ForeignKey("runs.run_id"), primary_key=True),
-    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("phase", sa.Text, nullable=False),
-    sa.Column("at", sa.Double, nullable=False),
-    sa.Column("cause", sa.Text, nullable=False),
-    sa.Column("cause_id", sa.Text),
-    sa.Column("action", sa.Text),
-    sa.Column("hopeless", sa.Boolean, nullable=False, server_default=sa.false()),
+    *map(sa.column, ("run_id", "number", *_STEP[:-1])),
+    sa.column("hopeless", sa.Boolean),
 )
 
 
@@ -80,12 +64,10 @@ def open_store(
     ``create=False`` a place without a store reads as an empty one, and is not made. ``folder`` is
     where a PostgreSQL store keeps the runs' folders; by default that same data folder.
     """
-    root = places.place(where)
+    root = place(where)
     if isinstance(root, str):
-        return _opened(
-            database.open_postgres(root), folder or places.default_folder(), relative=False
-        )
-    try:
+        return SqlStore(database.open_postgres(root), folder or default_folder())
+    with artifacts.translated(f"open the store {root}"):
         known = (root / database.DATABASE).exists()
         if root.exists() and not root.is_dir():
             raise StoreError(f"{root} is a file, not a store.", "Name the store's folder.")
@@ -95,23 +77,47 @@ def open_store(
                 f"Make it anew from them with: {database.rebuild_command(root)}",
             )
         if not known and not create:
-            return _opened(database.open_memory(str(root)), root, relative=True, absent=True)
+            return SqlStore(database.open_memory(str(root)), root, absent=True)
         if not known:
             (root / artifacts.RUNS).mkdir(parents=True, exist_ok=True)
-    except OSError as wrong:
-        raise artifacts.store_error(wrong, f"open the store {root}") from wrong
-    lock = FolderLock.take(root, alone=False)
+    return SqlStore(database.open_sqlite(root), root)
+
+
+def place(where: str | None) -> Path | str:
+    """Tell what a ``--store`` means: a folder, or (as text) a database's URL."""
+    where = where if where is not None else os.environ.get(STORE_VARIABLE) or None
+    if where is None:
+        return default_folder()
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", where):
+        return where
+    if not where.strip() or "\0" in where:
+        raise UsageError(f"{where!r} names no place.", "Give a folder, or a postgresql:// URL.")
     try:
-        return _opened(database.open_sqlite(root, lock=lock), root, relative=True)
-    except BaseException:
-        lock.release()
-        raise
+        path = Path(where).expanduser().absolute()
+        path.exists()  # says no to a name that is too long
+    except (RuntimeError, OSError) as wrong:  # RuntimeError: no home for a ~
+        raise UsageError(f"{where!r} cannot name a store: {wrong}.", "Give a folder.") from wrong
+    return path
+
+
+def default_folder() -> Path:
+    """Tell where a user's data lies when nothing else is said."""
+    named = os.environ.get("XDG_DATA_HOME", "")
+    try:
+        # A relative one is to be ignored, says the XDG specification.
+        data = Path(named) if named.startswith("/") else Path.home() / ".local" / "share"
+    except RuntimeError as wrong:
+        raise StoreError(
+            "There is no home folder to keep the store in.",
+            f"Name a place with --store or {STORE_VARIABLE}.",
+        ) from wrong
+    return data / "k8sbench"
 
 
 class SqlStore:
-    """Implements :class:`k8sbench.ports.Store`."""
+    """Implements :class:`k8sbench.ports.Store`; brings the database's schema up to date."""
 
-    def __init__(self, base: Database, root: Path, *, relative: bool, absent: bool = False) -> None:
+    def __init__(self, base: Database, root: Path, *, absent: bool = False) -> None:
         self.database = base
         self.root = root
         """The folder that holds ``runs/``."""
@@ -119,25 +125,47 @@ class SqlStore:
         """True where there is no store yet, and this one only reads as empty."""
         self.unreadable: dict[str, str] = {}
         """Run id → why its row could not be read, of the rows met so far."""
-        self._relative = relative
-        self.claims: Claims = FileClaims(root)
+        try:
+            self._bring_up_to_date()
+            self.claims: FileClaims | PostgresClaims = FileClaims(root)
+            if base.kind == "postgresql":
+                self.claims = PostgresClaims(base)
+        except BaseException:
+            base.close()
+            raise
+
+    def _bring_up_to_date(self) -> None:
+        base = self.database
+        with base.reading() as db:
+            missing = migrations.check(migrations.version(db))
+        if missing and not base.writable:
+            raise StoreError(
+                f"The store {base.shown} was written by an older k8sbench and can only be read.",
+                "Open it once from where it can be written.",
+            )
+        if missing:
+            with base.translated():
+                migrations.migrate(base.writing_engine)
 
     @property
     def where(self) -> str:
         """The place, for people; never with a password."""
         return self.database.shown
 
+    @property
+    def identity(self) -> str:
+        """Name the store: alike for all processes whose claims exclude each other."""
+        if self.database.kind != "postgresql":
+            return f"{platform.node()}\n{self.root.resolve()}"
+        with self.database.reading() as db:
+            made_at = db.scalar(sa.select(sa.func.min(migrations.APPLIED.c.applied_at)))
+        # Two machines may reach a database by two names; when it was made is the same for both.
+        return f"{self.database.engine.url.database}\n{made_at!r}"
+
     def next_repeat(self, set_name: str, case_key: str) -> int:
         """The first repeat number that no run of this case has in this set."""
         with self.database.reading() as db:
-            taken = set(
-                db.scalars(
-                    sa.select(RUNS.c.repeat).where(
-                        RUNS.c.set_name == set_name, RUNS.c.case_key == case_key
-                    )
-                )
-            )
-        return next(n for n in range(1, len(taken) + 2) if n not in taken)
+            return free_repeat(db, set_name, case_key)
 
     def record(
         self, plan: RunPlan, *, at: float, owner: Owner | None, location: Location | None = None
@@ -145,7 +173,7 @@ class SqlStore:
         """Record a run before it starts."""
         _check_names(plan, at)
         artifacts.encoded(plan)  # says no, in our words, to what is no text
-        folder = RunFolder(self.root / artifacts.RUNS / plan.run_id)
+        folder = self._folder(plan.run_id)
         record = RunRecord(
             plan=plan, case_key=case_key(plan), created_at=at, owner=owner, location=location
         )
@@ -154,7 +182,7 @@ class SqlStore:
             created_at=at,
             owner=owner,
             history=(artifacts.created(at),),
-            artifacts=folder.path.as_uri(),
+            artifacts=str(folder.path),
             location=location,
         )
         made = False
@@ -181,27 +209,24 @@ class SqlStore:
             run = self._locked(db, run_id)
             if run.phase.final or run.history[-1] == transition:
                 return run
-            folder = self._local_folder(run)
-            if folder is not None:
-                folder.append(transition)
+            if run.artifacts is not None:
+                self._folder(run_id).append(transition)
             return self._extend(db, run, history=(*run.history, transition))
 
     def measured(self, run_id: str, measurement: Measurement) -> Run:
         """Keep the run's measurement, replacing an earlier one."""
         with self.database.writing() as db:
             run = self._locked(db, run_id)
-            folder = self._local_folder(run)
-            if folder is not None:
-                folder.keep_measurement(measurement)
+            if run.artifacts is not None:
+                self._folder(run_id).keep_measurement(measurement)
             return self._extend(db, run, measurement=measurement)
 
     def ran_image(self, run_id: str, digest: str) -> Run:
         """Keep the digest of the image that the run's replicas really ran."""
         with self.database.writing() as db:
             run = self._locked(db, run_id)
-            folder = self._local_folder(run)
-            if folder is not None:
-                folder.keep_image(digest)
+            if run.artifacts is not None:
+                self._folder(run_id).keep_image(digest)
             return self._extend(db, run, image_digest=digest)
 
     def caught_up(self, run_id: str) -> Run:
@@ -211,11 +236,10 @@ class SqlStore:
         """
         with self.database.writing() as db:
             run = self._locked(db, run_id)
-            folder = self._local_folder(run)
-            if folder is None:
+            if run.artifacts is None:
                 return run
             try:
-                kept, _ = folder.run()
+                kept, _ = self._folder(run_id).run()
             except StoreError:  # damaged: the row is all there is; `store check` says so
                 return run
             return self._extend(
@@ -229,11 +253,7 @@ class SqlStore:
     def run(self, run_id: str) -> Run:
         """The run, or :class:`NotFound` with the nearest ids."""
         with self.database.reading() as db:
-            found = self._load(db, sa.select(RUNS).where(RUNS.c.run_id == run_id))
-            if not found:
-                self._raise_unreadable(run_id)
-                raise not_found(run_id, _ids(db), self.where)
-        return found[0]
+            return self._one(db, sa.select(RUNS), run_id)
 
     def runs(self, wanted: RunFilter) -> list[Run]:
         """The runs that match, oldest first; rows that cannot be read are in :attr:`unreadable`."""
@@ -251,17 +271,25 @@ class SqlStore:
             return _ids(db)
 
     def folder(self, run_id: str) -> Path:
-        """The run's folder of artifacts."""
+        """The run's folder of artifacts; :class:`FilesElsewhere` if it is not here."""
+        folder = self._folder(run_id)
+        if not folder.is_there:
+            missing = self.run(run_id).artifacts_missing or ""
+            raise FilesElsewhere(missing, "Ask for them there, or copy the folder from there.")
         with self.database.reading() as db:
-            url = db.scalar(sa.select(RUNS.c.artifacts).where(RUNS.c.run_id == run_id))
-            if url is None:
+            if db.scalar(sa.select(RUNS.c.run_id).where(RUNS.c.run_id == run_id)) is None:
                 raise not_found(run_id, _ids(db), self.where)
-        path = self._path(url)
-        if path is None:
-            raise StoreError(
-                f"The files of {run_id} lie on another machine: {url}.", "Ask for them there."
-            )
-        return path
+        return folder.path
+
+    def ensure_folder(self, run_id: str) -> None:
+        """Make a run's folder from its row where its files are not here, and say so in the row."""
+        with self.database.writing() as db:
+            run = self._locked(db, run_id)
+            if run.artifacts is None:
+                self._folder(run_id).adopt(run)
+                db.execute(
+                    sa.update(RUNS).where(RUNS.c.run_id == run_id).values(files_at=self._here())
+                )
 
     def last_sign(self, run_id: str) -> float | None:
         """When anything in the run's folder was last written; None where that cannot be seen."""
@@ -276,7 +304,7 @@ class SqlStore:
 
     def archive(self, run_id: str) -> LogWriter:
         """Open the run's log files for appending."""
-        return LogWriter(self.folder(run_id))
+        return LogWriter(self.folder(run_id), lambda: self.claims.check(run_id))
 
     def log_marks(self, run_id: str) -> dict[str, LogMark]:
         """How far each replica's log is archived, by replica."""
@@ -300,24 +328,16 @@ class SqlStore:
 
     def insert(self, db: sa.Connection, run: Run) -> None:
         """Add a run's rows, or say which of its names is taken."""
-        plan = run.plan
-        if db.scalar(sa.select(RUNS.c.run_id).where(RUNS.c.run_id == plan.run_id)) is not None:
-            raise _id_taken(plan)
-        if db.scalar(
-            sa.select(RUNS.c.run_id).where(
-                RUNS.c.set_name == plan.set_name,
-                RUNS.c.case_key == run.case_key,
-                RUNS.c.repeat == plan.repeat,
-            )
-        ):
-            raise _repeat_taken(plan)
+        same = sa.select(RUNS.c.run_id).where(RUNS.c.run_id == run.run_id)
+        if db.scalar(same) is not None:
+            raise _id_taken(run.plan)
         try:
             db.execute(sa.insert(RUNS).values(self._row(run)))
         except sa.exc.IntegrityError as wrong:
-            # Only where writers do not exclude each other (PostgreSQL): asked above, taken since.
-            taken = _repeat_taken if "runs_one_of_each_repeat" in str(wrong.orig) else _id_taken
-            raise taken(plan) from wrong
-        _insert_history(db, run.run_id, run.history, start=0)
+            # PostgreSQL does not exclude other writers: the id may have been taken since.
+            taken = _id_taken if "runs_pkey" in str(wrong.orig) else _repeat_taken
+            raise taken(run.plan) from wrong
+        _insert_history(db, run)
 
     def load_all(self, db: sa.Connection) -> list[Run]:
         """Read every run that can be read, oldest first."""
@@ -325,52 +345,44 @@ class SqlStore:
 
     def _locked(self, db: sa.Connection, run_id: str) -> Run:
         """Read a run that no other process may change until the transaction ends."""
-        found = self._load(db, sa.select(RUNS).where(RUNS.c.run_id == run_id).with_for_update())
-        if not found:
-            self._raise_unreadable(run_id)
-            raise not_found(run_id, _ids(db), self.where)
-        return found[0]
+        run = self._one(db, sa.select(RUNS).with_for_update(), run_id)
+        self.claims.check(run_id, db)
+        return run
+
+    def _one(self, db: sa.Connection, query: sa.Select[Any], run_id: str) -> Run:
+        found = self._load(db, query.where(RUNS.c.run_id == run_id))
+        if found:
+            return found[0]
+        if run_id in self.unreadable:
+            raise StoreError(
+                self.unreadable[run_id], "k8sbench store check looks at everything there is."
+            )
+        raise not_found(run_id, _ids(db), self.where)
 
     def _extend(self, db: sa.Connection, run: Run, **changes: Any) -> Run:
         new = msgspec.structs.replace(run, **changes)
-        if new == run:
-            return run
-        row = self._row(new)
-        db.execute(
-            sa.update(RUNS)
-            .where(RUNS.c.run_id == run.run_id)
-            .values({name: row[name] for name in ("phase", "measurement", "image_digest")})
-        )
-        kept = _common(run.history, new.history)
-        if kept < len(run.history):
-            db.execute(
-                sa.delete(TRANSITIONS).where(
-                    TRANSITIONS.c.run_id == run.run_id, TRANSITIONS.c.number > kept
-                )
-            )
-        _insert_history(db, run.run_id, new.history[kept:], start=kept)
+        if new != run:
+            row = self._row(new)
+            changed = {name: row[name] for name in ("phase", "measurement", "image_digest")}
+            db.execute(sa.update(RUNS).where(RUNS.c.run_id == run.run_id).values(changed))
+        if new.history != run.history:
+            db.execute(sa.delete(TRANSITIONS).where(TRANSITIONS.c.run_id == run.run_id))
+            _insert_history(db, new)
         return new
 
     def _row(self, run: Run) -> dict[str, Any]:
         plan = run.plan
-        return {
-            "run_id": plan.run_id,
-            "set_name": plan.set_name,
+        return {name: getattr(plan, name) for name in _OF_THE_PLAN} | {
             "case_key": run.case_key,
-            "repeat": plan.repeat,
-            "benchmark": plan.benchmark,
-            "framework": plan.framework,
-            "backend": plan.backend,
             "phase": run.phase.value,
             "created_at": run.created_at,
-            "artifacts": self._url(run),
-            "plan": artifacts.encoded(plan).decode(),
-            "owner": None if run.owner is None else artifacts.encoded(run.owner).decode(),
-            "measurement": None
-            if run.measurement is None
-            else artifacts.encoded(run.measurement).decode(),
-            "location": None if run.location is None else artifacts.encoded(run.location).decode(),
+            "artifacts": f"{artifacts.RUNS}/{plan.run_id}",
+            "plan": _json(plan),
+            "owner": _json(run.owner),
+            "measurement": _json(run.measurement),
+            "location": _json(run.location),
             "image_digest": run.image_digest,
+            "files_at": self._here(),
         }
 
     def _load(self, db: sa.Connection, wanted: sa.Select[Any]) -> list[Run]:
@@ -385,53 +397,35 @@ class SqlStore:
         return found
 
     def _as_run(self, row: sa.RowMapping, history: tuple[Transition, ...]) -> Run:
-        where = f"The row of run {row['run_id']}"
-        measurement, owner, location = row["measurement"], row["owner"], row["location"]
+        folder = self._folder(row["run_id"])
+        here = folder.is_there
+        plan = _decoded(row, "plan", RunPlan)
+        assert plan is not None
         return Run(
-            plan=artifacts.decoded(row["plan"], RunPlan, where),
+            plan=plan,
             created_at=row["created_at"],
-            owner=None if owner is None else artifacts.decoded(owner, Owner, where),
+            owner=_decoded(row, "owner", Owner),
             history=history or (artifacts.created(row["created_at"]),),
-            artifacts=self._absolute(row["artifacts"]),
-            measurement=None
-            if measurement is None
-            else artifacts.decoded(measurement, Measurement, where),
-            location=None if location is None else artifacts.decoded(location, Location, where),
+            artifacts=str(folder.path) if here else None,
+            artifacts_missing=None if here else _missing(folder, row["files_at"]),
+            measurement=_decoded(row, "measurement", Measurement),
+            location=_decoded(row, "location", Location),
             image_digest=row["image_digest"],
         )
 
-    def _raise_unreadable(self, run_id: str) -> None:
-        if run_id in self.unreadable:
-            raise StoreError(
-                self.unreadable[run_id], "k8sbench store check looks at everything there is."
-            )
+    def _folder(self, run_id: str) -> RunFolder:
+        return RunFolder(self.root / artifacts.RUNS / run_id)
 
-    def _url(self, run: Run) -> str:
-        """What a row holds: relative to a SQLite store's folder, which may then be moved."""
-        path = Path(urllib.parse.unquote(urllib.parse.urlsplit(run.artifacts).path))
-        if self._relative and path.is_relative_to(self.root):
-            return urllib.parse.quote(path.relative_to(self.root).as_posix())
-        if self._relative or urllib.parse.urlsplit(run.artifacts).netloc:
-            return run.artifacts
-        return f"file://{platform.node()}{urllib.parse.quote(str(path))}"
+    def _here(self) -> str:
+        """Where this process keeps files: a hint for people, which nothing depends on."""
+        return f"{platform.node()}:{self.root}"
 
-    def _absolute(self, url: str) -> str:
-        path = self._path(url)
-        return url if path is None else path.as_uri()
 
-    def _path(self, url: str) -> Path | None:
-        """The folder that a row's URL means; None if it is on another machine."""
-        parts = urllib.parse.urlsplit(url)
-        if not parts.scheme:
-            return self.root / urllib.parse.unquote(parts.path)
-        if parts.scheme == "file" and parts.netloc in {"", "localhost", platform.node()}:
-            return Path(urllib.parse.unquote(parts.path))
-        return None
-
-    def _local_folder(self, run: Run) -> RunFolder | None:
-        """The run's folder; None if it is on another machine, or somebody deleted it."""
-        path = self._path(run.artifacts)
-        return RunFolder(path) if path is not None and path.is_dir() else None
+def free_repeat(db: sa.Connection, set_name: str, case_key: str) -> int:
+    """Find the first repeat number that no run of a case has in a set."""
+    same_case = (RUNS.c.set_name == set_name, RUNS.c.case_key == case_key)
+    taken = set(db.scalars(sa.select(RUNS.c.repeat).where(*same_case)))
+    return next(n for n in range(1, len(taken) + 2) if n not in taken)
 
 
 def not_found(run_id: str, ids: Sequence[str], where: str) -> NotFound:
@@ -447,24 +441,6 @@ def longer(row: tuple[Transition, ...], folder: tuple[Transition, ...]) -> tuple
     Only a folder that lost lines (a damaged disk, an editor) knows less than the row.
     """
     return folder if len(folder) >= len(row) else row
-
-
-def _opened(base: Database, root: Path, *, relative: bool, absent: bool = False) -> SqlStore:
-    try:
-        with base.reading() as db:
-            missing = migrations.check(migrations.version(db))
-        if missing and not base.writable:
-            raise StoreError(
-                f"The store {base.shown} was written by an older k8sbench and can only be read.",
-                "Open it once from where it can be written.",
-            )
-        if missing:
-            with base.translated():
-                migrations.migrate(base.writing_engine)
-    except BaseException:
-        base.close()
-        raise
-    return SqlStore(base, root, relative=relative, absent=absent)
 
 
 def _check_names(plan: RunPlan, at: float) -> None:
@@ -528,60 +504,37 @@ def _ids(db: sa.Connection) -> list[str]:
 
 def _histories(db: sa.Connection, run_ids: Sequence[str]) -> dict[str, tuple[Transition, ...]]:
     histories: dict[str, tuple[Transition, ...]] = {}
-    for some in _slices(run_ids):
+    for start in range(0, len(run_ids), 500):  # databases limit the values of one question
         rows = db.execute(
             sa.select(TRANSITIONS)
-            .where(TRANSITIONS.c.run_id.in_(some))
+            .where(TRANSITIONS.c.run_id.in_(run_ids[start : start + 500]))
             .order_by(TRANSITIONS.c.run_id, TRANSITIONS.c.number)
-        )
+        ).mappings()
         for row in rows:
-            with contextlib.suppress(ValueError):  # a phase of another version
-                transition = Transition(
-                    phase=Phase(row.phase),
-                    at=row.at,
-                    cause=row.cause,
-                    cause_id=row.cause_id,
-                    action=row.action,
-                    hopeless=row.hopeless,
-                )
-                histories[row.run_id] = (*histories.get(row.run_id, ()), transition)
+            with contextlib.suppress(msgspec.ValidationError):  # a phase of another version
+                step = msgspec.convert({name: row[name] for name in _STEP}, Transition)
+                histories[row["run_id"]] = (*histories.get(row["run_id"], ()), step)
     return histories
 
 
-def _slices(run_ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Part a long list: databases limit the number of values in one question."""
-    size = 500
-    for start in range(0, len(run_ids), size):
-        yield run_ids[start : start + size]
+def _insert_history(db: sa.Connection, run: Run) -> None:
+    rows = [
+        {name: getattr(step, name) for name in _STEP}
+        | {"run_id": run.run_id, "number": number, "phase": step.phase.value}
+        for number, step in enumerate(run.history, start=1)
+    ]
+    db.execute(sa.insert(TRANSITIONS), rows)
 
 
-def _insert_history(
-    db: sa.Connection, run_id: str, transitions: Sequence[Transition], *, start: int
-) -> None:
-    if transitions:
-        db.execute(
-            sa.insert(TRANSITIONS),
-            [
-                {
-                    "run_id": run_id,
-                    "number": start + place,
-                    "phase": transition.phase.value,
-                    "at": transition.at,
-                    "cause": transition.cause,
-                    "cause_id": transition.cause_id,
-                    "action": transition.action,
-                    "hopeless": transition.hopeless,
-                }
-                for place, transition in enumerate(transitions, start=1)
-            ],
-        )
+def _json(value: msgspec.Struct | None) -> str | None:
+    return None if value is None else artifacts.encoded(value).decode()
 
 
-def _common(one: Sequence[Transition], other: Sequence[Transition]) -> int:
-    """Count the transitions that two histories begin with alike."""
-    count = 0
-    for mine, theirs in zip(one, other, strict=False):
-        if mine != theirs:
-            break
-        count += 1
-    return count
+def _decoded(row: sa.RowMapping, column: str, kind: type[_T]) -> _T | None:
+    where = f"The row of run {row['run_id']}"
+    return None if row[column] is None else artifacts.decoded(row[column], kind, where)
+
+
+def _missing(folder: RunFolder, files_at: str | None) -> str:
+    known = f"; they were last written on {files_at}" if files_at else ""
+    return f"The files of run {folder.path.name} are not in {folder.path}{known}."

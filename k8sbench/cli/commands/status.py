@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import time
-import urllib.parse
 
 import click
 
@@ -168,13 +167,9 @@ def _not_measured(said: RunStatus) -> str:
 
 
 def _files(said: RunStatus) -> str:
-    url = said.artifacts
-    if url is None:
+    if not said.recorded:
         return (
             "none here: this store has no record of the run; to follow it into the store:"
             f" k8sbench watch {said.run_id}"
         )
-    parts = urllib.parse.urlsplit(url)
-    if parts.scheme == "file" and not parts.netloc:
-        return urllib.parse.unquote(parts.path)
-    return url
+    return said.artifacts or said.artifacts_missing or ""

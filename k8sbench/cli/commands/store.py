@@ -1,4 +1,4 @@
-"""``k8sbench store``: what the store is, whether it is whole, and making its database anew."""
+"""``k8sbench store``: what the store is, whether it is whole, and rebuilding its database."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def check(form: str, where: str | None) -> int:
     _print(report, form)
     if report.findings:
         found = f"{_count(len(report.findings), 'finding')} in {report.store}."
-        output.note(f"{found} k8sbench store rebuild makes the database anew from the folders.")
+        output.note(f"{found} k8sbench store rebuild brings the database up to the folders.")
         return 1
     output.note(f"The store {report.store} is whole: {_count(report.runs, 'run')}.")
     return 0
@@ -75,16 +75,17 @@ def check(form: str, where: str | None) -> int:
 @_form
 @store_option
 def rebuild(form: str, where: str | None) -> None:
-    """Make the database anew from the runs' folders.
+    """Bring the database up to the runs' folders.
 
-    The old one is replaced at the end, in one step, and kept beside the new one. What cannot be
-    read is reported and passed over.
+    Rows without a folder stay. A SQLite database that is gone or damaged is made anew, and the
+    damaged one is kept beside it. What cannot be read is reported and passed over.
     """
-    report, before = stores.rebuild(where)
+    report, damaged = stores.rebuild(where)
     _print(report, form)
-    output.note(f"The database of {report.store} was made anew: {_count(report.runs, 'run')}.")
-    if before is not None:
-        output.note(f"The one before is kept as {before}.")
+    runs = _count(report.runs, "run")
+    output.note(f"The database of {report.store} was brought up to the folders: {runs}.")
+    if damaged is not None:
+        output.note(f"The damaged one is kept as {damaged}.")
 
 
 def _print(report: StoreReport, form: str) -> None:

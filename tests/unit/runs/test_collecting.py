@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pathlib
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -331,3 +332,13 @@ def test_gaps_that_an_earlier_process_recorded_are_not_forgotten(store: Store) -
     assert kept_gaps(store, run.run_id) == [gap, gap]
     assert closed.measurement is not None
     assert closed.measurement.records == 2  # the fake measures nothing but gaps
+
+
+def test_a_run_whose_files_are_elsewhere_is_collected_into_a_folder_here(store: Store) -> None:
+    (run,) = detached(store)
+    shutil.rmtree(store.folder(run.run_id))
+    cluster = FakeCluster(line("x"), at(Phase.SUCCEEDED), outlives=True)
+    (closed,) = collect(store, cluster, [store.run(run.run_id)]).closed
+    assert closed.measurement is not None
+    assert cluster.marks == {run.run_id: {}}, "the log is fetched from its start"
+    assert store.folder(run.run_id).joinpath("logs/master-0.log").read_text().endswith("x\n")

@@ -127,14 +127,14 @@ def test_a_check_finds_nothing_and_a_rebuild_gives_the_same_runs(root: pathlib.P
     with open_store(str(root)) as store:
         before = store.runs(RunFilter())
         assert upkeep.check(store).findings == ()
-    upkeep.rebuild_folder(root)
+    upkeep.rebuild(str(root))
     with open_store(str(root)) as store:
         assert store.runs(RunFilter()) == before
 
 
 def test_the_folders_alone_give_the_same_cases(root: pathlib.Path) -> None:
     (root / "k8sbench.db").unlink()
-    found = upkeep.rebuild_folder(root)
+    found = upkeep.rebuild(str(root))
     assert {finding.id for finding in found.findings} == {"repeat-taken"}
     with open_store(str(root)) as store:
         assert resumed(store, mine()) == ["mine-1", "mine-2", "mine-3", "mine-4"]

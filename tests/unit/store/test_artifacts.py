@@ -40,7 +40,7 @@ def test_a_folder_tells_its_whole_run(folder: RunFolder) -> None:
     assert run.created_at == NOW
     assert [one.phase for one in run.history] == ["Created", "Running"]
     assert run.measurement == measurement()
-    assert run.artifacts == folder.path.as_uri()
+    assert run.artifacts == str(folder.path)
 
 
 @pytest.mark.parametrize(

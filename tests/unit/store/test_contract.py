@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from k8sbench.adapters.store.sql_store import SqlStore
-from k8sbench.model.errors import NotFound, RepeatTaken, StoreError, UsageError
+from k8sbench.model.errors import FilesElsewhere, NotFound, RepeatTaken, StoreError, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
@@ -53,9 +53,10 @@ def test_a_run_of_a_cluster_has_no_owner(store: SqlStore) -> None:
     assert store.run("seg-1").owner is None
 
 
-def test_the_artifacts_url_is_the_folder(store: SqlStore) -> None:
+def test_the_artifacts_are_the_folder(store: SqlStore) -> None:
     run = store.record(plan(), at=NOW, owner=None)
-    assert run.artifacts == store.folder("seg-1").as_uri() == store.run("seg-1").artifacts
+    assert run.artifacts == str(store.folder("seg-1")) == store.run("seg-1").artifacts
+    assert run.artifacts_missing is None
 
 
 def test_a_run_id_is_recorded_once(store: SqlStore) -> None:
@@ -325,8 +326,9 @@ def test_a_run_whose_folder_was_deleted_can_still_end(store: SqlStore) -> None:
     shutil.rmtree(store.folder("seg-1"))
     assert store.move("seg-1", step(Phase.LOST)).phase is Phase.LOST
     assert store.measured("seg-1", measurement()).measurement == measurement()
-    assert store.log_files("seg-1") == []
     assert not (store.root / "runs" / "seg-1").exists()
+    with pytest.raises(FilesElsewhere, match=str(store.root)):
+        store.log_files("seg-1")
 
 
 def test_a_row_of_another_version_leaves_the_others_readable(store: SqlStore) -> None:

@@ -188,7 +188,7 @@ def test_real_documents_keep_to_the_schema(
                 accuracy=None,
             ),
         )
-    (tmp_path / "store" / "runs" / "stray").mkdir()
+    (tmp_path / "store" / "runs" / "seg-3" / "measurement.json").write_text("{")
 
     def printed(*words: str) -> Any:
         main(list(words))

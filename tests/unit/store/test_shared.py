@@ -1,0 +1,227 @@
+"""Two machines on one PostgreSQL store: each has its own folders, all rows are everybody's."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+
+from k8sbench.adapters.store import database, migrations, upkeep
+from k8sbench.adapters.store.artifacts import RunFolder
+from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.cli.main import main
+from k8sbench.model.errors import FilesElsewhere
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Location
+from k8sbench.ports import LogLine, RunFilter
+from tests.unit.store import postgres
+from tests.unit.store.examples import NOW, OWNER, measurement, plan, step
+
+LOCATION = Location(server="https://cluster.example:6443", namespace="bench")
+
+
+@pytest.fixture
+def url(postgres_server: postgres.Server) -> str:
+    return postgres_server.database()
+
+
+@pytest.fixture
+def laptop(url: str, tmp_path: pathlib.Path) -> Iterator[SqlStore]:
+    """The store as one machine sees it, with a run that it has submitted to a cluster."""
+    with open_store(url, folder=tmp_path / "laptop") as store:
+        store.record(plan(backend="kubernetes"), at=NOW, owner=OWNER, location=LOCATION)
+        store.move("seg-1", step(Phase.RUNNING))
+        yield store
+
+
+@pytest.fixture
+def pod(url: str, laptop: SqlStore, tmp_path: pathlib.Path) -> Iterator[SqlStore]:
+    """The same store as another machine sees it."""
+    with open_store(url, folder=tmp_path / "pod" / "k8sbench") as store:
+        yield store
+
+
+def test_a_run_whose_files_are_elsewhere_is_listed(laptop: SqlStore, pod: SqlStore) -> None:
+    here, there = laptop.run("seg-1"), pod.run("seg-1")
+    assert here.artifacts == str(laptop.root / "runs" / "seg-1")
+    assert there.artifacts is None
+    assert there.artifacts_missing is not None
+    assert str(laptop.root) in there.artifacts_missing
+    assert there.history == here.history
+
+
+def test_what_needs_the_files_says_where_they_are(laptop: SqlStore, pod: SqlStore) -> None:
+    for ask in (
+        pod.folder,
+        pod.log_files,
+        pod.log_marks,
+        pod.archive,
+        lambda run_id: pod.keep(run_id, "manifest.yaml", ""),
+    ):
+        with pytest.raises(FilesElsewhere, match=str(laptop.root)) as caught:
+            ask("seg-1")
+        assert "Ask for them there" in caught.value.action
+    assert pod.last_sign("seg-1") is None
+
+
+def test_its_row_goes_on_from_anywhere(laptop: SqlStore, pod: SqlStore) -> None:
+    pod.move("seg-1", step(Phase.SUCCEEDED, NOW + 5))
+    assert pod.measured("seg-1", measurement()).measurement == measurement()
+    assert laptop.run("seg-1").phase is Phase.SUCCEEDED
+    assert not (pod.root / "runs").exists()
+
+
+def test_a_folder_is_made_from_the_row(laptop: SqlStore, pod: SqlStore) -> None:
+    laptop.ran_image("seg-1", "sha256:abc")
+    pod.ensure_folder("seg-1")
+    run = pod.run("seg-1")
+    assert pod.folder("seg-1") == pod.root / "runs" / "seg-1"
+    assert RunFolder(pod.folder("seg-1")).run() == (run, [])
+    assert run.location == LOCATION
+    assert run.history == laptop.run("seg-1").history
+    with pod.database.reading() as db:
+        files_at = db.scalar(sa.text("SELECT files_at FROM runs"))
+    assert files_at.endswith(f":{pod.root}")
+    # What comes goes to both, and the folder alone tells it again.
+    archive = pod.archive("seg-1")
+    archive.write(LogLine(replica="master-0", at=NOW, text="hello"))
+    archive.close()
+    done = pod.move("seg-1", step(Phase.SUCCEEDED, NOW + 5))
+    with pod.database.writing() as db:
+        db.execute(sa.text("DELETE FROM runs"))
+    assert upkeep.rebuild_rows(pod).runs == 1
+    assert pod.runs(RunFilter()) == [done]
+
+
+def test_a_folder_that_is_there_stays_as_it_is(laptop: SqlStore) -> None:
+    before = (laptop.folder("seg-1") / "run.json").stat()
+    laptop.ensure_folder("seg-1")
+    assert (laptop.folder("seg-1") / "run.json").stat() == before
+
+
+def test_a_folder_that_was_half_made_is_made_again(laptop: SqlStore, pod: SqlStore) -> None:
+    half = pod.root / "runs" / "seg-1"
+    half.mkdir(parents=True)
+    (half / "events.jsonl").write_text("{")
+    assert pod.run("seg-1").artifacts is None
+    pod.ensure_folder("seg-1")
+    assert RunFolder(half).run() == (pod.run("seg-1"), [])
+
+
+def test_a_machine_with_another_name_on_the_same_volume_has_the_files(
+    url: str, laptop: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = laptop.run("seg-1")
+    assert before.artifacts is not None
+    monkeypatch.setattr("platform.node", lambda: "collector-7d9f-x2x4z")
+    with open_store(url, folder=laptop.root) as again:
+        assert again.run("seg-1") == before
+        assert again.log_files("seg-1") == []
+
+
+def test_a_check_and_a_rebuild_leave_the_runs_of_others_alone(
+    laptop: SqlStore, pod: SqlStore
+) -> None:
+    assert upkeep.check(pod).findings == ()
+    assert upkeep.rebuild_rows(pod).findings == ()
+    assert pod.ids() == ["seg-1"]
+
+
+def test_the_copy_of_the_machine_that_began_is_no_finding(laptop: SqlStore, pod: SqlStore) -> None:
+    """It knows less than the row, and a rebuild there does not set the row back."""
+    pod.ensure_folder("seg-1")
+    done = pod.move("seg-1", step(Phase.SUCCEEDED, NOW + 5))
+    assert upkeep.check(laptop).findings == ()
+    upkeep.rebuild_rows(laptop)
+    assert pod.run("seg-1") == done
+
+
+def test_both_are_one_store(laptop: SqlStore, pod: SqlStore, tmp_path: pathlib.Path) -> None:
+    assert laptop.identity == pod.identity
+    names = []
+    for name in ("a", "b"):
+        with open_store(str(tmp_path / name)) as other:
+            names.append(other.identity)
+    assert len({laptop.identity, *names}) == 3
+
+
+def test_the_commands_count_a_run_whose_files_are_elsewhere(
+    url: str,
+    laptop: SqlStore,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "somebody"))
+    laptop.move("seg-1", step(Phase.SUCCEEDED, NOW + 5))
+    laptop.measured("seg-1", measurement())
+
+    def printed(*words: str) -> str:
+        assert main([*words, "--store", url]) == 0
+        return capsys.readouterr().out
+
+    (listed,) = json.loads(printed("list", "-o", "json"))
+    assert listed["artifacts"] is None
+    assert str(laptop.root) in listed["artifacts_missing"]
+    assert str(laptop.root) in printed("status", "seg-1")
+    assert "seg" in printed("results")
+    assert main(["logs", "seg-1", "--store", url]) == 1
+    assert str(laptop.root) in capsys.readouterr().err
+
+
+OLD_ROWS = {
+    "here": "file://{host}{root}/runs/here",
+    "far": "file://ann-laptop/home/ann/my%20data/k8sbench/runs/far",
+}
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_rows_of_a_store_of_0_1_0_are_opened(
+    kind: str, tmp_path: pathlib.Path, request: pytest.FixtureRequest
+) -> None:
+    root = tmp_path / "store"
+    (root / "runs").mkdir(parents=True)
+    where = str(root)
+    if kind == "postgres":
+        where = request.getfixturevalue("url")
+    base = database.open_postgres(where) if kind == "postgres" else database.open_sqlite(root)
+    migrations.migrate(base.writing_engine, migrations.STEPS[:3])
+    with base.writing() as db:
+        for number, (run_id, url) in enumerate(OLD_ROWS.items(), start=1):
+            values = {
+                "run_id": run_id,
+                "set_name": "nightly",
+                "case_key": "of 0.1.0",
+                "repeat": number,
+                "benchmark": "seg",
+                "framework": "pytorch",
+                "backend": "kubernetes",
+                "phase": "Running",
+                "created_at": NOW + number,
+                "artifacts": f"runs/{run_id}"
+                if kind == "sqlite"
+                else url.format(host="an-old-pod", root=root),
+                "plan": msgspec.json.encode(plan(run_id, repeat=number)).decode(),
+            }
+            names = ", ".join(values)
+            places = ", ".join(f":{name}" for name in values)
+            db.execute(sa.text(f"INSERT INTO runs ({names}) VALUES ({places})"), values)
+    base.close()
+    (root / "runs" / "here").mkdir()
+    (root / "runs" / "here" / "run.json").write_text("{}")
+    with open_store(where, folder=root) as store:
+        here, far = store.runs(RunFilter())
+        assert here.artifacts == str(root / "runs" / "here")
+        assert here.artifacts_missing is None
+        assert far.artifacts is None
+        assert far.artifacts_missing is not None
+        told = "ann-laptop:/home/ann/my data/k8sbench" in far.artifacts_missing
+        assert told == (kind == "postgres")
+        with store.database.reading() as db:
+            rows = db.execute(sa.text("SELECT run_id, artifacts FROM runs")).all()
+        assert {tuple(row) for row in rows} == {("here", "runs/here"), ("far", "runs/far")}
+        assert store.move("far", step(Phase.FAILED)).phase is Phase.FAILED
