@@ -15,6 +15,7 @@ import msgspec
 from k8sbench.model import choices, speed_options
 from k8sbench.model.choices import Case, Request, Site
 from k8sbench.model.errors import NotAvailableYet, UsageError
+from k8sbench.model.kinds import default_kind
 from k8sbench.model.plan import PlannedWindow, RunPlan
 from k8sbench.model.spec import AmpDtype, BenchmarkSpec, Preset
 
@@ -214,19 +215,8 @@ def _own_command(
     options: dict[str, speed_options.Option],
 ) -> tuple[str, ...]:
     module = case.variant.trainer_module
-    # Both launchers take the number of nodes, this node's rank and the rendezvous from the
-    # variables that the training operator injects, and start one process per GPU.
-    if case.framework == "pytorch":
-        start: tuple[str, ...] = (
-            "python3",
-            "-m",
-            "torch.distributed.run",
-            "-m",
-            f"k8sbench.trainers.{module}",
-        )
-    else:
-        folder = f"{TRAINERS_MOUNT}/k8sbench/trainers"
-        start = ("python3", f"{folder}/paddle_launch.py", f"{folder}/{module}.py")
+    assert module is not None, "checked by settle()"
+    start = default_kind(case.framework).start(module, TRAINERS_MOUNT)
     # Nothing of one run alone stands here (its id is in K8SBENCH_RUN_ID): repeats of a case have
     # equal commands.
     settings: dict[str, speed_options.Option] = {
@@ -279,9 +269,7 @@ def _program_digest(case: Case) -> str:
 
 def _hosts(case: Case, run_id: str, replicas: int) -> list[str]:
     """Host names of the replicas as the training operator names their services, rank 0 first."""
-    if case.framework == "pytorch":
-        return [f"{run_id}-master-0", *(f"{run_id}-worker-{i}" for i in range(replicas - 1))]
-    return [f"{run_id}-worker-{i}" for i in range(replicas)]
+    return [f"{run_id}-{name}" for name in default_kind(case.framework).names(replicas)]
 
 
 def _fill(word: str, values: dict[str, int | str]) -> str:

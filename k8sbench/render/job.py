@@ -12,9 +12,10 @@ import msgspec
 
 from k8sbench.model import identity
 from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.kinds import kind_of
+from k8sbench.model.kinds.kind import JobKind
 from k8sbench.model.plan import RunPlan
 from k8sbench.render import syntax
-from k8sbench.render.kinds import KINDS, JobKind
 from k8sbench.render.pod import Pod, fitting, pod
 from k8sbench.render.security import security
 from k8sbench.render.trainer_sources import TrainerSources
@@ -55,7 +56,7 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
 def job(plan: RunPlan, trainers: TrainerSources | None) -> Job:
     """Decide what the job of ``plan`` is; raises :class:`UsageError` where there can be none."""
     _check_sizes(plan)
-    kind = KINDS[plan.framework]
+    kind = kind_of(plan)
     labels = _labels(plan)
     mounted = carried(plan, trainers)
     secured = security(plan.pool)

@@ -20,7 +20,6 @@ from k8sbench.render import structure
 from k8sbench.render.templates import render
 from k8sbench.render.trainer_sources import TrainerSources
 
-JOB_TEMPLATE = "job.yaml.j2"
 SOURCES_TEMPLATE = "trainers.yaml.j2"
 
 
@@ -37,7 +36,7 @@ def manifests(
     texts = []
     if sources is not None:
         texts.append(render(templates, SOURCES_TEMPLATE, sources=sources))
-    texts.append(render(templates, JOB_TEMPLATE, job=job, pod=job.pod))
+    texts.append(render(templates, job.kind.template, job=job, pod=job.pod))
     found = tuple(_read(text) for text in texts)
     structure.check(found)
     return found

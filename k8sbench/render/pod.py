@@ -13,20 +13,17 @@ import msgspec
 from k8sbench.model import identity
 from k8sbench.model import pool as pools
 from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.kinds import kind_of
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import DATA_MOUNT, POD_VARIABLE, TRAINERS_MOUNT
 from k8sbench.model.pool import NodePool, Toleration
 from k8sbench.render import syntax
-from k8sbench.render.kinds import KINDS
 from k8sbench.render.security import Security
 
 SIDECAR = "sidecar.istio.io/inject"
 """As a label for today's Istio, as an annotation for older ones."""
 PACKAGES_MOUNT = "/opt/python-packages"
 """Where a pool's ``python_packages`` lie inside a container."""
-GRACE_SECONDS = 15
-"""Between TERM and KILL. A trainer has nothing to save; a cancelled job should free its GPUs."""
-
 
 FIELDS = {POD_VARIABLE: "metadata.name", "NODE_NAME": "spec.nodeName"}
 """Variables that the kubelet fills in: which pod and node a rank ran on, for the slowest one."""
@@ -46,15 +43,12 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
 
     labels: dict[str, str]
     annotations: dict[str, str]
-    container: str
     image: str | None
     command: tuple[str, ...]
     workdir: str | None
     fields: tuple[tuple[str, str], ...]
     """Variables by the path of the pod's own field; before ``env``, whose values may use them."""
     env: tuple[tuple[str, str], ...]
-    port_name: str
-    port: int
     resources: dict[str, str]
     shm: str
     claims: tuple[Claim, ...]
@@ -71,7 +65,6 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     host_network: bool
     read_only_root: bool
     """Our trainers write below /tmp alone; other programs write where they please."""
-    grace_seconds: int
 
 
 def pod(
@@ -87,18 +80,15 @@ def pod(
     ``about`` are the annotations that say so; ``items`` the keys and paths of the trainers'
     ConfigMap, empty where the image has them.
     """
-    kind, pool = KINDS[plan.framework], plan.pool
+    pool = plan.pool
     return Pod(
         labels=labels | {SIDECAR: "false"},
         annotations=_annotations(pool, about),
-        container=kind.container,
         image=_image(plan),
         command=_command(plan),
         workdir=_workdir(plan),
         fields=tuple(FIELDS.items()),
         env=tuple(environment(plan).items()),
-        port_name=kind.port_name,
-        port=kind.port,
         resources=_resources(plan),
         shm=pool.shm,
         claims=tuple(_claims(plan)),
@@ -115,7 +105,6 @@ def pod(
         ),
         host_network=pool.host_network,
         read_only_root=plan.impl == "k8sbench",
-        grace_seconds=GRACE_SECONDS,
     )
 
 
@@ -126,7 +115,7 @@ def environment(plan: RunPlan) -> dict[str, str]:
     What the operator injects and what makes the run itself work cannot be set by anyone: the
     operator's come after ours in the container, so that a second value would be lost in silence.
     """
-    kind = KINDS[plan.framework]
+    kind = kind_of(plan)
     defaults = {"HOME": "/tmp", "TMPDIR": "/tmp", "USER": "k8sbench"}  # noqa: S108 - in the pod
     fixed = {"K8SBENCH_RUN_ID": plan.run_id}
     if kind.processes_env is not None:
@@ -142,8 +131,8 @@ def environment(plan: RunPlan) -> dict[str, str]:
         whose = "The plan's env" if name in plan.env else f"Pool {plan.pool.name}'s nccl_env"
         if not syntax.fits(syntax.ENV_NAME, name):
             raise UsageError(f"{whose} holds {name!r}, which cannot name a variable.")
-        if name in kind.injected or name in fixed or name in FIELDS:
-            owner = "the training operator" if name in kind.injected else "k8sbench"
+        if name in kind.reserved or name in fixed or name in FIELDS:
+            owner = "the training operator" if name in kind.reserved else "k8sbench"
             raise UsageError(
                 f"{whose} sets {name}, which {owner} sets itself.", f"Leave {name} out."
             )

@@ -16,8 +16,9 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from k8sbench.model.errors import BenchError
+from k8sbench.model.kinds import KINDS
+from k8sbench.model.kinds.kind import JobKind
 from k8sbench.render import syntax
-from k8sbench.render.kinds import API_VERSION, KINDS, JobKind
 
 Text = Annotated[str, Meta(min_length=1)]
 MountPath = Annotated[str, Meta(pattern=r"\A/[^:]*\Z")]
@@ -243,9 +244,9 @@ def _check_config(config: _ConfigMap) -> None:
 
 def _check_job(manifest: Mapping[str, Any], configs: Mapping[str, _ConfigMap]) -> None:
     job = msgspec.convert(manifest, _Job)
-    kind = next((kind for kind in KINDS.values() if kind.kind == job.kind), None)
-    if kind is None or job.api_version != API_VERSION:
-        raise _Unsound(f"{job.api_version} {job.kind} is no job of the training operator")
+    kind = KINDS.get(job.kind)
+    if kind is None or job.api_version != kind.api_version:
+        raise _Unsound(f"{job.api_version} {job.kind} is no kind of job that is known")
     _check_annotations(job.metadata.annotations)
     known = {kind.replicas_key, "runPolicy", kind.processes_field}
     _require(job.spec.keys() <= known, f"spec has {', '.join(sorted(job.spec.keys() - known))}")

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from k8sbench.model.errors import UsageError
+from k8sbench.model.kinds import default_kind
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import Device, PlannedWindow, RunPlan
 from k8sbench.model.planning import TRAINERS_MOUNT
@@ -224,11 +225,7 @@ def read(texts: Iterable[str]) -> tuple[tuple[Reading, ...], tuple[str, ...]]:
 
 
 def _command(framework: Framework, device: Device) -> tuple[str, ...]:
-    if framework == "pytorch":
-        start = ["python3", "-m", "torch.distributed.run", "-m", f"k8sbench.trainers.{BENCHMARK}"]
-    else:
-        folder = f"{TRAINERS_MOUNT}/k8sbench/trainers"
-        start = ["python3", f"{folder}/paddle_launch.py", f"{folder}/{BENCHMARK}.py"]
+    start = default_kind(framework).start(BENCHMARK, TRAINERS_MOUNT)
     options = {
         "framework": framework,
         "device": device,

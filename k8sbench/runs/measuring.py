@@ -16,6 +16,7 @@ from k8sbench.measure.run import completeness, expectation, measuring
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.log_facts import Source
 from k8sbench.model.errors import InputError
+from k8sbench.model.kinds import kind_of
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
@@ -59,7 +60,7 @@ def measure_run(
     if not gaps:
         return found
     evidence = [place for log in watched for place in log.places]
-    first = "master-0" if run.plan.framework == "pytorch" else "worker-0"
+    first, *_ = kind_of(run.plan).names(run.plan.replicas)
     incomplete = completeness.gaps_reason(found, gaps, evidence, first=first)
     # What else was found has its marks already; nobody can accept that nothing was measured.
     reasons = (*found.reasons, *verdict.accepted([incomplete], accept))

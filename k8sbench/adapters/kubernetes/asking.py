@@ -27,7 +27,7 @@ from k8sbench.diagnose.preflight.facts import (
     Unknown,
 )
 from k8sbench.model.errors import Unreachable
-from k8sbench.render.kinds import API_VERSION
+from k8sbench.model.kinds import KINDS
 
 T = TypeVar("T")
 AT_ONCE = 8
@@ -59,9 +59,9 @@ def ask(api: Api, asked: Asked, jobs: Mapping[str, Thing]) -> Facts:
         version = _tried(lambda: str(api.get("/version")["gitVersion"]))
         groups = _tried(lambda: _groups(api))
         served = {} if isinstance(groups, Unknown) else groups
-        names = _tried(lambda: _kinds(api)) if "kubeflow.org" in served else ()
+        names = _tried(lambda: _kinds(api, served))
         there = () if isinstance(names, Unknown) else names
-        ours = {kind: job for kind, job in jobs.items() if f"{kind.lower()}s" in there}
+        ours = {kind: job for kind, job in jobs.items() if KINDS[kind].plural in there}
         wrong = {kind: pool.submit(_refusal, api, namespace, _wrong(kind)) for kind in ours}
         own = {kind: pool.submit(_refusal, api, namespace, job) for kind, job in ours.items()}
         found = pool.submit(_tried, lambda: _operator(api))
@@ -144,22 +144,21 @@ def _groups(api: Api) -> Mapping[str, Sequence[str]]:
     }
 
 
-def _kinds(api: Api) -> Sequence[str]:
-    return tuple(each["name"] for each in api.get(f"/apis/{API_VERSION}")["resources"])
+def _kinds(api: Api, groups: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    asked = dict.fromkeys(kind.api_version for kind in KINDS.values() if kind.group in groups)
+    return tuple(each["name"] for one in asked for each in api.get(f"/apis/{one}")["resources"])
 
 
-def _wrong(kind: str) -> dict[str, Any]:
+def _wrong(name: str) -> dict[str, Any]:
     """A job that only the operator's own webhook refuses: for the name of its container."""
-    replicas = {"PyTorchJob": ("pytorchReplicaSpecs", "Master")}.get(
-        kind, ("paddleReplicaSpecs", "Worker")
-    )
+    kind = KINDS[name]
     container = {"name": NOWHERE, "image": NOWHERE}
     template = {"spec": {"containers": [container]}}
     return {
-        "apiVersion": API_VERSION,
-        "kind": kind,
+        "apiVersion": kind.api_version,
+        "kind": name,
         "metadata": {"name": NOWHERE},
-        "spec": {replicas[0]: {replicas[1]: {"replicas": 1, "template": template}}},
+        "spec": {kind.replicas_key: {kind.types[0]: {"replicas": 1, "template": template}}},
     }
 
 

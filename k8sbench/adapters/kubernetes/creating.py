@@ -18,6 +18,7 @@ from k8sbench.adapters.kubernetes.client.api import Api, ApiFault, Object
 from k8sbench.adapters.kubernetes.watching.trimming import RUN_LABEL
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.identity import PLAN_ANNOTATION
+from k8sbench.model.kinds import KINDS
 from k8sbench.model.plan import RunPlan
 
 PATIENCE_SECONDS = 60.0
@@ -43,7 +44,7 @@ def create(
 ) -> Created:
     """Create the job and what it mounts, or find them; raises :class:`BenchError`."""
     until = time.monotonic() + patience
-    (job,) = (one for one in manifests if one["kind"] in kinds.JOBS)
+    (job,) = (one for one in manifests if one["kind"] in KINDS)
     others = [one for one in manifests if one is not job]
     made: list[tuple[str, Object]] = []
     unowned: list[str] = []
@@ -135,7 +136,7 @@ def _check_ours(plan: RunPlan, kind: str, found: Object) -> None:
             f"The {kind} {name} of an earlier run of this name is being deleted.",
             "Wait for its end, or choose another --run-id.",
         )
-    if kind in kinds.JOBS:
+    if kind in KINDS:
         _check_same(plan, found)
 
 

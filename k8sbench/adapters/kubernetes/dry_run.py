@@ -10,9 +10,9 @@ from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.diagnose.job import admission
 from k8sbench.diagnose.preflight import checks
 from k8sbench.diagnose.preflight.facts import Asked, Line
+from k8sbench.model.kinds import KINDS, kind_of
 from k8sbench.model.plan import RunPlan
 from k8sbench.ports import Manifest
-from k8sbench.render.kinds import KINDS
 
 _CHECKED = {"quota-exceeded": "quota", "pod-security": "pod-security"}
 """Cause of a pod's refusal → the check that says the same, of all pods together."""
@@ -41,7 +41,7 @@ def check(api: Api, plan: RunPlan, objects: Sequence[Manifest]) -> list[Line]:
         queue=plan.queue,
         gang=plan.gang,
     )
-    jobs = {one["kind"]: one for one in objects if one["kind"] in kinds.JOBS}
+    jobs = {one["kind"]: one for one in objects if one["kind"] in KINDS}
     try:
         facts = asking.ask(api, asked, jobs)
         pods = [line for job in jobs.values() for line in _pods(api, plan, job)]
@@ -56,7 +56,7 @@ def _pods(api: Api, plan: RunPlan, job: Manifest) -> Iterator[Line]:
     """Have one pod of each role checked by whatever admits pods, as far as the user may."""
     where = {"namespace": api.place.namespace}
     refusals: dict[str, list[str]] = {}
-    for role, replica in job["spec"][KINDS[plan.framework].replicas_key].items():
+    for role, replica in job["spec"][kind_of(plan).replicas_key].items():
         name = f"{plan.job_name}-{role.lower()}-0"
         metadata = {**replica["template"].get("metadata", {}), "name": name}
         spec = replica["template"]["spec"]

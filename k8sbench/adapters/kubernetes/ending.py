@@ -14,6 +14,7 @@ from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import PATIENCE_SECONDS, Api, ApiFault, Object
 from k8sbench.adapters.kubernetes.watching.trimming import RUN_LABEL
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, kept_by
+from k8sbench.model.kinds import KINDS
 
 
 def mark(
@@ -52,7 +53,7 @@ def _changed(api: Api, kind: str, name: str, change: Object, patience: float) ->
 
 def find(api: Api, run_id: str) -> Iterator[tuple[str, Object]]:
     """Find the job of a run, whatever its kind, if it is ours."""
-    for kind in kinds.JOBS:
+    for kind in KINDS:
         try:
             job = api.get(kinds.path(kind, api.place.namespace, run_id))
         except ApiFault as fault:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from k8sbench.model.kinds import KINDS
+
 _HOMES = {
     "ConfigMap": ("/api/v1", "configmaps"),
     "Event": ("/api/v1", "events"),
@@ -12,8 +14,6 @@ _HOMES = {
     "Namespace": ("/api/v1", "namespaces"),
     "ResourceQuota": ("/api/v1", "resourcequotas"),
     "PersistentVolumeClaim": ("/api/v1", "persistentvolumeclaims"),
-    "PyTorchJob": ("/apis/kubeflow.org/v1", "pytorchjobs"),
-    "PaddleJob": ("/apis/kubeflow.org/v1", "paddlejobs"),
     "Deployment": ("/apis/apps/v1", "deployments"),
     "PriorityClass": ("/apis/scheduling.k8s.io/v1", "priorityclasses"),
     "StorageClass": ("/apis/storage.k8s.io/v1", "storageclasses"),
@@ -25,14 +25,16 @@ _HOMES = {
     "LocalQueue": ("/apis/kueue.x-k8s.io/v1beta1", "localqueues"),
     "Workload": ("/apis/kueue.x-k8s.io/v1beta1", "workloads"),
 }
-JOBS = ("PyTorchJob", "PaddleJob")
 TRAINER_V2 = "/apis/trainer.kubeflow.org"
-"""Where Kubeflow Trainer v2, which knows neither kind of job, answers."""
+"""Where Kubeflow Trainer v2, which knows none of our kinds of job, answers."""
 
 
 def path(kind: str, namespace: str | None = None, name: str = "", subresource: str = "") -> str:
     """Return the path of the objects of a kind, or of one of them."""
-    home, plural = _HOMES[kind]
+    if kind in KINDS:
+        home, plural = f"/apis/{KINDS[kind].api_version}", KINDS[kind].plural
+    else:
+        home, plural = _HOMES[kind]
     parts = [home, *(("namespaces", namespace) if namespace else ()), plural]
     return "/".join([*parts, *filter(None, (name, subresource))])
 

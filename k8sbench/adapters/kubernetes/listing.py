@@ -12,7 +12,9 @@ from k8sbench.adapters.kubernetes.watching.scope import Scope
 from k8sbench.adapters.kubernetes.watching.trimming import RUN_LABEL
 from k8sbench.diagnose.job import facts
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
+from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import PLAN_ANNOTATION
+from k8sbench.model.kinds import KINDS, kind_of
 from k8sbench.model.phase import Phase
 from k8sbench.ports import FoundJob
 
@@ -32,7 +34,7 @@ def jobs(api: Api, run_ids: Collection[str] | None = None) -> list[FoundJob]:
         labels = f"{RUN_LABEL} in ({','.join(sorted(run_ids))})"
     found: list[FoundJob] = []
     missing: list[ApiFault] = []
-    for kind in kinds.JOBS:
+    for kind in KINDS:
         try:
             path = kinds.path(kind, api.place.namespace)
             items, _ = api.list(path, labels=labels, keep=_head)
@@ -42,7 +44,7 @@ def jobs(api: Api, run_ids: Collection[str] | None = None) -> list[FoundJob]:
             missing.append(fault)
             continue
         found += filter(None, map(_found_job, items))
-    if len(missing) == len(kinds.JOBS):
+    if len(missing) == len(KINDS):
         raise api.explained(missing[0], "the jobs be listed") from missing[0]
     return sorted(found, key=lambda job: job.created_at)
 
@@ -62,29 +64,23 @@ def _head(job: Object) -> Object:
     }
 
 
-_PHASES = (
-    ("Failed", Phase.FAILED),
-    ("Succeeded", Phase.SUCCEEDED),
-    ("Running", Phase.RUNNING),
-    ("Restarting", Phase.RUNNING),
-)
-"""Condition of a job → the run's phase as far as the job tells; the first that is true counts."""
-
-
 def _found_job(head: Object) -> FoundJob | None:
     text = head["annotations"].get(PLAN_ANNOTATION, "")
     try:
         plan = creating.PLANS.decode(text)
-    except msgspec.MsgspecError:
+        kind = kind_of(plan)
+    except (msgspec.MsgspecError, UsageError):
         return None
-    phase = next((ours for theirs, ours in _PHASES if theirs in head["conditions"]), None)
+    phase = kind.phase(head["conditions"])
     if phase is None or not phase.final:
         if CANCEL_ANNOTATION in head["annotations"]:
             phase = Phase.CANCELLED
         elif head["suspended"]:
             phase = Phase.QUEUED
+    waiting = {None, Phase.CREATED}
     return FoundJob(
         plan=plan,
         created_at=facts.moment(head["created"]) or 0.0,
-        phase=phase or (Phase.PENDING if head["conditions"] else Phase.CREATED),
+        # The operator has taken note of the job where it has any condition.
+        phase=Phase.PENDING if head["conditions"] and phase in waiting else phase or Phase.CREATED,
     )

@@ -18,6 +18,7 @@ from k8sbench.adapters.kubernetes import ending, kinds
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault, Object
 from k8sbench.model.errors import BenchError
 from k8sbench.model.identity import LABEL_DOMAIN
+from k8sbench.model.kinds import KINDS
 from k8sbench.ports import Manifest
 
 USED_BY = f"{LABEL_DOMAIN}/used-by-"
@@ -62,7 +63,7 @@ def marked(
     words |= {WAITS: "true"} if waits else {}
     if not words:
         return manifests
-    return [_with(one, words) if one["kind"] in kinds.JOBS else one for one in manifests]
+    return [_with(one, words) if one["kind"] in KINDS else one for one in manifests]
 
 
 def waits(job: Object) -> bool:

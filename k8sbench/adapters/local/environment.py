@@ -1,8 +1,7 @@
-"""What the training operator would put into a replica's environment, and the ground it stands on.
+"""What a job's operator would put into a replica's environment, and what it is given beside.
 
-Read from the source of training-operator v1.9.3 (``pkg/controller.v1/pytorch/envvar.go``,
-``…/pytorch/master.go``, ``…/paddlepaddle/envvar.go``) and seen in pods of a real cluster: names,
-values and order. Addresses and ports come in as arguments; nothing here looks at the machine.
+The operator's variables are computed from the job kind. Addresses and ports come in as arguments;
+nothing here looks at the machine.
 """
 
 from __future__ import annotations
@@ -13,9 +12,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from k8sbench.adapters.local.manifest import Job, Replica
-
-Variables = list[tuple[str, str]]
-"""In a container's order: a later one may refer to an earlier one, the last of a name counts."""
+from k8sbench.model.kinds import KINDS
+from k8sbench.model.kinds.kind import Variables
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,47 +26,17 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 def injected(job: Job, replica: Replica, meeting: Endpoint, *, pod_ip: str) -> Variables:
     """Give the variables that the operator appends to the container of ``replica``."""
-    inject = {"PyTorchJob": _for_pytorch, "PaddleJob": _for_paddle}[job.kind]
-    return inject(job, replica, meeting, pod_ip)
-
-
-def _for_pytorch(job: Job, replica: Replica, meeting: Endpoint, _pod_ip: str) -> Variables:
-    found = [("PYTHONUNBUFFERED", "1")]
-    if "Master" in job.counts:
-        rank = replica.index + (1 if replica.type == "Worker" else 0)
-        # "auto" and its like count as one process per replica.
-        each = int(job.processes) if re.fullmatch(r"[+-]?\d+", job.processes) else 1
-        found += [
-            ("MASTER_PORT", str(meeting.port)),
-            ("PET_MASTER_PORT", str(meeting.port)),
-            ("MASTER_ADDR", meeting.address),
-            ("PET_MASTER_ADDR", meeting.address),
-            ("WORLD_SIZE", str(sum(job.counts.values()) * each)),
-            ("RANK", str(rank)),
-            ("PET_NODE_RANK", str(rank)),
-        ]
-    return [
-        *found,
-        ("PET_NPROC_PER_NODE", job.processes),
-        ("PET_NNODES", str(sum(job.counts.values()))),
-    ]
-
-
-def _for_paddle(job: Job, replica: Replica, meeting: Endpoint, pod_ip: str) -> Variables:
-    # With a Master the job runs a parameter server, which no trainer of ours is: `manifest`
-    # refuses it.
-    found = [
-        ("PYTHONUNBUFFERED", "1"),
-        ("PADDLE_JOB_ID", job.name),
-        ("PADDLE_NNODES", str(sum(job.counts.values()))),
-    ]
-    if replica.index == 0:
-        return [
-            *found,
-            ("POD_IP_DUMMY", pod_ip),
-            ("PADDLE_MASTER", f"$(POD_IP_DUMMY):{meeting.port}"),
-        ]
-    return [*found, ("PADDLE_MASTER", f"{meeting.address}:{meeting.port}")]
+    kind = KINDS[job.kind]
+    values = {
+        "job": job.name,
+        "rank": [each.name for each in job.replicas].index(replica.name),
+        "replicas": len(job.replicas),
+        "processes": job.processes,
+        "address": meeting.address,
+        "port": meeting.port,
+        "pod_ip": pod_ip,
+    }
+    return kind.injected(values, has_lead=kind.types[0] in job.counts)
 
 
 def resolved(variables: Iterable[tuple[str, str]]) -> dict[str, str]:

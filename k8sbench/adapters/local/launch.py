@@ -16,6 +16,8 @@ import msgspec
 from k8sbench.adapters.local import environment
 from k8sbench.adapters.local.environment import Endpoint
 from k8sbench.adapters.local.manifest import LOOPBACK, Job, Replica
+from k8sbench.model.kinds import KINDS
+from k8sbench.model.kinds.kind import filled
 from k8sbench.model.planning import TRAINERS_MOUNT
 
 LOOPBACK_LINK = "lo"
@@ -140,12 +142,9 @@ def _local(
         processes = replicas * processes_per_replica(job, replica)
         threads = environment.threads_per_process(machine.cores, processes)
         found["OMP_NUM_THREADS"] = str(threads)
-    if job.kind == "PaddleJob":
-        # A pod's address and its number, which paddle.distributed.launch takes from the pod.
-        found |= {"POD_IP": LOOPBACK, "PADDLE_RANK": str(number)}
-        ports = environment.port_range(number, replicas, machine.first_ephemeral_port)
-        if ports is not None:
-            found["PORT_RANGE"] = ports
+    ports = environment.port_range(number, replicas, machine.first_ephemeral_port)
+    values = {"pod_ip": LOOPBACK, "rank": number, "port_range": ports}
+    found |= filled(KINDS[job.kind].local, values)
     if machine.gpus is not None:
         # NVML and nvidia-smi count so; CUDA alone would count the fastest first.
         found |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": machine.gpus[number]}
@@ -154,7 +153,7 @@ def _local(
 
 def processes_per_replica(job: Job, replica: Replica) -> int:
     """Number of training processes of one replica, by the job's own word; 1 where it says auto."""
-    said = dict(replica.env).get("PADDLE_NPROC_PER_NODE", job.processes)
+    said = dict(replica.env).get(KINDS[job.kind].processes_env or "", job.processes)
     return int(said) if said.isdigit() and int(said) else 1
 
 

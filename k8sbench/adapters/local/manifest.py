@@ -16,7 +16,8 @@ from typing import Any, Literal
 import msgspec
 
 from k8sbench.model.errors import UsageError
-from k8sbench.render.kinds import KINDS, JobKind
+from k8sbench.model.kinds import KINDS
+from k8sbench.model.kinds.kind import JobKind
 
 Kind = Literal["files", "scratch", "temporary", "machine", "absent"]
 """What a mount is here: files of a ConfigMap; an empty folder of the replica's own; the same for
@@ -39,7 +40,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """``master-0``, ``worker-1``."""
     type: str
-    """``Master`` or ``Worker``."""
+    """Its replica type: ``Master``, ``Worker``."""
     index: int
     """Within its type."""
     command: tuple[str, ...]
@@ -49,7 +50,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A PyTorchJob or PaddleJob."""
+    """A job, of any kind that k8sbench knows."""
 
     kind: str
     name: str
@@ -67,7 +68,6 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 LOOPBACK = "127.0.0.1"
 """Where the replicas of one machine meet."""
-_KINDS = {kind.kind: kind for kind in KINDS.values()}
 # Paths inside the container.
 _EMPTY: dict[str, Kind] = {"/dev/shm": "machine", "/tmp": "temporary"}  # noqa: S108
 _INSTEAD: dict[Kind, str] = {
@@ -77,39 +77,37 @@ _INSTEAD: dict[Kind, str] = {
 }
 
 # Fields that are carried out. Every other one is listed as ignored.
-_OF_JOB = frozenset({"nprocPerNode"})
 _OF_POD = frozenset({"containers", "volumes"})
 _OF_CONTAINER = frozenset({"name", "command", "args", "env", "workingDir", "volumeMounts"})
 
 
 def read(manifests: Sequence[Mapping[str, Any]], *, node: str) -> Job:
     """Read the job and the ConfigMaps that it mounts; ``node`` is this machine's name."""
-    jobs = [m for m in manifests if m.get("kind") in _KINDS]
+    jobs = [m for m in manifests if m.get("kind") in KINDS]
     configs = {m["metadata"]["name"]: m for m in manifests if m.get("kind") == "ConfigMap"}
-    foreign = [str(m.get("kind")) for m in manifests if m.get("kind") not in {*_KINDS, "ConfigMap"}]
+    foreign = [str(m.get("kind")) for m in manifests if m.get("kind") not in {*KINDS, "ConfigMap"}]
     if len(jobs) != 1 or foreign:
         said = ", ".join(str(m.get("kind")) for m in manifests) or "nothing"
-        raise _refused(f"One PyTorchJob or PaddleJob and its ConfigMaps can run, not: {said}.")
+        raise _refused(f"One {' or '.join(KINDS)} and its ConfigMaps can run, not: {said}.")
     (job,) = jobs
-    kind = _KINDS[job["kind"]]
+    kind = KINDS[job["kind"]]
     spec = job["spec"]
     types = spec[kind.replicas_key]
-    known = [name for name in (kind.lead, kind.others) if name is not None]
-    if not types or set(types) - set(known):
+    if not types or set(types) - {*kind.types}:
         raise _refused(
             f"A {job['kind']} of {', '.join(types) or 'no replicas'} cannot run;"
-            f" ours has {' and '.join(known)}."
+            f" ours has {' and '.join(kind.types)}."
         )
     if "elasticPolicy" in spec:
         raise _refused("An elastic job (elasticPolicy) cannot run.")
     ignored: dict[str, None] = {
         f"{job['kind']}: {field}": None
-        for field in sorted(spec.keys() - _OF_JOB - {kind.replicas_key})
+        for field in sorted(spec.keys() - {kind.processes_field, kind.replicas_key})
     }
     counts: dict[str, int] = {}
     replicas: list[Replica] = []
     files: dict[str, dict[str, bytes]] = {}
-    for name in (name for name in known if name in types):
+    for name in (name for name in kind.types if name in types):
         counts[name] = types[name].get("replicas", 1)
         if types[name].get("restartPolicy", "Never") != "Never":
             ignored[f"{name}: restartPolicy {types[name]['restartPolicy']}"] = None
@@ -124,7 +122,7 @@ def read(manifests: Sequence[Mapping[str, Any]], *, node: str) -> Job:
     return Job(
         kind=job["kind"],
         name=job["metadata"]["name"],
-        processes=str(spec.get("nprocPerNode", "auto")),
+        processes=str(spec.get(kind.processes_field, "auto")),
         counts=counts,
         replicas=tuple(replicas),
         files=files,

@@ -24,6 +24,7 @@ from k8sbench.diagnose.job.facts import (
     words,
 )
 from k8sbench.diagnose.job.words import quoted
+from k8sbench.model.phase import Phase
 
 Lines = Mapping[str, Sequence[str]]
 """Last lines of replicas' logs, by replica."""
@@ -47,7 +48,7 @@ the kubelet has told it."""
 
 def failure(facts: Facts, lines: Lines) -> Diagnosis:
     """Say why a job that failed did."""
-    said = facts.condition("Failed") or {}
+    said = facts.condition(Phase.FAILED) or {}
     message = str(said.get("message", ""))
     culprit = _culprit(facts, lines)
     if _BACKOFF in message or _DEADLINE.search(message):
@@ -80,7 +81,7 @@ def has_failed(one: Replica) -> bool:
 
 def limit_struck(facts: Facts) -> bool:
     """Whether a limit of the job struck: the operator then deletes pods, and may make new ones."""
-    message = str((facts.condition("Failed") or {}).get("message", ""))
+    message = str((facts.condition(Phase.FAILED) or {}).get("message", ""))
     return _BACKOFF in message or _DEADLINE.search(message) is not None
 
 
@@ -101,7 +102,7 @@ def loop(facts: Facts) -> Diagnosis | None:
 
 def replaced(facts: Facts) -> Diagnosis | None:
     """Say of a job that never restarts that a replica of it was made anew all the same."""
-    if not facts.never_restarts or facts.job_condition("Suspended") is not None:
+    if not facts.never_restarts or facts.job_condition(Phase.QUEUED) is not None:
         return None
     anew = next((one for one in facts.replicas if one.pod and one.created > 1), None)
     if anew is None:

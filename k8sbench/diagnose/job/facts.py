@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
+from k8sbench.model.kinds import kind_of
+from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
-from k8sbench.render.kinds import KINDS
 
 Object = Mapping[str, Any]
 """One Kubernetes object, or a part of one."""
@@ -29,7 +30,7 @@ class Seen(msgspec.Struct, kw_only=True):
     """What the API server has said of one job so far."""
 
     job: Object | None
-    """The PyTorchJob or PaddleJob; its last state where ``deleted``; None: none was seen."""
+    """The job object; its last state where ``deleted``; None: none was seen."""
     pods: Mapping[str, Object] = {}
     """The job's pods by name; of one that is gone its last state, with ``_deleted``."""
     earlier: Sequence[Object] = ()
@@ -218,7 +219,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         """Return the names that an action may hold, of the job and of one replica."""
         names = {
             "namespace": self.namespace,
-            "kind": KINDS[self.plan.framework].kind.lower(),
+            "kind": kind_of(self.plan).singular,
             "job": self.plan.job_name,
         }
         if one is not None:
@@ -240,17 +241,17 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def never_restarts(self) -> bool:
         """Whether a replica that failed stays so."""
-        specs = (self.job.get("spec") or {}).get(KINDS[self.plan.framework].replicas_key) or {}
+        specs = (self.job.get("spec") or {}).get(kind_of(self.plan).replicas_key) or {}
         return all(one.get("restartPolicy", "Never") == "Never" for one in specs.values())
 
-    def condition(self, kind: str) -> Object | None:
-        """One of the job's conditions, if it is true."""
-        found = self.job_condition(kind)
-        return found if found and found.get("status") == "True" else None
+    def condition(self, phase: Phase) -> Object | None:
+        """The job's condition that means ``phase``, if it is true."""
+        return kind_of(self.plan).condition(self.job.get("status") or {}, phase)
 
-    def job_condition(self, kind: str) -> Object | None:
-        """One of the job's conditions, true or not."""
-        return _condition(self.job.get("status") or {}, kind)
+    def job_condition(self, phase: Phase) -> Object | None:
+        """The job's condition that means ``phase``, true or not."""
+        status = self.job.get("status") or {}
+        return kind_of(self.plan).condition(status, phase, only_true=False)
 
     def events_of(self, *reasons: str) -> Iterator[Object]:
         """Events about the job with one of these reasons, newest first."""
@@ -270,7 +271,7 @@ def look(seen: Seen, plan: RunPlan, now: float) -> Facts:
     replaced = [pod["metadata"]["name"] for pod in seen.earlier]
     for pod in set(replaced):
         created[pod] = max(created.get(pod, 0), 1 + replaced.count(pod))
-    kind = KINDS[plan.framework]
+    kind = kind_of(plan)
     return Facts(
         seen=seen,
         plan=plan,

@@ -97,9 +97,9 @@ def kept_by(job: Mapping[str, Any]) -> str | None:
 
 def _ended(facts: Facts, lines: Mapping[str, Sequence[str]]) -> Reading | None:
     """Read a job whose end the operator has told."""
-    if facts.condition("Failed"):
+    if facts.condition(Phase.FAILED):
         return _failed(facts, lines)
-    if not facts.condition("Succeeded"):
+    if not facts.condition(Phase.SUCCEEDED):
         return None
     # It says so as soon as the master has succeeded, whatever the workers do.
     final = facts.never_restarts
@@ -215,7 +215,7 @@ def _phase(facts: Facts, states: Sequence[ReplicaState]) -> Phase:
         return Phase.PENDING if facts.job.get("status") or facts.events else Phase.CREATED
     # One that has ended or is gone has run, or the operator will say what became of it; but of a
     # job that was suspended and goes on, pods that are gone come anew.
-    again = facts.job_condition("Suspended") is not None
+    again = facts.job_condition(Phase.QUEUED) is not None
     gone = Phase.PENDING if again else Phase.RUNNING
     ways = {Phase.LOST: gone, Phase.SUCCEEDED: Phase.RUNNING, Phase.FAILED: Phase.RUNNING}
     found = [ways.get(state.phase, state.phase) for state in states]
@@ -226,7 +226,7 @@ def _phase(facts: Facts, states: Sequence[ReplicaState]) -> Phase:
 
 def _unseen_for(facts: Facts) -> float | None:
     """For how many seconds a job has run, as its operator says, of which no pod was seen."""
-    runs = facts.condition("Running")
+    runs = facts.condition(Phase.RUNNING)
     if runs is None or any(one.pod is not None for one in facts.replicas):
         return None
     since = moment(runs.get("lastTransitionTime"))
@@ -278,7 +278,7 @@ def _may_speak(facts: Facts, one: Replica) -> bool:
     if one.stopped and facts.never_restarts:
         return False
     # A pod that the operator made by mistake after it had ended the job is not the run's.
-    ended = moment((facts.condition("Failed") or {}).get("lastTransitionTime"))
+    ended = moment((facts.condition(Phase.FAILED) or {}).get("lastTransitionTime"))
     made = moment(one.meta.get("creationTimestamp"))
     remade = one.created > 1 and ended is not None and made is not None and made >= ended - 1
     return not (endings.limit_struck(facts) and remade)

@@ -12,6 +12,7 @@ from k8sbench.diagnose.job import admission, endings, scheduling, starting
 from k8sbench.diagnose.job.causes import Diagnosis, found
 from k8sbench.diagnose.job.facts import Facts, Object, Replica, moment
 from k8sbench.diagnose.job.words import names, quoted
+from k8sbench.model.phase import Phase
 from k8sbench.render.job import QUEUE_LABEL
 
 OPERATOR_SECONDS = 30.0
@@ -140,7 +141,7 @@ def _operator(facts: Facts) -> Iterator[Diagnosis | float]:
 
 def _let_go_at(facts: Facts) -> float:
     """When the operator could begin: the job was created, or its queue let it go."""
-    held = facts.job_condition("Suspended")
+    held = facts.job_condition(Phase.QUEUED)
     if held is None:
         return facts.now - facts.age
     # Still true where the operator has not seen yet that the queue let go: nobody says since when.

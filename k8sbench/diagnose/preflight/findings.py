@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from k8sbench.diagnose.preflight.facts import Facts, Line, Thing, Unknown
-from k8sbench.model.spec import Framework
-from k8sbench.render.kinds import KINDS
 
 ENFORCE = "pod-security.kubernetes.io/enforce"
 LEVELS = ("privileged", "baseline", "restricted")
@@ -33,8 +31,3 @@ def enforced_level(facts: Facts) -> str | None:
 def name_of(thing: Thing) -> str:
     """The object's name."""
     return str(thing["metadata"]["name"])
-
-
-def plural(framework: Framework) -> str:
-    """The framework's jobs as a resource: ``pytorchjobs``."""
-    return KINDS[framework].kind.lower() + "s"

@@ -14,9 +14,9 @@ from k8sbench.diagnose.preflight.facts import (
     Refusal,
     Unknown,
 )
-from k8sbench.diagnose.preflight.findings import enforced_level, plural, unseen
+from k8sbench.diagnose.preflight.findings import enforced_level, unseen
 from k8sbench.model.image import TITLES
-from k8sbench.render.kinds import KINDS
+from k8sbench.model.kinds import KINDS, kinds_of
 
 OPERATOR = (1, 9)
 INSTALL = (
@@ -26,22 +26,22 @@ INSTALL = (
 
 
 def job_kinds(facts: Facts, asked: Asked) -> Iterator[Line]:
-    """PyTorchJob and PaddleJob are served."""
+    """The job kinds are served."""
+    api_versions = " and ".join(dict.fromkeys(kind.api_version for kind in KINDS.values()))
     if isinstance(facts.groups, Unknown):
         yield unseen("job-kinds", "the kinds of object that are served", facts.groups)
         return
     if isinstance(facts.kinds, Unknown):
-        yield unseen("job-kinds", "the kinds of kubeflow.org/v1", facts.kinds)
+        yield unseen("job-kinds", f"the kinds of {api_versions}", facts.kinds)
         return
-    there = [f for f in KINDS if plural(f) in facts.kinds]
-    wanted = asked.frameworks or tuple(KINDS)
+    there = [kind for kind in KINDS.values() if kind.plural in facts.kinds]
     if not there and "trainer.kubeflow.org" in facts.groups:
         versions = ", ".join(facts.groups["trainer.kubeflow.org"])
         yield Line(
             id="job-kinds",
             level="failure",
             message=f"Kubeflow Trainer v2 (trainer.kubeflow.org/{versions}) is installed, the"
-            " training operator v1, whose PyTorchJobs and PaddleJobs k8sbench makes, is not.",
+            f" training operator v1, whose {'s and '.join(KINDS)}s k8sbench makes, is not.",
             action=f"{INSTALL}; both can be installed side by side.",
         )
         return
@@ -49,21 +49,24 @@ def job_kinds(facts: Facts, asked: Asked) -> Iterator[Line]:
         yield Line(
             id="job-kinds",
             level="failure",
-            message="The training operator is not installed: kubeflow.org/v1 has no PyTorchJob"
-            " and no PaddleJob.",
+            message=f"The training operator is not installed: {api_versions} has no"
+            f" {' and no '.join(KINDS)}.",
             action=f"{INSTALL}.",
         )
         return
-    for framework in set(wanted) - set(there):
+    for kind in kinds_of(asked.frameworks):
+        if kind in there:
+            continue
+        titles = " and ".join(TITLES[framework] for framework in kind.default_for)
         yield Line(
             id="job-kinds",
             level="failure" if asked.frameworks else "warning",
-            message=f"{KINDS[framework].kind} is not served by kubeflow.org/v1: nothing runs on"
-            f" {TITLES[framework]}.",
+            message=f"{kind.name} is not served by {kind.api_version}"
+            + (f": nothing runs on {titles}." if titles else "."),
             action=f"{INSTALL}, without --enable-scheme or with that kind.",
         )
-    names = " and ".join(KINDS[framework].kind for framework in there)
-    yield Line(id="job-kinds", level="ok", message=f"{names} are served as kubeflow.org/v1.")
+    names = " and ".join(kind.name for kind in there)
+    yield Line(id="job-kinds", level="ok", message=f"{names} are served as {api_versions}.")
 
 
 def webhook(facts: Facts, asked: Asked) -> Iterator[Line]:  # noqa: ARG001
@@ -81,8 +84,7 @@ def _webhook_answer(kind: str, refusal: Refusal | None) -> tuple[Level, str, str
             f"No webhook looks at a {kind}, so whether the operator runs cannot be seen.",
             "Look at its Deployment; from v1.8 on the operator checks jobs by a webhook.",
         )
-    ours = f'"validator.{kind.lower()}.training-operator.kubeflow.org"'
-    if "denied the request" in refusal.message and ours in refusal.message:
+    if "denied the request" in refusal.message and f'"{KINDS[kind].webhook}"' in refusal.message:
         return "ok", f"The operator is alive: its webhook looks at a {kind}.", None
     if "failed calling webhook" in refusal.message:
         dead = f"The operator does not answer, and without it no {kind} can be created"
@@ -179,7 +181,8 @@ def rate(facts: Facts, asked: Asked) -> Iterator[Line]:  # noqa: ARG001
 def init_container(facts: Facts, asked: Asked) -> Iterator[Line]:
     """The namespace lets the operator's init container in."""
     enforced = enforced_level(facts)
-    if enforced is None or (asked.frameworks and "pytorch" not in asked.frameworks):
+    with_init = [kind.name for kind in kinds_of(asked.frameworks) if kind.init_container]
+    if enforced is None or not with_init:
         return
     if enforced != "restricted":
         yield Line(
@@ -204,7 +207,7 @@ def init_container(facts: Facts, asked: Asked) -> Iterator[Line]:
             id="operator-init-container",
             level="warning",
             message=f"The namespace {asked.namespace} enforces restricted, which upstream's init"
-            f" container for the workers of a PyTorchJob does not pass; which one this operator"
+            f" container for the workers of a {with_init[0]} does not pass; which one this operator"
             f" has is not known ({why}).",
             action=action,
         )
@@ -222,7 +225,7 @@ def init_container(facts: Facts, asked: Asked) -> Iterator[Line]:
         id="operator-init-container",
         level="failure",
         message=f"The namespace {asked.namespace} enforces restricted and will refuse the workers"
-        f" that the operator makes of a PyTorchJob: {problem}.",
+        f" that the operator makes of a {with_init[0]}: {problem}.",
         action=action,
     )
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
 from k8sbench.diagnose.preflight.facts import Asked, Facts, Line, Thing, Unknown
-from k8sbench.diagnose.preflight.findings import name_of, plural, unseen
+from k8sbench.diagnose.preflight.findings import name_of, unseen
+from k8sbench.model.kinds import kinds_of
 from k8sbench.model.pool import amount
-from k8sbench.render.kinds import KINDS
 
 
 def usable_nodes(facts: Facts, asked: Asked) -> int:
@@ -36,8 +36,8 @@ def quota(facts: Facts, asked: Asked) -> Iterator[Line]:
         needs[f"{kind}.memory"] = amount(pool.memory_per_gpu) * shares
     needs |= {"cpu": needs["requests.cpu"], "memory": needs["requests.memory"]}
     needs["pods"] = needs["count/pods"] = Decimal(asked.replicas)
-    for kind in _kinds(asked):
-        needs[f"count/{kind}.kubeflow.org"] = Decimal(1)
+    for each in kinds_of(asked.frameworks):
+        needs[f"count/{each.plural}.{each.group}"] = Decimal(1)
     short, told = [], []
     for quota in facts.quotas:
         status = quota.get("status", {})
@@ -153,10 +153,6 @@ def _gpus(facts: Facts, asked: Asked, nodes: Sequence[Thing]) -> Iterator[Line]:
         f" {asked.namespace} hold {_plain(used)} of them (what others hold is not counted).",
         action=None if enough else f"A run on {wanted} would wait until those jobs end.",
     )
-
-
-def _kinds(asked: Asked) -> list[str]:
-    return [plural(framework) for framework in asked.frameworks or KINDS]
 
 
 def _some(names: Sequence[str], most: int = 5) -> str:

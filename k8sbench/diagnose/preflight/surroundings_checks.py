@@ -8,8 +8,7 @@ from typing import Any
 from k8sbench.diagnose.preflight.facts import Asked, Facts, Line, Thing, Unknown
 from k8sbench.diagnose.preflight.findings import name_of, unseen
 from k8sbench.diagnose.preflight.operator_checks import gang
-from k8sbench.model.image import ImageTable, image_warning
-from k8sbench.render.kinds import KINDS
+from k8sbench.model.image import TITLES, ImageTable, image_warning
 
 METRICS = (
     # Labels of upstream's charts: GPU operator, dcgm-exporter; prometheus-operator, prometheus.
@@ -182,4 +181,4 @@ def kernels(facts: Facts, asked: Asked, images: ImageTable) -> Iterator[Line]:
 
 
 def _public(images: ImageTable, asked: Asked) -> list[Any]:
-    return [images.image(framework, "public") for framework in asked.frameworks or KINDS]
+    return [images.image(framework, "public") for framework in asked.frameworks or TITLES]

@@ -30,7 +30,7 @@ SPOILED: dict[str, tuple[Spoiler, str]] = {
     ),
     "no name": (lambda j, p, c, _: j["metadata"].pop("name"), "`name`"),
     "no container": (lambda j, p, c, _: p["containers"].clear(), "containers"),
-    "wrong kind": (lambda j, p, c, _: add(j, "kind", "MPIJob"), "no job of the training operator"),
+    "wrong kind": (lambda j, p, c, _: add(j, "kind", "MPIJob"), "no kind of job"),
     "wrong version": (
         lambda j, p, c, _: add(j, "apiVersion", "kubeflow.org/v2"),
         "kubeflow.org/v2",

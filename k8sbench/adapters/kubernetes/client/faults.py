@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from k8sbench.adapters.kubernetes import kinds
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
+from k8sbench.model.kinds import KINDS
 from k8sbench.model.run import Location
 
 ROLE = Path(__file__).parents[3] / "role.yaml"
@@ -215,14 +215,13 @@ def _not_found(fault: ApiFault, doing: str, place: Location, trainer_v2: bool) -
         return _error(
             Unreachable,
             "trainer-v2-only",
-            "The cluster has Kubeflow Trainer v2, which knows neither PyTorchJob nor PaddleJob.",
+            f"The cluster has Kubeflow Trainer v2, which knows no {' and no '.join(KINDS)}.",
             "Have the training operator v1 (1.9) installed beside it; the two get along.",
         )
     return _error(
         Unreachable,
         "operator-missing",
-        f"The cluster knows no {' and no '.join(kinds.JOBS)}: the training operator is not"
-        " installed.",
+        f"The cluster knows no {' and no '.join(KINDS)}: the training operator is not installed.",
         "Have the training operator v1 (1.9) installed.",
     )
 

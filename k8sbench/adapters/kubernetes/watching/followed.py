@@ -16,10 +16,10 @@ from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted
 from k8sbench.diagnose.job import facts, state
 from k8sbench.diagnose.job.facts import DELETED, Seen
 from k8sbench.diagnose.job.state import Reading
+from k8sbench.model.kinds import kind_of
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.ports import JobEvent, LogLine, LogMark, ReplicaState
-from k8sbench.render.kinds import KINDS
 
 Object = dict[str, Any]
 EVENTS = 200
@@ -34,13 +34,6 @@ _ENDED = {
     Phase.CANCELLED: "is cancelled",
     Phase.LOST: "is gone",
 }
-_CONDITIONS = {
-    Phase.QUEUED: "Suspended",
-    Phase.RUNNING: "Running",
-    Phase.SUCCEEDED: "Succeeded",
-    Phase.FAILED: "Failed",
-}
-"""The condition of the job whose time is that of the change to a phase."""
 
 
 class Surroundings(msgspec.Struct, kw_only=True):
@@ -64,7 +57,7 @@ class Followed:
         since: float,
     ) -> None:
         self.plan = plan
-        self.kind = KINDS[plan.framework].kind
+        self.kind = kind_of(plan).name
         self.marks = dict(marks or {})
         self.taken_up = marks is not None
         """Whether it was created before, and is read anew."""
@@ -252,13 +245,10 @@ class Followed:
 
     def _at(self, phase: Phase, now: float) -> float:
         """Take the operator's time of the change, unless the history would go back or ahead."""
-        wanted = _CONDITIONS.get(phase)
-        conditions = ((self._job or {}).get("status") or {}).get("conditions") or ()
-        for one in conditions:
-            if one["type"] == wanted and one.get("status") == "True":
-                stamp = facts.moment(one.get("lastTransitionTime"))
-                if stamp is not None and self._told.at <= stamp - self.ahead <= now:
-                    return stamp - self.ahead
+        said = kind_of(self.plan).condition((self._job or {}).get("status") or {}, phase) or {}
+        stamp = facts.moment(said.get("lastTransitionTime"))
+        if stamp is not None and self._told.at <= stamp - self.ahead <= now:
+            return stamp - self.ahead
         return max(now, self._told.at)
 
 

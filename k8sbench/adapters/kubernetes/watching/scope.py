@@ -69,5 +69,5 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
 def keeper(kind: str, runs: set[str]) -> Callable[[Object], Object | None]:
     """Make the function that keeps what is needed of objects that belong to these runs."""
-    trim = trimming.TRIMMERS[kind]
+    trim = trimming.trimmer(kind)
     return lambda found: trim(found) if trimming.run_of(kind, found) in runs else None

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from k8sbench.model.identity import LABEL_DOMAIN, PLAN_ANNOTATION
+from k8sbench.model.kinds import KINDS
 
 Object = Mapping[str, Any]
 RUN_LABEL = f"{LABEL_DOMAIN}/run"
@@ -22,7 +23,6 @@ _POD_SPEC_LEFT_OUT = frozenset(
     {"containers", "initContainers", "volumes", "securityContext", "imagePullSecrets"}
 )
 _POD_STATUS_LEFT_OUT = frozenset({"podIP", "podIPs", "hostIP", "hostIPs", "qosClass"})
-_REPLICAS = ("pytorchReplicaSpecs", "paddleReplicaSpecs")
 _EVENT = (
     *("involvedObject", "reason", "message", "type", "count", "series", "source"),
     *("firstTimestamp", "lastTimestamp", "eventTime", "reportingComponent"),
@@ -33,8 +33,8 @@ _NODE_CONDITIONS = frozenset({"Ready"})
 def job(found: Object) -> dict[str, Any]:
     """Keep of a job its head, its run policy, the shape of its replicas and its status."""
     spec = dict(found.get("spec") or {})
-    for key in _REPLICAS:
-        if key in spec:
+    for kind in KINDS.values():
+        if (key := kind.replicas_key) in spec:
             spec[key] = {
                 role: _some(one, ("replicas", "restartPolicy")) for role, one in spec[key].items()
             }
@@ -79,12 +79,9 @@ def node(found: Object) -> dict[str, Any]:
     }
 
 
-TRIMMERS: Mapping[str, Callable[[Object], dict[str, Any]]] = {
-    "PyTorchJob": job,
-    "PaddleJob": job,
-    "Pod": pod,
-    "Event": event,
-}
+def trimmer(kind: str) -> Callable[[Object], dict[str, Any]]:
+    """Choose what is kept of the objects of a kind that is watched."""
+    return {"Pod": pod, "Event": event}.get(kind, job)
 
 
 def run_of(kind: str, found: Object) -> str | None:

@@ -1,0 +1,168 @@
+"""What a job kind is: the type of an entry of :data:`k8sbench.model.kinds.KINDS`.
+
+An entry holds what the kind's operator fixes, as data: rendering, following, the preflight checks,
+the permissions and the local backend all read it from there, and no code knows a kind by its name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from k8sbench.model.phase import Phase
+from k8sbench.model.spec import Framework
+
+Variables = list[tuple[str, str]]
+"""In a container's order: a later one may refer to an earlier one, the last of a name counts."""
+
+CONDITIONS = (
+    ("Failed", Phase.FAILED),
+    ("Succeeded", Phase.SUCCEEDED),
+    ("Running", Phase.RUNNING),
+    ("Restarting", Phase.RUNNING),
+    ("Suspended", Phase.QUEUED),
+    ("Created", Phase.CREATED),
+)
+"""The conditions that the training operator (v1.9) sets on its jobs → what each means for a run,
+as far as the job alone tells. Of several that are true the first one here counts."""
+
+
+class Variable(msgspec.Struct, frozen=True):
+    """A variable of one replica's container."""
+
+    name: str
+    value: str
+    """With placeholders: see :meth:`JobKind.injected` and :attr:`JobKind.local`."""
+    of: Literal["all", "first", "others"] = "all"
+    """Which replicas get it; the first is that of rank 0."""
+    needs_lead: bool = False
+    """Whether a job without a leading replica goes without it."""
+
+
+class JobKind(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of job."""
+
+    name: str
+    """As in ``kind:`` of a manifest."""
+    plural: str
+    """As in a path of the API server."""
+    group: str = "kubeflow.org"
+    version: str = "v1"
+    default_for: tuple[Framework, ...]
+    """Frameworks whose runs are of this kind unless their plans name another."""
+    template: str = "job.yaml.j2"
+    """The file in ``manifests/`` that lays the job out."""
+    replicas_key: str
+    """The field of ``spec`` that maps replica types to replicas."""
+    lead: str | None
+    """Replica type of the one replica that leads; None where all are alike."""
+    others: str = "Worker"
+    container: str
+    """The operator's webhook wants a container of exactly this name."""
+    port_name: str
+    port: int
+    """Where the leading replica's rendezvous listens."""
+    processes_field: str | None = None
+    """Field of ``spec`` for the processes per replica."""
+    processes_env: str | None = None
+    """Variable for the processes per replica where the operator has no field for it."""
+    launcher: tuple[str, ...]
+    """The words that start one of our trainers; ``{module}`` is its file stem, ``{mount}`` where
+    the trainers lie. Launchers take nodes, rank and rendezvous from the injected variables."""
+    variables: tuple[Variable, ...]
+    """What the operator appends to every container of the jobs that k8sbench makes."""
+    variables_of_others: frozenset[str] = frozenset()
+    """Variables that it appends to jobs of this kind that k8sbench does not make."""
+    local: tuple[Variable, ...] = ()
+    """What a pod has by itself, and replicas that share a machine must be given."""
+    init_container: bool = False
+    """Whether the operator adds an init container to the replicas that do not lead."""
+    conditions: tuple[tuple[str, Phase], ...] = CONDITIONS
+    verbs: tuple[str, ...] = ("get", "list", "watch", "create", "patch", "delete")
+    """What k8sbench must be allowed to do with jobs of this kind."""
+
+    @property
+    def api_version(self) -> str:
+        """As in ``apiVersion:`` of a manifest."""
+        return f"{self.group}/{self.version}"
+
+    @property
+    def singular(self) -> str:
+        """As kubectl takes it."""
+        return self.name.lower()
+
+    @property
+    def webhook(self) -> str:
+        """Name of the operator's webhook that checks jobs of this kind."""
+        return f"validator.{self.singular}.training-operator.{self.group}"
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """Its replica types, the leading one first."""
+        return (self.others,) if self.lead is None else (self.lead, self.others)
+
+    @property
+    def reserved(self) -> frozenset[str]:
+        """Names of all variables that the operator sets itself."""
+        return self.variables_of_others | {variable.name for variable in self.variables}
+
+    def replicas(self, count: int) -> tuple[tuple[str, int], ...]:
+        """Split ``count`` replicas into (replica type, how many), the leading one first."""
+        if self.lead is None:
+            return ((self.others, count),)
+        rest = ((self.others, count - 1),) if count > 1 else ()
+        return ((self.lead, 1), *rest)
+
+    def names(self, count: int) -> list[str]:
+        """Name ``count`` replicas as the operator does, rank 0's first: master-0, worker-0, …"""
+        return [f"{role.lower()}-{i}" for role, many in self.replicas(count) for i in range(many)]
+
+    def start(self, module: str, mount: str) -> tuple[str, ...]:
+        """Give the words that start the trainer ``module``, with the trainers below ``mount``."""
+        return tuple(word.format(module=module, mount=mount) for word in self.launcher)
+
+    def injected(self, values: Mapping[str, object], *, has_lead: bool) -> Variables:
+        """Compute what the operator appends to the container of a replica.
+
+        ``values`` are the placeholders: ``job`` (its name), ``rank`` of the replica, ``replicas``
+        of the job, ``processes`` of each, ``address`` and ``port`` of the rendezvous, ``pod_ip``.
+        ``{world_size}`` counts all processes; ``processes`` that are no number count as one.
+        """
+        said, replicas = str(values["processes"]), int(str(values["replicas"]))
+        each = int(said) if re.fullmatch(r"[+-]?\d+", said) else 1
+        variables = (one for one in self.variables if has_lead or not one.needs_lead)
+        return filled(variables, {**values, "world_size": replicas * each})
+
+    def phase(self, conditions: Iterable[str]) -> Phase | None:
+        """Say what the conditions of a job that are true mean; None: nothing that is known."""
+        true = set(conditions)
+        return next((ours for theirs, ours in self.conditions if theirs in true), None)
+
+    def condition(
+        self, status: Mapping[str, Any], phase: Phase, *, only_true: bool = True
+    ) -> Mapping[str, Any] | None:
+        """Return the condition in a job's ``status`` that means ``phase``; None: there is none."""
+        meant = [name for name, ours in self.conditions if ours is phase]
+        found = [
+            one
+            for one in status.get("conditions") or ()
+            if one["type"] in meant and (not only_true or one.get("status") == "True")
+        ]
+        return min(found, key=lambda one: meant.index(one["type"]), default=None)
+
+
+def filled(variables: Iterable[Variable], values: Mapping[str, object]) -> Variables:
+    """Fill in the placeholders of the variables that the replica ``rank`` gets.
+
+    A variable whose placeholder is None is left out.
+    """
+    absent = [f"{{{name}}}" for name, value in values.items() if value is None]
+    return [
+        (each.name, each.value.format(**values))
+        for each in variables
+        if each.of in ("all", "first" if values["rank"] == 0 else "others")
+        and not any(name in each.value for name in absent)
+    ]

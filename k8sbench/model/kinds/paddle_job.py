@@ -1,0 +1,41 @@
+"""The PaddleJob of the training operator v1.9: Workers alone.
+
+Variables, their values and order are read from its source
+(``pkg/controller.v1/paddlepaddle/envvar.go``) and were seen in pods of a real cluster.
+"""
+
+from __future__ import annotations
+
+from k8sbench.model.kinds.kind import JobKind, Variable
+
+_TRAINERS = "{mount}/k8sbench/trainers"
+
+KIND = JobKind(
+    name="PaddleJob",
+    plural="paddlejobs",
+    default_for=("paddle",),
+    replicas_key="paddleReplicaSpecs",
+    # A PaddleJob with a Master runs a parameter server; all-reduce wants workers alone.
+    lead=None,
+    container="paddle",
+    port_name="master",
+    port=36543,
+    processes_env="PADDLE_NPROC_PER_NODE",
+    launcher=("python3", f"{_TRAINERS}/paddle_launch.py", f"{_TRAINERS}/{{module}}.py"),
+    variables=(
+        Variable("PYTHONUNBUFFERED", "1"),
+        Variable("PADDLE_JOB_ID", "{job}"),
+        Variable("PADDLE_NNODES", "{replicas}"),
+        Variable("POD_IP_DUMMY", "{pod_ip}", of="first"),
+        Variable("PADDLE_MASTER", "$(POD_IP_DUMMY):{port}", of="first"),
+        Variable("PADDLE_MASTER", "{address}:{port}", of="others"),
+    ),
+    # Of jobs with a parameter server.
+    variables_of_others=frozenset({"PADDLE_SERVER_NUM", "PADDLE_TRAINER_NUM"}),
+    # A pod's address and number, and ports, which paddle.distributed.launch takes from the pod.
+    local=(
+        Variable("POD_IP", "{pod_ip}"),
+        Variable("PADDLE_RANK", "{rank}"),
+        Variable("PORT_RANGE", "{port_range}"),
+    ),
+)
