@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from k8sbench.adapters.files import templates
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.diagnose.job.causes import CAUSES
@@ -28,6 +29,7 @@ from k8sbench.diagnose.preflight.facts import (
 )
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.kinds import KINDS
+from k8sbench.render import role
 
 T = TypeVar("T")
 AT_ONCE = 8
@@ -197,7 +199,10 @@ def _init_template(api: Api, deployment: Thing | Unknown | None) -> str | Unknow
 
 
 def _access(api: Api, namespace: str) -> Sequence[Access]:
+    import yaml
+
     path = kinds.path("SelfSubjectAccessReview")
+    roles = yaml.safe_load_all(role.text(templates.read()))
 
     def one(permission: rules.Permission) -> Access:
         answer = api.create(path, permission.review(namespace))
@@ -208,7 +213,7 @@ def _access(api: Api, namespace: str) -> Sequence[Access]:
         )
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return tuple(pool.map(one, rules.permissions()))
+        return tuple(pool.map(one, rules.permissions(roles)))
 
 
 def _services(api: Api) -> Sequence[Thing]:

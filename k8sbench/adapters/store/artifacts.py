@@ -30,6 +30,7 @@ import msgspec
 
 from k8sbench.model.errors import StoreError
 from k8sbench.model.identity import NAME_LIMIT, RUN_ID
+from k8sbench.model.kinds import rank_order
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
@@ -231,7 +232,7 @@ class RunFolder:
         """List the log files: master first, then workers by number."""
         with translated(f"read {self.path / LOGS}"):
             found = [path for path in (self.path / LOGS).glob(f"*{LOG_SUFFIX}") if path.is_file()]
-        return sorted(found, key=lambda path: _replica_order(path.stem))
+        return sorted(found, key=lambda path: rank_order(path.stem))
 
 
 class LogWriter:
@@ -509,9 +510,3 @@ def _sync_folder(path: Path) -> None:
 def _to_the_second(second: int) -> bytes:
     moment = datetime.datetime.fromtimestamp(second, datetime.UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S").encode()
-
-
-def _replica_order(replica: str) -> tuple[bool, str, int]:
-    """Rank 0 first: the master, then each kind by number, 10 after 9."""
-    kind, _, number = replica.rpartition("-")
-    return (not replica.startswith("master"), kind, int(number) if number.isdecimal() else 0)

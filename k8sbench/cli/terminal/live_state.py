@@ -12,6 +12,7 @@ from itertools import islice
 
 import msgspec
 
+from k8sbench.model.kinds import rank_order
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
@@ -158,7 +159,7 @@ class LiveRun:
 
     def replicas(self) -> list[ReplicaState]:
         """The replicas that are known, rank 0's first."""
-        return [self._replicas[name] for name in sorted(self._replicas, key=_rank)]
+        return [self._replicas[name] for name in sorted(self._replicas, key=rank_order)]
 
     def output(self, replica: str) -> Output | None:
         """What a replica printed; None if it printed nothing."""
@@ -166,7 +167,7 @@ class LiveRun:
 
     def steps(self) -> Steps | None:
         """The steps of the first replica that prints any: of the job."""
-        for name in sorted(self._outputs, key=_rank):
+        for name in sorted(self._outputs, key=rank_order):
             if self._outputs[name].steps.last is not None:
                 return self._outputs[name].steps
         return None
@@ -183,7 +184,7 @@ class LiveRun:
         """
         named = (name for name in _REPLICA.findall(self.state.cause) if name in self._outputs)
         return list(dict.fromkeys([*islice(named, 1), *self._failed])) or sorted(
-            self._outputs, key=_rank
+            self._outputs, key=rank_order
         )
 
     def _output(self, replica: str) -> Output:
@@ -202,9 +203,3 @@ def _family(plan: RunPlan) -> Family:
     if isinstance(plan.log, str):
         return FAMILIES[plan.log]
     return declared.family(plan.log, plan.framework)
-
-
-def _rank(replica: str) -> tuple[str, int, str]:
-    """Sort ``master-0`` before ``worker-2`` before ``worker-10``."""
-    role, _, index = replica.rpartition("-")
-    return role, int(index) if index.isdecimal() else 0, replica

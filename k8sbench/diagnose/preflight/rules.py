@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
-
-from k8sbench.adapters.kubernetes.client import faults
 
 HELPFUL = {"namespaces", "resourcequotas", "persistentvolumeclaims", "localqueues", "workloads"}
 """Resources of the Role that a run can do without: the preflight and diagnoses read them."""
@@ -42,11 +41,9 @@ class Permission(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def permissions() -> Iterator[Permission]:
-    """Every permission of the rules file, in its order."""
-    import yaml
-
-    for document in yaml.safe_load_all(faults.ROLE.read_text(encoding="utf-8")):
+def permissions(roles: Iterable[Mapping[str, Any]]) -> Iterator[Permission]:
+    """Every permission of a Role and a ClusterRole, in their order."""
+    for document in roles:
         for rule in document["rules"]:
             for group in rule["apiGroups"]:
                 for resource in rule["resources"]:

@@ -43,3 +43,10 @@ def kind_of(plan: RunPlan) -> JobKind:
 def kinds_of(frameworks: tuple[Framework, ...]) -> list[JobKind]:
     """Return the kinds of these frameworks' runs; all kinds where none is named."""
     return [default_kind(each) for each in frameworks] or list(KINDS.values())
+
+
+def rank_order(replica: str) -> tuple[bool, str, int]:
+    """Sort key of replica names: a leading one first, then each type by number, 10 after 9."""
+    role, _, number = replica.rpartition("-")
+    leads = {kind.lead.lower() for kind in KINDS.values() if kind.lead is not None}
+    return role not in leads, role, int(number) if number.isdecimal() else 0

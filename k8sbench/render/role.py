@@ -1,0 +1,18 @@
+"""The Role and the ClusterRole of k8sbench's users: fixed rules, and those of the job kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from k8sbench.model.kinds import KINDS
+from k8sbench.render.templates import render
+
+TEMPLATE = "role.yaml.j2"
+
+
+def text(templates: Mapping[str, str]) -> str:
+    """Write both as YAML; ``k8sbench/role.yaml`` is this text."""
+    jobs: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for kind in KINDS.values():
+        jobs.setdefault((kind.group, kind.verbs), []).append(kind.plural)
+    return render(templates, TEMPLATE, jobs=jobs) + "\n"

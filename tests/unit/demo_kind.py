@@ -1,0 +1,45 @@
+"""A third job kind, made up: nothing of it stands anywhere but in this entry."""
+
+from __future__ import annotations
+
+import pytest
+
+from k8sbench.model.kinds import KINDS
+from k8sbench.model.kinds.kind import JobKind, Variable
+from k8sbench.model.phase import Phase
+
+DEMO = JobKind(
+    name="DemoJob",
+    plural="demojobs",
+    group="demo.example.org",
+    version="v1alpha1",
+    default_for=(),
+    replicas_key="demoReplicaSpecs",
+    lead="Ruler",
+    others="Helper",
+    container="demo",
+    port_name="demo",
+    port=4321,
+    processes_field="perReplica",
+    launcher=("python3", "{mount}/k8sbench/trainers/{module}.py"),
+    variables=(
+        Variable("DEMO_RANK", "{rank}"),
+        Variable("DEMO_WORLD", "{world_size}"),
+        Variable("DEMO_CHIEF", "me", of="first"),
+        Variable("DEMO_CHIEF", "{address}:{port}", of="others"),
+    ),
+    local=(Variable("DEMO_HERE", "{pod_ip}"),),
+    conditions=(
+        ("Broken", Phase.FAILED),
+        ("Done", Phase.SUCCEEDED),
+        ("Going", Phase.RUNNING),
+        ("Held", Phase.QUEUED),
+    ),
+    verbs=("get", "list"),
+)
+
+
+def add(monkeypatch: pytest.MonkeyPatch) -> JobKind:
+    """Add the kind, until the test ends."""
+    monkeypatch.setitem(KINDS, DEMO.name, DEMO)
+    return DEMO

@@ -1,0 +1,200 @@
+"""A job kind is one entry: a third one is added here, and whoever asks for a kind has it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from k8sbench.adapters.files import templates
+from k8sbench.adapters.kubernetes import kinds
+from k8sbench.adapters.kubernetes.watching import trimming
+from k8sbench.adapters.local import launch, manifest
+from k8sbench.diagnose.job import state
+from k8sbench.diagnose.preflight import rules
+from k8sbench.model import identity
+from k8sbench.model.errors import UsageError
+from k8sbench.model.kinds import KINDS, default_kind, kind_of, rank_order
+from k8sbench.model.kinds.kind import CONDITIONS, JobKind
+from k8sbench.model.phase import Phase
+from k8sbench.model.plan import RunPlan
+from k8sbench.render import role
+from tests.tiers import ROOT
+from tests.unit import demo_kind
+from tests.unit.doctor import clusters
+from tests.unit.kubernetes import objects
+from tests.unit.local import examples
+from tests.unit.render import plans
+
+
+@pytest.fixture
+def demo(monkeypatch: pytest.MonkeyPatch) -> JobKind:
+    """Add the made-up kind."""
+    return demo_kind.add(monkeypatch)
+
+
+PLAN = plans.plan("2x8", kind="DemoJob", run_id=objects.JOB)
+
+
+def test_a_made_up_kind_renders(demo: JobKind) -> None:
+    job = plans.job(PLAN)
+    assert (job["apiVersion"], job["kind"]) == ("demo.example.org/v1alpha1", "DemoJob")
+    assert job["spec"]["perReplica"] == "8"
+    replicas = job["spec"]["demoReplicaSpecs"]
+    assert {name: one["replicas"] for name, one in replicas.items()} == {"Ruler": 1, "Helper": 1}
+    (container,) = replicas["Helper"]["template"]["spec"]["containers"]
+    assert container["name"] == "demo"
+    assert container["ports"] == [{"name": "demo", "containerPort": 4321}]
+
+
+def test_what_its_operator_sets_cannot_be_set_by_a_benchmark(demo: JobKind) -> None:
+    with pytest.raises(UsageError, match="sets DEMO_RANK, which the training operator sets"):
+        plans.rendered(msgspec.structs.replace(PLAN, env={"DEMO_RANK": "1"}))
+
+
+def test_its_variables_are_computed_for_the_local_backend(demo: JobKind) -> None:
+    first, second = examples.launches(
+        examples.plan(kind="DemoJob", processes_per_replica=3), examples.machine(port=45001)
+    )
+    assert (first.replica, second.replica) == ("ruler-0", "helper-0")
+    assert first.injected == {"DEMO_RANK": "0", "DEMO_WORLD": "6", "DEMO_CHIEF": "me"}
+    assert second.injected["DEMO_CHIEF"] == "127.0.0.1:45001"
+    assert first.local["DEMO_HERE"] == "127.0.0.1"
+    job = examples.job(examples.plan(kind="DemoJob", processes_per_replica=3))
+    assert launch.processes_per_replica(job, job.replicas[0]) == 3
+    with pytest.raises(UsageError, match="One PyTorchJob or PaddleJob or DemoJob"):
+        manifest.read([], node="box")
+
+
+@pytest.mark.parametrize(
+    ("condition", "phase"),
+    [
+        ("Broken", Phase.FAILED),
+        ("Done", Phase.SUCCEEDED),
+        ("Going", Phase.RUNNING),
+        ("Failed", Phase.PENDING),
+        ("Unheard", Phase.PENDING),
+    ],
+)
+def test_its_state_is_read_from_its_own_conditions(
+    demo: JobKind, condition: str, phase: Phase
+) -> None:
+    job = objects.job(objects.condition(condition))
+    found = objects.seen(of=job)
+    found = msgspec.structs.replace(found, pods={})
+    assert state.read(found, PLAN, now=objects.START + 60).phase is phase
+
+
+def test_it_has_its_path_and_its_permissions(demo: JobKind) -> None:
+    wanted = "/apis/demo.example.org/v1alpha1/namespaces/n/demojobs/j"
+    assert kinds.path("DemoJob", "n", "j") == wanted
+    documents = yaml.safe_load_all(role.text(templates.read()))
+    asked = [each for each in rules.permissions(documents) if each.resource == "demojobs"]
+    assert [(each.group, each.verb) for each in asked] == [
+        ("demo.example.org", "get"),
+        ("demo.example.org", "list"),
+    ]
+    assert all(each.needed for each in asked)
+
+
+def test_it_is_followed_and_looked_for(demo: JobKind) -> None:
+    kept = trimming.trimmer("DemoJob")(plans.job(PLAN))
+    assert kept["spec"]["demoReplicaSpecs"]["Helper"] == {"replicas": 1, "restartPolicy": "Never"}
+    told = [
+        line for line in clusters.lines(clusters.asked(frameworks=())) if line.id == "job-kinds"
+    ]
+    assert [line.level for line in told] == ["warning", "ok"]
+    assert told[0].message == "DemoJob is not served by demo.example.org/v1alpha1."
+
+
+def test_another_kind_is_another_case_and_none_reads_as_before() -> None:
+    plain = plans.plan("2x8", run_id=objects.JOB)
+    assert identity.case_key(PLAN) != identity.case_key(plain)
+    text = msgspec.json.encode(plain)
+    assert b'"kind"' not in text
+    assert msgspec.json.decode(text, type=RunPlan) == plain
+    assert msgspec.json.decode(msgspec.json.encode(PLAN), type=RunPlan).kind == "DemoJob"
+
+
+def test_a_plan_of_a_kind_that_is_not_known_is_an_error_with_a_way_out() -> None:
+    with pytest.raises(UsageError, match=r"is a DemoJob, and this k8sbench knows PyTorchJob"):
+        kind_of(PLAN)
+
+
+# -- all kinds ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_every_condition_of_the_operator_has_a_meaning(kind: JobKind) -> None:
+    from kubeflow.training.constants import constants
+
+    # The client's list lacks the condition of a suspended job, which the operator sets since v1.7.
+    assert {name for name, _ in kind.conditions} == {*constants.JOB_CONDITIONS, "Suspended"}
+
+
+def test_of_several_conditions_the_end_counts_first() -> None:
+    order = [name for name, _ in CONDITIONS]
+    assert order[:2] == ["Failed", "Succeeded"]
+    kind = default_kind("pytorch")
+    assert kind.phase(["Created", "Running", "Failed"]) is Phase.FAILED
+    assert kind.phase(["Restarting", "Created"]) is Phase.RUNNING
+    assert kind.phase(["Novel"]) is None
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_names_leave_room_for_the_longest_replica_of_every_kind(kind: JobKind) -> None:
+    for replica in kind.types:
+        assert len(f"-{replica.lower()}-9999") <= len(identity.LONGEST_SUFFIX)
+
+
+def test_every_framework_has_one_default_kind() -> None:
+    claimed = [framework for kind in KINDS.values() for framework in kind.default_for]
+    assert sorted(claimed) == ["paddle", "pytorch"]
+
+
+def test_the_rules_file_is_what_the_kinds_make_of_its_template() -> None:
+    """Write it anew with ``role.text(templates.read())``."""
+    assert (ROOT / "k8sbench" / "role.yaml").read_text() == role.text(templates.read())
+
+
+NAMES = re.compile(
+    r"(?i)pytorchjob|paddlejob|pytorchReplicaSpecs|paddleReplicaSpecs|nprocPerNode"
+    r"|\bMASTER_ADDR\b|PADDLE_NPROC|PADDLE_MASTER|[\"']Master[\"']|[\"'](master|worker)-0[\"']"
+)
+
+
+def names_of_kinds(text: str) -> list[str]:
+    """Return the names of kinds in a module, docstrings and comments left out."""
+    tree: Any = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(body := getattr(node, "body", None), list):
+            body[:] = [one for one in body if not is_docstring(one)] or [ast.Pass()]
+    return [match[0] for match in NAMES.finditer(ast.unparse(tree))]
+
+
+def is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def test_nothing_else_knows_a_kind_by_name() -> None:
+    root = ROOT / "k8sbench"
+    known = (root / "model" / "kinds", root / "trainers")
+    found = {
+        str(path.relative_to(root)): names
+        for path in sorted(root.rglob("*.py"))
+        if not any(path.is_relative_to(folder) for folder in known)
+        if (names := names_of_kinds(path.read_text()))
+    }
+    assert found == {}
+    for text in templates.read().values():
+        assert not NAMES.search(text)
+
+
+def test_replicas_stand_in_the_order_of_their_ranks(demo: JobKind) -> None:
+    for kind in KINDS.values():
+        names = kind.names(12)
+        assert sorted(set(names), key=rank_order) == names
