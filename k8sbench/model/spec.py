@@ -378,18 +378,6 @@ class BenchmarkSpec(_Strict, frozen=True, kw_only=True):
         return next((v for v in mine if v.default), mine[0] if len(mine) == 1 else None)
 
 
-FAMILIES = (
-    "k8sbench",
-    "mmseg",
-    "paddleseg",
-    "paddleclas",
-    "paddlevideo",
-    "dle-resnet50",
-    "tsm",
-    "plsc",
-)
-"""Log families that :mod:`k8sbench.parse` knows."""
-
 PLACEHOLDERS: dict[str, str] = {
     "precision": "fp32 or amp",
     "batch_size": "samples per GPU and step",

@@ -8,11 +8,10 @@ that the reader of the file can give its line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Literal
 
 from k8sbench.model.spec import (
-    FAMILIES,
     PLACEHOLDERS,
     BenchmarkSpec,
     Command,
@@ -25,8 +24,8 @@ Problem = tuple[tuple[str | int, ...], str]
 """Path of the offending key, and one sentence."""
 
 
-def problems(spec: BenchmarkSpec) -> Iterator[Problem]:
-    """Yield what is wrong with ``spec`` as a whole; nothing for a sound one."""
+def problems(spec: BenchmarkSpec, families: Collection[str]) -> Iterator[Problem]:
+    """Yield what is wrong with ``spec`` as a whole; ``families`` are the log families there are."""
     if not spec.variants:
         yield ("variants",), "has no variant; a benchmark needs at least one"
         return
@@ -38,7 +37,7 @@ def problems(spec: BenchmarkSpec) -> Iterator[Problem]:
         if (variant.framework, variant.name) in seen:
             yield (*at, "name"), f"says {variant.name} a second time for {variant.framework}"
         seen.add((variant.framework, variant.name))
-        yield from ((at + path, text) for path, text in _variant_problems(spec, variant))
+        yield from ((at + path, text) for path, text in _variant_problems(spec, variant, families))
     for framework in spec.frameworks:
         mine = spec.variants_of(framework)
         if mine and spec.default_variant(framework) is None:
@@ -53,7 +52,9 @@ def problems(spec: BenchmarkSpec) -> Iterator[Problem]:
             )
 
 
-def _variant_problems(spec: BenchmarkSpec, variant: Variant) -> Iterator[Problem]:
+def _variant_problems(
+    spec: BenchmarkSpec, variant: Variant, families: Collection[str]
+) -> Iterator[Problem]:
     if not variant.batch_size:
         yield ("batch_size",), "is empty; give the batch per GPU for fp32, amp or both"
     if not variant.cases:
@@ -72,8 +73,8 @@ def _variant_problems(spec: BenchmarkSpec, variant: Variant) -> Iterator[Problem
         )
     if set(variant.window.log_interval) != {"one_gpu", "many_gpus"}:
         yield ("window", "log_interval"), "needs both one_gpu and many_gpus"
-    if isinstance(variant.log, str) and variant.log not in FAMILIES:
-        yield ("log",), f"is {variant.log!r}; known families: {', '.join(FAMILIES)}"
+    if isinstance(variant.log, str) and variant.log not in families:
+        yield ("log",), f"is {variant.log!r}; known families: {', '.join(families)}"
     if isinstance(variant.log, LogFormat):
         yield from ((("log", *path), text) for path, text in _format_problems(variant.log))
     yield from _figure_problems(spec, variant)

@@ -19,6 +19,7 @@ from k8sbench.adapters.files import strict_yaml
 from k8sbench.model import spec_rules
 from k8sbench.model.errors import BenchError, InputError, NotFound
 from k8sbench.model.spec import BenchmarkSpec
+from k8sbench.parse import families as log_families
 
 BUILT_IN = "built-in"
 SUFFIXES = (".yaml", ".yml")
@@ -105,7 +106,7 @@ def _loaded(found: BenchmarkSpec, text: str, source: str, *, shadows: bool = Fal
 
 
 def _problems(found: BenchmarkSpec) -> Iterator[spec_rules.Problem]:
-    yield from spec_rules.problems(found)
+    yield from spec_rules.problems(found, log_families.NAMES)
     trainers: list[str] | None = None
     for index, variant in enumerate(found.variants):
         if variant.trainer is None:

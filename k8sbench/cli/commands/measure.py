@@ -33,7 +33,7 @@ WIDEST = 100
 @click.option(
     "--format",
     "family",
-    type=click.Choice(FAMILIES),
+    type=click.Choice(NAMES),
     help="Log family, where no benchmark is meant: there is no plan to differ from then.",
 )
 @click.option("--gpus", type=click.IntRange(min=1), help="GPUs of the whole job.")

@@ -17,6 +17,7 @@ import msgspec
 import msgspec.inspect as types
 
 from k8sbench.model import pool, spec
+from k8sbench.parse import families
 
 PAGE = pathlib.Path(__file__).parents[3] / "docs" / "catalog.md"
 BEGIN, END = "<!-- reference: begin -->\n", "<!-- reference: end -->\n"
@@ -50,7 +51,7 @@ def reference() -> str:
     )
     parts.append(
         "### Log families\n\nWhat `log` may name: "
-        + ", ".join(f"`{family}`" for family in spec.FAMILIES)
+        + ", ".join(f"`{family}`" for family in families.NAMES)
         + ".\n"
     )
     return "\n".join(parts)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import msgspec
 import pytest
 
 from k8sbench.adapters.files import strict_yaml
+from k8sbench.model import spec_rules
 from k8sbench.model.errors import InputError
 from k8sbench.model.spec import PLACEHOLDERS, BenchmarkSpec, Scaled, Upstream
-from k8sbench.model.spec_rules import problems
+from k8sbench.parse.families import NAMES
+
+problems = functools.partial(spec_rules.problems, families=NAMES)
 
 SOUND = """\
 name: mine

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.model.sample import Record
-from k8sbench.model.spec import FAMILIES as NAMES
 from k8sbench.parse.cleaning import pieces
-from k8sbench.parse.families import FAMILIES
+from k8sbench.parse.families import FAMILIES, NAMES
 from k8sbench.parse.reading import Log
 from tests.unit.parse.test_own_events import START, STEP, line
 from tests.unit.parse.test_records_by_family import ALL

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from k8sbench.model.sample import Fact, Record
-from k8sbench.model.spec import FAMILIES as NAMES
-from k8sbench.parse.families import FAMILIES
+from k8sbench.parse.families import FAMILIES, NAMES
 from k8sbench.parse.reading import Log
 from tests.unit.parse.test_records_by_family import ALL, MMSEG
 

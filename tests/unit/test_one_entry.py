@@ -1,0 +1,90 @@
+"""A benchmark is one file, a log family one module and its name, an output format one entry."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+
+from k8sbench.adapters.files import catalog
+from k8sbench.model import planning
+from k8sbench.model.choices import Request
+from tests.unit.model.specs import CLUSTER, SOURCE
+
+FAMILY = '''
+"""Prints "step 12: 340.5 a second"."""
+import re
+from k8sbench.model.sample import Record, Shape
+from k8sbench.parse.family import Family, Reader
+
+SHAPE = Shape(name="made-up", number="rate")
+
+
+class _Reader(Reader):
+    def read(self, line, text, source):
+        found = re.match(r"step (\\d+): ([0-9.]+) a second", text)
+        if found:
+            yield Record(line=line, text=text, source=source, shape=SHAPE,
+                         iteration=int(found[1]), rate=float(found[2]))
+
+
+FAMILY = Family(name="made-up", title="a test", framework=None, unit="samples/s",
+                needles=("a second",), reader=_Reader)
+'''
+REGISTERING = """
+import sys
+from k8sbench.parse import families
+families.__path__.append(sys.argv[1])
+families.NAMES += ("made-up",)
+from k8sbench.cli.main import main
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+def test_a_log_family_is_one_module_and_its_name(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "made_up.py").write_text(FAMILY)
+    log = tmp_path / "train.log"
+    log.write_text("".join(f"step {10 * n}: 340.5 a second\n" for n in range(1, 31)))
+    words = ("measure", str(log), "--format", "made-up", "--gpus", "1", "-o", "json")
+    script = [sys.executable, "-c", REGISTERING, str(tmp_path), *words]
+    done = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 5), done.stderr
+    (found,) = json.loads(done.stdout)
+    assert found["format"] == "made-up"
+    assert found["records"] > 0
+
+
+BENCHMARK = """
+name: made-up
+title: A benchmark of this test
+task: Anything
+unit: images
+default_framework: paddle
+variants:
+- name: small
+  framework: paddle
+  title: Small
+  trainer: resnet50
+  log: mmseg
+  batch_size: {fp32: 4}
+  window: {warmup: 1, iterations: 10, rule: ours, log_interval: {one_gpu: 1, many_gpus: 1}}
+  cases: [1x1, 2x8]
+"""
+
+
+def test_a_benchmark_is_one_file(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "made-up.yaml").write_text(BENCHMARK)
+    assert catalog.names(tmp_path) == ["made-up"]
+    spec = catalog.find("made-up", tmp_path).spec
+    made = planning.make_plan(
+        spec,
+        SOURCE,
+        Request(replicas=2, gpus=8),
+        CLUSTER,
+        run_id="r",
+        set_name="s",
+        repeat=1,
+        trainers_digest="t",
+    )
+    assert made.command[2] == "/opt/k8sbench/k8sbench/trainers/resnet50.py"
