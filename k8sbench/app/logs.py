@@ -207,9 +207,9 @@ class _Reader:
         self.note(f"Run {run.run_id} is {run.phase}. {run.history[-1].cause}")
 
     def _planned(self) -> list[str]:
-        from k8sbench.render.kinds import KINDS
+        from k8sbench.model.kinds import kind_of
 
-        return KINDS[self.run.plan.framework].names(self.run.plan.replicas)
+        return kind_of(self.run.plan).names(self.run.plan.replicas)
 
     def _no_such_replica(self, there: Iterable[str]) -> NotFound:
         return NotFound(

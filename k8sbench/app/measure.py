@@ -9,7 +9,8 @@ import msgspec
 
 from k8sbench.app import catalog, results
 from k8sbench.model.errors import InputError, UsageError
-from k8sbench.model.spec import FAMILIES, Framework
+from k8sbench.model.spec import Framework
+from k8sbench.parse.families import NAMES
 
 if TYPE_CHECKING:
     from k8sbench.measure.run.expectation import Expectation
@@ -50,7 +51,7 @@ def measure(logs: Sequence[str], options: MeasureOptions) -> Outcome:
     if (options.benchmark is None) == (options.family is None):
         raise UsageError(
             "Say what the logs are: either --benchmark or --format is needed, not both.",
-            f"Formats: {', '.join(FAMILIES)}.",
+            f"Formats: {', '.join(NAMES)}.",
         )
     if options.variant is not None and options.benchmark is None:
         raise UsageError("--variant is one of a benchmark.", "Give --benchmark as well.")

@@ -20,6 +20,7 @@ from k8sbench.app.targets import TargetOptions
 from k8sbench.model import speed_options
 from k8sbench.model.choices import Request
 from k8sbench.model.errors import NotAvailableYet, UsageError
+from k8sbench.report import formats
 from k8sbench.runs import times
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -189,7 +190,7 @@ rows_option = click.option(
     "-o",
     "--output",
     "form",
-    type=click.Choice(["table", "wide", "markdown", "csv", "json", "name"]),
+    type=click.Choice(formats.offered("table", "wide", "markdown", "flat", "document", "names")),
     default="table",
     help="Format of the rows.",
 )

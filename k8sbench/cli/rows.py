@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from k8sbench.cli.terminal import output
+from k8sbench.report import formats
 
 if TYPE_CHECKING:
     from k8sbench.app.results import Rows
@@ -15,31 +17,34 @@ if TYPE_CHECKING:
 
 def write(rows: Rows, form: str) -> None:
     """Print the rows that some runs belong to, or the runs' names."""
-    if form == "name":
-        output.write_names(run.run_id for run in rows.runs)
-    else:
-        write_report(rows.report, form)
+    write_report(rows.report, form, [run.run_id for run in rows.runs])
 
 
-def write_report(report: Report, form: str) -> None:
-    """Print a report: table, wide, markdown, csv, json or dlperf."""
+def write_report(report: Report, form: str, run_ids: Sequence[str] = ()) -> None:
+    """Print a report in one of the formats of :mod:`k8sbench.report.formats`."""
     from k8sbench.report import document, layout, tables
 
-    if form == "json":
-        output.write_json(document.document(report.results, report.parities))
-    elif form == "csv":
-        header, rows = document.flat(report.results, report.parities)
-        output.write_csv(header, rows)
-    elif form == "dlperf":
+    found = (report.results, report.parities)
+
+    def text(*, wide: bool) -> str:
+        return tables.text(layout.tables(*found, wide=wide), width=_terminal_width())
+
+    def dlperf() -> object:
         file = document.dlperf(report.results)
-        output.write_json(file.content)
-        for text in file.left_out:
-            output.note(f"left out of the DLPerf file: {text}")
-    elif form == "markdown":
-        output.write(tables.markdown(layout.tables(report.results, report.parities, airank=True)))
-    else:
-        shown = layout.tables(report.results, report.parities, wide=form == "wide")
-        output.write(tables.text(shown, width=_terminal_width()))
+        for left_out in file.left_out:
+            output.note(f"left out of the DLPerf file: {left_out}")
+        return file.content
+
+    view: formats.View = {
+        "table": lambda: text(wide=False),
+        "wide": lambda: text(wide=True),
+        "markdown": lambda: tables.markdown(layout.tables(*found, airank=True)),
+        "flat": lambda: document.flat(*found),
+        "document": lambda: document.document(*found),
+        "dlperf": dlperf,
+        "names": lambda: run_ids,
+    }
+    output.write(formats.written(form, view))
 
 
 def _terminal_width() -> int | None:

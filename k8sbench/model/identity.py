@@ -174,6 +174,7 @@ CASE_FIELDS: tuple[CaseField, ...] = (
     _field("node", f"{_EVERY} parity", "A pinned run measures one node and joins no others."),
     _field("unit", "case", "It is what is counted per second."),
     _field("log", "case", "It decides how the figures are read.", _log),
+    _field("kind", "case", "Another kind starts the program in another way; None is left out."),
     _field("trainer", "case", "It is the program that runs."),
     _field("command", "case", "It holds the program's options, the seed among them."),
     _field("env", "case", "Variables change what libraries do."),

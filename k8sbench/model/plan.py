@@ -98,9 +98,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds from the start after which the run is ended."""
     fingerprint: Fingerprint | None
     sync_bn: bool
-    kind: str | msgspec.UnsetType = msgspec.UNSET
-    """Kind of the job. Not set: the framework's own kind; then nothing of it is written, so that
-    plans and case keys read as they did before there was a choice."""
+    kind: str | None = None
+    """Kind of the job; None: the framework's own, as in plans of version 0.1.0."""
     queue: str | None = None
     gang: bool = False
     notes: tuple[str, ...] = ()

@@ -111,13 +111,12 @@ def test_it_is_followed_and_looked_for(demo: JobKind) -> None:
     assert told[0].message == "DemoJob is not served by demo.example.org/v1alpha1."
 
 
-def test_another_kind_is_another_case_and_none_reads_as_before() -> None:
+def test_another_kind_is_another_case() -> None:
     plain = plans.plan("2x8", run_id=objects.JOB)
     assert identity.case_key(PLAN) != identity.case_key(plain)
-    text = msgspec.json.encode(plain)
-    assert b'"kind"' not in text
-    assert msgspec.json.decode(text, type=RunPlan) == plain
-    assert msgspec.json.decode(msgspec.json.encode(PLAN), type=RunPlan).kind == "DemoJob"
+    old = msgspec.json.decode(msgspec.json.encode(plain))
+    del old["kind"]
+    assert msgspec.convert(old, RunPlan) == plain
 
 
 def test_a_plan_of_a_kind_that_is_not_known_is_an_error_with_a_way_out() -> None:

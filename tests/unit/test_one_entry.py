@@ -7,9 +7,12 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 from k8sbench.adapters.files import catalog
 from k8sbench.model import planning
 from k8sbench.model.choices import Request
+from tests.tiers import ROOT
 from tests.unit.model.specs import CLUSTER, SOURCE
 
 FAMILY = '''
@@ -88,3 +91,33 @@ def test_a_benchmark_is_one_file(tmp_path: pathlib.Path) -> None:
         trainers_digest="t",
     )
     assert made.command[2] == "/opt/k8sbench/k8sbench/trainers/resnet50.py"
+
+
+FORMAT = """
+import sys
+from k8sbench.report import formats
+formats.FORMATS["made-up"] = formats.Format("flat", lambda flat: "+".join(flat[0]) + "\\n")
+from k8sbench.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "columns"),
+    [
+        (("results",), "group+set+created_at+"),
+        (("list",), "schema+run_id+"),
+        (("measure", "{log}", "--format", "mmseg", "--gpus", "1"), "files+format+"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_an_output_format_is_one_entry(
+    tmp_path: pathlib.Path, words: tuple[str, ...], columns: str
+) -> None:
+    log = ROOT / "tests" / "fixtures" / "logs" / "mmseg_evaluation.log"
+    where = () if words[0] == "measure" else ("--store", str(tmp_path))
+    typed = (*(word.format(log=log) for word in words), *where, "-o", "made-up")
+    script = [sys.executable, "-c", FORMAT, *typed]
+    done = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 5), done.stderr
+    assert done.stdout.startswith(columns)

@@ -13,6 +13,7 @@ from k8sbench.cli.options import accept_option, access_options, rows_option, sto
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output, reporter
 from k8sbench.model.errors import BenchError, Interrupted, UsageError
+from k8sbench.report.formats import FORMATS
 from k8sbench.runs.following import FollowOptions
 
 
@@ -66,7 +67,7 @@ def command(
     if every and not (result.closed or result.going_on or result.followed or result.failed):
         output.note("Nothing needs collection here.")
     # Data is whole also where there is none.
-    if result.closed or form in {"json", "csv"}:
+    if result.closed or not FORMATS[form].for_people:
         rows.write(done.rows, form)
     if stop.cause is not None and result.going_on:
         raise Interrupted(

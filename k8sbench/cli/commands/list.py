@@ -15,6 +15,7 @@ from k8sbench.cli.options import access_options, since_option, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.output import Column
 from k8sbench.ports import RunFilter
+from k8sbench.report import formats
 from k8sbench.runs.records import ListedRun
 
 COLUMNS = (
@@ -47,7 +48,7 @@ NOT_RECORDED = "not recorded"
     "-o",
     "--output",
     "form",
-    type=click.Choice(["table", "wide", "json", "csv", "name"]),
+    type=click.Choice(formats.offered("table", "wide", "flat", "document", "names")),
     default="table",
     help="Format.",
 )
@@ -75,21 +76,21 @@ def command(
 
 
 def _print(rows: Sequence[ListedRun], form: str, now: float) -> None:
-    if form == "json":
-        output.write_json(rows)
-    elif form == "name":
-        output.write_names(row.run_id for row in rows)
-    elif form == "csv":
-        fields = msgspec.structs.fields(ListedRun)
-        output.write_csv(
-            [field.name for field in fields],
-            [[_csv_value(getattr(row, field.name)) for field in fields] for row in rows],
-        )
-    elif rows:
-        wide = form == "wide"
-        output.write_table(
-            (*COLUMNS, *WIDE) if wide else COLUMNS, [_cells(row, now, wide=wide) for row in rows]
-        )
+    fields = [field.name for field in msgspec.structs.fields(ListedRun)]
+    csv_rows = ([_csv_value(getattr(row, name)) for name in fields] for row in rows)
+
+    def text(*, wide: bool) -> str:
+        columns = (*COLUMNS, *WIDE) if wide else COLUMNS
+        return output.table_text(columns, [_cells(row, now, wide=wide) for row in rows])
+
+    view: formats.View = {
+        "table": lambda: text(wide=False) if rows else "",
+        "wide": lambda: text(wide=True) if rows else "",
+        "flat": lambda: (fields, csv_rows),
+        "document": lambda: rows,
+        "names": lambda: [row.run_id for row in rows],
+    }
+    output.write(formats.written(form, view))
 
 
 def _cells(row: ListedRun, now: float, *, wide: bool) -> list[str | None]:

@@ -18,7 +18,8 @@ from k8sbench.app import measure as measuring
 from k8sbench.app.measure import PRECISIONS, MeasureOptions
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError
-from k8sbench.model.spec import FAMILIES
+from k8sbench.parse.families import NAMES
+from k8sbench.report import formats
 
 if TYPE_CHECKING:
     from k8sbench.model.measurement import Measurement, Throughput
@@ -55,7 +56,7 @@ WIDEST = 100
     "-o",
     "--output",
     "form",
-    type=click.Choice(["table", "json", "csv"]),
+    type=click.Choice(formats.offered("table", "flat", "document")),
     default="table",
     show_default=True,
     help="Format.",
@@ -84,13 +85,13 @@ def command(
 
 
 def _write(found: Sequence[Measurement], form: str) -> None:
-    if form == "json":
-        output.write_json(found)
-    elif form == "csv":
-        output.write_csv([title for title, _ in CSV], [[get(m) for _, get in CSV] for m in found])
-    else:
-        width = min(shutil.get_terminal_size((WIDEST, 0)).columns, WIDEST)
-        output.write("\n".join(_report(each, max(width, 40)) for each in found))
+    width = max(min(shutil.get_terminal_size((WIDEST, 0)).columns, WIDEST), 40)
+    view: formats.View = {
+        "table": lambda: "\n".join(_report(each, width) for each in found),
+        "flat": lambda: ([title for title, _ in CSV], [[get(m) for _, get in CSV] for m in found]),
+        "document": lambda: found,
+    }
+    output.write(formats.written(form, view))
 
 
 def _figures(found: Measurement) -> Throughput | None:

@@ -15,9 +15,10 @@ from k8sbench.cli.options import accept_option, not_available, since_option, sto
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import NotAvailableYet, UsageError
 from k8sbench.model.run import Run
+from k8sbench.report import formats
 from k8sbench.runs.reporting import Report, Wanted
 
-FORMS = ("table", "wide", "markdown", "csv", "json", "dlperf")
+FORMS = formats.offered("table", "wide", "markdown", "flat", "document", "dlperf")
 PLANNED_FORMS = ("html", "latex")
 
 
@@ -68,7 +69,7 @@ def command(
     if found.runs and not made.results:
         output.note(_nothing_fits(found.runs, wanted["benchmark"]))
     rows.write_report(made, form)
-    if made.older and form in ("table", "wide", "markdown"):
+    if made.older and formats.FORMATS[form].for_people:
         output.note(f"{made.older} rows of older sets are not shown; --all shows them.")
     if plot is not None and plot_form is not None:
         _draw(made, plot, plot_form)

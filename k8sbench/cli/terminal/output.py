@@ -10,9 +10,7 @@ JSON documents carry ``schema``; what is in them is described in ``docs/schema.m
 
 from __future__ import annotations
 
-import csv
 import datetime
-import io
 import itertools
 import math
 import shutil
@@ -22,6 +20,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 import msgspec
+
+from k8sbench.report import formats
 
 GAP = "   "
 """Between the columns of a table, as kubectl has it."""
@@ -66,8 +66,7 @@ def write(text: str, stream: TextIO | None = None) -> None:
 
 def write_json(value: Any) -> None:
     """Write one JSON document, indented. Structs are written by their fields."""
-    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-    write(text + "\n")
+    write(formats.json_text(value))
 
 
 def write_yaml(value: Any) -> None:
@@ -79,25 +78,21 @@ def write_yaml(value: Any) -> None:
     write(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100))
 
 
-def write_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write CSV (RFC 4180 quoting, ``\\n`` line ends); None is an empty field."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([_csv_field(value) for value in row] for row in rows)
-    write(text.getvalue())
-
-
 def write_names(names: Iterable[str]) -> None:
     """Write one name per line."""
     write("".join(f"{name}\n" for name in names))
 
 
 def write_table(columns: Sequence[Column], rows: Iterable[Sequence[str | None]]) -> None:
-    """Write a table for people: fitted to a terminal, and of any width in a pipe."""
+    """Write a table for people."""
+    write(table_text(columns, rows))
+
+
+def table_text(columns: Sequence[Column], rows: Iterable[Sequence[str | None]]) -> str:
+    """Lay a table out for people: fitted to a terminal, and of any width in a pipe."""
     cells = [[ABSENT if cell is None else plain(cell) for cell in row] for row in rows]
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    write(plain_table(columns, cells, room=room))
+    return plain_table(columns, cells, room=room)
 
 
 def plain_table(
@@ -165,10 +160,6 @@ def duration(seconds: float | None) -> str:
             rest = whole % size // smaller
             return f"{whole // size}{unit}" + (f"{rest}{small}" if rest else "")
     return f"{whole}s"
-
-
-def _csv_field(value: Any) -> Any:
-    return "" if value is None else plain(value) if isinstance(value, str) else value
 
 
 def _width(text: str) -> int:

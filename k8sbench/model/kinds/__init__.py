@@ -6,8 +6,6 @@ operator and the local backend need to know of the kind is in its entry.
 
 from __future__ import annotations
 
-from msgspec import UNSET
-
 from k8sbench.model.errors import UsageError
 from k8sbench.model.kinds import paddle_job, pytorch_job
 from k8sbench.model.kinds.kind import JobKind
@@ -30,7 +28,7 @@ def default_kind(framework: Framework) -> JobKind:
 
 def kind_of(plan: RunPlan) -> JobKind:
     """Return the kind of a plan's job; raises :class:`UsageError` for one that is not known."""
-    if plan.kind is UNSET:
+    if plan.kind is None:
         return default_kind(plan.framework)
     if plan.kind not in KINDS:
         raise UsageError(

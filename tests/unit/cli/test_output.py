@@ -11,6 +11,7 @@ import yaml
 
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.output import Column
+from k8sbench.report import formats
 
 COLUMNS = (Column("RUN", whole=True), Column("N", right=True), Column("CAUSE"))
 ROWS = (
@@ -89,9 +90,10 @@ def test_json_and_yaml_have_no_numbers_that_json_lacks(capsys: pytest.CaptureFix
     assert yaml.safe_load(capsys.readouterr().out) == expected
 
 
-def test_csv_quotes_what_must_be_quoted(capsys: pytest.CaptureFixture[str]) -> None:
-    output.write_csv(["a", "b", "c"], [['x,"y"', None, 1.5], ["two\nlines", "", 0]])
-    assert capsys.readouterr().out == 'a,b,c\n"x,""y""",,1.5\ntwo lines,,0\n'
+def test_csv_quotes_what_must_be_quoted() -> None:
+    rows: list[list[object]] = [['x,"y"', None, 1.5], ["two\nlines", "", 0]]
+    written = formats.csv_text((["a", "b", "c"], rows))
+    assert written == 'a,b,c\n"x,""y""",,1.5\ntwo lines,,0\n'
 
 
 def test_notes_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:

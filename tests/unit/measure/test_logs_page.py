@@ -11,7 +11,7 @@ import pytest
 from k8sbench.cli.commands.measure import command
 from k8sbench.measure.run import integrity
 from k8sbench.model.measurement import Throughput
-from k8sbench.model.spec import FAMILIES
+from k8sbench.parse.families import FAMILIES
 
 TEXT = (Path(__file__).parents[3] / "docs" / "logs.md").read_text(encoding="utf-8")
 

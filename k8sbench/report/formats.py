@@ -1,0 +1,76 @@
+"""The output formats (``-o``), in one table: which shape of the data each takes, and its text.
+
+A command offers the formats of the shapes that it can give; a new format is one entry here and is
+then offered by every command that has its shape.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from k8sbench.report.tables import clean
+
+Shape = Literal["table", "wide", "markdown", "flat", "document", "names", "dlperf"]
+"""``table``, ``wide``, ``markdown``: text for people. ``flat``: a header and rows. ``document``:
+plain data. ``names``: one name per row. ``dlperf``: the document of DLPerf's result file."""
+View = Mapping[Shape, Callable[[], Any]]
+"""What a command has to show: how to make each shape that it can give."""
+
+
+class Format(msgspec.Struct, frozen=True):
+    """One output format."""
+
+    shape: Shape
+    write: Callable[[Any], str]
+    for_people: bool = False
+    """Whether it is read by people; all others are for programs."""
+
+
+def json_text(value: Any) -> str:
+    """Write one JSON document, indented. Structs are written by their fields."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+
+
+def csv_text(flat: tuple[Sequence[str], Iterable[Sequence[Any]]]) -> str:
+    """Write CSV (RFC 4180 quoting, ``\\n`` line ends); None is an empty field."""
+    header, rows = flat
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([_csv_field(value) for value in row] for row in rows)
+    return text.getvalue()
+
+
+def _csv_field(value: Any) -> Any:
+    return "" if value is None else clean(value) if isinstance(value, str) else value
+
+
+def _lines(names: Iterable[str]) -> str:
+    return "".join(f"{name}\n" for name in names)
+
+
+FORMATS: dict[str, Format] = {
+    "table": Format("table", str, for_people=True),
+    "wide": Format("wide", str, for_people=True),
+    "markdown": Format("markdown", str, for_people=True),
+    "csv": Format("flat", csv_text),
+    "json": Format("document", json_text),
+    "name": Format("names", _lines),
+    "dlperf": Format("dlperf", json_text),
+}
+
+
+def offered(*shapes: Shape) -> list[str]:
+    """Name the formats of a command that can give these shapes."""
+    return [name for name, one in FORMATS.items() if one.shape in shapes]
+
+
+def written(form: str, view: View) -> str:
+    """Write what a command has to show in the format ``form``."""
+    one = FORMATS[form]
+    return one.write(view[one.shape]())
