@@ -107,10 +107,6 @@ SPOILED: dict[str, tuple[Spoiler, str]] = {
         lambda j, p, c, _: add(j["spec"]["runPolicy"], "schedulingPolicy", {"minAvailable": 2}),
         "minAvailable is 2, with 4",
     ),
-    "annotations beyond the limit": (
-        lambda j, p, c, _: add(j["metadata"]["annotations"], "a", "x" * 262145),
-        "annotations take",
-    ),
 }
 
 
