@@ -19,6 +19,7 @@ from typing import Literal, get_args
 import msgspec
 
 from k8sbench.model.errors import UsageError
+from k8sbench.model.kinds import KINDS
 from k8sbench.model.plan import RunPlan
 
 LABEL_DOMAIN = "k8sbench.io"
@@ -332,7 +333,8 @@ def labels(plan: RunPlan) -> dict[str, str]:
 
 def _encoded(plan: RunPlan, value: object) -> bytes:
     """JSON without the run's own id: a foreign command may hold host names, which begin with it."""
-    host = rb"\b%b(?=-(?:master|worker)-[0-9])" % re.escape(plan.run_id).encode()
+    types = "|".join(sorted({one.lower() for kind in KINDS.values() for one in kind.types}))
+    host = rf"\b{re.escape(plan.run_id)}(?=-(?:{types})-[0-9])".encode()
     return re.sub(host, b"RUN", msgspec.json.encode(value, order="deterministic"))
 
 

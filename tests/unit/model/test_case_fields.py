@@ -129,6 +129,7 @@ OTHER: dict[str, Any] = {
     "gang": True,
     "notes": ("a note",),
     "node": "gpu-07",
+    "kind": "OtherJob",
     "program_digest": "p",
 }
 """Another value for every field of a plan, and of what is nested in it field by field."""
