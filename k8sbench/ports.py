@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Location, Owner, Run
 from k8sbench.model.sample import LogGap
@@ -31,20 +31,6 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True):
     """Unix seconds at which it was received."""
     text: str
     """Without the line end."""
-
-
-class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
-    """State of one replica of a job."""
-
-    replica: str
-    phase: Phase
-    node: str | None = None
-    restarts: int = 0
-    exit_code: int | None = None
-    detail: str = ""
-    """Why it is not running, or how it ended: a word or a sentence."""
-    image: str | None = None
-    """Digest of the image that it runs (``sha256:…``); None where that is not known."""
 
 
 class LogMark(msgspec.Struct, frozen=True):

@@ -113,6 +113,13 @@ def examine(
     return msgspec.structs.replace(found, bandwidth=outcome)
 
 
+def init_template() -> str:
+    """Return the text of the init container that passes the restricted Pod Security Standard."""
+    from k8sbench.adapters.kubernetes import preflight
+
+    return preflight.init_template()
+
+
 def _claims(*volumes: str | None) -> Iterator[str]:
     for volume in filter(None, volumes):
         source, _, rest = volume.partition(":")
@@ -123,7 +130,7 @@ def _claims(*volumes: str | None) -> Iterator[str]:
 
 
 def _facts(api: Api, asked: Asked, images: ImageTable) -> Facts:
-    from k8sbench.adapters.kubernetes import asking
+    from k8sbench.adapters.kubernetes import preflight
     from k8sbench.adapters.kubernetes.client.faults import ApiFault
 
     jobs: dict[str, Manifest] = {}
@@ -131,7 +138,7 @@ def _facts(api: Api, asked: Asked, images: ImageTable) -> Facts:
         _, (*_, job) = _job(asked, framework, max(2, asked.replicas), images, "k8sbench-doctor")
         jobs[job["kind"]] = job
     try:
-        return asking.ask(api, asked, jobs)
+        return preflight.ask(api, asked, jobs)
     except ApiFault as fault:
         raise api.explained(fault, "the cluster be looked at") from fault
 

@@ -222,9 +222,9 @@ def _check_readiness(
     asked = options.cases.target.backend == "kubernetes" or options.access.named
     targets.check_answers(target.api, asked=asked)
     if options.cases.request.gang:
-        from k8sbench.adapters.kubernetes import asking
+        from k8sbench.adapters.kubernetes import preflight
 
-        asking.refuse_gang(target.api)
+        preflight.refuse_gang(target.api)
 
 
 def _check_frameworks(spec: BenchmarkSpec, frameworks: set[Framework]) -> None:

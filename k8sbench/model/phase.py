@@ -48,3 +48,17 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     """What the user can do about it, one sentence; None where there is nothing to do."""
     hopeless: bool = False
     """Of a job that waits: what it waits for cannot come by itself."""
+
+
+class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
+    """State of one replica of a job."""
+
+    replica: str
+    phase: Phase
+    node: str | None = None
+    restarts: int = 0
+    exit_code: int | None = None
+    detail: str = ""
+    """Why it is not running, or how it ended: a word or a sentence."""
+    image: str | None = None
+    """Digest of the image that it runs (``sha256:…``); None where that is not known."""

@@ -14,6 +14,7 @@ from k8sbench.model import identity
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.kinds.kind import JobKind
+from k8sbench.model.kube import QUEUE_LABEL
 from k8sbench.model.plan import RunPlan
 from k8sbench.render import syntax
 from k8sbench.render.pod import Pod, fitting, pod
@@ -24,7 +25,7 @@ DIGEST_ANNOTATION = f"{identity.LABEL_DOMAIN}/trainers-digest"
 SECURITY_ANNOTATION = f"{identity.LABEL_DOMAIN}/pod-security"
 """The strictest Pod Security Standard that the pods keep to."""
 REASONS_ANNOTATION = f"{identity.LABEL_DOMAIN}/pod-security-reasons"
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+
 _SOURCE_PATH = re.compile(r"[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*\.py")
 
 

@@ -17,10 +17,10 @@ import msgspec
 
 from k8sbench.model.errors import NotFound, StoreError, UsageError
 from k8sbench.model.measurement import SCHEMA, Measurement, Reason
-from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Location, Owner, Run
-from k8sbench.ports import JobEvent, ReplicaState, RunFilter, Store
+from k8sbench.ports import JobEvent, RunFilter, Store
 
 Alive = Callable[[Owner], bool | None]
 """Whether a process still runs; None where that cannot be known from here."""

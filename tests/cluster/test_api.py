@@ -12,8 +12,9 @@ import pytest
 
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client import api as api_module
-from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
+from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.connection import connect
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from tests.harness.cluster import following, wire
 from tests.harness.cluster.jobs import pytorch_job

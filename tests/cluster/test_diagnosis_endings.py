@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, Reading
+from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, JobState
 from k8sbench.model.phase import Phase
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.jobs import pytorch_job
@@ -158,7 +158,7 @@ def test_a_deadline_deletes_pods(namespace: Namespace) -> None:
     job["spec"]["runPolicy"]["activeDeadlineSeconds"] = 1
     follower = follow(namespace, job)
 
-    def struck(reading: Reading) -> bool:
+    def struck(reading: JobState) -> bool:
         # The operator looks at the time only when something moves.
         moved = f"moved={time.monotonic()}"
         namespace.kubectl("annotate", "pytorchjob", "job", "--overwrite", moved)

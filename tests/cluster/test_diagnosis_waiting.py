@@ -11,9 +11,9 @@ import pytest
 
 from k8sbench.adapters.kubernetes.watching.followed import unplaceable
 from k8sbench.diagnose.job import state
+from k8sbench.model.kube import QUEUE_LABEL
 from k8sbench.model.phase import Phase
 from k8sbench.model.pool import Toleration
-from k8sbench.render.job import QUEUE_LABEL
 from tests.harness.cluster.cluster import Cluster, KubectlFailed
 from tests.harness.cluster.host import eventually
 from tests.harness.cluster.jobs import pytorch_job

@@ -13,10 +13,10 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.files import pools, templates, trainer_sources
+from k8sbench.adapters.kubernetes import preflight
 from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 from k8sbench.cli.main import main
-from k8sbench.diagnose.preflight import operator
 from k8sbench.model.phase import Phase
 from k8sbench.render import manifests
 from k8sbench.runs import bandwidth
@@ -139,7 +139,7 @@ def test_a_cluster_on_which_all_is_well_gets_ok_on_every_line(
         service("exporter", app="nvidia-dcgm-exporter"),
         service("prometheus", **{"operated-prometheus": "true"}),
     )
-    with operator_deployment(system, *QUICK, template=operator.own_template()):
+    with operator_deployment(system, *QUICK, template=preflight.init_template()):
         report = doctor(restricted)
     assert report.ids("warning") | report.ids("failure") == set(), report.lines
     assert (report.code, report.document["ready"]) == (0, True)

@@ -21,8 +21,8 @@ import pytest
 from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.logs import log_streams
-from k8sbench.adapters.kubernetes.logs.log_streams import LogStreams
+from k8sbench.adapters.kubernetes.logs import streams
+from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogMark
 from tests.harness.cluster.jobs import ON_GPUS
@@ -110,7 +110,7 @@ class Pods:
         path = f"/api/v1/namespaces/{self.namespace.name}/pods/{name}/log"
         until = time.monotonic() + SECONDS
         # kwok's watch may still be coming back from a test that took the API server away.
-        while self.api.text(path) != "":
+        while b"".join(self.api.stream(path).chunks()):
             assert time.monotonic() < until, f"the log of {name} is not its file"
             time.sleep(0.03)
 
@@ -154,7 +154,7 @@ class Breaking:
 
 class _Breaking:
     def __init__(
-        self, owner: Breaking, stream: log_streams.Served, limit: int | None, follows: bool
+        self, owner: Breaking, stream: streams.Served, limit: int | None, follows: bool
     ) -> None:
         self._owner, self._stream, self._limit = owner, stream, limit
         self._follows = follows
@@ -198,7 +198,7 @@ def told() -> Told:
 def start(api: Api, namespace: Namespace, told: Told) -> Iterator[Callable[..., LogStreams]]:
     made: list[LogStreams] = []
 
-    def make(over: log_streams.Api | None = None, **more: Any) -> LogStreams:
+    def make(over: streams.Api | None = None, **more: Any) -> LogStreams:
         more = {"sink": told.take, "when_drained": told.take_drained, **more}
         made.append(LogStreams(over or api, namespace.name, **more))
         return made[-1]

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import yaml
 
-from k8sbench.adapters.kubernetes import asking
+from k8sbench.adapters.kubernetes import preflight
 from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.cli.main import main
 from k8sbench.model import identity
@@ -112,13 +112,13 @@ def test_a_gang_of_volcano_has_no_pods_until_volcano_takes_it(
 
 def test_a_gang_is_refused_where_the_operator_is_known_to_make_none(namespace: Namespace) -> None:
     with contextlib.closing(connection.connect(namespace=namespace.name)) as api:
-        asking.refuse_gang(api)  # nothing is known of it
+        preflight.refuse_gang(api)  # nothing is known of it
         with operator_deployment(namespace):
             with pytest.raises(Unreachable, match="it would ignore --gang") as refused:
-                asking.refuse_gang(api)
+                preflight.refuse_gang(api)
             assert refused.value.cause_id == "gang-ignored"
             assert "--gang-scheduler-name=volcano" in refused.value.action
             assert main(["doctor", "--namespace", namespace.name, "--gang"]) == 6
         with operator_deployment(namespace, "--gang-scheduler-name=volcano"):
-            asking.refuse_gang(api)
+            preflight.refuse_gang(api)
             assert main(["doctor", "--namespace", namespace.name, "--gang"]) == 0

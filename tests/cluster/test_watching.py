@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters.kubernetes import cluster, kinds
-from k8sbench.adapters.kubernetes.client.api import ApiFault
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.watching import trouble
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from k8sbench.adapters.local import lines
+from k8sbench.adapters import lines
 from k8sbench.adapters.local.replica import CHUNK
 from k8sbench.model.phase import Phase
 from k8sbench.ports import JobEvent

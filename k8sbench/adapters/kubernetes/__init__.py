@@ -1,7 +1,8 @@
 """Jobs on Kubernetes: the port :class:`~k8sbench.ports.Cluster` on a cluster's API server.
 
-Nothing here is imported before a command needs a cluster. ``connection`` finds the cluster,
-``credentials`` signs in, ``api`` asks, ``faults`` says what a refusal means to the user;
-``watches`` follow the objects, ``state`` reads a job's state from what was seen, ``log_streams``
-follows its logs, ``looking`` only looks once, and ``cluster`` puts it all behind the port.
+Nothing here is imported before a command needs a cluster. ``client`` sends requests, ``watching``
+follows jobs and their pods, ``logs`` reads what the pods print. ``creating`` and ``ending`` change
+jobs, ``sharing`` marks who uses them, ``listing`` and ``looking`` read them once, ``preflight`` and
+``dry_run`` ask whether a run would work, and ``cluster`` implements the port with all of these.
+What the objects mean is decided in :mod:`k8sbench.diagnose`.
 """

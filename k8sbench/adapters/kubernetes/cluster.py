@@ -1,10 +1,10 @@
 """The port :class:`~k8sbench.ports.Cluster` on Kubernetes.
 
-One list and watch per kind of object tells of any number of jobs (:mod:`.watches`), a bounded
-number of streams brings their logs (:mod:`.log_streams`), and what else a job waits for is asked
-where one waits (:mod:`.surroundings`); all of it comes through one queue to the one thread that
-calls :meth:`KubernetesCluster.wait`, which keeps what was seen of each job (:mod:`.followed`) and
-tells what is new. Nothing is asked again and again.
+One list and watch per kind of object covers any number of jobs (:mod:`.watching.watches`), a
+bounded number of streams reads their logs (:mod:`.logs.streams`), and nodes and queues are asked
+for only while a job waits for them (:mod:`.watching.extra_queries`). All comes through one queue
+to the one thread that calls :meth:`KubernetesCluster.wait`, which keeps what was seen of each job
+(:mod:`.watching.followed`) and returns what is new. Nothing is polled.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from k8sbench.adapters.kubernetes import creating, ending, kinds, listing, looking, sharing
-from k8sbench.adapters.kubernetes.client.api import PATIENCE_SECONDS, Api, ApiFault, Object
-from k8sbench.adapters.kubernetes.logs.log_streams import LIMIT, LogStreams
+from k8sbench.adapters.kubernetes.client.api import PATIENCE_SECONDS, Api
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.adapters.kubernetes.logs.streams import LIMIT, LogStreams
 from k8sbench.adapters.kubernetes.watching import trimming
+from k8sbench.adapters.kubernetes.watching.extra_queries import ExtraQueries, Nodes, Workload
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.reflector import (
     LONGEST_PAUSE,
@@ -32,9 +34,9 @@ from k8sbench.adapters.kubernetes.watching.reflector import (
     Listed,
     News,
 )
-from k8sbench.adapters.kubernetes.watching.surroundings import Lookout, Nodes, Workload
 from k8sbench.adapters.kubernetes.watching.watches import Watches
 from k8sbench.diagnose.job import facts
+from k8sbench.model.kube import KubeObject
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
@@ -50,8 +52,8 @@ FAILED_SECONDS = 10.0
 """The same where one has failed: the others say what they saw of it, and wait for it in vain."""
 SETTLE_SECONDS = 1.0
 """For pods that were not seen of a job that has ended; some never were."""
-TELL_SECONDS = 0.3
-"""An end is told ahead of the logs where these take longer to read to their own ends."""
+REPORT_SECONDS = 0.3
+"""The end of a job is reported before its logs are complete where these take longer than this."""
 REQUEST_SECONDS = 5.0
 """For one request of a cancelling that is tried on."""
 LINES_WAITING = 5000
@@ -66,7 +68,7 @@ class _Created(NamedTuple):
     """The API server's answer to the creation of a run's job."""
 
     run_id: str
-    job: Object
+    job: KubeObject
 
 
 class _Drained(NamedTuple):
@@ -126,7 +128,7 @@ class KubernetesCluster:
             limit=streams,
             when_drained=lambda run_id: self._news.put(_Drained(run_id)),
         )
-        self._lookout = Lookout(api, self._ask, self._news.put)
+        self._extra = ExtraQueries(api, self._ask, self._news.put)
         self._workers: ThreadPoolExecutor | None = None
         self._requests: set[Future[None]] = set()
 
@@ -138,8 +140,8 @@ class KubernetesCluster:
             return
         # Before the job is there: what is seen of it from then on is kept. Another thread may wait
         # for what happens meanwhile.
-        told = Transition(phase=Phase.CREATED, at=self._clock(), cause="")
-        followed = Followed(plan, told=told, since=math.inf)
+        reported = Transition(phase=Phase.CREATED, at=self._clock(), cause="")
+        followed = Followed(plan, reported=reported, since=math.inf)
         self._runs.add(plan.run_id)
         self._jobs[plan.run_id] = followed
         try:
@@ -157,9 +159,9 @@ class KubernetesCluster:
         self._news.put(_Created(plan.run_id, trimming.job(created.job)))
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
-        """Follow a job that was created before; of one that is gone its end is told."""
-        told, since = run.history[-1], time.monotonic()
-        self._follow(Followed(run.plan, told=told, marks=marks, since=since))
+        """Follow a job that was created before; of one that is gone the end is reported."""
+        reported, since = run.history[-1], time.monotonic()
+        self._follow(Followed(run.plan, reported=reported, marks=marks, since=since))
         self._watches.missed()
         self._say_used(run.run_id)
 
@@ -190,17 +192,22 @@ class KubernetesCluster:
                 return ()
 
     def cancel(self, run_id: str, cause: str, cause_id: str, *, wait: bool = False) -> None:
-        """Ask the job to end: delete it, or hold it (``keep``); who watches it is told why.
+        """Ask the job to end: delete it, or hold it (``keep``); whoever watches it sees why.
 
         Of a job that is not followed here, or with ``wait``, a refusal raises :class:`BenchError`.
         """
         wish = {"cause": cause, "cause_id": cause_id, "at": self._clock()}
         followed = self._jobs.get(run_id)
         if followed is not None:
-            told = followed.told
-            is_failure = told.hopeless and told.cause_id == cause_id
+            reported = followed.reported
+            is_failure = reported.hopeless and reported.cause_id == cause_id
             wish["phase"] = str(Phase.FAILED if is_failure else Phase.CANCELLED)
-            if followed.ended_at is None and not (wait and self._is_cancelled(followed, wish)):
+            if followed.ended_at is not None:
+                return
+            fault = self._try_to_cancel(followed, wish) if wait else None
+            if fault is not None and not fault.passes:
+                raise self.api.explained(fault, f"job {run_id} be cancelled") from fault
+            if not wait or fault is not None:
                 self._ask(lambda: self._cancel_followed(followed, wish))
             return
         for kind, job in ending.find(self.api, run_id):
@@ -218,7 +225,7 @@ class KubernetesCluster:
         """Delete the job, and with it its pods and its ConfigMap; idempotent."""
         user, uid = self._user, self._uids.get(run_id)
 
-        def stays(kind: str, job: Object) -> str | None:
+        def stays(kind: str, job: KubeObject) -> str | None:
             if uid not in {None, job["metadata"]["uid"]}:
                 why: str | None = "somebody has created another job of that name."
             else:
@@ -301,12 +308,12 @@ class KubernetesCluster:
             case _Drained():
                 self._changed.add(news.run_id)
             case Nodes():
-                self._lookout.take(news)
+                self._extra.take(news)
                 self._changed |= {
                     one.plan.run_id for one in self._followed() if one.is_short_of_nodes()
                 }
             case Workload():
-                self._lookout.take(news)
+                self._extra.take(news)
                 self._changed.add(news.run_id)
             case _:
                 self._take_news(news)
@@ -324,7 +331,7 @@ class KubernetesCluster:
                 followed.take(news)
                 self._changed.add(followed.plan.run_id)
                 if news.kind == followed.kind:
-                    self._lookout.take_sign(followed.operator_seen_at())
+                    self._extra.take_sign(followed.operator_seen_at())
             case Listed():
                 if self._watches.take(news):
                     self._changed |= {one.plan.run_id for one in self._followed()}
@@ -359,12 +366,14 @@ class KubernetesCluster:
     def _read(self, followed: Followed) -> list[JobEvent]:
         run_id, now = followed.plan.run_id, self._clock()
         followed.ahead = self.api.ahead
-        self._lookout.look(followed, now)
-        reading, replicas = followed.read(self._lookout.of(run_id), now)
+        self._extra.look(followed, now)
+        snapshot = followed.snapshot()
+        self._extra.complete(snapshot, run_id)
+        reading, replicas = followed.read(now, snapshot)
         all_seen = self._watches.has_all(followed.kind) and self._watches.has_all("Pod")
         if followed.taken_up and not all_seen and not reading.phase.final:
             return []  # without itself or its pods it would seem to go back to its creation
-        if reading.phase is Phase.CREATED and followed.told.phase is not Phase.CREATED:
+        if reading.phase is Phase.CREATED and followed.reported.phase is not Phase.CREATED:
             return []  # nor without the events, where there is nothing else of it
         self._follow_logs(followed, replicas, all_over=False)
         events = list(followed.changes(reading, now))
@@ -378,12 +387,12 @@ class KubernetesCluster:
             followed.ended_at = moment
         is_failure = reading.phase is Phase.FAILED
         due = followed.ended_at + min(self._end_s, FAILED_SECONDS if is_failure else END_SECONDS)
-        # The watches do not wait for each other: the end may be told before the pods are.
+        # The watches do not wait for each other: the end may arrive before the pods do.
         has_pods = all(one.pod is not None for one in replicas)
         settled = followed.ended_at + (0.0 if has_pods else SETTLE_SECONDS)
         if not reading.over or not self._watches.has_all("Pod"):
             settled = due
-        times = [followed.ended_at + TELL_SECONDS]
+        times = [followed.ended_at + REPORT_SECONDS]
         if moment < min(settled, due):
             times.append(min(settled, due))
         else:
@@ -425,7 +434,7 @@ class KubernetesCluster:
                 self._logs.ended(run_id, one.name, gone=one.gone)
 
     def _drop(self, run_id: str) -> None:
-        """Forget a job whose end was told, or that is let go."""
+        """Forget a job whose end was reported, or that is released."""
         followed = self._jobs.pop(run_id, None)
         if followed is None:
             return
@@ -433,10 +442,10 @@ class KubernetesCluster:
             self._uids[run_id] = followed.uid
         self._runs.discard(run_id)
         self._logs.forget(run_id)
-        self._lookout.forget(run_id)
+        self._extra.forget(run_id)
 
     def _notes(self) -> list[JobEvent]:
-        """Say once that the API server does not tell us, and once that it does again."""
+        """Report once that a watch fails, and once that all work again."""
         text = self._watches.note()
         if text is None:
             return []
@@ -474,41 +483,31 @@ class KubernetesCluster:
 
     # -- ending ---------------------------------------------------------------------------------
 
-    def _is_cancelled(self, followed: Followed, wish: Mapping[str, Any]) -> bool:
-        """Cancel a job that is followed, or find that it is to be tried on; raises a refusal."""
+    def _try_to_cancel(self, followed: Followed, wish: Mapping[str, Any]) -> ApiFault | None:
+        """Ask once that a job which is followed end; None: that is done, or the job is gone."""
+        run_id = followed.plan.run_id
         try:
-            self._try_to_cancel(followed, wish)
-        except ApiFault as fault:
-            if fault.status != 404 and not fault.passes:
-                doing = f"job {followed.plan.run_id} be cancelled"
-                raise self.api.explained(fault, doing) from fault
-            return fault.status == 404  # gone already: that is told as its end
-        return True
-
-    def _try_to_cancel(self, followed: Followed, wish: Mapping[str, Any]) -> None:
-        run_id, uid = followed.plan.run_id, followed.uid
-        if uid is None:
             path = kinds.path(followed.kind, self._namespace, run_id)
-            uid = self.api.get(path, patience=REQUEST_SECONDS)["metadata"]["uid"]
-        self._cancel(followed.kind, run_id, uid, wish, patience=REQUEST_SECONDS)
+            uid = followed.uid or self.api.get(path, patience=REQUEST_SECONDS)["metadata"]["uid"]
+            self._cancel(followed.kind, run_id, uid, wish, patience=REQUEST_SECONDS)
+        except ApiFault as fault:
+            return None if fault.status == 404 else fault
+        return None
 
     def _cancel_followed(self, followed: Followed, wish: Mapping[str, Any]) -> None:
         """Cancel a job that is followed, for as long as it takes; say why if that cannot be."""
         run_id, attempt = followed.plan.run_id, 0
         while not self._is_closed and run_id in self._jobs:
-            try:
-                self._try_to_cancel(followed, wish)
+            fault = self._try_to_cancel(followed, wish)
+            if fault is None:
                 return
-            except ApiFault as fault:
-                if fault.status == 404:  # gone already: that is told as its end
-                    return
-                if not fault.passes or not attempt:
-                    said = self.api.explained(fault, f"job {run_id} be cancelled")
-                    note = f"The job could not be cancelled: {said}"
-                    note += " Trying on." if fault.passes else ""
-                    self._news.put(JobEvent(run_id=run_id, note=note))
-                if not fault.passes:
-                    return
+            if not fault.passes or not attempt:
+                said = self.api.explained(fault, f"job {run_id} be cancelled")
+                note = f"The job could not be cancelled: {said}"
+                note += " Trying on." if fault.passes else ""
+                self._news.put(JobEvent(run_id=run_id, note=note))
+            if not fault.passes:
+                return
             attempt += 1
             self.api.pause(min(2.0**attempt, 15.0))
 
@@ -521,18 +520,16 @@ class KubernetesCluster:
         *,
         patience: float = PATIENCE_SECONDS,
     ) -> None:
-        job = ending.mark(self.api, kind, name, uid, wish, suspend=self._keep, patience=patience)
-        if job is None:
-            return
-        # Should the deletion be seen before the annotation is.
-        self._news.put(Changed(kind, trimming.job(job)))
-        if self._keep:
-            return
-        try:
-            self.api.delete(kinds.path(kind, self._namespace, name), uid=uid)
-        except ApiFault as refused:
-            if not refused.passes:  # it goes on, and whoever looks should not read otherwise
-                job = ending.unmark(self.api, kind, name, uid, patience=patience)
-                if job is not None:
-                    self._news.put(Changed(kind, trimming.job(job)))
-            raise
+        def on_change(job: KubeObject) -> None:
+            self._news.put(Changed(kind, trimming.job(job)))
+
+        ending.cancel(
+            self.api,
+            kind,
+            name,
+            uid,
+            wish,
+            suspend=self._keep,
+            on_change=on_change,
+            patience=patience,
+        )

@@ -1,4 +1,4 @@
-"""Brings a run's objects into being: once, whoever else tries, and whatever breaks meanwhile.
+"""Creates a run's objects exactly once, also if other processes try or connections break.
 
 The ConfigMap of the trainers comes first, so that no pod waits for it; then the job, which from
 then on owns the ConfigMap, so that they are deleted together. The job bears the run's name: the
@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from k8sbench.adapters.kubernetes import kinds
-from k8sbench.adapters.kubernetes.client.api import Api, ApiFault, Object
-from k8sbench.adapters.kubernetes.watching.trimming import RUN_LABEL
+from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.identity import PLAN_ANNOTATION
 from k8sbench.model.kinds import KINDS
+from k8sbench.model.kube import RUN_LABEL, KubeObject, annotations_of, labels_of
 from k8sbench.model.plan import RunPlan
 
 PATIENCE_SECONDS = 60.0
@@ -30,7 +31,7 @@ PLANS = msgspec.json.Decoder(RunPlan)
 class Created(NamedTuple):
     """A job that is there now."""
 
-    job: Object
+    job: KubeObject
     joined: bool
     """Whether it was there before."""
 
@@ -46,9 +47,9 @@ def create(
     until = time.monotonic() + patience
     (job,) = (one for one in manifests if one["kind"] in KINDS)
     others = [one for one in manifests if one is not job]
-    made: list[tuple[str, Object]] = []
+    made: list[tuple[str, KubeObject]] = []
     unowned: list[str] = []
-    owned: list[tuple[str, Mapping[str, Any], Object]] = []
+    owned: list[tuple[str, Mapping[str, Any], KubeObject]] = []
     for manifest in others:
         found, joined = _created(api, plan, manifest, until)
         metadata = found["metadata"]
@@ -88,7 +89,7 @@ def create(
 
 def _created(
     api: Api, plan: RunPlan, manifest: Mapping[str, Any], until: float
-) -> tuple[Object, bool]:
+) -> tuple[KubeObject, bool]:
     """Create one object, or find that it is ours already."""
     kind, name = manifest["kind"], manifest["metadata"]["name"]
     doing = f"{kind} {name} be created"
@@ -113,7 +114,7 @@ def _created(
         api.pause(min(0.2 * 2.0**asked, 5.0))
 
 
-def _existing(api: Api, path: str, doing: str) -> Object | None:
+def _existing(api: Api, path: str, doing: str) -> KubeObject | None:
     try:
         return api.get(path)
     except ApiFault as fault:
@@ -122,10 +123,10 @@ def _existing(api: Api, path: str, doing: str) -> Object | None:
         raise api.explained(fault, doing) from fault
 
 
-def _check_ours(plan: RunPlan, kind: str, found: Object) -> None:
+def _check_ours(plan: RunPlan, kind: str, found: KubeObject) -> None:
     metadata = found["metadata"]
     name = metadata["name"]
-    if (metadata.get("labels") or {}).get(RUN_LABEL) != plan.run_id:
+    if labels_of(found).get(RUN_LABEL) != plan.run_id:
         raise UsageError(
             f"There is a {kind} named {name} in namespace {metadata['namespace']} already, and it"
             " is not k8sbench's.",
@@ -140,9 +141,9 @@ def _check_ours(plan: RunPlan, kind: str, found: Object) -> None:
         _check_same(plan, found)
 
 
-def _check_same(plan: RunPlan, found: Object) -> None:
+def _check_same(plan: RunPlan, found: KubeObject) -> None:
     """Join a job only if it runs what was asked for."""
-    text = (found["metadata"].get("annotations") or {}).get(PLAN_ANNOTATION, "")
+    text = annotations_of(found).get(PLAN_ANNOTATION, "")
     try:
         other = PLANS.decode(text)
     except msgspec.MsgspecError:
@@ -162,7 +163,7 @@ def _check_same(plan: RunPlan, found: Object) -> None:
     )
 
 
-def _take_back(api: Api, made: Sequence[tuple[str, Object]]) -> None:
+def _take_back(api: Api, made: Sequence[tuple[str, KubeObject]]) -> None:
     """Delete what was created for a job that is not to be."""
     for path, found in made:
         try:

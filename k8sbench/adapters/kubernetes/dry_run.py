@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from k8sbench.adapters.files import image_table
-from k8sbench.adapters.kubernetes import asking, kinds
-from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
+from k8sbench.adapters.kubernetes import kinds, preflight
+from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.diagnose.job import admission
 from k8sbench.diagnose.preflight import checks
-from k8sbench.diagnose.preflight.facts import Asked, Line
+from k8sbench.diagnose.preflight.facts import Asked, Line, failure, warning
 from k8sbench.model.kinds import KINDS, kind_of
 from k8sbench.model.plan import RunPlan
 from k8sbench.ports import Manifest
@@ -43,7 +44,7 @@ def check(api: Api, plan: RunPlan, objects: Sequence[Manifest]) -> list[Line]:
     )
     jobs = {one["kind"]: one for one in objects if one["kind"] in KINDS}
     try:
-        facts = asking.ask(api, asked, jobs)
+        facts = preflight.ask(api, asked, jobs)
         pods = [line for job in jobs.values() for line in _pods(api, plan, job)]
     except ApiFault as fault:
         raise api.explained(fault, "the cluster be looked at") from fault
@@ -90,21 +91,18 @@ def _priority_class(api: Api, plan: RunPlan) -> Iterator[Line]:
         api.get(kinds.path("PriorityClass", name=name))
     except ApiFault as fault:
         if fault.status == 404:
-            yield Line(
-                id="pods",
-                level="failure",
-                message=f"There is no PriorityClass {name}, which the pool {plan.pool.name} names:"
+            yield failure(
+                "pods",
+                f"There is no PriorityClass {name}, which the pool {plan.pool.name} names:"
                 " no pod would be created.",
-                action="Correct priority_class in the pool, or choose another with --node-pool.",
+                "Correct priority_class in the pool, or choose another with --node-pool.",
             )
         elif fault.denied:
-            yield Line(
-                id="pods",
-                level="warning",
-                message=f"Not looked at: whether there is a PriorityClass {name}, which the pool"
+            yield warning(
+                "pods",
+                f"Not looked at: whether there is a PriorityClass {name}, which the pool"
                 f" {plan.pool.name} names.",
-                action="Ask somebody who may look ('kubectl get priorityclasses'), or go on"
-                " without.",
+                "Ask somebody who may look ('kubectl get priorityclasses'), or go on without.",
             )
         else:
             raise

@@ -1,4 +1,4 @@
-"""Takes jobs off the cluster: cancels them, with the cause for whoever watches, and deletes them.
+"""Ends jobs: cancels them, with the cause in an annotation, and deletes them.
 
 Only what is ours: what bears the run's label.
 """
@@ -11,13 +11,14 @@ from typing import Any
 import msgspec
 
 from k8sbench.adapters.kubernetes import kinds
-from k8sbench.adapters.kubernetes.client.api import PATIENCE_SECONDS, Api, ApiFault, Object
-from k8sbench.adapters.kubernetes.watching.trimming import RUN_LABEL
+from k8sbench.adapters.kubernetes.client.api import PATIENCE_SECONDS, Api
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, kept_by
 from k8sbench.model.kinds import KINDS
+from k8sbench.model.kube import RUN_LABEL, KubeObject, labels_of
 
 
-def mark(
+def cancel(
     api: Api,
     kind: str,
     name: str,
@@ -25,33 +26,39 @@ def mark(
     wish: Mapping[str, Any],
     *,
     suspend: bool,
+    on_change: Callable[[KubeObject], None],
     patience: float = PATIENCE_SECONDS,
-) -> Object | None:
-    """Annotate a job with why it ends, and hold it with ``suspend``; None: it is gone."""
-    text = msgspec.json.encode(wish).decode()
-    # The uid makes the API server refuse where another job has the name by now.
-    change: Object = {"metadata": {"uid": uid, "annotations": {CANCEL_ANNOTATION: text}}}
-    if suspend:
-        change["spec"] = {"runPolicy": {"suspend": True}}
-    return _changed(api, kind, name, change, patience)
+) -> None:
+    """Annotate a job with why it ends, then delete it, or suspend it instead.
 
+    ``on_change`` gets the annotated job: the deletion may be seen before the annotation is. Raises
+    :class:`ApiFault` for a refusal; a job that may not be deleted loses the annotation again.
+    """
+    path = kinds.path(kind, api.place.namespace, name)
 
-def unmark(api: Api, kind: str, name: str, uid: str, *, patience: float) -> Object | None:
-    """Take back what :func:`mark` has said of a job that may not be deleted; None: it is gone."""
-    change: Object = {"metadata": {"uid": uid, "annotations": {CANCEL_ANNOTATION: None}}}
-    return _changed(api, kind, name, change, patience)
+    def annotate(text: str | None, **more: KubeObject) -> bool:
+        # The uid makes the API server refuse where another job has the name by now.
+        metadata = {"uid": uid, "annotations": {CANCEL_ANNOTATION: text}}
+        try:
+            on_change(api.patch(path, {"metadata": metadata, **more}, patience=patience))
+        except ApiFault as fault:
+            if fault.status in {404, 409}:
+                return False
+            raise
+        return True
 
-
-def _changed(api: Api, kind: str, name: str, change: Object, patience: float) -> Object | None:
+    spec = {"spec": {"runPolicy": {"suspend": True}}} if suspend else {}
+    if not annotate(msgspec.json.encode(wish).decode(), **spec) or suspend:
+        return
     try:
-        return api.patch(kinds.path(kind, api.place.namespace, name), change, patience=patience)
-    except ApiFault as fault:
-        if fault.status in {404, 409}:
-            return None
+        api.delete(path, uid=uid)
+    except ApiFault as refused:
+        if not refused.passes:  # it goes on, and nobody should read otherwise
+            annotate(None)
         raise
 
 
-def find(api: Api, run_id: str) -> Iterator[tuple[str, Object]]:
+def find(api: Api, run_id: str) -> Iterator[tuple[str, KubeObject]]:
     """Find the job of a run, whatever its kind, if it is ours."""
     for kind in KINDS:
         try:
@@ -60,7 +67,7 @@ def find(api: Api, run_id: str) -> Iterator[tuple[str, Object]]:
             if fault.status == 404:
                 continue
             raise api.explained(fault, f"job {run_id} be read") from fault
-        if (job["metadata"].get("labels") or {}).get(RUN_LABEL) == run_id:
+        if labels_of(job).get(RUN_LABEL) == run_id:
             yield kind, job
 
 
@@ -68,7 +75,7 @@ def remove(
     api: Api,
     run_id: str,
     *,
-    unless: Callable[[str, Object], str | None] = lambda _kind, _job: None,
+    unless: Callable[[str, KubeObject], str | None] = lambda _kind, _job: None,
     owns: bool = False,
 ) -> str | None:
     """Delete a run's job, and with it its pods and its ConfigMap; idempotent.
@@ -95,11 +102,11 @@ def remove(
 def _remove_orphan(api: Api, path: str, run_id: str) -> None:
     """Delete a ConfigMap that no job owns; one that has an owner goes with that."""
     try:
-        found = api.get(path)["metadata"]
+        found = api.get(path)
     except ApiFault as fault:
         if fault.status == 404:
             return
         raise
-    is_ours = (found.get("labels") or {}).get(RUN_LABEL) == run_id
-    if is_ours and not found.get("ownerReferences"):
-        api.delete(path, uid=found["uid"])
+    is_ours = labels_of(found).get(RUN_LABEL) == run_id
+    if is_ours and not found["metadata"].get("ownerReferences"):
+        api.delete(path, uid=found["metadata"]["uid"])

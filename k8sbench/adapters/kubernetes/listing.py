@@ -1,4 +1,4 @@
-"""Which jobs of k8sbench's are there, whoever submitted them: as their own annotations say."""
+"""The list of k8sbench's jobs on the cluster, whoever submitted them, from their annotations."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from collections.abc import Collection
 import msgspec
 
 from k8sbench.adapters.kubernetes import creating, kinds
-from k8sbench.adapters.kubernetes.client.api import Api, ApiFault, Object
+from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.watching.scope import Scope
-from k8sbench.adapters.kubernetes.watching.trimming import RUN_LABEL
-from k8sbench.diagnose.job import facts
-from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
+from k8sbench.diagnose.job import state
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import PLAN_ANNOTATION
 from k8sbench.model.kinds import KINDS, kind_of
-from k8sbench.model.phase import Phase
+from k8sbench.model.kube import RUN_LABEL, KubeObject, annotations_of, moment
 from k8sbench.ports import FoundJob
 
 MOST_RUNS = 20
@@ -49,38 +48,18 @@ def jobs(api: Api, run_ids: Collection[str] | None = None) -> list[FoundJob]:
     return sorted(found, key=lambda job: job.created_at)
 
 
-def _head(job: Object) -> Object:
-    """Keep of a job what a list of jobs shows."""
-    metadata = job["metadata"]
-    return {
-        "created": metadata.get("creationTimestamp"),
-        "annotations": metadata.get("annotations") or {},
-        "suspended": bool(((job.get("spec") or {}).get("runPolicy") or {}).get("suspend")),
-        "conditions": {
-            one["type"]
-            for one in (job.get("status") or {}).get("conditions") or ()
-            if one.get("status") == "True"
-        },
-    }
+def _head(job: KubeObject) -> KubeObject:
+    """Return of a job what its plan and its phase are read from."""
+    metadata = {key: job["metadata"].get(key) for key in ("creationTimestamp", "annotations")}
+    spec = {"runPolicy": (job.get("spec") or {}).get("runPolicy")}
+    return {"metadata": metadata, "spec": spec, "status": job.get("status")}
 
 
-def _found_job(head: Object) -> FoundJob | None:
-    text = head["annotations"].get(PLAN_ANNOTATION, "")
+def _found_job(job: KubeObject) -> FoundJob | None:
     try:
-        plan = creating.PLANS.decode(text)
+        plan = creating.PLANS.decode(annotations_of(job).get(PLAN_ANNOTATION, ""))
         kind = kind_of(plan)
     except (msgspec.MsgspecError, UsageError):
         return None
-    phase = kind.phase(head["conditions"])
-    if phase is None or not phase.final:
-        if CANCEL_ANNOTATION in head["annotations"]:
-            phase = Phase.CANCELLED
-        elif head["suspended"]:
-            phase = Phase.QUEUED
-    waiting = {None, Phase.CREATED}
-    return FoundJob(
-        plan=plan,
-        created_at=facts.moment(head["created"]) or 0.0,
-        # The operator has taken note of the job where it has any condition.
-        phase=Phase.PENDING if head["conditions"] and phase in waiting else phase or Phase.CREATED,
-    )
+    created_at = moment(job["metadata"].get("creationTimestamp")) or 0.0
+    return FoundJob(plan=plan, created_at=created_at, phase=state.phase_alone(job, kind))

@@ -1,4 +1,4 @@
-"""One look at a job: how it is and what it has printed, without following it."""
+"""The state and the logs of a job as they are now, without following it."""
 
 from __future__ import annotations
 
@@ -8,39 +8,41 @@ import time
 from collections.abc import Iterator, Sequence
 
 from k8sbench.adapters.kubernetes import kinds
-from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
-from k8sbench.adapters.kubernetes.logs import log_streams
-from k8sbench.adapters.kubernetes.logs.log_resume import Resume
-from k8sbench.adapters.kubernetes.logs.log_text import LogText
-from k8sbench.adapters.kubernetes.watching import scope, surroundings, trimming
-from k8sbench.adapters.kubernetes.watching.followed import Followed, Surroundings
+from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.adapters.kubernetes.logs import streams
+from k8sbench.adapters.kubernetes.logs.resume import Resume
+from k8sbench.adapters.kubernetes.logs.text import LogText
+from k8sbench.adapters.kubernetes.watching import extra_queries, scope, trimming
+from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.reflector import Changed
 from k8sbench.adapters.kubernetes.watching.scope import Scope
+from k8sbench.model.kube import RUN_LABEL, labels_of
 from k8sbench.model.run import Run
 from k8sbench.ports import Clock, JobEvent, LogLine
 
 
 def look(api: Api, run: Run, clock: Clock) -> Sequence[JobEvent]:
-    """Say how a job is now: its state, then its replicas'; empty where there is no such job."""
-    namespace, around = api.place.namespace, Surroundings()
-    followed = _followed(run)
+    """Return the state of a job now, then its replicas'; empty where there is no such job."""
+    namespace, followed = api.place.namespace, _followed(run)
     try:
         job = api.get(kinds.path(followed.kind, namespace, run.plan.job_name))
-        if (job["metadata"].get("labels") or {}).get(trimming.RUN_LABEL) != run.run_id:
+        if labels_of(job).get(RUN_LABEL) != run.run_id:
             return ()
         followed.take(Changed(followed.kind, trimming.job(job)))
         for kind in ("Pod", "Event"):
             _take_all(api, followed, kind)
+        snapshot = followed.snapshot()
         if followed.is_short_of_nodes():
-            around.nodes = surroundings.nodes(api)
+            snapshot.nodes = extra_queries.nodes(api)
         if followed.is_queued():
-            around.workload = surroundings.workload(api, followed.uid)
+            snapshot.workload = extra_queries.workload(api, followed.uid)
     except ApiFault as fault:
         if fault.status == 404:
             return ()
         raise api.explained(fault, f"job {run.run_id} be read") from fault
     now, followed.ahead = clock(), api.ahead
-    reading, _ = followed.read(around, now)
+    reading, _ = followed.read(now, snapshot)
     first = followed.end(reading, now)
     return [first, *followed.changes(reading, now)]
 
@@ -50,7 +52,7 @@ def printed(api: Api, run: Run, clock: Clock) -> Iterator[LogLine]:
     namespace, followed = api.place.namespace, _followed(run)
     try:
         _take_all(api, followed, "Pod")
-        _, replicas = followed.read(Surroundings(), clock())
+        _, replicas = followed.read(clock())
         for one in replicas:
             if one.pod is not None and one.started:
                 where = {"replica": one.name, "pod": one.pod_name, "container": one.container}
@@ -60,7 +62,7 @@ def printed(api: Api, run: Run, clock: Clock) -> Iterator[LogLine]:
 
 
 def log(
-    api: log_streams.Api, namespace: str, *, replica: str, pod: str, container: str
+    api: streams.Api, namespace: str, *, replica: str, pod: str, container: str
 ) -> Iterator[LogLine]:
     """Read what is served of a replica's log now; raises :class:`ApiFault`."""
     text, resume = LogText(), Resume(None, now=int(time.time() * 1_000_000))
@@ -73,7 +75,7 @@ def log(
 
 
 def _followed(run: Run) -> Followed:
-    return Followed(run.plan, told=run.history[-1], since=time.monotonic())
+    return Followed(run.plan, reported=run.history[-1], since=time.monotonic())
 
 
 def _take_all(api: Api, followed: Followed, kind: str) -> None:

@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 
 from k8sbench.adapters.local.replica import Replica, oom_kills
 from k8sbench.diagnose.job import exits
-from k8sbench.model.phase import Phase, Transition
-from k8sbench.ports import Clock, JobEvent, LogLine, ReplicaState
+from k8sbench.model.phase import Phase, ReplicaState, Transition
+from k8sbench.ports import Clock, JobEvent, LogLine
 
 LOOKS = 64
 """At all pipes once a replica failed: what its peers have written by then is evidence."""

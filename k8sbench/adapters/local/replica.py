@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from k8sbench.adapters.lines import Lines
 from k8sbench.adapters.local import warden
 from k8sbench.adapters.local.launch import MARK, Launch
-from k8sbench.adapters.local.lines import Lines
 
 CHUNK = 64 * 1024
 REMEMBERED = 400

@@ -79,9 +79,7 @@ def command(
     it; exit code 3 where that fails.
     """
     if init_template:
-        from k8sbench.diagnose.preflight import operator
-
-        output.write(operator.own_template())
+        output.write(doctor.init_template())
         return 0
     found = doctor.examine(
         DoctorOptions(**asked),

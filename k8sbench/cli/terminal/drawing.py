@@ -20,8 +20,7 @@ from rich.text import Text
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.live_state import LiveRun
 from k8sbench.cli.terminal.progress import rate, rate_unit, step_count, step_words
-from k8sbench.model.phase import Phase
-from k8sbench.ports import ReplicaState
+from k8sbench.model.phase import Phase, ReplicaState
 
 Item = TypeVar("Item")
 

@@ -13,13 +13,13 @@ from itertools import islice
 import msgspec
 
 from k8sbench.model.kinds import rank_order
-from k8sbench.model.phase import Phase
+from k8sbench.model.phase import Phase, ReplicaState
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Record
 from k8sbench.parse.cleaning import pieces
 from k8sbench.parse.family import Family, Reader
-from k8sbench.ports import JobEvent, LogLine, ReplicaState
+from k8sbench.ports import JobEvent, LogLine
 
 LAST_LINES = 15
 """How much of a replica's output is kept."""

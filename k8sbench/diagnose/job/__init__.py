@@ -1,11 +1,7 @@
 """Diagnosis: from what was seen of a job to one sentence, one action and a stable id. Pure.
 
-``causes`` is the table, ``facts`` sorts what was seen by replica; ``admission``, ``scheduling``,
-``starting`` and ``endings`` read the stages of a job's life in their order; ``waiting`` chooses
-among what they find of a job that does not run yet.
+``causes`` is the table of causes, ``reasons`` the tables of Kubernetes' own states and reasons, and
+``facts`` sorts what was seen by replica. ``admission``, ``scheduling``, ``starting`` and
+``endings`` read the stages of a job's life in their order; ``waiting`` chooses among what they find
+of a job that does not run yet, and ``state`` decides the phase of the job and of each replica.
 """
-
-from k8sbench.diagnose.job.causes import CAUSES, Cause, Diagnosis, found
-from k8sbench.diagnose.job.facts import Facts, Replica, Seen, look
-
-__all__ = ["CAUSES", "Cause", "Diagnosis", "Facts", "Replica", "Seen", "found", "look"]

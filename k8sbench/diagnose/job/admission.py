@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from k8sbench.diagnose.job.causes import Diagnosis, found
 from k8sbench.diagnose.job.facts import Facts, Replica, words
+from k8sbench.diagnose.job.reasons import Event
 from k8sbench.diagnose.job.words import names, quoted
 from k8sbench.model.pool import amount
 
@@ -44,7 +45,7 @@ def causes(facts: Facts) -> Iterator[Diagnosis]:
 
 def _refusal(facts: Facts, one: Replica) -> str | None:
     """The newest refusal of a pod; of one that was created since, none."""
-    for event in facts.events_of("FailedCreatePod"):
+    for event in facts.events_of(Event.POD_REFUSED):
         message = _EVENT.sub("", words(event))
         about = _POD.search(message)
         if about is None or about["pod"] == one.pod_name:

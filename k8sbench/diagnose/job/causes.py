@@ -1,4 +1,4 @@
-"""The causes that are told apart: one table, to which ``docs/diagnosis.md`` is held equal.
+"""The table of causes; a test holds ``docs/diagnosis.md`` equal to it.
 
 A row is a stable id, what it means, what the user can do, and whether waiting can help. Sentences
 are made where a cause is found, for they hold names and numbers.

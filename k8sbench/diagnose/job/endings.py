@@ -10,20 +10,14 @@ from __future__ import annotations
 
 import math
 import re
-import signal
 from collections.abc import Mapping, Sequence
 
-from k8sbench.diagnose.job import exits as local
+from k8sbench.diagnose.job import exits, reasons, signals
 from k8sbench.diagnose.job.causes import Diagnosis, found
-from k8sbench.diagnose.job.facts import (
-    Ending,
-    Facts,
-    Replica,
-    earlier,
-    moment,
-    words,
-)
+from k8sbench.diagnose.job.facts import Ending, Facts, Replica, earlier, ending_of, words
+from k8sbench.diagnose.job.reasons import Event, Outside, Terminated
 from k8sbench.diagnose.job.words import quoted
+from k8sbench.model.kube import moment
 from k8sbench.model.phase import Phase
 
 Lines = Mapping[str, Sequence[str]]
@@ -31,19 +25,11 @@ Lines = Mapping[str, Sequence[str]]
 _BACKOFF = "backoff limit"
 _DEADLINE = re.compile(r"longer than (?:the )?specified deadline")
 _EXITED = re.compile(r"^Pod: [^.]+\.(?P<pod>\S+) exited with code (?P<code>\d+)$")
-START = ("StartError", "ContainerCannotRun", "CreateContainerError", "RunContainerError")
-_DISRUPTIONS = {
-    "Preempted": "PreemptionByScheduler",
-    "TaintManagerEviction": "DeletionByTaintManager",
-}
-"""Reasons of events on pods, as the reason of the pod's condition DisruptionTarget."""
 _LOOPS = 3
 """Restarts after which it is a loop and no bad luck."""
-LIMITS = ("backoff-limit", "deadline")
-"""Causes for which the operator deletes the pods."""
 TOLD_SECONDS = 10.0
-"""Within which the operator says that a job failed when a replica has; as a rule in 0.1 s, once
-the kubelet has told it."""
+"""Seconds within which the operator writes the condition Failed when a replica has failed; usually
+0.1 s after the kubelet has written the pod's status."""
 
 
 def failure(facts: Facts, lines: Lines) -> Diagnosis:
@@ -55,7 +41,7 @@ def failure(facts: Facts, lines: Lines) -> Diagnosis:
         return _limit(message, culprit)
     if culprit is not None:
         return culprit
-    for event in facts.events_of("ExitedWithCode"):
+    for event in facts.events_of(Event.EXITED):
         exited = _EXITED.match(words(event))
         if exited and exited["code"] != "0":
             name = exited["pod"].removeprefix(f"{facts.plan.job_name}-")
@@ -64,8 +50,8 @@ def failure(facts: Facts, lines: Lines) -> Diagnosis:
     return found("job-failed", text, facts.names())
 
 
-def untold(facts: Facts) -> Diagnosis | float | None:
-    """Say why a job fails though the operator does not say so; a number: it may yet, look then."""
+def unreported(facts: Facts) -> Diagnosis | float | None:
+    """Return why a job fails that has no condition of it; a number: look in so many seconds."""
     failed = [one for one in facts.replicas if has_failed(one)]
     if not failed or not facts.never_restarts:
         return None
@@ -92,7 +78,7 @@ def loop(facts: Facts) -> Diagnosis | None:
         return None
     codes = [
         exited["code"]
-        for event in facts.events_of("ExitedWithCode")
+        for event in facts.events_of(Event.EXITED)
         if (exited := _EXITED.match(words(event))) and exited["pod"] == worst.pod_name
     ]
     how = f" after it {_how(int(codes[0]))}" if codes else ""
@@ -137,14 +123,14 @@ def _culprit(facts: Facts, lines: Lines) -> Diagnosis | None:
 def _by_lines(facts: Facts, first: Replica, others: Sequence[Replica], lines: Lines) -> Diagnosis:
     peers = [one for one in facts.replicas if one.name != first.name]
     codes = {one.name: one.ending.code for one in others if one.ending}
-    cause = local.cause(
-        local.Ended(
+    cause = exits.cause(
+        exits.Ended(
             replica=first.name,
             code=first.ending.code if first.ending else None,
             last=lines[first.name],
         ),
         [
-            local.Ended(replica=one.name, code=codes.get(one.name), last=lines.get(one.name, ()))
+            exits.Ended(replica=one.name, code=codes.get(one.name), last=lines.get(one.name, ()))
             for one in peers
         ],
     )
@@ -174,51 +160,52 @@ def _outside(facts: Facts, one: Replica) -> Diagnosis | None:
     reason, why = str(one.status.get("reason") or ""), str(one.status.get("message") or "")
     ending, where = one.ending, f" on node {one.node}" if one.node else ""
     by, told = _disruption(one)
+    ended_by = {by, reasons.ended_by(reason)}
     names = facts.names(one)
-    if reason == "Evicted" or by in ("TerminationByKubelet", "EvictionByEvictionAPI"):
-        drained = " (kubectl drain asks so)" if by == "EvictionByEvictionAPI" else ""
+    if ended_by & {Outside.EVICTED, Outside.DRAINED}:
+        drained = " (kubectl drain asks so)" if by is Outside.DRAINED else ""
         text = f"{one.name} was evicted{where}: {quoted(why or told)}{drained}."
         return found("evicted", text)
     if one.tainted and (one.ended or one.ready):  # its node goes on, and ends it in order
         text = f"{one.name} was evicted{where}: a taint (NoExecute) was put on its node."
         return found("evicted", text)
-    if ending and ending.reason == "OOMKilled":
+    how = reasons.TERMINATED.get(ending.reason) if ending else None
+    if ending and how is Terminated.OUT_OF_MEMORY:
         limit = _memory_limit(one)
         child = "" if ending.code == 137 else f", and it exited with code {ending.code}"
         what = f"{one.name} ran" if ending.code == 137 else f"A process of {one.name} ran"
         text = f"{what} out of its memory{limit} and was killed{child}{where}."
         return found("oom", text)
-    if by == "PreemptionByScheduler":
+    if Outside.PREEMPTED in ended_by:
         return found("preempted", f"{one.name} was preempted{where}: {quoted(told)}.")
-    if by in ("DeletionByTaintManager", "DeletionByPodGC") or reason == "NodeLost":
+    if Outside.NODE_LOST in ended_by:
         text = f"The node {one.node} of {one.name} was lost: {quoted(told or why or reason)}."
         return found("node-lost", text, names)
-    if ending and ending.reason in START:
+    if ending and how is Terminated.NEVER_STARTED:
         text = f"{one.name} could not be started: {quoted(ending.message or ending.reason)}."
         return found("start-error", text)
-    if reason == "DeadlineExceeded":
+    if Outside.DEADLINE in ended_by:
         text = f"{one.name} was ended by its own activeDeadlineSeconds: {quoted(why)}."
         return found("deadline", text)
-    if reason in ("Terminated", "NodeShutdown", "Shutdown"):
-        return found(
-            "node-lost", f"{one.name} ended with its node {one.node}: {quoted(why)}.", names
-        )
-    # OutOfcpu, OutOfnvidia.com/gpu: the scheduler knew less than the node.
-    if reason in ("UnexpectedAdmissionError", "NodeAffinity") or reason.startswith("OutOf"):
+    if Outside.SHUTDOWN in ended_by:
+        text = f"{one.name} ended with its node {one.node}: {quoted(why)}."
+        return found("node-lost", text, names)
+    if Outside.REFUSED in ended_by:
         text = f"Node {one.node} refused {one.name} ({reason}): {quoted(why)}."
         return found("node-cannot-start", text, names)
     return None
 
 
-def _disruption(one: Replica) -> tuple[str, str]:
-    """Who ended the pod from outside, and in which words; empty where nobody did."""
+def _disruption(one: Replica) -> tuple[object, str]:
+    """Return who ended the pod from outside, and Kubernetes' message; None where nobody did."""
     if disruption := one.disruption:
-        return str(disruption.get("reason")), str(disruption.get("message") or "")
+        by = reasons.DISRUPTIONS.get(str(disruption.get("reason")))
+        return by, str(disruption.get("message") or "")
     # Of a pod that was gone before its last state was seen only the events tell.
-    event = one.last_event(*_DISRUPTIONS) if one.gone or one.terminating else None
+    event = one.last_event(Outside) if one.gone or one.terminating else None
     if event is None:
-        return "", ""
-    return _DISRUPTIONS[event["reason"]], str(event.get("message") or "")
+        return None, ""
+    return reasons.EVENTS[event["reason"]], str(event.get("message") or "")
 
 
 def _inside(facts: Facts, one: Replica, ending: Ending | None) -> Diagnosis:
@@ -292,24 +279,15 @@ def _failed(facts: Facts, name: str, sentence: str) -> Diagnosis:
 
 
 def _how(code: int) -> str:
-    try:
-        name = f"signal {code - 128} ({signal.Signals(code - 128).name})"
-    except ValueError:  # 255 is what becomes of exit(-1)
+    number = signals.of_exit(code)  # None of 255, which is what becomes of exit(-1)
+    if number is None:
         return f"exited with code {code}"
-    return f"was killed by {name}, exit code {code}"
+    return f"was killed by {signals.described(number)}, exit code {code}"
 
 
 def _init_ending(one: Replica) -> Ending | None:
-    for status in one.inits:
-        ended = (status.get("state") or {}).get("terminated") or {}
-        if ended.get("exitCode"):
-            return Ending(
-                code=int(ended["exitCode"]),
-                reason=str(ended.get("reason") or ""),
-                message=str(ended.get("message") or ""),
-                at=moment(ended.get("finishedAt")),
-            )
-    return None
+    states = ((status.get("state") or {}).get("terminated") for status in one.inits)
+    return next((one for one in map(ending_of, states) if one and one.code), None)
 
 
 def _memory_limit(one: Replica) -> str:

@@ -9,10 +9,11 @@ that its launcher saw end first.
 from __future__ import annotations
 
 import re
-import signal
 from collections.abc import Sequence
 
 import msgspec
+
+from k8sbench.diagnose.job import signals
 
 SHOWN = 300
 """Longest line that is quoted, characters."""
@@ -67,7 +68,7 @@ class _Rank(msgspec.Struct, frozen=True, kw_only=True):
     code: int
     """Negative where a signal ended it."""
     error: str
-    """Its own last word on its error; empty where none is known."""
+    """The last line of its own error; empty where none is known."""
     launcher_code: int
     """What the launcher exits with then. Another code belongs to another try than this report."""
 
@@ -124,7 +125,7 @@ def cause(first: Ended, others: Sequence[Ended], *, kills: int | None = None) ->
 def _of_replica(culprit: Ended, kills: int | None) -> Cause:
     """The sentence where only the replica is known."""
     line = _last_word(culprit.last)
-    if culprit.code == 128 + signal.SIGKILL or signal.SIGKILL in _killed_by(culprit.last):
+    if culprit.code == signals.EXIT_BASE + signals.KILL or signals.KILL in _killed_by(culprit.last):
         last = f" Its last line{_quoted(line) if line else ' is empty.'}"
         sentence = f"{culprit.replica} {_killed(culprit)}: {_out_of_memory(kills)}{last}"
         return Cause(replica=culprit.replica, sentence=sentence, id="oom")
@@ -136,7 +137,7 @@ def _of_rank(culprit: Ended, rank: _Rank, kills: int | None) -> Cause:
     if rank.code >= 0 and rank.error:
         return _by_its_word(culprit, rank.line)
     sentence = f"{rank.name} of {culprit.replica} {_by(rank.code)}"
-    if rank.code == -signal.SIGKILL:
+    if rank.code == -signals.KILL:
         last = f" Its last line{_quoted(rank.error)}" if rank.error else ""
         sentence = f"{sentence}: {_out_of_memory(kills)}{last}"
         return Cause(replica=culprit.replica, sentence=sentence, id="oom")
@@ -182,7 +183,7 @@ _ENDED_BY_TORCHRUN = re.compile(
     r"(?:Sending|Closing|Unable to shutdown) process (\d+) (?:closing signal|via) "
 )
 _OF_A_RANK = re.compile(r"^\[rank(\d+)\]:?\s+(.*)$")
-_TERMINATED = 128 + signal.SIGTERM
+_TERMINATED = signals.EXIT_BASE + signals.TERMINATE
 """What our trainers exit with when SIGTERM comes."""
 
 
@@ -219,7 +220,7 @@ def _of_torchrun(lines: Sequence[str]) -> _Rank | None:
             rank = int(found[1])
         elif found := _ENTRY_CODE.match(line):
             code = int(found[1])
-            entries[found[2]] = rank, -signal.SIGTERM if code == _TERMINATED else code
+            entries[found[2]] = rank, -signals.TERMINATE if code == _TERMINATED else code
         elif found := _ENDED_BY_TORCHRUN.search(line):
             ended.add(found[1])
         elif _is_error(line):
@@ -244,36 +245,34 @@ def _of_torchrun(lines: Sequence[str]) -> _Rank | None:
 
 def _likelihood(code: int, error: str) -> int:
     """Orders ranks that died together by how likely they died first, the likeliest lowest."""
-    if code < 0 and code not in (-signal.SIGTERM, -signal.SIGABRT):
+    if code < 0 and code not in (-signals.TERMINATE, -signals.ABORT):
         return 0  # nobody of the job does that to another one
     if error and not _LOST_PEER.search(error):
         return 1
     # NCCL's watchdog aborts a rank that has lost its peer.
-    return 2 if code == -signal.SIGTERM else 3
+    return 2 if code == -signals.TERMINATE else 3
 
 
 # -- words ----------------------------------------------------------------------------------------
 
-_SIGNALS = range(1, signal.NSIG)
-
 
 def _by(code: int) -> str:
-    if code == -signal.SIGTERM:
-        return f"was ended by {_name(signal.SIGTERM)}, not by its launcher"
-    return f"exited with code {code}" if code >= 0 else f"was killed by {_name(-code)}"
+    if code == -signals.TERMINATE:
+        return f"was ended by {signals.described(signals.TERMINATE)}, not by its launcher"
+    return f"exited with code {code}" if code >= 0 else f"was killed by {signals.described(-code)}"
 
 
 def _how(ended: Ended) -> str:
     if ended.code is None:
         return "had an error"
-    number = ended.code - 128
-    return f"was killed by {_name(number)}" if number in _SIGNALS else _by(ended.code)
+    number = signals.of_exit(ended.code)
+    return _by(ended.code) if number is None else f"was killed by {signals.described(number)}"
 
 
 def _killed(ended: Ended) -> str:
-    if ended.code == 128 + signal.SIGKILL:
-        return f"was killed by {_name(signal.SIGKILL)}"
-    return f"{_how(ended)} after {_name(signal.SIGKILL)} had killed a process of it"
+    if ended.code == signals.EXIT_BASE + signals.KILL:
+        return f"was killed by {signals.described(signals.KILL)}"
+    return f"{_how(ended)} after {signals.described(signals.KILL)} had killed a process of it"
 
 
 def _killed_by(lines: Sequence[str]) -> set[int]:
@@ -291,10 +290,3 @@ def _last_word(lines: Sequence[str]) -> str:
 def _is_error(line: str) -> bool:
     """Whether an exception's last line stands here that is not only a launcher's report of one."""
     return bool(_EXCEPTION.match(line)) and not _OF_THE_LAUNCHER.search(line)
-
-
-def _name(number: int) -> str:
-    try:
-        return f"signal {number} ({signal.Signals(number).name})"
-    except ValueError:
-        return f"signal {number}"

@@ -6,18 +6,16 @@ else has to know how the operator names pods or which events belong to which inc
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
+from k8sbench.diagnose.job.reasons import EVENTS, Event, Outside
 from k8sbench.model.kinds import kind_of
+from k8sbench.model.kube import KubeObject, conditions, is_suspended, is_true, moment
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 
-Object = Mapping[str, Any]
-"""One Kubernetes object, or a part of one."""
 DELETED = "_deleted"
 """Set in the last state of a pod that is gone."""
 _TAINTED = "DeletionByTaintManager"
@@ -26,24 +24,24 @@ _COMBINED = "(combined from similar events): "
 from the tenth on they are one event, and its count is that of all of them."""
 
 
-class Seen(msgspec.Struct, kw_only=True):
+class JobSnapshot(msgspec.Struct, kw_only=True):
     """What the API server has said of one job so far."""
 
-    job: Object | None
+    job: KubeObject | None
     """The job object; its last state where ``deleted``; None: none was seen."""
-    pods: Mapping[str, Object] = {}
+    pods: Mapping[str, KubeObject] = {}
     """The job's pods by name; of one that is gone its last state, with ``_deleted``."""
-    earlier: Sequence[Object] = ()
+    earlier: Sequence[KubeObject] = ()
     """Last states of pods that others of the same name have replaced, oldest first."""
     left_behind: int = 0
-    """Pods of the run that nobody owns: the job was deleted without them, and they go on."""
-    events: Sequence[Object] = ()
+    """Pods of the run without an owner: the job was deleted without them, and they run on."""
+    events: Sequence[KubeObject] = ()
     """core/v1 Events about the job, its pods and its Kueue Workload, oldest first."""
     deleted: bool = False
     """The job object is gone."""
-    nodes: Sequence[Object] | None = None
+    nodes: Sequence[KubeObject] | None = None
     """The cluster's nodes where that was asked and allowed."""
-    workload: Object | None = None
+    workload: KubeObject | None = None
     """The job's Kueue Workload where that was asked and allowed."""
     rivals: Sequence[str] = ()
     """Names of other jobs that hold a part of their nodes and wait for the rest, as this does."""
@@ -68,9 +66,9 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
     """``master-0``, ``worker-1``."""
     pod_name: str
     container: str
-    pod: Object | None
+    pod: KubeObject | None
     """None: not created, or never seen."""
-    events: Sequence[Object] = ()
+    events: Sequence[KubeObject] = ()
     """About this incarnation of the pod, oldest first."""
     created: int = 0
     """How often the operator created the pod: as it says, or as was seen."""
@@ -93,17 +91,17 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
         return None if due is None else due - float(grace)
 
     @property
-    def meta(self) -> Object:
+    def meta(self) -> KubeObject:
         """The pod's metadata."""
         return (self.pod or {}).get("metadata") or {}
 
     @property
-    def spec(self) -> Object:
+    def spec(self) -> KubeObject:
         """The pod's spec."""
         return (self.pod or {}).get("spec") or {}
 
     @property
-    def status(self) -> Object:
+    def status(self) -> KubeObject:
         """The pod's status."""
         return (self.pod or {}).get("status") or {}
 
@@ -135,13 +133,13 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
         return ran or self.phase in ("Running", "Succeeded", "Failed")
 
     @property
-    def main(self) -> Object:
+    def main(self) -> KubeObject:
         """Status of the training container; empty before the kubelet has written it."""
         statuses = self.status.get("containerStatuses") or []
         return next((one for one in statuses if one["name"] == self.container), {})
 
     @property
-    def last_state(self) -> Object:
+    def last_state(self) -> KubeObject:
         """State of the training container before its last restart."""
         return self.main.get("lastState") or {}
 
@@ -153,7 +151,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
         return [one["name"] for one in beside if "running" in (one.get("state") or {})]
 
     @property
-    def inits(self) -> Sequence[Object]:
+    def inits(self) -> Sequence[KubeObject]:
         """Statuses of its init containers."""
         return self.status.get("initContainerStatuses") or []
 
@@ -161,7 +159,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
     def ending(self) -> Ending | None:
         """How its training container ended, the last time it did."""
         state = (self.main.get("state") or {}).get("terminated")
-        return _ending(state or self.last_state.get("terminated"))
+        return ending_of(state or self.last_state.get("terminated"))
 
     @property
     def restarts(self) -> int:
@@ -169,10 +167,10 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
         return int(self.main.get("restartCount", 0)) + max(0, self.created - 1)
 
     @property
-    def disruption(self) -> Object | None:
+    def disruption(self) -> KubeObject | None:
         """The condition that says who ended the pod from outside, if it was ended so."""
         found = self.condition("DisruptionTarget")
-        return found if found and found.get("status") == "True" else None
+        return found if is_true(found) else None
 
     @property
     def on_lost_node(self) -> bool:
@@ -187,27 +185,27 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def ready(self) -> bool:
         """Whether its node says so; the pods of a node that does not answer are not."""
-        return (self.condition("Ready") or {}).get("status") == "True"
+        return is_true(self.condition("Ready"))
 
-    def condition(self, kind: str) -> Object | None:
+    def condition(self, kind: str) -> KubeObject | None:
         """One of the pod's conditions."""
-        return _condition(self.status, kind)
+        return conditions(self.pod or {}).get(kind)
 
-    def last_event(self, *reasons: str) -> Object | None:
-        """The newest event about the pod with one of these reasons."""
-        return next((one for one in reversed(self.events) if one.get("reason") in reasons), None)
+    def last_event(self, *wanted: Event | type[Outside]) -> KubeObject | None:
+        """The newest event about the pod that means one of these."""
+        return next((one for one in reversed(self.events) if _means(one, *wanted)), None)
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """One job, sorted: what all causes are read from."""
 
-    seen: Seen
+    seen: JobSnapshot
     plan: RunPlan
     now: float
-    job: Object
+    job: KubeObject
     replicas: tuple[Replica, ...]
     """Those that the plan has, rank 0's first."""
-    events: tuple[Object, ...]
+    events: tuple[KubeObject, ...]
     """About the job itself, oldest first."""
 
     @property
@@ -234,9 +232,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def suspended(self) -> bool:
-        """Whether the job is held back: no pods until someone lets it go."""
-        policy = (self.job.get("spec") or {}).get("runPolicy") or {}
-        return bool(policy.get("suspend"))
+        """Whether the job is suspended: it has no pods until that is lifted."""
+        return is_suspended(self.job)
 
     @property
     def never_restarts(self) -> bool:
@@ -244,28 +241,28 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         specs = (self.job.get("spec") or {}).get(kind_of(self.plan).replicas_key) or {}
         return all(one.get("restartPolicy", "Never") == "Never" for one in specs.values())
 
-    def condition(self, phase: Phase) -> Object | None:
+    def condition(self, phase: Phase) -> KubeObject | None:
         """The job's condition that means ``phase``, if it is true."""
         return kind_of(self.plan).condition(self.job.get("status") or {}, phase)
 
-    def job_condition(self, phase: Phase) -> Object | None:
+    def job_condition(self, phase: Phase) -> KubeObject | None:
         """The job's condition that means ``phase``, true or not."""
         status = self.job.get("status") or {}
         return kind_of(self.plan).condition(status, phase, only_true=False)
 
-    def events_of(self, *reasons: str) -> Iterator[Object]:
-        """Events about the job with one of these reasons, newest first."""
-        return (one for one in reversed(self.events) if one.get("reason") in reasons)
+    def events_of(self, wanted: Event) -> Iterator[KubeObject]:
+        """Events about the job that mean this, newest first."""
+        return (one for one in reversed(self.events) if _means(one, wanted))
 
 
-def look(seen: Seen, plan: RunPlan, now: float) -> Facts:
+def look(seen: JobSnapshot, plan: RunPlan, now: float) -> Facts:
     """Sort what was seen by replica."""
     job = seen.job or {}
     uid = (job.get("metadata") or {}).get("uid")
     own = tuple(one for one in seen.events if _about(one, plan.job_name, uid))
     created: dict[str, int] = {}
     for event in own:
-        if event.get("reason") == "SuccessfulCreatePod" and not _is_combined(event):
+        if _means(event, Event.POD_CREATED) and not _is_combined(event):
             pod = words(event).rpartition(": ")[2]
             created[pod] = created.get(pod, 0) + times(event)
     replaced = [pod["metadata"]["name"] for pod in seen.earlier]
@@ -286,7 +283,7 @@ def look(seen: Seen, plan: RunPlan, now: float) -> Facts:
 
 
 def _replica(
-    seen: Seen, job: str, name: str, container: str, created: Mapping[str, int]
+    seen: JobSnapshot, job: str, name: str, container: str, created: Mapping[str, int]
 ) -> Replica:
     """Find the pod of one replica and its events."""
     pod_name = f"{job}-{name}"
@@ -314,23 +311,28 @@ def earlier(facts: Facts) -> Iterator[Replica]:
             yield msgspec.structs.replace(by_pod[name], pod=pod, events=(), created=count[name])
 
 
-def words(event: Object) -> str:
-    """What an event says."""
+def _means(event: KubeObject, *wanted: Event | type[Outside]) -> bool:
+    meaning = EVENTS.get(str(event.get("reason")))
+    return meaning in wanted or type(meaning) in wanted
+
+
+def words(event: KubeObject) -> str:
+    """Return the message of an event."""
     return str(event.get("message") or "").removeprefix(_COMBINED)
 
 
-def _is_combined(event: Object) -> bool:
+def _is_combined(event: KubeObject) -> bool:
     """Whether an event stands for many whose messages are lost, but for the newest."""
     return str(event.get("message") or "").startswith(_COMBINED)
 
 
-def times(event: Object) -> int:
+def times(event: KubeObject) -> int:
     """How often an event happened: equal ones are counted in one object."""
     series = event.get("series") or {}
     return int(event.get("count") or series.get("count") or 1)
 
 
-def first_seen(event: Object) -> float | None:
+def first_seen(event: KubeObject) -> float | None:
     """When an event happened first, Unix seconds."""
     return moment(
         event.get("firstTimestamp")
@@ -339,16 +341,8 @@ def first_seen(event: Object) -> float | None:
     )
 
 
-def moment(stamp: str | None) -> float | None:
-    """Read a Kubernetes time stamp as Unix seconds; None where there is none."""
-    if not stamp:
-        return None
-    at = datetime.datetime.fromisoformat(stamp).timestamp()
-    # The runtime's zero: a container that was never started.
-    return at if at > 0 else None
-
-
-def _ending(state: Object | None) -> Ending | None:
+def ending_of(state: KubeObject | None) -> Ending | None:
+    """Read the state ``terminated`` of a container; None where there is none."""
     if not state:
         return None
     return Ending(
@@ -359,11 +353,7 @@ def _ending(state: Object | None) -> Ending | None:
     )
 
 
-def _condition(status: Object, kind: str) -> Object | None:
-    return next((one for one in status.get("conditions") or [] if one["type"] == kind), None)
-
-
-def _about(event: Object, name: str, uid: str | None) -> bool:
+def _about(event: KubeObject, name: str, uid: str | None) -> bool:
     """Whether an event is about the object of this name, and not about an earlier one of it."""
     about = event.get("involvedObject") or {}
     return about.get("name") == name and (uid is None or about.get("uid", uid) == uid)

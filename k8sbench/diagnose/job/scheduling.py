@@ -1,4 +1,4 @@
-"""Why the scheduler finds no node for replicas: reads its one sentence, which is all it tells.
+"""Why the scheduler finds no node for replicas, read from the message of its condition.
 
 ``0/4 nodes are available: 1 Insufficient cpu, 3 node(s) didn't match Pod's node affinity/selector.
 preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling.`` Each node counts
@@ -16,8 +16,10 @@ from decimal import Decimal
 import msgspec
 
 from k8sbench.diagnose.job.causes import Diagnosis, found
-from k8sbench.diagnose.job.facts import Facts, Object, Replica, moment
-from k8sbench.diagnose.job.words import names, quoted
+from k8sbench.diagnose.job.facts import Facts, Replica
+from k8sbench.diagnose.job.reasons import Event
+from k8sbench.diagnose.job.words import has, names, quoted
+from k8sbench.model.kube import KubeObject, labels_of, moment
 from k8sbench.model.pool import amount
 
 BIND_SECONDS = 30.0
@@ -43,8 +45,6 @@ _PASSING = re.compile(
     r"^node\.kubernetes\.io/|^node\.cloudprovider\.kubernetes\.io/|CandidateOfClusterAutoscaler$"
     r"|^ToBeDeletedByClusterAutoscaler$|^karpenter\.sh/(disrupt|unregistered)"
 )
-_ADDS_A_NODE = ("TriggeredScaleUp", "Nominated")
-"""Reasons of the events with which autoscalers say that a node will come for the pod."""
 _UNHELPFUL = "Preemption is not helpful for scheduling"
 
 
@@ -125,7 +125,7 @@ def _cause(facts: Facts, message: str, some: Sequence[Replica]) -> Diagnosis | f
     if said is None:
         return found("unscheduled", f"{head}: {quoted(message)}.", where)
     missing = _missing_labels(facts, some[0])
-    comes = some[0].last_event(*_ADDS_A_NODE) is not None
+    comes = some[0].last_event(Event.NODE_COMES) is not None
     if said.mismatched == said.nodes or (missing and not said.insufficient):
         text = f"{head}: {_none(said)} has {_labels(some[0])}{missing}."
         return found("no-matching-node", text, hopeless=not comes)
@@ -149,7 +149,7 @@ def _too_little(
         text = f"{head}: {each} is more than {_any(said)} has{largest}."
         return found("request-too-large", text)
     rest = [
-        f"{_of(count, said)} {'has' if count == 1 else 'have'} too little {one} free"
+        f"{_of(count, said)} {has(count)} too little {one} free"
         for one, count in sorted(said.insufficient.items(), key=lambda item: item[0] != name)
     ]
     total = wanted.get(name, Decimal(0)) * len(some)
@@ -173,15 +173,14 @@ def _other_nodes(said: Said) -> list[str]:
     """Say of the nodes that were not even looked at for resources why not."""
     parts = []
     for taint, count in said.taints.items():
-        have = "has" if count == 1 else "have"
-        parts.append(f"{_of(count, said)} {have} the taint {taint}, which the pool does not bear")
+        text = f"{_of(count, said)} {has(count)} the taint {taint}, which the pool does not bear"
+        parts.append(text)
     if said.closed:
         parts.append(
             f"{_of(said.closed, said)} {'is' if said.closed == 1 else 'are'} closed to pods"
         )
     if said.mismatched:
-        have = "has" if said.mismatched == 1 else "have"
-        parts.append(f"{_of(said.mismatched, said)} {have} other labels")
+        parts.append(f"{_of(said.mismatched, said)} {has(said.mismatched)} other labels")
     return parts
 
 
@@ -237,7 +236,7 @@ def _volume(facts: Facts, message: str, one: Replica, head: str) -> Diagnosis | 
     return found("volume-not-bound", text, names)
 
 
-def requests(spec: Object) -> dict[str, Decimal]:
+def requests(spec: KubeObject) -> dict[str, Decimal]:
     """Add up what a pod's containers ask for (its init containers ask for less)."""
     wanted: dict[str, Decimal] = {"pods": Decimal(1)}
     for container in spec.get("containers") or []:
@@ -248,10 +247,10 @@ def requests(spec: Object) -> dict[str, Decimal]:
     return wanted
 
 
-def matching(nodes: Sequence[Object], pod: Object) -> list[Object]:
+def matching(nodes: Sequence[KubeObject], pod: KubeObject) -> list[KubeObject]:
     """Return the nodes that have the labels of a pod's selector."""
     selector = (pod.get("nodeSelector") or {}).items()
-    return [one for one in nodes if selector <= (one["metadata"].get("labels") or {}).items()]
+    return [one for one in nodes if selector <= labels_of(one).items()]
 
 
 def _largest(facts: Facts, one: Replica) -> dict[str, Decimal]:
@@ -271,7 +270,7 @@ def _missing_labels(facts: Facts, one: Replica) -> str:
     if not facts.seen.nodes or matching(facts.seen.nodes, one.spec):
         return ""
     for key, value in (one.spec.get("nodeSelector") or {}).items():
-        there = {(node["metadata"].get("labels") or {}).get(key) for node in facts.seen.nodes}
+        there = {labels_of(node).get(key) for node in facts.seen.nodes}
         if value not in there:
             values = sorted(one for one in there if one is not None)
             return f"; theirs is {', '.join(values)}" if values else "; they have no such label"

@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from k8sbench.diagnose.job import endings
+from k8sbench.diagnose.job import endings, reasons
 from k8sbench.diagnose.job.causes import Diagnosis, found
-from k8sbench.diagnose.job.facts import Facts, Object, Replica, first_seen
+from k8sbench.diagnose.job.facts import Facts, Replica, first_seen
+from k8sbench.diagnose.job.reasons import EVENTS, Event, Waiting
 from k8sbench.diagnose.job.scheduling import BIND_SECONDS
 from k8sbench.diagnose.job.words import quoted
+from k8sbench.model.kube import KubeObject
 
 RETRY_SECONDS = 10.0
 """Mounts and sandboxes that fail once often work at the kubelet's next try."""
-_PULL = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError")
-PULLING = (*_PULL, "ErrImageNeverPull", "InvalidImageName")
-"""Reasons of containers that wait for their image."""
 _DENIED = re.compile(
     r"unauthorized|authentication required|denied|forbidden|\b40[13]\b|no basic auth|"
     r"insufficient_scope|authorization failed|docker login",
@@ -35,8 +34,6 @@ _MISSING = re.compile(
     r" (?:config|secret) key|object \"[^\"]+\"/\"[^\"]+\" not registered",
     re.IGNORECASE,
 )
-_MOUNTS = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
-_SANDBOX = ("FailedCreatePodSandBox", "FailedPodSandBoxStatus", "NetworkNotReady")
 
 
 def causes(facts: Facts) -> Iterator[Diagnosis | float]:
@@ -57,20 +54,21 @@ def _causes(facts: Facts, one: Replica) -> Iterator[Diagnosis | float]:
 
 
 def _waiting(
-    facts: Facts, one: Replica, status: Object, waiting: Object, *, is_init: bool
+    facts: Facts, one: Replica, status: KubeObject, waiting: KubeObject, *, is_init: bool
 ) -> Iterator[Diagnosis | float]:
     reason, message = str(waiting.get("reason", "")), str(waiting.get("message") or "")
     where = facts.names(one)
-    if reason in PULLING:
+    means = reasons.waiting(reason)
+    if means is Waiting.IMAGE:
         yield image(facts, one, str(status.get("image", "")), reason, message, is_init=is_init)
-    elif reason == "CreateContainerConfigError" and _MISSING.search(message):
+    elif means is Waiting.CONFIG and _MISSING.search(message):
         yield _config(facts, one, message)
-    elif reason == "CrashLoopBackOff":
+    elif means is Waiting.CRASHED:
         if is_init:
             yield found("init-failed", _init_failed(one), where)
         else:
             yield endings.of_replica(facts, one)
-    elif reason.endswith("Error"):
+    elif means is not Waiting.ROUTINE:
         text = f"{one.name} cannot be started ({reason}): {quoted(message)}."
         yield found("start-error", text)
 
@@ -109,7 +107,7 @@ def image(
 
 def _by_events(facts: Facts, one: Replica) -> Iterator[Diagnosis | float]:
     """Volumes and sandboxes: the pod only says that it is being created."""
-    event = one.last_event(*_MOUNTS, *_SANDBOX)
+    event = one.last_event(Event.MOUNT_FAILED, Event.NODE_FAILED)
     if event is None:
         return
     message = str(event.get("message", ""))
@@ -119,7 +117,7 @@ def _by_events(facts: Facts, one: Replica) -> Iterator[Diagnosis | float]:
     waited = facts.now - (first_seen(event) or facts.now)
     if waited < RETRY_SECONDS:
         yield RETRY_SECONDS - waited
-    elif event.get("reason") in _MOUNTS:
+    elif EVENTS[event["reason"]] is Event.MOUNT_FAILED:
         text = f"{one.name} cannot mount a volume on node {one.node}: {quoted(message)}."
         yield found("mount-failed", text, facts.names(one))
     else:

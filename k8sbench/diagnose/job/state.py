@@ -8,34 +8,43 @@ the operator is gone, when all replicas have.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 
-from k8sbench.adapters.kubernetes.watching.trimming import RUN_LABEL
-from k8sbench.diagnose.job import endings, starting, waiting
+from k8sbench.diagnose.job import endings, reasons, waiting
 from k8sbench.diagnose.job.causes import Diagnosis, found
-from k8sbench.diagnose.job.facts import Facts, Replica, Seen, look, moment
+from k8sbench.diagnose.job.facts import Facts, JobSnapshot, Replica, look
+from k8sbench.diagnose.job.reasons import EVENTS, POD_PHASES, TERMINATED, Event, Terminated, Waiting
 from k8sbench.diagnose.job.words import names
 from k8sbench.model.identity import LABEL_DOMAIN
-from k8sbench.model.phase import Phase
+from k8sbench.model.kinds.kind import JobKind
+from k8sbench.model.kube import (
+    RUN_LABEL,
+    KubeObject,
+    annotations_of,
+    conditions,
+    is_suspended,
+    is_true,
+    moment,
+)
+from k8sbench.model.phase import Phase, ReplicaState
 from k8sbench.model.plan import RunPlan
-from k8sbench.ports import ReplicaState
 
-__all__ = ["CANCEL_ANNOTATION", "Reading", "Seen", "half_placed", "kept_by", "read"]
+__all__ = ["CANCEL_ANNOTATION", "JobSnapshot", "JobState", "half_placed", "kept_by", "read"]
 
 CANCEL_ANNOTATION = f"{LABEL_DOMAIN}/cancelled"
 """JSON ``{"cause", "cause_id", "at", "phase"}``: who ended the job, and why."""
 SILENT_SECONDS = 30.0
-"""After all replicas have ended the operator says so in 0.1 s; after so long nobody will."""
+"""Seconds after the end of all replicas without a condition of the operator, which usually takes
+0.1 s: after that the end is read from the pods."""
 UNSEEN_SECONDS = 10.0
-"""So much later than the job the watch of its pods may tell of them. Where none is seen by then,
-they are gone or may not be read, and the operator's word is all there is."""
+"""Seconds by which the watch of pods may lag behind that of jobs. Where no pod is seen by then,
+they are gone or may not be read, and only the job's conditions are left."""
 _FORWARD = (Phase.PENDING, Phase.PULLING, Phase.STARTING, Phase.RUNNING)
 """States of a replica on its way; a job is in the first that any of its replicas is in."""
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class JobState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one job."""
 
     phase: Phase
@@ -55,7 +64,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Cancelled(msgspec.Struct):
-    """What the annotation says."""
+    """The value of the annotation."""
 
     cause: str = "The job was cancelled."
     cause_id: str | None = None
@@ -63,8 +72,12 @@ class _Cancelled(msgspec.Struct):
 
 
 def read(
-    seen: Seen, plan: RunPlan, *, now: float, lines: Mapping[str, Sequence[str]] | None = None
-) -> Reading:
+    seen: JobSnapshot,
+    plan: RunPlan,
+    *,
+    now: float,
+    lines: Mapping[str, Sequence[str]] | None = None,
+) -> JobState:
     """Read the state of the job of ``plan`` at ``now`` (Unix seconds).
 
     ``lines`` are the last lines of the replicas' logs where they are known: they tell which
@@ -78,12 +91,26 @@ def read(
     return _going(facts)
 
 
-def half_placed(seen: Seen, plan: RunPlan, *, now: float) -> bool:
+def half_placed(seen: JobSnapshot, plan: RunPlan, *, now: float) -> bool:
     """Whether the job holds some nodes and waits for more: two such block each other."""
     return waiting.half_placed(look(seen, plan, now))
 
 
-def kept_by(job: Mapping[str, Any]) -> str | None:
+def phase_alone(job: KubeObject, kind: JobKind) -> Phase:
+    """Return the phase of a job as far as the job itself shows it, without its pods and events."""
+    true = {name for name, one in conditions(job).items() if is_true(one)}
+    phase = kind.phase(true)
+    if phase is not None and phase.final:
+        return phase
+    if CANCEL_ANNOTATION in annotations_of(job):
+        return Phase.CANCELLED
+    if is_suspended(job):
+        return Phase.QUEUED
+    # The operator has taken note of the job where it has any condition.
+    return Phase.PENDING if true and phase in {None, Phase.CREATED} else phase or Phase.CREATED
+
+
+def kept_by(job: KubeObject) -> str | None:
     """Say what the deletion of a job waits for; None: for nothing, or none was asked for."""
     metadata = job.get("metadata") or {}
     finalizers = metadata.get("finalizers")
@@ -95,8 +122,8 @@ def kept_by(job: Mapping[str, Any]) -> str | None:
     )
 
 
-def _ended(facts: Facts, lines: Mapping[str, Sequence[str]]) -> Reading | None:
-    """Read a job whose end the operator has told."""
+def _ended(facts: Facts, lines: Mapping[str, Sequence[str]]) -> JobState | None:
+    """Read a job that has a condition of its end."""
     if facts.condition(Phase.FAILED):
         return _failed(facts, lines)
     if not facts.condition(Phase.SUCCEEDED):
@@ -108,7 +135,7 @@ def _ended(facts: Facts, lines: Mapping[str, Sequence[str]]) -> Reading | None:
     others = [
         one for one in facts.replicas if one.phase != "Succeeded" and not (final and one.stopped)
     ]
-    running = [one for one in others if _may_speak(facts, one)]
+    running = [one for one in others if _may_write(facts, one)]
     unended = [one for one in others if one not in running]
     cause = f"All {len(facts.replicas)} replicas succeeded."
     if len(facts.replicas) == 1:
@@ -120,7 +147,7 @@ def _ended(facts: Facts, lines: Mapping[str, Sequence[str]]) -> Reading | None:
     return _final(facts, Phase.SUCCEEDED, cause)
 
 
-def _failed(facts: Facts, lines: Mapping[str, Sequence[str]]) -> Reading:
+def _failed(facts: Facts, lines: Mapping[str, Sequence[str]]) -> JobState:
     told = _annotation(facts)
     if told is not None:
         # Cancelled, and the operator was faster with its own end than the deletion.
@@ -129,16 +156,16 @@ def _failed(facts: Facts, lines: Mapping[str, Sequence[str]]) -> Reading:
     return _final(facts, Phase.FAILED, why.sentence, why)
 
 
-def _cancelled(facts: Facts, _: Mapping[str, Sequence[str]]) -> Reading | None:
+def _cancelled(facts: Facts, _: Mapping[str, Sequence[str]]) -> JobState | None:
     told = _annotation(facts)
     return None if told is None else _as_cancelled(facts, told)
 
 
-def _as_cancelled(facts: Facts, told: _Cancelled) -> Reading:
+def _as_cancelled(facts: Facts, told: _Cancelled) -> JobState:
     phase = Phase.FAILED if told.phase == Phase.FAILED else Phase.CANCELLED
     action = found("cancelled", told.cause).action
     kept = None if facts.seen.deleted else kept_by(facts.job)
-    return Reading(
+    return JobState(
         phase=phase,
         cause=f"{told.cause.rstrip('.')}; {kept}" if kept else told.cause,
         cause_id=told.cause_id or "cancelled",
@@ -148,9 +175,14 @@ def _as_cancelled(facts: Facts, told: _Cancelled) -> Reading:
     )
 
 
-def _gone(facts: Facts, _: Mapping[str, Sequence[str]]) -> Reading | None:
+def _gone(facts: Facts, _: Mapping[str, Sequence[str]]) -> JobState | None:
     if not facts.seen.deleted:
         return None
+    if facts.seen.job is None:
+        sentence = "The cluster has no such job any more, and its end was not seen."
+        action = "Submit it again; what was archived of its logs is kept."
+        gone = Diagnosis(id="job-gone", sentence=sentence, action=action)
+        return _final(facts, Phase.LOST, sentence, gone)
     sentence = "The job was deleted by someone else, before its end was seen"
     if left := facts.seen.left_behind:
         pods = f"kubectl -n {facts.namespace} delete pods -l {RUN_LABEL}={facts.plan.run_id}"
@@ -159,8 +191,8 @@ def _gone(facts: Facts, _: Mapping[str, Sequence[str]]) -> Reading | None:
     return _final(facts, Phase.LOST, sentence, found("job-deleted", sentence))
 
 
-def _ended_unnoticed(facts: Facts, lines: Mapping[str, Sequence[str]]) -> Reading | None:
-    """Read a job whose replicas have all ended, and no operator says so.
+def _ended_unnoticed(facts: Facts, lines: Mapping[str, Sequence[str]]) -> JobState | None:
+    """Read a job whose replicas have all ended, and that has no condition of its end.
 
     It is not there, or waits for the end of pods in which a sidecar runs on.
     """
@@ -176,14 +208,14 @@ def _ended_unnoticed(facts: Facts, lines: Mapping[str, Sequence[str]]) -> Readin
     return _final(facts, Phase.SUCCEEDED, f"All {len(facts.replicas)} replicas succeeded{still}.")
 
 
-def _going(facts: Facts) -> Reading:
+def _going(facts: Facts) -> JobState:
     """Read a job that is on its way."""
     states = _states(facts)
     phase = _phase(facts, states)
     trouble, again = waiting.cause(facts) if facts.seen.job is not None else (None, None)
     if phase is Phase.RUNNING:
         # What was in the way is past, but for a request that nobody honours.
-        failed = endings.untold(facts)
+        failed = endings.unreported(facts)
         again = SILENT_SECONDS if all(one.stopped for one in facts.replicas) else None
         again = failed if isinstance(failed, float) else again
         trouble = waiting.gang_ignored(facts)
@@ -192,7 +224,7 @@ def _going(facts: Facts) -> Reading:
     unseen = _unseen_for(facts)
     if unseen is not None and unseen < UNSEEN_SECONDS:
         trouble, again = None, UNSEEN_SECONDS - unseen  # what is not seen is not missing
-    return Reading(
+    return JobState(
         phase=phase,
         cause=trouble.sentence if trouble else _calm(facts, phase),
         cause_id=trouble.id if trouble else None,
@@ -219,13 +251,14 @@ def _phase(facts: Facts, states: Sequence[ReplicaState]) -> Phase:
     gone = Phase.PENDING if again else Phase.RUNNING
     ways = {Phase.LOST: gone, Phase.SUCCEEDED: Phase.RUNNING, Phase.FAILED: Phase.RUNNING}
     found = [ways.get(state.phase, state.phase) for state in states]
-    if any(one.ending and one.ending.reason in endings.START for one in facts.replicas):
+    endings_seen = (one.ending.reason for one in facts.replicas if one.ending)
+    if any(TERMINATED.get(reason) is Terminated.NEVER_STARTED for reason in endings_seen):
         found.append(Phase.STARTING)
     return min(found, key=_FORWARD.index)
 
 
 def _unseen_for(facts: Facts) -> float | None:
-    """For how many seconds a job has run, as its operator says, of which no pod was seen."""
+    """Seconds since the condition Running of a job of which no pod was seen; None: not so."""
     runs = facts.condition(Phase.RUNNING)
     if runs is None or any(one.pod is not None for one in facts.replicas):
         return None
@@ -256,8 +289,8 @@ def _calm(facts: Facts, phase: Phase) -> str:
             return f"{placed} of {count} replicas have a node."
 
 
-def _final(facts: Facts, phase: Phase, cause: str, why: Diagnosis | None = None) -> Reading:
-    return Reading(
+def _final(facts: Facts, phase: Phase, cause: str, why: Diagnosis | None = None) -> JobState:
+    return JobState(
         phase=phase,
         cause=cause,
         cause_id=why.id if why else None,
@@ -268,11 +301,11 @@ def _final(facts: Facts, phase: Phase, cause: str, why: Diagnosis | None = None)
 
 
 def _over(facts: Facts) -> bool:
-    return not any(_may_speak(facts, one) for one in facts.replicas)
+    return not any(_may_write(facts, one) for one in facts.replicas)
 
 
-def _may_speak(facts: Facts, one: Replica) -> bool:
-    """Whether a replica of a job that has ended may still write to its log."""
+def _may_write(facts: Facts, one: Replica) -> bool:
+    """Return whether a replica of a job that has ended may still write to its log."""
     if one.pod is None or one.gone or one.ended or not one.started or one.on_lost_node:
         return False
     if one.stopped and facts.never_restarts:
@@ -302,29 +335,28 @@ def _state(one: Replica) -> ReplicaState:
 
 
 def _replica_phase(one: Replica) -> Phase:
-    if one.phase == "Succeeded":
-        return Phase.SUCCEEDED
-    if one.phase == "Failed":
-        return Phase.FAILED
+    phase = POD_PHASES.get(one.phase or "", Phase.PENDING)
+    if one.ended:
+        return phase
     if one.gone:
         return Phase.LOST
     if one.pod is None or not one.node:
         return Phase.PENDING
     # Its container may have ended, and the pod not: that is a second behind.
-    if one.phase == "Running" and "waiting" not in (one.main.get("state") or {}):
-        return Phase.RUNNING
+    if phase is not Phase.PENDING and "waiting" not in (one.main.get("state") or {}):
+        return phase
     return Phase.PULLING if _pulls(one) else Phase.STARTING
 
 
 def _pulls(one: Replica) -> bool:
-    reasons = {
-        ((status.get("state") or {}).get("waiting") or {}).get("reason")
-        for status in (*one.inits, one.main)
-    }
-    if reasons & {*starting.PULLING}:
+    states = (status.get("state") or {} for status in (*one.inits, one.main))
+    if any(
+        reasons.waiting((state.get("waiting") or {}).get("reason", "")) is Waiting.IMAGE
+        for state in states
+    ):
         return True
-    last = one.last_event("Pulling", "Pulled", "Created", "Started")
-    return last is not None and last.get("reason") == "Pulling"
+    last = one.last_event(Event.PULL_BEGAN, Event.PULL_ENDED)
+    return last is not None and EVENTS[last["reason"]] is Event.PULL_BEGAN
 
 
 def _detail(one: Replica) -> str:
@@ -354,8 +386,7 @@ def _digest(one: Replica) -> str | None:
 
 
 def _annotation(facts: Facts) -> _Cancelled | None:
-    annotations: Mapping[str, Any] = (facts.job.get("metadata") or {}).get("annotations") or {}
-    text = annotations.get(CANCEL_ANNOTATION)
+    text = annotations_of(facts.job).get(CANCEL_ANNOTATION)
     if text is None:
         return None
     try:

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 
 from k8sbench.diagnose.job import admission, endings, scheduling, starting
 from k8sbench.diagnose.job.causes import Diagnosis, found
-from k8sbench.diagnose.job.facts import Facts, Object, Replica, moment
+from k8sbench.diagnose.job.facts import Facts, Replica
+from k8sbench.diagnose.job.reasons import Event
 from k8sbench.diagnose.job.words import names, quoted
+from k8sbench.model.kube import QUEUE_LABEL, KubeObject, labels_of, moment
 from k8sbench.model.phase import Phase
-from k8sbench.render.job import QUEUE_LABEL
 
 OPERATOR_SECONDS = 30.0
 """Without a sign of the operator for so long, it is not running; it takes 0.1 s when it is."""
@@ -38,7 +39,7 @@ def cause(facts: Facts) -> tuple[Diagnosis | None, float | None]:
     """Return what a job waits for, if it is a trouble, and when to look again (seconds)."""
     if facts.suspended:
         return _queue(facts)
-    failed = endings.untold(facts)
+    failed = endings.unreported(facts)
     if failed is not None:
         return (None, failed) if isinstance(failed, float) else (failed, None)
     all_found = [*_gang(facts), *admission.causes(facts), *starting.causes(facts)]
@@ -67,7 +68,7 @@ def gang_ignored(facts: Facts) -> Diagnosis | None:
     return found("gang-ignored", text)
 
 
-def _in_a_gang(meta: Object, spec: Object) -> bool:
+def _in_a_gang(meta: KubeObject, spec: KubeObject) -> bool:
     if spec.get("schedulerName") not in (None, "", "default-scheduler"):
         return True
     return any(mark in (meta.get(where) or {}) for where, mark in _GANG_MARKS)
@@ -81,7 +82,7 @@ def _gang(facts: Facts) -> Iterator[Diagnosis]:
 
 def _queue(facts: Facts) -> tuple[Diagnosis, float | None]:
     where = facts.names()
-    queue = ((facts.job.get("metadata") or {}).get("labels") or {}).get(QUEUE_LABEL)
+    queue = labels_of(facts.job).get(QUEUE_LABEL)
     if queue is None:
         text = "The job is suspended (spec.runPolicy.suspend), and in no queue: someone holds it."
         return found("suspended", text, where), None
@@ -98,7 +99,7 @@ def _queue(facts: Facts) -> tuple[Diagnosis, float | None]:
 
 
 def _queue_says(facts: Facts) -> str:
-    """Kueue's newest words on the job: its Workload's conditions, else its events."""
+    """Return Kueue's newest message on the job: from its Workload's conditions, else its events."""
     status = (facts.seen.workload or {}).get("status") or {}
     for wanted in ("QuotaReserved", "Admitted"):
         for condition in status.get("conditions") or []:
@@ -115,9 +116,9 @@ def _queue_says(facts: Facts) -> str:
 def _operator(facts: Facts) -> Iterator[Diagnosis | float]:
     """The operator itself: only where it has left pods uncreated and no refusal says why."""
     missing = [one for one in facts.replicas if one.pod is None]
-    if not missing or next(facts.events_of("FailedCreatePod"), None) is not None:
+    if not missing or next(facts.events_of(Event.POD_REFUSED), None) is not None:
         return
-    begun = _let_go_at(facts)
+    begun = _released_at(facts)
     if facts.now - begun < OPERATOR_SECONDS:
         yield OPERATOR_SECONDS - (facts.now - begun)
         return
@@ -139,8 +140,8 @@ def _operator(facts: Facts) -> Iterator[Diagnosis | float]:
         yield found("operator-down", text)
 
 
-def _let_go_at(facts: Facts) -> float:
-    """When the operator could begin: the job was created, or its queue let it go."""
+def _released_at(facts: Facts) -> float:
+    """When the operator could begin: the job was created, or its queue released it."""
     held = facts.job_condition(Phase.QUEUED)
     if held is None:
         return facts.now - facts.age

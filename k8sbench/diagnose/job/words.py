@@ -1,4 +1,4 @@
-"""Short ways to say things in a sentence."""
+"""Formatting of names, verbs and quotations in the sentences of diagnoses."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def names(replicas: Sequence[Replica]) -> str:
     return found[0] if len(found) == 1 else f"{', '.join(found[:-1])} and {found[-1]}"
 
 
-def has(count: int | Sequence[object]) -> str:
+def has(count: int) -> str:
     """Return ``has`` or ``have``."""
-    return "has" if (count if isinstance(count, int) else len(count)) == 1 else "have"
+    return "has" if count == 1 else "have"
 
 
 def quoted(text: str) -> str:

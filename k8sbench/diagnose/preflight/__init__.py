@@ -1,6 +1,6 @@
-"""Preflight: is this cluster ready, and if not, what to do.
+"""Preflight: whether a cluster is ready for a run, and if not, what to do. Pure.
 
-:mod:`asking` asks the cluster and gets :mod:`facts`; :mod:`checks` makes lines of facts and asks
-nobody. :mod:`operator` reads the training operator's Deployment, :mod:`rules` the permissions that
-k8sbench needs. ``submit --gang`` asks :func:`asking.refuse_gang` first.
+:mod:`.facts` is what was asked of the cluster, by :mod:`k8sbench.adapters.kubernetes.preflight`;
+:mod:`.checks` judges it. :mod:`.operator` reads the training operator's Deployment, and
+:mod:`.rules` lists the permissions that k8sbench needs.
 """

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from k8sbench.adapters.kubernetes.client import faults
-from k8sbench.diagnose.preflight.facts import Asked, Facts, Line, Unknown
+from k8sbench.diagnose.preflight.facts import Asked, Facts, Line, Unknown, failure, ok, warning
 from k8sbench.diagnose.preflight.findings import LEVELS, enforced_level, unseen
 from k8sbench.render.security import security
 
@@ -23,14 +22,13 @@ def api_server(facts: Facts, asked: Asked) -> Iterator[Line]:  # noqa: ARG001
     said = f"Kubernetes {facts.version} answers at {facts.server} ({facts.why})."
     found = re.match(r"v(\d+)\.(\d+)", facts.version)
     if found is None or OLDEST <= (int(found[1]), int(found[2])) <= NEWEST:
-        yield Line(id="api-server", level="ok", message=said)
+        yield ok("api-server", said)
         return
     span = f"{OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}"
-    yield Line(
-        id="api-server",
-        level="warning",
-        message=f"{said} It is expected to work with {span}, and tested with {TESTED}.",
-        action="Try one small run first: k8sbench submit resnet50 --replicas 1 --gpus 1.",
+    yield warning(
+        "api-server",
+        f"{said} It is expected to work with {span}, and tested with {TESTED}.",
+        "Try one small run first: k8sbench submit resnet50 --replicas 1 --gpus 1.",
     )
 
 
@@ -38,23 +36,19 @@ def namespace(facts: Facts, asked: Asked) -> Iterator[Line]:
     """It exists."""
     name = asked.namespace
     if facts.namespace is None:
-        yield Line(
-            id="namespace",
-            level="failure",
-            message=f"There is no namespace {name}.",
-            action=f"Create it (kubectl create namespace {name}), or name another with -n.",
+        yield failure(
+            "namespace",
+            f"There is no namespace {name}.",
+            f"Create it (kubectl create namespace {name}), or name another with -n.",
         )
     elif isinstance(facts.namespace, Unknown):
         yield unseen("namespace", f"the namespace {name}", facts.namespace)
     elif facts.namespace.get("status", {}).get("phase") == "Terminating":
-        yield Line(
-            id="namespace",
-            level="failure",
-            message=f"The namespace {name} is being deleted.",
-            action="Name another with -n.",
+        yield failure(
+            "namespace", f"The namespace {name} is being deleted.", "Name another with -n."
         )
     else:
-        yield Line(id="namespace", level="ok", message=f"The namespace {name} is there.")
+        yield ok("namespace", f"The namespace {name} is there.")
 
 
 def permissions(facts: Facts, asked: Asked) -> Iterator[Line]:
@@ -74,14 +68,12 @@ def permissions(facts: Facts, asked: Asked) -> Iterator[Line]:
             id="permissions",
             level="failure" if needed else "warning",
             message=f"You may not {', '.join(verbs)} {what} {where}.",
-            action=f"Have an administrator bind you to the {rules} in {faults.ROLE}"
+            action=f"Have an administrator bind you to the {rules} in {facts.role_file}"
             + ("." if needed else "; without it some checks and diagnoses are left out."),
         )
     if not missing:
         count = len(facts.access)
-        yield Line(
-            id="permissions", level="ok", message=f"You have all {count} permissions it takes."
-        )
+        yield ok("permissions", f"You have all {count} permissions it takes.")
 
 
 def pod_security(facts: Facts, asked: Asked) -> Iterator[Line]:
@@ -94,12 +86,11 @@ def pod_security(facts: Facts, asked: Asked) -> Iterator[Line]:
     what = "no Pod Security Standard" if enforced == LEVELS[0] else enforced
     told = f"The namespace {asked.namespace} enforces {what}, the pods keep to {ours.level}"
     if LEVELS.index(ours.level) < LEVELS.index(enforced):
-        yield Line(
-            id="pod-security",
-            level="failure",
-            message=f"{told}{reasons}: they will be refused.",
-            action=f"Take that out of the pool {asked.pool.name}, or use a namespace that enforces"
+        yield failure(
+            "pod-security",
+            f"{told}{reasons}: they will be refused.",
+            f"Take that out of the pool {asked.pool.name}, or use a namespace that enforces"
             f" no more than {ours.level}.",
         )
     else:
-        yield Line(id="pod-security", level="ok", message=f"{told}{reasons}.")
+        yield ok("pod-security", f"{told}{reasons}.")

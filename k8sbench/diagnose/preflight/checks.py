@@ -1,4 +1,4 @@
-"""From facts to lines: what is well, what is not, and what to do. Asks nobody.
+"""The checks of the preflight: from facts to lines that say what is wrong and what to do.
 
 Each check is a function in :data:`CHECKS` that yields lines; the ids of its lines are stable. A
 *failure* means that no run can succeed as asked. A *warning* is what may spoil or slow a run, and
@@ -15,7 +15,7 @@ from k8sbench.diagnose.preflight.access_checks import (
     permissions,
     pod_security,
 )
-from k8sbench.diagnose.preflight.facts import Asked, Facts, Line
+from k8sbench.diagnose.preflight.facts import Asked, Facts, Line, failure
 from k8sbench.diagnose.preflight.operator_checks import (
     admission,
     deployment,
@@ -63,4 +63,4 @@ def lines(facts: Facts, asked: Asked, images: ImageTable) -> list[Line]:
 
 def unreachable(message: str, action: str) -> Line:
     """The one line of a cluster that does not answer."""
-    return Line(id="api-server", level="failure", message=message, action=action or None)
+    return failure("api-server", message, action or None)

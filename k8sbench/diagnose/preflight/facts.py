@@ -1,28 +1,26 @@
-"""What was asked of a cluster, and what it answered: plain values, judged by :mod:`checks`.
+"""The facts about a cluster that the checks judge: requests and answers as plain values.
 
-An answer that was not to be had is :class:`Unknown`, with the reason; None is an answer: there is
-no such thing.
+An answer that could not be obtained is :class:`Unknown`, with the reason. None is an answer: there
+is no such object.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
+from k8sbench.model.kube import KubeObject
 from k8sbench.model.pool import NodePool
 from k8sbench.model.spec import Framework
 
-Thing = Mapping[str, Any]
-"""An object as the API server writes it."""
-
 
 class Unknown(msgspec.Struct, frozen=True):
-    """What could not be learned."""
+    """An answer that could not be obtained."""
 
     why: str
-    """A sentence without its full stop, in the API server's words."""
+    """The API server's message, without its full stop."""
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,24 +85,26 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Kind → the answer to the dry run of a job that only the operator's webhook refuses."""
     own_jobs: Mapping[str, Refusal | None]
     """Kind → the answer to the dry run of a job as k8sbench makes them."""
-    operator: Thing | Unknown | None
+    operator: KubeObject | Unknown | None
     """The training operator's Deployment."""
     init_template: str | Unknown | None
     """The template that the operator was given for its init container; None: its own."""
     access: Sequence[Access] | Unknown
-    namespace: Thing | Unknown | None
-    quotas: Sequence[Thing] | Unknown
-    nodes: Sequence[Thing] | Unknown
+    role_file: str
+    """Path of the file with the Role and the ClusterRole that k8sbench needs, for messages."""
+    namespace: KubeObject | Unknown | None
+    quotas: Sequence[KubeObject] | Unknown
+    nodes: Sequence[KubeObject] | Unknown
     """Nodes with the pool's labels."""
-    pods: Sequence[Thing] | Unknown
+    pods: Sequence[KubeObject] | Unknown
     """k8sbench's own pods in the namespace that have not ended."""
-    services: Sequence[Thing] | Unknown
+    services: Sequence[KubeObject] | Unknown
     """Services that may be the GPU metrics' exporter or Prometheus, of all namespaces."""
-    claims: Mapping[str, Thing | Unknown | None] = {}
+    claims: Mapping[str, KubeObject | Unknown | None] = {}
     """The volume claims that were asked about, by name."""
-    storage_classes: Mapping[str, Thing | Unknown | None] = {}
+    storage_classes: Mapping[str, KubeObject | Unknown | None] = {}
     """Those of the claims that are not bound, by name."""
-    queue: Thing | Unknown | None = None
+    queue: KubeObject | Unknown | None = None
     """The LocalQueue that was asked about."""
 
 
@@ -121,3 +121,18 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     """What was found, one sentence."""
     action: str | None = None
     """What to do; None where nothing is to be done."""
+
+
+def ok(check: str, message: str) -> Line:
+    """Return the line of a check that found nothing wrong."""
+    return Line(id=check, level="ok", message=message)
+
+
+def warning(check: str, message: str, action: str | None = None) -> Line:
+    """Return a line about what may spoil or slow a run, or could not be checked."""
+    return Line(id=check, level="warning", message=message, action=action)
+
+
+def failure(check: str, message: str, action: str | None) -> Line:
+    """Return a line about what makes every run fail."""
+    return Line(id=check, level="failure", message=message, action=action)

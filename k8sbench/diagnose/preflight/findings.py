@@ -1,8 +1,9 @@
-"""What the checks share: how they say that something was not looked at, and small readings."""
+"""What the checks share: the line of a check that could not be made, and readings of facts."""
 
 from __future__ import annotations
 
-from k8sbench.diagnose.preflight.facts import Facts, Line, Thing, Unknown
+from k8sbench.diagnose.preflight.facts import Facts, Line, Unknown, warning
+from k8sbench.model.kube import labels_of
 
 ENFORCE = "pod-security.kubernetes.io/enforce"
 LEVELS = ("privileged", "baseline", "restricted")
@@ -11,11 +12,10 @@ LEVELS = ("privileged", "baseline", "restricted")
 
 def unseen(identifier: str, what: str, unknown: Unknown) -> Line:
     """The line of a check that could not be made."""
-    return Line(
-        id=identifier,
-        level="warning",
-        message=f"Not looked at: {what} ({unknown.why}).",
-        action="Ask somebody who may look, or go on without.",
+    return warning(
+        identifier,
+        f"Not looked at: {what} ({unknown.why}).",
+        "Ask somebody who may look, or go on without.",
     )
 
 
@@ -23,11 +23,5 @@ def enforced_level(facts: Facts) -> str | None:
     """The Pod Security Standard that the namespace enforces; None where that is not known."""
     if facts.namespace is None or isinstance(facts.namespace, Unknown):
         return None
-    labels = facts.namespace["metadata"].get("labels") or {}
-    level = labels.get(ENFORCE, "privileged")
+    level = labels_of(facts.namespace).get(ENFORCE, "privileged")
     return level if level in LEVELS else "restricted"  # as the API server does
-
-
-def name_of(thing: Thing) -> str:
-    """The object's name."""
-    return str(thing["metadata"]["name"])

@@ -6,13 +6,12 @@ The operator is the upstream program, v1.9; the defaults are those of its source
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from importlib import resources
 from typing import Any
 
 import msgspec
+import yaml
 
 SELECTOR = "control-plane=kubeflow-training-operator"
 """Label of the Deployment in upstream's manifests."""
@@ -26,7 +25,7 @@ INIT_CONTAINER = "init-pytorch"
 _PLACEHOLDER = re.compile(r"\{\{.*?\}\}")
 
 
-class Place(msgspec.Struct, frozen=True):
+class TemplateSource(msgspec.Struct, frozen=True):
     """A key of a ConfigMap in the operator's namespace."""
 
     config_map: str
@@ -84,13 +83,14 @@ def version(deployment: Mapping[str, Any]) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-def init_template_place(deployment: Mapping[str, Any]) -> Place | None:
+def init_template_source(deployment: Mapping[str, Any]) -> TemplateSource | None:
     """Where the template of its init container comes from; None: it uses the one built in.
 
     The operator reads a file, and takes its own template where there is none: the file is given
     by a volume.
     """
     file = flags(deployment).get("pytorch-init-container-template-file", TEMPLATE_FILE)
+    folder, _, name = file.rpartition("/")
     volumes = {
         volume["name"]: volume["configMap"]
         for volume in _pod(deployment).get("volumes", ())
@@ -102,12 +102,12 @@ def init_template_place(deployment: Mapping[str, Any]) -> Place | None:
             continue
         if mount["mountPath"] == file and "subPath" in mount:
             inner = mount["subPath"]
-        elif posixpath.dirname(file) == mount["mountPath"].rstrip("/"):
-            inner = posixpath.basename(file)
+        elif folder == mount["mountPath"].rstrip("/"):
+            inner = name
         else:
             continue
         keys = {item["path"]: item["key"] for item in source.get("items", ())}
-        return Place(source["name"], keys.get(inner, inner))
+        return TemplateSource(source["name"], keys.get(inner, inner))
     return None
 
 
@@ -119,20 +119,11 @@ def unrestricted(template: str | None) -> str | None:
     """
     if template is None:
         return "its init container has no security context"
-    import yaml
-
     try:
         containers = yaml.safe_load(_PLACEHOLDER.sub("x", template))
         return next(iter(_missing(containers)), None)
     except (yaml.YAMLError, AttributeError, TypeError) as wrong:
         return f"its init container's template cannot be read ({type(wrong).__name__})"
-
-
-def own_template() -> str:
-    """The template to give the operator, so that its init container passes the restricted
-    profile.
-    """
-    return resources.files(__package__).joinpath("init-container.yaml").read_text(encoding="utf-8")
 
 
 def _missing(containers: Any) -> Iterator[str]:

@@ -9,10 +9,12 @@ from k8sbench.diagnose.preflight import operator
 from k8sbench.diagnose.preflight.facts import (
     Asked,
     Facts,
-    Level,
     Line,
     Refusal,
     Unknown,
+    failure,
+    ok,
+    warning,
 )
 from k8sbench.diagnose.preflight.findings import enforced_level, unseen
 from k8sbench.model.image import TITLES
@@ -37,21 +39,19 @@ def job_kinds(facts: Facts, asked: Asked) -> Iterator[Line]:
     there = [kind for kind in KINDS.values() if kind.plural in facts.kinds]
     if not there and "trainer.kubeflow.org" in facts.groups:
         versions = ", ".join(facts.groups["trainer.kubeflow.org"])
-        yield Line(
-            id="job-kinds",
-            level="failure",
-            message=f"Kubeflow Trainer v2 (trainer.kubeflow.org/{versions}) is installed, the"
+        yield failure(
+            "job-kinds",
+            f"Kubeflow Trainer v2 (trainer.kubeflow.org/{versions}) is installed, the"
             f" training operator v1, whose {'s and '.join(KINDS)}s k8sbench makes, is not.",
-            action=f"{INSTALL}; both can be installed side by side.",
+            f"{INSTALL}; both can be installed side by side.",
         )
         return
     if not there:
-        yield Line(
-            id="job-kinds",
-            level="failure",
-            message=f"The training operator is not installed: {api_versions} has no"
+        yield failure(
+            "job-kinds",
+            f"The training operator is not installed: {api_versions} has no"
             f" {' and no '.join(KINDS)}.",
-            action=f"{INSTALL}.",
+            f"{INSTALL}.",
         )
         return
     for kind in kinds_of(asked.frameworks):
@@ -66,32 +66,31 @@ def job_kinds(facts: Facts, asked: Asked) -> Iterator[Line]:
             action=f"{INSTALL}, without --enable-scheme or with that kind.",
         )
     names = " and ".join(kind.name for kind in there)
-    yield Line(id="job-kinds", level="ok", message=f"{names} are served as {api_versions}.")
+    yield ok("job-kinds", f"{names} are served as {api_versions}.")
 
 
 def webhook(facts: Facts, asked: Asked) -> Iterator[Line]:  # noqa: ARG001
     """The operator's webhook answers."""
     for kind, refusal in facts.wrong_jobs.items():
-        level, message, action = _webhook_answer(kind, refusal)
-        yield Line(id="operator-webhook", level=level, message=message, action=action)
+        yield _webhook_answer("operator-webhook", kind, refusal)
 
 
-def _webhook_answer(kind: str, refusal: Refusal | None) -> tuple[Level, str, str | None]:
+def _webhook_answer(check: str, kind: str, refusal: Refusal | None) -> Line:
     """Judge what came of a job that the operator's webhook alone refuses."""
     if refusal is None:
-        return (
-            "warning",
+        return warning(
+            check,
             f"No webhook looks at a {kind}, so whether the operator runs cannot be seen.",
             "Look at its Deployment; from v1.8 on the operator checks jobs by a webhook.",
         )
     if "denied the request" in refusal.message and f'"{KINDS[kind].webhook}"' in refusal.message:
-        return "ok", f"The operator is alive: its webhook looks at a {kind}.", None
+        return ok(check, f"The operator is alive: its webhook looks at a {kind}.")
     if "failed calling webhook" in refusal.message:
         dead = f"The operator does not answer, and without it no {kind} can be created"
         start = f"Start it; 'kubectl get deployments -A -l {operator.SELECTOR}' finds it."
-        return "failure", f"{dead}: {_said(refusal)}.", start
-    return (
-        "warning",
+        return failure(check, f"{dead}: {_said(refusal)}.", start)
+    return warning(
+        check,
         f"Whether the operator is alive could not be tried with a {kind}: {_said(refusal)}.",
         "Look at the operator's Deployment, or mend what refused the try.",
     )
@@ -101,7 +100,7 @@ def admission(facts: Facts, asked: Asked) -> Iterator[Line]:  # noqa: ARG001
     """Nothing refuses a job like ours."""
     for kind, refusal in facts.own_jobs.items():
         if refusal is None:
-            yield Line(id="job-admission", level="ok", message=f"A {kind} of k8sbench is accepted.")
+            yield ok("job-admission", f"A {kind} of k8sbench is accepted.")
         elif (
             "failed calling webhook" in refusal.message
             or _is_forbidden(refusal)
@@ -109,11 +108,10 @@ def admission(facts: Facts, asked: Asked) -> Iterator[Line]:  # noqa: ARG001
         ):
             continue  # told by operator-webhook, permissions and namespace
         else:
-            yield Line(
-                id="job-admission",
-                level="failure",
-                message=f"A {kind} of k8sbench is refused: {_said(refusal)}.",
-                action="Change what refuses it, or use another namespace (-n).",
+            yield failure(
+                "job-admission",
+                f"A {kind} of k8sbench is refused: {_said(refusal)}.",
+                "Change what refuses it, or use another namespace (-n).",
             )
 
 
@@ -124,12 +122,11 @@ def deployment(facts: Facts, asked: Asked) -> Iterator[Line]:  # noqa: ARG001
         yield unseen("operator", "the operator's Deployment, its flags and its version", found)
         return
     if found is None:
-        yield Line(
-            id="operator",
-            level="warning",
-            message=f"No Deployment has the label {operator.SELECTOR}, so the operator's flags and"
+        yield warning(
+            "operator",
+            f"No Deployment has the label {operator.SELECTOR}, so the operator's flags and"
             " version are not known.",
-            action="Nothing to do where the operator was installed in another way.",
+            "Nothing to do where the operator was installed in another way.",
         )
         return
     meta, wanted = found["metadata"], found["spec"].get("replicas", 1)
@@ -137,23 +134,21 @@ def deployment(facts: Facts, asked: Asked) -> Iterator[Line]:  # noqa: ARG001
     where = f"{meta['namespace']}/{meta['name']}"
     told = f"{available} of {wanted} replicas of {where} are available, {operator.image(found)}"
     if available < 1:
-        yield Line(
-            id="operator",
-            level="failure",
-            message=f"The training operator is not running: {told}.",
-            action=f"See why: kubectl -n {meta['namespace']} describe pods -l {operator.SELECTOR}.",
+        yield failure(
+            "operator",
+            f"The training operator is not running: {told}.",
+            f"See why: kubectl -n {meta['namespace']} describe pods -l {operator.SELECTOR}.",
         )
         return
     version = operator.version(found)
     if version is not None and version != OPERATOR:
-        yield Line(
-            id="operator",
-            level="warning",
-            message=f"k8sbench is tested with training operator 1.9, this is another: {told}.",
-            action=f"{INSTALL}.",
+        yield warning(
+            "operator",
+            f"k8sbench is tested with training operator 1.9, this is another: {told}.",
+            f"{INSTALL}.",
         )
         return
-    yield Line(id="operator", level="ok", message=f"The training operator runs: {told}.")
+    yield ok("operator", f"The training operator runs: {told}.")
 
 
 def rate(facts: Facts, asked: Asked) -> Iterator[Line]:  # noqa: ARG001
@@ -165,15 +160,14 @@ def rate(facts: Facts, asked: Asked) -> Iterator[Line]:  # noqa: ARG001
     threads = operator.number(facts.operator, "controller-threads", operator.THREADS)
     told = f"--kube-api-qps={qps} --kube-api-burst={burst} --controller-threads={threads}"
     if qps > operator.QPS:
-        yield Line(id="operator-rate", level="ok", message=f"The operator may ask often: {told}.")
+        yield ok("operator-rate", f"The operator may ask often: {told}.")
         return
     rate = operator.JOBS_PER_SECOND * qps / operator.QPS
-    yield Line(
-        id="operator-rate",
-        level="warning",
-        message=f"The operator may ask the API server for little ({told}): it brings up about"
+    yield warning(
+        "operator-rate",
+        f"The operator may ask the API server for little ({told}): it brings up about"
         f" {rate:.1f} jobs of 4 pods per second, and tells their states late.",
-        action="For many jobs at once start it with --kube-api-qps=400 --kube-api-burst=800"
+        "For many jobs at once start it with --kube-api-qps=400 --kube-api-burst=800"
         " --controller-threads=8.",
     )
 
@@ -185,11 +179,9 @@ def init_container(facts: Facts, asked: Asked) -> Iterator[Line]:
     if enforced is None or not with_init:
         return
     if enforced != "restricted":
-        yield Line(
-            id="operator-init-container",
-            level="ok",
-            message="The operator's init container is not refused here: restricted is not"
-            " enforced.",
+        yield ok(
+            "operator-init-container",
+            "The operator's init container is not refused here: restricted is not enforced.",
         )
         return
     action = (
@@ -203,30 +195,27 @@ def init_container(facts: Facts, asked: Asked) -> Iterator[Line]:
     else:
         why = None
     if why is not None:
-        yield Line(
-            id="operator-init-container",
-            level="warning",
-            message=f"The namespace {asked.namespace} enforces restricted, which upstream's init"
+        yield warning(
+            "operator-init-container",
+            f"The namespace {asked.namespace} enforces restricted, which upstream's init"
             f" container for the workers of a {with_init[0]} does not pass; which one this operator"
             f" has is not known ({why}).",
-            action=action,
+            action,
         )
         return
     assert not isinstance(facts.init_template, Unknown)
     problem = operator.unrestricted(facts.init_template)
     if problem is None:
-        yield Line(
-            id="operator-init-container",
-            level="ok",
-            message="The operator's init container passes the restricted profile.",
+        yield ok(
+            "operator-init-container",
+            "The operator's init container passes the restricted profile.",
         )
         return
-    yield Line(
-        id="operator-init-container",
-        level="failure",
-        message=f"The namespace {asked.namespace} enforces restricted and will refuse the workers"
+    yield failure(
+        "operator-init-container",
+        f"The namespace {asked.namespace} enforces restricted and will refuse the workers"
         f" that the operator makes of a {with_init[0]}: {problem}.",
-        action=action,
+        action,
     )
 
 
@@ -234,21 +223,18 @@ def gang(facts: Facts) -> Line:
     """The operator makes gangs."""
     if isinstance(facts.operator, Unknown) or facts.operator is None:
         why = facts.operator.why if isinstance(facts.operator, Unknown) else "it was not found"
-        return Line(
-            id="gang",
-            level="warning",
-            message=f"Whether the operator makes gangs cannot be seen from its Deployment ({why}).",
-            action="Nothing to do: where it makes none, submit sees that by the first pod and ends"
+        return warning(
+            "gang",
+            f"Whether the operator makes gangs cannot be seen from its Deployment ({why}).",
+            "Nothing to do: where it makes none, submit sees that by the first pod and ends"
             " the job.",
         )
     refusal = operator.gang_refusal(facts.operator)
     if refusal is not None:
-        return Line(
-            id="gang", level="failure", message=refusal, action=CAUSES["gang-ignored"].action
-        )
+        return failure("gang", refusal, CAUSES["gang-ignored"].action)
     scheduler = operator.gang_scheduler(facts.operator)
     message = f"The operator makes a pod group of every job, for the scheduler {scheduler}."
-    return Line(id="gang", level="ok", message=message)
+    return ok("gang", message)
 
 
 def _said(refusal: Refusal) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
-from k8sbench.diagnose.preflight.facts import Asked, Facts, Line, Thing, Unknown
-from k8sbench.diagnose.preflight.findings import name_of, unseen
+from k8sbench.diagnose.job.scheduling import requests
+from k8sbench.diagnose.preflight.facts import Asked, Facts, Line, Unknown, failure, ok
+from k8sbench.diagnose.preflight.findings import unseen
 from k8sbench.model.kinds import kinds_of
+from k8sbench.model.kube import KubeObject, conditions, is_true, name_of
 from k8sbench.model.pool import amount
 
 
@@ -25,7 +27,7 @@ def quota(facts: Facts, asked: Asked) -> Iterator[Line]:
         yield unseen("quota", f"the quotas of {asked.namespace}", facts.quotas)
         return
     if not facts.quotas:
-        yield Line(id="quota", level="ok", message=f"No quota limits {asked.namespace}.")
+        yield ok("quota", f"No quota limits {asked.namespace}.")
         return
     pool = asked.pool
     gpus = asked.gpus
@@ -52,15 +54,14 @@ def quota(facts: Facts, asked: Asked) -> Iterator[Line]:
                 short.append(f"{text}, {_plain(needs[resource])} are needed")
     job = f"{asked.replicas} replicas of {gpus} GPUs" if gpus else f"{asked.replicas} replicas"
     if short:
-        yield Line(
-            id="quota",
-            level="failure",
-            message=f"The quota does not let {job} in: {'; '.join(short)}.",
-            action="Wait until other jobs end, take fewer GPUs, or ask for more quota.",
+        yield failure(
+            "quota",
+            f"The quota does not let {job} in: {'; '.join(short)}.",
+            "Wait until other jobs end, take fewer GPUs, or ask for more quota.",
         )
     else:
         seen = "; ".join(told) or "none of it counts what k8sbench asks for"
-        yield Line(id="quota", level="ok", message=f"The quota has room for {job}: {seen}.")
+        yield ok("quota", f"The quota has room for {job}: {seen}.")
 
 
 def nodes(facts: Facts, asked: Asked) -> Iterator[Line]:
@@ -71,11 +72,10 @@ def nodes(facts: Facts, asked: Asked) -> Iterator[Line]:
         return
     labels = ", ".join(f"{key}={value}" for key, value in pool.selector.items()) or "any label"
     if not facts.nodes:
-        yield Line(
-            id="nodes",
-            level="failure",
-            message=f"No node is of pool {pool.name} ({labels}).",
-            action="Choose another with --node-pool, or describe your nodes in a pools file"
+        yield failure(
+            "nodes",
+            f"No node is of pool {pool.name} ({labels}).",
+            "Choose another with --node-pool, or describe your nodes in a pools file"
             " (--pools); 'kubectl get nodes --show-labels' shows theirs.",
         )
         return
@@ -83,11 +83,10 @@ def nodes(facts: Facts, asked: Asked) -> Iterator[Line]:
     there = [node for node in facts.nodes if not _away(node, asked)]
     told = f"{len(there)} of {len(facts.nodes)} nodes of pool {pool.name} ({labels}) take pods"
     if not there:
-        yield Line(
-            id="nodes",
-            level="failure",
-            message=f"{told}: {', '.join(away)}.",
-            action="Bring a node back ('kubectl describe node' says why it is away), or mend the"
+        yield failure(
+            "nodes",
+            f"{told}: {', '.join(away)}.",
+            "Bring a node back ('kubectl describe node' says why it is away), or mend the"
             " pool's tolerations.",
         )
         return
@@ -101,7 +100,7 @@ def nodes(facts: Facts, asked: Asked) -> Iterator[Line]:
         yield from _gpus(facts, asked, there)
 
 
-def _gpus(facts: Facts, asked: Asked, nodes: Sequence[Thing]) -> Iterator[Line]:
+def _gpus(facts: Facts, asked: Asked, nodes: Sequence[KubeObject]) -> Iterator[Line]:
     pool = asked.pool
     has = {name_of(node): _allocatable(node, pool.gpu_resource) for node in nodes}
     without = sorted(name for name, count in has.items() if count == 0)
@@ -114,11 +113,7 @@ def _gpus(facts: Facts, asked: Asked, nodes: Sequence[Thing]) -> Iterator[Line]:
             action="See whether the device plugin runs there, and whether the driver is loaded.",
         )
     else:
-        yield Line(
-            id="device-plugin",
-            level="ok",
-            message=f"All {len(has)} nodes offer {pool.gpu_resource}.",
-        )
+        yield ok("device-plugin", f"All {len(has)} nodes offer {pool.gpu_resource}.")
     wants = _replica(asked)
     fits = [node for node in nodes if _fits(node, wants)]
     if len(fits) < asked.replicas:
@@ -128,19 +123,18 @@ def _gpus(facts: Facts, asked: Asked, nodes: Sequence[Thing]) -> Iterator[Line]:
             f"{asked.gpus} of {pool.gpu_resource}, {_plain(wants['cpu'])} of cpu,"
             f" {asked.gpus} × {pool.memory_per_gpu} of memory"
         )
-        yield Line(
-            id="node-size",
-            level="failure",
-            message=f"{len(fits)} nodes are large enough for a replica on pool {pool.name}"
+        yield failure(
+            "node-size",
+            f"{len(fits)} nodes are large enough for a replica on pool {pool.name}"
             f" ({needed}), {asked.replicas} are needed; {name_of(best)} offers {offered}.",
-            action="Take fewer GPUs per replica (--gpus), or describe your nodes in a pools file.",
+            "Take fewer GPUs per replica (--gpus), or describe your nodes in a pools file.",
         )
     total = sum(has.values())
     if isinstance(facts.pods, Unknown):
         yield unseen("gpus", f"k8sbench's pods in {asked.namespace}", facts.pods)
         return
     used = sum(
-        _requested(pod, pool.gpu_resource)
+        requests(pod["spec"]).get(pool.gpu_resource, Decimal(0))
         for pod in facts.pods
         if pod.get("spec", {}).get("nodeName") in has
     )
@@ -160,10 +154,9 @@ def _some(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + more
 
 
-def _away(node: Thing, asked: Asked) -> str | None:
+def _away(node: KubeObject, asked: Asked) -> str | None:
     """Why a node takes no pods of the pool; None: it does."""
-    conditions = node.get("status", {}).get("conditions") or ()
-    if not any(each["type"] == "Ready" and each["status"] == "True" for each in conditions):
+    if not is_true(conditions(node).get("Ready")):
         return "not ready"
     if node.get("spec", {}).get("unschedulable"):
         return "cordoned"
@@ -190,26 +183,16 @@ def _replica(asked: Asked) -> dict[str, Decimal]:
     return {**({pool.gpu_resource: Decimal(asked.gpus)} if asked.gpus else {}), **wants}
 
 
-def _fits(node: Thing, wants: Mapping[str, Decimal]) -> bool:
+def _fits(node: KubeObject, wants: Mapping[str, Decimal]) -> bool:
     return all(_allocatable(node, resource) >= want for resource, want in wants.items())
 
 
-def _offered(node: Thing, resource: str) -> str:
+def _offered(node: KubeObject, resource: str) -> str:
     return str(node.get("status", {}).get("allocatable", {}).get(resource, "0"))
 
 
-def _allocatable(node: Thing, resource: str) -> Decimal:
+def _allocatable(node: KubeObject, resource: str) -> Decimal:
     return amount(_offered(node, resource))
-
-
-def _requested(pod: Thing, resource: str) -> Decimal:
-    return sum(
-        (
-            amount(str(container.get("resources", {}).get("limits", {}).get(resource, "0")))
-            for container in pod["spec"]["containers"]
-        ),
-        Decimal(0),
-    )
 
 
 def _plain(number: Decimal | int) -> str:

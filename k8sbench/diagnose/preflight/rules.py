@@ -1,11 +1,13 @@
-"""What k8sbench needs to be allowed: the rules file, as single permissions to ask about."""
+"""The permissions that k8sbench needs, one by one, as its Role and ClusterRole state them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+import itertools
+from collections.abc import Iterable, Iterator
 
 import msgspec
+
+from k8sbench.model.kube import KubeObject
 
 HELPFUL = {"namespaces", "resourcequotas", "persistentvolumeclaims", "localqueues", "workloads"}
 """Resources of the Role that a run can do without: the preflight and diagnoses read them."""
@@ -41,16 +43,12 @@ class Permission(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def permissions(roles: Iterable[Mapping[str, Any]]) -> Iterator[Permission]:
-    """Every permission of a Role and a ClusterRole, in their order."""
-    for document in roles:
-        for rule in document["rules"]:
-            for group in rule["apiGroups"]:
-                for resource in rule["resources"]:
-                    for verb in rule["verbs"]:
-                        yield Permission(
-                            verb=verb,
-                            group=group,
-                            resource=resource,
-                            namespaced=document["kind"] == "Role",
-                        )
+def permissions(roles: Iterable[KubeObject]) -> Iterator[Permission]:
+    """Yield every permission of a Role or ClusterRole, in their order."""
+    for role in roles:
+        for rule in role["rules"]:
+            for group, resource, verb in itertools.product(
+                rule["apiGroups"], rule["resources"], rule["verbs"]
+            ):
+                namespaced = role["kind"] == "Role"
+                yield Permission(verb=verb, group=group, resource=resource, namespaced=namespaced)

@@ -43,8 +43,8 @@ def main() -> None:
 
 
 def _tap(moves: list[tuple[str, str, float]], requests: dict[str, int]) -> list[int]:
+    from k8sbench.adapters.kubernetes.client.answers import LineStream
     from k8sbench.adapters.kubernetes.client.api import Api
-    from k8sbench.adapters.kubernetes.client.streams import LineStream
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
     from k8sbench.adapters.kubernetes.watching.followed import LOGS_BEING_READ
     from k8sbench.adapters.store.sql_store import SqlStore

@@ -19,9 +19,10 @@ from pathlib import Path
 import msgspec
 
 from k8sbench.adapters.kubernetes import kinds
-from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
+from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.connection import connect
-from k8sbench.adapters.kubernetes.watching.trimming import RUN_LABEL
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.model.kube import RUN_LABEL
 
 WATCH_SECONDS = 3000
 

@@ -41,20 +41,20 @@ class Follower:
         self.plan = plan
         self.later = hours_later * 3600
         """Reads as if so much time had passed: what is a trouble only after a while."""
-        self.seen = state.Seen(job=None)
+        self.seen = state.JobSnapshot(job=None)
         self._kind = "paddlejob" if plan.framework == "paddle" else "pytorchjob"
         self._ask_nodes = nodes
         self.lines: Mapping[str, Sequence[str]] = {}
 
-    def read(self) -> state.Reading:
+    def read(self) -> state.JobState:
         """Fetch everything anew and read it."""
         self._fetch()
         now = time.time() + self.later
         return state.read(self.seen, self.plan, now=now, lines=self.lines)
 
     def until(
-        self, wanted: Callable[[state.Reading], bool], seconds: float = SECONDS
-    ) -> state.Reading:
+        self, wanted: Callable[[state.JobState], bool], seconds: float = SECONDS
+    ) -> state.JobState:
         """Read until a reading is as wanted, and return it; AssertionError tells the last one."""
         end = time.monotonic() + seconds
         while not wanted(reading := self.read()):
@@ -63,11 +63,11 @@ class Follower:
             time.sleep(_LOOK_SECONDS)
         return reading
 
-    def until_cause(self, cause_id: str | None, seconds: float = SECONDS) -> state.Reading:
+    def until_cause(self, cause_id: str | None, seconds: float = SECONDS) -> state.JobState:
         """Read until the diagnosis is this one."""
         return self.until(lambda reading: reading.cause_id == cause_id, seconds)
 
-    def until_final(self, seconds: float = SECONDS) -> state.Reading:
+    def until_final(self, seconds: float = SECONDS) -> state.JobState:
         """Read until the job has ended."""
         return self.until(lambda reading: reading.phase.final, seconds)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import JobEvent, LogLine, ReplicaState
+from k8sbench.ports import JobEvent, LogLine
 from tests.unit.store.examples import NOW, plan
 
 __all__ = ["NOW", "ended", "gap", "line", "moved", "note", "replica", "run", "step"]

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from k8sbench.adapters.files import image_table, pools
-from k8sbench.diagnose.preflight import checks, findings, operator
+from k8sbench.adapters.kubernetes import preflight
+from k8sbench.diagnose.preflight import checks, findings
 from k8sbench.diagnose.preflight.facts import Access, Asked, Facts, Line, Refusal
 
 POOL = pools.load(environ={}).pool("v100-32gb")
@@ -113,8 +114,9 @@ READY = Facts(
     wrong_jobs={kind: denied(kind) for kind in ("PyTorchJob", "PaddleJob")},
     own_jobs={"PyTorchJob": None, "PaddleJob": None},
     operator=deployment(*QUICK),
-    init_template=operator.own_template(),
+    init_template=preflight.init_template(),
     access=(access("create", "pytorchjobs.kubeflow.org"), access("list", "pods")),
+    role_file="/k8sbench/role.yaml",
     namespace=namespace(**{findings.ENFORCE: "restricted"}),
     quotas=(),
     nodes=(node("gpu-0"), node("gpu-1")),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from k8sbench.adapters.kubernetes import preflight
 from k8sbench.diagnose.preflight import operator
 from tests.harness.cluster.components import INIT_TEMPLATE
 from tests.unit.doctor.clusters import deployment
@@ -61,7 +62,7 @@ def test_an_image_s_tag_may_tell_the_version(image: str, version: tuple[int, int
 
 
 def test_a_template_is_found_where_a_volume_puts_the_file() -> None:
-    assert operator.init_template_place(deployment()) == operator.Place(
+    assert operator.init_template_source(deployment()) == operator.TemplateSource(
         "init-container", "initContainer.yaml"
     )
 
@@ -74,28 +75,28 @@ def test_a_template_is_found_where_a_volume_puts_the_file() -> None:
             {"mountPath": "/etc/config/initContainer.yaml", "subPath": "template"},
             [],
             [],
-            operator.Place("init-container", "template"),
+            operator.TemplateSource("init-container", "template"),
         ),
         (
             {"mountPath": "/init/"},
             [{"key": "mine", "path": "t.yaml"}],
             ["--pytorch-init-container-template-file=/init/t.yaml"],
-            operator.Place("init-container", "mine"),
+            operator.TemplateSource("init-container", "mine"),
         ),
     ],
 )
 def test_a_template_is_found_by_mount_key_and_flag(
-    mount: dict[str, Any], items: list[Any], args: list[str], place: operator.Place | None
+    mount: dict[str, Any], items: list[Any], args: list[str], place: operator.TemplateSource | None
 ) -> None:
     found = deployment(*args)
     pod = found["spec"]["template"]["spec"]
     pod["containers"][0]["volumeMounts"] = [{"name": "init", **mount}]
     pod["volumes"][0]["configMap"]["items"] = items
-    assert operator.init_template_place(found) == place
+    assert operator.init_template_source(found) == place
 
 
 @pytest.mark.parametrize(
-    "template", [operator.own_template(), INIT_TEMPLATE.read_text()], ids=["ours", "the-tests'"]
+    "template", [preflight.init_template(), INIT_TEMPLATE.read_text()], ids=["ours", "the-tests'"]
 )
 def test_a_template_with_a_security_context_passes(template: str) -> None:
     assert operator.unrestricted(template) is None
@@ -120,7 +121,7 @@ def test_any_other_template_does_not(template: str | None, why: str) -> None:
 
 
 def test_our_template_is_what_the_operator_reads() -> None:
-    filled = operator.own_template()
+    filled = preflight.init_template()
     for name in ("InitContainerImage", "MaxTries", "MasterAddr"):
         assert f"{{{{.{name}}}}}" in filled
         filled = filled.replace(f"{{{{.{name}}}}}", "5")

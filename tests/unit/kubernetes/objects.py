@@ -150,12 +150,12 @@ def node(name: str = "gpu-0", gpus: str = "8", **labels: str) -> Object:
     }
 
 
-def seen(*pods: Object, of: Object | None = None, **more: Any) -> state.Seen:
+def seen(*pods: Object, of: Object | None = None, **more: Any) -> state.JobSnapshot:
     """What was seen of the job; the master runs unless a pod of it is given."""
     found = {one["metadata"]["name"]: one for one in (pod("master-0"), *pods)}
-    return state.Seen(job=of or job(condition("Created")), pods=found, **more)
+    return state.JobSnapshot(job=of or job(condition("Created")), pods=found, **more)
 
 
-def read(found: state.Seen, plan: RunPlan = PLAN, *, after: float = 10, **more: Any) -> Any:
+def read(found: state.JobSnapshot, plan: RunPlan = PLAN, *, after: float = 10, **more: Any) -> Any:
     """Read it so many seconds after the job was created."""
     return state.read(found, plan, now=START + after, **more)

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.diagnose.job import CAUSES, found, state
+from k8sbench.diagnose.job import state
+from k8sbench.diagnose.job.causes import CAUSES, found
 from k8sbench.model.phase import Phase
 from tests.tiers import ROOT
 from tests.unit.kubernetes.objects import (
@@ -41,7 +42,7 @@ WORKER = f"{JOB}-worker-0"
 class Example(msgspec.Struct, frozen=True, kw_only=True):
     """What is seen, and how it must read."""
 
-    seen: state.Seen
+    seen: state.JobSnapshot
     words: str
     """Part of the sentence."""
     hopeless: bool = False
@@ -50,14 +51,14 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
     phase: Phase | None = None
 
 
-def alone(*pods: dict[str, Any], **more: Any) -> state.Seen:
+def alone(*pods: dict[str, Any], **more: Any) -> state.JobSnapshot:
     """What was seen of a job without the master that otherwise runs."""
     found = seen(**more)
     found.pods = {one["metadata"]["name"]: one for one in pods}
     return found
 
 
-def both_unplaced(message: str, **more: Any) -> state.Seen:
+def both_unplaced(message: str, **more: Any) -> state.JobSnapshot:
     return alone(unplaced(message, "master-0"), unplaced(message, "worker-0"), **more)
 
 
@@ -74,7 +75,7 @@ def asked_to_end(at: float, grace: int = 30) -> dict[str, Any]:
     return {"deletionTimestamp": stamp(at + grace), "deletionGracePeriodSeconds": grace}
 
 
-def pulling(message: str, reason: str = "ImagePullBackOff") -> state.Seen:
+def pulling(message: str, reason: str = "ImagePullBackOff") -> state.JobSnapshot:
     return seen(pod(state=waits(reason, message)))
 
 
@@ -935,7 +936,7 @@ def test_events_of_an_earlier_job_of_the_name_do_not_count() -> None:
     ids=["operator", "claim", "mount"],
 )  # fmt: skip
 def test_what_often_passes_is_no_trouble_at_first(
-    found_now: state.Seen, after: float, again: float
+    found_now: state.JobSnapshot, after: float, again: float
 ) -> None:
     reading = read(found_now, after=after)
     assert reading.cause_id is None
@@ -965,7 +966,7 @@ def test_of_many_pods_the_event_that_stands_for_all_tells_of_no_restart() -> Non
     assert not any(one.restarts for one in reading.replicas)
 
 
-def nothing_but(count: int, events: list[dict[str, Any]]) -> state.Seen:
+def nothing_but(count: int, events: list[dict[str, Any]]) -> state.JobSnapshot:
     """What was seen of a job of so many pods that all run."""
     names = ["master-0", *(f"worker-{number}" for number in range(count - 1))]
     return seen(*map(pod, names), of=job(condition("Running")), events=events)
@@ -991,7 +992,7 @@ def test_a_refusal_that_stands_for_many_is_read_as_they_are() -> None:
 # --- who failed first ----------------------------------------------------------------------------
 
 
-def failed(**codes: tuple[int, float]) -> state.Seen:
+def failed(**codes: tuple[int, float]) -> state.JobSnapshot:
     pods = [pod(name.replace("_", "-"), ended(code, at=at)) for name, (code, at) in codes.items()]
     return seen(*pods, of=job(FAILED))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from k8sbench.adapters.kubernetes import sharing
-from k8sbench.adapters.kubernetes.watching.followed import LOGS_BEING_READ, Followed, Surroundings
+from k8sbench.adapters.kubernetes.watching.followed import LOGS_BEING_READ, Followed
 from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.ports import JobEvent
@@ -17,7 +17,7 @@ END, LATER = 60, 65
 
 def followed(phase: Phase = Phase.RUNNING) -> Followed:
     """Follow a job that was told to be in a phase and has succeeded since."""
-    one = Followed(PLAN, told=Transition(phase=phase, at=START + 1, cause=""), since=0.0)
+    one = Followed(PLAN, reported=Transition(phase=phase, at=START + 1, cause=""), since=0.0)
     succeeded = job(condition("Running", status="False"), condition("Succeeded", at=END))
     one.take(Changed("PyTorchJob", succeeded))
     one.take(Changed("Pod", pod()))
@@ -29,9 +29,9 @@ def told(event: JobEvent) -> Transition:
     return event.transition
 
 
-def test_an_end_is_told_once_while_the_logs_are_read_and_at_the_time_that_it_had() -> None:
+def test_an_end_is_reported_once_while_the_logs_are_read_and_at_the_time_that_it_had() -> None:
     one, now = followed(), START + LATER
-    reading, _ = one.read(Surroundings(), now)
+    reading, _ = one.read(now)
     (event,) = one.ending(reading, now)
     ending = told(event)
     assert (ending.phase, ending.cause_id, ending.at) == (
@@ -47,7 +47,7 @@ def test_an_end_is_told_once_while_the_logs_are_read_and_at_the_time_that_it_had
 
 def test_a_job_that_never_ran_is_not_said_to_run_when_it_has_ended() -> None:
     one, now = followed(Phase.PENDING), START + LATER
-    reading, _ = one.read(Surroundings(), now)
+    reading, _ = one.read(now)
     (event,) = one.ending(reading, now)
     assert told(event).phase is Phase.PENDING
 
@@ -61,52 +61,52 @@ AHEAD = 600.0
 def test_how_long_a_job_waits_is_counted_by_one_clock() -> None:
     """Ours is ten minutes ahead, and the job ten seconds old."""
     now = START + AHEAD + 10
-    one = Followed(PLAN, told=Transition(phase=Phase.CREATED, at=now, cause=""), since=0.0)
+    one = Followed(PLAN, reported=Transition(phase=Phase.CREATED, at=now, cause=""), since=0.0)
     one.take(Changed("PyTorchJob", job()))
     one.ahead = -AHEAD
-    assert one.read(Surroundings(), now)[0].cause_id is None
-    assert one.read(Surroundings(), now + 30)[0].cause_id == "operator-down"
+    assert one.read(now)[0].cause_id is None
+    assert one.read(now + 30)[0].cause_id == "operator-down"
 
 
-def test_the_history_is_told_by_our_clock() -> None:
+def test_the_history_is_reported_by_our_clock() -> None:
     """The operator says that the job has run for eight seconds; its clock is ahead of ours."""
     created = Transition(phase=Phase.CREATED, at=START - AHEAD, cause="")
-    one = Followed(PLAN, told=created, since=0.0)
+    one = Followed(PLAN, reported=created, since=0.0)
     one.ahead = AHEAD
     one.take(Changed("PyTorchJob", job(condition("Running", at=2))))
     for name in ("master-0", "worker-0"):
         one.take(Changed("Pod", pod(name, metadata=OURS)))
     now = created.at + 10
-    reading, _ = one.read(Surroundings(), now)
+    reading, _ = one.read(now)
     assert reading.phase is Phase.RUNNING
     (moved,) = [event.transition for event in one.changes(reading, now) if event.transition]
     assert moved.at == created.at + 2
 
 
 def test_a_pod_of_another_job_that_was_given_the_name_does_not_take_the_place_of_ours() -> None:
-    one = Followed(PLAN, told=Transition(phase=Phase.RUNNING, at=START, cause=""), since=0.0)
+    one = Followed(PLAN, reported=Transition(phase=Phase.RUNNING, at=START, cause=""), since=0.0)
     one.take(Changed("PyTorchJob", job(condition("Running"))))
     name = f"{JOB}-worker-0"
     one.take(Changed("Pod", pod("worker-0", metadata=OURS)))
     one.take(Deleted("Pod", name, "worker-0", None))
     theirs = {"uid": "other", "ownerReferences": [{"uid": "job-2"}]}
     one.take(Changed("Pod", pod("worker-0", metadata=theirs)))
-    worker = one.read(Surroundings(), START + 10)[1][1]
+    worker = one.read(START + 10)[1][1]
     assert worker.gone
     # Of the same job it is the operator's doing, and is what is read from then on.
     one.take(Changed("Pod", pod("worker-0", metadata={**OURS, "uid": "again"})))
-    assert not one.read(Surroundings(), START + 10)[1][1].gone
+    assert not one.read(START + 10)[1][1].gone
 
 
 @pytest.mark.parametrize("is_to_wait", [False, True])
 def test_a_job_that_is_to_wait_is_never_hopeless(is_to_wait: bool) -> None:
-    told = Transition(phase=Phase.CREATED, at=START, cause="")
-    one = Followed(PLAN, told=told, since=0.0)
+    created = Transition(phase=Phase.CREATED, at=START, cause="")
+    one = Followed(PLAN, reported=created, since=0.0)
     words = {sharing.WAITS: "true"} if is_to_wait else {}
     one.take(Changed("PyTorchJob", job(condition("Created"), annotations=words)))
     for name in ("master-0", "worker-0"):
         image = waits("InvalidImageName", "must be lowercase")
         one.take(Changed("Pod", pod(name, image, metadata=OURS)))
-    reading, _ = one.read(Surroundings(), START + LATER)
+    reading, _ = one.read(START + LATER)
     assert reading.cause_id == "image-name-invalid"
     assert reading.hopeless is not is_to_wait

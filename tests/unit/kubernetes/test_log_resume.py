@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters.kubernetes.logs.log_resume import DISORDER, Mark, Resume, advanced
-from k8sbench.adapters.kubernetes.logs.log_text import Line, LogText
+from k8sbench.adapters.kubernetes.logs.resume import DISORDER, Mark, Resume, advanced
+from k8sbench.adapters.kubernetes.logs.text import Line, LogText
 from tests.unit.kubernetes.log_files import T0, served, stamp
 
 Lines = list[tuple[int, str]]

@@ -15,8 +15,8 @@ import pytest
 
 from k8sbench.adapters.kubernetes import looking
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.logs import log_streams
-from k8sbench.adapters.kubernetes.logs.log_streams import LogStreams
+from k8sbench.adapters.kubernetes.logs import streams
+from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogLine, LogMark
 from tests.unit.kubernetes.log_files import T0, served, stamp
@@ -163,7 +163,7 @@ class Pod:
 @pytest.fixture
 def pod(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pod]:
     for name in ("SOONEST", "ENDED_BY_ITSELF", "LOOK_SECONDS"):
-        monkeypatch.setattr(log_streams, name, 0.001)
+        monkeypatch.setattr(streams, name, 0.001)
     made = Pod()
     yield made
     made.streams.close()
@@ -194,8 +194,8 @@ def test_an_error_in_the_log_is_tried_again_and_is_no_line(pod: Pod) -> None:
 def test_a_container_that_waits_is_asked_for_again_when_its_pod_changes(
     pod: Pod, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_streams, "SOONEST", 1000.0)  # by itself: never
-    monkeypatch.setattr(log_streams, "LATEST", 1000.0)
+    monkeypatch.setattr(streams, "SOONEST", 1000.0)  # by itself: never
+    monkeypatch.setattr(streams, "LATEST", 1000.0)
     pod.node.answers = [ApiFault(400, "BadRequest", WAITING)]
     pod.node.now = lines(0, 3)
     pod.want()
@@ -227,7 +227,7 @@ def test_a_busy_api_server_is_asked_again(pod: Pod) -> None:
 def test_a_log_that_ended_waits_for_an_api_server_that_serves_nobody(
     pod: Pod, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
-    monkeypatch.setattr(log_streams, "LATEST", 0.001)
+    monkeypatch.setattr(streams, "LATEST", 0.001)
     pod.node.answers = [ApiFault(status, "", "not now")] * 30
     pod.node.now = lines(0, 3)
     pod.want()
@@ -239,7 +239,7 @@ def test_a_log_that_ended_waits_for_an_api_server_that_serves_nobody(
 def test_what_an_api_server_never_serves_is_a_gap_in_the_end(
     pod: Pod, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_streams, "LATEST", 0.001)
+    monkeypatch.setattr(streams, "LATEST", 0.001)
     pod.node.answers = [ApiFault(503, "ServiceUnavailable", "not now")] * 1000
     pod.want()
     pod.end()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters.kubernetes.logs.log_text import Line, LogText
+from k8sbench.adapters.kubernetes.logs.text import Line, LogText
 from tests.unit.kubernetes.log_files import T0, stamp
 
 

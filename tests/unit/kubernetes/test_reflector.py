@@ -9,7 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
+from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.watching import reflector
 from k8sbench.adapters.kubernetes.watching.reflector import (
     Changed,

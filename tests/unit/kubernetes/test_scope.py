@@ -7,6 +7,7 @@ import pytest
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.kubernetes.watching.scope import MOST_SETS, Scope
+from k8sbench.model.kube import RUN_LABEL
 from tests.unit.render.plans import plan
 
 
@@ -50,7 +51,7 @@ def test_an_event_belongs_to_the_run_whose_object_it_is_about(kind: str, name: s
 @pytest.mark.parametrize(("kind", "name"), [("PyTorchJob", "run"), ("Pod", "run-worker-0")])
 def test_an_object_whose_label_was_taken_off_still_belongs_to_its_run(kind: str, name: str) -> None:
     assert trimming.run_of(kind, {"metadata": {"name": name}}) == "run"
-    labelled = {"metadata": {"name": name, "labels": {trimming.RUN_LABEL: "other"}}}
+    labelled = {"metadata": {"name": name, "labels": {RUN_LABEL: "other"}}}
     assert trimming.run_of(kind, labelled) == "other"
 
 

@@ -34,8 +34,8 @@ SUCCEEDED = job(condition("Running", status="False"), condition("Succeeded", at=
 WAITS = init({"running": {}})
 
 
-def nothing(of: dict[str, Any] | None, **more: Any) -> state.Seen:
-    return state.Seen(job=of, **more)
+def nothing(of: dict[str, Any] | None, **more: Any) -> state.JobSnapshot:
+    return state.JobSnapshot(job=of, **more)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def nothing(of: dict[str, Any] | None, **more: Any) -> state.Seen:
         *("failed", "deleted"),
     ],
 )
-def test_a_job_is_as_far_as_its_last_replica(found: state.Seen, phase: Phase) -> None:
+def test_a_job_is_as_far_as_its_last_replica(found: state.JobSnapshot, phase: Phase) -> None:
     assert read(found).phase is phase
 
 

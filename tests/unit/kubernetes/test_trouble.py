@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from k8sbench.adapters.kubernetes.client.api import ApiFault
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.watching.trouble import NOTE_SECONDS, Trouble
 from k8sbench.model.errors import BenchError, Unreachable
 

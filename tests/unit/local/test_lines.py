@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters.local import lines
-from k8sbench.adapters.local.lines import Lines
+from k8sbench.adapters import lines
+from k8sbench.adapters.lines import Lines
 
 
 def split(*pieces: bytes) -> list[str]:

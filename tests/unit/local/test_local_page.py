@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from k8sbench.adapters.local import environment, launch, lines
+from k8sbench.adapters import lines
+from k8sbench.adapters.local import environment, launch
 from k8sbench.diagnose.job import exits as endings
 from tests.tiers import ROOT
 from tests.unit.local import examples

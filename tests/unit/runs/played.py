@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from k8sbench.model.choices import Request
-from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import Backend, RunPlan
 from k8sbench.model.planning import DRAFT_ID, make_plan
 from k8sbench.model.run import Location, Run
@@ -21,7 +21,6 @@ from k8sbench.ports import (
     LogLine,
     LogMark,
     Manifest,
-    ReplicaState,
     Store,
 )
 from k8sbench.runs import submitting

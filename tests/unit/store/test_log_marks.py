@@ -8,7 +8,7 @@ import tempfile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters.kubernetes.logs.log_resume import DISORDER, Mark, advanced
+from k8sbench.adapters.kubernetes.logs.resume import DISORDER, Mark, advanced
 from k8sbench.adapters.store import artifacts
 from k8sbench.adapters.store.artifacts import LogWriter
 from k8sbench.adapters.store.sql_store import SqlStore

@@ -1,4 +1,4 @@
-"""Requests to one API server: tried again where that helps, counted, their faults told.
+"""Requests to one API server: retried where that helps, counted, their faults as one type.
 
 Objects are plain data. Any thread may ask. What the server wants (Retry-After of 429 and 503) is
 heeded; a broken connection is tried again where asking twice does no harm, with growing pauses,
@@ -15,26 +15,24 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client import faults, transport
+from k8sbench.adapters.kubernetes.client.answers import LineStream, Watch
 from k8sbench.adapters.kubernetes.client.credentials import Credentials, Secrets
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.client.streams import LineStream, Watch
 from k8sbench.adapters.kubernetes.client.transport import Transport
 from k8sbench.model.errors import BenchError
+from k8sbench.model.kube import KubeObject
 from k8sbench.model.run import Location
 
 if TYPE_CHECKING:
     import urllib3
 
-__all__ = ["Api", "ApiFault", "LineStream", "Object", "Watch"]
-
-Object = dict[str, Any]
-"""One object of the API server as plain data."""
+__all__ = ["Api", "ApiFault", "KubeObject", "LineStream", "Watch"]
 
 FIELD_MANAGER = "k8sbench"
 CONNECT_SECONDS = 5.0
@@ -50,9 +48,23 @@ JUST_BACK_SECONDS = 20.0
 """For so long after it was away it may refuse everything: it has just started, and does not know
 the roles yet. Such refusals are told as 503."""
 SAME_TIME_SECONDS = 5.0
-"""Clocks that differ by less are taken for equal: answers tell whole seconds, and take a while."""
+"""Clocks that differ by less count as equal: answers carry whole seconds, and take a while."""
 _DATES = 8
 """Answers whose times are compared with ours; the quickest of them is right."""
+
+
+_METHODS = {"create": "POST", "patch": "PATCH", "delete": "DELETE"}
+"""Verb of the access rules → HTTP method; of all others it is GET."""
+
+
+class _Request(NamedTuple):
+    """One request."""
+
+    verb: str
+    """As access rules call it: get, list, watch, create, patch, delete."""
+    path: str
+    query: Mapping[str, str] = {}
+    body: Mapping[str, Any] | None = None
 
 
 class Api:
@@ -85,9 +97,9 @@ class Api:
 
     # -- asking ---------------------------------------------------------------------------------
 
-    def get(self, path: str, *, patience: float = PATIENCE_SECONDS, **query: str) -> Object:
+    def get(self, path: str, *, patience: float = PATIENCE_SECONDS, **query: str) -> KubeObject:
         """Return an object; raises :class:`ApiFault`, ``status`` 404 where there is none."""
-        return self._object("get", "GET", path, query, patience=patience)
+        return self._object(_Request("get", path, query), patience)
 
     def list(
         self,
@@ -95,20 +107,20 @@ class Api:
         *,
         labels: str = "",
         fields: str = "",
-        keep: Callable[[Object], Object | None] | None = None,
+        keep: Callable[[KubeObject], KubeObject | None] | None = None,
         patience: float = PATIENCE_SECONDS,
-    ) -> tuple[list[Object], str]:
+    ) -> tuple[list[KubeObject], str]:
         """Return objects and the resourceVersion that they are of; asks for one page at a time.
 
         ``keep`` makes what is kept of each; None of an object leaves it out.
         """
         query = _query(labelSelector=labels, fieldSelector=fields, limit=str(PAGE))
-        found: list[Object] = []
+        found: list[KubeObject] = []
         while True:
-            answer = self._ask("list", "GET", path, query, patience=patience)
+            answer = self._ask(_Request("list", path, query), patience)
             page = _PAGES.decode(answer)
             for raw in page.items:
-                item: Object | None = msgspec.json.decode(raw)
+                item: KubeObject | None = msgspec.json.decode(raw)
                 if item is not None and keep is not None:
                     item = keep(item)
                 if item is not None:
@@ -140,7 +152,7 @@ class Api:
             timeoutSeconds=str(timeout_s),
         )
         read_s = timeout_s + (10.0 if silence_s is None else silence_s)
-        return Watch(LineStream(self._send("watch", "GET", path, query, read_s=read_s)))
+        return Watch(LineStream(self._send(_Request("watch", path, query), read_s=read_s)))
 
     def create(
         self,
@@ -149,7 +161,7 @@ class Api:
         *,
         dry_run: bool = False,
         patience: float = PATIENCE_SECONDS,
-    ) -> Object:
+    ) -> KubeObject:
         """Create an object, checked strictly.
 
         A fault without a status, or of the 500s, leaves open whether it was created.
@@ -157,24 +169,24 @@ class Api:
         query = _query(
             fieldManager=FIELD_MANAGER, fieldValidation="Strict", dryRun="All" if dry_run else ""
         )
-        return self._object("create", "POST", path, query, body, patience=patience)
+        return self._object(_Request("create", path, query, body), patience)
 
     def patch(
         self, path: str, body: Mapping[str, Any], *, patience: float = PATIENCE_SECONDS
-    ) -> Object:
+    ) -> KubeObject:
         """Change an object by a JSON merge patch."""
         query = _query(fieldManager=FIELD_MANAGER)
-        return self._object("patch", "PATCH", path, query, body, patience=patience)
+        return self._object(_Request("patch", path, query, body), patience)
 
     def delete(
         self, path: str, *, uid: str | None = None, patience: float = PATIENCE_SECONDS
-    ) -> Object | None:
+    ) -> KubeObject | None:
         """Delete an object and, in the background, what it owns; None: it was gone.
 
         Returns the object as long as a finalizer keeps it, else what the server says instead.
         With a uid only the object that has it: another one of the name is left alone.
         """
-        body: Object = {
+        body: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "propagationPolicy": "Background",
@@ -182,7 +194,7 @@ class Api:
         if uid is not None:
             body["preconditions"] = {"uid": uid}
         try:
-            return self._object("delete", "DELETE", path, {}, body, patience=patience)
+            return self._object(_Request("delete", path, {}, body), patience)
         except ApiFault as fault:
             if fault.status == 404 or (fault.status == 409 and uid is not None):
                 return None
@@ -190,11 +202,7 @@ class Api:
 
     def stream(self, path: str, *, silence_s: float | None = None, **query: str) -> LineStream:
         """Return the lines of an answer as they come, such as of a log that is followed."""
-        return LineStream(self._send("get", "GET", path, query, read_s=silence_s))
-
-    def text(self, path: str, *, patience: float = PATIENCE_SECONDS, **query: str) -> str:
-        """Return an answer that is no JSON."""
-        return self._ask("get", "GET", path, query, patience=patience).decode(errors="replace")
+        return LineStream(self._send(_Request("get", path, query), read_s=silence_s))
 
     def no_answer(self, seconds: float = 2.0) -> ApiFault | None:
         """Ask the server's version, once; the fault where it does not say it in time.
@@ -203,8 +211,8 @@ class Api:
         """
         connect_s = min(seconds, QUICK_CONNECT_SECONDS)
         try:
-            response = self._send("get", "GET", "/version", {}, read_s=seconds, connect_s=connect_s)
-            _read(response)
+            version = _Request("get", "/version")
+            _read(self._send(version, read_s=seconds, connect_s=connect_s))
         except ApiFault as fault:
             return fault
         return None
@@ -235,43 +243,25 @@ class Api:
 
     # -- sending --------------------------------------------------------------------------------
 
-    def _object(
-        self,
-        verb: str,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        body: Mapping[str, Any] | None = None,
-        *,
-        patience: float,
-    ) -> Object:
-        answer = self._ask(verb, method, path, query, body, patience=patience)
+    def _object(self, request: _Request, patience: float) -> KubeObject:
+        answer = self._ask(request, patience)
         try:
-            found: Object = msgspec.json.decode(answer)
+            found: KubeObject = msgspec.json.decode(answer)
         except msgspec.DecodeError as wrong:
             raise ApiFault(None, "", f"what came is not JSON: {wrong}") from wrong
         return found
 
-    def _ask(
-        self,
-        verb: str,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        body: Mapping[str, Any] | None = None,
-        *,
-        patience: float,
-    ) -> bytes:
+    def _ask(self, request: _Request, patience: float) -> bytes:
         """Send, again where that helps and does no harm; return the whole answer."""
         until = time.monotonic() + min(patience, self.patience)
         read_s = min(READ_SECONDS, self.patience)
         pause = _FIRST_PAUSE
         while True:
             try:
-                return _read(self._send(verb, method, path, query, body, read_s=read_s))
+                return _read(self._send(request, read_s=read_s))
             except ApiFault as fault:
                 # Of a request that creates, only those that the server says it did not begin.
-                again = fault.passes and (method != "POST" or fault.retry_after is not None)
+                again = fault.passes and (request.verb != "create" or fault.retry_after is not None)
                 wait = fault.retry_after or random.uniform(pause / 2, pause)  # noqa: S311
                 if not again or time.monotonic() + wait > until:
                     raise
@@ -281,17 +271,13 @@ class Api:
 
     def _send(
         self,
-        verb: str,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        body: Mapping[str, Any] | None = None,
+        request: _Request,
         *,
         read_s: float | None = READ_SECONDS,
         connect_s: float = CONNECT_SECONDS,
     ) -> urllib3.BaseHTTPResponse:
         """Send a request once, or twice where one of us was refused and there is news of that."""
-        send = functools.partial(self._sent, verb, method, path, query, body, read_s, connect_s)
+        send = functools.partial(self._sent, request, read_s, connect_s)
         secrets = self._secrets()
         try:
             response = send(secrets)
@@ -313,17 +299,11 @@ class Api:
         raise fault
 
     def _sent(
-        self,
-        verb: str,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        body: Mapping[str, Any] | None,
-        read_s: float | None,
-        connect_s: float,
-        secrets: Secrets,
+        self, request: _Request, read_s: float | None, connect_s: float, secrets: Secrets
     ) -> urllib3.BaseHTTPResponse:
         import urllib3
+
+        verb, path, query, body = request
 
         headers = {"Accept": "application/json", "User-Agent": "k8sbench"}
         if verb in {"get", "list"} and read_s is not None:
@@ -333,14 +313,14 @@ class Api:
         if secrets.authorization is not None:
             headers["Authorization"] = secrets.authorization
         if body is not None:
-            kind = "merge-patch+json" if method == "PATCH" else "json"
+            kind = "merge-patch+json" if verb == "patch" else "json"
             headers["Content-Type"] = f"application/{kind}"
         with self._lock:
             self.requests[f"{verb} {kinds.resource(path)}"] += 1
             pool = self._fitting_pool(secrets)
         try:
             response = pool.request(
-                method,
+                _METHODS.get(verb, "GET"),
                 self._transport.server + path + _encoded(query),
                 body=None if body is None else msgspec.json.encode(body),
                 headers=headers,

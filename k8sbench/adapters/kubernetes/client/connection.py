@@ -263,7 +263,7 @@ def proxy_for(server: str, environ: Mapping[str, str]) -> str | None:
     host = parts.hostname or ""
     names = [f"{parts.scheme.upper()}_PROXY", f"{parts.scheme.lower()}_proxy"]
     proxy = next((environ[name] for name in names if environ.get(name)), None)
-    if proxy is None or host == "localhost" or (_is_address(host) and _in(host, "127.0.0.0/8")):
+    if proxy is None or host == "localhost" or _in(host, "127.0.0.0/8"):
         return None
     exceptions = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
     if any(_matches(host, parts.port, one.strip().lower()) for one in exceptions.split(",")):
@@ -277,7 +277,7 @@ def _matches(host: str, port: int | None, pattern: str) -> bool:
     if not pattern:
         return False
     if "/" in pattern:
-        return _is_address(host) and _in(host, pattern)
+        return _in(host, pattern)
     name, _, wanted_port = pattern.partition(":")
     if wanted_port and wanted_port != str(port):
         return False
@@ -285,15 +285,8 @@ def _matches(host: str, port: int | None, pattern: str) -> bool:
     return host == name or host.endswith(f".{name}")
 
 
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
-
-
 def _in(host: str, network: str) -> bool:
+    """Return whether a host is an address of a network; a name is none."""
     try:
         return ipaddress.ip_address(host) in ipaddress.ip_network(network, strict=False)
     except ValueError:

@@ -68,7 +68,7 @@ def from_status(status: Mapping[str, Any], retry_after: float | None = None) -> 
 
 
 def from_transport(wrong: BaseException) -> ApiFault:
-    """Make a fault of what urllib3 or the socket says."""
+    """Make a fault of an error of urllib3 or of the socket."""
     chain = list(_chain(wrong))
     for one in chain:
         if isinstance(one, ssl.SSLCertVerificationError):
@@ -227,12 +227,15 @@ def _not_found(fault: ApiFault, doing: str, place: Location, trainer_v2: bool) -
 
 
 _REFUSALS: tuple[tuple[str, str, str], ...] = (
-    # Part of the message, cause id, what to do.
+    # Regular expression of the message, cause id, what to do.
     ("exceeded quota", "quota-exceeded", "Wait for room, ask for more, or use a smaller case."),
     ("violates PodSecurity", "pod-security", "Use a pool without the opt-ins it names, or -n."),
-    ("denied the request", "admission-denied", "Change what the rule asks for, or ask who set it."),
-    # A ValidatingAdmissionPolicy.
-    ("denied request", "admission-denied", "Change what the rule asks for, or ask who set it."),
+    # A webhook's words, and a ValidatingAdmissionPolicy's.
+    (
+        "denied (the )?request",
+        "admission-denied",
+        "Change what the rule asks for, or ask who set it.",
+    ),
     ("being terminated", "namespace-terminating", "Name another namespace with -n."),
     ("strict decoding error", "manifest-refused", "Look at the manifest: `k8sbench render`."),
 )
@@ -240,7 +243,7 @@ _REFUSALS: tuple[tuple[str, str, str], ...] = (
 
 def _refused(fault: ApiFault, doing: str, place: Location) -> BenchError:
     cause_id, action = next(
-        (told for part, *told in _REFUSALS if part in fault.message),
+        (told for part, *told in _REFUSALS if re.search(part, fault.message)),
         ("refused", "Look at the manifest: `k8sbench render`."),
     )
     message = f"The API server does not let {doing} in namespace {place.namespace}"

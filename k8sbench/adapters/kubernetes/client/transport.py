@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 CONNECTIONS = 80
 """Kept in the pool: 64 log streams, the watches, and the requests between."""
 _GIVE_UP_CONNECTION_S = 60
-"""A connection whose other end is gone without a word is given up after so long."""
+"""Seconds without an acknowledgement after which a connection is closed."""
 
 
 class Transport(msgspec.Struct, frozen=True, kw_only=True):

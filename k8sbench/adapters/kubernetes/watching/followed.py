@@ -1,12 +1,12 @@
-"""One job that is followed: what was seen of it, and what was told of that.
+"""One job that is followed: its objects as last seen, and the events that were reported of it.
 
-No I/O: changes come in, events go out.
+No I/O: changes of objects go in, events of the job come out.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -14,14 +14,14 @@ import msgspec
 from k8sbench.adapters.kubernetes import sharing
 from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted
 from k8sbench.diagnose.job import facts, state
-from k8sbench.diagnose.job.facts import DELETED, Seen
-from k8sbench.diagnose.job.state import Reading
+from k8sbench.diagnose.job.facts import DELETED, JobSnapshot
+from k8sbench.diagnose.job.state import JobState
 from k8sbench.model.kinds import kind_of
-from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.kube import KubeObject, conditions, is_suspended, moment
+from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.ports import JobEvent, LogLine, LogMark, ReplicaState
+from k8sbench.ports import JobEvent, LogLine, LogMark
 
-Object = dict[str, Any]
 EVENTS = 200
 """Of one job, the newest that are kept."""
 LINES = 20
@@ -36,15 +36,6 @@ _ENDED = {
 }
 
 
-class Surroundings(msgspec.Struct, kw_only=True):
-    """What is known beyond the job itself."""
-
-    nodes: Sequence[Object] | None = None
-    workload: Object | None = None
-    rivals: Sequence[str] = ()
-    operator_seen_at: float | None = None
-
-
 class Followed:
     """One job."""
 
@@ -52,7 +43,7 @@ class Followed:
         self,
         plan: RunPlan,
         *,
-        told: Transition,
+        reported: Transition,
         marks: Mapping[str, LogMark] | None = None,
         since: float,
     ) -> None:
@@ -72,13 +63,13 @@ class Followed:
         self.uid: str | None = None
         self.logs: dict[str, tuple[str, int, bool]] = {}
         """What the log streams know of a replica: its pod, restarts, and whether it fails."""
-        self._told = told
+        self._reported = reported
         self._replicas: dict[str, ReplicaState] = {}
-        self._job: Object | None = None
+        self._job: KubeObject | None = None
         self._is_deleted = False
-        self._pods: dict[str, Object] = {}
-        self._earlier: list[Object] = []
-        self._events: dict[str, Object] = {}
+        self._pods: dict[str, KubeObject] = {}
+        self._earlier: list[KubeObject] = []
+        self._events: dict[str, KubeObject] = {}
         self._lines: dict[str, deque[str]] = {}
 
     # -- taking in ------------------------------------------------------------------------------
@@ -99,23 +90,23 @@ class Followed:
             self.uid = news.object["metadata"]["uid"]
             self._job = news.object
 
-    def take_created(self, job: Object) -> None:
+    def take_created(self, job: KubeObject) -> None:
         """Take in the answer to its creation; what was seen of it by then is newer."""
-        at = facts.moment(job["metadata"].get("creationTimestamp"))
-        if at is not None and self._told.phase is Phase.CREATED:
-            self._told = msgspec.structs.replace(self._told, at=at - self.ahead)
+        at = moment(job["metadata"].get("creationTimestamp"))
+        if at is not None and self._reported.phase is Phase.CREATED:
+            self._reported = msgspec.structs.replace(self._reported, at=at - self.ahead)
         if self._job is None:
             self.take(Changed(self.kind, job))
 
     def take_line(self, line: LogLine) -> None:
-        """Remember the end of a replica's log: it may tell why the replica failed."""
+        """Keep the last lines of a replica's log: they may say why the replica failed."""
         self._lines.setdefault(line.replica, deque(maxlen=LINES)).append(line.text)
 
     def take_absence(self) -> None:
         """Take in that the cluster has no such job."""
         self._is_deleted = True
 
-    def _take_pod(self, pod: Object) -> None:
+    def _take_pod(self, pod: KubeObject) -> None:
         name = pod["metadata"]["name"]
         before = self._pods.get(name)
         if before is not None and before["metadata"]["uid"] != pod["metadata"]["uid"]:
@@ -136,43 +127,37 @@ class Followed:
     # -- reading --------------------------------------------------------------------------------
 
     @property
-    def exists(self) -> bool:
-        """Whether the job is there."""
-        return self._job is not None and not self._is_deleted
+    def reported(self) -> Transition:
+        """The transition that was reported last."""
+        return self._reported
 
-    @property
-    def told(self) -> Transition:
-        """The change of state that was told last."""
-        return self._told
-
-    def seen(self, around: Surroundings) -> Seen:
-        """Put together what was seen."""
-        return Seen(
+    def snapshot(self) -> JobSnapshot:
+        """Return what was seen of the job itself, of its pods and of their events."""
+        return JobSnapshot(
             job=self._job,
             pods={name: pod for name, pod in self._pods.items() if self._owns(pod)},
             earlier=[pod for pod in self._earlier if self._owns(pod)],
             left_behind=sum(map(_is_left_behind, self._pods.values())),
             events=sorted(self._events.values(), key=_stamp),
             deleted=self._is_deleted,
-            nodes=around.nodes,
-            workload=around.workload,
-            rivals=around.rivals,
-            operator_seen_at=around.operator_seen_at,
         )
 
-    def read(self, around: Surroundings, now: float) -> tuple[Reading, tuple[facts.Replica, ...]]:
-        """Say how the job is, and which pods its replicas are."""
-        seen, now = self.seen(around), now + self.ahead
+    def read(
+        self, now: float, snapshot: JobSnapshot | None = None
+    ) -> tuple[JobState, tuple[facts.Replica, ...]]:
+        """Return the state of the job at ``now`` (Unix seconds), and its replicas.
+
+        ``snapshot`` is what :meth:`snapshot` gave, with what is known beyond the job.
+        """
+        seen, now = snapshot or self.snapshot(), now + self.ahead
         reading = state.read(seen, self.plan, now=now, lines=self._lines)
-        if self._job is None and self._is_deleted:
-            reading = _gone(reading)
         if self._job is not None and sharing.waits(self._job):
             reading = msgspec.structs.replace(reading, hopeless=False)
         return reading, facts.look(seen, self.plan, now).replicas
 
     def is_half_placed(self, now: float) -> bool:
         """Whether it holds some nodes and waits for more."""
-        return state.half_placed(self.seen(Surroundings()), self.plan, now=now)
+        return state.half_placed(self.snapshot(), self.plan, now=now)
 
     def is_short_of_nodes(self) -> bool:
         """Whether the scheduler found no node for a pod of the job."""
@@ -184,23 +169,22 @@ class Followed:
 
     def is_queued(self) -> bool:
         """Whether the job waits in a queue."""
-        policy = ((self._job or {}).get("spec") or {}).get("runPolicy") or {}
-        return self.plan.queue is not None and bool(policy.get("suspend"))
+        return self.plan.queue is not None and is_suspended(self._job or {})
 
     def operator_seen_at(self) -> float | None:
         """When the operator last changed the job's state, Unix seconds."""
-        conditions = ((self._job or {}).get("status") or {}).get("conditions") or ()
-        moments = [facts.moment(one.get("lastUpdateTime")) for one in conditions]
+        known = conditions(self._job or {}).values()
+        moments = [moment(one.get("lastUpdateTime")) for one in known]
         return max((one for one in moments if one is not None), default=None)
 
-    def _owns(self, pod: Object) -> bool:
+    def _owns(self, pod: KubeObject) -> bool:
         owners = pod["metadata"].get("ownerReferences") or ()
         return self.uid is None or any(owner["uid"] == self.uid for owner in owners)
 
-    # -- telling --------------------------------------------------------------------------------
+    # -- reporting ------------------------------------------------------------------------------
 
-    def changes(self, reading: Reading, now: float) -> Iterator[JobEvent]:
-        """Yield what of a reading was not told yet, but for the job's end."""
+    def changes(self, reading: JobState, now: float) -> Iterator[JobEvent]:
+        """Yield what of a state was not reported yet, except the job's end."""
         for replica in reading.replicas:
             if self._replicas.get(replica.replica) != replica:
                 self._replicas[replica.replica] = replica
@@ -208,32 +192,32 @@ class Followed:
         if not reading.phase.final and self._is_news(reading):
             yield self._moved(reading, now)
 
-    def ending(self, reading: Reading, now: float) -> Iterator[JobEvent]:
+    def ending(self, reading: JobState, now: float) -> Iterator[JobEvent]:
         """Yield, once, that the job has ended, though its logs are not read to their ends."""
-        if self._told.cause_id == LOGS_BEING_READ or self._told.phase.final:
+        if self._reported.cause_id == LOGS_BEING_READ or self._reported.phase.final:
             return
-        self._told = Transition(
-            phase=self._told.phase,
+        self._reported = Transition(
+            phase=self._reported.phase,
             at=self._at(reading.phase, now),
             cause=f"The job {_ENDED[reading.phase]}; its logs are being read to their ends.",
             cause_id=LOGS_BEING_READ,
         )
-        yield JobEvent(run_id=self.plan.run_id, transition=self._told)
+        yield JobEvent(run_id=self.plan.run_id, transition=self._reported)
 
-    def end(self, reading: Reading, now: float) -> JobEvent:
+    def end(self, reading: JobState, now: float) -> JobEvent:
         """Return the final transition."""
         return self._moved(reading, now)
 
-    def _is_news(self, reading: Reading) -> bool:
-        told = self._told
+    def _is_news(self, reading: JobState) -> bool:
+        reported = self._reported
         return (reading.phase, reading.cause_id, reading.hopeless) != (
-            told.phase,
-            told.cause_id,
-            told.hopeless,
+            reported.phase,
+            reported.cause_id,
+            reported.hopeless,
         )
 
-    def _moved(self, reading: Reading, now: float) -> JobEvent:
-        self._told = Transition(
+    def _moved(self, reading: JobState, now: float) -> JobEvent:
+        self._reported = Transition(
             phase=reading.phase,
             at=self._at(reading.phase, now),
             cause=reading.cause,
@@ -241,36 +225,25 @@ class Followed:
             action=reading.action,
             hopeless=reading.hopeless,
         )
-        return JobEvent(run_id=self.plan.run_id, transition=self._told)
+        return JobEvent(run_id=self.plan.run_id, transition=self._reported)
 
     def _at(self, phase: Phase, now: float) -> float:
-        """Take the operator's time of the change, unless the history would go back or ahead."""
-        said = kind_of(self.plan).condition((self._job or {}).get("status") or {}, phase) or {}
-        stamp = facts.moment(said.get("lastTransitionTime"))
-        if stamp is not None and self._told.at <= stamp - self.ahead <= now:
-            return stamp - self.ahead
-        return max(now, self._told.at)
+        """Return the operator's time of the change, unless it lies before the last or after now."""
+        status = (self._job or {}).get("status") or {}
+        condition = kind_of(self.plan).condition(status, phase)
+        if condition is not None:
+            stamp = moment(condition.get("lastTransitionTime"))
+            if stamp is not None and self._reported.at <= stamp - self.ahead <= now:
+                return stamp - self.ahead
+        return max(now, self._reported.at)
 
 
-def _gone(reading: Reading) -> Reading:
-    return msgspec.structs.replace(
-        reading,
-        phase=Phase.LOST,
-        cause="The cluster has no such job any more, and its end was not seen.",
-        cause_id="job-gone",
-        action="Submit it again; what was archived of its logs is kept.",
-    )
-
-
-def unplaceable(pod: Object) -> bool:
+def unplaceable(pod: KubeObject) -> bool:
     """Whether the scheduler found no node for a pod."""
-    return any(
-        one["type"] == "PodScheduled" and one["status"] == "False"
-        for one in (pod.get("status") or {}).get("conditions") or ()
-    )
+    return conditions(pod).get("PodScheduled", {}).get("status") == "False"
 
 
-def _is_left_behind(pod: Object) -> bool:
+def _is_left_behind(pod: KubeObject) -> bool:
     return DELETED not in pod and not pod["metadata"].get("ownerReferences")
 
 

@@ -1,11 +1,11 @@
-"""Follows the objects of one kind: one list, then one watch from where the list ended.
+"""A reflector for the objects of one kind: one list, then one watch from the list's version on.
 
-Nothing is lost: a watch that ends or breaks goes on from the last resourceVersion; where the
-server has forgotten that (410 Expired) everything is listed again, and what is gone from the list
-is told as deleted, by uid. A connection on which nothing comes is given up: the server ends every
-watch after ``watch_s``, so a longer silence means that it, or the way to it, is dead. Faults are
-told and tried on for ever, with pauses that grow to a bound; whoever follows a job decides when
-to stop.
+No change is lost: a watch that ends or breaks is resumed from the last resourceVersion; where the
+server no longer has that (410 Expired) everything is listed again, and objects that are missing
+from the list are reported as deleted, by uid. A connection that is silent is closed: the server
+ends every watch after ``watch_s``, so a longer silence means that it, or the network, is dead.
+Faults are reported, and retried without end with pauses that grow to a bound; the caller decides
+when to stop.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from k8sbench.adapters.kubernetes.client.api import Api, ApiFault, Object, Watch
+from k8sbench.adapters.kubernetes.client.answers import Watch
+from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.model.kube import KubeObject
 
 WATCH_SECONDS = 50.0
 SILENCE_SECONDS = 10.0
@@ -40,7 +43,7 @@ class Changed(NamedTuple):
     """An object is new, or not as it was."""
 
     kind: str
-    object: Object
+    object: KubeObject
 
 
 class Deleted(NamedTuple):
@@ -49,7 +52,7 @@ class Deleted(NamedTuple):
     kind: str
     name: str
     uid: str
-    object: Object | None
+    object: KubeObject | None
     """As it was last, if the server said; None where only its absence was seen."""
 
 
@@ -63,14 +66,14 @@ class Listed(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """The server does not tell us; told at every attempt."""
+    """The list or the watch failed; reported at every attempt."""
 
     kind: str
     fault: ApiFault
 
 
 class Works(NamedTuple):
-    """The server tells us again."""
+    """The watch works again."""
 
     kind: str
 
@@ -79,14 +82,14 @@ News = Changed | Deleted | Listed | Failed | Works
 
 
 class Reflector:
-    """One thread that follows the objects of one source and tells what happens to them."""
+    """One thread that watches the objects of one source and reports every change of them."""
 
     def __init__(
         self,
         api: Api,
         source: Source,
-        keep: Callable[[Object], Object | None],
-        tell: Callable[[News], None],
+        keep: Callable[[KubeObject], KubeObject | None],
+        on_news: Callable[[News], None],
         *,
         watch_s: float = WATCH_SECONDS,
         longest_pause: float = LONGEST_PAUSE,
@@ -94,7 +97,7 @@ class Reflector:
         self.source = source
         self._api = api
         self._keep = keep
-        self._tell = tell
+        self._on_news = on_news
         self._watch_s = watch_s
         self._longest_pause = longest_pause
         self._known: dict[str, tuple[str, str]] = {}
@@ -128,7 +131,7 @@ class Reflector:
         self._wake.set()
 
     def close(self) -> None:
-        """Stop; nothing is told any more once its thread has ended."""
+        """Stop; nothing is reported any more once its thread has ended."""
         with self._lock:
             self._is_closed = True
             self._interrupt()
@@ -163,7 +166,7 @@ class Reflector:
                 # A connection that served its time and broke is no sign of trouble.
                 failures = 1 if time.monotonic() - begun > self._longest_pause else failures + 1
                 self._fails = True
-                self._tell(Failed(self.source.kind, fault))
+                self._on_news(Failed(self.source.kind, fault))
                 self._wake.wait(pause(failures, self._longest_pause, fault.retry_after))
             else:
                 failures, was_expired = 0, False
@@ -199,7 +202,7 @@ class Reflector:
     def _has_worked(self) -> None:
         if self._fails:
             self._fails = False
-            self._tell(Works(self.source.kind))
+            self._on_news(Works(self.source.kind))
 
     def _list(self, source: Source, listing: int) -> str:
         asked_at = time.monotonic()
@@ -210,22 +213,22 @@ class Reflector:
             keep=self._keep,
             patience=0.0,
         )
-        self._tell_absent(items)
+        self._report_absent(items)
         for item in items:
             self._take("MODIFIED", item, listing)
         self._reached(version, listing)
         names = frozenset(item["metadata"]["name"] for item in items)
-        self._tell(Listed(source.kind, names, asked_at))
+        self._on_news(Listed(source.kind, names, asked_at))
         return version
 
-    def _tell_absent(self, items: Iterable[Object]) -> None:
+    def _report_absent(self, items: Iterable[KubeObject]) -> None:
         there = {item["metadata"]["name"]: item["metadata"]["uid"] for item in items}
         for name, (uid, _) in list(self._known.items()):
             if there.get(name) != uid:
                 del self._known[name]
-                self._tell(Deleted(self.source.kind, name, uid, None))
+                self._on_news(Deleted(self.source.kind, name, uid, None))
 
-    def _take(self, type_: str, found: Object, listing: int) -> None:
+    def _take(self, type_: str, found: KubeObject, listing: int) -> None:
         metadata = found["metadata"]
         version = metadata["resourceVersion"]
         if type_ != "BOOKMARK":
@@ -233,15 +236,15 @@ class Reflector:
             kept = self._keep(found)
             if type_ == "DELETED":
                 if self._known.pop(name, None) is not None:
-                    self._tell(Deleted(self.source.kind, name, uid, kept))
+                    self._on_news(Deleted(self.source.kind, name, uid, kept))
             elif kept is None:
                 self._known.pop(name, None)
             elif self._known.get(name) != (uid, version):
                 before = self._known.get(name)
                 if before is not None and before[0] != uid:
-                    self._tell(Deleted(self.source.kind, name, before[0], None))
+                    self._on_news(Deleted(self.source.kind, name, before[0], None))
                 self._known[name] = (uid, version)
-                self._tell(Changed(self.source.kind, kept))
+                self._on_news(Changed(self.source.kind, kept))
         if self._watch is not None:
             self._reached(version, listing)
 

@@ -1,4 +1,4 @@
-"""Which of a namespace's objects are watched: no more than need be, and one watch for all jobs."""
+"""The scope of the watches: which objects of the namespace are watched for the jobs followed."""
 
 from __future__ import annotations
 
@@ -7,21 +7,16 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from k8sbench.adapters.kubernetes import kinds
-from k8sbench.adapters.kubernetes.client.api import Object
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.kubernetes.watching.reflector import Source
-from k8sbench.adapters.kubernetes.watching.trimming import RUN_LABEL
+from k8sbench.diagnose.job.reasons import FREQUENT_SILENT_EVENTS
 from k8sbench.model.identity import LABEL_DOMAIN
+from k8sbench.model.kube import RUN_LABEL, KubeObject
 from k8sbench.model.plan import RunPlan
 
 MOST_SETS = 10
 """Sets that are named in one selector; beyond that all of k8sbench's jobs are watched."""
-_CHATTER = (
-    *("Scheduled", "Created", "Started", "Killing"),
-    *("SuccessfulCreateService", "SuccessfulDeleteService", "SuccessfulDeletePod"),
-)
-"""Reasons of events that say nothing which the objects do not."""
-_EVENT_FIELDS = ",".join(f"reason!={reason}" for reason in _CHATTER)
+_EVENT_FIELDS = ",".join(f"reason!={reason}" for reason in FREQUENT_SILENT_EVENTS)
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +62,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         return Source(kind=kind, path=path, labels=self.labels)
 
 
-def keeper(kind: str, runs: set[str]) -> Callable[[Object], Object | None]:
+def keeper(kind: str, runs: set[str]) -> Callable[[KubeObject], KubeObject | None]:
     """Make the function that keeps what is needed of objects that belong to these runs."""
     trim = trimming.trimmer(kind)
     return lambda found: trim(found) if trimming.run_of(kind, found) in runs else None

@@ -1,19 +1,18 @@
-"""What is kept in memory of the API server's objects: thousands are followed at once.
+"""Trimming of the API server's objects before they are kept in memory, for thousands of pods.
 
-Pure. What nobody reads is left out: who wrote which field, the containers' environment and
-commands, the job's templates, the plan (which is known), addresses.
+Pure. Fields that no diagnosis reads are dropped: managed fields, the containers' environment and
+commands, the job's pod templates, the plan's annotation, addresses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from k8sbench.model.identity import LABEL_DOMAIN, PLAN_ANNOTATION
 from k8sbench.model.kinds import KINDS
+from k8sbench.model.kube import RUN_LABEL, KubeObject, annotations_of, labels_of
 
-Object = Mapping[str, Any]
-RUN_LABEL = f"{LABEL_DOMAIN}/run"
 _METADATA = (
     *("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp"),
     *("deletionGracePeriodSeconds", "finalizers", "labels", "ownerReferences"),
@@ -27,10 +26,9 @@ _EVENT = (
     *("involvedObject", "reason", "message", "type", "count", "series", "source"),
     *("firstTimestamp", "lastTimestamp", "eventTime", "reportingComponent"),
 )
-_NODE_CONDITIONS = frozenset({"Ready"})
 
 
-def job(found: Object) -> dict[str, Any]:
+def job(found: KubeObject) -> dict[str, Any]:
     """Keep of a job its head, its run policy, the shape of its replicas and its status."""
     spec = dict(found.get("spec") or {})
     for kind in KINDS.values():
@@ -41,7 +39,7 @@ def job(found: Object) -> dict[str, Any]:
     return {"metadata": _metadata(found), "spec": spec, "status": found.get("status") or {}}
 
 
-def pod(found: Object) -> dict[str, Any]:
+def pod(found: KubeObject) -> dict[str, Any]:
     """Keep of a pod its head, what the scheduler looks at, its claims and its status."""
     spec = found.get("spec") or {}
     kept = {key: value for key, value in spec.items() if key not in _POD_SPEC_LEFT_OUT}
@@ -59,39 +57,31 @@ def pod(found: Object) -> dict[str, Any]:
     }
 
 
-def event(found: Object) -> dict[str, Any]:
+def event(found: KubeObject) -> dict[str, Any]:
     """Keep of an event what happened to what, when, how often and who says so."""
     return {"metadata": _some(found["metadata"], _METADATA), **_some(found, _EVENT)}
 
 
-def node(found: Object) -> dict[str, Any]:
-    """Keep of a node its labels, taints, room and whether it is ready."""
-    status = found.get("status") or {}
+def node(found: KubeObject) -> dict[str, Any]:
+    """Keep of a node its labels and what it can give to pods."""
     return {
         "metadata": _some(found["metadata"], ("name", "labels")),
-        "spec": _some(found.get("spec") or {}, ("taints", "unschedulable")),
-        "status": {
-            "allocatable": status.get("allocatable") or {},
-            "conditions": [
-                one for one in status.get("conditions") or () if one["type"] in _NODE_CONDITIONS
-            ],
-        },
+        "status": _some(found.get("status") or {}, ("allocatable",)),
     }
 
 
-def trimmer(kind: str) -> Callable[[Object], dict[str, Any]]:
+def trimmer(kind: str) -> Callable[[KubeObject], dict[str, Any]]:
     """Choose what is kept of the objects of a kind that is watched."""
     return {"Pod": pod, "Event": event}.get(kind, job)
 
 
-def run_of(kind: str, found: Object) -> str | None:
+def run_of(kind: str, found: KubeObject) -> str | None:
     """Name the run that an object may belong to; an event's by what it is about.
 
     By its label or, where somebody has taken that off, by its name.
     """
     if kind != "Event":
-        labels: Mapping[str, str] = found["metadata"].get("labels") or {}
-        return labels.get(RUN_LABEL) or run_named(kind, found["metadata"]["name"])
+        return labels_of(found).get(RUN_LABEL) or run_named(kind, found["metadata"]["name"])
     about = found.get("involvedObject") or {}
     return run_named(about.get("kind", ""), str(about.get("name", "")))
 
@@ -107,19 +97,14 @@ def run_named(kind: str, name: str) -> str:
     return name
 
 
-def _metadata(found: Object) -> dict[str, Any]:
-    metadata = found["metadata"]
-    kept = _some(metadata, _METADATA)
-    annotations = metadata.get("annotations") or {}
-    ours = {
-        key: value
-        for key, value in annotations.items()
-        if key.startswith(LABEL_DOMAIN) and key != PLAN_ANNOTATION
-    }
+def _metadata(found: KubeObject) -> dict[str, Any]:
+    kept = _some(found["metadata"], _METADATA)
+    annotations = annotations_of(found)
+    ours = {one for one in annotations if one.startswith(LABEL_DOMAIN)} - {PLAN_ANNOTATION}
     if ours:
-        kept["annotations"] = ours
+        kept["annotations"] = _some(annotations, ours)
     return kept
 
 
-def _some(found: Object, keys: Iterable[str]) -> dict[str, Any]:
+def _some(found: KubeObject, keys: Iterable[str]) -> dict[str, Any]:
     return {key: found[key] for key in keys if key in found}

@@ -1,4 +1,4 @@
-"""What the API server does not tell us, since when, and what users read of that. No I/O."""
+"""Which watches fail, since when, and the sentence that users read about it. No I/O."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.model.errors import BenchError
 
 NOTE_SECONDS = 5.0
-"""An API server that does not answer for so long is worth a word."""
+"""A watch that fails for so long is reported to the user."""
 _PLURALS = {"Pod": "pods", "Event": "events"}
 _REFUSALS = frozenset({401, 403, 404})
 
@@ -20,7 +20,7 @@ class Trouble:
 
     def __init__(self) -> None:
         self._kinds: dict[str, tuple[float, ApiFault]] = {}
-        """Kind → since when the server does not tell us, and its last word."""
+        """Kind → since when its watch fails, and the last fault."""
         self._noted: float | None = None
         """Since when, of the trouble that users know of."""
 
@@ -40,7 +40,7 @@ class Trouble:
         self._kinds.pop(kind, None)
 
     def look_at(self) -> float | None:
-        """When the trouble will be worth a word, if nothing else happens."""
+        """When the trouble will be reported, if nothing else happens."""
         if not self._kinds or self._noted is not None:
             return None
         return min(since for since, _ in self._kinds.values()) + NOTE_SECONDS
@@ -48,7 +48,7 @@ class Trouble:
     def note(
         self, now: float, watched: int, explained: Callable[[ApiFault, str], BenchError]
     ) -> str | None:
-        """Say once that the server does not tell us, and once that it does again.
+        """Return a sentence once when a watch fails for a while, and once when all work again.
 
         ``watched`` is the number of kinds that are watched.
         """

@@ -1,4 +1,4 @@
-"""The watches of all jobs that are followed: one per kind of object, as wide as need be."""
+"""The watches of all jobs that are followed: one reflector for each kind of object."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from k8sbench.adapters.kubernetes.watching.trouble import Trouble
 
 
 class Watches:
-    """Begins and widens them; knows what was told completely, and what is not told just now."""
+    """The reflectors: starts them, widens their scope, knows which are complete and which fail."""
 
     def __init__(
         self,
         api: Api,
         runs: set[str],
-        tell: Callable[[News], None],
+        on_news: Callable[[News], None],
         *,
         watch_s: float,
         longest_pause: float,
     ) -> None:
-        """``runs`` are those whose objects are kept: as it is when something comes."""
+        """``runs`` are those whose objects are kept; the set is read whenever an object arrives."""
         self.trouble = Trouble()
-        self._api, self._runs, self._tell = api, runs, tell
+        self._api, self._runs, self._on_news = api, runs, on_news
         self._watch_s, self._longest_pause = watch_s, longest_pause
         self._scope: Scope | None = None
         self._reflectors: dict[str, Reflector] = {}
@@ -36,10 +36,10 @@ class Watches:
         self._scoped_at = 0.0
         """Since when the reflectors follow what they follow now; never goes back."""
         self._listed: set[str] = set()
-        """Kinds of which all that there was then was told."""
+        """Kinds whose list was received completely since then."""
 
     def missed(self) -> None:
-        """Say that a job was there before it was followed: what there is is to be listed anew."""
+        """Note that a job existed before it was followed: everything is to be listed again."""
         self._is_stale = True
 
     def watch(self, jobs: Sequence[Followed]) -> None:
@@ -60,7 +60,7 @@ class Watches:
                     self._api,
                     wider.source(kind, namespace),
                     scope.keeper(kind, self._runs),
-                    self._tell,
+                    self._on_news,
                     watch_s=self._watch_s,
                     longest_pause=self._longest_pause,
                 )
@@ -82,14 +82,14 @@ class Watches:
         return False
 
     def has_all(self, kind: str) -> bool:
-        """Whether all objects of a kind were told, as they were at some time since."""
+        """Whether all objects of a kind were received since the scope last changed."""
         return kind in self._listed
 
     def note(self) -> str | None:
-        """Say once that the API server does not tell us, and once that it does again."""
+        """Return a sentence once when a watch fails for a while, and once when all work again."""
         return self.trouble.note(time.monotonic(), len(self._reflectors), self._api.explained)
 
     def close(self) -> None:
-        """End them all."""
+        """Stop all reflectors."""
         for reflector in self._reflectors.values():
             reflector.close()

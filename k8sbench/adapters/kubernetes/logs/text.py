@@ -19,7 +19,7 @@ import re
 import time
 from typing import NamedTuple
 
-from k8sbench.adapters.local.lines import LIMIT, Lines
+from k8sbench.adapters.lines import LIMIT, Lines
 
 LONGEST_STAMP = 64
 """Bytes within which a line's stamp ends; ``2026-11-20T08:15:30.123456789+01:00`` has 35."""
@@ -48,7 +48,7 @@ class Line(NamedTuple):
 class LogText:
     """Splits what is served of one log, whatever the pieces in which it arrives.
 
-    Lines are those of :class:`~k8sbench.adapters.local.lines.Lines`: bounded, and each state of a
+    Lines are those of :class:`~k8sbench.adapters.lines.Lines`: bounded, and each state of a
     progress bar is one.
     """
 

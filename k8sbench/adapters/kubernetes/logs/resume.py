@@ -1,4 +1,4 @@
-"""Going on with a log where its archive ends: no line lost, none twice.
+"""Resuming a log where its archive ends: no line is lost, none comes twice.
 
 ``sinceTime`` knows whole seconds only, so the lines before are served again and have to be told
 from the new ones. Stamps alone do not do: many lines may bear one (to the microsecond), and
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from k8sbench.adapters.kubernetes.logs.log_text import Line
+from k8sbench.adapters.kubernetes.logs.text import Line
 from k8sbench.ports import LogMark
 
 DISORDER = 1_000_000
@@ -47,7 +47,7 @@ def advanced(mark: Mark | None, at: int) -> Mark:
 
 
 class Resume:
-    """Tells the lines that are new among those that are served.
+    """Finds the lines that are new among those that are served.
 
     ``anew``: what is served begins behind the mark, another container's or after a gap; all of it
     is new.

@@ -1,14 +1,14 @@
-"""Following the logs of pods: bounded, complete, and honest where that cannot be.
+"""Following the logs of pods with a bounded number of streams; lines that are lost are reported.
 
 Logs are followed from their start: the operator deletes pods, and their logs with them, when
 ``backoffLimit`` or ``activeDeadlineSeconds`` strikes, and once the kubelet has rotated a log the
 API serves its newest file alone. At most ``limit`` are followed at once, the most urgent first;
-all others are fetched when they end. A stream that broke is taken up again where it ended
-(:mod:`~k8sbench.adapters.kubernetes.logs.log_resume`).
+all others are fetched when they end. A stream that broke is resumed where it ended
+(:mod:`~k8sbench.adapters.kubernetes.logs.resume`).
 
 That a stream ends without an error says little: the API server ends it so when the container has
 ended, but also when the node's kubelet goes away. So every log is asked for once more when its
-container is known to have ended, from where we are; what could not be had is told as a
+container is known to have ended, from where we are; what could not be read is reported as a
 :class:`~k8sbench.ports.LogGap`.
 """
 
@@ -28,8 +28,8 @@ from typing import Protocol
 
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.logs.log_resume import Mark, Resume
-from k8sbench.adapters.kubernetes.logs.log_text import Line, LogText
+from k8sbench.adapters.kubernetes.logs.resume import Mark, Resume
+from k8sbench.adapters.kubernetes.logs.text import Line, LogText
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogLine, LogMark
 
@@ -43,11 +43,11 @@ ENDED_BY_ITSELF = 1.0
 """Seconds before a stream that ended without an error is asked for again: as a rule its container
 has ended, and the API server needs about as long to know."""
 TRIES = 6
-"""Times that a log that ended is asked for while its node says no: 15 s in all."""
+"""Requests for a log that ended while its node refuses them: 15 s in all."""
 BUSY_TRIES = 36
-"""The same while it is the API server that says no, which it does to everything: 5 minutes."""
+"""The same while the API server refuses them, as it then refuses everything: 5 minutes."""
 _BUSY = frozenset({401, 429, 502, 503, 504})
-"""How it says so; what a node says comes as 400, 404 or 500. Credentials may be renewed."""
+"""Its status codes; a node's are 400, 404 and 500. Of 401, credentials may be renewed."""
 LOOK_SECONDS = 0.5
 PATIENCE = 5
 """Looks without anything new until the stream of a container that ended is given up. The kubelet

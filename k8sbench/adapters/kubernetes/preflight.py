@@ -1,22 +1,24 @@
-"""Asks the cluster what :mod:`checks` judges.
+"""Requests to the cluster for the facts that :mod:`k8sbench.diagnose.preflight.checks` judges.
 
-Only what every user may see is taken for granted (the version, which kinds are served); whatever
-else is refused becomes an :class:`~.facts.Unknown`. Never lists all pods of a cluster: only
-k8sbench's own, in one namespace.
+An API server that does not answer raises; a single request that is refused becomes an
+:class:`~k8sbench.diagnose.preflight.facts.Unknown`. Of a cluster's pods only k8sbench's own in one
+namespace are listed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
+import yaml
 
 from k8sbench.adapters.files import templates
 from k8sbench.adapters.kubernetes import kinds
-from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
+from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault
 from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.diagnose.preflight import operator, rules
 from k8sbench.diagnose.preflight.facts import (
@@ -24,11 +26,11 @@ from k8sbench.diagnose.preflight.facts import (
     Asked,
     Facts,
     Refusal,
-    Thing,
     Unknown,
 )
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.kinds import KINDS
+from k8sbench.model.kube import MANAGED, KubeObject
 from k8sbench.render import role
 
 T = TypeVar("T")
@@ -36,7 +38,6 @@ AT_ONCE = 8
 """Requests under way: permissions are asked for one by one."""
 ANSWER_SECONDS = 5.0
 """After which the API server does not answer."""
-OUR_PODS = "app.kubernetes.io/managed-by=k8sbench"
 RUNNING = "status.phase!=Succeeded,status.phase!=Failed"
 SERVICES = (
     "app.kubernetes.io/name in (dcgm-exporter,prometheus)",
@@ -48,8 +49,8 @@ NOWHERE = "k8sbench-doctor"
 """Name of a job that is never created, and of its container, which the operator refuses."""
 
 
-def ask(api: Api, asked: Asked, jobs: Mapping[str, Thing]) -> Facts:
-    """Ask everything; ``jobs`` are manifests of k8sbench's own, by kind, for a dry run.
+def ask(api: Api, asked: Asked, jobs: Mapping[str, KubeObject]) -> Facts:
+    """Return all facts; ``jobs`` are manifests of k8sbench's own, by kind, for a dry run.
 
     Raises :class:`ApiFault` where the API server does not answer, or does not know us.
     """
@@ -57,31 +58,31 @@ def ask(api: Api, asked: Asked, jobs: Mapping[str, Thing]) -> Facts:
     silence = api.no_answer(ANSWER_SECONDS)
     if silence is not None and silence.status in {None, 401}:
         raise silence
+    selector = ",".join(f"{key}={value}" for key, value in asked.pool.selector.items())
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        version = _tried(lambda: str(api.get("/version")["gitVersion"]))
-        groups = _tried(lambda: _groups(api))
+
+        def soon(question: Callable[..., T], *args: Any, **query: str) -> Future[T | Unknown]:
+            return pool.submit(_tried, partial(question, api, *args, **query))
+
+        groups = _tried(partial(_groups, api))
         served = {} if isinstance(groups, Unknown) else groups
-        names = _tried(lambda: _kinds(api, served))
+        names = _tried(partial(_kinds, api, served))
         there = () if isinstance(names, Unknown) else names
         ours = {kind: job for kind, job in jobs.items() if KINDS[kind].plural in there}
         wrong = {kind: pool.submit(_refusal, api, namespace, _wrong(kind)) for kind in ours}
         own = {kind: pool.submit(_refusal, api, namespace, job) for kind, job in ours.items()}
-        found = pool.submit(_tried, lambda: _operator(api))
-        access = pool.submit(_tried, lambda: _access(api, namespace))
-        home = pool.submit(_tried, lambda: _get(api, kinds.path("Namespace", name=namespace)))
-        quotas = pool.submit(_tried, lambda: api.list(kinds.path("ResourceQuota", namespace))[0])
-        selector = ",".join(f"{key}={value}" for key, value in asked.pool.selector.items())
-        nodes = pool.submit(_tried, lambda: api.list(kinds.path("Node"), labels=selector)[0])
-        pods = pool.submit(
-            _tried,
-            lambda: api.list(kinds.path("Pod", namespace), labels=OUR_PODS, fields=RUNNING)[0],
-        )
-        services = pool.submit(_tried, lambda: _services(api))
+        found = soon(_operator)
+        access = soon(_access, namespace)
+        home = soon(_get, kinds.path("Namespace", name=namespace))
+        quotas = soon(_list, kinds.path("ResourceQuota", namespace))
+        nodes = soon(_list, kinds.path("Node"), labels=selector)
+        pods = soon(_list, kinds.path("Pod", namespace), labels=MANAGED, fields=RUNNING)
+        services = soon(_services)
         claims = {name: _claim(api, namespace, name) for name in asked.claims}
         return Facts(
             server=api.place.server,
             why=api.why,
-            version=version,
+            version=_tried(lambda: str(api.get("/version")["gitVersion"])),
             groups=groups,
             kinds=names,
             wrong_jobs={kind: answer.result() for kind, answer in wrong.items()},
@@ -89,6 +90,7 @@ def ask(api: Api, asked: Asked, jobs: Mapping[str, Thing]) -> Facts:
             operator=found.result(),
             init_template=_init_template(api, found.result()),
             access=access.result(),
+            role_file=str(ROLE),
             namespace=home.result(),
             quotas=quotas.result(),
             nodes=nodes.result(),
@@ -98,6 +100,11 @@ def ask(api: Api, asked: Asked, jobs: Mapping[str, Thing]) -> Facts:
             storage_classes=dict(_storage_classes(api, claims.values())),
             queue=_queue(api, asked, served),
         )
+
+
+def init_template() -> str:
+    """Return the init container's template that passes the restricted Pod Security Standard."""
+    return ROLE.with_name("init-container.yaml").read_text(encoding="utf-8")
 
 
 def refuse_gang(api: Api) -> None:
@@ -130,13 +137,17 @@ def _words(fault: ApiFault) -> str:
     return f"{text} ({fault.status})"
 
 
-def _get(api: Api, path: str) -> Thing | None:
+def _get(api: Api, path: str) -> KubeObject | None:
     try:
         return api.get(path)
     except ApiFault as fault:
         if fault.status == 404:
             return None
         raise
+
+
+def _list(api: Api, path: str, **query: str) -> Sequence[KubeObject]:
+    return api.list(path, labels=query.get("labels", ""), fields=query.get("fields", ""))[0]
 
 
 def _groups(api: Api) -> Mapping[str, Sequence[str]]:
@@ -164,7 +175,7 @@ def _wrong(name: str) -> dict[str, Any]:
     }
 
 
-def _refusal(api: Api, namespace: str, job: Thing) -> Refusal | None:
+def _refusal(api: Api, namespace: str, job: KubeObject) -> Refusal | None:
     try:
         api.create(kinds.path(job["kind"], namespace), job, dry_run=True)
     except ApiFault as fault:
@@ -172,7 +183,7 @@ def _refusal(api: Api, namespace: str, job: Thing) -> Refusal | None:
     return None
 
 
-def _operator(api: Api) -> Thing | None:
+def _operator(api: Api) -> KubeObject | None:
     try:
         found, _ = api.list(kinds.path("Deployment"), labels=operator.SELECTOR)
     except ApiFault as fault:
@@ -184,23 +195,21 @@ def _operator(api: Api) -> Thing | None:
     return found[0] if found else None
 
 
-def _init_template(api: Api, deployment: Thing | Unknown | None) -> str | Unknown | None:
+def _init_template(api: Api, deployment: KubeObject | Unknown | None) -> str | Unknown | None:
     if deployment is None or isinstance(deployment, Unknown):
         return None
-    place = operator.init_template_place(deployment)
-    if place is None:
+    source = operator.init_template_source(deployment)
+    if source is None:
         return None
     home = deployment["metadata"]["namespace"]
-    found = _tried(lambda: _get(api, kinds.path("ConfigMap", home, place.config_map)))
+    found = _tried(lambda: _get(api, kinds.path("ConfigMap", home, source.config_map)))
     if found is None or isinstance(found, Unknown):
         return found
-    template = found.get("data", {}).get(place.key)
+    template = found.get("data", {}).get(source.key)
     return None if template is None else str(template)
 
 
 def _access(api: Api, namespace: str) -> Sequence[Access]:
-    import yaml
-
     path = kinds.path("SelfSubjectAccessReview")
     roles = yaml.safe_load_all(role.text(templates.read()))
 
@@ -216,21 +225,21 @@ def _access(api: Api, namespace: str) -> Sequence[Access]:
         return tuple(pool.map(one, rules.permissions(roles)))
 
 
-def _services(api: Api) -> Sequence[Thing]:
-    found: dict[str, Thing] = {}
+def _services(api: Api) -> Sequence[KubeObject]:
+    found: dict[str, KubeObject] = {}
     for selector in SERVICES:
         for each in api.list("/api/v1/services", labels=selector)[0]:
             found[each["metadata"]["uid"]] = each
     return tuple(found.values())
 
 
-def _claim(api: Api, namespace: str, name: str) -> Thing | Unknown | None:
+def _claim(api: Api, namespace: str, name: str) -> KubeObject | Unknown | None:
     return _tried(lambda: _get(api, kinds.path("PersistentVolumeClaim", namespace, name)))
 
 
 def _storage_classes(
-    api: Api, claims: Iterable[Thing | Unknown | None]
-) -> Iterator[tuple[str, Thing | Unknown | None]]:
+    api: Api, claims: Iterable[KubeObject | Unknown | None]
+) -> Iterator[tuple[str, KubeObject | Unknown | None]]:
     for claim in claims:
         if claim is None or isinstance(claim, Unknown):
             continue
@@ -240,7 +249,9 @@ def _storage_classes(
             yield name, _tried(partial(_get, api, path))
 
 
-def _queue(api: Api, asked: Asked, groups: Mapping[str, Sequence[str]]) -> Thing | Unknown | None:
+def _queue(
+    api: Api, asked: Asked, groups: Mapping[str, Sequence[str]]
+) -> KubeObject | Unknown | None:
     name = asked.queue
     versions = groups.get("kueue.x-k8s.io")
     if name is None or not versions:

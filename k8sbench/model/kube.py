@@ -1,0 +1,60 @@
+"""Kubernetes objects as plain data, and the parts that all of them have.
+
+The API server's JSON is kept as it is; these functions read what may be absent.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+from k8sbench.model.identity import LABEL_DOMAIN
+
+KubeObject = Mapping[str, Any]
+"""One Kubernetes object, or a part of one."""
+RUN_LABEL = f"{LABEL_DOMAIN}/run"
+"""Label of everything that belongs to a run; its value is the run id."""
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+"""Label of a job that names its Kueue LocalQueue."""
+MANAGED = "app.kubernetes.io/managed-by=k8sbench"
+"""Label selector of everything that k8sbench created."""
+
+
+def name_of(found: KubeObject) -> str:
+    """Return the object's name."""
+    return str(found["metadata"]["name"])
+
+
+def labels_of(found: KubeObject) -> Mapping[str, str]:
+    """Return the object's labels."""
+    return (found.get("metadata") or {}).get("labels") or {}
+
+
+def annotations_of(found: KubeObject) -> Mapping[str, str]:
+    """Return the object's annotations."""
+    return (found.get("metadata") or {}).get("annotations") or {}
+
+
+def is_suspended(job: KubeObject) -> bool:
+    """Return whether the job's run policy suspends it: it has no pods until that is lifted."""
+    return bool(((job.get("spec") or {}).get("runPolicy") or {}).get("suspend"))
+
+
+def conditions(found: KubeObject) -> Mapping[str, KubeObject]:
+    """Return the conditions of the object's status by type."""
+    return {one["type"]: one for one in (found.get("status") or {}).get("conditions") or ()}
+
+
+def is_true(condition: KubeObject | None) -> bool:
+    """Return whether a condition is there and true."""
+    return condition is not None and condition.get("status") == "True"
+
+
+def moment(stamp: str | None) -> float | None:
+    """Read a time stamp as Unix seconds; None where there is none."""
+    if not stamp:
+        return None
+    at = datetime.datetime.fromisoformat(stamp).timestamp()
+    # The runtime's zero: a container that was never started.
+    return at if at > 0 else None
