@@ -81,8 +81,8 @@ class Seen(msgspec.Struct, kw_only=True):
 def events(cluster: LocalCluster, run_id: str) -> Iterator[JobEvent]:
     """Yield what happens to one job, up to its final transition."""
     job = cluster.job(run_id)
-    while not job.is_told:
-        yield from job.take(None)
+    while not job.is_over:
+        yield from job.read(None)
 
 
 class Running:

@@ -3,7 +3,7 @@
 ``manifest`` reads the objects back, ``programs`` says which commands may run at all,
 ``environment`` holds what the training operator injects, ``launch`` turns all that into commands
 of this machine; these four are pure. ``loopback`` holds ports, ``gpus`` knows the machine's GPUs,
-``warden`` starts a replica and ends everything that it left behind, ``replica`` talks to a warden,
-``job`` watches a job's replicas, ``lines`` and ``endings`` read their output, and ``cluster`` is
-the port that the rest of k8sbench sees.
+``subreaper`` is the program that runs a replica and ends everything that it started, ``replica``
+starts that program and reads from it, ``job`` watches a job's replicas, ``lines`` splits their
+output, and ``cluster`` is the port that the rest of k8sbench sees.
 """

@@ -1,8 +1,8 @@
 """The local cluster: the port :class:`~k8sbench.ports.Cluster` on this machine's processes.
 
-Takes the same manifests as Kubernetes would and starts each replica as a process group of its own,
-in the environment that the training operator would have made. Leaves a ``local.json`` in the run's
-folder that says what was started, with which variables, and what of the manifest was left out.
+It runs the same manifests as Kubernetes would. Each replica is a process group of its own, in the
+environment that the training operator would have made. A ``local.json`` in the run's folder says
+what was started, with which variables, and what of the manifest was left out.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import platform
-import secrets
 import sys
 import tempfile
 import threading
@@ -25,7 +24,7 @@ import msgspec
 import k8sbench
 from k8sbench.adapters.local import environment, gpus, loopback, manifest, programs
 from k8sbench.adapters.local import launch as launching
-from k8sbench.adapters.local.job import LocalJob
+from k8sbench.adapters.local.job import ENDED, LocalJob
 from k8sbench.adapters.local.loopback import HeldPort
 from k8sbench.adapters.local.replica import Replica
 from k8sbench.model.errors import JobFailed, NotFound, UsageError
@@ -36,7 +35,7 @@ from k8sbench.ports import Clock, FoundJob, JobEvent, LogLine, LogMark, Manifest
 RECORD = "local.json"
 MOUNTS = "mounts"
 GRACE = 5.0
-"""Between SIGTERM and SIGKILL, seconds. A trainer has nothing to save, and says goodbye at once."""
+"""Between SIGTERM and SIGKILL, seconds. A trainer has nothing to save, and ends at once."""
 FINISH_GRACE = 60.0
 """For the replicas that run on when the leading one has finished, seconds: they have taken the
 same steps, and only tidy up."""
@@ -107,17 +106,17 @@ class LocalCluster:
 
     def wait(self, seconds: float | None) -> Sequence[JobEvent]:
         """Return what has happened to the jobs, in order; see :mod:`.job`."""
-        going_on = [job for job in self._jobs.values() if not job.is_told]
-        events = [event for job in going_on for event in job.take(0.0)]
-        if events or not going_on:
+        jobs = [job for job in self._jobs.values() if not job.is_over]
+        events = [event for job in jobs for event in job.read(0.0)]
+        if events or not jobs:
             return events
-        if len(going_on) > 1:  # the others must not wait for the first
+        if len(jobs) > 1:  # the others must not wait for the first
             seconds = SHARED_WAIT if seconds is None else min(seconds, SHARED_WAIT)
-        return going_on[0].take(seconds)
+        return jobs[0].read(seconds)
 
     def release(self, run_id: str) -> None:
         """End the job: nobody else would."""
-        self.cancel(run_id, "k8sbench let go of the job before its end.", "k8sbench-ended")
+        self.cancel(run_id, *ENDED)
 
     def remove(self, run_id: str) -> None:
         """Do nothing: of a job that has ended nothing is left but its files."""
@@ -131,7 +130,7 @@ class LocalCluster:
         with self._creating:
             self._is_closed = True
         for job in self._jobs.values():
-            job.cancel("k8sbench let go of the job before its end.", "k8sbench-ended")
+            job.cancel(*ENDED)
         for job in self._jobs.values():
             job.close()
 
@@ -146,44 +145,35 @@ class LocalCluster:
             ) from None
 
     def _start(self, plan: RunPlan, job: manifest.Job, folder: Path) -> LocalJob:
-        held = contextlib.ExitStack()
-        replicas: list[Replica] = []
         try:
-            assigned = self._assign(plan)
-            held.callback(self._taken.pop, plan.run_id, None)
-            mounts = (folder / MOUNTS).resolve()
-            _write_files(job, mounts)
-            port = held.enter_context(HeldPort()).port
-            machine = self._machine(port, assigned)
-            launches = launching.launches(job, machine, mounts, [_scratch() for _ in job.replicas])
-            record = describe(job, launches, machine, assigned)
-            (folder / RECORD).write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
-            ground = environment.ground(self._environ)
-            for launch in launches:
-                replicas.append(Replica(launch, ground, self._grace))  # noqa: PERF401 - one may fail
-            for replica in replicas:
-                replica.start()
-            return LocalJob(
-                plan.run_id,
-                replicas,
-                clock=self._clock,
-                node=platform.node(),
-                finish_grace=self._finish_grace,
-                release=held.close,
-            )
-        except BaseException as wrong:
-            # Without its pipe a warden ends what it has started, and itself.
-            for replica in replicas:
-                replica.close()
-            for replica in replicas:
-                replica.bury(replica.longest_end)
-            held.close()
-            if isinstance(wrong, OSError):
-                raise JobFailed(
-                    f"The local job could not be started: {wrong}.",
-                    "Look at the disk's room and the limits on processes and open files.",
-                ) from wrong
-            raise
+            with contextlib.ExitStack() as held:  # ends what was started, should the next one fail
+                assigned = self._assign(plan)
+                held.callback(self._taken.pop, plan.run_id, None)
+                mounts = (folder / MOUNTS).resolve()
+                _write_files(job, mounts)
+                machine = self._machine(held.enter_context(HeldPort()).port, assigned)
+                scratches = [held.enter_context(_scratch()) for _ in job.replicas]
+                launches = launching.launches(job, machine, mounts, scratches)
+                record = describe(job, launches, machine, assigned)
+                text = json.dumps(record, indent=1, ensure_ascii=False)
+                (folder / RECORD).write_text(text + "\n")
+                replicas = [
+                    held.enter_context(contextlib.closing(Replica(launch, self._grace)))
+                    for launch in launches
+                ]
+                return LocalJob(
+                    plan.run_id,
+                    replicas,
+                    clock=self._clock,
+                    node=platform.node(),
+                    finish_grace=self._finish_grace,
+                    release=held.pop_all().close,
+                )
+        except OSError as wrong:
+            raise JobFailed(
+                f"The local job could not be started: {wrong}.",
+                "Look at the disk's room and the limits on processes and open files.",
+            ) from wrong
 
     def _assign(self, plan: RunPlan) -> tuple[tuple[gpus.GPU, ...], ...] | None:
         """Choose the GPUs of each replica; None on a machine without a driver."""
@@ -248,11 +238,11 @@ def _write_files(job: manifest.Job, mounts: Path) -> None:
             path.write_bytes(content)
 
 
-def _scratch() -> str:
-    """Name a folder that a warden will make and remove: it would be left if we were killed."""
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    """Make a private folder for a replica."""
     # Not in the run's folder: sockets have room for 107 bytes of path, and trainers open some in
-    # TMPDIR.
-    return f"{tempfile.gettempdir()}/k8sbench-{secrets.token_hex(6)}"
+    # TMPDIR. The replica's subreaper removes it too, for the case that we are killed.
+    return tempfile.TemporaryDirectory(prefix="k8sbench-", ignore_cleanup_errors=True)
 
 
 def usable_cores() -> int:

@@ -53,7 +53,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     scratch: str
     """The replica's private folder; it is gone when the replica is."""
     folders: tuple[str, ...]
-    """Below ``scratch``; the warden makes them."""
+    """Below ``scratch``, to be made."""
     injected: dict[str, str]
     """What the training operator would have set, with this machine's addresses."""
     local: dict[str, str]
