@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from k8sbench.adapters.local import launch
 from k8sbench.adapters.local.gpus import GPU, Inventory
 from k8sbench.model.errors import JobFailed, NotFound, UsageError
 from k8sbench.model.phase import Phase
@@ -45,9 +46,12 @@ while peer is None:
 """
 
 
-def is_main(process: psutil.Process) -> bool:
-    """Whether this is a replica's first process and not one that it started."""
-    return "little.py" in " ".join(process.cmdline())
+def subreaper_of_worker(running: Running) -> psutil.Process:
+    """The process above all others of worker-0."""
+    mark = f"{running.run_id}/worker-0"
+    ours = psutil.Process().children()
+    (found,) = (each for each in ours if each.environ().get(launch.MARK) == mark)
+    return found
 
 
 def environments(seen: Seen, *replicas: str) -> list[dict[str, str]]:
@@ -249,36 +253,42 @@ raise ValueError("the cause")
     assert seen.final.cause.endswith(": ValueError: the cause")
 
 
-def test_a_warden_that_is_killed_takes_its_replica_along(machine: Machine) -> None:
-    trainer = f"""
-import os, subprocess, sys
-subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], start_new_session=True)
-{FOR_EVER}
-"""
-    running = machine.start(trainer)
+def test_a_subreaper_that_is_killed_fails_the_job(machine: Machine) -> None:
+    running = machine.start(FOR_EVER)
     running.until_line("up", "master-0")
     running.until_line("up", "worker-0")
-    wait_for(lambda: len(processes_of(running.run_id)) == 4, "the replicas and their children")
-    (main,) = (p for p in processes_of(running.run_id) if is_main(p) and p.environ()["RANK"] == "1")
-    warden = main.parent()
-    assert warden is not None
-    warden.kill()
+    subreaper_of_worker(running).kill()
     seen = running.to_the_end()
     assert seen.final.phase is Phase.FAILED
-    assert "worker-0 lost its warden" in seen.final.cause
+    assert "worker-0 lost its subreaper" in seen.final.cause
     assert not processes_of(running.run_id)
 
 
-def test_a_warden_that_is_told_to_end_ends_its_replica(machine: Machine) -> None:
+def test_a_replica_that_is_ended_from_outside_k8sbench_fails_the_job(machine: Machine) -> None:
     running = machine.start(FOR_EVER)
     running.until_line("up", "worker-0")
-    (worker,) = [p for p in processes_of(running.run_id) if p.environ()["RANK"] == "1"]
-    warden = worker.parent()
-    assert warden is not None
-    warden.terminate()
+    subreaper_of_worker(running).terminate()
     seen = running.to_the_end()
     assert seen.final.phase is Phase.FAILED
-    assert "worker-0 was ended from outside k8sbench" in seen.final.cause
+    assert seen.final.cause == "worker-0 was killed by signal 15 (SIGTERM): up"
+    assert not processes_of(running.run_id)
+
+
+def test_a_failure_stays_a_failure_when_the_job_is_cancelled_while_it_ends(
+    make_machine: Callable[..., Machine],
+) -> None:
+    machine = make_machine(grace=0.2)
+    running = machine.start(
+        MEET
+        + f"""
+if leads:
+    peer.recv(1)
+    raise ValueError("boom")
+{DEAF.replace("signal.pause()", "peer.close(); signal.pause()")}"""
+    )
+    running.until(lambda event: event.replica is not None and event.replica.phase is Phase.FAILED)
+    machine.cluster.cancel(running.run_id, "enough", "enough")
+    assert "ValueError: boom" in running.to_the_end().final.cause
 
 
 # -- a job that is cancelled --------------------------------------------------------------------
@@ -424,12 +434,6 @@ def test_a_strangers_command_never_runs(machine: Machine, tmp_path: Path) -> Non
     assert not proof.exists()
 
 
-def test_a_manifest_of_another_run_is_refused(machine: Machine, tmp_path: Path) -> None:
-    plan = examples.plan(run_id="mine")
-    with pytest.raises(UsageError, match="The manifest is of"):
-        machine.cluster.create(plan, examples.rendered(examples.plan()), tmp_path)
-
-
 def test_other_systems_are_told_what_is_missing(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -442,17 +446,19 @@ def test_a_replica_that_cannot_be_started_says_what_is_missing(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
-    seen = machine.run(HELLO)
-    assert seen.final.phase is Phase.FAILED
-    assert "-0 could not be started: " in seen.final.cause
-    assert seen.final.cause.endswith(": No such file or directory.")
+    with pytest.raises(JobFailed, match=r"could not be started: .*No such file or directory"):
+        machine.start(HELLO)
 
 
 def test_a_program_that_is_missing_is_named(make_machine: Callable[..., Machine]) -> None:
     seen = make_machine(python="/nowhere/python").run(HELLO, replicas=1)
-    assert seen.final.cause == (
-        "master-0 could not be started: /nowhere/python: No such file or directory."
-    )
+    assert seen.final.cause.endswith("error: /nowhere/python: No such file or directory")
+
+
+def test_a_working_folder_that_is_missing_is_named(machine: Machine) -> None:
+    with pytest.raises(JobFailed, match=r"No such file or directory: .*/nowhere"):
+        machine.start(HELLO, workdir="/opt/k8sbench/nowhere")
+    assert not processes_of(machine.run_ids[0])
 
 
 def test_a_job_that_cannot_be_started_leaves_nothing(machine: Machine, tmp_path: Path) -> None:

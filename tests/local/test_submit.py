@@ -131,13 +131,18 @@ def test_four_replicas_share_two_cores(shell: Shell) -> None:
     assert len(list((shell.store / "runs").glob("*/logs/*.log"))) == 4
 
 
-def test_ctrl_c_ends_every_process_and_records_the_run_as_cancelled(shell: Shell) -> None:
+@pytest.mark.parametrize(
+    ("number", "name"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")]
+)
+def test_an_interrupt_ends_every_process_and_records_the_run_as_cancelled(
+    shell: Shell, number: int, name: str
+) -> None:
     process = shell.start(*ENDLESS, "--replicas", "2")
     wait_until_it_trains(shell)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
-    assert "Ctrl-C" in err
+    assert name in err
     assert "--resume" in err
     status = shell.json("status", shell.run_id())
     assert status["phase"] == "Cancelled"

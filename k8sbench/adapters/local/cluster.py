@@ -25,7 +25,6 @@ import k8sbench
 from k8sbench.adapters.local import environment, gpus, loopback, manifest, programs
 from k8sbench.adapters.local import launch as launching
 from k8sbench.adapters.local.job import ENDED, LocalJob
-from k8sbench.adapters.local.loopback import HeldPort
 from k8sbench.adapters.local.replica import Replica
 from k8sbench.model.errors import JobFailed, NotFound, UsageError
 from k8sbench.model.plan import RunPlan
@@ -151,7 +150,7 @@ class LocalCluster:
                 held.callback(self._taken.pop, plan.run_id, None)
                 mounts = (folder / MOUNTS).resolve()
                 _write_files(job, mounts)
-                machine = self._machine(held.enter_context(HeldPort()).port, assigned)
+                machine = self._machine(held.enter_context(loopback.held_port()), assigned)
                 scratches = [held.enter_context(_scratch()) for _ in job.replicas]
                 launches = launching.launches(job, machine, mounts, scratches)
                 record = describe(job, launches, machine, assigned)
@@ -172,7 +171,7 @@ class LocalCluster:
         except OSError as wrong:
             raise JobFailed(
                 f"The local job could not be started: {wrong}.",
-                "Look at the disk's room and the limits on processes and open files.",
+                "Look at the disk's room, the free ports, and the limits on processes and files.",
             ) from wrong
 
     def _assign(self, plan: RunPlan) -> tuple[tuple[gpus.GPU, ...], ...] | None:
@@ -204,7 +203,7 @@ def _checked(plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> mani
     if sys.platform != "linux" or not Path("/proc/self/stat").exists():
         raise UsageError(
             f"The local backend needs Linux with /proc; this is {platform.system()}.",
-            "It finds and ends its processes by way of the Linux kernel. Run on a cluster.",
+            "It ends its processes in a way that only Linux has. Run it on a cluster.",
         )
     if plan.trainer is None:
         raise UsageError(
@@ -213,18 +212,13 @@ def _checked(plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> mani
             "Run it on a cluster, where it stays inside its image.",
         )
     job = manifest.read(manifests, node=platform.node())
-    if job.name != plan.run_id or len(job.replicas) != plan.replicas:
-        raise UsageError(
-            f"The manifest is of {job.name} with {len(job.replicas)} replicas, the plan of"
-            f" {plan.run_id} with {plan.replicas}."
-        )
     for replica in job.replicas:
         programs.check(replica.command, replica.mounts)
         programs.check_variables(dict(replica.env))
     if (folder / RECORD).exists():
         raise UsageError(
             f"Run {plan.run_id} has been started before: {folder / RECORD} exists.",
-            "A local job cannot be taken up again; submit a new run.",
+            "A local job cannot be resumed; submit a new run.",
         )
     return job
 

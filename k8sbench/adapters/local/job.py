@@ -64,14 +64,8 @@ class LocalJob:
         """Until when a replica that failed first waits for the one that made it fail."""
         self._finish_by: float | None = None
         """When those must be over that run on after the leading one has finished (monotonic)."""
-        self._late: tuple[str, ...] = ()
-        """Those that were not."""
         self._kill_by: float | None = None
         """When all must be over that were asked to end (monotonic)."""
-        self._written: set[Replica] = set()
-        """Replicas that have written a line."""
-        self._reported: set[Replica] = set()
-        """Replicas whose end is among the events."""
         self._oom_kills = oom_kills()
         self._pipes = selectors.DefaultSelector()
         self._move(Phase.STARTING, f"{_replicas(len(self.replicas))} on this machine.")
@@ -125,8 +119,7 @@ class LocalJob:
         elif self.replicas[0].code == 0:
             # A cluster's job is over with its leading replica. Here the others may finish.
             self._finish_by = self._finish_by or now + self._finish_grace
-            if now >= self._finish_by and self._kill_by is None:
-                self._late = tuple(r.name for r in self.replicas if r.code is None)
+            if now >= self._finish_by:
                 self._end_all(now)
         for replica in self.replicas:
             is_late = self._kill_by is not None and now >= self._kill_by
@@ -135,10 +128,9 @@ class LocalJob:
             is_drained = is_idle and now >= replica.ended_at + DRAIN_SECONDS
             if replica.is_over and replica.output is not None and (is_drained or is_late):
                 self._close_output(replica)
-            if replica.is_over and replica.output is None and replica not in self._reported:
-                self._reported.add(replica)
+            if replica.is_over and replica.output is None and not replica.phase.final:
                 self._report_end(replica)
-        if len(self._reported) == len(self.replicas):
+        if all(replica.phase.final for replica in self.replicas):
             self._finish()
 
     # -- reading ----------------------------------------------------------------------------
@@ -205,18 +197,18 @@ class LocalJob:
     def _finish(self) -> None:
         """Say how it ended, and give everything back."""
         cause_id: str | None = None
-        if self._cancellation is not None and any(r.was_asked for r in self.replicas):
+        asked = [replica.name for replica in self.replicas if replica.was_asked]
+        if self._cancellation is not None and asked:
             phase, (cause, cause_id) = Phase.CANCELLED, self._cancellation
         elif self._failure is not None:
             phase, cause, cause_id = Phase.FAILED, self._failure.sentence, self._failure.id
-        elif self._late:
-            phase = Phase.SUCCEEDED
-            cause = (
-                f"{self.replicas[0].name} ended with code 0; {', '.join(self._late)} ran on for"
-                f" {self._finish_grace:g} s and had to be ended."
-            )
         else:
             phase, cause = Phase.SUCCEEDED, f"{_replicas(len(self.replicas))} ended with code 0."
+            if asked:
+                cause = (
+                    f"{self.replicas[0].name} ended with code 0; {', '.join(asked)} ran on for"
+                    f" {self._finish_grace:g} s and had to be ended."
+                )
         self._pipes.close()
         self._release()
         self.final = self._move(phase, cause, cause_id)
@@ -225,8 +217,7 @@ class LocalJob:
 
     def _report_lines(self, replica: Replica, lines: Sequence[str]) -> None:
         now = self._clock()
-        if lines and replica not in self._written:
-            self._written.add(replica)
+        if lines and replica.phase is Phase.STARTING:
             self._report_state(replica, Phase.RUNNING, "")
             if replica is self.replicas[0]:
                 self._move(Phase.RUNNING, f"{replica.name} has begun to write.")
@@ -243,6 +234,7 @@ class LocalJob:
             self._report_state(replica, Phase.FAILED, replica.problem or "")
 
     def _report_state(self, replica: Replica, phase: Phase, detail: str) -> None:
+        replica.phase = phase
         state = ReplicaState(
             replica=replica.name,
             phase=phase,

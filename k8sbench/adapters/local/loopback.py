@@ -9,47 +9,23 @@ launcher uses, do).
 
 from __future__ import annotations
 
+import contextlib
 import socket
+from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from k8sbench.adapters.local.manifest import LOOPBACK
-from k8sbench.model.errors import JobFailed
 
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
-class HeldPort:
-    """A port of the loopback address that nobody else is given as long as this is open."""
-
-    def __init__(self) -> None:
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        try:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self._socket.bind((LOOPBACK, 0))
-        except OSError as wrong:
-            self._socket.close()
-            raise JobFailed(
-                f"No port of {LOOPBACK} is free for the job: {wrong.strerror}.",
-                "End what holds so many ports, or bring the loopback link up, and try again.",
-            ) from wrong
-        self.port: int = self._socket.getsockname()[1]
-
-    def close(self) -> None:
-        """Give the port back."""
-        self._socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        wrong: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+@contextlib.contextmanager
+def held_port() -> Iterator[int]:
+    """Give a port that nobody else is given as long as this is open; OSError if none is free."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind((LOOPBACK, 0))
+        yield holder.getsockname()[1]
 
 
 def first_ephemeral_port() -> int:

@@ -13,6 +13,7 @@ from collections import deque
 from k8sbench.adapters.local import subreaper
 from k8sbench.adapters.local.launch import Launch
 from k8sbench.adapters.lines import Lines
+from k8sbench.model.phase import Phase
 
 CHUNK = 64 * 1024
 """Most that is read from the output at once, bytes."""
@@ -33,6 +34,8 @@ class Replica:
         Raises OSError if its folders or its process cannot be made.
         """
         self.name = launch.replica
+        self.phase = Phase.STARTING
+        """As it was last reported."""
         self.longest_end = grace + subreaper.KILL_SECONDS + PATIENCE
         """Seconds after :meth:`end` by which even a stubborn replica is over."""
         self.code: int | None = None
