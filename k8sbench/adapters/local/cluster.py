@@ -205,15 +205,9 @@ def _checked(plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> mani
             f"The local backend needs Linux with /proc; this is {platform.system()}.",
             "It ends its processes in a way that only Linux has. Run it on a cluster.",
         )
-    if plan.trainer is None:
-        raise UsageError(
-            f"The local backend runs k8sbench's own trainers alone; {plan.benchmark}"
-            f" ({plan.impl}) brings a command of its own.",
-            "Run it on a cluster, where it stays inside its image.",
-        )
     job = manifest.read(manifests, node=platform.node())
     for replica in job.replicas:
-        programs.check(replica.command, replica.mounts)
+        programs.check(plan, replica.command)
         programs.check_variables(dict(replica.env))
     if (folder / RECORD).exists():
         raise UsageError(
