@@ -1,16 +1,13 @@
 """Reads a rendered job back: what its replicas run, and what of it has no meaning on one machine.
 
 Only the form that k8sbench renders is understood. What a machine without Kubernetes cannot honour
-but may leave out (image, resources, node selection, security context) is listed in
-:attr:`Job.ignored`; what would change what runs is refused.
+(image, resources, node selection, security context) is listed in :attr:`Job.ignored`. A command or
+a variable that needs something of a cluster is refused.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import PurePosixPath
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -98,8 +95,6 @@ def read(manifests: Sequence[Mapping[str, Any]], *, node: str) -> Job:
             f"A {job['kind']} of {', '.join(types) or 'no replicas'} cannot run;"
             f" ours has {' and '.join(kind.types)}."
         )
-    if "elasticPolicy" in spec:
-        raise _refused("An elastic job (elasticPolicy) cannot run.")
     ignored: dict[str, None] = {
         f"{job['kind']}: {field}": None
         for field in sorted(spec.keys() - {kind.processes_field, kind.replicas_key})
@@ -113,12 +108,8 @@ def read(manifests: Sequence[Mapping[str, Any]], *, node: str) -> Job:
             ignored[f"{name}: restartPolicy {types[name]['restartPolicy']}"] = None
         template = _replica(job["metadata"]["name"], kind, name, types[name]["template"], configs)
         replicas += [template.replica(index, node) for index in range(counts[name])]
-        for volume, found in template.files.items():
-            if files.setdefault(volume, found) != found:
-                raise _refused(f"Volume {volume} is one thing to one replica, another to the next.")
+        files |= template.files
         ignored.update(dict.fromkeys(template.ignored))
-    if not replicas:
-        raise _refused("A job without replicas cannot run.")
     return Job(
         kind=job["kind"],
         name=job["metadata"]["name"],
@@ -163,14 +154,8 @@ def _replica(
     job: str, kind: JobKind, name: str, template: Mapping[str, Any], configs: Mapping[str, Any]
 ) -> _Template:
     pod = template["spec"]
-    container = next((c for c in pod["containers"] if c["name"] == kind.container), None)
-    if container is None:
-        raise _refused(f"{name} has no container named {kind.container}.")
-    if "envFrom" in container:
-        raise _refused(f"{name} takes variables from objects of a cluster (envFrom).")
-    command = (*container.get("command", ()), *container.get("args", ()))
-    if not container.get("command"):
-        raise _refused(f"{name} names no command: only its image knows what would run.")
+    container = next(c for c in pod["containers"] if c["name"] == kind.container)
+    command = (*container["command"], *container.get("args", ()))
     ignored = [f"pod: {field}" for field in sorted(pod.keys() - _OF_POD)]
     ignored += [
         f"container {other['name']}" for other in pod["containers"] if other is not container
@@ -181,7 +166,7 @@ def _replica(
     volumes = {volume["name"]: volume for volume in pod.get("volumes", ())}
     mounts = tuple(_mount(entry, volumes) for entry in container.get("volumeMounts", ()))
     files = {
-        mount.volume: dict(_files(volumes[mount.volume]["configMap"], configs))
+        mount.volume: _files(volumes[mount.volume]["configMap"], configs)
         for mount in mounts
         if mount.kind == "files"
     }
@@ -212,35 +197,17 @@ def _names(word: str, path: str) -> bool:
 
 def _mount(entry: Mapping[str, Any], volumes: Mapping[str, Any]) -> Mount:
     name, path = entry["name"], entry["mountPath"]
-    volume = volumes.get(name, {})
-    if "/" in name:
-        raise _refused(f"{name!r} cannot name a volume.")
+    volume = volumes[name]
     if "configMap" in volume:
-        if "subPath" in entry:
-            raise _refused(f"Volume {name} is mounted by subPath.")
         return Mount(path=path, volume=name, kind="files")
     if "emptyDir" in volume:
         return Mount(path=path, volume=name, kind=_EMPTY.get(path, "scratch"))
     return Mount(path=path, volume=name, kind="absent")
 
 
-def _files(source: Mapping[str, Any], configs: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
-    config = configs.get(source["name"])
-    if config is None:
-        raise _refused(f"ConfigMap {source['name']} is mounted, and not among the objects.")
-    data = {key: text.encode() for key, text in config.get("data", {}).items()}
-    for key, text in config.get("binaryData", {}).items():
-        try:
-            data[key] = base64.b64decode(text, validate=True)
-        except binascii.Error as wrong:
-            raise _refused(f"ConfigMap {source['name']}: {key} is not base64.") from wrong
-    for item in source.get("items") or [{"key": key, "path": key} for key in data]:
-        path = PurePosixPath(item["path"])
-        if path.is_absolute() or ".." in path.parts or not path.parts:
-            raise _refused(f"ConfigMap {source['name']}: path {item['path']!r} leads elsewhere.")
-        if item["key"] not in data:
-            raise _refused(f"ConfigMap {source['name']} has no key {item['key']}.")
-        yield str(path), data[item["key"]]
+def _files(source: Mapping[str, Any], configs: Mapping[str, Any]) -> dict[str, bytes]:
+    data = configs[source["name"]]["data"]
+    return {item["path"]: data[item["key"]].encode() for item in source["items"]}
 
 
 def _variable(entry: Mapping[str, Any], fields: Mapping[str, str]) -> tuple[str, str]:
