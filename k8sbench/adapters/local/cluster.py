@@ -258,7 +258,7 @@ def describe(
         "cores": machine.cores,
         "meeting_point": f"{manifest.LOOPBACK}:{machine.port}",
         "ignored": [*job.ignored, *left_out],
-        "kept_of_the_user": sorted(environment.ground(machine.environ)),
+        "kept_of_the_user": sorted(environment.users_own(machine.environ)),
         "replicas": [
             {
                 "name": launch.replica,

@@ -74,7 +74,7 @@ OF_THE_IMAGE = frozenset({"HOME", "USER", "LOGNAME", "PATH", "LD_LIBRARY_PATH"})
 """Variables of the manifest that describe the image's file system and user, not this machine's."""
 
 
-def ground(environ: Mapping[str, str]) -> dict[str, str]:
+def users_own(environ: Mapping[str, str]) -> dict[str, str]:
     """Keep of the user's environment what a replica may see."""
     return {name: environ[name] for name in environ if name in KEPT or name.startswith("LC_")}
 

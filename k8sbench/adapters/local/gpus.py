@@ -1,4 +1,4 @@
-"""The GPUs of this machine, as its driver tells them, and who gets which.
+"""The GPUs of this machine, as its driver lists them, and which replica gets which.
 
 Asked through NVML (nvidia-ml-py), imported when asked. No library, no driver or no GPU is a normal
 answer, with its reason; never an error and never a zero that looks measured.
@@ -50,19 +50,17 @@ def inventory(environ: Mapping[str, str] | None = None, library: Any = None) -> 
         library = pynvml
     try:
         library.nvmlInit()
+        try:
+            found = _ask(library)
+        finally:
+            library.nvmlShutdown()
     except library.NVMLError as wrong:
         return Inventory(gpus=(), reason=f"NVML: {wrong}")
-    try:
-        found = _ask(library)
-    except library.NVMLError as wrong:
-        return Inventory(gpus=(), reason=f"NVML: {wrong}")
-    finally:
-        library.nvmlShutdown()
     return visible(found, environ.get(VISIBLE))
 
 
 def _ask(library: Any) -> Inventory:
-    driver = _text(library.nvmlSystemGetDriverVersion())
+    driver = library.nvmlSystemGetDriverVersion()
     gpus, divided = [], []
     for index in range(library.nvmlDeviceGetCount()):
         handle = library.nvmlDeviceGetHandleByIndex(index)
@@ -72,8 +70,8 @@ def _ask(library: Any) -> Inventory:
         gpus.append(
             GPU(
                 index=index,
-                uuid=_text(library.nvmlDeviceGetUUID(handle)),
-                model=_text(library.nvmlDeviceGetName(handle)),
+                uuid=library.nvmlDeviceGetUUID(handle),
+                model=library.nvmlDeviceGetName(handle),
                 memory_mib=library.nvmlDeviceGetMemoryInfo(handle).total // _MIB,
             )
         )
@@ -89,10 +87,6 @@ def _is_divided(library: Any, handle: Any) -> bool:
     except library.NVMLError:  # not supported: a GPU that cannot be divided
         return False
     return bool(current)
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value
 
 
 def visible(found: Inventory, wanted: str | None) -> Inventory:

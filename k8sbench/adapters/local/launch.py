@@ -22,7 +22,7 @@ from k8sbench.model.planning import TRAINERS_MOUNT
 
 LOOPBACK_LINK = "lo"
 MARK = "K8SBENCH_LOCAL_REPLICA"
-"""``RUN/REPLICA`` in the environment of all processes of a replica: how strays are found."""
+"""``RUN/REPLICA`` in the environment of all processes of a replica: whose process it is."""
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,9 +100,9 @@ def _launch(
     given = [(name, placed(value, places)) for name, value in replica.env if name not in of_image]
     container = environment.resolved([*given, *operator])
     local = {"TMPDIR": temporary} | _local(job, replica, number, machine, container)
-    ground = environment.ground(machine.environ)
-    search = environment.joined_path(container.get("PYTHONPATH"), ground.get("PYTHONPATH"))
-    environ = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": scratch} | ground | container | local
+    kept = environment.users_own(machine.environ)
+    search = environment.joined_path(container.get("PYTHONPATH"), kept.get("PYTHONPATH"))
+    environ = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": scratch} | kept | container | local
     environ[MARK] = f"{job.name}/{replica.name}"
     if search:
         environ["PYTHONPATH"] = search

@@ -114,12 +114,12 @@ STRAY = (
 
 @pytest.mark.parametrize("stray", STRAY)
 def test_what_the_user_has_left_in_the_environment_stays_out(stray: str) -> None:
-    assert stray not in environment.ground({stray: "x", "HOME": "/home/user"})
+    assert stray not in environment.users_own({stray: "x", "HOME": "/home/user"})
 
 
 def test_what_python_needs_to_be_found_stays() -> None:
     kept = dict.fromkeys(("PATH", "HOME", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH"), "x")
-    assert environment.ground(kept) == kept
+    assert environment.users_own(kept) == kept
 
 
 @pytest.mark.parametrize(("cores", "processes", "threads"), [(2, 4, 1), (16, 4, 4), (9, 4, 2)])

@@ -32,8 +32,8 @@ class Nvml:
     def nvmlShutdown(self) -> None:
         self.calls.append("shutdown")
 
-    def nvmlSystemGetDriverVersion(self) -> bytes:
-        return b"570.86.15"
+    def nvmlSystemGetDriverVersion(self) -> str:
+        return "570.86.15"
 
     def nvmlDeviceGetCount(self) -> int:
         if self.fault == "count":
