@@ -10,9 +10,9 @@ import sys
 import time
 from collections import deque
 
+from k8sbench.adapters.lines import Lines
 from k8sbench.adapters.local import subreaper
 from k8sbench.adapters.local.launch import Launch
-from k8sbench.adapters.lines import Lines
 from k8sbench.model.phase import Phase
 
 CHUNK = 64 * 1024
