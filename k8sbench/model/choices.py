@@ -7,14 +7,13 @@ choice that they did not make goes into ``notes``.
 
 from __future__ import annotations
 
-import difflib
 import re
 
 import msgspec
 
 from k8sbench import __version__
 from k8sbench.model import speed_options
-from k8sbench.model.errors import NotAvailableYet, NotFound, UsageError
+from k8sbench.model.errors import NotAvailableYet, NotFound, UsageError, did_you_mean
 from k8sbench.model.image import ImageTable, built_image, image_warning, installed_warning, number
 from k8sbench.model.plan import Backend, Device, PlannedWindow, TrainersBy
 from k8sbench.model.pool import NodePool
@@ -164,10 +163,9 @@ def choose_variant(
         if variant.name == name:
             return framework, variant
     names = [v.name for v in mine]
-    near = difflib.get_close_matches(name, names, n=1)
     raise NotFound(
         f"{spec.name} on {framework} has no variant {name!r}.",
-        (f"Did you mean {near[0]}? " if near else "") + f"Variants: {', '.join(names)}.",
+        did_you_mean(name, names) + f"Variants: {', '.join(names)}.",
     )
 
 

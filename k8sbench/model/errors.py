@@ -21,6 +21,9 @@ command that meets it. Adapters translate foreign errors into these and chain th
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class BenchError(Exception):
     """Base of all our errors: ``message`` says what is wrong, ``action`` what to do about it."""
@@ -105,3 +108,10 @@ class Interrupted(BenchError):
 
 REJECTED_EXIT_CODE = 5
 """Measured, but rejected: not an error of the program, so not an exception."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Write ``Did you mean …? `` for the beginning of an action; empty where nothing is near."""
+    alike = {each.lower().replace("-", "_"): each for each in known}
+    near = difflib.get_close_matches(word.lower().replace("-", "_"), alike, n=1)
+    return f"Did you mean {alike[near[0]]}? " if near else ""

@@ -10,17 +10,13 @@ build that nobody has looked into get no warning.
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import msgspec
 
 from k8sbench.model.spec import Framework, Text
 
-At = tuple[str | int, ...]
-"""Path of the offending key."""
 Origin = Literal["public", "built"]
 Version = Annotated[
     str,
@@ -214,24 +210,17 @@ def image_warning(table: ImageTable, *, gpu_model: str | None, image: str | None
 
     For ``submit``, ``render`` and ``doctor``: one line, no exception, because the table may lag.
     """
-    if gpu_model is None or image is None:
-        return None
-    content = table.content(image)
+    content = None if image is None else table.content(image)
     if content is None:
         return None
-    missing = _missing(table, content, gpu_model)
-    if missing is None:
-        return None
-    build, capability = missing
-    public = table.image(content.framework, "public")
-    theirs = table.build_in(public)
-    if theirs is not None and has_kernels(theirs, capability):
-        action = f"Leave out --image: {public.name} has them."
-    else:
-        action = f"Choose a pool {_alternatives(table, build, capability)}"
-    return (
-        f"{image} holds {content}, which has no kernels for {gpu_model} (compute capability"
-        f" {capability}): the first step on the GPU will fail. {action}"
+    return _warning(
+        table,
+        content,
+        gpu_model,
+        subject=f"{image} holds {content}, which",
+        better="public",
+        advice="Leave out --image: {name} has them.",
+        elsewhere="Choose a pool",
     )
 
 
@@ -240,27 +229,18 @@ def installed_warning(
 ) -> str | None:
     """The same for a framework that is installed here, by its package's version."""
     match = _LOCAL.fullmatch(version or "")
-    if gpu_model is None or match is None:
+    if match is None:
         return None
-    cuda = match["cuda"]
-    content = Content(
-        framework=framework,
-        version=match["version"],
-        cuda=f"{cuda[:-1]}.{cuda[-1]}" if cuda else None,
-    )
-    missing = _missing(table, content, gpu_model)
-    if missing is None:
-        return None
-    build, capability = missing
-    pinned = table.image(framework, "built")
-    ours = table.build_in(pinned)
-    if ours is not None and has_kernels(ours, capability):
-        action = f"Install {PACKAGES[framework]}=={pinned.version}, which has them."
-    else:
-        action = f"Run it on a machine {_alternatives(table, build, capability)}"
-    return (
-        f"The installed {content} has no kernels for {gpu_model} (compute capability"
-        f" {capability}): the first step on the GPU will fail. {action}"
+    cuda = f"{match['cuda'][:-1]}.{match['cuda'][-1]}" if match["cuda"] else None
+    content = Content(framework=framework, version=match["version"], cuda=cuda)
+    return _warning(
+        table,
+        content,
+        gpu_model,
+        subject=f"The installed {content}",
+        better="built",
+        advice=f"Install {PACKAGES[framework]}=={{version}}, which has them.",
+        elsewhere="Run it on a machine",
     )
 
 
@@ -277,57 +257,36 @@ def number(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-def problems(table: ImageTable) -> Iterator[tuple[At, str]]:
-    """Yield what is wrong with a table as a whole."""
-    seen: dict[tuple[str, ...], str] = {}
-    for index, row in enumerate(table.gpus):
-        if row.capability in seen.values():
-            yield ("gpus", index, "capability"), f"says {row.capability} a second time"
-        for name in (*row.data_center, *row.other):
-            words = tuple(_words(name))
-            if words in seen:
-                yield ("gpus", index), f"has {name}, which {seen[words]} has too"
-            seen[words] = row.capability
-    for index, line in enumerate(table.builds):
-        if line.before is not None and number(line.before) <= number(line.since):
-            yield ("builds", index, "before"), f"is {line.before}, not after {line.since}"
-    for (first, one), (second, two) in itertools.combinations(enumerate(table.builds), 2):
-        if one.framework == two.framework and _overlap(one, two):
-            if set(one.cuda) & set(two.cuda):
-                yield ("builds", second), f"has versions and a CUDA of builds[{first}]"
-            elif one.on_index and two.on_index:
-                yield ("builds", second, "on_index"), f"is true in builds[{first}] as well"
-    for framework, origin in itertools.product(TITLES, ("public", "built")):
-        count = sum((i.framework, i.origin) == (framework, origin) for i in table.images)
-        if count != 1:
-            yield ("images",), f"has {count} {origin} images of {framework}, not one"
-    for index, image in enumerate(table.images):
-        if table.build_in(image) is None:
-            yield ("images", index), f"is of no build in builds: {image.version}, CUDA {image.cuda}"
-        if image.origin == "public" and table.content(image.name) is None:
-            yield (
-                ("images", index, "name"),
-                f"is {image.name!r}, whose tag says no version and CUDA",
-            )
+def _warning(
+    table: ImageTable,
+    content: Content,
+    gpu_model: str | None,
+    *,
+    subject: str,
+    better: Origin,
+    advice: str,
+    elsewhere: str,
+) -> str | None:
+    """Say that ``content`` has no kernels for a GPU.
 
-
-def _missing(table: ImageTable, content: Content, gpu_model: str) -> tuple[Build, str] | None:
-    build, capability = table.build(content), table.capability(gpu_model)
+    ``advice`` is given where the table's image of the origin ``better`` has them; ``elsewhere``
+    begins the advice to use other GPUs where it has not.
+    """
+    build, capability = table.build(content), table.capability(gpu_model or "")
     if build is None or capability is None or has_kernels(build, capability):
         return None
-    return build, capability
-
-
-def _alternatives(table: ImageTable, build: Build, capability: str) -> str:
-    # One name for each architecture: the reader knows whether theirs are of the family.
-    names = [row.data_center[0] for row in table.running_on(build) if row.data_center]
-    text = f"with other GPUs: {', '.join(names)} or the like."
-    return " ".join([text, *filter(None, [build.elsewhere.get(capability)])])
-
-
-def _overlap(one: Build, two: Build) -> bool:
-    return (one.before is None or number(two.since) < number(one.before)) and (
-        two.before is None or number(one.since) < number(two.before)
+    known = table.image(content.framework, better)
+    theirs = table.build_in(known)
+    if theirs is not None and has_kernels(theirs, capability):
+        action = advice.format(name=known.name, version=known.version)
+    else:
+        # One name for each architecture: the reader knows whether theirs are of the family.
+        names = [row.data_center[0] for row in table.running_on(build) if row.data_center]
+        action = f"{elsewhere} with other GPUs: {', '.join(names)} or the like."
+        action = " ".join([action, *filter(None, [build.elsewhere.get(capability)])])
+    return (
+        f"{subject} has no kernels for {gpu_model} (compute capability {capability}): the first"
+        f" step on the GPU will fail. {action}"
     )
 
 

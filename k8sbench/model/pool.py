@@ -142,26 +142,20 @@ CPU_POOL = NodePool(
 )
 """What a local machine without a GPU counts as; selects nothing, asks for no GPU."""
 
-_BINARY = {unit: Decimal(1024) ** power for power, unit in enumerate("KMGTPE", start=1)}
-_DECIMAL = {
-    unit: Decimal(10) ** power
-    for unit, power in {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15}.items()
-} | {"E": Decimal(10) ** 18, "": Decimal(1)}
+_UNITS: dict[str, Decimal] = {
+    **{f"{unit}i": Decimal(1024) ** power for power, unit in enumerate("KMGTPE", start=1)},
+    **dict(
+        zip(["n", "u", "m", "", *"kMGTPE"], (Decimal(1000) ** p for p in range(-3, 7)), strict=True)
+    ),
+}
 
 
 def amount(quantity: str) -> Decimal:
     """Read a Kubernetes quantity: ``500m`` is 0.5, ``8Gi`` (of memory, in bytes) is 8589934592."""
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([a-zA-Z]?i?|[eE][+-]?[0-9]+)", quantity)
-    if match is None:
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+\Z)?)([a-zA-Z]*)", quantity)
+    if match is None or match[2] not in _UNITS:
         raise ValueError(f"{quantity!r} is no Kubernetes quantity")
-    number, unit = Decimal(match[1]), match[2]
-    if unit[:1] in ("e", "E") and unit[1:]:
-        return number.scaleb(int(unit[1:])) if unit[1:] != "i" else number * _BINARY["E"]
-    if unit.endswith("i") and unit[:-1] in _BINARY:
-        return number * _BINARY[unit[:-1]]
-    if unit in _DECIMAL:
-        return number * _DECIMAL[unit]
-    raise ValueError(f"{quantity!r} is no Kubernetes quantity")
+    return Decimal(match[1]) * _UNITS[match[2]]
 
 
 def problems(pool: NodePool, *, gpus: int | None = None) -> Iterator[tuple[At, str]]:

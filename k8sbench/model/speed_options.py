@@ -7,10 +7,9 @@ each trainer has is known here, so that nothing is started that its trainer woul
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 
-from k8sbench.model.errors import UsageError
+from k8sbench.model.errors import UsageError, did_you_mean
 from k8sbench.model.spec import Framework
 
 Option = str | int | float | bool
@@ -39,10 +38,9 @@ def parse(texts: Iterable[str]) -> dict[str, Option]:
     for text in texts:
         name, equals, value = text.partition("=")
         if name not in _ALL:
-            near = difflib.get_close_matches(name, _ALL, n=1)
             raise UsageError(
                 f"--speed-option {name!r} is none.",
-                (f"Did you mean {near[0]}? " if near else "")
+                did_you_mean(name, _ALL)
                 + f"There are: {', '.join(_ALL)}. What changes the work of a step belongs into"
                 " args: of a catalog file.",
             )

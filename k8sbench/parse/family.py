@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from k8sbench.model.sample import Fact, Item
+from k8sbench.model.sample import Evaluation, Fact, Item
 from k8sbench.model.spec import Framework
+from k8sbench.parse import stamps
 
 
 class Reader:
@@ -32,6 +33,30 @@ class Reader:
     def read(self, line: int, text: str, source: str) -> Iterator[Item]:
         """Items in a line that holds one of the family's needles."""
         raise NotImplementedError
+
+    @staticmethod
+    def evaluation(
+        line: int,
+        source: str,
+        text: str,
+        metric: str,
+        value: str,
+        *,
+        stamp: str | None = None,
+        subset: str = "",
+        percent: bool = False,
+    ) -> Evaluation:
+        """A printed result of an evaluation; without ``percent`` one of at most 1 is a fraction."""
+        return Evaluation(
+            line=line,
+            text=text,
+            source=source,
+            metric=metric,
+            subset=subset,
+            value=float(value),
+            unit="%" if percent or not float(value) <= 1 else "fraction",
+            stamp=None if stamp is None else stamps.seconds(stamp),
+        )
 
 
 class Family(msgspec.Struct, frozen=True, kw_only=True):

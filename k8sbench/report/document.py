@@ -7,7 +7,7 @@ figure's name. ``docs/results.md`` describes every field; a test holds the two t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -18,56 +18,64 @@ from k8sbench.report import layout
 
 UNKNOWN = ("unknown", "-")
 """What a group key has where something is not known or does not apply."""
+_OF_GROUP: dict[str, Callable[[Group], Any]] = {
+    "group": lambda g: g.key.id,
+    "set": lambda g: g.key.set_name,
+    "created_at": lambda g: g.latest,
+    "benchmark": lambda g: g.key.benchmark,
+    "framework": lambda g: g.key.framework,
+    "variant": lambda g: g.key.variant,
+    "impl": lambda g: g.key.impl,
+    "case": lambda g: g.key.case,
+    "replicas": lambda g: g.key.replicas,
+    "processes_per_replica": lambda g: g.key.processes_per_replica,
+    "gpus": lambda g: g.plan.world_size if g.plan.device != "cpu" else None,
+    "precision": lambda g: g.key.precision,
+    "precision_effective": lambda g: _known(g.key.precision_effective),
+    "amp_dtype": lambda g: g.plan.amp_dtype,
+    "batch_size_per_gpu": lambda g: g.key.batch_size,
+    "preset": lambda g: g.key.preset,
+    "mode": lambda g: g.key.mode,
+    "data": lambda g: g.key.data,
+    "window": lambda g: g.key.window,
+    "options": lambda g: g.key.options if g.key.options != "-" else "",
+    "backend": lambda g: g.key.backend,
+    "pool": lambda g: g.key.pool,
+    "device": lambda g: g.device or g.plan.device,
+    "gpu_model": lambda g: _known(g.key.gpu_model),
+    "image": lambda g: _known(g.key.image),
+    "program": lambda g: g.key.program,
+    "state": lambda g: g.state,
+    "runs_valid": lambda g: g.counted,
+    "runs_total": lambda g: len(g.members),
+    "runs_in_progress": lambda g: g.in_progress,
+    "throughput": lambda g: g.spread and g.spread.median,
+    "unit": lambda g: g.unit,
+    "estimator": lambda g: g.estimator,
+    "mean": lambda g: g.spread and g.spread.mean,
+    "minimum": lambda g: g.spread and g.spread.minimum,
+    "maximum": lambda g: g.spread and g.spread.maximum,
+    "cv": lambda g: g.spread and g.spread.cv,
+    "interval_low": lambda g: g.spread and g.spread.low,
+    "interval_high": lambda g: g.spread and g.spread.high,
+    "interval_coverage": lambda g: g.spread and g.spread.coverage,
+    "by_estimator": lambda g: g.by_estimator,
+    "gpu_hours": lambda g: g.gpu_hours,
+    "parameters": lambda g: g.parameters,
+    "gmac": lambda g: g.gmac,
+    "time_to_train_s": lambda g: g.time_to_train_s,
+}
+"""Fields of a JSON row that are the group's own."""
+_SIDE = (
+    *("group", "set", "impl", "batch_size_per_gpu", "data", "gpu_model", "precision_effective"),
+    *("throughput", "unit", "estimator", "parameters", "gmac"),
+)
+"""What stands of each group in a Paddle : PyTorch pair."""
+_DERIVED = ("speedup", "efficiency", "tflops_per_gpu", "peak_share")
+_LAST = ("gpu_hours", "parameters", "gmac", "time_to_train_s")
 PLAIN = (
-    "group",
-    "set",
-    "created_at",
-    "benchmark",
-    "framework",
-    "variant",
-    "impl",
-    "case",
-    "replicas",
-    "processes_per_replica",
-    "gpus",
-    "precision",
-    "precision_effective",
-    "amp_dtype",
-    "batch_size_per_gpu",
-    "preset",
-    "mode",
-    "data",
-    "window",
-    "options",
-    "backend",
-    "pool",
-    "device",
-    "gpu_model",
-    "image",
-    "program",
-    "state",
-    "runs_valid",
-    "runs_total",
-    "runs_in_progress",
-    "throughput",
-    "unit",
-    "estimator",
-    "mean",
-    "minimum",
-    "maximum",
-    "cv",
-    "interval_low",
-    "interval_high",
-    "interval_coverage",
-    "speedup",
-    "efficiency",
-    "tflops_per_gpu",
-    "peak_share",
-    "baseline",
-    "gpu_hours",
-    "parameters",
-    "gmac",
-    "time_to_train_s",
+    *(name for name in _OF_GROUP if name not in ("by_estimator", *_LAST)),
+    *(*_DERIVED, "baseline", *_LAST),
 )
 """Fields of a JSON row that are columns of the CSV, which has them without any row, too."""
 
@@ -84,20 +92,16 @@ def document(results: Sequence[Result], parities: Sequence[Parity]) -> dict[str,
 def row(result: Result) -> dict[str, Any]:
     """One group with what follows from the others."""
     group = result.group
-    missing = dict(group.missing)
-    fields = _identity(group, missing)
-    fields |= _figures(group, missing)
-    for name in ("speedup", "efficiency", "tflops_per_gpu", "peak_share"):
+    missing = _missing(group)
+    fields = {name: field(group) for name, field in _OF_GROUP.items() if name not in _LAST}
+    for name in _DERIVED:
         figure = getattr(result, name)
         fields[name] = figure.value
         if figure.value is None:
             missing[name] = figure.reason or "not measured"
     fields |= {
         "baseline": result.baseline,
-        "gpu_hours": group.gpu_hours,
-        "parameters": group.parameters,
-        "gmac": group.gmac,
-        "time_to_train_s": group.time_to_train_s,
+        **{name: getattr(group, name) for name in _LAST},
         "accuracy": msgspec.to_builtins(group.accuracy),
         "notes": list(dict.fromkeys((*result.speedup.notes, *result.peak_share.notes))),
         "marks": list(layout.marks(group)),
@@ -107,8 +111,6 @@ def row(result: Result) -> dict[str, Any]:
     }
     if result.baseline is None:
         missing["baseline"] = result.speedup.reason or "none"
-    if group.spread is None:
-        missing |= {name: missing.get(name, "no valid figure") for name in _OF_VALID_RUNS}
     if result.deviations:
         fields["published"] = [_published(deviation) for deviation in result.deviations]
     else:
@@ -119,74 +121,22 @@ def row(result: Result) -> dict[str, Any]:
     return fields
 
 
-_OF_VALID_RUNS = ("time_to_train_s", "accuracy")
-
-
-def _identity(group: Group, missing: dict[str, str]) -> dict[str, Any]:
-    key, plan = group.key, group.plan
-    on_gpus = plan.device != "cpu"
-    fields: dict[str, Any] = {
-        "group": key.id,
-        "set": key.set_name,
-        "created_at": group.latest,
-        "benchmark": key.benchmark,
-        "framework": key.framework,
-        "variant": key.variant,
-        "impl": key.impl,
-        "case": key.case,
-        "replicas": key.replicas,
-        "processes_per_replica": key.processes_per_replica,
-        "gpus": plan.world_size if on_gpus else None,
-        "precision": key.precision,
-        "precision_effective": _known(key.precision_effective),
-        "amp_dtype": plan.amp_dtype,
-        "batch_size_per_gpu": key.batch_size,
-        "preset": key.preset,
-        "mode": key.mode,
-        "data": key.data,
-        "window": key.window,
-        "options": key.options if key.options != "-" else "",
-        "backend": key.backend,
-        "pool": key.pool,
-        "device": group.device or plan.device,
-        "gpu_model": _known(key.gpu_model),
-        "image": _known(key.image),
-        "program": key.program,
-    }
-    missing["gpus"] = "CPU processes: no GPU was used"
-    missing["precision_effective"] = "the runs do not tell it"
-    missing["amp_dtype"] = "no AMP"
-    missing["gpu_model"] = "the runs do not tell it" if on_gpus else "no GPU was used"
-    missing["image"] = "local run: no image"
-    return fields
-
-
-def _figures(group: Group, missing: dict[str, str]) -> dict[str, Any]:
-    spread = group.spread
-    fields: dict[str, Any] = {
-        "state": group.state,
-        "runs_valid": group.counted,
-        "runs_total": len(group.members),
-        "runs_in_progress": group.in_progress,
-        "throughput": spread.median if spread else None,
-        "unit": group.unit,
-        "estimator": group.estimator,
-        "mean": spread.mean if spread else None,
-        "minimum": spread.minimum if spread else None,
-        "maximum": spread.maximum if spread else None,
-        "cv": spread.cv if spread else None,
-        "interval_low": spread.low if spread else None,
-        "interval_high": spread.high if spread else None,
-        "interval_coverage": spread.coverage if spread else None,
-        "by_estimator": group.by_estimator,
-    }
+def _missing(group: Group) -> dict[str, str]:
+    """Why a field of the group is null, for each that can be."""
+    unknown = "the runs do not tell it"
     why = f"{group.state}: {', '.join(group.ids('reject')) or 'no reason known'}"
-    alone = (spread and spread.interval_reason) or why
-    for name in ("throughput", "mean", "minimum", "maximum"):
-        missing[name] = why
-    for name in ("cv", "interval_low", "interval_high", "interval_coverage"):
-        missing[name] = alone
-    return fields
+    alone = (group.spread and group.spread.interval_reason) or why
+    missing = {
+        "gpus": "CPU processes: no GPU was used",
+        "precision_effective": unknown,
+        "amp_dtype": "no AMP",
+        "gpu_model": "no GPU was used" if group.plan.device == "cpu" else unknown,
+        "image": "local run: no image",
+        **dict.fromkeys(("throughput", "mean", "minimum", "maximum"), why),
+        **dict.fromkeys(("cv", "interval_low", "interval_high", "interval_coverage"), alone),
+    }
+    of_valid_runs = ("time_to_train_s", "accuracy") if group.spread is None else ()
+    return {**dict.fromkeys(of_valid_runs, "no valid figure"), **group.missing, **missing}
 
 
 def _published(deviation: Deviation) -> dict[str, Any]:
@@ -209,23 +159,9 @@ def _parity(pair: Parity) -> dict[str, Any]:
 
 
 def _side(group: Group) -> dict[str, Any]:
-    missing: dict[str, str] = dict(group.missing)
-    fields = {
-        "group": group.key.id,
-        "set": group.key.set_name,
-        "impl": group.key.impl,
-        "batch_size_per_gpu": group.key.batch_size,
-        "data": group.key.data,
-        "gpu_model": _known(group.key.gpu_model),
-        "precision_effective": group.precision_effective,
-        "throughput": group.spread.median if group.spread else None,
-        "unit": group.unit,
-        "estimator": group.estimator,
-        "parameters": group.parameters,
-        "gmac": group.gmac,
-    }
-    _figures(group, missing)
-    missing["precision_effective"] = "the runs do not tell it"
+    fields = {name: _OF_GROUP[name](group) for name in _SIDE}
+    fields["precision_effective"] = group.precision_effective
+    missing = _missing(group)
     missing["gpu_model"] = "no GPU was used" if group.on_cpu else "the runs do not tell it"
     return fields | {
         "missing": {k: v for k, v in sorted(missing.items()) if fields.get(k, 0) is None}

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from k8sbench.report.tables import clean
+from k8sbench.report.text_table import clean
 
 Shape = Literal["table", "wide", "markdown", "flat", "document", "names", "dlperf"]
 """``table``, ``wide``, ``markdown``: text for people. ``flat``: a header and rows. ``document``:

@@ -7,19 +7,26 @@ measured". A group of which no run counts has ``rejected: ids`` where its figure
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
 from k8sbench.model import speed_options
 from k8sbench.model.group import Deviation, Figure, Group, Parity, Result
-from k8sbench.model.measurement import Reason
+from k8sbench.model.measurement import AccuracyResult, Reason
 from k8sbench.report import numbers
 from k8sbench.report.numbers import ABSENT
-from k8sbench.report.tables import Cell, Column, Table, absent
+from k8sbench.report.tables import Cell, Table, absent
+from k8sbench.report.text_table import Column
 
 SMOKE_MARK = "checks the path, not the speed"
 EVIDENCE_SHOWN = 1
 """Places named in a footnote; ``-o json`` has them all."""
+
+
+Item = TypeVar("Item")
+_RIGHT = ("batch", "Paddle", "PyTorch", "parameters", "GMAC", "published", "ours")
+"""Columns of the lesser tables that hold numbers."""
 
 
 class _Field(msgspec.Struct, frozen=True):
@@ -49,7 +56,7 @@ def tables(
 def _rows(results: Sequence[Result], *, wide: bool, airank: bool) -> Table:
     trained = any(r.group.time_to_train_s is not None or r.group.accuracy for r in results)
     fields = list(_IDENTITY)
-    fields += _telling_apart([result.group for result in results]) if not wide else _WIDE_IDENTITY
+    fields += _telling_apart(results) if not wide else _WIDE_IDENTITY
     fields += _FIGURES
     if trained:
         fields += _TRAINED
@@ -81,30 +88,20 @@ def _airank_first(fields: Sequence[_Field]) -> list[_Field]:
     return first + [field for field in fields if field.column.title not in names]
 
 
-def _telling_apart(groups: Sequence[Group]) -> list[_Field]:
+def _telling_apart(results: Sequence[Result]) -> list[_Field]:
     """The further columns that tell rows apart which would look the same without them."""
-    look = {g.key.id: tuple(field.cell(_bare(g)).text for field in _IDENTITY) for g in groups}
+    look = [tuple(field.cell(result).text for field in _IDENTITY) for result in results]
     added = []
     for field in _WIDE_IDENTITY:
         if field.column.title == "group":
             continue
-        more = {g.key.id: (*look[g.key.id], field.cell(_bare(g)).text) for g in groups}
-        if len(set(more.values())) > len(set(look.values())):
+        more = [
+            (*seen, field.cell(result).text) for seen, result in zip(look, results, strict=True)
+        ]
+        if len(set(more)) > len(set(look)):
             look = more
             added.append(field)
     return added
-
-
-def _bare(group: Group) -> Result:
-    none = Figure(value=None)
-    return Result(
-        group=group,
-        speedup=none,
-        efficiency=none,
-        baseline=None,
-        tflops_per_gpu=none,
-        peak_share=none,
-    )
 
 
 # Cells
@@ -137,8 +134,7 @@ def _runs(result: Result) -> Cell:
     return Cell(f"{group.counted}/{len(group.members)}", left_out)
 
 
-def _throughput(result: Result) -> Cell:
-    group = result.group
+def _throughput(group: Group) -> Cell:
     if group.spread is not None:
         return Cell(f"{numbers.rate(group.spread.median)} {group.unit}")
     return Cell(no_figure(group), told(group, "reject"))
@@ -161,22 +157,24 @@ def _interval(result: Result) -> Cell:
     return Cell(f"{ends} ({numbers.coverage(spread.coverage)})")
 
 
-def _time_to_train(result: Result) -> Cell:
-    value = result.group.time_to_train_s
-    if value is None:
-        return absent(result.group.missing.get("time_to_train_s", "no valid figure"))
-    return Cell(f"{value:.3f}".rstrip("0").rstrip("."))
-
-
-def _accuracy(result: Result) -> Cell:
-    reached = result.group.accuracy
-    if reached is None:
-        return absent(result.group.missing.get("accuracy", "no valid figure"))
+def _accuracy(reached: AccuracyResult) -> str:
     unit = "" if reached.unit == "%" else f" {reached.unit}"
-    return Cell(f"{numbers.plain(reached.best, 5)}{unit} ({reached.metric})")
+    return f"{numbers.plain(reached.best, 5)}{unit} ({reached.metric})"
 
 
-def _optional(name: str, write: Callable[[float], str]) -> Callable[[Result], Cell]:
+def _millions(value: float) -> str:
+    return numbers.millions(int(value))
+
+
+def _gmac(value: float) -> str:
+    return numbers.plain(value, 4)
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.3f}".rstrip("0").rstrip(".")
+
+
+def _optional(name: str, write: Callable[[Any], str]) -> Callable[[Result], Cell]:
     def cell(result: Result) -> Cell:
         value = getattr(result.group, name)
         if value is None:
@@ -196,10 +194,6 @@ def _cv(result: Result) -> Cell:
     if spread is None:
         return absent("no valid figure")
     return absent(spread.interval_reason) if spread.cv is None else Cell(f"{spread.cv:.4f}")
-
-
-def _share(result: Result) -> Cell:
-    return _figure(result.peak_share, numbers.percent)
 
 
 def marks(group: Group) -> tuple[str, ...]:
@@ -301,24 +295,24 @@ _WIDE_IDENTITY: tuple[_Field, ...] = (
 )
 _FIGURES: tuple[_Field, ...] = (
     _field("runs", _runs, right=True),
-    _field("throughput", _throughput, right=True, stays=True),
+    _field("throughput", lambda r: _throughput(r.group), right=True, stays=True),
     _field("estimator", lambda result: Cell(result.group.estimator)),
     _field("interval", _interval, right=True),
     _field("speedup", lambda r: _figure(r.speedup, numbers.ratio), right=True),
     _field("efficiency", lambda r: _figure(r.efficiency, numbers.percent), right=True),
 )
 _TRAINED: tuple[_Field, ...] = (
-    _field("Time2train(sec)", _time_to_train, right=True),
-    _field("accuracy(%)", _accuracy, right=True),
+    _field("Time2train(sec)", _optional("time_to_train_s", _seconds), right=True),
+    _field("accuracy(%)", _optional("accuracy", _accuracy), right=True),
 )
 _WIDE_FIGURES: tuple[_Field, ...] = (
     _field("mean", _mean, right=True),
     _field("CV", _cv, right=True),
     _field("TFLOP/s per GPU", lambda r: _figure(r.tflops_per_gpu, numbers.plain), right=True),
-    _field("of peak", _share, right=True),
+    _field("of peak", lambda r: _figure(r.peak_share, numbers.percent), right=True),
     _field("GPU-hours", _optional("gpu_hours", numbers.plain), right=True),
-    _field("parameters", _optional("parameters", lambda v: numbers.millions(int(v))), right=True),
-    _field("GMAC", _optional("gmac", lambda v: numbers.plain(v, 4)), right=True),
+    _field("parameters", _optional("parameters", _millions), right=True),
+    _field("GMAC", _optional("gmac", _gmac), right=True),
 )
 _VERDICT = _field("verdict", _verdict, stays=True)
 
@@ -341,48 +335,34 @@ def unique_names(groups: Sequence[Group], base: Word, more: Sequence[Word]) -> d
 
 
 def _parity_table(parities: Sequence[Parity]) -> Table:
-    titles = (
-        ("case", False),
-        ("benchmark", False),
-        ("precision", False),
-        ("batch", True),
-        ("Paddle", True),
-        ("PyTorch", True),
-        ("estimator", False),
-        ("parameters", True),
-        ("GMAC", True),
-        ("in effect", False),
-        ("Paddle ÷ PyTorch", False),
+    return _table(
+        "Paddle : PyTorch",
+        parities,
+        {
+            "case": lambda p: Cell(p.paddle.key.case),
+            "benchmark": lambda p: Cell(p.paddle.key.benchmark),
+            "precision": lambda p: Cell(p.paddle.key.precision),
+            "batch": lambda p: _both(p, lambda g: str(g.key.batch_size)),
+            "Paddle": lambda p: _throughput(p.paddle),
+            "PyTorch": lambda p: _throughput(p.pytorch),
+            "estimator": lambda p: _both(p, lambda g: g.estimator),
+            "parameters": lambda p: _both_cell(p, "parameters", "parameters", _millions),
+            "GMAC": lambda p: _both_cell(p, "GMAC", "gmac", _gmac),
+            "in effect": lambda p: Cell(f"{effective(p.paddle)} : {effective(p.pytorch)}"),
+            "Paddle ÷ PyTorch": parity_cell,
+        },
     )
+
+
+def _table(title: str, items: Sequence[Item], cells: dict[str, Callable[[Item], Cell]]) -> Table:
+    """A table with a row for each item; the first and the last column stay."""
+    ends = (next(iter(cells)), next(reversed(cells)))
     return Table(
-        title="Paddle : PyTorch",
+        title=title,
         columns=tuple(
-            Column(title=title, right=right, stays=title in ("case", "Paddle ÷ PyTorch"))
-            for title, right in titles
+            Column(title=name, right=name in _RIGHT, stays=name in ends) for name in cells
         ),
-        rows=tuple(_parity_row(pair) for pair in parities),
-    )
-
-
-def _parity_row(pair: Parity) -> tuple[Cell, ...]:
-    sides = (pair.paddle, pair.pytorch)
-    key = pair.paddle.key
-    return (
-        Cell(key.case),
-        Cell(key.benchmark),
-        Cell(key.precision),
-        Cell(_both(sides, lambda g: str(g.key.batch_size), once=True)),
-        *(
-            Cell(f"{numbers.rate(g.spread.median)} {g.unit}")
-            if g.spread is not None
-            else Cell(no_figure(g), told(g, "reject"))
-            for g in sides
-        ),
-        Cell(_both(sides, lambda g: g.estimator, once=True)),
-        _both_cell(sides, "parameters", "parameters", lambda v: numbers.millions(int(v))),
-        _both_cell(sides, "GMAC", "gmac", lambda v: numbers.plain(v, 4)),
-        Cell(_both(sides, effective, once=False)),
-        parity_cell(pair),
+        rows=tuple(tuple(cell(item) for cell in cells.values()) for item in items),
     )
 
 
@@ -402,16 +382,14 @@ def parity_cell(pair: Parity) -> Cell:
     return Cell(f"{numbers.rate(pair.ratio)}{notes}")
 
 
-def _both(sides: Sequence[Group], write: Callable[[Group], str], *, once: bool) -> str:
-    texts = [write(group) for group in sides]
-    return texts[0] if once and len(set(texts)) == 1 else " : ".join(texts)
+def _both(pair: Parity, write: Callable[[Group], str]) -> Cell:
+    """What both sides have; once where it is equal."""
+    return Cell(" : ".join(dict.fromkeys((write(pair.paddle), write(pair.pytorch)))))
 
 
-def _both_cell(
-    sides: Sequence[Group], title: str, name: str, write: Callable[[float], str]
-) -> Cell:
+def _both_cell(pair: Parity, title: str, name: str, write: Callable[[float], str]) -> Cell:
     texts, notes = [], []
-    for group in sides:
+    for group in (pair.paddle, pair.pytorch):
         value = getattr(group, name)
         texts.append(ABSENT if value is None else write(value))
         if value is None:
@@ -424,59 +402,43 @@ def _both_cell(
 
 
 def _published_table(results: Sequence[Result]) -> Table:
-    titles = (
-        ("case", False),
-        ("benchmark", False),
-        ("framework", False),
-        ("precision", False),
-        ("source", False),
-        ("published", True),
-        ("estimator", False),
-        ("published on", False),
-        ("ours", True),
-        ("deviation", False),
-    )
-    rows = []
-    for result in results:
-        deviations = result.deviations or ()
-        rows += [_published_row(result.group, deviation) for deviation in deviations]
-        if not deviations:
-            key = result.group.key
-            head = (key.case, key.benchmark, key.framework, precision(result.group))
-            empty = [Cell(ABSENT)] * (len(titles) - len(head) - 1)
-            last = absent(result.deviations_reason)
-            rows.append((*(Cell(words) for words in head), *empty, last))
-    return Table(
-        title="Published figures",
-        columns=tuple(
-            Column(title=title, right=right, stays=title in ("case", "deviation"))
-            for title, right in titles
-        ),
-        rows=tuple(rows),
-    )
+    """A row for each published figure, or one that says why there is none."""
+    items = [(r, figure) for r in results for figure in r.deviations or (None,)]
 
+    def of_figure(
+        write: Callable[[Group, Deviation], Cell],
+    ) -> Callable[[tuple[Result, Deviation | None]], Cell]:
+        return lambda item: Cell(ABSENT) if item[1] is None else write(item[0].group, item[1])
 
-def _published_row(group: Group, deviation: Deviation) -> tuple[Cell, ...]:
-    setting = (
-        f"{deviation.case}, {deviation.precision}, batch {deviation.batch_size},"
-        f" {deviation.gpu_model}"
-    )
-    return (
-        Cell(group.key.case),
-        Cell(group.key.benchmark),
-        Cell(group.key.framework),
-        Cell(precision(group)),
-        Cell(deviation.source, (f"{deviation.source}: {deviation.title}",)),
-        Cell(
-            f"{numbers.rate(deviation.published)} {group.unit}",
-            (deviation.remark,) if deviation.remark else (),
-        ),
-        Cell(deviation.estimator),
-        Cell(setting),
-        absent(_no_such_estimator(group, deviation))
-        if deviation.ours is None
-        else Cell(f"{numbers.rate(deviation.ours)} {group.unit}"),
-        deviation_cell(deviation),
+    return _table(
+        "Published figures",
+        items,
+        {
+            "case": lambda item: Cell(item[0].group.key.case),
+            "benchmark": lambda item: Cell(item[0].group.key.benchmark),
+            "framework": lambda item: Cell(item[0].group.key.framework),
+            "precision": lambda item: Cell(precision(item[0].group)),
+            "source": of_figure(lambda _, d: Cell(d.source, (f"{d.source}: {d.title}",))),
+            "published": of_figure(
+                lambda g, d: Cell(
+                    f"{numbers.rate(d.published)} {g.unit}", (d.remark,) if d.remark else ()
+                )
+            ),
+            "estimator": of_figure(lambda _, d: Cell(d.estimator)),
+            "published on": of_figure(
+                lambda _, d: Cell(f"{d.case}, {d.precision}, batch {d.batch_size}, {d.gpu_model}")
+            ),
+            "ours": of_figure(
+                lambda g, d: (
+                    absent(_no_such_estimator(g, d))
+                    if d.ours is None
+                    else Cell(f"{numbers.rate(d.ours)} {g.unit}")
+                )
+            ),
+            "deviation": lambda item: (
+                absent(item[0].deviations_reason) if item[1] is None else deviation_cell(item[1])
+            ),
+        },
     )
 
 

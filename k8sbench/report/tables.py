@@ -9,15 +9,13 @@ a paragraph. No figure is ever shortened or broken.
 from __future__ import annotations
 
 import textwrap
-import unicodedata
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from k8sbench.report.numbers import ABSENT
+from k8sbench.report.text_table import GAP, Column, clean, folded, laid_out, width_of, widths_of
 
-GAP = "   "
-"""Between columns in a pipe, as the other tables of k8sbench have it."""
 NARROW_GAP = "  "
 """Between columns on a terminal, where every column counts."""
 LEAST_TAIL = 20
@@ -29,16 +27,6 @@ class Cell(msgspec.Struct, frozen=True):
 
     text: str
     notes: tuple[str, ...] = ()
-
-
-class Column(msgspec.Struct, frozen=True, kw_only=True):
-    """One column of a table."""
-
-    title: str
-    right: bool = False
-    """Numbers stand to the right."""
-    stays: bool = False
-    """Stands in every row, even where it is equal in all of them."""
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,24 +76,6 @@ def markdown(tables: Sequence[Table]) -> str:
     return "\n".join([*parts, "".join(notes)] if notes else parts)
 
 
-def clean(words: str) -> str:
-    """Words fit for one line: whitespace is one blank, control characters are gone."""
-    return "".join(
-        " " if char in "\t\n\r" else "" if unicodedata.category(char) in ("Cc", "Cs") else char
-        for char in words
-    )
-
-
-def width_of(words: str) -> int:
-    """Columns of a terminal that a text takes: wide (CJK) characters take two."""
-    if words.isascii():
-        return len(words)
-    return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
-        for char in words
-    )
-
-
 def _numbered(tables: Sequence[Table]) -> dict[str, int]:
     """Number the notes in the order in which a reader meets them; equal ones share a number."""
     notes = dict.fromkeys(
@@ -123,9 +93,9 @@ def _plain_table(table: Table, numbers: dict[str, int], width: int | None) -> st
     columns = list(table.columns)
     rows = [[_marked(cell, numbers) for cell in row] for row in table.rows]
     if width is None:
-        return title + _lines(columns, rows, _widths(columns, rows), GAP)
+        return title + laid_out(columns, rows, widths_of(columns, rows))
     if (widths := _fitted(columns, rows, width)) is not None:
-        return title + _lines(columns, rows, widths, NARROW_GAP)
+        return title + laid_out(columns, rows, widths, NARROW_GAP)
     if len(rows) > 1:
         kept = [
             i
@@ -138,7 +108,7 @@ def _plain_table(table: Table, numbers: dict[str, int], width: int | None) -> st
         columns = [columns[i] for i in kept]
         rows = [[row[i] for i in kept] for row in rows]
         if (widths := _fitted(columns, rows, width)) is not None:
-            return title + _lines(columns, rows, widths, NARROW_GAP)
+            return title + laid_out(columns, rows, widths, NARROW_GAP)
     return title + _paragraphs(columns, rows, width)
 
 
@@ -147,36 +117,14 @@ def _marked(cell: Cell, numbers: dict[str, int]) -> str:
     return clean(cell.text) + (f" [{marks}]" if marks else "")
 
 
-def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
-    return [
-        max(width_of(column.title), *(width_of(row[i]) for row in rows))
-        for i, column in enumerate(columns)
-    ]
-
-
 def _fitted(
     columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
 ) -> list[int] | None:
     """Widths with which the table fits, the last column wrapped if need be; None if it cannot."""
-    *others, last = _widths(columns, rows)
+    *others, last = widths_of(columns, rows)
     room = width - sum(others) - len(NARROW_GAP) * len(others)
     longest = max((width_of(word) for row in rows for word in row[-1].split()), default=0)
     return [*others, min(last, room)] if room >= min(last, max(LEAST_TAIL, longest)) else None
-
-
-def _lines(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], widths: Sequence[int], gap: str
-) -> str:
-    lines = []
-    for row in [[column.title for column in columns], *rows]:
-        for i, part in enumerate(_folded(row[-1], widths[-1])):
-            cells = [*(row[:-1] if i == 0 else [""] * (len(row) - 1)), part]
-            line = gap.join(
-                _padded(cell, size, right=column.right)
-                for cell, size, column in zip(cells, widths, columns, strict=True)
-            )
-            lines.append(line.rstrip())
-    return "\n".join(lines) + "\n"
 
 
 def _paragraphs(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> str:
@@ -195,28 +143,12 @@ def _paragraphs(columns: Sequence[Column], rows: Sequence[Sequence[str]], width:
     return "\n".join(parts)
 
 
-def _folded(words: str, width: int) -> list[str]:
-    """Break a text between words into lines of at most ``width``; a longer word stays whole."""
-    lines = [""]
-    for word in words.split(" "):
-        if lines[-1] and width_of(lines[-1]) + 1 + width_of(word) > width:
-            lines.append(word)
-        else:
-            lines[-1] += f" {word}" if lines[-1] else word
-    return lines
-
-
 def _wrapped(line: str, width: int | None, *, indent: str) -> str:
     if width is None or width_of(line) <= width:
         return line
     own = line[: len(line) - len(line.lstrip())]
-    first, *rest = _folded(line.strip(), max(width - max(len(indent), len(own)), 1))
+    first, *rest = folded(line.strip(), max(width - max(len(indent), len(own)), 1))
     return "\n".join([own + first, *(textwrap.indent(part, indent) for part in rest)])
-
-
-def _padded(words: str, width: int, *, right: bool) -> str:
-    blanks = " " * (width - width_of(words))
-    return blanks + words if right else words + blanks
 
 
 def _markdown_line(cells: Iterable[str]) -> str:

@@ -6,10 +6,9 @@ wherever a name does. Only the file that is asked for is read: ``render`` has no
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from importlib import resources
 from importlib.resources.abc import Traversable
 
@@ -17,7 +16,7 @@ import msgspec
 
 from k8sbench.adapters.files import strict_yaml
 from k8sbench.model import spec_rules
-from k8sbench.model.errors import BenchError, InputError, NotFound
+from k8sbench.model.errors import NotFound, did_you_mean
 from k8sbench.model.spec import BenchmarkSpec
 from k8sbench.parse import families as log_families
 
@@ -50,26 +49,17 @@ def find(name_or_path: str, folder: Traversable | None = None) -> LoadedSpec:
     """
     built_in = _files(folder)
     if is_path(name_or_path, built_in):
-        found, text = strict_yaml.read(name_or_path, BenchmarkSpec, _problems)
-        return _loaded(found, text, name_or_path, shadows=found.name in built_in)
+        return _loaded(strict_yaml.read_text(name_or_path), name_or_path, name_or_path, built_in)
     if name_or_path not in built_in:
-        near = difflib.get_close_matches(name_or_path, built_in, n=1)
         raise NotFound(
             f"There is no benchmark {name_or_path!r}.",
-            (f"Did you mean {near[0]}? " if near else "")
+            did_you_mean(name_or_path, built_in)
             + f"Benchmarks: {', '.join(sorted(built_in))}; or the path of a YAML file of your own.",
         )
     file = built_in[name_or_path]
     where = f"{BUILT_IN} {file.name}"
     text = strict_yaml.decode(file.read_bytes(), file=where)
-    found = strict_yaml.parse(text, BenchmarkSpec, file=where, rules=_problems)
-    if found.name != name_or_path:
-        raise InputError(
-            f"defines {found.name!r}; a built-in file has the name of its benchmark.",
-            f"Rename it to {found.name}.yaml.",
-            file=where,
-        )
-    return _loaded(found, text, BUILT_IN)
+    return _loaded(text, where, BUILT_IN)
 
 
 def load_all(folder: Traversable | None = None) -> list[LoadedSpec]:
@@ -86,23 +76,14 @@ def is_path(text: str, built_in: dict[str, Traversable] | None = None) -> bool:
 
 def _files(folder: Traversable | None) -> dict[str, Traversable]:
     """The built-in files by name."""
-    found: dict[str, Traversable] = {}
-    for file in (folder or resources.files("k8sbench.benchmarks")).iterdir():
-        stem, dot, suffix = file.name.rpartition(".")
-        if dot + suffix not in SUFFIXES:
-            continue
-        if stem in found:
-            raise BenchError(
-                f"Two built-in files define {stem}: {found[stem].name} and {file.name}.",
-                "Remove one of them.",
-            )
-        found[stem] = file
-    return found
+    files = (folder or resources.files("k8sbench.benchmarks")).iterdir()
+    return {file.name.rpartition(".")[0]: file for file in files if file.name.endswith(SUFFIXES)}
 
 
-def _loaded(found: BenchmarkSpec, text: str, source: str, *, shadows: bool = False) -> LoadedSpec:
+def _loaded(text: str, file: str, source: str, built_in: Collection[str] = ()) -> LoadedSpec:
+    found = strict_yaml.parse(text, BenchmarkSpec, file=file, rules=_problems)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return LoadedSpec(spec=found, digest=digest, source=source, shadows=shadows)
+    return LoadedSpec(spec=found, digest=digest, source=source, shadows=found.name in built_in)
 
 
 def _problems(found: BenchmarkSpec) -> Iterator[spec_rules.Problem]:
@@ -113,13 +94,9 @@ def _problems(found: BenchmarkSpec) -> Iterator[spec_rules.Problem]:
             continue
         trainers = trainers or _trainers()
         if variant.trainer not in trainers:
-            near = difflib.get_close_matches(variant.trainer, trainers, n=1)
-            yield (
-                ("variants", index, "trainer"),
-                f"is {variant.trainer!r}; "
-                + (f"did you mean {near[0]}? " if near else "")
-                + f"k8sbench has {', '.join(trainers)}",
-            )
+            near = did_you_mean(variant.trainer, trainers)
+            text = f"is {variant.trainer!r}. {near}k8sbench has {', '.join(trainers)}"
+            yield ("variants", index, "trainer"), text
 
 
 def _trainers() -> list[str]:

@@ -6,7 +6,7 @@ import contextlib
 from importlib import resources
 
 from k8sbench.adapters.files import strict_yaml
-from k8sbench.model.image import PACKAGES, ImageTable, problems
+from k8sbench.model.image import PACKAGES, ImageTable
 from k8sbench.model.spec import Framework
 
 FILE = "images.yaml"
@@ -16,9 +16,7 @@ def load() -> ImageTable:
     """Read the built-in table."""
     file = f"built-in {FILE}"
     data = resources.files("k8sbench").joinpath(FILE).read_bytes()
-    return strict_yaml.parse(
-        strict_yaml.decode(data, file=file), ImageTable, file=file, rules=problems
-    )
+    return strict_yaml.parse(strict_yaml.decode(data, file=file), ImageTable, file=file)
 
 
 def installed() -> dict[Framework, str]:

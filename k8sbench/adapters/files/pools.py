@@ -7,7 +7,6 @@ a pool is can be read in one place.
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping
 from importlib import resources
@@ -15,7 +14,7 @@ from importlib import resources
 import msgspec
 
 from k8sbench.adapters.files import strict_yaml
-from k8sbench.model.errors import InputError, NotFound, UsageError
+from k8sbench.model.errors import InputError, NotFound, UsageError, did_you_mean
 from k8sbench.model.pool import NodePool, PoolsFile, document_problems
 
 VARIABLE = "K8SBENCH_POOLS"
@@ -41,10 +40,9 @@ class LoadedPools(msgspec.Struct, frozen=True, kw_only=True):
             )
         if wanted not in self.pools:
             near = [name for name in self.pools if name.startswith(wanted)]
-            near = near or difflib.get_close_matches(wanted, self.pools, n=1)
             raise NotFound(
                 f"There is no node pool {wanted!r} in {self.source}.",
-                (f"Did you mean {near[0]}? " if near else "") + f"Pools: {known}.",
+                did_you_mean(near[0] if near else wanted, self.pools) + f"Pools: {known}.",
             )
         return self.pools[wanted]
 
@@ -62,21 +60,16 @@ def load(file: str | None = None, *, environ: Mapping[str, str] | None = None) -
     own = _own_file(env)
     if own is not None and os.path.lexists(own):
         return _read(own)
-    text = strict_yaml.decode(
-        resources.files("k8sbench").joinpath("pools.yaml").read_bytes(), file="built-in pools.yaml"
-    )
-    return _loaded(
-        strict_yaml.parse(text, PoolsFile, file="built-in pools.yaml", rules=document_problems),
-        "built-in",
-    )
+    text = resources.files("k8sbench").joinpath("pools.yaml").read_text(encoding="utf-8")
+    return _loaded(text, "built-in pools.yaml", "built-in")
 
 
 def _read(file: str) -> LoadedPools:
-    document, _ = strict_yaml.read(file, PoolsFile, document_problems)
-    return _loaded(document, file)
+    return _loaded(strict_yaml.read_text(file), file, file)
 
 
-def _loaded(document: PoolsFile, source: str) -> LoadedPools:
+def _loaded(text: str, file: str, source: str) -> LoadedPools:
+    document = strict_yaml.parse(text, PoolsFile, file=file, rules=document_problems)
     alone = document.pools[0].name if len(document.pools) == 1 else None
     return LoadedPools(
         pools={pool.name: pool for pool in document.pools},

@@ -2,29 +2,30 @@
 
 Stricter than YAML. One document, a mapping, text in UTF-8; no anchors, aliases, merge keys or tags,
 so that what stands in the file is what it means and nothing can grow. Words that YAML 1.1 and 1.2
-read differently (``no``, ``010``, ``1:30``, ``2020-01-01``) are refused instead of guessed at.
+read differently (``no``, ``010``, ``1:30``, ``2020-01-01``) are rejected instead of guessed at.
 
 Whatever is wrong is one :class:`~k8sbench.model.errors.InputError` with the file, the line and what
-to write instead. The limits (1 MiB, 50 levels) hold before anything of that size is built; the
-parser's events are taken one at a time, never recursively.
+to write instead. PyYAML parses, msgspec checks; a value that msgspec rejects is searched, in the
+order of the file, for the innermost part that it rejects.
 """
 
 from __future__ import annotations
 
-import errno
-import os
+import json
+import math
+import pathlib
 import re
 import stat
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+import types
+from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 import yaml
 
-from k8sbench.model.errors import InputError
+from k8sbench.model.errors import InputError, did_you_mean
 
 T = TypeVar("T")
-Value = dict[str, Any] | list[Any] | str | int | float | bool | None
 Path = tuple[str | int, ...]
 Rules = Callable[[T], Iterable[tuple[Path, str]]]
 """What one key alone cannot state: yields the path of an offending key, and what it does wrong."""
@@ -33,7 +34,6 @@ LIMIT = 1024 * 1024
 """Bytes. The largest file of the catalog has 20 KiB."""
 DEPTH = 50
 """Levels of nesting. The catalog needs 6."""
-LARGEST = 2**63 - 1
 LONGEST_NUMBER = 100
 """Letters. No reader takes more digits than this for a number that anybody meant."""
 
@@ -42,114 +42,51 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNPRINTABLE = re.compile(
     "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 )
-INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
-FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
-_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
-BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_SURPRISES = (
-    (
-        re.compile(r"yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF"),
-        "is true or false to some readers of YAML and a word to others",
-        "Write true or false, or the word in quotes: {quoted}.",
-    ),
-    (
-        re.compile(r"[-+]?0[0-9_]+"),
-        "is octal to some readers of YAML and decimal to others",
-        "Write it without the leading 0, or in quotes: {quoted}.",
-    ),
-    (
-        re.compile(r"[-+]?0(?:[xX][0-9a-fA-F_]+|[bB][01_]+|[oO][0-7_]+)"),
-        "is a number in another base",
-        "Write it in decimal, or in quotes: {quoted}.",
-    ),
-    (
-        re.compile(r"[-+]?[0-9][0-9_]*_[0-9_]*(?:\.[0-9_]*)?(?:[eE][-+]?[0-9]+)?"),
-        "is a number to some readers of YAML and a word to others",
-        "Leave out the '_', or write it in quotes: {quoted}.",
-    ),
-    (
-        re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?"),
-        "is a number of base 60 to some readers of YAML and a word to others",
-        "Write it in quotes: {quoted}.",
-    ),
-    (
-        re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"),
-        "is not a finite number",
-        "Give a finite number, or leave the key out.",
-    ),
-    (
-        re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:(?:[Tt]|[ \t]+)[0-9]{1,2}:.*)?"),
-        "is a date to some readers of YAML and a word to others",
-        "Write it in quotes: {quoted}.",
-    ),
+_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
+_NUMBER_LIKE = re.compile(r"[-+]?[0-9][0-9_]*(?:_|[eE])[0-9_.+-]*|[-+]?0[oO][0-7_]+")
+"""What some readers of YAML take for a number although PyYAML does not."""
+_BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_UNSURE = "a number that readers of YAML read differently, or too large"
+_AMBIGUOUS = {
+    "bool": ("true or false to some readers of YAML", "Write true or false, or in quotes"),
+    "int": (_UNSURE, "Write a plain decimal number, or in quotes"),
+    "float": (_UNSURE, "Write a finite decimal number, or in quotes"),
+    "timestamp": ("a date to some readers of YAML", "Write it in quotes"),
+}
+"""By PyYAML's tag of a word: what YAML 1.1 takes it for, and what to write instead."""
+_HINTS = (
+    ("\\t", "Indent with blanks, not with tabs."),
+    ("tab", "Indent with blanks, not with tabs."),
+    ("mapping values are not allowed", "Check the indentation; text that holds ': ' needs quotes."),
+    ("cannot start any token", "Text that begins with this character needs quotes."),
 )
-
-
-_NO_KEYS: dict[str, tuple[int, Mark]] = {}
-_NO_ITEMS: list[Mark] = []
-"""Of every scalar: a large file has hundreds of thousands."""
-
-
-class Mark:
-    """Where a value stands: its line, the text of a number, and the marks of what it holds."""
-
-    __slots__ = ("items", "keys", "line", "raw")
-
-    def __init__(self, line: int, raw: str | None = None, *, holds: bool = False) -> None:
-        self.line = line
-        self.raw = raw
-        """Text of a scalar without quotes."""
-        self.keys: dict[str, tuple[int, Mark]] = {} if holds else _NO_KEYS
-        self.items: list[Mark] = [] if holds else _NO_ITEMS
-
-    def line_of(self, path: Path) -> int:
-        """The line of a key, or of the deepest part of its path that the file has."""
-        line, mark = self.line, self
-        for step in path:
-            if isinstance(step, int) and step < len(mark.items):
-                mark = mark.items[step]
-                line = mark.line
-            elif isinstance(step, str) and step in mark.keys:
-                line, mark = mark.keys[step]
-            else:
-                break
-        return line
-
-
-def read(file: str, type_: type[T], rules: Rules[T] | None = None) -> tuple[T, str]:
-    """Read a file into a value of ``type_``; returns it and the text it came from."""
-    text = read_text(file)
-    return parse(text, type_, file=file, rules=rules), text
+_WORDS = {
+    "object": "a mapping",
+    "array": "a list",
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "null": "nothing",
+    "str": "text",
+}
+"""msgspec's names of types in the words of people who write YAML."""
 
 
 def read_text(file: str) -> str:
-    """Read a regular file of UTF-8 text, at most 1 MiB of it.
-
-    Never waits: neither for the writer of a pipe nor for the end of an endless device.
-    """
+    """Read a regular file of UTF-8 text, at most 1 MiB of it; never waits for a pipe's writer."""
     try:
-        # Without blocking, as opening a pipe waits for its writer.
-        handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-        try:
-            mode = os.fstat(handle).st_mode
-            if not stat.S_ISREG(mode):
-                raise _no_regular_file(file, mode)
-            content = b""
-            while len(content) <= LIMIT and (part := os.read(handle, LIMIT + 1 - len(content))):
-                content += part
-        finally:
-            os.close(handle)
-    except OSError as wrong:
-        if wrong.errno == errno.ENXIO:  # a socket, or a device without its driver
-            raise _no_regular_file(file, 0) from wrong
-        reason = (wrong.strerror or str(wrong)).lower()
-        raise InputError(f"cannot be read: {reason}.", "Check the path.", file=file) from wrong
-    except ValueError as wrong:  # a NUL in the name
-        raise InputError("is no file name.", "Check the path.", file=repr(file)) from wrong
-    if len(content) > LIMIT:
+        if not stat.S_ISREG(pathlib.Path(file).stat().st_mode):
+            raise InputError("is no regular file.", "Give the path of a YAML file.", file=file)
+        with pathlib.Path(file).open("rb") as stream:
+            content = stream.read(LIMIT + 1)
+    except (OSError, ValueError) as wrong:  # ValueError: a NUL in the name
+        reason = (getattr(wrong, "strerror", None) or str(wrong)).lower()
         raise InputError(
-            "is larger than 1 MiB, the most that is read.", "Is it the right file?", file=file
-        )
+            f"cannot be read: {reason}.", "Check the path.", file=file.replace("\0", "\\0")
+        ) from wrong
+    if len(content) > LIMIT:
+        raise InputError("is larger than 1 MiB.", "Is it the right file?", file=file)
     return decode(content, file=file)
 
 
@@ -166,248 +103,225 @@ def decode(content: bytes, *, file: str) -> str:
 
 def parse(text: str, type_: type[T], *, file: str, rules: Rules[T] | None = None) -> T:
     """Turn YAML text into a value of ``type_`` (a msgspec Struct) that keeps ``rules``."""
-    value, mark = _build(text, file)
-    if not isinstance(value, dict):
-        what = "is empty" if value is None else f"is {said(value)}, not a mapping"
-        raise InputError(
-            f"{what}.", "Write keys and values, as 'name: value'.", file=file, line=mark.line
-        )
-    try:
-        result = msgspec.convert(value, type_)
-    except msgspec.ValidationError as wrong:
-        from k8sbench.adapters.files import yaml_faults
-
-        raise yaml_faults.explained(value, mark, type_, file, str(wrong)) from None
-    broken = [(mark.line_of(path), path, what) for path, what in rules(result)] if rules else []
+    document = _Document(text, file)
+    if not isinstance(document.value, dict):
+        what = "is empty" if document.value is None else "is not a mapping"
+        raise document.error(f"{what}.", "Write keys and values, as 'name: value'.")
+    fault = _fault(type_, document.value, ())
+    if fault is not None:
+        path, message, action = fault
+        raise document.error(message, action, document.line_of(path))
+    result = msgspec.convert(document.value, type_)
+    broken = [(document.line_of(path), path, what) for path, what in rules(result)] if rules else ()
     if broken:
         line, path, what = min(broken, key=lambda each: each[0])
-        raise InputError(f"{spelled(path)} {what}.", file=file, line=line)
+        raise document.error(f"{_spelled(path)} {what}.", line=line)
     return result
 
 
-# --- text → values with their lines -------------------------------------------------------------
+class _Document:
+    """Plain values built from YAML text, and the line of each."""
 
+    def __init__(self, text: str, file: str) -> None:
+        self._file = file
+        self._lines: dict[Path, int] = {(): 1}
+        self._reject_unprintable(text, 1)
+        self.value: Any = None
+        try:
+            self._events: Iterator[Any] = iter(yaml.parse(text, Loader=_LOADER))
+            documents = 0
+            for event in self._events:
+                documents += isinstance(event, yaml.DocumentStartEvent)
+                if documents > 1:
+                    raise self.error("begins a second document.", "Keep one.", _line(event))
+                if isinstance(event, yaml.NodeEvent):
+                    self._lines[()] = _line(event)
+                    self.value = self._node(event, ())
+        except yaml.YAMLError as wrong:
+            mark = getattr(wrong, "problem_mark", None) or getattr(wrong, "context_mark", None)
+            problem = getattr(wrong, "problem", None) or str(wrong)
+            action = next((action for words, action in _HINTS if words in problem), "")
+            line = mark.line + 1 if mark else None
+            raise self.error(f"is not YAML: {problem}.", action, line) from None
 
-class _Open:
-    """A mapping or a list whose end has not come yet."""
+    def line_of(self, path: Path) -> int:
+        """The line of a key, or of the deepest part of its path that the file has."""
+        while path not in self._lines:
+            path = path[:-1]
+        return self._lines[path]
 
-    __slots__ = ("key", "mark", "value")
+    def error(self, message: str, action: str = "", line: int | None = None) -> InputError:
+        """An error in this file; without a line it is about the whole document."""
+        return InputError(message, action, file=self._file, line=line or self._lines[()])
 
-    def __init__(self, value: dict[str, Any] | list[Any], mark: Mark) -> None:
-        self.value = value
-        self.mark = mark
-        self.key: tuple[str, int] | None = None
-        """The key that waits for its value."""
-
-
-def _build(text: str, file: str) -> tuple[Value, Mark]:
-    """Build plain values and, beside them, the tree of their lines."""
-    found = _UNPRINTABLE.search(text)
-    if found:
-        line = text.count("\n", 0, found.start()) + 1
-        raise InputError(
-            f"holds the character U+{ord(found[0]):04X}, which YAML text cannot.",
-            "Remove it, or write it as an escape inside double quotes.",
-            file=file,
-            line=line,
-        )
-    root: tuple[Value, Mark] | None = None
-    stack: list[_Open] = []
-    try:
-        for event in yaml.parse(text, Loader=_LOADER):
-            line = event.start_mark.line + 1  # type: ignore[union-attr]  # the parsers set it
-            if isinstance(event, yaml.DocumentStartEvent):
-                if root is not None:
-                    raise InputError(
-                        "begins a second document.",
-                        "Write one document per file.",
-                        file=file,
-                        line=line,
-                    )
-                continue
-            if isinstance(event, yaml.CollectionEndEvent):
-                stack.pop()
-                continue
-            if not isinstance(event, yaml.NodeEvent):
-                continue
-            _refuse_references(event, file, line)
-            value, mark = _value(event, file, line)
-            if not stack:
-                root = value, mark
+    def _node(self, event: Any, path: Path) -> Any:
+        line = _line(event)
+        self._lines.setdefault(path, line)  # a value under a key has the line of the key
+        if event.anchor is not None or getattr(event, "tag", None) is not None:
+            what = event.anchor if event.anchor is not None else event.tag
+            raise self.error(
+                f"has {what}: anchors, aliases and tags are not read here.",
+                "Write the value out; a word that begins with &, * or ! needs quotes.",
+                line,
+            )
+        if isinstance(event, yaml.ScalarEvent):
+            return self._scalar(event, line)
+        if len(path) >= DEPTH:
+            raise self.error(f"nests deeper than {DEPTH} levels.", "Is it the right file?", line)
+        items: list[Any] = []
+        mapping: dict[str, Any] = {}
+        while not isinstance(child := next(self._events), yaml.CollectionEndEvent):
+            if isinstance(event, yaml.SequenceStartEvent):
+                items.append(self._node(child, (*path, len(items))))
             else:
-                _put(stack[-1], event, value, mark, file)
-            if isinstance(event, yaml.CollectionStartEvent):
-                if len(stack) >= DEPTH:
-                    raise InputError(
-                        f"nests deeper than {DEPTH} levels.",
-                        "Is it the right file?",
-                        file=file,
-                        line=line,
+                key = self._key(child, path)
+                if key in mapping:
+                    first = self._lines[*path, key]
+                    raise self.error(
+                        f"has the key {_short(key)!r} a second time; the first is in line {first}.",
+                        "Keep one of them.",
+                        _line(child),
                     )
-                assert isinstance(value, dict | list)
-                stack.append(_Open(value, mark))
-    except yaml.YAMLError as wrong:
-        raise _not_yaml(wrong, file) from None
-    return root if root is not None else (None, Mark(1))
+                self._lines[*path, key] = _line(child)
+                mapping[key] = self._node(next(self._events), (*path, key))
+        return items if isinstance(event, yaml.SequenceStartEvent) else mapping
 
+    def _key(self, event: Any, path: Path) -> str:
+        line = _line(event)
+        if isinstance(event, yaml.CollectionStartEvent):
+            raise self.error("has a mapping or a list as a key.", "Keys are words.", line)
+        key = self._node(event, path)
+        if not isinstance(key, str) or (key == "<<" and not event.style):
+            what = "a merge key" if key == "<<" else "not a word"
+            raise self.error(
+                f"has the key {event.value}, which is {what}.",
+                f'Write it in quotes: "{event.value}".',
+                line,
+            )
+        return key
 
-def _refuse_references(event: Any, file: str, line: int) -> None:
-    if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
-        sign = "*" if isinstance(event, yaml.AliasEvent) else "&"
-        raise InputError(
-            f"has the {'alias' if sign == '*' else 'anchor'} {sign}{event.anchor}; anchors and"
-            " aliases are not read here.",
-            "Write the value out at each place; a word that begins with & or * needs quotes.",
-            file=file,
-            line=line,
-        )
-    if event.tag is not None:
-        raise InputError(
-            f"has the tag {event.tag}; tags are not read here.",
-            "Leave it out; a word that begins with ! needs quotes.",
-            file=file,
-            line=line,
-        )
-
-
-def _value(event: Any, file: str, line: int) -> tuple[Value, Mark]:
-    if isinstance(event, yaml.MappingStartEvent):
-        return {}, Mark(line, holds=True)
-    if isinstance(event, yaml.SequenceStartEvent):
-        return [], Mark(line, holds=True)
-    text: str = event.value
-    found = _UNPRINTABLE.search(text)
-    if found:
-        raise InputError(
-            f"escapes the character U+{ord(found[0]):04X}, which no value here can hold.",
-            "Remove it.",
-            file=file,
-            line=line,
-        )
-    if event.style:  # quoted, or a block of text: it is what it says
-        return text, Mark(line)
-    return _plain(text, file, line), Mark(line, raw=text)
-
-
-def _plain(text: str, file: str, line: int) -> Value:
-    """Read a scalar without quotes: YAML 1.2's core schema where 1.1 agrees, else an error."""
-    if len(text) > LONGEST_NUMBER:
+    def _scalar(self, event: Any, line: int) -> Any:
+        """Read a scalar; one without quotes as YAML 1.2 does where 1.1 agrees, else an error."""
+        text: str = event.value
+        self._reject_unprintable(text, line)
+        if event.style or len(text) > LONGEST_NUMBER:
+            return text
+        if text in _BOOLS:
+            return _BOOLS[text]
+        number: int | float | None = int(text) if _INT.fullmatch(text) else None
+        if number is None and _FLOAT.fullmatch(text):
+            number = float(text)
+        if number is not None and abs(number) < (2**63 if isinstance(number, int) else math.inf):
+            return number
+        resolvers = yaml.SafeLoader.yaml_implicit_resolvers.get(text[:1], [])
+        tag = next((tag for tag, pattern in resolvers if pattern.match(text)), "").split(":")[-1]
+        if tag == "null":
+            return None
+        if number is not None or _NUMBER_LIKE.fullmatch(text):
+            tag = "int"
+        if tag in _AMBIGUOUS:
+            what, action = _AMBIGUOUS[tag]
+            raise self.error(f"{text} is {what}.", f'{action}: "{text}".', line)
         return text
-    if text in _NULLS:
+
+    def _reject_unprintable(self, text: str, line: int) -> None:
+        if found := _UNPRINTABLE.search(text):
+            raise self.error(
+                f"holds the character U+{ord(found[0]):04X}, which no value can hold.",
+                "Remove it.",
+                line + text.count("\n", 0, found.start()),
+            )
+
+
+def _line(event: Any) -> int:
+    return int(event.start_mark.line) + 1
+
+
+# --- what is wrong with a value -----------------------------------------------------------------
+
+
+_Fault = tuple[Path, str, str]
+"""Where something is wrong, what it is, and what to do."""
+
+
+def _fault(kind: Any, value: Any, path: Path) -> _Fault | None:
+    """Find the first and innermost part of ``value`` that is not of ``kind``."""
+    try:
+        msgspec.convert(value, kind)
         return None
-    if text in BOOLS:
-        return BOOLS[text]
-    if INT.fullmatch(text):
-        if len(text) > 20 or abs(int(text)) > LARGEST:
-            raise InputError(
-                f"has the number {short(text)}, which is too large.",
-                "If it is a name, write it in quotes.",
-                file=file,
-                line=line,
-            )
-        return int(text)
-    if FLOAT.fullmatch(text):
-        number = float(text)
-        if number in (float("inf"), float("-inf")):
-            raise InputError(
-                f"has the number {short(text)}, which is too large.",
-                "If it is a name, write it in quotes.",
-                file=file,
-                line=line,
-            )
-        return number
-    for pattern, what, action in _SURPRISES:
-        if pattern.fullmatch(text):
-            raise InputError(
-                f"{short(text)} {what}.",
-                action.format(quoted=f'"{short(text)}"'),
-                file=file,
-                line=line,
-            )
-    return text
-
-
-def _put(parent: _Open, event: Any, value: Value, mark: Mark, file: str) -> None:
-    """Put a value where it belongs: into a list, or as the next key or value of a mapping."""
-    if isinstance(parent.value, list):
-        parent.value.append(value)
-        parent.mark.items.append(mark)
-        return
-    if parent.key is not None:
-        (key, line), parent.key = parent.key, None
-        parent.value[key] = value
-        parent.mark.keys[key] = (line, mark)
-        return
-    if not isinstance(event, yaml.ScalarEvent):
-        raise InputError(
-            f"has {said(value)} as a key.", "Keys are words.", file=file, line=mark.line
+    except msgspec.ValidationError as wrong:
+        problem = str(wrong)
+    arms, description = _arms(kind)
+    for arm in arms:
+        faults: Iterator[_Fault | None] = iter(())
+        struct = isinstance(arm, type) and issubclass(arm, msgspec.Struct)
+        if isinstance(value, dict) and (struct or get_origin(arm) is dict):
+            faults = _mapping_faults(arm, value, path)
+        elif isinstance(value, list) and get_origin(arm) in (tuple, list):
+            faults = (_fault(get_args(arm)[0], each, (*path, i)) for i, each in enumerate(value))
+        if found := next(filter(None, faults), None):
+            return found
+    name, is_ = _spelled(path), f"is {_short(json.dumps(value, ensure_ascii=False))}"
+    if get_origin(arms[0]) is Literal:
+        known = [str(each) for each in get_args(arms[0])]
+        return (
+            path,
+            f"{name} {is_}, not one of {', '.join(known)}.",
+            did_you_mean(str(value), known).strip(),
         )
-    if not isinstance(value, str):
-        raise InputError(
-            f"has the key {short(event.value)!r}, which is {said(value)}, not a word.",
-            f'Write it in quotes: "{short(event.value)}".',
-            file=file,
-            line=mark.line,
-        )
-    if value == "<<" and not event.style:
-        raise InputError(
-            "has a merge key (<<); merge keys are not read here.",
-            "Write the keys out.",
-            file=file,
-            line=mark.line,
-        )
-    if value in parent.value:
-        first = parent.mark.keys[value][0]
-        raise InputError(
-            f"has the key {short(value)!r} a second time; the first is in line {first}.",
-            "Keep one of them.",
-            file=file,
-            line=mark.line,
-        )
-    parent.key = value, mark.line
-
-
-def _no_regular_file(file: str, mode: int) -> InputError:
-    what = "a folder" if stat.S_ISDIR(mode) else "a pipe" if stat.S_ISFIFO(mode) else "a device"
-    return InputError(f"is {what}, not a file.", "Give the path of a YAML file.", file=file)
-
-
-def _not_yaml(wrong: yaml.YAMLError, file: str) -> InputError:
-    mark = getattr(wrong, "problem_mark", None) or getattr(wrong, "context_mark", None)
-    problem = getattr(wrong, "problem", None) or str(wrong)
+    # Of "Expected `int | null`, got `str` - at `$.x`" or "Expected `int` >= 1" what was expected.
+    _, wanted, limit = re.split(r"`([^`]*)`", re.sub(r"(, got| - at) .*", "", problem), maxsplit=1)
+    wanted = " or ".join(_WORDS[each] for each in wanted.split(" | ") if each != "null") + limit
+    if value is None:
+        return path, f"{name} has no value.", f"Give {description or wanted}, or leave it out."
     action = ""
-    if "\\t" in problem or "tab" in problem:
-        action = "Indent with blanks, not with tabs."
-    elif "mapping values are not allowed" in problem:
-        action = "Check the indentation; text that holds ': ' needs quotes."
-    elif "cannot start any token" in problem:
-        action = "Text that begins with this character needs quotes."
-    line = None if mark is None else mark.line + 1
-    return InputError(f"is not YAML: {problem}.", action, file=file, line=line)
+    if wanted.startswith("text") and isinstance(value, int | float):
+        action = "Write it in quotes."
+    elif isinstance(value, str) and (_FLOAT.fullmatch(value) or _INT.fullmatch(value)):
+        action = "Write it without quotes."
+    return path, f"{name} should be {description or wanted}, but {is_}.", action
 
 
-def spelled(path: Path) -> str:
+def _mapping_faults(kind: Any, value: dict[str, Any], path: Path) -> Iterator[_Fault | None]:
+    """Search the keys and values of a mapping that should be a Struct or a dict."""
+    fields = msgspec.structs.fields(kind) if isinstance(kind, type) else ()
+    known = {field.encode_name: field.type for field in fields}
+    key_kind, item_kind = get_args(kind) or (Literal, None)
+    if get_origin(key_kind) is Literal:
+        known = dict.fromkeys(get_args(key_kind), item_kind)
+    where = f" in {_spelled(path)}" if path else ""
+    for key, item in value.items():
+        if known and key not in known:
+            action = f"{did_you_mean(key, known)}Known keys: {', '.join(known)}."
+            yield (*path, key), f"unknown key {_short(key)!r}{where}.", action
+        if not known and (found := _fault(key_kind, key, ())):
+            message = found[1].replace(_spelled(()), f"the key {_short(key)!r}{where}", 1)
+            yield (*path, key), message, ""
+        yield _fault(known.get(key, item_kind), item, (*path, key))
+    for field in fields:
+        if field.required and field.encode_name not in value:
+            name = field.encode_name
+            yield path, f"{_spelled(path)} lacks the key {name!r}.", f"Add '{name}: …'."
+
+
+def _arms(kind: Any) -> tuple[list[Any], str]:
+    """The types that a union allows, and the description that msgspec.Meta gives, if any."""
+    if get_origin(kind) is Annotated:
+        arms, description = _arms(get_args(kind)[0])
+        return arms, next((m.description for m in kind.__metadata__ if m.description), description)
+    if get_origin(kind) in (Union, types.UnionType):
+        found = [_arms(each) for each in get_args(kind)]
+        return [arm for arms, _ in found for arm in arms], "".join(words for _, words in found)
+    return [kind], ""
+
+
+def _spelled(path: Path) -> str:
     """A path as people write it: ``variants[0].window.warmup``."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return text.removeprefix(".") or "the file"
 
 
-def said(value: Value) -> str:
-    """A value as the end of "… is …"."""
-    if isinstance(value, dict):
-        return "a mapping"
-    if isinstance(value, list):
-        return "a list"
-    if value is None:
-        return "empty"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return f"the text {short(value)!r}" if value else "empty"
-    return f"the number {value}"
-
-
-def short(text: str) -> str:
+def _short(text: str) -> str:
     """Text that fits into a sentence."""
     line = " ".join(text.split())
     return line if len(line) <= 60 else line[:57] + "…"

@@ -17,9 +17,9 @@ import click
 
 from k8sbench.app import catalog
 from k8sbench.cli.terminal import output
-from k8sbench.cli.terminal.output import Column
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.spec import BenchmarkSpec, Published, Source, Upstream, Variant
+from k8sbench.report.text_table import Column, clean, plain_table
 
 if TYPE_CHECKING:
     from k8sbench.app.catalog import LoadedSpec
@@ -338,7 +338,7 @@ def _facts(facts: Iterable[tuple[str, str]]) -> None:
 
 def _say(text: str, indent: str = "", hang: int = 0) -> None:
     """Write a paragraph: wrapped on a terminal, one line in a pipe, where grep finds all of it."""
-    line = indent + output.plain(text).rstrip()
+    line = indent + clean(text).rstrip()
     if sys.stdout.isatty():
         line = textwrap.fill(
             line,
@@ -359,10 +359,8 @@ def _show(
 
     Such a list is headed by the row's first cells, ``heads`` of them.
     """
-    cells = [
-        [output.ABSENT if cell is None else output.plain(cell) for cell in row] for row in rows
-    ]
-    lines = output.plain_table(columns, cells).splitlines()
+    cells = [[output.ABSENT if cell is None else clean(cell) for cell in row] for row in rows]
+    lines = plain_table(columns, cells).splitlines()
     if not sys.stdout.isatty():
         output.write("".join(f"{indent}{line}\n" for line in lines))
         return

@@ -12,10 +12,10 @@ from k8sbench.app.doctor import DoctorOptions, Preflight
 from k8sbench.cli.options import access_options
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
-from k8sbench.cli.terminal.output import Column
 from k8sbench.model.errors import Interrupted, JobFailed, TimedOut, Unreachable
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.phase import Phase
+from k8sbench.report.text_table import Column, clean
 
 if TYPE_CHECKING:
     from k8sbench.diagnose.preflight.facts import Line
@@ -101,11 +101,11 @@ def command(
 
 def _note(event: JobEvent) -> None:
     if event.transition is not None:
-        output.note(f"  {event.transition.phase}: {output.plain(event.transition.cause)}")
+        output.note(f"  {event.transition.phase}: {clean(event.transition.cause)}")
         if event.transition.action:
-            output.note(f"    {output.plain(event.transition.action)}")
+            output.note(f"    {clean(event.transition.action)}")
     elif event.note is not None:
-        output.note(f"  {output.plain(event.note)}")
+        output.note(f"  {clean(event.note)}")
 
 
 def _write_bandwidth(outcome: Outcome) -> None:
@@ -120,7 +120,7 @@ def _write_bandwidth(outcome: Outcome) -> None:
 def _bandwidth_code(outcome: Outcome) -> int:
     """Return the exit code that the all-reduce stands for; says why it is no success."""
     for text in outcome.last_lines:
-        output.note(f"  {output.plain(text)}")
+        output.note(f"  {clean(text)}")
     if outcome.end.cause_id == "interrupted":
         return Interrupted.exit_code
     if outcome.end.cause_id == "timeout":

@@ -11,10 +11,10 @@ import msgspec
 from k8sbench import __version__
 from k8sbench.app import catalog
 from k8sbench.cli.terminal import output
-from k8sbench.cli.terminal.output import Column
 from k8sbench.model.image import Gpus, Image, ImageTable, built_image
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.spec import BenchmarkSpec, Framework
+from k8sbench.report.text_table import Column
 
 
 class ImageVersions(msgspec.Struct, frozen=True, kw_only=True):

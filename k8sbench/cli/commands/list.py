@@ -13,9 +13,9 @@ from k8sbench.app import listing
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.cli.options import access_options, since_option, store_option
 from k8sbench.cli.terminal import output
-from k8sbench.cli.terminal.output import Column
 from k8sbench.ports import RunFilter
 from k8sbench.report import formats
+from k8sbench.report.text_table import Column
 from k8sbench.runs.records import ListedRun
 
 COLUMNS = (

@@ -20,6 +20,7 @@ from k8sbench.cli.terminal import output
 from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError
 from k8sbench.parse.families import NAMES
 from k8sbench.report import formats
+from k8sbench.report.text_table import clean
 
 if TYPE_CHECKING:
     from k8sbench.model.measurement import Measurement, Throughput
@@ -105,7 +106,7 @@ def _report(found: Measurement, width: int) -> str:
     def line(text: str, indent: str = "  ") -> None:
         parts.extend(
             textwrap.wrap(
-                output.plain(text), width, initial_indent=indent, subsequent_indent=indent + "  "
+                clean(text), width, initial_indent=indent, subsequent_indent=indent + "  "
             )
         )
 

@@ -11,9 +11,9 @@ from k8sbench.app import status as app
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.cli.options import access_options, store_option
 from k8sbench.cli.terminal import output
-from k8sbench.cli.terminal.output import Column
 from k8sbench.model.phase import Phase
 from k8sbench.model.planning import describe
+from k8sbench.report.text_table import Column, clean
 from k8sbench.runs.records import RunStatus
 
 
@@ -67,7 +67,7 @@ def _print(said: RunStatus, now: float) -> None:
     last = ""
     for name, text in facts:
         shown = "" if name == last else f"{name}:"
-        output.write(f"{shown:<{width}} {output.plain(text)}\n")
+        output.write(f"{shown:<{width}} {clean(text)}\n")
         last = name
     output.write("\n")
     if said.on_cluster is not None:

@@ -9,7 +9,7 @@ import click
 from k8sbench.app import stores
 from k8sbench.cli.options import store_option
 from k8sbench.cli.terminal import output
-from k8sbench.cli.terminal.output import Column
+from k8sbench.report.text_table import Column
 
 if TYPE_CHECKING:
     from k8sbench.app.stores import StoreReport

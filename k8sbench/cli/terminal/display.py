@@ -13,11 +13,12 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from k8sbench.cli.terminal import drawing, output
+from k8sbench.cli.terminal import drawing
 from k8sbench.cli.terminal.live_state import LiveRun
 from k8sbench.cli.terminal.progress import Progress
 from k8sbench.model.run import Run
 from k8sbench.ports import Clock, JobEvent
+from k8sbench.report.text_table import clean
 
 PAUSE = 0.25
 """Seconds between two drawings."""
@@ -98,7 +99,7 @@ class Display(Progress):
             super()._say(text)
         else:
             with self._lock:
-                self._said.append(output.plain(text))
+                self._said.append(clean(text))
 
     def _stepped(self, live: LiveRun) -> None:
         """Do nothing: steps are drawn."""

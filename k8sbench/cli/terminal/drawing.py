@@ -8,19 +8,19 @@ plain text: no control characters, no markup.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple, TypeVar
 
-import msgspec
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
 from k8sbench.cli.terminal import output
-from k8sbench.cli.terminal.live_state import LiveRun
+from k8sbench.cli.terminal.live_state import LiveRun, Output
 from k8sbench.cli.terminal.progress import rate, rate_unit, step_count, step_words
-from k8sbench.model.phase import Phase, ReplicaState
+from k8sbench.model.phase import Phase
+from k8sbench.report.text_table import clean
 
 Item = TypeVar("Item")
 
@@ -49,12 +49,13 @@ ACTIVE_FIRST = (Phase.RUNNING, *STARTING_UP)
 """Which runs are shown where not all fit, and how they are counted: those that get on."""
 
 
-class _Field(msgspec.Struct, frozen=True):
-    """A column, when there is room."""
+class _Field(NamedTuple):
+    """A column, when there is room, and what stands in it of each item."""
 
     title: str
     keep: int
     """The higher, the longer it is kept in a narrow terminal; 0 for good."""
+    cell: Callable[[Any], str | None]
     right: bool = False
     sentence: bool = False
     """Whether it may be cut to what room there is."""
@@ -76,18 +77,18 @@ def one_run(live: LiveRun, now: float, width: int, room: int) -> RenderableType:
     # Rank 0 tells the steps, so it is always shown.
     rest = sorted(replicas[1:], key=lambda each: TROUBLE_FIRST.index(each.phase))
     shown, more = _fitting([*replicas[:1], *rest], room - len(lines))
-    fields = [
-        _Field("REPLICA", 0),
-        _Field("STATE", 0),
-        _Field("NODE", 1),
-        _Field("RESTARTS", 2, right=True),
-        _Field("STEP", 5, right=True),
-        _Field(rate_unit(live.plan).upper(), 3, right=True),
-        _Field("DETAIL", 4, sentence=True),
-    ]
     names = {each.replica for each in shown}
-    rows = [_replica(live, each) for each in replicas if each.replica in names]
-    return _drawn(lines, fields, rows, [each.phase for each in more], width, room)
+    items = [(each, live.output(each.replica)) for each in replicas if each.replica in names]
+    fields = (
+        _Field("REPLICA", 0, lambda item: item[0].replica),
+        _Field("STATE", 0, lambda item: item[0].phase),
+        _Field("NODE", 1, lambda item: item[0].node),
+        _Field("RESTARTS", 2, lambda item: str(item[0].restarts), right=True),
+        _Field("STEP", 5, lambda item: item[1] and step_count(item[1]), right=True),
+        _Field(rate_unit(live.plan).upper(), 3, lambda item: _rate(item[1]), right=True),
+        _Field("DETAIL", 4, lambda item: item[0].detail, sentence=True),
+    )
+    return _drawn(lines, fields, items, [each.phase for each in more], width, room)
 
 
 def several_runs(
@@ -101,45 +102,36 @@ def several_runs(
         parts.append(f"{ended.total()} ended: {_counted(list(ended.elements()))}")
     lines = _packed(parts, width)
     shown, more = _fitting(sorted(going_on, key=_by_activity), room - len(lines))
-    fields = [
-        _Field("RUN", 0),
-        _Field("STATE", 0),
-        _Field("TIME", 1, right=True),
-        _Field("STEP", 5, right=True),
-        _Field("RATE", 3, right=True),
-        _Field("ETA", 4, right=True),
-        _Field("WAITS FOR", 2, sentence=True),
-    ]
-    rows = [_run(live, now) for live in shown]
-    return _drawn(lines, fields, rows, [live.phase for live in more], width, room)
+    fields = (
+        _Field("RUN", 0, lambda live: live.run_id),
+        _Field("STATE", 0, lambda live: live.phase),
+        _Field("TIME", 1, lambda live: output.duration(now - live.created_at), right=True),
+        _Field("STEP", 5, lambda live: (steps := live.steps()) and step_count(steps), right=True),
+        _Field("RATE", 3, _run_rate, right=True),
+        _Field("ETA", 4, lambda live: _remaining(live, now), right=True),
+        _Field(
+            "WAITS FOR",
+            2,
+            lambda live: live.state.cause if live.phase in STARTING_UP else None,
+            sentence=True,
+        ),
+    )
+    return _drawn(lines, fields, shown, [live.phase for live in more], width, room)
 
 
-def _replica(live: LiveRun, replica: ReplicaState) -> list[str]:
-    printed = live.output(replica.replica)
-    step = printed.steps.last if printed else None
-    return [
-        replica.replica,
-        replica.phase,
-        replica.node or output.ABSENT,
-        str(replica.restarts),
-        step_count(printed.steps) if printed else output.ABSENT,
-        rate(step.rate if step else None),
-        replica.detail or output.ABSENT,
-    ]
+def _rate(printed: Output | None) -> str | None:
+    step = printed.last if printed else None
+    return rate(step.rate) if step else None
 
 
-def _run(live: LiveRun, now: float) -> list[str]:
+def _run_rate(live: LiveRun) -> str | None:
     steps = live.steps()
-    step = steps.last if steps else None
-    return [
-        live.run_id,
-        live.phase,
-        output.duration(now - live.created_at),
-        step_count(steps) if steps else output.ABSENT,
-        f"{rate(step.rate)} {rate_unit(live.plan)}" if step else output.ABSENT,
-        output.duration(steps.remaining(now) if steps else None),
-        live.state.cause if live.phase in STARTING_UP else output.ABSENT,
-    ]
+    return f"{rate(steps.last.rate)} {rate_unit(live.plan)}" if steps and steps.last else None
+
+
+def _remaining(live: LiveRun, now: float) -> str:
+    steps = live.steps()
+    return output.duration(steps.remaining(now) if steps else None)
 
 
 def _by_activity(live: LiveRun) -> tuple[bool, int]:
@@ -157,14 +149,15 @@ def _fitting(items: Sequence[Item], room: int) -> tuple[Sequence[Item], Sequence
 def _drawn(
     lines: list[Text],
     fields: Sequence[_Field],
-    rows: Sequence[Sequence[str]],
+    items: Sequence[Any],
     more: Sequence[Phase],
     width: int,
     room: int,
 ) -> RenderableType:
     parts: list[RenderableType] = [*lines[:room]]
+    rows = [[clean(field.cell(item) or output.ABSENT) for field in fields] for item in items]
     if rows:
-        parts.append(_table(fields, [[output.plain(cell) for cell in row] for row in rows], width))
+        parts.append(_table(fields, rows, width))
     if more and len(lines) < room:
         phases = set(more)
         what = f"all {more[0]}" if len(phases) == 1 and len(more) > 1 else _counted(more)
@@ -187,21 +180,19 @@ def _table(fields: Sequence[_Field], rows: Sequence[Sequence[str]], width: int) 
         if not field.keep or any(row[i] != output.ABSENT for row in rows)
     ]
 
-    def over() -> int:
-        return sum(least[i] + GAP for i in shown) - GAP - width
-
-    while over() > 0 and (others := [i for i in shown if fields[i].keep]):
+    while sum(least[i] + GAP for i in shown) - GAP > width and (
+        others := [i for i in shown if fields[i].keep]
+    ):
         shown.remove(min(others, key=lambda i: fields[i].keep))
-    # What is left over is the sentence's.
-    sentence = SHORTEST_SENTENCE - over()
     table = Table(
         *(
             Column(
                 fields[i].title,
                 justify="right" if fields[i].right else "left",
-                no_wrap=True,
+                # rich takes from the sentence alone what room is lacking
+                no_wrap=not fields[i].sentence,
+                min_width=least[i],
                 overflow="ellipsis",
-                max_width=min(widths[i], sentence) if fields[i].sentence else None,
             )
             for i in shown
         ),
@@ -212,7 +203,12 @@ def _table(fields: Sequence[_Field], rows: Sequence[Sequence[str]], width: int) 
     )
     for row in rows:
         # Text, so that nothing in it is taken for markup.
-        table.add_row(*(Text(row[i], style=STYLES.get(row[i], "")) for i in shown))
+        table.add_row(
+            *(
+                Text(row[i], STYLES.get(row[i], ""), no_wrap=True, overflow="ellipsis")
+                for i in shown
+            )
+        )
     return table
 
 
@@ -229,7 +225,7 @@ def _packed(parts: Sequence[str], width: int) -> list[Text]:
 
 
 def _line(text: str, style: str = "") -> Text:
-    return Text(output.plain(text), style=style, no_wrap=True, overflow="ellipsis")
+    return Text(clean(text), style=style, no_wrap=True, overflow="ellipsis")
 
 
 def _counted(phases: Sequence[Phase]) -> str:

@@ -46,14 +46,17 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     loss: float | None
 
 
-class Steps:
-    """Reads the steps of one replica's log and keeps the latest."""
+class Output:
+    """What one replica last printed: its lines, and the steps that they tell of."""
 
     def __init__(self, family: Family, plan: RunPlan) -> None:
         self._needles = family.needles
         self._reader: Reader = family.reader()
         self._plan = plan
         self._recent: deque[Step] = deque(maxlen=RECENT_STEPS)
+        self.tail: deque[str] = deque(maxlen=LAST_LINES)
+        self.last_at = 0.0
+        """When its last line came, Unix seconds."""
 
     @property
     def last(self) -> Step | None:
@@ -61,7 +64,9 @@ class Steps:
         return self._recent[-1] if self._recent else None
 
     def read(self, line: LogLine) -> bool:
-        """Look at a line; True if it told of a step."""
+        """Take a line in; True if it told of a step."""
+        self.tail.append(line.text[:LONGEST_LINE])
+        self.last_at = line.at
         if not any(needle in line.text for needle in self._needles):
             return False
         found = self._found(line)
@@ -109,16 +114,6 @@ class Steps:
         )
 
 
-class Output:
-    """What one replica last printed."""
-
-    def __init__(self, steps: Steps) -> None:
-        self.steps = steps
-        self.tail: deque[str] = deque(maxlen=LAST_LINES)
-        self.last_at = 0.0
-        """When its last line came, Unix seconds."""
-
-
 class LiveRun:
     """One run that goes on."""
 
@@ -127,12 +122,11 @@ class LiveRun:
         self.plan = run.plan
         self.created_at = run.created_at
         self.state = run.history[-1]
-        self.told_at = float("-inf")
+        self.reported_at = float("-inf")
         """When a step of it was last told as a plain line."""
         self._replicas: dict[str, ReplicaState] = {}
         self._failed: dict[str, None] = {}
         self._outputs: dict[str, Output] = {}
-        self._family: Family | None = None
 
     @property
     def phase(self) -> Phase:
@@ -151,10 +145,10 @@ class LiveRun:
             else:
                 self._failed.pop(name, None)
         elif event.line is not None:
-            output = self._output(event.line.replica)
-            output.tail.append(event.line.text[:LONGEST_LINE])
-            output.last_at = event.line.at
-            return output.steps.read(event.line)
+            name = event.line.replica
+            if name not in self._outputs:
+                self._outputs[name] = Output(_family(self.plan), self.plan)
+            return self._outputs[name].read(event.line)
         return False
 
     def replicas(self) -> list[ReplicaState]:
@@ -165,12 +159,10 @@ class LiveRun:
         """What a replica printed; None if it printed nothing."""
         return self._outputs.get(replica)
 
-    def steps(self) -> Steps | None:
-        """The steps of the first replica that prints any: of the job."""
-        for name in sorted(self._outputs, key=rank_order):
-            if self._outputs[name].steps.last is not None:
-                return self._outputs[name].steps
-        return None
+    def steps(self) -> Output | None:
+        """The output of the first replica that prints steps: they are the job's."""
+        outputs = (self._outputs[name] for name in sorted(self._outputs, key=rank_order))
+        return next((output for output in outputs if output.last is not None), None)
 
     def last_line_at(self) -> float | None:
         """When its last line came, Unix seconds; None before the first."""
@@ -186,13 +178,6 @@ class LiveRun:
         return list(dict.fromkeys([*islice(named, 1), *self._failed])) or sorted(
             self._outputs, key=rank_order
         )
-
-    def _output(self, replica: str) -> Output:
-        if replica not in self._outputs:
-            if self._family is None:
-                self._family = _family(self.plan)
-            self._outputs[replica] = Output(Steps(self._family, self.plan))
-        return self._outputs[replica]
 
 
 def _family(plan: RunPlan) -> Family:

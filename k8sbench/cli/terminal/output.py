@@ -11,38 +11,23 @@ JSON documents carry ``schema``; what is in them is described in ``docs/schema.m
 from __future__ import annotations
 
 import datetime
-import itertools
 import math
 import shutil
 import sys
-import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 import msgspec
 
 from k8sbench.report import formats
+from k8sbench.report.text_table import Column, clean, plain_table
 
-GAP = "   "
-"""Between the columns of a table, as kubectl has it."""
 ABSENT = "-"
 """A cell without a value. Never 0, never empty."""
-NARROWEST_SENTENCE = 24
-"""Columns of a terminal. Narrower than that, wrapped text is harder to read than a long line."""
 
 
 class ReaderGone(Exception):
     """Whoever read our output has gone (``| head``); nothing more is to be written."""
-
-
-class Column(msgspec.Struct, frozen=True):
-    """One column of a table."""
-
-    title: str
-    right: bool = False
-    """Numbers stand to the right."""
-    whole: bool = False
-    """Never wrapped, however long: ids, which people copy."""
 
 
 def note(text: str) -> None:
@@ -90,41 +75,9 @@ def write_table(columns: Sequence[Column], rows: Iterable[Sequence[str | None]])
 
 def table_text(columns: Sequence[Column], rows: Iterable[Sequence[str | None]]) -> str:
     """Lay a table out for people: fitted to a terminal, and of any width in a pipe."""
-    cells = [[ABSENT if cell is None else plain(cell) for cell in row] for row in rows]
+    cells = [[ABSENT if cell is None else clean(cell) for cell in row] for row in rows]
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     return plain_table(columns, cells, room=room)
-
-
-def plain_table(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], *, room: int | None = None
-) -> str:
-    """Lay a table out as plain text, losing nothing: no colours, no ``…``, no trailing blanks.
-
-    Where ``room`` (columns of the terminal) is too little, sentences are wrapped inside their
-    cells, if that helps. Names and numbers never are: the terminal itself wraps longer lines.
-    """
-    lines = [[column.title for column in columns], *rows]
-    widths = [max(_width(line[i]) for line in lines) for i in range(len(columns))]
-    if room is not None:
-        widths = _fitted(columns, widths, room)
-    text = []
-    for line in lines:
-        wrapped = [_wrapped(cell, width) for cell, width in zip(line, widths, strict=True)]
-        for part in itertools.zip_longest(*wrapped, fillvalue=""):
-            padded = (
-                _padded(cell, width, right=column.right)
-                for cell, width, column in zip(part, widths, columns, strict=True)
-            )
-            text.append(GAP.join(padded).rstrip() + "\n")
-    return "".join(text)
-
-
-def plain(text: str) -> str:
-    """Make text fit for one line of a terminal: whitespace is one blank, controls are gone."""
-    return "".join(
-        " " if char in "\t\n\r" else "" if unicodedata.category(char) in ("Cc", "Cs") else char
-        for char in text
-    )
 
 
 def stamp(at: float | None) -> str | None:
@@ -160,54 +113,3 @@ def duration(seconds: float | None) -> str:
             rest = whole % size // smaller
             return f"{whole // size}{unit}" + (f"{rest}{small}" if rest else "")
     return f"{whole}s"
-
-
-def _width(text: str) -> int:
-    """Count the columns of a terminal that text takes: wide (CJK) characters take two."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
-        for char in text
-    )
-
-
-def _padded(text: str, width: int, *, right: bool) -> str:
-    blanks = " " * (width - _width(text))
-    return blanks + text if right else text + blanks
-
-
-def _fitted(columns: Sequence[Column], widths: Sequence[int], room: int) -> list[int]:
-    """Take from the widest sentences, evenly, what the terminal lacks; all or nothing."""
-    fitted = list(widths)
-    over = sum(fitted) + len(GAP) * (len(fitted) - 1) - room
-    while over > 0:
-        sentences = [
-            i
-            for i, column in enumerate(columns)
-            if not column.whole and fitted[i] > NARROWEST_SENTENCE
-        ]
-        if not sentences:
-            return list(widths)
-        fitted[max(sentences, key=fitted.__getitem__)] -= 1
-        over -= 1
-    return fitted
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    """Break text into lines, between words where it can be."""
-    if _width(text) <= width:
-        return [text]
-    lines = [""]
-    for word in text.split(" "):
-        longer = f"{lines[-1]} {word}" if lines[-1] else word
-        if _width(longer) <= width:
-            lines[-1] = longer
-            continue
-        if lines[-1]:
-            lines.append("")
-        for char in word:
-            if _width(lines[-1] + char) > width:
-                lines.append("")
-            lines[-1] += char
-    return lines

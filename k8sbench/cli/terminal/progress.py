@@ -11,13 +11,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 from k8sbench.cli.terminal import output
-from k8sbench.cli.terminal.live_state import LiveRun, Steps
+from k8sbench.cli.terminal.live_state import LiveRun, Output
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import Clock, JobEvent
+from k8sbench.report.text_table import clean
 
 QUIET_SECONDS = 5.0
 """Between two plain lines about steps of one run."""
@@ -93,15 +94,15 @@ class Progress:
 
     def _say(self, text: str) -> None:
         """Tell one line, for good."""
-        output.note(output.plain(text))
+        output.note(clean(text))
 
     def _stepped(self, live: LiveRun) -> None:
         """Tell of a run's new step."""
         now = self._clock()
         pause = max(QUIET_SECONDS, len(self._runs) / STEP_LINES_PER_SECOND)
         steps = live.steps()
-        if steps is not None and now - live.told_at >= pause:
-            live.told_at = now
+        if steps is not None and now - live.reported_at >= pause:
+            live.reported_at = now
             self._say_of(live, "  ".join(step_words(steps, live.plan, now)))
 
     def _followed(self, run: Run) -> LiveRun:
@@ -126,7 +127,7 @@ class Progress:
             self._say_of(live, f"{more}: k8sbench logs {live.run_id}")
 
 
-def step_words(steps: Steps, plan: RunPlan, now: float) -> Iterator[str]:
+def step_words(steps: Output, plan: RunPlan, now: float) -> Iterator[str]:
     """Say the latest step in a few words each: where, how fast, the loss, how long still."""
     step = steps.last
     if step is None:
@@ -138,7 +139,7 @@ def step_words(steps: Steps, plan: RunPlan, now: float) -> Iterator[str]:
     yield f"ETA {output.duration(steps.remaining(now))}"
 
 
-def step_count(steps: Steps) -> str:
+def step_count(steps: Output) -> str:
     """Say where a replica is: ``30/100``, ``epoch 2 30/100``."""
     step = steps.last
     if step is None:

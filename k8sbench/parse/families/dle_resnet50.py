@@ -11,7 +11,9 @@ import math
 import re
 from collections.abc import Iterator
 
-from k8sbench.model.sample import Evaluation, Fact, Item, Mark, Record, Shape
+from msgspec.structs import replace
+
+from k8sbench.model.sample import Fact, Item, Mark, Record, Shape
 from k8sbench.parse import stamps
 from k8sbench.parse.family import LOSS, Family, Reader, facts, number, positive, rule
 
@@ -57,10 +59,10 @@ class _Reader(Reader):
         for fact in found:
             if fact.name == "prof":
                 # --prof N stops before it prints iteration N.
-                yield _fact(fact, "planned_iterations", str(int(fact.value) - 1))
+                yield replace(fact, name="planned_iterations", value=str(int(fact.value) - 1))
             elif fact.name == "no_amp":
                 if "precision" not in names:
-                    yield _fact(fact, "precision", "fp32")
+                    yield replace(fact, name="precision", value="fp32")
             else:
                 yield fact
 
@@ -103,10 +105,6 @@ class _Reader(Reader):
             yield Mark(line=line, text=text, kind="finished", source=source)
 
 
-def _fact(like: Fact, name: str, value: str) -> Fact:
-    return Fact(line=like.line, text=like.text, name=name, value=value, source=like.source)
-
-
 def _epoch(line: int, source: str, match: re.Match[str]) -> Iterator[Item]:
     total, top1 = _TOTAL.search(match["rest"]), _TOP1.search(match["rest"])
     if match["epoch"] is None:
@@ -114,14 +112,9 @@ def _epoch(line: int, source: str, match: re.Match[str]) -> Iterator[Item]:
         return
     if top1:
         yield Mark(line=line, text=match[0], kind="evaluation", source=source)
-        yield Evaluation(
-            line=line,
-            text=match[0],
-            source=source,
-            metric="val.top1",
-            value=float(top1["value"]),
-            unit="%",
-            stamp=stamps.seconds(match["stamp"]),
+        value, stamp = top1["value"], match["stamp"]
+        yield Reader.evaluation(
+            line, source, match[0], "val.top1", value, stamp=stamp, percent=True
         )
     yield Mark(
         line=line,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from k8sbench.model.sample import Evaluation, Fact, Item, Mark, Record, Shape
+from k8sbench.model.sample import Fact, Item, Mark, Record, Shape
 from k8sbench.parse import stamps
 from k8sbench.parse.family import Family, Reader, facts, number, positive, rule, share
 
@@ -107,19 +107,9 @@ class _Reader(Reader):
             )
         if "(val)" in text:
             for match in _EVALUATION.finditer(text):
-                value = number(match["value"])
-                at = match["stamp"]
+                _, metric, value = match.groups()
                 yield Mark(line=line, text=match[0], kind="evaluation", source=source)
-                if value is not None:
-                    yield Evaluation(
-                        line=line,
-                        text=match[0],
-                        source=source,
-                        metric=match["metric"],
-                        value=value,
-                        unit="fraction" if value <= 1 else "%",
-                        stamp=None if at is None else stamps.seconds(at),
-                    )
+                yield Reader.evaluation(line, source, match[0], metric, value, stamp=match["stamp"])
         if "Saving checkpoint" in text and (saved := _CHECKPOINT.search(text)):
             yield Mark(line=line, text=saved[0], kind="checkpoint", source=source)
         if "resumed " in text and (resumed := _RESUME.search(text)):

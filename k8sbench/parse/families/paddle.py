@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from k8sbench.model.sample import Fact
-from k8sbench.parse.family import facts, rule
+from k8sbench.parse.family import Reader, facts, rule
 
 _FACTS = (
     rule(
@@ -21,22 +21,22 @@ _FACTS = (
 )
 
 
-class Launch:
+class PaddleReader(Reader):
     """Collects the launcher's lines and says how many GPUs they add up to."""
 
     def __init__(self) -> None:
-        self._said: dict[str, Fact] = {}
+        self._launch: dict[str, Fact] = {}
 
     def head(self, line: int, text: str, source: str) -> Iterator[Fact]:
-        """Facts of one line."""
+        """Facts of the launcher in one line."""
         for fact in facts(_FACTS, line, text, source):
-            self._said.setdefault(fact.name, fact)
+            self._launch.setdefault(fact.name, fact)
             if fact.name not in {"node_gpus", "nodes"}:
                 yield fact
 
     def settle(self) -> Iterator[Fact]:
         """GPUs of the job, where they follow from GPUs per node and nodes."""
-        said = self._said
+        said = self._launch
         if "gpus" in said or "node_gpus" not in said or "nodes" not in said:
             return
         devices = said["node_gpus"]

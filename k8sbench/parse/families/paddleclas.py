@@ -11,9 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from k8sbench.model.sample import Evaluation, Fact, Item, Mark, Record, Shape
+from msgspec.structs import replace
+
+from k8sbench.model.sample import Fact, Item, Mark, Record, Shape
 from k8sbench.parse import stamps
-from k8sbench.parse.families.paddle import Launch
+from k8sbench.parse.families.paddle import PaddleReader
 from k8sbench.parse.family import LOSS, Family, Reader, facts, number, positive, rule, share
 
 STEP = Shape(
@@ -82,9 +84,9 @@ _ARCHITECTURE = re.compile(r"INFO: ARCHITECTURE : |INFO: Arch : ")
 _NAME = re.compile(r"INFO:\s+name : (?P<model>\S+)")
 
 
-class _Reader(Reader):
+class _Reader(PaddleReader):
     def __init__(self) -> None:
-        self._launch = Launch()
+        super().__init__()
         self._names_model = False
         self._settings: dict[str, Fact] = {}
 
@@ -94,7 +96,7 @@ class _Reader(Reader):
                 self._settings.setdefault(fact.name, fact)
             else:
                 yield fact
-        yield from self._launch.head(line, text, source)
+        yield from super().head(line, text, source)
         if _ARCHITECTURE.search(text):
             self._names_model = True
         elif self._names_model and (match := _NAME.search(text)):
@@ -102,18 +104,18 @@ class _Reader(Reader):
             yield Fact(line=line, text=text, name="model", value=match["model"], source=source)
 
     def settle(self) -> Iterator[Fact]:
-        yield from self._launch.settle()
+        yield from super().settle()
         # The AMP section is printed where it is set, and may still switch AMP off; pure fp16 is
         # switched by a setting of its own.
         said = self._settings
         if "amp_off" in said and "half" not in said:
-            yield _fact(said["amp_off"], "precision", "fp32")
+            yield replace(said["amp_off"], name="precision", value="fp32")
         elif "half" in said or "amp_section" in said:
             at = said.get("half") or said["amp_section"]
-            yield _fact(at, "precision", "amp")
-            yield _fact(at, "amp_dtype", "fp16")
+            yield replace(at, name="precision", value="amp")
+            yield replace(at, name="amp_dtype", value="fp16")
         elif "config" in said:
-            yield _fact(said["config"], "precision_assumed", "fp32")
+            yield replace(said["config"], name="precision_assumed", value="fp32")
 
     def read(self, line: int, text: str, source: str) -> Iterator[Item]:
         if "train step:" in text:
@@ -129,13 +131,10 @@ class _Reader(Reader):
         if "valid step:" in text or "[Eval][Epoch " in text:
             yield Mark(line=line, text=text, kind="evaluation", source=source)
             if mean := _EVAL_AVERAGE.search(text):
-                yield _evaluation(line, source, mean[0], mean["value"], mean["stamp"])
+                stamp, value = mean.groups()
+                yield Reader.evaluation(line, source, mean[0], "top1", value, stamp=stamp)
         if "save model in" in text:
             yield Mark(line=line, text=text, kind="checkpoint", source=source)
-
-
-def _fact(at: Fact, name: str, value: str) -> Fact:
-    return Fact(line=at.line, text=at.text, name=name, value=value, source=at.source)
 
 
 def _record(line: int, source: str, match: re.Match[str]) -> Record | None:
@@ -194,19 +193,7 @@ def _end(line: int, source: str, match: re.Match[str]) -> Iterator[Item]:
         return
     yield Mark(line=line, text=match[0], kind="evaluation", source=source)
     if top1 := _TOP1.search(rest):
-        yield _evaluation(line, source, match[0], top1["value"], stamp)
-
-
-def _evaluation(line: int, source: str, text: str, value: str, stamp: str | None) -> Evaluation:
-    return Evaluation(
-        line=line,
-        text=text,
-        source=source,
-        metric="top1",
-        value=float(value),
-        unit="fraction" if float(value) <= 1 else "%",
-        stamp=None if stamp is None else stamps.seconds(stamp),
-    )
+        yield Reader.evaluation(line, source, match[0], "top1", top1["value"], stamp=stamp)
 
 
 FAMILY = Family(

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from k8sbench.model.sample import Evaluation, Fact, Item, Mark, Record, Shape
+from k8sbench.model.sample import Fact, Item, Mark, Record, Shape
 from k8sbench.parse import stamps
-from k8sbench.parse.families.paddle import Launch
+from k8sbench.parse.families.paddle import PaddleReader
 from k8sbench.parse.family import LOSS, Family, Reader, facts, number, positive, rule, share
 
 SHAPE = Shape(name="paddleseg", number="rate", per="card", resolution=1.0)
@@ -48,9 +48,9 @@ _SECTION = re.compile(r"^(?P<name>\w+):\s*$")
 _MODEL = re.compile(r"^  type: (?P<model>\w+)\s*$")
 
 
-class _Reader(Reader):
+class _Reader(PaddleReader):
     def __init__(self) -> None:
-        self._launch = Launch()
+        super().__init__()
         self._section = ""
         self._config: Fact | None = None
         self._precision = False
@@ -62,14 +62,14 @@ class _Reader(Reader):
             else:
                 self._precision |= fact.name == "precision"
                 yield fact
-        yield from self._launch.head(line, text, source)
+        yield from super().head(line, text, source)
         if match := _SECTION.match(text):
             self._section = match["name"]
         elif self._section == "model" and (match := _MODEL.match(text)):
             yield Fact(line=line, text=text, name="model", value=match["model"], source=source)
 
     def settle(self) -> Iterator[Fact]:
-        yield from self._launch.settle()
+        yield from super().settle()
         if self._config and not self._precision:
             at = self._config
             yield Fact(line=at.line, text=at.text, name="precision_assumed", value="fp32")
@@ -96,18 +96,8 @@ class _Reader(Reader):
             )
         if "[EVAL]" in text:
             for match in _EVALUATION.finditer(text):
-                value = number(match["value"])
-                at = match["stamp"]
-                if value is not None:
-                    yield Evaluation(
-                        line=line,
-                        text=match[0],
-                        source=source,
-                        metric="mIoU",
-                        value=value,
-                        unit="fraction" if value <= 1 else "%",
-                        stamp=None if at is None else stamps.seconds(at),
-                    )
+                stamp, value = match.groups()
+                yield Reader.evaluation(line, source, match[0], "mIoU", value, stamp=stamp)
         if "Resume model from" in text:
             yield Mark(line=line, text=text, kind="restart", source=source)
         if "Start evaluating" in text:

@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from k8sbench.model.sample import Evaluation, Fact, Item, Mark, Record, Shape
+from k8sbench.model.sample import Fact, Item, Mark, Record, Shape
 from k8sbench.parse import stamps
-from k8sbench.parse.families.paddle import Launch
+from k8sbench.parse.families.paddle import PaddleReader
 from k8sbench.parse.family import LOSS, Family, Reader, facts, number, positive, rule, share
 
 SHAPE = Shape(
@@ -48,16 +48,10 @@ _FACTS = (
 )
 
 
-class _Reader(Reader):
-    def __init__(self) -> None:
-        self._launch = Launch()
-
+class _Reader(PaddleReader):
     def head(self, line: int, text: str, source: str) -> Iterator[Fact]:
         yield from facts(_FACTS, line, text, source)
-        yield from self._launch.head(line, text, source)
-
-    def settle(self) -> Iterator[Fact]:
-        yield from self._launch.settle()
+        yield from super().head(line, text, source)
 
     def read(self, line: int, text: str, source: str) -> Iterator[Item]:
         for match in _RECORD.finditer(text):
@@ -96,15 +90,7 @@ def _end(line: int, source: str, match: re.Match[str]) -> Iterator[Item]:
         return
     yield Mark(line=line, text=match[0], kind="evaluation", source=source)
     if top1 := _TOP1.search(match["rest"]):
-        value = float(top1["value"])
-        yield Evaluation(
-            line=line,
-            text=match[0],
-            source=source,
-            metric="top1",
-            value=value,
-            unit="fraction" if value <= 1 else "%",
-        )
+        yield Reader.evaluation(line, source, match[0], "top1", top1["value"])
 
 
 FAMILY = Family(

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from k8sbench.model.sample import Evaluation, Fact, Item, Mark, Record, Shape
+from k8sbench.model.sample import Fact, Item, Mark, Record, Shape
 from k8sbench.parse import stamps
-from k8sbench.parse.families.paddle import Launch
+from k8sbench.parse.families.paddle import PaddleReader
 from k8sbench.parse.family import LOSS, Family, Reader, facts, number, positive, rule
 
 V1 = Shape(name="plsc v1", number="rate", numbering="epoch", complete=False, resolution=0.001)
@@ -50,13 +50,10 @@ _FACTS = (
 )
 
 
-class _Reader(Reader):
-    def __init__(self) -> None:
-        self._launch = Launch()
-
+class _Reader(PaddleReader):
     def head(self, line: int, text: str, source: str) -> Iterator[Fact]:
         yield from facts(_FACTS, line, text, source)
-        yield from self._launch.head(line, text, source)
+        yield from super().head(line, text, source)
         if not text.startswith("Training: ") or not (match := _ARGUMENT.match(text)):
             return
 
@@ -74,9 +71,6 @@ class _Reader(Reader):
             yield fact("data", "synthetic" if value == "True" else "real")
         elif key == "classifier":
             yield fact("program", "PLSC")
-
-    def settle(self) -> Iterator[Fact]:
-        yield from self._launch.settle()
 
     def read(self, line: int, text: str, source: str) -> Iterator[Item]:
         if "qps:" in text:
@@ -109,15 +103,9 @@ class _Reader(Reader):
         if "Accuracy-Flip: " in text:
             for match in _ACCURACY.finditer(text):
                 yield Mark(line=line, text=match[0], kind="evaluation", source=source)
-                yield Evaluation(
-                    line=line,
-                    text=match[0],
-                    source=source,
-                    metric="Accuracy-Flip",
-                    subset=match["subset"],
-                    value=float(match["value"]),
-                    unit="fraction" if float(match["value"]) <= 1 else "%",
-                    stamp=_stamp(match),
+                stamp, subset, value = match.groups()
+                yield Reader.evaluation(
+                    line, source, match[0], "Accuracy-Flip", value, stamp=stamp, subset=subset
                 )
         if "Save model to" in text:
             yield Mark(line=line, text=text, kind="checkpoint", source=source)

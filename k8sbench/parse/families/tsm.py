@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from k8sbench.model.sample import Evaluation, Fact, Item, Mark, Record, Shape
+from k8sbench.model.sample import Fact, Item, Mark, Record, Shape
 from k8sbench.parse import stamps
 from k8sbench.parse.family import LOSS, Family, Reader, facts, number, positive, rule, share
 
@@ -81,13 +81,8 @@ class _Reader(Reader):
         if "Testing Results:" in text:
             for match in _RESULT.finditer(text):
                 yield Mark(line=line, text=match[0], kind="evaluation", source=source)
-                yield Evaluation(
-                    line=line,
-                    text=match[0],
-                    source=source,
-                    metric="Prec@1",
-                    value=float(match["value"]),
-                    unit="%",
+                yield Reader.evaluation(
+                    line, source, match[0], "Prec@1", match["value"], percent=True
                 )
 
 

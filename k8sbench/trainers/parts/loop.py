@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from k8sbench.trainers.parts.events import Journal, Place
 from k8sbench.trainers.parts.lines import Progress
@@ -122,8 +122,12 @@ S = TypeVar("S", bound=Session)
 class Loop(abc.ABC, Generic[W, S]):
     """One rank's run from its first step to its last line."""
 
+    # The framework's own kinds of layer.
+    norms: ClassVar[tuple[Any, ...]]
+    dropouts: ClassVar[tuple[Any, ...]]
     # Set by the framework's part when it builds the model.
     bare: Any
+    model: Any
     parameters: int
     sync_bn: bool
 
@@ -150,8 +154,18 @@ class Loop(abc.ABC, Generic[W, S]):
         """Train on one batch at the rate `lr`, and `keep` the values that upstream reads."""
 
     @abc.abstractmethod
+    def layers(self) -> Any:
+        """All layers of the model, at any depth."""
+
     def train_mode(self) -> None:
         """Put the model into training mode, but for what the work wants frozen."""
+        self.model.train()
+        frozen: tuple[Any, ...] = self.norms if self.work.frozen_norm else ()
+        if self.work.frozen_norm or self.work.no_dropout:
+            frozen += self.dropouts
+        for layer in self.layers():
+            if isinstance(layer, frozen):
+                layer.eval()
 
     def grad_scale(self) -> float:
         """What the loss is multiplied by."""

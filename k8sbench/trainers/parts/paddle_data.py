@@ -10,7 +10,7 @@ import numpy as np
 import paddle
 
 from k8sbench.trainers.parts.paddle_session import Session
-from k8sbench.trainers.parts.samples import Samples, shares
+from k8sbench.trainers.parts.samples import Batches, Decoded, Samples, shares
 
 Sample = tuple[Any, Any]
 
@@ -31,8 +31,8 @@ def _fixed(samples: Samples[Any], session: Session) -> Iterator[Sample]:
 
 def _loaded(samples: Samples[Any], session: Session) -> Iterator[Sample]:
     loader = paddle.io.DataLoader(
-        _Decoded(samples),
-        batch_sampler=_Batches(session),
+        Decoded(samples),
+        batch_sampler=Batches(session.place, session.settings.batch_size),
         num_workers=session.settings.workers,
         return_list=True,
     )
@@ -49,19 +49,3 @@ def _loaded(samples: Samples[Any], session: Session) -> Iterator[Sample]:
 def _in_layout(inputs: Any, session: Session) -> Any:
     channels_last = session.layout == "NHWC" and inputs.ndim == 4
     return inputs.transpose([0, 2, 3, 1]) if channels_last else inputs
-
-
-class _Decoded:
-    def __init__(self, samples: Samples[Any]) -> None:
-        self.samples = samples
-
-    def __getitem__(self, index: int) -> Sample:
-        return self.samples.decoded(index)
-
-
-class _Batches:
-    def __init__(self, session: Session) -> None:
-        self.session = session
-
-    def __iter__(self) -> Iterator[list[int]]:
-        return map(list, shares(self.session.place, self.session.settings.batch_size))

@@ -23,8 +23,6 @@ from k8sbench.trainers.parts.settings import Settings, refuse
 
 # Paddle's own first scale; it halves itself until gradients are finite.
 DYNAMIC_SCALE = 65536.0
-NORMS = (nn.BatchNorm1D, nn.BatchNorm2D, nn.SyncBatchNorm)
-DROPOUTS = (nn.Dropout, nn.Dropout2D)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +78,9 @@ def train(work: Work, settings: Settings) -> Outcome:
 
 
 class _Run(loop.Loop[Work, Session]):
+    norms = (nn.BatchNorm1D, nn.BatchNorm2D, nn.SyncBatchNorm)
+    dropouts = (nn.Dropout, nn.Dropout2D)
+
     def __init__(self, work: Work, here: Session, journal: Journal) -> None:
         super().__init__(work, here, journal)
         here.amp_lists = dict(work.amp_lists)
@@ -105,12 +106,8 @@ class _Run(loop.Loop[Work, Session]):
         self.scaler = here.scaler(work.initial_scale)
         here.seed(1 + here.place.rank)  # ranks drop out different units
 
-    def train_mode(self) -> None:
-        self.model.train()
-        if self.work.frozen_norm:
-            freeze(self.model, NORMS + DROPOUTS)
-        elif self.work.no_dropout:
-            freeze(self.model, DROPOUTS)
+    def layers(self) -> Any:
+        return self.model.sublayers()
 
     def batches(self) -> Iterator[tuple[Any, Any]]:
         return paddle_data.source(self.work.samples, self.here)
@@ -147,10 +144,3 @@ class _Run(loop.Loop[Work, Session]):
         if self.work.mean_values or self.work.frozen_norm or self.work.no_dropout:
             told = self.here.mean(told)
         self.keep(tuple(values), told.tolist())
-
-
-def freeze(model: Any, kinds: tuple[Any, ...]) -> None:
-    """Put the layers of these kinds into evaluation mode, and only them."""
-    for layer in model.sublayers():
-        if isinstance(layer, kinds):
-            layer.eval()

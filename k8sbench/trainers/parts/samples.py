@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from k8sbench.trainers.parts.events import Place
 
@@ -37,3 +37,24 @@ def shares(place: Place, batch_size: int) -> Iterator[range]:
     for step in itertools.count():
         first = (step * place.world_size + place.rank) * batch_size
         yield range(first, first + batch_size)
+
+
+class Decoded:
+    """A data set as both frameworks' loaders take it: decoded samples by their number."""
+
+    def __init__(self, samples: Samples[Any]) -> None:
+        self.samples = samples
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        return self.samples.decoded(index)
+
+
+class Batches:
+    """A batch sampler as both frameworks' loaders take it: one rank's :func:`shares`."""
+
+    def __init__(self, place: Place, batch_size: int) -> None:
+        self.place = place
+        self.batch_size = batch_size
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return map(list, shares(self.place, self.batch_size))

@@ -12,7 +12,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NoReturn
 
 AMP_DTYPES = ("none", "fp16", "bf16")
@@ -22,6 +22,7 @@ PRESETS = ("full", "smoke")
 LARGEST = 2**31 - 1  # of any whole number here; numpy takes no larger seeds than twice that
 # Options that change speed and nothing else; each is part of a result's identity.
 SPEED_OPTIONS = ("channels_last", "compile", "tf32", "fused_optimizer", "cudnn_benchmark")
+_MORE_OPTIONS = ("workers", "threads")
 
 
 @dataclass(frozen=True)
@@ -81,16 +82,8 @@ class Settings:
 
     def speed_options(self) -> dict[str, object]:
         """The options that change speed, as they are written into the start line."""
-        return {
-            "channels_last": self.channels_last,
-            "compile": self.compile,
-            "tf32": self.tf32,
-            "fused_optimizer": self.fused_optimizer,
-            "cudnn_benchmark": self.cudnn_benchmark,
-            "workers": self.workers,
-            "threads": self.threads,
-            **({"share_gpu": True} if self.share_gpu else {}),
-        }
+        shared = ("share_gpu",) if self.share_gpu else ()
+        return {name: getattr(self, name) for name in (*SPEED_OPTIONS, *_MORE_OPTIONS, *shared)}
 
 
 def whole(minimum: int, maximum: int = LARGEST) -> Callable[[str], int]:
@@ -210,24 +203,17 @@ def parser(program: str, description: str, defaults: Defaults) -> Parser:
     what.add_argument("--seed", type=whole(0), default=0, help="default: 0")
 
     length = made.add_argument_group("how long")
-    length.add_argument(
-        "--warmup",
-        type=whole(0),
-        default=defaults.warmup,
-        help=f"steps before the measured window (default: {defaults.warmup})",
-    )
-    length.add_argument(
-        "--iterations",
-        type=whole(1),
-        default=defaults.iterations,
-        help=f"measured steps (default: {defaults.iterations})",
-    )
-    length.add_argument(
-        "--log-interval",
-        type=whole(1),
-        default=defaults.log_interval,
-        help=f"steps per log line (default: {defaults.log_interval})",
-    )
+    for name, least, text in (
+        ("warmup", 0, "steps before the measured window"),
+        ("iterations", 1, "measured steps"),
+        ("log_interval", 1, "steps per log line"),
+    ):
+        length.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=whole(least),
+            default=getattr(defaults, name),
+            help=f"{text} (default: {getattr(defaults, name)})",
+        )
     length.add_argument(
         "--min-steady-seconds",
         type=real(0.0),
@@ -309,31 +295,17 @@ def read(
     if workers is None:
         workers = defaults.recipe_workers.get(given.recipe, defaults.workers)
     upstream_nhwc = amp_dtype is not None and given.recipe in defaults.channels_last_amp
-    settings = Settings(
-        benchmark=given.benchmark,
-        variant=given.variant or given.recipe,
-        recipe=given.recipe,
-        batch_size=batch_size,
-        warmup=given.warmup,
-        iterations=given.iterations,
-        log_interval=given.log_interval,
-        min_steady_seconds=given.min_steady_seconds,
-        amp_dtype=amp_dtype,
-        device=given.device,
-        data=given.data,
-        workers=workers,
-        seed=given.seed,
-        preset=given.preset,
-        run_id=given.run_id,
-        tf32=getattr(given, "tf32", False),
-        channels_last=_chosen(given, "channels_last", upstream_nhwc),
-        compile=getattr(given, "compile", False),
-        fused_optimizer=getattr(given, "fused_optimizer", False),
-        cudnn_benchmark=_chosen(given, "cudnn_benchmark", defaults.cudnn_benchmark),
-        threads=given.threads,
-        share_gpu=getattr(given, "share_gpu", False),
-    )
-    return settings, given
+    chosen = {
+        "variant": given.variant or given.recipe,
+        "batch_size": batch_size,
+        "amp_dtype": amp_dtype,
+        "workers": workers,
+        "channels_last": _chosen(given, "channels_last", upstream_nhwc),
+        "cudnn_benchmark": _chosen(given, "cudnn_benchmark", defaults.cudnn_benchmark),
+    }
+    # A switch that the trainer lacks is off.
+    rest = {each.name: getattr(given, each.name, False) for each in fields(Settings)}
+    return Settings(**{**rest, **chosen}), given
 
 
 def add_check_options(group: argparse._ArgumentGroup) -> None:

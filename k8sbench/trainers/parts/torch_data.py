@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader
 
-from k8sbench.trainers.parts.samples import Samples, shares
+from k8sbench.trainers.parts.samples import Batches, Decoded, Samples, shares
 from k8sbench.trainers.parts.torch_session import Session
 
 Sample = tuple[Tensor, Tensor]
@@ -28,9 +28,9 @@ def _fixed(samples: Samples[Tensor], session: Session) -> Iterator[Sample]:
 
 
 def _loaded(samples: Samples[Tensor], session: Session) -> Iterator[Sample]:
-    loader = DataLoader(
-        _Decoded(samples),
-        batch_sampler=_Batches(session),
+    loader: DataLoader[Sample] = DataLoader(
+        Decoded(samples),  # type: ignore[arg-type]  # needs no more than its items
+        batch_sampler=Batches(session.place, session.settings.batch_size),
         num_workers=session.settings.workers,
         pin_memory=session.on_gpu,
     )
@@ -43,19 +43,3 @@ def _on_device(inputs: Tensor, targets: Tensor, session: Session) -> Sample:
     if session.settings.channels_last and inputs.dim() == 4:
         inputs = inputs.contiguous(memory_format=torch.channels_last)
     return inputs, targets.to(session.device, non_blocking=True)
-
-
-class _Decoded(Dataset[Sample]):
-    def __init__(self, samples: Samples[Tensor]) -> None:
-        self.samples = samples
-
-    def __getitem__(self, index: int) -> Sample:
-        return self.samples.decoded(index)
-
-
-class _Batches(Sampler[list[int]]):
-    def __init__(self, session: Session) -> None:
-        self.session = session
-
-    def __iter__(self) -> Iterator[list[int]]:
-        return map(list, shares(self.session.place, self.session.settings.batch_size))

@@ -23,8 +23,6 @@ from k8sbench.trainers.parts.torch_session import Session, session
 
 # PyTorch's own first scale; it halves itself until gradients are finite.
 DYNAMIC_SCALE = 65536.0
-NORMS: tuple[type[nn.Module], ...] = (nn.modules.batchnorm._BatchNorm,)
-DROPOUTS: tuple[type[nn.Module], ...] = (nn.modules.dropout._DropoutNd,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +65,9 @@ def train(work: Work, settings: Settings) -> Outcome:
 
 
 class _Run(loop.Loop[Work, Session]):
+    norms = (nn.modules.batchnorm._BatchNorm,)
+    dropouts = (nn.modules.dropout._DropoutNd,)
+
     def __init__(self, work: Work, here: Session, journal: Journal) -> None:
         super().__init__(work, here, journal, sync_each_step=work.sync_each_step)
         here.seed()
@@ -86,12 +87,8 @@ class _Run(loop.Loop[Work, Session]):
         )
         here.seed(1 + here.place.rank)  # ranks drop out different units
 
-    def train_mode(self) -> None:
-        self.model.train()
-        if self.work.frozen_norm:
-            freeze(self.model, NORMS + DROPOUTS)
-        elif self.work.no_dropout:
-            freeze(self.model, DROPOUTS)
+    def layers(self) -> Any:
+        return self.model.modules()
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         return torch_data.source(self.work.samples, self.here)
@@ -130,10 +127,3 @@ class _Run(loop.Loop[Work, Session]):
         """Of all parameters that have one."""
         found = (parameter.grad for parameter in self.bare.parameters())
         return [gradient for gradient in found if gradient is not None]
-
-
-def freeze(model: nn.Module, kinds: tuple[type[nn.Module], ...]) -> None:
-    """Put the modules of these kinds into evaluation mode, and only them."""
-    for module in model.modules():
-        if isinstance(module, kinds):
-            module.eval()

@@ -11,7 +11,7 @@ import pytest
 
 from k8sbench import benchmarks
 from k8sbench.adapters.files import catalog, strict_yaml
-from k8sbench.model.errors import BenchError, InputError, NotFound
+from k8sbench.model.errors import InputError, NotFound
 
 MINE = """\
 name: {name}
@@ -99,19 +99,11 @@ def test_a_path_without_a_file_is_an_input_error(path: str) -> None:
         catalog.find(path)
 
 
-def test_two_built_in_files_of_one_name_are_an_error(tmp_path: pathlib.Path) -> None:
-    mine(tmp_path, "one.yaml", "one")
-    mine(tmp_path, "one.yml", "one")
-    with pytest.raises(BenchError, match=r"one\.ya?ml and one\.ya?ml"):
-        catalog.names(tmp_path)
-    with pytest.raises(BenchError, match="define one"):
-        catalog.find("one", tmp_path)
-
-
-def test_a_built_in_file_that_defines_another_name_is_an_error(tmp_path: pathlib.Path) -> None:
-    mine(tmp_path, "one.yaml", "two")
-    with pytest.raises(InputError, match="defines 'two'"):
-        catalog.find("one", tmp_path)
+def test_each_built_in_file_has_the_name_of_its_benchmark_alone() -> None:
+    found = catalog.load_all()
+    assert [each.spec.name for each in found] == catalog.names()
+    files = pathlib.Path(benchmarks.__path__[0]).glob("*.y*ml")
+    assert sorted(file.stem for file in files) == catalog.names()
 
 
 def test_adding_a_benchmark_is_adding_a_file(tmp_path: pathlib.Path) -> None:
@@ -143,7 +135,7 @@ def test_a_trainer_that_k8sbench_does_not_have_is_told_with_its_line(
     with pytest.raises(InputError) as caught:
         catalog.find(str(path))
     assert caught.value.line == 14
-    assert "did you mean resnet50?" in caught.value.message
+    assert "Did you mean resnet50?" in caught.value.message
 
 
 def test_finding_a_benchmark_loads_nothing_heavy() -> None:

@@ -137,8 +137,16 @@ def test_one_pool_alone_needs_no_default_and_several_without_one_ask(
         (POOL.format(name="a") * 2, 3, "a second time"),
         (POOL.format(name="a") + "- {name: a, gpus_per_node: 1, gpu_model: X}\n", 3, "says a a"),
         (POOL.format(name="A B"), 2, "pools[0].name should be a name of lower-case"),
-        ("pools:\n- {name: a, gpus_per_node: 65, gpu_model: X}\n", 2, "must be at most 64"),
-        ("pools:\n- {name: a, gpus_per_node: -1, gpu_model: X}\n", 2, "must be at least 0"),
+        (
+            "pools:\n- {name: a, gpus_per_node: 65, gpu_model: X}\n",
+            2,
+            "should be a whole number <= 64",
+        ),
+        (
+            "pools:\n- {name: a, gpus_per_node: -1, gpu_model: X}\n",
+            2,
+            "should be a whole number >= 0",
+        ),
         ("pools:\n- {name: a, gpus_per_node: 1, gpu_model: null}\n", 2, "gpu_model is null"),
         (ONE + "  shm: 8GB\n", 5, "quantity"),
         (ONE + "  shm: 8\n", 5, "shm should be"),
@@ -147,9 +155,13 @@ def test_one_pool_alone_needs_no_default_and_several_without_one_ask(
         (ONE + "  cpu_per_gpu: -1\n", 5, "cpu_per"),
         (ONE + "  nccl_env: {A B: c}\n", 5, "environment variable"),
         (ONE + "  selector: {a b: c}\n", 5, "a Kubernetes name"),
-        (ONE + "  tolerations: [{key: k, operator: Exist}]\n", 5, "not one of Equal, Exists"),
+        (ONE + "  tolerations: [{key: k, operator: Exist}]\n", 5, "not one of Exists, Equal"),
         (ONE + "  tolerations: [{key: k, value: v}]\n", 5, "stands beside operator Exists"),
-        (ONE + "  rdma: {resource: rdma/hca, count: 0}\n", 5, "count is 0"),
+        (
+            ONE + "  rdma: {resource: rdma/hca, count: 0}\n",
+            5,
+            "count should be a whole number >= 1",
+        ),
     ],
 )
 def test_a_wrong_pools_file_is_told_with_its_line(

@@ -96,8 +96,8 @@ def test_a_sound_file_has_no_problem() -> None:
         (SOUND.replace("name: mine", "name: Mine"), 1, "should be a name of at most 40"),
         (SOUND.replace("name: mine", "name: mine-"), 1, "should be a name of at most 40"),
         (SOUND.replace("name: mine", "name: " + "m" * 41), 1, "should be a name of at most 40"),
-        (SOUND.replace("iterations: 10", "iterations: 0"), 14, "must be at least 1"),
-        (SOUND + "  repeats: 1001\n", 17, "must be at most 1000"),
+        (SOUND.replace("iterations: 10", "iterations: 0"), 14, "should be a whole number >= 1"),
+        (SOUND + "  repeats: 1001\n", 17, "should be a whole number <= 1000"),
         (SOUND + "  data_set: {name: x, md5: abc}\n", 17, "MD5 sum"),
     ],
 )

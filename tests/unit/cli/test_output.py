@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from k8sbench.cli.terminal import output
-from k8sbench.cli.terminal.output import Column
 from k8sbench.report import formats
+from k8sbench.report.text_table import Column, plain_table
 
 COLUMNS = (Column("RUN", whole=True), Column("N", right=True), Column("CAUSE"))
 ROWS = (
@@ -58,11 +58,11 @@ def test_a_table_on_a_terminal_wraps_its_sentences_and_loses_nothing(
 def test_nothing_is_wrapped_where_that_would_not_make_it_fit(room: int) -> None:
     columns = (Column("RUN", whole=True), Column("PHASE"), Column("CAUSE"))
     rows = [("deeplabv3p-261120-081500-x7k2qd", "Succeeded", "word " * 20 + "x" * 70)]
-    assert output.plain_table(columns, rows, room=room) == output.plain_table(columns, rows)
+    assert plain_table(columns, rows, room=room) == plain_table(columns, rows)
 
 
 def test_a_word_that_is_too_long_is_broken() -> None:
-    text = output.plain_table((Column("CAUSE"),), [("a " + "x" * 60 + " 深" * 20,)], room=30)
+    text = plain_table((Column("CAUSE"),), [("a " + "x" * 60 + " 深" * 20,)], room=30)
     assert max(len(line) for line in text.splitlines()) <= 30
     assert text.count("x") == 60
     assert text.count("深") == 20
@@ -70,7 +70,7 @@ def test_a_word_that_is_too_long_is_broken() -> None:
 
 def test_a_table_that_fits_is_the_same_with_and_without_a_terminal() -> None:
     rows = [("seg-1", "7", "short")]
-    assert output.plain_table(COLUMNS, rows, room=80) == output.plain_table(COLUMNS, rows)
+    assert plain_table(COLUMNS, rows, room=80) == plain_table(COLUMNS, rows)
 
 
 def test_a_stream_that_cannot_say_a_letter_gets_another(monkeypatch: pytest.MonkeyPatch) -> None:

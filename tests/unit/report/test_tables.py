@@ -7,7 +7,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.report.tables import Cell, Column, Table, absent, clean, markdown, text, width_of
+from k8sbench.report.tables import Cell, Table, absent, markdown, text
+from k8sbench.report.text_table import Column, clean, width_of
 
 COLUMNS = (
     Column(title="case", stays=True),

@@ -229,7 +229,7 @@ def test_checks_freeze_dropout_and_batch_norm_as_far_as_they_say(
     short = ("--warmup", "0", "--iterations", "1", "--batch-size", "2")
     found = run(capfd, "arcface", *FACES, *short, *option)
     (taken,) = runs
-    for kinds, mode in zip((paddle_loop.NORMS, paddle_loop.DROPOUTS), training, strict=True):
+    for kinds, mode in zip((taken.norms, taken.dropouts), training, strict=True):
         modes = {layer.training for layer in taken.model.sublayers() if isinstance(layer, kinds)}
         assert modes == {mode}
     told = {name: found[0]["options"][name] for name in ("frozen_norm", "no_dropout")}

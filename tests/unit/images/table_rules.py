@@ -1,0 +1,57 @@
+"""The rules of the built-in table of images that no field alone can state."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+
+from k8sbench.model.image import TITLES, Build, ImageTable, number
+
+At = tuple[str | int, ...]
+"""Path of the offending key."""
+
+
+def problems(table: ImageTable) -> Iterator[tuple[At, str]]:
+    """Yield what is wrong with a table as a whole."""
+    seen: dict[tuple[str, ...], str] = {}
+    for index, row in enumerate(table.gpus):
+        if row.capability in seen.values():
+            yield ("gpus", index, "capability"), f"says {row.capability} a second time"
+        for name in (*row.data_center, *row.other):
+            words = tuple(words_of(name))
+            if words in seen:
+                yield ("gpus", index), f"has {name}, which {seen[words]} has too"
+            seen[words] = row.capability
+    for index, line in enumerate(table.builds):
+        if line.before is not None and number(line.before) <= number(line.since):
+            yield ("builds", index, "before"), f"is {line.before}, not after {line.since}"
+    for (first, one), (second, two) in itertools.combinations(enumerate(table.builds), 2):
+        if one.framework == two.framework and overlap(one, two):
+            if set(one.cuda) & set(two.cuda):
+                yield ("builds", second), f"has versions and a CUDA of builds[{first}]"
+            elif one.on_index and two.on_index:
+                yield ("builds", second, "on_index"), f"is true in builds[{first}] as well"
+    for framework, origin in itertools.product(TITLES, ("public", "built")):
+        count = sum((i.framework, i.origin) == (framework, origin) for i in table.images)
+        if count != 1:
+            yield ("images",), f"has {count} {origin} images of {framework}, not one"
+    for index, image in enumerate(table.images):
+        if table.build_in(image) is None:
+            yield ("images", index), f"is of no build in builds: {image.version}, CUDA {image.cuda}"
+        if image.origin == "public" and table.content(image.name) is None:
+            yield (
+                ("images", index, "name"),
+                f"is {image.name!r}, whose tag says no version and CUDA",
+            )
+
+
+def overlap(one: Build, two: Build) -> bool:
+    return (one.before is None or number(two.since) < number(one.before)) and (
+        two.before is None or number(one.since) < number(two.before)
+    )
+
+
+def words_of(name: str) -> list[str]:
+    """The words of a GPU's name, as the table compares them."""
+    return re.findall(r"[a-z0-9]+", name.lower())
