@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pathlib
 import signal
+from collections.abc import Iterator
 
 import pytest
 
 from tests import tiers
+from tests.harness import postgres
 
 STRAY = (
     "KUBECONFIG",
@@ -18,6 +20,7 @@ STRAY = (
     "XDG_CONFIG_HOME",
     "COLUMNS",
 )
+TIER = "tier"
 
 
 # Started in the background, these may be ignored, and all children would inherit that.
@@ -35,20 +38,39 @@ def _tier(item: pytest.Item) -> str | None:
     return tiers.FOLDERS.get(folder)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests whose fixtures stand for a tier, so that ``-m "not tier"`` leaves them out."""
+    for item in items:
+        if item.get_closest_marker("tier") is None:
+            for name in getattr(item, "fixturenames", ()):
+                if name in tiers.FIXTURES:
+                    item.add_marker(pytest.mark.tier(tiers.FIXTURES[name]))
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip, or fail where it is required, a test whose tier lacks something here."""
     tier = _tier(item)
     if tier is not None:
+        # The report carries it to the process that writes the summary.
+        item.user_properties.append((TIER, tier))
         tiers.demand(tier)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name every tier that could not run, with its reason."""
+    """Name every tier that tests of this run belong to, and why one could not run."""
+    reports = (each for reports in terminalreporter.stats.values() for each in reports)
+    met = {
+        tier
+        for report in reports
+        for name, tier in getattr(report, "user_properties", ())
+        if name == TIER
+    }
     for tier in tiers.NEEDS:
-        reason = tiers.missing(tier)
-        terminalreporter.write_line(
-            f"tier {tier}: {'ran' if reason is None else 'SKIPPED, ' + reason}"
-        )
+        if tier in met:
+            reason = tiers.missing(tier)
+            ran = "ran" if reason is None else f"SKIPPED, {reason}"
+            terminalreporter.write_line(f"tier {tier}: {ran}")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -57,6 +79,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if reporter is not None and not hasattr(config, "workerinput"):
         logs = tiers.corpus_logs()
         reporter.write_line(f"corpus: {len(logs)} logs" if logs else "corpus: absent")
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[postgres.Server]:
+    """Give a PostgreSQL server of this run; each test asks it for a database of its own."""
+    tiers.demand("postgres")
+    server = postgres.Server()
+    yield server
+    server.stop()
 
 
 @pytest.fixture(autouse=True)

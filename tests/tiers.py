@@ -34,6 +34,8 @@ FOLDERS = {
     "gpu": "gpu",
 }
 """Folder under tests/ → tier of everything in it."""
+FIXTURES = {"postgres_server": "postgres", "crd_schemas": "go", "go": "go"}
+"""Fixture → tier of a test that asks for it, unless the test is marked otherwise."""
 
 
 def _linux() -> str | None:
@@ -82,7 +84,7 @@ def _gpu_is_here() -> bool:
 
 
 def _postgres() -> str | None:
-    from tests.unit.store import postgres
+    from tests.harness import postgres
 
     return postgres.missing()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.gpu import LONG
-from tests.unit.trainers.torch_checks import rounding
+from tests.trainers.torch_checks import rounding
 
 pytestmark = pytest.mark.timeout(2 * LONG)
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.gpu import LONG
 from tests.gpu.test_training import run
-from tests.unit.trainers.smi import QUESTIONS, differences
-from tests.unit.trainers.torch_runs import events, only
+from tests.trainers.smi import QUESTIONS, differences
+from tests.trainers.torch_runs import events, only
 
 pytestmark = pytest.mark.timeout(2 * LONG)
 

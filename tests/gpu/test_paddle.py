@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.gpu import LONG, needs
-from tests.unit.trainers import paddle_runs
-from tests.unit.trainers.arcface_checks import agrees_with_the_definition, run_head, samples
-from tests.unit.trainers.either_checks import loaders_feed_a_gpu
-from tests.unit.trainers.paddle_checks import (
+from tests.trainers import paddle_runs
+from tests.trainers.arcface_checks import agrees_with_the_definition, run_head, samples
+from tests.trainers.either_checks import loaders_feed_a_gpu
+from tests.trainers.paddle_checks import (
     LEARNING,
     SIZES,
     STEEP,
@@ -20,8 +20,8 @@ from tests.unit.trainers.paddle_checks import (
     on_one_rank,
     on_two_ranks,
 )
-from tests.unit.trainers.torch_checks import computes_the_same, sums_up, tells_its_device
-from tests.unit.trainers.torch_runs import alone, events, losses, only
+from tests.trainers.torch_checks import computes_the_same, sums_up, tells_its_device
+from tests.trainers.torch_runs import alone, events, losses, only
 
 pytestmark = [
     pytest.mark.tier("gpu-paddle"),
@@ -127,7 +127,7 @@ def test_vectors_of_every_size_are_summed_up_and_timed(two_gpus: None) -> None:
 
 def test_a_killed_rank_ends_the_job_and_is_named(two_gpus: None) -> None:
     pytest.importorskip("msgspec", reason="k8sbench itself, which reads the end, needs msgspec")
-    from tests.unit.trainers.killed_ranks import a_killed_rank_ends_its_job
+    from tests.trainers.killed_ranks import a_killed_rank_ends_its_job
 
     a_killed_rank_ends_its_job("paddle", "--device", "cuda")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.gpu import LONG, needs
-from tests.unit.trainers.torch_checks import (
+from tests.trainers.torch_checks import (
     FROZEN,
     TRAINING,
     TRAINING_TOLERANCE,
@@ -15,7 +15,7 @@ from tests.unit.trainers.torch_checks import (
     on_two_ranks,
     sums_up,
 )
-from tests.unit.trainers.torch_runs import Event, losses, only
+from tests.trainers.torch_runs import Event, losses, only
 
 pytestmark = pytest.mark.timeout(3 * LONG)
 
@@ -93,6 +93,6 @@ def test_vectors_of_every_size_are_summed_up_and_timed(backend: str) -> None:
 
 def test_a_killed_rank_ends_the_job_and_is_named(backend: str) -> None:
     pytest.importorskip("msgspec", reason="k8sbench itself, which reads the end, needs msgspec")
-    from tests.unit.trainers.killed_ranks import a_killed_rank_ends_its_job
+    from tests.trainers.killed_ranks import a_killed_rank_ends_its_job
 
     a_killed_rank_ends_its_job("pytorch", "--device", "cuda", *options(backend))

@@ -7,8 +7,8 @@ import functools
 import pytest
 
 from tests.gpu import LONG
-from tests.unit.trainers.either_checks import loaders_feed_a_gpu
-from tests.unit.trainers.torch_checks import (
+from tests.trainers.either_checks import loaders_feed_a_gpu
+from tests.trainers.torch_checks import (
     SIZES,
     TRAINERS,
     learns,
@@ -17,7 +17,7 @@ from tests.unit.trainers.torch_checks import (
     upstreams_waits,
     waits,
 )
-from tests.unit.trainers.torch_runs import alone, events, in_turn, losses
+from tests.trainers.torch_runs import alone, events, in_turn, losses
 
 pytestmark = pytest.mark.timeout(2 * LONG)
 

@@ -8,21 +8,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from tests import tiers
-from tests.unit.store import postgres
 
 OpenStore = Callable[[], SqlStore]
 
 
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[postgres.Server]:
-    tiers.demand("postgres")
-    server = postgres.Server()
-    yield server
-    server.stop()
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.tier("postgres"))])
 def open_again(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[OpenStore]:
     """Open one and the same store, as another process would; closed at the end."""
     where, folder = str(tmp_path / "store"), None

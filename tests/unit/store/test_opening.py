@@ -17,7 +17,7 @@ from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.ports import RunFilter
-from tests.unit.store import postgres
+from tests.harness import postgres
 from tests.unit.store.examples import NOW, plan, step
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from k8sbench.trainers.parts import settings
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 TRAINERS = ROOT / "k8sbench" / "trainers"
 NAMES = ("deeplabv3p_pytorch", "resnet50", "tsm")  # Paddle's are in test_paddle_training
 DEFAULTS = settings.Defaults(

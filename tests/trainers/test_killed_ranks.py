@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from tests.unit.trainers.killed_ranks import JOBS, SENTENCES, a_killed_rank_ends_its_job
+from tests.trainers.killed_ranks import JOBS, SENTENCES, a_killed_rank_ends_its_job
 
 pytestmark = pytest.mark.tier("frameworks")
 

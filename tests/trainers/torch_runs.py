@@ -18,7 +18,7 @@ from unittest import mock
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 Event = dict[str, Any]
 
 # The same networks with narrow layers: what a test of the loop needs, in a fraction of the time.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.trainers.paddle_runs import import_paddle
+from tests.trainers.paddle_runs import import_paddle
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.trainers.either_checks import noted_runs
-from tests.unit.trainers.torch_checks import (
+from tests.trainers.either_checks import noted_runs
+from tests.trainers.torch_checks import (
     SIZES,
     STEEP,
     TRAINERS,
@@ -28,7 +28,7 @@ from tests.unit.trainers.torch_checks import (
     upstreams_waits,
     waits,
 )
-from tests.unit.trainers.torch_runs import Event, events, losses, narrow, only, output, run
+from tests.trainers.torch_runs import Event, events, losses, narrow, only, output, run
 
 __all__ = ["narrow"]  # a fixture
 pytestmark = pytest.mark.tier("frameworks")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.trainers.torch_runs import Event, alone, events, losses, only
+from tests.trainers.torch_runs import Event, alone, events, losses, only
 
 
 def learned(text: str, *, steps: int, factor: float, device: str) -> list[Event]:

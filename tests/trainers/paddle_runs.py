@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.unit.trainers import torch_runs
-from tests.unit.trainers.torch_runs import Event, Job, events, free_port, separate, together
+from tests.trainers import torch_runs
+from tests.trainers.torch_runs import Event, Job, events, free_port, separate, together
 
 # The same networks with narrow layers: what a test of the loop needs, in a tenth of the time.
 NARROW = """

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from k8sbench.trainers.parts.events import CLOCK_FIELDS
-from tests.unit.trainers.either_checks import learned
-from tests.unit.trainers.torch_runs import (
+from tests.trainers.either_checks import learned
+from tests.trainers.torch_runs import (
     Event,
     Job,
     alone,

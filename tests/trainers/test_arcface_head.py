@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from k8sbench.trainers.parts.events import Place
-from tests.unit.trainers import arcface_checks
-from tests.unit.trainers.arcface_checks import (
+from tests.trainers import arcface_checks
+from tests.trainers.arcface_checks import (
     BATCH,
     CLASSES,
     EMBEDDING,
@@ -21,7 +21,7 @@ from tests.unit.trainers.arcface_checks import (
     run_head,
     samples,
 )
-from tests.unit.trainers.paddle_runs import import_paddle
+from tests.trainers.paddle_runs import import_paddle
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
 

@@ -20,11 +20,11 @@ from typing import Any
 
 import pytest
 
-from tests.unit.trainers.either_checks import noted_runs
-from tests.unit.trainers.paddle_checks import CROP, FACES, LEARNING, learns, length
-from tests.unit.trainers.paddle_runs import import_paddle, narrow, output, run
-from tests.unit.trainers.torch_checks import tells_its_device
-from tests.unit.trainers.torch_runs import ROOT, environment, events, losses, only
+from tests.trainers.either_checks import noted_runs
+from tests.trainers.paddle_checks import CROP, FACES, LEARNING, learns, length
+from tests.trainers.paddle_runs import import_paddle, narrow, output, run
+from tests.trainers.torch_checks import tells_its_device
+from tests.trainers.torch_runs import ROOT, environment, events, losses, only
 
 __all__ = ["narrow"]  # a fixture
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")

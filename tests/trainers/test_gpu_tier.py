@@ -9,7 +9,7 @@ import pytest
 
 from tests import tiers
 from tests.gpu import needs
-from tests.unit.trainers.smi import QUESTIONS, differences
+from tests.trainers.smi import QUESTIONS, differences
 
 H200 = "NVIDIA H200"
 

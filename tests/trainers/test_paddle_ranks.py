@@ -9,10 +9,10 @@ import sys
 
 import pytest
 
-from tests.unit.trainers.paddle_checks import FROZEN_TOLERANCE, STEEP, on_one_rank, on_two_ranks
-from tests.unit.trainers.paddle_runs import narrow, ranks, run
-from tests.unit.trainers.torch_checks import computes_the_same, sums_up
-from tests.unit.trainers.torch_runs import environment, free_port, only
+from tests.trainers.paddle_checks import FROZEN_TOLERANCE, STEEP, on_one_rank, on_two_ranks
+from tests.trainers.paddle_runs import narrow, ranks, run
+from tests.trainers.torch_checks import computes_the_same, sums_up
+from tests.trainers.torch_runs import environment, free_port, only
 
 __all__ = ["narrow"]  # a fixture
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.trainers import paddle_runs
+from tests.trainers import paddle_runs
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
 

@@ -15,7 +15,7 @@ from k8sbench.adapters.files import catalog
 from k8sbench.trainers.parts.events import line
 from tests.bench import trainers as bench
 from tests.bench.sides import full_size, taps
-from tests.unit.trainers.paddle_runs import import_paddle
+from tests.trainers.paddle_runs import import_paddle
 
 
 def variant_of(benchmark: str, name: str) -> Any:

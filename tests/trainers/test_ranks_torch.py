@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.unit.trainers.torch_checks import (
+from tests.trainers.torch_checks import (
     FROZEN,
     FROZEN_TOLERANCE,
     STEEP,
@@ -20,7 +20,7 @@ from tests.unit.trainers.torch_checks import (
     on_two_ranks,
     sums_up,
 )
-from tests.unit.trainers.torch_runs import (
+from tests.trainers.torch_runs import (
     Event,
     environment,
     events,

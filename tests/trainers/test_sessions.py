@@ -15,7 +15,7 @@ import pytest
 
 from k8sbench.trainers.parts import settings
 from k8sbench.trainers.parts.events import Place
-from tests.unit.trainers.paddle_runs import import_paddle
+from tests.trainers.paddle_runs import import_paddle
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
 

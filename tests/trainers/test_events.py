@@ -265,7 +265,7 @@ def test_an_environment_that_contradicts_itself_is_one_line_and_code_2(
     words = [f"{name}={value}" for name, value in given.items()]
     ended = subprocess.run(
         [sys.executable, "-c", program, *words],
-        cwd=pathlib.Path(__file__).resolve().parents[3],
+        cwd=pathlib.Path(__file__).resolve().parents[2],
         capture_output=True,
         text=True,
         check=False,

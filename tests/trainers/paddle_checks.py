@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from tests.unit.trainers.either_checks import learned
-from tests.unit.trainers.paddle_runs import in_turn
-from tests.unit.trainers.torch_checks import FIVE
-from tests.unit.trainers.torch_runs import Event, Job, only
+from tests.trainers.either_checks import learned
+from tests.trainers.paddle_runs import in_turn
+from tests.trainers.torch_checks import FIVE
+from tests.trainers.torch_runs import Event, Job, only
 
 SIZES = {
     "deeplabv3p_paddle": ("--crop", "32x32", "--classes", "4"),

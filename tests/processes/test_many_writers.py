@@ -15,7 +15,7 @@ from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.model.phase import Phase
 from k8sbench.ports import RunFilter
 from tests.tiers import ROOT
-from tests.unit.store import postgres
+from tests.harness import postgres
 
 RUNS = 50
 
@@ -80,7 +80,7 @@ def write_at_once(where: str, folder: pathlib.Path, names: str) -> list[list[int
     return given
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.tier("postgres"))])
 def place(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> tuple[str, pathlib.Path]:
     folder = tmp_path / "store"
     if request.param == "sqlite":
