@@ -34,8 +34,8 @@ def _tier(item: pytest.Item) -> str | None:
     marker = item.get_closest_marker("tier")
     if marker is not None:
         return str(marker.args[0])
-    folder = item.path.relative_to(tiers.ROOT / "tests").parts[0]
-    return tiers.FOLDERS.get(folder)
+    folders = item.path.relative_to(tiers.ROOT / "tests").parents
+    return next((tiers.FOLDERS[str(each)] for each in folders if str(each) in tiers.FOLDERS), None)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -20,8 +20,6 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-import pytest
-
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
 """The user's real cache folder, read before tests get a home of their own."""
@@ -32,6 +30,8 @@ FOLDERS = {
     "cluster": "cluster",
     "node": "node",
     "gpu": "gpu",
+    "harness/tests/cluster": "cluster",
+    "harness/tests/node": "node",
 }
 """Folder under tests/ → tier of everything in it."""
 FIXTURES = {"postgres_server": "postgres", "crd_schemas": "go", "go": "go"}
@@ -151,6 +151,9 @@ def demand(tier: str) -> None:
 
 def absent(tier: str, reason: str) -> NoReturn:
     """End the test that asks: fail it where the tier is required, else skip it with the reason."""
+    # Here, for the programs of the harness are also built where pytest is not installed yet.
+    import pytest
+
     if required(tier):
         pytest.fail(f"tier {tier} is required and cannot run: {reason}", pytrace=False)
     pytest.skip(f"tier {tier}: {reason}")

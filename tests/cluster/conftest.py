@@ -6,6 +6,7 @@ import compileall
 
 import pytest
 
+from tests.harness import collection
 from tests.harness.cluster import fixture
 from tests.harness.cluster.fixture import (
     cluster,
@@ -36,8 +37,6 @@ __all__ = [
 ]
 
 
-SECONDS = 400
-"""What a test may take: more than all that one waits for, on a machine that is busy."""
 HERE, NODE = ROOT / "tests" / "cluster", ROOT / "tests" / "node"
 FIRST = (
     HERE / "test_outage.py",
@@ -55,9 +54,7 @@ watching one process has left all that needs real nodes, and so a second cluster
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give the tests of this folder their time and their turn."""
-    for item in items:
-        if item.path.is_relative_to(HERE) and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(SECONDS))
+    collection.set_timeouts(items, HERE)
     turns = {path: number for number, path in enumerate(FIRST)}
     last = len(FIRST)
     items.sort(key=lambda item: turns.get(item.path, turns.get(item.path.parent, last)))
@@ -65,10 +62,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build the programs if a test of this folder will run, and compile ours."""
-    if session.config.option.collectonly:
-        return
-    if any(item.path.is_relative_to(HERE) for item in session.items):
-        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-        fixture.build_programs(reporter.write_line if reporter else print)
+    if collection.will_run(session, HERE):
+        fixture.build_programs(collection.reporter(session))
         # The tests start it hundreds of times, also where Python is told to keep no bytecode.
         compileall.compile_dir(ROOT / "k8sbench", quiet=2)

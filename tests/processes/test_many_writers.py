@@ -14,8 +14,8 @@ from k8sbench.adapters.store import upkeep
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.model.phase import Phase
 from k8sbench.ports import RunFilter
-from tests.tiers import ROOT
 from tests.harness import postgres
+from tests.tiers import ROOT
 
 RUNS = 50
 

@@ -103,7 +103,7 @@ class DeepLabV3Plus(nn.Module):
         initialise(self)
         for block in self.backbone.blocks():
             # mmsegmentation starts each block as its shortcut (zero_init_residual).
-            nn.init.zeros_(block.expand[1].weight)  # type: ignore[arg-type]
+            nn.init.zeros_(block.expand[1].weight)
         for module in self.modules():
             if isinstance(module, Classes):
                 nn.init.normal_(module.conv.weight, std=0.01)

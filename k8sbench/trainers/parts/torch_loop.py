@@ -109,11 +109,11 @@ class _Run(loop.Loop[Work, Session]):
         if work.values_before_backward:
             self.keep(tuple(values), told.tolist())
         if scale is not None and scaler.is_enabled() and not work.checks_overflow:
-            (values["loss"] * scale).backward()  # type: ignore[no-untyped-call]
+            (values["loss"] * scale).backward()
             torch._foreach_div_(self.gradients(), scale)
             optimizer.step()
         else:
-            scaler.scale(values["loss"]).backward()  # type: ignore[no-untyped-call]
+            scaler.scale(values["loss"]).backward()
             if work.clip_norm is not None:
                 scaler.unscale_(optimizer)
                 nn.utils.clip_grad_norm_(self.model.parameters(), work.clip_norm)

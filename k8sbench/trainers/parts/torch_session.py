@@ -113,10 +113,10 @@ class Session:
         """`model` on the device, compiled and distributed as asked; and whether it has SyncBN."""
         synced = self.synchronises(sync_bn)
         if synced:
-            model = nn.SyncBatchNorm.convert_sync_batchnorm(model)  # type: ignore[no-untyped-call]
+            model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
         model = model.to(self.device)
         if self.settings.channels_last:
-            model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            model = model.to(memory_format=torch.channels_last)
         if self.settings.compile:
             model.compile()
         if self.place.world_size > 1:
@@ -174,10 +174,10 @@ class Session:
         if not self.on_gpu:
             return facts
         found = torch.cuda.get_device_properties(self.device)
-        cudnn = torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
+        cudnn = torch.backends.cudnn.version()
         facts |= {
             "cudnn": str(cudnn) if cudnn is not None else None,
-            "nccl": ".".join(map(str, torch.cuda.nccl.version())),  # type: ignore[no-untyped-call]
+            "nccl": ".".join(map(str, torch.cuda.nccl.version())),
             "gpu_model": found.name,
             "gpu_index": self.device.index,
             "gpu_uuid": str(getattr(found, "uuid", "")) or None,

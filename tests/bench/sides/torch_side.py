@@ -79,19 +79,19 @@ class Plain:
 
     def update(self, loss: Tensor, clip: float | None = None) -> None:
         if not self.amp:
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             if clip is not None:
                 nn.utils.clip_grad_norm_(self.model.parameters(), clip)
             self.optimizer.step()
             return
         scale = self.work.static_scale
         if scale is not None and not self.work.checks_overflow:  # as upstream, in good faith
-            (loss * scale).backward()  # type: ignore[no-untyped-call]
+            (loss * scale).backward()
             found = (parameter.grad for parameter in self.model.parameters())
             torch._foreach_div_([gradient for gradient in found if gradient is not None], scale)
             self.optimizer.step()
             return
-        self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        self.scaler.scale(loss).backward()
         if clip is not None:
             self.scaler.unscale_(self.optimizer)
             nn.utils.clip_grad_norm_(self.model.parameters(), clip)

@@ -16,6 +16,7 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from tests import tiers
 
 KUBERNETES, HELM = "1.33.13", "3.18.6"
 CACHE = tiers.CACHE / "k8sbench" / "tools"
+TOOLS = tiers.ROOT / "tests" / "harness" / "tools"
 # Read when this module is imported: Go's own caches are in the user's home, not in a test's.
 GO_ENVIRONMENT = dict(os.environ)
 
@@ -89,7 +91,7 @@ _OPERATOR = "github.com/kubeflow/training-operator"
 _KWOK = "sigs.k8s.io/kwok"
 CLUSTER = Module(
     name="cluster",
-    folder=tiers.ROOT / "tests" / "tools",
+    folder=TOOLS / "cluster",
     renamed={"server": "etcd", "training-operator.v1": "training-operator"},
     ldflags=_stamps(),
     files={
@@ -110,7 +112,7 @@ CLUSTER = Module(
     },
 )
 """What the test cluster consists of."""
-NODE = Module(name="node", folder=tiers.ROOT / "tests" / "tools-node")
+NODE = Module(name="node", folder=TOOLS / "node")
 """What its real nodes need besides: the cluster's DNS, and the program that holds a pod."""
 
 
@@ -140,7 +142,7 @@ def missing(module: Module = CLUSTER, cache: Path = CACHE) -> str | None:
     if found(module, cache) is not None:
         return None
     if shutil.which("go", path=GO_ENVIRONMENT.get("PATH")) is None:
-        return f"go is not on PATH; it builds the programs of tests/{module.folder.name}"
+        return f"go is not on PATH; it builds the programs of {module.folder}"
     version = _go(module, "env", "GOVERSION").stdout.strip()
     if _numbers(version) < _numbers(module.go):
         return f"go is {version.removeprefix('go')}; building the programs needs {module.go}"
@@ -227,3 +229,18 @@ def _locked(path: Path, say: Callable[[str], None]) -> Iterator[int]:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version)[:2])
+
+
+def main() -> int:
+    """Build all programs now, where tests would build them when they first need them."""
+    try:
+        for module in (CLUSTER, NODE):
+            built(module)
+    except BuildFailed as wrong:
+        print(f"error: {wrong}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

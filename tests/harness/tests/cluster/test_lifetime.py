@@ -30,7 +30,7 @@ sys.stdin.read()
 """
 
 
-SOME_TESTS = ("tests/cluster/test_cluster.py", "-k", "webhook or stay_ready")
+SOME_TESTS = ("tests/harness/tests/cluster/test_cluster.py", "-k", "webhook or stay_ready")
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Tests of the harness itself: slower, and run when it changes (``make harness-tests``)."""

@@ -1,0 +1,1 @@
+"""The test cluster does what it promises to the tests that use it."""
