@@ -2,8 +2,21 @@
 #
 #   make demo                     both frameworks (4 GB of downloads the first time)
 #   make demo FRAMEWORKS=paddle   the small download (0.2 GB)
-#   make check                    format, lint, types, imports, tests: what CI runs
+#   make quick                    lint, types, imports, unit: no framework, no cluster
+#   make lint                     format and lint
+#   make types                    the types, strictly
+#   make imports                  which folder may import what
+#   make unit                     the unit tests
+#   make coverage                 the unit tests, and how much of k8sbench/ they run
+#   make test                     all of it and every tier that this machine can run: what CI runs
+#   make tests                    the tests of `make test` alone
+#   make harness-tests            the tests of the Kubernetes that the tests start
+#   make soak                     what is too slow for CI: harness-tests, and ten times the examples
 #   make bench                    the measured ratios of tests/bench/
+#   make golden                   write the golden files anew, to be reviewed
+#   make constraints              print the versions that are installed, for constraints.txt
+#   make dist                     the wheel and the source distribution, in dist/
+#   make clean                    remove what make made
 #   make gpu-checks               on a machine with a GPU: its tests, then the trainers at full size
 #   make images REGISTRY=...      the images of images/, by docker, podman or buildah
 #   make push REGISTRY=...        ... and push them (docs/images.md)
@@ -27,16 +40,22 @@ comma := ,
 empty :=
 space := $(empty) $(empty)
 DEMO_EXTRAS := $(subst $(space),$(comma),$(foreach f,$(FRAMEWORKS),$(or $(EXTRA_$(f)),$(error FRAMEWORKS=$(f): choose from pytorch paddle))))
-ALL_EXTRAS := torch,paddle,report,dev
+# What `make quick` needs, without torch and Paddle (4 GB), and what `make test` needs.
+SMALL_EXTRAS := dev
+ALL_EXTRAS := torch,paddle,dev
 SUM := $(shell cat pyproject.toml constraints.txt k8sbench/__init__.py | sha256sum | cut -c1-12)
 DEMO_STAMP := $(VENV)/.installed-$(SUM)-$(subst $(comma),-,$(DEMO_EXTRAS))
+SMALL_STAMP := $(VENV)/.installed-$(SUM)-small
 ALL_STAMP := $(VENV)/.installed-$(SUM)-all
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # In the environment, so that it also binds the build requirements in pip's isolated builds.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: help demo test check lint types imports tests bench gpu-checks golden constraints clean images push
+.PHONY: help demo quick test check lint types imports unit coverage tests harness-tests soak bench
+.PHONY: gpu-checks golden constraints dist clean images push
+# Two of pip at once in one environment would be one too many; pytest takes the cores by itself.
+.NOTPARALLEL:
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -54,7 +73,14 @@ $(VENV)/bin/python:
 	fi
 	$(PYTHON) -m venv $(VENV)
 
-# What has everything has what the demo needs.
+# What has everything has what the demo and the small environment need.
+$(SMALL_STAMP): | $(VENV)/bin/python
+	@if [ ! -e $(ALL_STAMP) ]; then
+		echo "installing k8sbench[$(SMALL_EXTRAS)] into $(VENV) ..."
+		$(VENV)/bin/python -m pip install --quiet --editable '.[$(SMALL_EXTRAS)]'
+	fi
+	touch $@
+
 $(DEMO_STAMP): | $(VENV)/bin/python
 	@if [ ! -e $(ALL_STAMP) ]; then
 		echo "installing k8sbench[$(DEMO_EXTRAS)] into $(VENV) ..."
@@ -83,25 +109,46 @@ demo: $(DEMO_STAMP)
 
 test: check
 
-check: lint types imports tests
+# All is installed at once, before the small environment is asked for.
+check: $(ALL_STAMP) lint types imports tests
 
-lint: $(ALL_STAMP)
+quick: lint types imports unit
+
+lint: $(SMALL_STAMP)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 
-types: $(ALL_STAMP)
+types: $(SMALL_STAMP)
 	$(VENV)/bin/mypy
 
-imports: $(ALL_STAMP)
+imports: $(SMALL_STAMP)
 	$(VENV)/bin/lint-imports --no-cache
 	$(VENV)/bin/python -m tests.import_cycles
 
+PYTEST := $(VENV)/bin/python -m pytest
+TWO := --numprocesses 2
+# What is marked with a tier needs more than Python packages (tests/README.md).
+UNIT := tests/unit -m 'not tier' --hypothesis-profile=quick
 # The tiers with a cluster wait for it most of the time: two workers, each with its own.
 CLUSTER_TIERS := tests/cluster tests/node
+HARNESS_TESTS := tests/harness/tests
+BY_FILE := $(TWO) --dist loadfile --no-loadscope-reorder
+
+unit: $(SMALL_STAMP)
+	$(PYTEST) $(TWO) $(UNIT)
+
+coverage: $(SMALL_STAMP)
+	$(PYTEST) $(TWO) $(UNIT) --cov --cov-report=term:skip-covered
 
 tests: $(ALL_STAMP)
-	$(VENV)/bin/python -m pytest $(addprefix --ignore=,$(CLUSTER_TIERS))
-	$(VENV)/bin/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(CLUSTER_TIERS)
+	$(PYTEST) $(BY_FILE) $(addprefix --ignore=,$(CLUSTER_TIERS) $(HARNESS_TESTS))
+	$(PYTEST) $(BY_FILE) $(CLUSTER_TIERS)
+
+harness-tests: $(ALL_STAMP)
+	$(PYTEST) $(BY_FILE) $(HARNESS_TESTS)
+
+soak: harness-tests
+	$(PYTEST) $(TWO) tests/unit --hypothesis-profile=soak --timeout 3000
 
 bench: $(ALL_STAMP)
 	for file in tests/bench/*.py; do echo "== $$file"; $(VENV)/bin/python $$file; done
@@ -120,11 +167,14 @@ images:
 push: images
 	@$(PYTHON) images/build.py --push $(IMAGES)
 
-golden: $(ALL_STAMP)
+golden: $(SMALL_STAMP)
 	K8SBENCH_UPDATE_GOLDEN=1 $(VENV)/bin/python -m pytest tests/unit -k golden
 
 constraints: $(ALL_STAMP)
 	$(VENV)/bin/python -m pip list --format=freeze --exclude-editable --exclude pip
+
+dist: $(SMALL_STAMP)
+	$(VENV)/bin/python -m build --no-isolation --outdir dist .
 
 clean:
 	rm -rf $(VENV) $(DEMO_STORE) dist build

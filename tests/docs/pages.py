@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import pathlib
 import re
+import textwrap
 
 import msgspec
 
 from tests.tiers import ROOT
 
-FENCE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^ *```console\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 EXIT = re.compile(r"\s+# exit (\d+)$")
 
 
@@ -32,6 +33,12 @@ def pages() -> list[pathlib.Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
+def prose() -> list[pathlib.Path]:
+    """Every page that people read: those above, and those for who works on the code."""
+    more = ("CONTRIBUTING.md", "tests/README.md", "tests/harness/README.md")
+    return [*pages(), *(ROOT / each for each in more)]
+
+
 def commands(page: pathlib.Path) -> list[Command]:
     """The commands of one page, in order."""
     text = page.read_text()
@@ -39,7 +46,7 @@ def commands(page: pathlib.Path) -> list[Command]:
     for block in FENCE.finditer(text):
         first = text.count("\n", 0, block.start(1)) + 1
         pending = ""
-        for offset, line in enumerate(block[1].splitlines()):
+        for offset, line in enumerate(textwrap.dedent(block[1]).splitlines()):
             if pending:
                 pending += " " + line.strip()
             elif line.startswith("$ "):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -47,6 +48,8 @@ def test_the_commands_of_a_page_run_in_its_order(
             f"{command.page}:{command.line}: {command.text}\n"
             f"exit {done.returncode}, not {command.code}\n{done.stdout}\n{done.stderr}"
         )
+    if page.name in AFTERWARDS:
+        AFTERWARDS[page.name](page, tmp_path)
 
 
 def test_the_make_commands_of_the_pages_are_the_ones_that_ci_runs() -> None:
@@ -61,7 +64,40 @@ def test_the_make_commands_of_the_pages_are_the_ones_that_ci_runs() -> None:
     assert all(re.search(rf"^{c}$", ci, re.MULTILINE) for c in ("make demo", "make test"))
 
 
+def in_a_run(page: str) -> set[str]:
+    """What docs/store.md draws below ``runs/<run id>/``."""
+    drawn = page.partition("runs/<run id>/")[2].partition("```")[0]
+    return {line.split()[0] for line in drawn.splitlines()}
+
+
+def check_store(page: pathlib.Path, home: pathlib.Path) -> None:
+    """A run's folder holds what docs/store.md draws."""
+    run = home / "data" / "k8sbench" / "runs" / "first"
+    drawn = in_a_run(page.read_text())
+    assert {"run.json", "logs/<replica>.log", "measurement.json"} <= drawn
+    for name in drawn:
+        assert list(run.glob(name.replace("<replica>", "*"))), f"{page.name}: no {name} in {run}"
+
+
+AFTERWARDS = {"store.md": check_store}
+"""Page → what holds once its commands have run."""
+
+
+def test_the_commands_for_contributors_are_there() -> None:
+    commands = pages.commands(ROOT / "CONTRIBUTING.md")
+    assert "make quick" in {command.text for command in commands}
+    for command in commands:
+        program, *words = shlex.split(command.text)
+        if program == "make":
+            shown = ["make", "--dry-run", *words]
+        else:
+            assert command.text.startswith(".venv/bin/python -m pytest tests/"), command
+            shown = [sys.executable, "-m", "pytest", "--collect-only", "-q", *words[2:]]
+        done = subprocess.run(shown, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+
+
 def test_every_page_is_reached_from_the_readme() -> None:
     readme = (ROOT / "README.md").read_text()
-    for page in pages.pages()[1:]:
-        assert f"docs/{page.name}" in readme, page.name
+    for page in pages.prose()[1:]:
+        assert f"]({page.relative_to(ROOT)})" in readme, page.name

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pathlib
 import subprocess
 import sys
+import tarfile
 import zipfile
 
 import pytest
@@ -36,10 +38,16 @@ def run(*words: str | pathlib.Path, cwd: pathlib.Path, **more: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+def dist(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The source distribution, and the wheel that is built from it."""
     out = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, ROOT, cwd=out)
-    (built,) = out.glob("*.whl")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, ROOT, cwd=out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def wheel(dist: pathlib.Path) -> pathlib.Path:
+    (built,) = dist.glob("*.whl")
     return built
 
 
@@ -64,6 +72,26 @@ def test_templates_catalog_pools_and_trainers_travel_in_the_wheel(wheel: pathlib
         "k8sbench/trainers/paddle_launch.py",
     } <= names
     assert not [name for name in names if name.startswith(("tests/", "manifests/"))]
+
+
+# Of https://www.apache.org/licenses/LICENSE-2.0.txt, to the letter.
+APACHE = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
+
+
+def test_the_license_travels_with_wheel_and_source(dist: pathlib.Path, wheel: pathlib.Path) -> None:
+    (source,) = dist.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        top = source.name.removesuffix(".tar.gz")
+        kept = archive.extractfile(f"{top}/LICENSE")
+        assert kept is not None
+        texts = [kept.read()]
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (each for each in archive.namelist() if each.endswith("licenses/LICENSE"))
+        texts.append(archive.read(name))
+        (about,) = (each for each in archive.namelist() if each.endswith("/METADATA"))
+        assert "License-Expression: Apache-2.0" in archive.read(about).decode()
+    for text in texts:
+        assert hashlib.sha256(text).hexdigest() == APACHE
 
 
 def test_render_from_the_wheel_gives_what_the_source_tree_gives(installed: pathlib.Path) -> None:

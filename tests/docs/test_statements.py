@@ -1,0 +1,142 @@
+"""What the pages state of the tree holds: libraries, paths, targets, hooks."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import pathlib
+import re
+import shlex
+import sys
+import tomllib
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.docs import pages
+from tests.tiers import ROOT
+
+MODULES = {
+    "jinja2": "jinja2",
+    "nvidia-ml-py": "pynvml",
+    "pyyaml": "yaml",
+}
+"""Distribution → the module that is imported, where its name is another."""
+DRIVERS = {"psycopg": "postgresql+psycopg"}
+"""Distribution → the word by which SQLAlchemy is asked for it; nothing else imports it."""
+OPTIONAL = ("report", "postgres")
+"""Extras whose libraries the product imports where they are installed."""
+MAKEFILE = (ROOT / "Makefile").read_text()
+TARGETS = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.MULTILINE))
+# But for images/s, a unit.
+PATH = re.compile(r"(?<![\w./:{-])((?:k8sbench|tests|docs|images|manifests|\.ci)/(?!s\b)[\w./*-]*)")
+
+
+def project() -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return found
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {canonicalize_name(Requirement(each).name) for each in requirements}
+
+
+def runtime() -> set[str]:
+    """The distributions that the product may import."""
+    extras = project()["optional-dependencies"]
+    return names(project()["dependencies"]).union(*(names(extras[each]) for each in OPTIONAL))
+
+
+def imported() -> set[str]:
+    """The top-level modules that k8sbench/ imports, but for the programs inside containers."""
+    found = set()
+    for path in (ROOT / "k8sbench").rglob("*.py"):
+        if path.is_relative_to(ROOT / "k8sbench" / "trainers"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                found.add(node.module.partition(".")[0])
+            elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+                found |= {
+                    str(word.value).partition(".")[0]
+                    for word in node.args
+                    if isinstance(word, ast.Constant)
+                }
+    return found
+
+
+def libraries() -> list[str]:
+    """The rows of the table of libraries in docs/architecture.md."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    table = text.partition("## Choices of libraries")[2].partition("\n## ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("|")][2:]
+    assert rows
+    return rows
+
+
+def mentions(row: str, name: str) -> bool:
+    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", row, re.IGNORECASE) is not None
+
+
+@pytest.mark.parametrize("name", sorted(runtime()))
+def test_every_dependency_is_imported_and_explained(name: str) -> None:
+    if name in DRIVERS:
+        texts = (path.read_text() for path in (ROOT / "k8sbench" / "adapters").rglob("*.py"))
+        assert any(DRIVERS[name] in text for text in texts)
+    else:
+        assert MODULES.get(name, name) in imported()
+    assert [row for row in libraries() if mentions(row, name)], (
+        f"{name} is missing from the table in docs/architecture.md"
+    )
+
+
+@pytest.mark.parametrize("row", libraries(), ids=lambda row: row.split("|")[1].strip())
+def test_every_library_that_is_explained_is_a_dependency(row: str) -> None:
+    declared = runtime() | names(project()["optional-dependencies"]["lint"])
+    assert [name for name in declared if mentions(row, name)], row
+
+
+@pytest.mark.parametrize("page", pages.prose(), ids=lambda page: page.name)
+def test_every_path_that_a_page_names_is_there(page: pathlib.Path) -> None:
+    for found in PATH.finditer(page.read_text()):
+        path = found[1].rstrip(".")
+        assert list(ROOT.glob(path)), f"{page.name}: there is no {path}"
+
+
+@pytest.mark.parametrize("page", pages.prose(), ids=lambda page: page.name)
+def test_every_link_within_the_tree_leads_somewhere(page: pathlib.Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name}: there is no {target}"
+
+
+@pytest.mark.parametrize("page", pages.prose(), ids=lambda page: page.name)
+def test_every_make_target_that_a_page_names_exists(page: pathlib.Path) -> None:
+    written = r"(?:`|^ *\$ )make ((?:[a-z-]+ ?)+)"
+    for target in " ".join(re.findall(written, page.read_text(), re.MULTILINE)).split():
+        assert target in TARGETS, f"{page.name}: make {target}"
+
+
+def test_the_makefile_s_help_names_each_target_and_no_other() -> None:
+    shown = re.findall(r"^#   make ([a-z-]+)", MAKEFILE, re.MULTILINE)
+    assert {"lint", "types", "unit", "test"} <= set(shown)
+    assert set(shown) == TARGETS - {"help", "check"}
+    declared = set(" ".join(re.findall(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)).split())
+    assert declared == TARGETS
+
+
+def test_the_hooks_before_a_commit_are_the_makefile_s_and_fetch_nothing() -> None:
+    (only,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert only["repo"] == "local"
+    scripts = {each.name for each in importlib.metadata.entry_points(group="console_scripts")}
+    for hook in only["hooks"]:
+        assert hook["language"] == "system"
+        program, *words = shlex.split(hook["entry"])
+        folder, _, name = program.rpartition("/")
+        assert folder == ".venv/bin"
+        assert name in scripts or pathlib.Path(sys.executable).with_name(name).exists()
+        assert f"$(VENV)/bin/{name} {' '.join(words[:1])}".rstrip() in MAKEFILE, hook["entry"]
