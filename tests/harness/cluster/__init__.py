@@ -2,10 +2,10 @@
 
 ``python -m tests.harness.cluster up`` starts one that stays, ``down`` ends it, ``status`` shows it;
 tests take the fixtures of ``fixture``. From below: ``tools`` builds the programs that
-``tests/tools/go.mod`` pins, ``pki`` makes the certificates, ``network`` finds a network of its own
-or free ports, ``warden`` is the program that starts every process and ends them all, ``processes``
-talks to it, ``components`` knows each program's arguments, ``objects`` what is installed into the
-empty API server, ``nodes`` the fake nodes and what their pods do, ``own`` is a cluster made of all
-that, ``bringup`` starts one. ``cluster`` is what all clusters have, ours or not, ``namespace`` a
-test's place in one.
+``tests/harness/tools/cluster/go.mod`` pins, ``pki`` makes the certificates, ``network`` finds a
+network of its own or free ports, ``subreaper`` is the program that starts every process and ends
+them all, ``processes`` talks to it, ``components`` knows each program's arguments, ``objects`` what
+is installed into the empty API server, ``nodes`` the fake nodes and what their pods do, ``own`` is
+a cluster made of all that, ``bringup`` starts one. ``cluster`` is what all clusters have, ours or
+not, ``namespace`` a test's place in one.
 """

@@ -64,7 +64,7 @@ def _up(folder: Path, name: str, options: bringup.Options, real: int) -> int:
             _show_way(cluster)
             return 0
         if folder.exists():
-            # Of a cluster whose warden was killed: its processes died with it.
+            # Of a cluster whose subreaper was killed: its processes died with it.
             shutil.rmtree(folder)
         if real:
             cluster = node_bringup.start(folder, real, options.nodes)

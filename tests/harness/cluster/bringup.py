@@ -90,7 +90,7 @@ def find(folder: Path, kind: Kind = OwnCluster) -> OwnCluster:
 def _placed(
     folder: Path, options: Options, stack: contextlib.ExitStack
 ) -> tuple[Processes, network.Place, str | None]:
-    """Start the warden where the options say, or else on the loopback address, with the reason."""
+    """Start the subreaper where the options say, else on the loopback address and why."""
     why_not = "not asked for" if options.private is False else None
     if why_not is None and os.geteuid() != 0:
         why_not = "needs root"

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from tests.harness.cluster.network import LINK
-from tests.harness.cluster.warden import MARK
+from tests.harness.cluster.subreaper import MARK
 
 _LINK = LINK.format("")
 _COUNTERS = {"nf_conntrack_count"}

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from tests.harness.cluster.warden import GRACE, SOCKET
+from tests.harness.cluster.subreaper import GRACE, SOCKET
 from tests.tiers import ROOT
 
 # Every process may take its grace, one after the other.
@@ -24,11 +24,11 @@ _END_SECONDS = 20 * GRACE
 
 
 class NoCluster(Exception):
-    """There is no cluster's warden in that folder."""
+    """There is no cluster's subreaper in that folder."""
 
 
 class ProcessTrouble(Exception):
-    """The warden could not do what was asked."""
+    """The subreaper could not do what was asked."""
 
 
 @dataclass(frozen=True)
@@ -47,39 +47,39 @@ class State:
 
 
 class Processes:
-    """Speaks with the warden of a cluster's folder."""
+    """Speaks with the subreaper of a cluster's folder."""
 
     def __init__(self, folder: Path, pid: int | None = None) -> None:
         self.folder = folder
         self.pid = pid
         self.why_not_private: str | None = None
-        self._warden: subprocess.Popen[bytes] | None = None
+        self._subreaper: subprocess.Popen[bytes] | None = None
 
     @classmethod
     def begin(cls, folder: Path, *, private: bool) -> Self:
-        """Start a warden that lives no longer than this process, for a folder of its own."""
+        """Start a subreaper that lives no longer than this process, for a folder of its own."""
         words = [str(folder), str(os.getpid()), *(["--private"] if private else [])]
-        log = cls(folder).log("warden")
+        log = cls(folder).log("subreaper")
         log.parent.mkdir(parents=True)
         with log.open("wb") as errors:
-            warden = subprocess.Popen(
-                [sys.executable, "-m", "tests.harness.cluster.warden", *words],
+            subreaper = subprocess.Popen(
+                [sys.executable, "-m", "tests.harness.cluster.subreaper", *words],
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                start_new_session=True,  # a Ctrl-C is for us; the warden hears of our end
+                start_new_session=True,  # a Ctrl-C is for us; the subreaper hears of our end
             )
-        assert warden.stdout is not None
-        with warden.stdout as lines:
+        assert subreaper.stdout is not None
+        with subreaper.stdout as lines:
             first = lines.readline()
         if not first:
-            warden.wait()
-            raise ProcessTrouble(f"the warden ended at once: {log.read_text()}")
+            subreaper.wait()
+            raise ProcessTrouble(f"the subreaper ended at once: {log.read_text()}")
         news = json.loads(first)
         made = cls(folder, news["pid"])
         made.why_not_private = news["why_not_private"]
-        made._warden = warden
+        made._subreaper = subreaper
         return made
 
     def start(self, name: str, argv: Sequence[str], environ: Mapping[str, str]) -> int:
@@ -108,20 +108,20 @@ class Processes:
     def stay(self) -> None:
         """Let the cluster outlive this process."""
         self._ask("stay")
-        if self._warden is not None:
-            self._warden.returncode = 0  # not ours to wait for any more
+        if self._subreaper is not None:
+            self._subreaper.returncode = 0  # not ours to wait for any more
 
     def end(self) -> None:
-        """End everything and wait for that; kills the warden if it does not answer."""
+        """End everything and wait for that; kills the subreaper if it does not answer."""
         try:
             self._ask("end", seconds=_END_SECONDS)
         except (NoCluster, ProcessTrouble):
-            if self._warden is not None:
-                self._warden.kill()
-        if self._warden is not None:
-            if self._warden.stdin is not None:
-                self._warden.stdin.close()
-            self._warden.wait(GRACE)
+            if self._subreaper is not None:
+                self._subreaper.kill()
+        if self._subreaper is not None:
+            if self._subreaper.stdin is not None:
+                self._subreaper.stdin.close()
+            self._subreaper.wait(GRACE)
         elif self.pid is not None:
             _wait_for(self.pid)
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -141,9 +141,11 @@ class Processes:
             except (FileNotFoundError, ConnectionRefusedError) as wrong:
                 raise NoCluster(f"no cluster runs in {self.folder}") from wrong
             except OSError as wrong:
-                raise ProcessTrouble(f"the warden does not answer {operation}: {wrong}") from wrong
+                raise ProcessTrouble(
+                    f"the subreaper does not answer {operation}: {wrong}"
+                ) from wrong
         if not line:
-            raise ProcessTrouble(f"the warden ended on {operation}")
+            raise ProcessTrouble(f"the subreaper ended on {operation}")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise ProcessTrouble(f"{operation}: {answer['error']}")

@@ -215,7 +215,7 @@ class NodeCluster(OwnCluster):
     def end(self) -> None:
         """End it and wait for that; nothing is left then."""
         for node in self.nodes:
-            # All at once, before the warden does it one after the other.
+            # All at once, before the subreaper does it one after the other.
             with contextlib.suppress(Exception):
                 self.processes.signal(node.name, signal.SIGTERM)
         super().end()

@@ -1,4 +1,4 @@
-"""The first process of a node's machine: a program. It sets it up and is then its warden.
+"""The first process of a node's machine: a program. It sets it up and is then its subreaper.
 
 A kubelet and a container runtime have paths that no option changes. Here they are covered: /run by
 an empty folder, /var/lib and /var/log by layers that take what is written; and the kernel's
@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.harness.cluster.warden import Warden
+from tests.harness.cluster.subreaper import Subreaper
 from tests.harness.node.machine import Machine
 
 LAYERED = ("/var/lib", "/var/log")
@@ -37,7 +37,7 @@ def main() -> int:
     _cover(Path(machine.data))
     _connect(machine)
     # 0 is nobody: the end of its input is what ends it.
-    Warden(Path(machine.socket_folder), 0).watch()
+    Subreaper(Path(machine.socket_folder), 0).watch()
     return 0
 
 

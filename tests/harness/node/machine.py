@@ -1,4 +1,4 @@
-"""Keeps one node's machine: a program. It ends with the warden, whatever ends that.
+"""Keeps one node's machine: a program. It ends with the subreaper, whatever ends that.
 
 It makes the node's cgroups, starts ``inside.py`` in namespaces of its own (network, mounts,
 processes) and links their network with the one that it is in, the cluster's. When it is told to
@@ -23,11 +23,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from tests.harness.cluster import warden
+from tests.harness.cluster import subreaper
 from tests.harness.node import cgroups
 
-# Below the warden's grace, so that it is never killed before the cgroups are removed.
-_END_SECONDS = warden.GRACE - 2
+# Below the subreaper's grace, so that it is never killed before the cgroups are removed.
+_END_SECONDS = subreaper.GRACE - 2
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Machine:
 
     name: str
     socket_folder: str
-    """Where its own warden listens and logs go."""
+    """Where its own subreaper listens and logs go."""
     data: str
     """Everything else of it; gone with the cluster's folder, when no mount is left in it."""
     cgroup: str
@@ -74,7 +74,7 @@ def main() -> int:
     os.set_blocking(bell, False)
     signal.set_wakeup_fd(bell)
     signal.signal(signal.SIGTERM, lambda *_: None)
-    # Told rather than killed when the warden is: there is something to remove.
+    # Told rather than killed when the subreaper is: there is something to remove.
     _die_with_parent(signal.SIGTERM)
     with cgroups.made(machine.cgroup), contextlib.ExitStack() as stack:
         inside = stack.enter_context(_started(path))
@@ -92,7 +92,7 @@ def main() -> int:
 
 
 def _die_with_parent(how: signal.Signals) -> None:
-    ctypes.CDLL(None).prctl(warden.PR_SET_PDEATHSIG, ctypes.c_ulong(how), 0, 0, 0)
+    ctypes.CDLL(None).prctl(subreaper.PR_SET_PDEATHSIG, ctypes.c_ulong(how), 0, 0, 0)
 
 
 def _started(path: str) -> subprocess.Popen[bytes]:

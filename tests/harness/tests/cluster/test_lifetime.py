@@ -59,7 +59,7 @@ def test_a_cluster_ends_with_the_process_that_started_it_even_when_that_is_kille
         assert parent.stdout is not None
         link = parent.stdout.readline().strip()
         processes = [*host.processes_of(folder), *psutil.Process(parent.pid).children()]
-        assert len(processes) > 6  # its components and its warden
+        assert len(processes) > 6  # its components and its subreaper
         network = host.network_namespace(processes[0].pid)
         assert {host.cgroups(one.pid) for one in processes} == {host.cgroups(os.getpid())}
         parent.kill()
@@ -76,7 +76,7 @@ def test_a_cluster_ends_with_the_process_that_started_it_even_when_that_is_kille
         assert host.eventually(lambda: not Path("/sys/class/net", link).exists())
 
 
-def test_its_processes_die_with_its_warden(folder: Path, programs: tools.Programs) -> None:
+def test_its_processes_die_with_its_subreaper(folder: Path, programs: tools.Programs) -> None:
     own = bringup.start(folder)
     processes = host.processes_of(folder)
     assert own.processes.pid is not None

@@ -121,7 +121,7 @@ def is_kubelet(process: psutil.Process) -> bool:
 
 
 @pytest.fixture
-def warden(folder: Path) -> Iterator[Processes]:
+def subreaper(folder: Path) -> Iterator[Processes]:
     folder.mkdir()
     made = Processes.begin(folder, private=True)
     yield made
@@ -130,9 +130,9 @@ def warden(folder: Path) -> Iterator[Processes]:
 
 
 @pytest.fixture
-def machine(warden: Processes) -> Machine:
+def machine(subreaper: Processes) -> Machine:
     """Start the machine of a node, with a process in it that does not want to end."""
-    folder = warden.folder
+    folder = subreaper.folder
     made = Machine(
         name="node-0",
         socket_folder=str(folder / "node-0"),
@@ -147,34 +147,36 @@ def machine(warden: Processes) -> Machine:
     file = folder / "machine.json"
     made.write(file)
     environ = {"PATH": PATH, "PYTHONPATH": str(ROOT)}
-    warden.start("node-0", (sys.executable, "-m", "tests.harness.node.machine", str(file)), environ)
+    subreaper.start(
+        "node-0", (sys.executable, "-m", "tests.harness.node.machine", str(file)), environ
+    )
     inside = Processes(Path(made.socket_folder))
-    listens = inside.folder / "warden.sock"
-    assert host.eventually(listens.exists), warden.log("node-0").read_text()
+    listens = inside.folder / "subreaper.sock"
+    assert host.eventually(listens.exists), subreaper.log("node-0").read_text()
     inside.start("deaf", (sys.executable, "-c", DEAF), {"PATH": PATH})
     assert host.eventually(lambda: inside.log("deaf").read_text() != "")
     assert cgroups.roots(made.cgroup)
     return made
 
 
-def by_end(warden: Processes) -> None:
-    warden.end()
+def by_end(subreaper: Processes) -> None:
+    subreaper.end()
 
 
-def by_kill_of_the_warden(warden: Processes) -> None:
-    assert warden.pid is not None
-    psutil.Process(warden.pid).kill()
+def by_kill_of_the_subreaper(subreaper: Processes) -> None:
+    assert subreaper.pid is not None
+    psutil.Process(subreaper.pid).kill()
 
 
 @pytest.mark.usefixtures("unchanged")
-@pytest.mark.parametrize("ends", [by_end, by_kill_of_the_warden])
+@pytest.mark.parametrize("ends", [by_end, by_kill_of_the_subreaper])
 def test_nothing_is_left_of_a_machine(
-    warden: Processes, machine: Machine, ends: Callable[[Processes], None]
+    subreaper: Processes, machine: Machine, ends: Callable[[Processes], None]
 ) -> None:
     (deaf,) = (one for one in host.processes_of(Path(machine.socket_folder)) if is_parent(one))
     where = pid_namespace_of(deaf)
-    assert len(same_namespace("pid", where)) == 3  # its warden, and two that do not want to end
-    ends(warden)
+    assert len(same_namespace("pid", where)) == 3  # its subreaper, and two that do not want to end
+    ends(subreaper)
     assert host.eventually(lambda: not same_namespace("pid", where))
     assert host.eventually(lambda: not cgroups.roots(machine.cgroup))
 
@@ -183,7 +185,7 @@ def is_parent(process: psutil.Process) -> bool:
     return bool(process.children())
 
 
-def test_a_machine_s_paths_and_settings_are_its_own(warden: Processes, machine: Machine) -> None:
+def test_a_machine_s_paths_and_settings_are_its_own(subreaper: Processes, machine: Machine) -> None:
     inside = Processes(Path(machine.socket_folder))
     look = f"""
 import json, pathlib
@@ -199,10 +201,10 @@ print(json.dumps({{name: pathlib.Path("/proc/sys", name).read_text() for name in
 
 
 def test_a_machine_that_ends_by_itself_leaves_no_cgroup(
-    warden: Processes, machine: Machine
+    subreaper: Processes, machine: Machine
 ) -> None:
-    inside = psutil.Process(warden.list()[0].pid).children(recursive=True)
+    inside = psutil.Process(subreaper.list()[0].pid).children(recursive=True)
     inside[0].kill()
-    assert host.eventually(lambda: not warden.list()[0].is_running)
-    assert warden.list()[0].status == 1
+    assert host.eventually(lambda: not subreaper.list()[0].is_running)
+    assert subreaper.list()[0].status == 1
     assert not cgroups.roots(machine.cgroup)

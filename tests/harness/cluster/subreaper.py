@@ -12,8 +12,9 @@ Should it be killed itself, the kernel kills its children with it (PR_SET_PDEATH
 ``--private`` it first enters a network namespace of its own and a mount namespace that the host's
 mounts reach but that hands none back: both end with the last process in them, without a trace.
 
-``python -m tests.harness.cluster.warden FOLDER PARENT [--private]``; one JSON line on stdout says
-that it listens on ``FOLDER/warden.sock``. There, each connection carries one JSON line each way.
+``python -m tests.harness.cluster.subreaper FOLDER PARENT [--private]``; one JSON line on stdout
+says that it listens on ``FOLDER/subreaper.sock``. There, each connection carries one JSON line
+each way.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from typing import Any
 
 import psutil
 
-SOCKET = "warden.sock"
+SOCKET = "subreaper.sock"
 MARK = "K8SBENCH_TEST_CLUSTER"
 """Variable in the environment of each process of a cluster: the cluster's folder."""
 GRACE = 5.0
@@ -107,7 +108,7 @@ class Borrowed:
         os.close(self._file)
 
 
-class Warden:
+class Subreaper:
     """The processes, and what may be asked about them."""
 
     def __init__(self, folder: Path, parent: int) -> None:
@@ -208,7 +209,7 @@ class Warden:
         return {"pid": popen.pid}
 
     def _bind_life(self) -> None:
-        """Run in the child: die with the warden."""
+        """Run in the child: die with the subreaper."""
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != self.pid:
             os._exit(1)
@@ -300,9 +301,9 @@ def main() -> int:
             enter_private_namespaces()
         except OSError as wrong:
             why_not = wrong.strerror
-    warden = Warden(folder, parent)
-    print(json.dumps({"pid": warden.pid, "why_not_private": why_not}), flush=True)
-    warden.watch()
+    subreaper = Subreaper(folder, parent)
+    print(json.dumps({"pid": subreaper.pid, "why_not_private": why_not}), flush=True)
+    subreaper.watch()
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The warden ends every process of a cluster, and only those."""
+"""The subreaper ends every process of a cluster, and only those."""
 
 from __future__ import annotations
 
