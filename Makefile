@@ -128,17 +128,17 @@ imports: $(SMALL_STAMP)
 PYTEST := $(VENV)/bin/python -m pytest
 TWO := --numprocesses 2
 # What is marked with a tier needs more than Python packages (tests/README.md).
-UNIT := tests/unit -m 'not tier' --hypothesis-profile=quick
+UNIT := tests/unit -m 'not tier' --hypothesis-profile=quick $(TWO) --dist loadgroup
 # The tiers with a cluster wait for it most of the time: two workers, each with its own.
 CLUSTER_TIERS := tests/cluster tests/node
 HARNESS_TESTS := tests/harness/tests
 BY_FILE := $(TWO) --dist loadfile --no-loadscope-reorder
 
 unit: $(SMALL_STAMP)
-	$(PYTEST) $(TWO) $(UNIT)
+	$(PYTEST) $(UNIT)
 
 coverage: $(SMALL_STAMP)
-	$(PYTEST) $(TWO) $(UNIT) --cov --cov-report=term:skip-covered
+	$(PYTEST) $(UNIT) --cov --cov-report=term:skip-covered
 
 tests: $(ALL_STAMP)
 	$(PYTEST) $(BY_FILE) $(addprefix --ignore=,$(CLUSTER_TIERS) $(HARNESS_TESTS))

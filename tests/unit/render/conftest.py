@@ -24,6 +24,13 @@ FETCHING_SECONDS = 600
 """For a test with go, which may have to fetch a module first."""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let one process of two render every plan, and run all tests that look at them."""
+    for item in items:
+        if "everything" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("everything"))
+
+
 @pytest.fixture(scope="session")
 def everything() -> list[tuple[RunPlan, plans.Objects]]:
     """All plans, rendered."""
