@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import signal
+import types
 from collections.abc import Iterator
 
 import pytest
@@ -21,6 +22,7 @@ STRAY = (
     "COLUMNS",
 )
 TIER = "tier"
+NO_PARAMETERS = types.SimpleNamespace(params={})
 
 
 # Started in the background, these may be ignored, and all children would inherit that.
@@ -40,12 +42,19 @@ def _tier(item: pytest.Item) -> str | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests whose fixtures stand for a tier, so that ``-m "not tier"`` leaves them out."""
+    """Mark the tests whose fixtures need a tier, so that ``-m "not tier"`` leaves them out.
+
+    Where a fixture has a parameter for each kind of store, ``postgres`` is the one that needs it.
+    """
     for item in items:
-        if item.get_closest_marker("tier") is None:
-            for name in getattr(item, "fixturenames", ()):
-                if name in tiers.FIXTURES:
-                    item.add_marker(pytest.mark.tier(tiers.FIXTURES[name]))
+        if item.get_closest_marker("tier") is not None:
+            continue
+        needed = {tiers.FIXTURES.get(name) for name in getattr(item, "fixturenames", ())}
+        parameters = getattr(item, "callspec", NO_PARAMETERS).params.values()
+        if any(isinstance(each, str) and each == "postgres" for each in parameters):
+            needed.add("postgres")
+        for tier in needed - {None}:
+            item.add_marker(pytest.mark.tier(tier))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

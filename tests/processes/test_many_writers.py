@@ -80,7 +80,7 @@ def write_at_once(where: str, folder: pathlib.Path, names: str) -> list[list[int
     return given
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.tier("postgres"))])
+@pytest.fixture(params=["sqlite", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> tuple[str, pathlib.Path]:
     folder = tmp_path / "store"
     if request.param == "sqlite":

@@ -12,7 +12,7 @@ from k8sbench.adapters.store.sql_store import SqlStore, open_store
 OpenStore = Callable[[], SqlStore]
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.tier("postgres"))])
+@pytest.fixture(params=["sqlite", "postgres"])
 def open_again(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[OpenStore]:
     """Open one and the same store, as another process would; closed at the end."""
     where, folder = str(tmp_path / "store"), None
