@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0
+PATIENCE = 120.0
 DRIVER = """
 import sys
 from k8sbench.cli.terminal import output, progress, reporter
