@@ -29,7 +29,7 @@ def _fixed(samples: Samples[Tensor], session: Session) -> Iterator[Sample]:
 
 def _loaded(samples: Samples[Tensor], session: Session) -> Iterator[Sample]:
     loader: DataLoader[Sample] = DataLoader(
-        Decoded(samples),  # type: ignore[arg-type]  # needs no more than its items
+        Decoded(samples),
         batch_sampler=Batches(session.place, session.settings.batch_size),
         num_workers=session.settings.workers,
         pin_memory=session.on_gpu,

@@ -17,8 +17,8 @@ from k8sbench.adapters.store.claims import PostgresClaims
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.model.errors import StoreError
 from k8sbench.ports import Claims
+from tests.harness import postgres
 from tests.tiers import ROOT
-from tests.unit.store import postgres
 from tests.unit.store.examples import NOW, plan
 
 PATIENCE = 60.0

@@ -18,7 +18,7 @@ from k8sbench.model.errors import FilesElsewhere
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location
 from k8sbench.ports import LogLine, RunFilter
-from tests.unit.store import postgres
+from tests.harness import postgres
 from tests.unit.store.examples import NOW, OWNER, measurement, plan, step
 
 LOCATION = Location(server="https://cluster.example:6443", namespace="bench")
