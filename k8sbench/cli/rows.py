@@ -30,10 +30,10 @@ def write_report(report: Report, form: str, run_ids: Sequence[str] = ()) -> None
         return tables.text(layout.tables(*found, wide=wide), width=_terminal_width())
 
     def dlperf() -> object:
-        file = document.dlperf(report.results)
-        for left_out in file.left_out:
-            output.note(f"left out of the DLPerf file: {left_out}")
-        return file.content
+        content, left_out = document.dlperf(report.results)
+        for reason in left_out:
+            output.note(f"left out of the DLPerf file: {reason}")
+        return content
 
     view: formats.View = {
         "table": lambda: text(wide=False),

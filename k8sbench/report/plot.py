@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 FORMATS = ("svg", "png", "pdf")
 BAR_INCHES = 0.42
 PANEL_INCHES = 0.9
+CURVES_INCHES = 3.2
 WIDTH_INCHES = 9.0
 BLUE, GREY = "#4477aa", "#bbbbbb"  # told apart without colour vision, too
 
@@ -39,52 +40,46 @@ def draw(results: Sequence[Result], form: str) -> bytes:
 
     panels: dict[tuple[str, str], list[Result]] = {}
     for result in results:
-        group = result.group
-        panels.setdefault((group.key.benchmark, group.unit), []).append(result)
+        panels.setdefault((result.group.key.benchmark, result.group.unit), []).append(result)
     curves = scaling_curves(results)
     heights = [PANEL_INCHES + BAR_INCHES * len(rows) for rows in panels.values()]
-    if curves:
-        heights.append(3.2)
+    heights += [CURVES_INCHES] if curves else []
+    metadata: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     # Letters as letters and ids from a fixed salt: small, searchable, the same every time.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "k8sbench", "font.size": 9}):
         figure = Figure(figsize=(WIDTH_INCHES, sum(heights)), layout="constrained")
         FigureCanvasAgg(figure)
-        grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
-        for place, ((benchmark, unit), rows) in enumerate(panels.items()):
-            _bars(figure.add_subplot(grid[place]), benchmark, unit, rows)
+        grid = figure.subplots(len(heights), squeeze=False, height_ratios=heights)[:, 0]
+        for axes, ((benchmark, unit), rows) in zip(grid, panels.items(), strict=False):
+            _bars(axes, benchmark, unit, rows)
         if curves:
-            _scaling(figure.add_subplot(grid[len(heights) - 1]), curves)
+            _scaling(grid[-1], curves)
         data = io.BytesIO()
-        metadata: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(
-            form, {}
-        )
-        figure.savefig(data, format=form, metadata=metadata, dpi=150, bbox_inches="tight")
+        figure.savefig(data, format=form, metadata=metadata.get(form), dpi=150, bbox_inches="tight")
     return data.getvalue()
 
 
 def labels(groups: Sequence[Group]) -> dict[str, str]:
-    """Group id → what its bar is called."""
+    """Map group id → the label of its bar."""
     return layout.unique_names(
         groups,
         lambda g: f"{g.key.case} {g.key.framework} {layout.precision(g)}, batch {g.key.batch_size}",
-        (
-            lambda g: g.key.variant,
-            lambda g: g.key.impl,
-            lambda g: g.key.data,
-            lambda g: g.key.pool,
-            lambda g: g.key.set_name,
-        ),
+        lambda g: g.key.variant,
+        lambda g: g.key.impl,
+        lambda g: g.key.data,
+        lambda g: g.key.pool,
+        lambda g: g.key.set_name,
     )
 
 
 def words(group: Group) -> str:
-    """What stands at the end of a bar: the figure, its runs and its marks; or why there is none."""
+    """Write the end of a bar: the figure, its runs and its marks; or why there is none."""
     if group.spread is None:
-        told = layout.no_figure(group)
+        text = layout.no_figure(group)
     else:
         runs = f"{group.counted} of {len(group.members)} runs"
-        told = f"{numbers.rate(group.spread.median)} ({runs})"
-    return "; ".join([told, *layout.marks(group)])
+        text = f"{numbers.rate(group.spread.median)} ({runs})"
+    return "; ".join([text, *layout.marks(group)])
 
 
 def scaling_curves(results: Sequence[Result]) -> dict[str, list[tuple[int, float]]]:
@@ -111,13 +106,8 @@ def _bars(axes: Axes, benchmark: str, unit: str, rows: Sequence[Result]) -> None
         group, spread = result.group, result.group.spread
         end = 0.0
         if spread is not None:
-            axes.barh(
-                place,
-                spread.median,
-                color=GREY if group.smoke else BLUE,
-                hatch="//" if group.smoke else None,
-                edgecolor="white",
-            )
+            color, hatch = (GREY, "//") if group.smoke else (BLUE, None)
+            axes.barh(place, spread.median, color=color, hatch=hatch, edgecolor="white")
             end = spread.median
             if spread.low is not None and spread.high is not None:
                 sides = [[spread.median - spread.low], [spread.high - spread.median]]
@@ -133,15 +123,13 @@ def _bars(axes: Axes, benchmark: str, unit: str, rows: Sequence[Result]) -> None
 
 def _scaling(axes: Axes, curves: dict[str, list[tuple[int, float]]]) -> None:
     axes.set_title("Speedup against one GPU", loc="left")
-    most = max(gpus for points in curves.values() for gpus, _ in points)
-    axes.plot([1, most], [1, most], color=GREY, linestyle="--", label="ideal")
-    for name, points in curves.items():
-        axes.plot([gpus for gpus, _ in points], [up for _, up in points], marker="o", label=name)
-    axes.set_xlabel("GPUs")
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log", base=2)
     ticks = sorted({gpus for points in curves.values() for gpus, _ in points})
-    axes.set_xticks(ticks, [str(gpus) for gpus in ticks])
-    axes.set_yticks(ticks, [str(gpus) for gpus in ticks])
+    axes.plot([1, ticks[-1]], [1, ticks[-1]], color=GREY, linestyle="--", label="ideal")
+    for name, points in curves.items():
+        axes.plot(*zip(*points, strict=True), marker="o", label=name)
+    axes.set_xlabel("GPUs")
+    axes.loglog(base=2)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_ticks(ticks, [str(gpus) for gpus in ticks])
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)

@@ -1,4 +1,4 @@
-"""Plain text in the columns of a terminal: cleaned, measured, folded, and laid out as a table."""
+"""Plain text for a terminal: removing control characters, measuring, folding, tables."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Column(msgspec.Struct, frozen=True):
     right: bool = False
     """Whether its cells are aligned to the right, as numbers are."""
     whole: bool = False
-    """Whether its cells are never folded, however long: ids, which people copy."""
+    """Whether its cells are never folded, however long: identifiers, which people copy."""
     stays: bool = False
-    """Whether it stays in a table of results although it is equal in all rows."""
+    """Whether it stays in a narrow table of results although it is equal in all rows."""
 
 
 def clean(text: str) -> str:
-    """Make text fit for one line of a terminal: whitespace is one blank, controls are gone."""
+    """Make text safe for one line of a terminal: no control characters, whitespace as blanks."""
     return "".join(
         " " if char in "\t\n\r" else "" if unicodedata.category(char) in ("Cc", "Cs") else char
         for char in text
@@ -36,20 +36,9 @@ def clean(text: str) -> str:
 
 def width_of(text: str) -> int:
     """Count the columns of a terminal that text takes: wide (CJK) characters take two."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
-        for char in text
-    )
-
-
-def widths_of(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
-    """Count the columns of a terminal that each column of a table takes."""
-    return [
-        max(width_of(text) for text in (column.title, *(row[i] for row in rows)))
-        for i, column in enumerate(columns)
-    ]
+    combining = sum(unicodedata.combining(char) > 0 for char in text)
+    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
+    return len(text) - combining + wide
 
 
 def folded(text: str, width: int, *, breaking: bool = False) -> list[str]:
@@ -70,13 +59,18 @@ def folded(text: str, width: int, *, breaking: bool = False) -> list[str]:
     return lines
 
 
+def _padded(text: str, width: int, column: Column) -> str:
+    blanks = " " * (width - width_of(text))
+    return blanks + text if column.right else text + blanks
+
+
 def laid_out(
     columns: Sequence[Column],
     rows: Sequence[Sequence[str]],
     widths: Sequence[int],
     gap: str = GAP,
 ) -> str:
-    """Write the titles and rows below each other, cells folded to ``widths``; no blanks at ends."""
+    """Write titles and rows, with cells folded to ``widths`` and no blanks at the ends of lines."""
     lines = []
     for row in [[column.title for column in columns], *rows]:
         cells = [
@@ -84,32 +78,39 @@ def laid_out(
             for cell, width in zip(row, widths, strict=True)
         ]
         for parts in itertools.zip_longest(*cells, fillvalue=""):
-            padded = []
-            for text, width, column in zip(parts, widths, columns, strict=True):
-                blanks = " " * (width - width_of(text))
-                padded.append(blanks + text if column.right else text + blanks)
+            padded = map(_padded, parts, widths, columns)
             lines.append(gap.join(padded).rstrip() + "\n")
     return "".join(lines)
+
+
+def _natural(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
+    texts = zip([column.title for column in columns], *rows, strict=True)
+    return [max(map(width_of, column)) for column in texts]
+
+
+def fitted(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int | None, gap: str = GAP
+) -> list[int] | None:
+    """Compute the widths of the columns in ``room``; None if the table cannot be made to fit.
+
+    The widest columns that are not ``whole`` are narrowed. ``room`` None has no limit.
+    """
+    widths = _natural(columns, rows)
+    while room is not None and sum(widths) + len(gap) * (len(widths) - 1) > room:
+        foldable = [0 if c.whole else width for c, width in zip(columns, widths, strict=True)]
+        if max(foldable) <= NARROWEST_SENTENCE:
+            return None
+        widths[foldable.index(max(foldable))] -= 1
+    return widths
 
 
 def plain_table(
     columns: Sequence[Column], rows: Sequence[Sequence[str]], *, room: int | None = None
 ) -> str:
-    """Lay a table out as plain text, losing nothing: no colours, no ``…``, no trailing blanks.
+    """Write a table as plain text in full: no colours, no ``…``, no trailing blanks.
 
-    Where ``room`` (columns of the terminal) is too little, the widest sentences are folded inside
-    their cells, if that makes the table fit. Whole columns never are: the terminal itself wraps
-    longer lines.
+    Where ``room`` (columns of the terminal) is too little, the widest cells are folded, if that
+    makes the table fit. Otherwise the terminal itself wraps longer lines.
     """
-    widths = natural = widths_of(columns, rows)
-    while room is not None and sum(widths) + len(GAP) * (len(widths) - 1) > room:
-        sentences = [
-            i
-            for i, column in enumerate(columns)
-            if not column.whole and widths[i] > NARROWEST_SENTENCE
-        ]
-        if not sentences:
-            return laid_out(columns, rows, natural)
-        widest = max(sentences, key=widths.__getitem__)
-        widths = [width - (i == widest) for i, width in enumerate(widths)]
+    widths = fitted(columns, rows, room) or _natural(columns, rows)
     return laid_out(columns, rows, widths)

@@ -1,7 +1,7 @@
-"""The terminal: what goes on is drawn at its bottom, a few times a second.
+"""Progress on a terminal: the state of the runs is drawn at its bottom, a few times a second.
 
-What is told for good goes above and stays in the scrollback. A thread of its own draws, so that
-times go on while nothing happens, and no more often than :data:`PAUSE`, however much does.
+Printed lines go above the drawing and stay in the scrollback. A thread of its own draws every
+:data:`PAUSE`, so that times advance without events and many events cost no more.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ PAUSE = 0.25
 
 
 class Display(Progress):
-    """Tells of runs on a terminal; to be closed, or its cursor stays hidden."""
+    """Reports on runs on a terminal; unless it is closed, the cursor stays hidden."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)
-        # Our caller has seen that this is a terminal. What an environment that was made for other
-        # programs says of it (TTY_COMPATIBLE, FORCE_COLOR) may not half undo that.
+        # The caller has checked that this is a terminal: TTY_COMPATIBLE and FORCE_COLOR, which may
+        # be set for other programs, do not change that.
         self._console = Console(
             stderr=True,
             force_terminal=True,
@@ -39,21 +39,21 @@ class Display(Progress):
             emoji=False,
             highlight=False,
         )
-        # Reentrant: a signal's handler may tell something while the same thread is telling.
+        # Reentrant: a signal's handler may report while the same thread is reporting.
         self._lock = threading.RLock()
-        self._said: list[str] = []
-        """What is to go above the next drawing."""
+        self._lines: list[str] = []
+        """To be printed above the next drawing."""
         self._live: Live | None = None
-        self._over = threading.Event()
-        self._closed = False
+        self._stop = threading.Event()
+        self._drawer = threading.Thread(target=self._draw, name="k8sbench-display", daemon=True)
 
     def planned(self, run: Run) -> None:
         """Print the plan, and draw from now on."""
         with self._lock:
             super().planned(run)
-        if self._live is None and not self._closed:
-            # Whatever else is printed to stderr goes above the drawing too. Not so stdout: it is
-            # for data, and may be a file.
+        if self._live is None and not self._stop.is_set():
+            # What others print to stderr appears above the drawing. Not so stdout: it is for data,
+            # and may be a file.
             self._live = Live(
                 console=self._console,
                 auto_refresh=False,
@@ -62,13 +62,10 @@ class Display(Progress):
                 vertical_overflow="crop",
             )
             self._live.start()
-            self._drawer = threading.Thread(
-                target=self._draw_on, args=(self._live,), name="k8sbench-display", daemon=True
-            )
             self._drawer.start()
 
     def on_event(self, run: Run, event: JobEvent) -> None:
-        """Take a change in; it is seen with the next drawing."""
+        """Record a change; the next drawing shows it."""
         with self._lock:
             super().on_event(run, event)
 
@@ -78,45 +75,47 @@ class Display(Progress):
             super().ended(run)
 
     def close(self) -> None:
-        """Take the drawing off the terminal and show the cursor; idempotent."""
-        self._closed = True
+        """Remove the drawing and show the cursor; idempotent."""
+        self._stop.set()
         if self._live is None:
             return
         live = self._live
         try:
-            self._over.set()
             self._drawer.join()
         finally:
             self._live = None
             # A terminal that has gone is no reason to fail.
             with contextlib.suppress(OSError), self._console:
-                self._print_said()
+                self._print_lines()
                 live.update("")
                 live.stop()
 
-    def _say(self, text: str) -> None:
+    def note(self, text: str) -> None:
+        """Print one line above the drawing."""
         if self._live is None:
-            super()._say(text)
+            super().note(text)
         else:
             with self._lock:
-                self._said.append(clean(text))
+                self._lines.append(clean(text))
 
     def _stepped(self, live: LiveRun) -> None:
         """Do nothing: steps are drawn."""
 
-    def _draw_on(self, live: Live) -> None:
+    def _draw(self) -> None:
+        live = self._live
+        assert live is not None
         with contextlib.suppress(OSError):
             while True:
                 with self._lock:
                     frame = self._frame(*self._console.size)
                 with self._console:  # one write for both
-                    self._print_said()
+                    self._print_lines()
                     live.update(frame, refresh=True)
-                if self._over.wait(PAUSE):
+                if self._stop.wait(PAUSE):
                     return
 
     def _frame(self, width: int, height: int) -> RenderableType:
-        """Draw what goes on, a line lower than the terminal: nothing of it may scroll away."""
+        """Draw one line less than the terminal has: nothing of it may scroll away."""
         now, room = self._clock(), max(1, height - 1)
         if self._several:
             return drawing.several_runs(self._runs.values(), self._ended, now, width, room)
@@ -124,8 +123,8 @@ class Display(Progress):
             return drawing.one_run(live, now, width, room)
         return ""
 
-    def _print_said(self) -> None:
+    def _print_lines(self) -> None:
         with self._lock:
-            said, self._said = self._said, []
-        if said:
-            self._console.print(Text("\n".join(said)), soft_wrap=True)
+            lines, self._lines = self._lines, []
+        if lines:
+            self._console.print(Text("\n".join(lines)), soft_wrap=True)

@@ -1,8 +1,8 @@
-"""What is drawn of the runs that go on, for a terminal of any size.
+"""The drawing of the runs that have not ended, for a terminal of any size.
 
 One run is drawn with its replicas, several with a line each. No line is broken: where columns are
-few the less important ones are left out, where lines are few the rest is counted. Foreign text is
-plain text: no control characters, no markup.
+few the less important ones are left out, where lines are few the rest is counted. Text from logs
+and clusters is shown without control characters and markup.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 
 from k8sbench.cli.terminal import output
@@ -25,11 +25,11 @@ from k8sbench.report.text_table import clean
 Item = TypeVar("Item")
 
 SILENT_SECONDS = 30.0
-"""After so long without a line it is said how long."""
+"""Of silence, after which its length is shown."""
 GAP = 2
 """Blanks between columns."""
 SHORTEST_SENTENCE = 12
-"""Columns of a terminal; a sentence cut shorter says nothing and is left out."""
+"""Columns of a terminal; a sentence that would be cut shorter is left out."""
 STARTING_UP = (Phase.STARTING, Phase.PULLING, Phase.PENDING, Phase.QUEUED, Phase.CREATED)
 STYLES: dict[str, str] = {
     **dict.fromkeys(STARTING_UP, "yellow"),
@@ -44,21 +44,21 @@ TROUBLE_FIRST = (
     *reversed(STARTING_UP),
     *(Phase.RUNNING, Phase.SUCCEEDED),
 )
-"""Which replicas are shown where not all fit: those that the others wait for."""
+"""The order in which replicas are shown where not all fit: the others wait for the first."""
 ACTIVE_FIRST = (Phase.RUNNING, *STARTING_UP)
-"""Which runs are shown where not all fit, and how they are counted: those that get on."""
+"""The order in which runs are shown where not all fit, and in which they are counted."""
 
 
 class _Field(NamedTuple):
-    """A column, when there is room, and what stands in it of each item."""
+    """A column, and its cell for an item."""
 
     title: str
     keep: int
-    """The higher, the longer it is kept in a narrow terminal; 0 for good."""
+    """The higher, the longer it is kept in a narrow terminal; 0 is never left out."""
     cell: Callable[[Any], str | None]
     right: bool = False
     sentence: bool = False
-    """Whether it may be cut to what room there is."""
+    """Whether it may be cut."""
 
 
 def one_run(live: LiveRun, now: float, width: int, room: int) -> RenderableType:
@@ -74,7 +74,7 @@ def one_run(live: LiveRun, now: float, width: int, room: int) -> RenderableType:
     if live.phase in STARTING_UP:
         lines += [_line(text) for text in (live.state.cause, live.state.action) if text]
     replicas = live.replicas()
-    # Rank 0 tells the steps, so it is always shown.
+    # Rank 0 prints the steps, so it is always shown.
     rest = sorted(replicas[1:], key=lambda each: TROUBLE_FIRST.index(each.phase))
     shown, more = _fitting([*replicas[:1], *rest], room - len(lines))
     names = {each.replica for each in shown}
@@ -94,14 +94,14 @@ def one_run(live: LiveRun, now: float, width: int, room: int) -> RenderableType:
 def several_runs(
     runs: Collection[LiveRun], ended: Counter[Phase], now: float, width: int, room: int
 ) -> RenderableType:
-    """Draw a line for each run that goes on, on at most ``room`` lines; count the others."""
+    """Draw a line for each run that has not ended, on at most ``room`` lines; count the others."""
     ended = ended + Counter(live.phase for live in runs if live.phase.final)
-    going_on = [live for live in runs if not live.phase.final]
-    parts = [_counted([live.phase for live in going_on]) or "none going on"]
+    active = [live for live in runs if not live.phase.final]
+    parts = [_counted([live.phase for live in active]) or "none going on"]
     if ended:
         parts.append(f"{ended.total()} ended: {_counted(list(ended.elements()))}")
     lines = _packed(parts, width)
-    shown, more = _fitting(sorted(going_on, key=_by_activity), room - len(lines))
+    shown, more = _fitting(sorted(active, key=_by_activity), room - len(lines))
     fields = (
         _Field("RUN", 0, lambda live: live.run_id),
         _Field("STATE", 0, lambda live: live.phase),
@@ -139,7 +139,7 @@ def _by_activity(live: LiveRun) -> tuple[bool, int]:
 
 
 def _fitting(items: Sequence[Item], room: int) -> tuple[Sequence[Item], Sequence[Item]]:
-    """Split into those that fit below the table's head, and the rest, which takes a line."""
+    """Split into those that fit below the table's head, and the rest, which take one line."""
     if len(items) < room:
         return items, ()
     fit = max(0, room - 2)
@@ -166,54 +166,34 @@ def _drawn(
 
 
 def _table(fields: Sequence[_Field], rows: Sequence[Sequence[str]], width: int) -> Table:
-    widths = [
-        max(cell_len(field.title), *(cell_len(row[i]) for row in rows))
-        for i, field in enumerate(fields)
-    ]
-    least = [
-        min(each, SHORTEST_SENTENCE) if field.sentence else each
-        for field, each in zip(fields, widths, strict=True)
-    ]
-    shown = [
-        i
-        for i, field in enumerate(fields)
-        if not field.keep or any(row[i] != output.ABSENT for row in rows)
-    ]
-
-    while sum(least[i] + GAP for i in shown) - GAP > width and (
-        others := [i for i in shown if fields[i].keep]
-    ):
-        shown.remove(min(others, key=lambda i: fields[i].keep))
-    table = Table(
-        *(
-            Column(
-                fields[i].title,
-                justify="right" if fields[i].right else "left",
-                # rich takes from the sentence alone what room is lacking
-                no_wrap=not fields[i].sentence,
-                min_width=least[i],
-                overflow="ellipsis",
-            )
-            for i in shown
-        ),
-        box=None,
-        padding=(0, GAP, 0, 0),
-        pad_edge=False,
-        header_style="bold",
-    )
-    for row in rows:
-        # Text, so that nothing in it is taken for markup.
-        table.add_row(
-            *(
-                Text(row[i], STYLES.get(row[i], ""), no_wrap=True, overflow="ellipsis")
-                for i in shown
-            )
+    columns = []
+    for field, texts in zip(fields, zip(*rows, strict=True), strict=True):
+        least = max(map(cell_len, (field.title, *texts)))
+        if field.sentence:
+            least = min(least, SHORTEST_SENTENCE)
+        if not field.keep or set(texts) != {output.ABSENT}:
+            columns.append((field, least, texts))
+    while sum(least + GAP for _, least, _ in columns) - GAP > width:
+        optional = [column for column in columns if column[0].keep]
+        if not optional:
+            break
+        columns.remove(min(optional, key=lambda column: column[0].keep))
+    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold")
+    for field, least, _ in columns:
+        table.add_column(
+            field.title,
+            justify="right" if field.right else "left",
+            no_wrap=not field.sentence,  # rich narrows the sentence alone
+            min_width=least,
+            overflow="ellipsis",
         )
+    for row in zip(*(texts for *_, texts in columns), strict=True):
+        table.add_row(*(_line(text, STYLES.get(text, "")) for text in row))
     return table
 
 
 def _packed(parts: Sequence[str], width: int) -> list[Text]:
-    """Put parts beside each other, and below each other where they do not fit."""
+    """Join parts to lines; a part that does not fit starts the next line."""
     lines = [parts[0]]
     for part in parts[1:]:
         longer = f"{lines[-1]} · {part}"

@@ -1,16 +1,14 @@
-"""What is known of a run while it goes on: its state, its replicas, what they last printed.
+"""The state of a run while it is followed: its phase, its replicas, their last output.
 
-Little is kept per run, so that a thousand may go on at once: the last lines and steps of each
-replica. Figures are for looking at; what counts is measured afterwards, from the whole logs.
+Little is kept per run, so that a thousand may run at once: the last lines and steps of each
+replica. The figures are for display; the measurement is computed afterwards, from whole logs.
 """
 
 from __future__ import annotations
 
 import re
 from collections import deque
-from itertools import islice
-
-import msgspec
+from typing import NamedTuple
 
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.phase import Phase, ReplicaState
@@ -32,8 +30,8 @@ RECENT_STEPS = 8
 _REPLICA = re.compile(r"\b[a-z]+-\d+\b")
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One training line, as far as people follow it."""
+class Step(NamedTuple):
+    """One training line, as far as it is displayed."""
 
     at: float
     """When the line came, Unix seconds."""
@@ -42,12 +40,12 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int | None
     """Set where iterations are counted within epochs."""
     rate: float | None
-    """Samples per second of the whole job; None where the line does not say it."""
+    """Samples per second of the whole job; None where the line has none."""
     loss: float | None
 
 
 class Output:
-    """What one replica last printed: its lines, and the steps that they tell of."""
+    """The last lines of one replica, and the steps in them."""
 
     def __init__(self, family: Family, plan: RunPlan) -> None:
         self._needles = family.needles
@@ -64,7 +62,7 @@ class Output:
         return self._recent[-1] if self._recent else None
 
     def read(self, line: LogLine) -> bool:
-        """Take a line in; True if it told of a step."""
+        """Read a line; True if it has a step."""
         self.tail.append(line.text[:LONGEST_LINE])
         self.last_at = line.at
         if not any(needle in line.text for needle in self._needles):
@@ -88,34 +86,23 @@ class Output:
         return max(0.0, pace * (last.total - last.iteration) - (now - last.at))
 
     def _found(self, line: LogLine) -> Step | None:
-        records = [
-            item
-            for source, piece in pieces(line.text[-LONGEST_READ:])
-            for item in self._reader.read(0, piece, source)
-            if isinstance(item, Record)
-        ]
-        if not records:
+        record = None
+        for source, piece in pieces(line.text[-LONGEST_READ:]):
+            for item in self._reader.read(0, piece, source):
+                record = item if isinstance(item, Record) else record
+        if record is None:
             return None
-        record = records[-1]
-        by_card = record.shape.per == "card"
         rate, seconds = record.rate, record.seconds or record.mean_seconds
-        if rate is not None and by_card:
+        if rate is not None and record.shape.per == "card":
             rate *= self._plan.world_size
         elif rate is None and seconds:
             rate = self._plan.global_batch / seconds
-        by_epoch = record.shape.numbering == "epoch"
-        return Step(
-            at=line.at,
-            iteration=record.iteration,
-            total=record.total,
-            epoch=(record.epoch or 0) if by_epoch else None,
-            rate=rate,
-            loss=record.loss,
-        )
+        epoch = (record.epoch or 0) if record.shape.numbering == "epoch" else None
+        return Step(line.at, record.iteration, record.total, epoch, rate, record.loss)
 
 
 class LiveRun:
-    """One run that goes on."""
+    """One run that has not ended."""
 
     def __init__(self, run: Run) -> None:
         self.run_id = run.run_id
@@ -123,7 +110,7 @@ class LiveRun:
         self.created_at = run.created_at
         self.state = run.history[-1]
         self.reported_at = float("-inf")
-        """When a step of it was last told as a plain line."""
+        """When a step of it was last printed as a plain line, Unix seconds."""
         self._replicas: dict[str, ReplicaState] = {}
         self._failed: dict[str, None] = {}
         self._outputs: dict[str, Output] = {}
@@ -134,7 +121,7 @@ class LiveRun:
         return self.state.phase
 
     def take(self, event: JobEvent) -> bool:
-        """Learn from an event; True if it told of a step."""
+        """Apply an event; True if it has a step."""
         if event.transition is not None:
             self.state = event.transition
         elif event.replica is not None:
@@ -156,11 +143,11 @@ class LiveRun:
         return [self._replicas[name] for name in sorted(self._replicas, key=rank_order)]
 
     def output(self, replica: str) -> Output | None:
-        """What a replica printed; None if it printed nothing."""
+        """The output of a replica; None if it printed nothing."""
         return self._outputs.get(replica)
 
     def steps(self) -> Output | None:
-        """The output of the first replica that prints steps: they are the job's."""
+        """The output of the first replica that prints steps, which are those of the job."""
         outputs = (self._outputs[name] for name in sorted(self._outputs, key=rank_order))
         return next((output for output in outputs if output.last is not None), None)
 
@@ -169,15 +156,14 @@ class LiveRun:
         return max((output.last_at for output in self._outputs.values()), default=None)
 
     def failed(self) -> list[str]:
-        """The replica that the cause names first, then those that failed, in that order; all that
-        printed where no such is known.
+        """Name the replica that the cause names first, then those that failed, in that order; all
+        that printed where none is known.
 
-        The one to blame may have been ended by others, once its peers had failed for want of it.
+        The one that caused the failure may be ended by others, once its peers have failed.
         """
-        named = (name for name in _REPLICA.findall(self.state.cause) if name in self._outputs)
-        return list(dict.fromkeys([*islice(named, 1), *self._failed])) or sorted(
-            self._outputs, key=rank_order
-        )
+        named = [name for name in _REPLICA.findall(self.state.cause) if name in self._outputs]
+        failed = dict.fromkeys([*named[:1], *self._failed])
+        return list(failed) or sorted(self._outputs, key=rank_order)
 
 
 def _family(plan: RunPlan) -> Family:

@@ -1,8 +1,8 @@
-"""How commands speak: data on stdout, everything else on stderr.
+"""The output of commands: data on stdout, everything else on stderr.
 
-Data is what was asked for (a table, JSON, YAML, CSV, names) and goes to stdout alone, so that it
+Data is what was requested (a table, JSON, YAML, CSV, names) and goes to stdout alone, so that it
 can be piped. Notes, progress and hints go to stderr. A table is plain text and never truncated;
-on a terminal long sentences are wrapped inside their cells. Text that comes from logs or clusters
+on a terminal long sentences are folded inside their cells. Text that comes from logs or clusters
 is shown without its control characters.
 
 JSON documents carry ``schema``; what is in them is described in ``docs/schema.md``.
@@ -11,7 +11,7 @@ JSON documents carry ``schema``; what is in them is described in ``docs/schema.m
 from __future__ import annotations
 
 import datetime
-import math
+import itertools
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -27,16 +27,16 @@ ABSENT = "-"
 
 
 class ReaderGone(Exception):
-    """Whoever read our output has gone (``| head``); nothing more is to be written."""
+    """The reader of our output has closed the pipe (``| head``)."""
 
 
 def note(text: str) -> None:
-    """Tell the user something that is not the data: stderr."""
+    """Write a line that is not data to stderr."""
     write(text + "\n", sys.stderr)
 
 
 def write(text: str, stream: TextIO | None = None) -> None:
-    """Write text as it is; what the stream's encoding cannot say becomes ``?``."""
+    """Write text; what the stream's encoding lacks becomes ``?``."""
     stream = sys.stdout if stream is None else stream
     try:
         stream.write(text)
@@ -74,7 +74,7 @@ def write_table(columns: Sequence[Column], rows: Iterable[Sequence[str | None]])
 
 
 def table_text(columns: Sequence[Column], rows: Iterable[Sequence[str | None]]) -> str:
-    """Lay a table out for people: fitted to a terminal, and of any width in a pipe."""
+    """Lay a table out for people: fitted to a terminal, of any width in a pipe."""
     cells = [[ABSENT if cell is None else clean(cell) for cell in row] for row in rows]
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     return plain_table(columns, cells, room=room)
@@ -84,32 +84,23 @@ def stamp(at: float | None) -> str | None:
     """Write a time as RFC 3339 in UTC, to the second: ``2026-11-20T08:15:30Z``."""
     if at is None:
         return None
-    try:
-        moment = datetime.datetime.fromtimestamp(at, datetime.UTC)
-    except (OverflowError, ValueError, OSError):  # a number that is no time we can write
-        return None
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def duration(seconds: float | None) -> str:
-    """Write a length of time as people say it, in two units at most: ``45s``, ``3m12s``, ``2d4h``.
+    """Write a duration in two units at most: ``45s``, ``3m12s``, ``2d4h``.
 
-    Below ten seconds one decimal is kept (``0.4s``). A negative length (a clock that was set
+    Below ten seconds one decimal is kept (``0.4s``). A negative duration (a clock that was set
     back) is ``0s``.
     """
-    if seconds is None or math.isnan(seconds):
+    if seconds is None:
         return ABSENT
     if seconds < 9.95:
         return f"{max(seconds, 0.0):.1f}".removesuffix(".0") + "s"
-    if math.isinf(seconds):
-        return "∞"
     whole = round(seconds)
-    for size, unit, smaller, small in (
-        (86400, "d", 3600, "h"),
-        (3600, "h", 60, "m"),
-        (60, "m", 1, "s"),
-    ):
+    units = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+    for (unit, size), (smaller, small) in itertools.pairwise(units.items()):
         if whole >= size:
-            rest = whole % size // smaller
-            return f"{whole // size}{unit}" + (f"{rest}{small}" if rest else "")
+            rest = whole % size // small
+            return f"{whole // size}{unit}" + (f"{rest}{smaller}" if rest else "")
     return f"{whole}s"

@@ -105,8 +105,6 @@ def test_notes_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     ("seconds", "text"),
     [
         (None, "-"),
-        (float("nan"), "-"),
-        (float("inf"), "∞"),
         (-3, "0s"),
         (0, "0s"),
         (0.44, "0.4s"),
@@ -128,5 +126,3 @@ def test_lengths_of_time_are_written_in_two_units(seconds: float | None, text: s
 def test_times_are_written_in_utc() -> None:
     assert output.stamp(1795162530.9) == "2026-11-20T08:15:30Z"
     assert output.stamp(None) is None
-    assert output.stamp(1e300) is None
-    assert output.stamp(float("nan")) is None
