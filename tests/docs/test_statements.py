@@ -79,6 +79,37 @@ def libraries() -> list[str]:
     return rows
 
 
+def glossary() -> list[str]:
+    """The code names of the glossary in docs/architecture.md: its terms, and names in capitals."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    section = text.partition("## Glossary")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")]
+    found: set[str] = set()
+    for row in rows:
+        found.update(re.findall(r"`(\w+)`", row.split("|")[1]))
+        found.update(re.findall(r"`([A-Z]\w+)`", row))
+    return sorted(found)
+
+
+def defined() -> set[str]:
+    """The classes, functions and variables that k8sbench/ defines at the top of a module."""
+    found = set()
+    for path in (ROOT / "k8sbench").rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef):
+                found.add(node.name)
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                found |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return found
+
+
+def test_every_code_name_of_the_glossary_exists() -> None:
+    names = glossary()
+    assert len(names) > 20
+    assert set(names) <= defined()
+
+
 def mentions(row: str, name: str) -> bool:
     return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", row, re.IGNORECASE) is not None
 

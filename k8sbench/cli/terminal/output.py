@@ -11,7 +11,7 @@ JSON documents carry ``schema``; what is in them is described in ``docs/schema.m
 from __future__ import annotations
 
 import datetime
-import itertools
+import math
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -88,19 +88,24 @@ def stamp(at: float | None) -> str | None:
 
 
 def duration(seconds: float | None) -> str:
-    """Write a duration in two units at most: ``45s``, ``3m12s``, ``2d4h``.
+    """Write a length of time as people say it, in two units at most: ``45s``, ``3m12s``, ``2d4h``.
 
-    Below ten seconds one decimal is kept (``0.4s``). A negative duration (a clock that was set
+    Below ten seconds one decimal is kept (``0.4s``). A negative length (a clock that was set
     back) is ``0s``.
     """
-    if seconds is None:
+    if seconds is None or math.isnan(seconds):
         return ABSENT
     if seconds < 9.95:
         return f"{max(seconds, 0.0):.1f}".removesuffix(".0") + "s"
+    if math.isinf(seconds):
+        return "∞"
     whole = round(seconds)
-    units = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-    for (unit, size), (smaller, small) in itertools.pairwise(units.items()):
+    for size, unit, smaller, small in (
+        (86400, "d", 3600, "h"),
+        (3600, "h", 60, "m"),
+        (60, "m", 1, "s"),
+    ):
         if whole >= size:
-            rest = whole % size // small
-            return f"{whole // size}{unit}" + (f"{rest}{smaller}" if rest else "")
+            rest = whole % size // smaller
+            return f"{whole // size}{unit}" + (f"{rest}{small}" if rest else "")
     return f"{whole}s"

@@ -105,6 +105,8 @@ def test_notes_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     ("seconds", "text"),
     [
         (None, "-"),
+        (float("nan"), "-"),
+        (float("inf"), "∞"),
         (-3, "0s"),
         (0, "0s"),
         (0.44, "0.4s"),
