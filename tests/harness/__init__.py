@@ -1,1 +1,1 @@
-"""What starts a real Kubernetes for the tests; apart from the tests themselves."""
+"""Starts a real Kubernetes for the tests; not a test itself."""

@@ -1,4 +1,4 @@
-"""What the folders of tests on a cluster do once their tests are collected."""
+"""Collection hooks of the folders of tests on a cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 SECONDS = 400
-"""What a test may take: more than all that one waits for, on a machine that is busy."""
+"""Limit of a test: more than the limits of everything that it waits for."""
 
 
 def set_timeouts(items: list[pytest.Item], folder: Path) -> None:

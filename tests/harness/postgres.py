@@ -15,7 +15,7 @@ import time
 import uuid
 
 PATIENCE = 100.0
-"""Seconds until a server that does not start or end counts as broken."""
+"""Seconds until the start or end of a server has failed."""
 
 
 @functools.cache

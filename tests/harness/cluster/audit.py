@@ -1,4 +1,4 @@
-"""What the API server has written down of the requests of those that are no component."""
+"""The API server's audit log of all requests except those of components."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def lines(self, *words: str) -> Iterator[Iterator[str]]:
-        """Run a kubectl that goes on, give its lines as they come, and end it."""
+        """Run a kubectl that does not end, yield its lines, and end it."""
         argv, environ = [*self._kubectl, *words], os.environ | self.variables()
         with subprocess.Popen(argv, env=environ, stdout=subprocess.PIPE, text=True) as running:
             assert running.stdout is not None

@@ -18,7 +18,7 @@ _refused: list[str] = []
 
 
 def build_programs(say: Callable[[str], None]) -> None:
-    """Build what is not built yet; a failure is told by the tests that need it."""
+    """Build what is not built yet; the tests that need it report a failure."""
     if needs.given_kubeconfig() is not None or needs.missing() is not None or _refused:
         return
     try:
@@ -100,5 +100,5 @@ def restricted(new_namespace: Callable[..., Namespace]) -> Namespace:
 
 @pytest.fixture
 def user(namespace: Namespace, tmp_path: Path) -> Path:
-    """Give the kubeconfig of a user who may do what k8sbench/role.yaml says, in the namespace."""
+    """Give the kubeconfig of a user with the permissions of role.yaml in the namespace."""
     return namespace.user(tmp_path)

@@ -28,7 +28,7 @@ class Namespace:
 
     @classmethod
     def make(cls, cluster: Cluster, title: str, labels: dict[str, str] | None = None) -> Namespace:
-        """Make one whose name tells what for, fit for pods at once."""
+        """Make one, named after its purpose and ready for pods."""
         slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40].strip("-")
         made = cls(cluster, f"{slug}-{secrets.token_hex(3)}")
         metadata = {"name": made.name, "labels": labels or {}}
@@ -41,7 +41,7 @@ class Namespace:
         return made
 
     def delete(self) -> None:
-        """Have it deleted; that takes seconds, which nobody need wait for."""
+        """Delete it, without waiting for the end."""
         # Jobs first: as long as it knows them, the operator goes on creating their pods in vain.
         self.kubectl("delete", "pytorchjobs,paddlejobs", "--all", *_AT_ONCE)
         self.cluster.kubectl("delete", "namespace", self.name, *_AT_ONCE)
@@ -95,7 +95,7 @@ class Namespace:
         return ready
 
     def finish(self, run_id: str) -> None:
-        """Let the fake pods of a run that goes on until they are told so come to their end."""
+        """Release the fake pods of a run, which then succeed."""
         told = self.kubectl(
             "annotate",
             "pods",
@@ -106,11 +106,11 @@ class Namespace:
         assert told, f"there is no pod of {run_id} in {self.name}"  # kubectl is content with none
 
     def user(self, folder: Path, name: str = "user", *, sees_nodes: bool = True) -> Path:
-        """Make a user who may do what k8sbench/role.yaml says; returns its kubeconfig."""
+        """Make a user with the permissions of k8sbench/role.yaml; returns its kubeconfig."""
         return users.make(self, folder, name, sees_nodes=sees_nodes)
 
     def describe(self) -> str:
-        """Show pods, jobs and events, for whoever has to find out why a test failed."""
+        """Show pods, jobs and events, to find out why a test failed."""
         found = [self.kubectl("get", "pods,pytorchjobs,paddlejobs", "--output=wide")]
         sorting = ("--sort-by=.metadata.creationTimestamp", "--no-headers")
         found.append(self.kubectl("get", "events", *sorting))
@@ -118,7 +118,7 @@ class Namespace:
 
 
 def has_condition(wanted: str) -> Callable[[dict[str, Any]], bool]:
-    """Make the question whether a condition of an object is true."""
+    """Make a condition: whether a condition of an object is true."""
     return lambda thing: any(
         one["type"] == wanted and one["status"] == "True" for one in _conditions(thing)
     )

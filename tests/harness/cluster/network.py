@@ -31,7 +31,7 @@ PORTS = {
     "webhook": 9443,
     "kwok": 10247,
 }
-"""What listens, and on which port where nobody else is."""
+"""The servers, and their ports unless those are in use."""
 
 
 class NoNetwork(Exception):
@@ -89,7 +89,7 @@ def connect(pid: int) -> Place:
 
 
 def disconnect(link: str) -> None:
-    """Remove the pair now rather than when the kernel comes to it; fine if it is gone."""
+    """Remove the pair now, before the kernel does; it may be removed already."""
     with contextlib.suppress(NoNetwork):
         _ip("link", "delete", link)
 

@@ -1,7 +1,7 @@
 """Fake nodes with GPUs, kwok's rules for them, and what their pods say.
 
-The nodes are objects that the real scheduler fills; kwok plays their kubelets, at most as far as
-the stages say: pods run at once, end as their annotations ask (``kwok/pod-finish.yaml``), and are
+The nodes are objects that the real scheduler fills; kwok simulates their kubelets
+as far as the stages define it: pods run at once, end as their annotations ask (``kwok/pod-finish.yaml``), and are
 gone as soon as they are deleted. ``kubectl logs`` answers with a file in the format of a container
 runtime.
 """
@@ -20,7 +20,7 @@ from tests.harness.cluster.tools import Programs
 RUN_FOR, EXIT_CODE = "k8sbench.test/run-for", "k8sbench.test/exit-code"
 """Annotations of a pod; see ``kwok/pod-finish.yaml``."""
 SELECTED = "kwok.x-k8s.io/node=fake"
-"""Annotation of the nodes that kwok plays; others, real ones, it leaves alone."""
+"""Annotation of the nodes that kwok simulates; others, real ones, it leaves alone."""
 GPUS = 8
 CPUS, MEMORY_GIB = 48, 502
 """The machines of the reports; the product's pool for them asks for 40 cores and 384 GiB of it."""

@@ -107,7 +107,7 @@ class OwnCluster(Cluster):
 
     @contextlib.contextmanager
     def frozen(self, name: str) -> Iterator[None]:
-        """Let a component hold its connections and answer nobody, until the end of the block."""
+        """Freeze a component, which keeps its connections, until the end of the block."""
         self.processes.signal(name, signal.SIGSTOP)
         try:
             yield
@@ -134,7 +134,7 @@ class OwnCluster(Cluster):
         return None if text is None else json.loads(text)
 
     def until(self, condition: Callable[[], bool], guilty: Callable[[], str]) -> None:
-        """Wait for something; if a component ends meanwhile, or time does, tell with its log."""
+        """Wait for something; if a component ends meanwhile, or the time is over, raise its log."""
         until = time.monotonic() + START_SECONDS
         while not condition():
             for state in self.processes.list():
@@ -149,7 +149,7 @@ class OwnCluster(Cluster):
         return {name: self.processes.log(name) for name in self.components}
 
     def end(self) -> None:
-        """End it and wait for that; nothing is left then."""
+        """End it, wait for that, and leave nothing behind."""
         self.processes.end()
         if self.layout.place.link:
             # The kernel removes it some time after the last process has gone: this waits for that.

@@ -96,7 +96,7 @@ def sign(pki: Pki, name: str, subject: Subject) -> None:
 
 @dataclass(frozen=True)
 class Subject:
-    """Whose certificate it is, and what for."""
+    """The subject of a certificate, and its use."""
 
     common_name: str
     group: str | None = None

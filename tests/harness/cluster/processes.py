@@ -1,4 +1,4 @@
-"""The processes of one cluster, as seen by whoever started it or comes by later."""
+"""The processes of one cluster, for the process that started it and for later ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class NoCluster(Exception):
 
 
 class ProcessTrouble(Exception):
-    """The subreaper could not do what was asked."""
+    """The subreaper rejected or failed a request."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class State:
 
 
 class Processes:
-    """Speaks with the subreaper of a cluster's folder."""
+    """Sends requests to the subreaper of a cluster's folder."""
 
     def __init__(self, folder: Path, pid: int | None = None) -> None:
         self.folder = folder
@@ -102,7 +102,7 @@ class Processes:
         return [State(**one) for one in self._ask("list")["processes"]]
 
     def borrow(self, path: Path) -> None:
-        """Have a file of the host's exist until the end."""
+        """Have a file of the host exist until the end."""
         self._ask("borrow", path=str(path))
 
     def stay(self) -> None:

@@ -1,4 +1,4 @@
-"""Reads the state of a job on a live cluster with the product's own reading, fetched by kubectl."""
+"""Reads the state of a job on a live cluster with the product's functions, from kubectl's objects."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def plan_of(job: Mapping[str, Any], **changes: Any) -> RunPlan:
 
 
 class Follower:
-    """What was seen of one job, kept as the product keeps it: also of pods that are gone."""
+    """The snapshot of one job, kept as the product keeps it: deleted pods included."""
 
     def __init__(
         self, namespace: Namespace, plan: RunPlan, *, nodes: bool = True, hours_later: float = 0.0
@@ -40,14 +40,14 @@ class Follower:
         self.namespace = namespace
         self.plan = plan
         self.later = hours_later * 3600
-        """Reads as if so much time had passed: what is a trouble only after a while."""
+        """Reads as if so much time had passed, for causes that need a while."""
         self.seen = state.JobSnapshot(job=None)
         self._kind = "paddlejob" if plan.framework == "paddle" else "pytorchjob"
         self._ask_nodes = nodes
         self.lines: Mapping[str, Sequence[str]] = {}
 
     def read(self) -> state.JobState:
-        """Fetch everything anew and read it."""
+        """Fetch everything again and read it."""
         self._fetch()
         now = time.time() + self.later
         return state.read(self.seen, self.plan, now=now, lines=self.lines)
@@ -55,7 +55,7 @@ class Follower:
     def until(
         self, wanted: Callable[[state.JobState], bool], seconds: float = SECONDS
     ) -> state.JobState:
-        """Read until a reading is as wanted, and return it; AssertionError tells the last one."""
+        """Read until a reading is as wanted, and return it; AssertionError has the last one."""
         end = time.monotonic() + seconds
         while not wanted(reading := self.read()):
             if time.monotonic() > end:
@@ -116,7 +116,7 @@ def pretend(namespace: Namespace, pod: str, status: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def node_of_its_own(cluster: Cluster, name: str, *, kubelet: bool = True) -> Iterator[str]:
-    """Add a node that only pods with its selector run on, played by kwok or by nobody.
+    """Add a node that only pods with its selector run on, simulated by kwok or not at all.
 
     On a node without a kubelet pods stay as they are placed, or as :func:`pretend` makes them.
     """

@@ -1,4 +1,4 @@
-"""k8sbench as users have it: a command, a store, a kubeconfig, exit codes, and a terminal."""
+"""k8sbench as users run it: commands, a store, a kubeconfig, exit codes, and a terminal."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Done(NamedTuple):
 
 
 class Shell:
-    """One person's k8sbench: a store of their own, in a namespace that others use, too."""
+    """One user's k8sbench: its own store, in a shared namespace."""
 
     def __init__(self, namespace: Namespace, kubeconfig: Path, folder: Path) -> None:
         self.namespace, self.folder = namespace, folder
@@ -88,7 +88,7 @@ class Shell:
     python = sys.executable
 
     def colleague(self) -> Shell:
-        """Somebody else: an empty store, and nothing in common but the cluster."""
+        """Another user: an empty store, and only the cluster in common."""
         return Shell(self.namespace, self._kubeconfig, self.folder / "colleague")
 
     def run(self, *words: str, code: int = 0, **changes: str | None) -> Done:
@@ -126,7 +126,7 @@ class Shell:
     def submitted(
         self, run_id: str, *words: str, columns: int | None = None
     ) -> contextlib.AbstractContextManager[Running]:
-        """Start a submit of the usual case, whose pods run until they are told to end."""
+        """Start a submit of the usual case, whose pods run until they are released."""
         case = ("submit", *CASE, f"--run-id={run_id}", "--node-pool=endless")
         return self.started(*case, *words, columns=columns)
 
@@ -145,7 +145,7 @@ class Shell:
         return str(self.json("status", run_id)["phase"])
 
     def finish(self, run_id: str) -> None:
-        """Let the pods of a run that goes on come to their end, as soon as all are there."""
+        """Release the pods of a run as soon as all exist."""
 
         def pods() -> int:
             return sum(pod.startswith(f"{run_id}-") for pod in self.on_cluster("pods"))
@@ -165,7 +165,7 @@ class Shell:
 
 
 class Running:
-    """A command that goes on, and what it has printed so far."""
+    """A running command, and its output so far."""
 
     def __init__(self, argv: list[str], shell: Shell, columns: int | None) -> None:
         self._terminal: int | None = None
@@ -241,7 +241,7 @@ class Running:
         return self
 
     def kill(self) -> None:
-        """End it at once, without a last word."""
+        """End it at once with SIGKILL."""
         self.process.kill()
         self.process.wait()
         for reader in self._readers:
@@ -270,7 +270,7 @@ class Running:
 
 
 def until(condition: Callable[[], Any], what: str) -> None:
-    """Wait for something that nobody announces."""
+    """Poll for something that has no event."""
     end = time.monotonic() + SECONDS
     while not condition():
         assert time.monotonic() < end, f"not in {SECONDS:.0f} s: {what}"
@@ -281,7 +281,7 @@ def until(condition: Callable[[], Any], what: str) -> None:
 def common(
     cluster: Cluster, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Namespace, Path]]:
-    """Give the tests of a module a namespace, and a user who may do what role.yaml says."""
+    """Give the tests of a module a namespace, and a user with the permissions of role.yaml."""
     namespace = Namespace.make(cluster, request.module.__name__.rpartition(".")[2])
     yield namespace, namespace.user(tmp_path_factory.mktemp("user"))
     namespace.delete()

@@ -239,7 +239,7 @@ class Subreaper:
         }
 
     def borrow(self, wish: Any) -> Answer:
-        """Have a file of the host's exist until the end."""
+        """Have a file of the host exist until the end."""
         path = Path(wish["path"])
         if path not in self.borrowed:
             self.borrowed[path] = Borrowed(path)

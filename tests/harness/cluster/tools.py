@@ -32,7 +32,7 @@ GO_ENVIRONMENT = dict(os.environ)
 
 
 class BuildFailed(Exception):
-    """The programs could not be built; the message ends with what the Go command said."""
+    """The programs could not be built; the message ends with the output of the Go command."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Users of a cluster who may do what ``k8sbench/role.yaml`` says, and nothing else."""
+"""Users of a cluster with exactly the permissions of ``k8sbench/role.yaml``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def make(namespace: Namespace, folder: Path, name: str, *, sees_nodes: bool) -> 
 
 
 def may(namespace: Namespace, name: str, verb: str, resource: str) -> bool:
-    """Whether a user may do something, as far as the API server has heard of his rules by now."""
+    """Whether a user may do something, by the rules that the API server has at present."""
     who = f"--as=system:serviceaccount:{namespace.name}:{name}"
     try:
         namespace.kubectl("auth", "can-i", verb, resource, who)

@@ -1,4 +1,4 @@
-"""A stretch of wire between a client and the API server, for tests to cut, block and mute.
+"""A proxy between a client and the API server, which tests cut, block and mute.
 
 It carries bytes and understands none: TLS goes through it end to end. On the loopback address, for
 which the API server's certificate is good, too.
@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 
 class Wire:
-    """Carries connections to one server."""
+    """Forwards connections to one server."""
 
     def __init__(self, server: str, *, connect: bool = False) -> None:
         parts = urlsplit(server)
@@ -56,7 +56,7 @@ class Wire:
 
     @contextlib.contextmanager
     def mute(self) -> Iterator[None]:
-        """Carry nothing in either direction, and break nothing, until the end of the block.
+        """Forward nothing in either direction, and break nothing, until the end of the block.
 
         What is sent meanwhile is lost, so the connections of that time are dead.
         """
@@ -76,7 +76,7 @@ class Wire:
             self._lossy = False
 
     def close(self) -> None:
-        """Take it away."""
+        """Remove it."""
         self._door.close()
         self.cut()
 
@@ -116,7 +116,7 @@ class Wire:
 
 @contextlib.contextmanager
 def between(kubeconfig: Path) -> Iterator[tuple[Wire, Path]]:
-    """Put a wire before the server of a kubeconfig; gives it and a kubeconfig that goes by it."""
+    """Put a wire before the server of a kubeconfig; returns it and a kubeconfig that uses it."""
     config = json.loads(kubeconfig.read_text())
     (cluster,) = config["clusters"]
     wire = Wire(cluster["cluster"]["server"])

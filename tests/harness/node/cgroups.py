@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _BUSY_SECONDS = 2.0
-"""How long a cgroup may still hold processes that are dead already."""
+"""Seconds in which a cgroup may still hold dead processes."""
 NEEDED = ("cpu", "cpuset", "memory", "pids")
 _USED = (*NEEDED, "hugetlb", "io")
-"""What a kubelet asks for where it is to be had; only version 2 has it to be switched on."""
+"""Controllers for a kubelet, where the machine has them; only version 2 has to enable them."""
 
 
 def mounted(kind: str) -> list[Path]:

@@ -88,13 +88,13 @@ class Node:
         self._killed.discard(program)
 
     def kill(self, program: str) -> None:
-        """End one of them at once; its containers go on."""
+        """End one of them at once; its containers continue."""
         self._killed.add(program)
         self.processes.stop(program, grace=0)
 
     @contextlib.contextmanager
     def frozen(self, program: str) -> Iterator[None]:
-        """Let one of them do nothing until the end of the block."""
+        """Freeze one of them until the end of the block."""
         self.processes.signal(program, signal.SIGSTOP)
         try:
             yield
@@ -106,7 +106,7 @@ class Node:
         return self._states() is not None
 
     def ended(self) -> str | None:
-        """Say which of its programs ended by itself, and how; None if none did."""
+        """Name the program that ended unexpectedly, and how; None if none did."""
         for state in self._states() or ():
             if not state.is_running and state.name in {*self._programs} - self._killed:
                 return f"{state.name} ended with status {state.status}"
@@ -181,7 +181,7 @@ class NodeCluster(OwnCluster):
         _dns_file(layout).write_text("\n".join(lines) + "\n")
 
     def is_ready(self, name: str) -> bool:
-        """Whether a component answers that it is; a node's kubelet must, and the cluster say so."""
+        """Whether a component is ready; for a kubelet, by its own report and the API server's."""
         if name not in {node.name for node in self.nodes}:
             return super().is_ready(name)
         # The cluster goes on saying so for seconds after a kubelet has ended.
@@ -193,7 +193,7 @@ class NodeCluster(OwnCluster):
         return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
     def until(self, condition: Callable[[], bool], guilty: Callable[[], str]) -> None:
-        """Wait for something; if a program of a node ends meanwhile, tell with its log, too."""
+        """Wait for something; if a program of a node ends meanwhile, fail with its log."""
 
         def fulfilled() -> bool:
             for node in self.nodes:
@@ -213,7 +213,7 @@ class NodeCluster(OwnCluster):
         }
 
     def end(self) -> None:
-        """End it and wait for that; nothing is left then."""
+        """End it, wait for that, and leave nothing behind."""
         for node in self.nodes:
             # All at once, before the subreaper does it one after the other.
             with contextlib.suppress(Exception):

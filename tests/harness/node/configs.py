@@ -1,4 +1,4 @@
-"""What the programs of one node are told. Pure: paths, addresses and certificates come in.
+"""The configuration of the programs of one node. Pure: paths, addresses and certificates come in.
 
 Two settings of containerd are for machines whose root is less than root: without CAP_SYS_RESOURCE
 no process may be made less likely to be killed, and where a controller for huge pages is missing

@@ -1,4 +1,4 @@
-"""What can happen to a pod on a real node, and pods for that."""
+"""Faults of pods on real nodes, and pods for them."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tests.harness.node.cluster import NodeCluster
 from tests.harness.node.frameworks import GPU_PRODUCT
 
 SMALL_LOG = "64Ki"
-"""Size after which a log is rotated; overshot by what is written between two looks, 3 s."""
+"""Size after which a log is rotated; the kubelet checks every 3 s, so a file may exceed it."""
 SMALL_LOG_BYTES = 64 << 10
 """The same, as a number."""
 WAITS = "import signal; print('on', flush=True); signal.pause()"
-"""A program that goes on until it is killed; PID 1 hears no SIGTERM that it does not handle."""
+"""A program that runs until it is killed; PID 1 ignores a SIGTERM that it does not handle."""
 ENDS_WHEN_TOLD = f"import signal, sys; signal.signal(15, lambda *_: sys.exit(7)); {WAITS}"
 _FILLS_MEMORY = "b = []\nwhile True: b.append(bytearray(8 << 20))"
 OUT_OF_MEMORY = ("python3", "-c", _FILLS_MEMORY)
 """Its main process is killed, where limits give it some memory."""
 CHILD_OUT_OF_MEMORY = ("sh", "-c", 'python3 -c "$0"; exit 3', _FILLS_MEMORY)
-"""A child is killed; with cgroups of version 1 the main process goes on, and ends with 3."""
+"""A child is killed; with cgroups of version 1 the main process continues, and ends with 3."""
 DISK_FULL = "open('/tmp/data', 'wb').write(bytes(40 << 20)); " + WAITS
-"""Writes 40 MiB, more than it may; evicted when the kubelet next looks, 10 s later or so."""
+"""Writes 40 MiB, more than it may; evicted at the kubelet's next check, within about 10 s."""
 
 
 def pod(name: str, program: str | tuple[str, ...], **container_or_spec: Any) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def on(node: str) -> dict[str, str]:
 
 
 def phase(*wanted: str) -> Callable[[dict[str, Any]], bool]:
-    """Make the question whether a pod is in a phase."""
+    """Make a condition: whether a pod is in a phase."""
     return lambda thing: thing["status"].get("phase") in wanted
 
 
@@ -85,7 +85,7 @@ def ended(thing: dict[str, Any]) -> dict[str, Any]:
 def gpus(
     cluster: NodeCluster, *nodes: str, count: int = 8, product: str = GPU_PRODUCT
 ) -> Iterator[None]:
-    """Have nodes say that they have GPUs, and which, until the end of the block."""
+    """Have nodes report GPUs of a model, until the end of the block."""
     label = "nvidia.com/gpu.product"
     for node in nodes:
         _have_gpus(cluster, node, str(count))
@@ -118,7 +118,7 @@ def evict(namespace: Namespace, name: str) -> None:
 
 @contextlib.contextmanager
 def lost(cluster: NodeCluster, name: str) -> Iterator[None]:
-    """Let a node say nothing more: its kubelet is dead, its containers go on.
+    """Silence a node: its kubelet is dead, its containers continue.
 
     The cluster notices after 10 s, and deletes the pods 5 s later; they stay, Running, until the
     node is back, as it is at the end of the block.

@@ -29,7 +29,7 @@ SETTINGS = {
 
 
 def main() -> int:
-    """Do what the file says; see the top of this file."""
+    """Set up what the file describes; see the module's docstring."""
     machine = Machine.read(sys.argv[1])
     print("there", flush=True)
     if not os.read(0, 1):  # linked, if somebody is left to say so

@@ -1,4 +1,4 @@
-"""Keeps one node's machine: a program. It ends with the subreaper, whatever ends that.
+"""A program that keeps one node's machine. It ends with the subreaper.
 
 It makes the node's cgroups, starts ``inside.py`` in namespaces of its own (network, mounts,
 processes) and links their network with the one that it is in, the cluster's. When it is told to
@@ -67,7 +67,7 @@ class Machine:
 
 
 def main() -> int:
-    """Do what the file says; see the top of this file."""
+    """Set up what the file describes; see the module's docstring."""
     path = sys.argv[1]
     machine = Machine.read(path)
     alarm, bell = os.pipe()

@@ -41,7 +41,7 @@ STEP = r"^step (?P<iteration>\d+) (?P<rate>[\d.]+)"
 
 
 class Programs:
-    """A person's k8sbench on real nodes, and a benchmark file whose variants are programs."""
+    """One user's k8sbench on real nodes, and a benchmark file whose variants are programs."""
 
     def __init__(self, shell: Shell, **variants: dict[str, Any]) -> None:
         self.shell = shell
@@ -54,7 +54,7 @@ class Programs:
         self._file.write_text(json.dumps(mine | more))
 
     def words(self, variant: str, *words: str, command: str = "submit") -> tuple[str, ...]:
-        """What is typed to submit a variant; the run bears its name."""
+        """The arguments that submit a variant; the run has its name."""
         case = (f"--variant={variant}", f"--run-id={variant}", "--replicas=1")
         return (command, str(self._file), *case, *words)
 
@@ -63,7 +63,7 @@ class Programs:
         return job_of(self.shell.run(*self.words(variant, command="render")).out)
 
     def open_gate(self, run_id: str) -> None:
-        """Let a run's program go on from where it waits, or will."""
+        """Let a run's program continue past its gate."""
         way = ("sh", "-c", "until test -p /tmp/gate; do :; done; echo > /tmp/gate")
         self.shell.namespace.kubectl("exec", f"{run_id}-master-0", "--", *way)
 
@@ -96,7 +96,7 @@ def variant(program: str | tuple[str, ...], runs_on: str = image.PYTHON, **more:
 
 
 def limit_disk(namespace: Namespace) -> None:
-    """Have every container of a namespace limited in what it may write."""
+    """Limit the ephemeral storage of every container of a namespace."""
     limit = {"type": "Container", "default": {"ephemeral-storage": DISK}}
     namespace.create(
         {

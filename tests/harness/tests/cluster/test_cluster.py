@@ -20,7 +20,7 @@ NO_NODE = "--field-selector=reason=FailedScheduling"
 
 
 def says(words: str) -> Callable[[dict[str, Any]], bool]:
-    """Make the question whether these words are in an event's message."""
+    """Make a condition: whether these words are in an event's message."""
     return lambda event: words in event["message"]
 
 
