@@ -1,9 +1,9 @@
 """Fake nodes with GPUs, kwok's rules for them, and what their pods say.
 
 The nodes are objects that the real scheduler fills; kwok simulates their kubelets
-as far as the stages define it: pods run at once, end as their annotations ask (``kwok/pod-finish.yaml``), and are
-gone as soon as they are deleted. ``kubectl logs`` answers with a file in the format of a container
-runtime.
+as far as the stages define it: pods run at once, end as their annotations ask
+(``kwok/pod-finish.yaml``), and are gone as soon as they are deleted. ``kubectl logs`` answers with
+a file in the format of a container runtime.
 """
 
 from __future__ import annotations

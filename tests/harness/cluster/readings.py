@@ -1,4 +1,4 @@
-"""Reads the state of a job on a live cluster with the product's functions, from kubectl's objects."""
+"""Reads the state of a job on a live cluster with the product's functions and kubectl."""
 
 from __future__ import annotations
 
