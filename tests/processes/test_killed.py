@@ -114,20 +114,20 @@ def test_killed_before_anything_is_recorded(root: pathlib.Path) -> None:
         assert store.runs(RunFilter()) == []
 
 
-@pytest.mark.parametrize("point", ["mkdir", "run.json", "events.jsonl"])
+@pytest.mark.parametrize("point", ["mkdir", "events.jsonl", "run.json"])
 def test_killed_between_the_folder_and_the_row_of_a_new_run(root: pathlib.Path, point: str) -> None:
     patch = {
         "mkdir": "artifacts._sync_folder = die",
-        "run.json": "RunFolder.append = die",
-        "events.jsonl": "RunFolder.append = lambda *a, real=RunFolder.append: (real(*a), die())",
+        "events.jsonl": "artifacts._pretty = die",
+        "run.json": "RunFolder.adopt = lambda *a, real=RunFolder.adopt: (real(*a), die())",
     }[point]
     killed(f"{patch}\nstore.record(plan(), at=NOW, owner=me)", root)
     with open_store(str(root)) as store:
         look(store)
         assert store.runs(RunFilter()) == []
-        found = [] if point == "mkdir" else ["no-row"]
+        found = ["no-row"] if point == "run.json" else []
         assert [f.id for f in upkeep.check(store).findings] == found
-    if point != "mkdir":
+    if point == "run.json":
         upkeep.rebuild(str(root))
         with open_store(str(root)) as store:
             look(store)
@@ -139,7 +139,7 @@ def test_a_submit_that_was_killed_as_it_was_recorded_is_done_again_under_its_id(
 ) -> None:
     from tests.unit.store.examples import NOW, plan
 
-    killed("RunFolder.append = die\nstore.record(plan(), at=NOW, owner=me)", root)
+    killed("artifacts._pretty = die\nstore.record(plan(), at=NOW, owner=me)", root)
     with open_store(str(root)) as store:
         store.record(plan(), at=NOW + 50, owner=None)
         assert store.run("seg-1").created_at == NOW + 50

@@ -19,7 +19,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import errno
-import functools
+import mmap
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -29,7 +29,6 @@ from typing import BinaryIO, TypeVar
 import msgspec
 
 from k8sbench.model.errors import StoreError
-from k8sbench.model.identity import NAME_LIMIT, RUN_ID
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
@@ -46,9 +45,7 @@ LOGS = "logs"
 LOG_SUFFIX = ".log"
 UNFINISHED = re.compile(r"^\..*\.tmp$")
 """Files that a killed process left half written."""
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
-_STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6})Z ")
-_BLOCK = 64 * 1024
+_STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z) ")
 DISORDER_SECONDS = 1.0
 """By how much stamps of a log's lines may go back; see :class:`~k8sbench.ports.LogMark`."""
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -74,28 +71,24 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def create(self, record: RunRecord, created: Transition) -> None:
-        """Make the folder and write its first files.
+    def create(self, run: Run) -> None:
+        """Make the folder of a new run and write its first files.
 
-        A folder of that name whose run ever started is another run's and is an error; one that
-        holds nothing but a beginning is what a process left that was killed right here, before
-        its run was recorded, and is taken over.
+        A folder of that name whose run ever started belongs to another run and is an error. One
+        that holds only the first files was left by a process that was killed before its run was
+        recorded, and is used again.
         """
-        with translated(f"make the run's folder {self.path}"):
-            self.path.mkdir(parents=True, exist_ok=True)
-            begun = {one.name for one in self.path.iterdir() if not UNFINISHED.match(one.name)}
-            if not begun <= {RUN_FILE, EVENTS} or len(self.events()[0]) > 1:
-                raise StoreError(
-                    f"There is a run in {self.path} that the database does not know.",
-                    "Take it up with: k8sbench store rebuild",
-                )
-            (self.path / EVENTS).unlink(missing_ok=True)
-            _sync_folder(self.path.parent)
-        self.write(RUN_FILE, _pretty(record))
-        self.append(created)
+        with translated(f"read {self.path}"):
+            names = {path.name for path in self.path.glob("*") if not UNFINISHED.match(path.name)}
+        if not names <= {RUN_FILE, EVENTS} or len(self.events()[0]) > 1:
+            raise StoreError(
+                f"There is a run in {self.path} that the database does not know.",
+                "Add it to the database with: k8sbench store rebuild",
+            )
+        self.adopt(run)
 
     def adopt(self, run: Run) -> None:
-        """Make the folder of a run whose files lie elsewhere, from what its row tells.
+        """Make a run's folder and its files from what its row holds.
 
         ``run.json`` comes last: with it the folder counts as the run's.
         """
@@ -123,16 +116,13 @@ class RunFolder:
 
     def write(self, name: str, data: bytes) -> None:
         """Write one file whole, or not at all."""
-        _check_name(name)
         write_whole(self.path / name, data)
 
     def append(self, transition: Transition) -> None:
         """Add a line to ``events.jsonl`` and see it to the disk."""
         path = self.path / EVENTS
-        with translated(f"write {path}"), path.open("ab", buffering=0) as file:
-            # A torn last line (a writer was killed) must not swallow this one.
-            torn = b"\n" if file.tell() and not _ends_line(path) else b""
-            _write_all(file, torn + msgspec.json.encode(transition) + b"\n")
+        with translated(f"write {path}"), _open_to_append(path) as file:
+            _write_all(file, msgspec.json.encode(transition) + b"\n")
             os.fsync(file.fileno())
 
     def keep_measurement(self, measurement: Measurement) -> None:
@@ -172,16 +162,13 @@ class RunFolder:
         path = self.path / EVENTS
         history: list[Transition] = []
         problems: list[str] = []
-        lines = (_read(path) or b"").split(b"\n")
+        # What follows the last line end was written by a process that was killed.
+        *lines, _ = (_read(path) or b"").split(b"\n")
         for number, line in enumerate(lines, start=1):
-            if not line.strip(b"\0 \r"):
-                continue
             try:
                 transition = msgspec.json.decode(line, type=Transition)
             except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
-                # The last line has no end: its writer was killed.
-                if number < len(lines):
-                    problems.append(f"{path}:{number}: {wrong}")
+                problems.append(f"{path}:{number}: {wrong}")
                 continue
             if (history and history[-1].phase.final) or transition in history[-1:]:
                 continue
@@ -219,14 +206,11 @@ class RunFolder:
 
     def last_sign(self) -> float | None:
         """When anything in the folder was last written, Unix seconds; None if it is gone."""
-        newest = None
-        for folder in (self.path, self.path / LOGS):
-            with contextlib.suppress(OSError), os.scandir(folder) as entries:
-                for entry in entries:
-                    with contextlib.suppress(OSError):
-                        written = entry.stat(follow_symlinks=False).st_mtime
-                        newest = written if newest is None else max(newest, written)
-        return newest
+        written = []
+        for path in (*self.path.glob("*"), *self.path.glob(f"{LOGS}/*")):
+            with contextlib.suppress(OSError):
+                written.append(path.stat().st_mtime)
+        return max(written, default=None)
 
     def log_files(self) -> list[Path]:
         """List the log files: master first, then workers by number."""
@@ -277,15 +261,10 @@ class LogWriter:
                 file.close()
 
     def _open(self, replica: str) -> BinaryIO:
-        _check_name(replica)
         self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._folder / f"{replica}{LOG_SUFFIX}"
-        file = path.open("ab", buffering=0)
-        if file.tell() and not _ends_line(path):
-            # Half a line of a writer that was killed: no mark counts it, so it comes again.
-            file.truncate(_whole_lines(path))
-        self._files[replica] = file
-        return file
+        # Half a line of a writer that was killed goes: no mark counts it, so it is read again.
+        self._files[replica] = _open_to_append(self._folder / f"{replica}{LOG_SUFFIX}")
+        return self._files[replica]
 
 
 class LogTail:
@@ -332,10 +311,10 @@ def split_stamp(line: bytes) -> tuple[float | None, bytes]:
     if match is None:
         return None, line
     try:
-        moment = datetime.datetime.fromisoformat(match.group(1).decode())
+        at = datetime.datetime.fromisoformat(match[1].decode()).timestamp()
     except ValueError:
         return None, line
-    return moment.replace(tzinfo=datetime.UTC).timestamp(), line[match.end() :]
+    return at, line[match.end() :]
 
 
 def log_mark(path: Path) -> LogMark | None:
@@ -359,34 +338,23 @@ def log_mark(path: Path) -> LogMark | None:
 
 def _lines_backwards(path: Path) -> Iterator[bytes]:
     """Yield the whole lines of a file, the last one first."""
-    with path.open("rb") as file:
-        # Without the last line end: behind it stands nothing, which is no line.
-        end = _whole_lines(path) - 1
-        rest = b""
-        while end > 0:
-            start = max(0, end - _BLOCK)
-            file.seek(start)
-            rest, *lines = (file.read(end - start) + rest).split(b"\n")
-            yield from reversed(lines)
-            end = start
-        if end == 0:
-            yield rest
+    with _mapped(path) as data:
+        end = data.rfind(b"\n")
+        while end >= 0:
+            start = data.rfind(b"\n", 0, end) + 1
+            yield data[start:end]
+            end = start - 1
 
 
 def stamp(at: float) -> bytes:
     """Write a time (Unix seconds) as log lines begin with it: ``2026-11-20T08:15:30.123456Z``."""
-    second, micros = divmod(round(at * 1_000_000), 1_000_000)
-    return b"%b.%06dZ" % (_to_the_second(second), micros)
+    moment = datetime.datetime.fromtimestamp(at, datetime.UTC).replace(tzinfo=None)
+    return f"{moment.isoformat(timespec='microseconds')}Z".encode()
 
 
 def created(at: float) -> Transition:
     """Build the first state of every run."""
     return Transition(phase=Phase.CREATED, at=at, cause="Recorded; nothing was started yet.")
-
-
-def is_run_id(text: str) -> bool:
-    """Whether text may name a run and so a folder: nothing that leads anywhere else."""
-    return len(text) <= NAME_LIMIT and RUN_ID.fullmatch(text) is not None and text.isprintable()
 
 
 def decoded(data: bytes | str, kind: type[_T], where: str) -> _T:
@@ -436,11 +404,8 @@ def store_error(wrong: OSError, doing: str) -> StoreError:
             f"Cannot {doing}: the disk is full, or its quota is used up.",
             "Free some space and try again; what was recorded before is kept.",
         )
-    why = wrong.strerror or str(wrong)
-    if wrong.errno in {errno.EACCES, errno.EPERM}:
-        why = "not permitted"
     return StoreError(
-        f"Cannot {doing}: {why}.",
+        f"Cannot {doing}: {wrong.strerror or wrong}.",
         "Name another place with --store or K8SBENCH_STORE if this one cannot be used.",
     )
 
@@ -461,11 +426,6 @@ def _read(path: Path) -> bytes | None:
     return None
 
 
-def _check_name(name: str) -> None:
-    if not _PLAIN_NAME.fullmatch(name):
-        raise StoreError(f"{name!r} cannot name a file of a run.", "This is a fault of k8sbench.")
-
-
 def _pretty(value: msgspec.Struct) -> bytes:
     return msgspec.json.format(encoded(value), indent=2) + b"\n"
 
@@ -476,24 +436,26 @@ def _write_all(file: BinaryIO, data: bytes) -> None:
         data = data[file.write(data) :]
 
 
-def _ends_line(path: Path) -> bool:
-    with path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"
+def _open_to_append(path: Path) -> BinaryIO:
+    """Open a file of lines, unbuffered, without the half line that a killed writer left."""
+    file = path.open("ab", buffering=0)
+    if size := file.tell():
+        with _mapped(path) as data:
+            whole = data.rfind(b"\n") + 1
+        if whole < size:
+            file.truncate(whole)
+    return file
 
 
-def _whole_lines(path: Path) -> int:
-    """Count the bytes up to the last line end."""
+@contextlib.contextmanager
+def _mapped(path: Path) -> Iterator[mmap.mmap | bytes]:
+    """Map a file into memory: only the parts that are looked at are read."""
     with path.open("rb") as file:
-        end = file.seek(0, os.SEEK_END)
-        while end:
-            start = max(0, end - _BLOCK)
-            file.seek(start)
-            found = file.read(end - start).rfind(b"\n")
-            if found >= 0:
-                return start + found + 1
-            end = start
-    return 0
+        if not os.fstat(file.fileno()).st_size:
+            yield b""  # nothing can be mapped
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            yield data
 
 
 def _sync_folder(path: Path) -> None:
@@ -504,9 +466,3 @@ def _sync_folder(path: Path) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
-
-
-@functools.lru_cache(maxsize=2)
-def _to_the_second(second: int) -> bytes:
-    moment = datetime.datetime.fromtimestamp(second, datetime.UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S").encode()

@@ -8,7 +8,6 @@ a row with a heartbeat (:class:`PostgresClaims`): it reaches every machine that 
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import hashlib
 import os
@@ -29,15 +28,12 @@ HEARTBEAT_SECONDS = 5.0
 """How often a process renews its claims."""
 LIMIT_SECONDS = 30.0
 """How old a heartbeat may be until others may take the claim over, by the database's clock."""
-_TAKEN = {errno.EACCES, errno.EAGAIN}
-_NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.ENOTTY}
 
 
 class FileClaims:
     """Claims as record locks on single bytes of one file in the store's folder.
 
-    The run's id decides the byte, so that any number of claims take one open file. On a file
-    system that cannot lock everybody is given the claim.
+    The run's id decides the byte, so that any number of claims take one open file.
     """
 
     def __init__(self, root: Path) -> None:
@@ -52,11 +48,8 @@ class FileClaims:
                 self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             try:
                 fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _offset(run_id))
-            except OSError as wrong:
-                if wrong.errno in _TAKEN:
-                    return False
-                if wrong.errno not in _NO_LOCKS:
-                    raise
+            except (BlockingIOError, PermissionError):
+                return False
         return True
 
     def release(self, run_id: str) -> None:

@@ -9,7 +9,6 @@ import contextlib
 import os
 import shlex
 import sqlite3
-import time
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +23,6 @@ DATABASE = "k8sbench.db"
 BUSY_SECONDS = 30.0
 """How long to wait for another process's transaction."""
 POSTGRES_CONNECT_SECONDS = 10
-_POLL_SECONDS = 0.05
 _WRITES = "k8sbench_writes"
 
 
@@ -206,17 +204,11 @@ def use_wal(raw: sqlite3.Connection) -> None:
 
     Needs shared memory, which some network file systems lack: those keep the rollback journal.
     """
-    deadline = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            raw.execute("PRAGMA journal_mode=WAL")
-        except sqlite3.OperationalError as wrong:
-            # Changing the mode does not wait for a lock as other statements do.
-            if _is(wrong, "SQLITE_BUSY") and time.monotonic() < deadline:
-                time.sleep(_POLL_SECONDS)
-                continue
+    try:
+        raw.execute("PRAGMA journal_mode=WAL")
+    except sqlite3.OperationalError as wrong:
+        if not _is(wrong, "SQLITE_BUSY"):  # another process that opens it asks for the same
             raw.execute("PRAGMA journal_mode=DELETE")
-        return
 
 
 def sqlite_error(wrong: sqlite3.Error, folder: str) -> StoreError:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import math
 import os
 import platform
 import re
@@ -26,11 +25,11 @@ import msgspec
 import sqlalchemy as sa
 
 from k8sbench.adapters.store import artifacts, database, migrations
-from k8sbench.adapters.store.artifacts import LogWriter, RunFolder, RunRecord
+from k8sbench.adapters.store.artifacts import LogWriter, RunFolder
 from k8sbench.adapters.store.claims import FileClaims, PostgresClaims
 from k8sbench.adapters.store.database import Database
 from k8sbench.model.errors import FilesElsewhere, NotFound, RepeatTaken, StoreError, UsageError
-from k8sbench.model.identity import SET_NAME, case_key
+from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import FINAL, Phase, Transition
 from k8sbench.model.plan import RunPlan
@@ -44,9 +43,11 @@ _STEP = ("phase", "at", "cause", "cause_id", "action", "hopeless")
 """Columns of a change of state that are fields of :class:`Transition`."""
 _OF_THE_PLAN = ("run_id", "set_name", "repeat", "benchmark", "framework", "backend")
 """Columns of a run that are fields of its plan, for lists and filters."""
-_OTHERS = ("case_key", "phase", "created_at", "artifacts", "plan", "owner", "measurement")
-_LATER = ("location", "image_digest", "files_at")
-RUNS = sa.table("runs", *map(sa.column, (*_OF_THE_PLAN, *_OTHERS, *_LATER)))
+_OTHERS = (
+    *("case_key", "phase", "created_at", "artifacts", "plan", "owner", "measurement"),
+    *("location", "image_digest", "files_at"),
+)
+RUNS = sa.table("runs", *map(sa.column, (*_OF_THE_PLAN, *_OTHERS)))
 """As the steps in :mod:`k8sbench.adapters.store.migrations` left it; a test holds the two equal."""
 TRANSITIONS = sa.table(
     "transitions",
@@ -68,19 +69,19 @@ def open_store(
     if isinstance(root, str):
         return SqlStore(database.open_postgres(root), folder or default_folder())
     with artifacts.translated(f"open the store {root}"):
-        known = (root / database.DATABASE).exists()
         if root.exists() and not root.is_dir():
             raise StoreError(f"{root} is a file, not a store.", "Name the store's folder.")
-        if not known and any((root / artifacts.RUNS).glob(f"*/{artifacts.RUN_FILE}")):
+        if (root / database.DATABASE).exists():
+            return SqlStore(database.open_sqlite(root), root)
+        if any((root / artifacts.RUNS).glob(f"*/{artifacts.RUN_FILE}")):
             raise StoreError(
                 f"There are runs in {root / artifacts.RUNS}, but their database is gone.",
                 f"Make it anew from them with: {database.rebuild_command(root)}",
             )
-        if not known and not create:
+        if not create:
             return SqlStore(database.open_memory(str(root)), root, absent=True)
-        if not known:
-            (root / artifacts.RUNS).mkdir(parents=True, exist_ok=True)
-    return SqlStore(database.open_sqlite(root), root)
+        (root / artifacts.RUNS).mkdir(parents=True, exist_ok=True)
+        return SqlStore(database.open_sqlite(root), root)
 
 
 def place(where: str | None) -> Path | str:
@@ -93,11 +94,9 @@ def place(where: str | None) -> Path | str:
     if not where.strip() or "\0" in where:
         raise UsageError(f"{where!r} names no place.", "Give a folder, or a postgresql:// URL.")
     try:
-        path = Path(where).expanduser().absolute()
-        path.exists()  # says no to a name that is too long
-    except (RuntimeError, OSError) as wrong:  # RuntimeError: no home for a ~
+        return Path(where).expanduser().absolute()
+    except RuntimeError as wrong:  # no home for a ~
         raise UsageError(f"{where!r} cannot name a store: {wrong}.", "Give a folder.") from wrong
-    return path
 
 
 def default_folder() -> Path:
@@ -171,12 +170,10 @@ class SqlStore:
         self, plan: RunPlan, *, at: float, owner: Owner | None, location: Location | None = None
     ) -> Run:
         """Record a run before it starts."""
-        _check_names(plan, at)
-        artifacts.encoded(plan)  # says no, in our words, to what is no text
-        folder = self._folder(plan.run_id)
-        record = RunRecord(
-            plan=plan, case_key=case_key(plan), created_at=at, owner=owner, location=location
-        )
+        # A plan may come from a job's annotation: its names become a folder and labels.
+        checked_set_name(plan.set_name)
+        folder = self._folder(checked_run_id(plan.run_id))
+        artifacts.encoded(plan)  # raises for what is no valid text
         run = Run(
             plan=plan,
             created_at=at,
@@ -191,7 +188,7 @@ class SqlStore:
                 # The row first, because it may be refused; it counts only when the files stand.
                 self.insert(db, run)
                 made = not folder.path.exists()
-                folder.create(record, run.history[0])
+                folder.create(run)
         except Exception:  # not an interrupt: it may come when all is done
             if made:
                 shutil.rmtree(folder.path, ignore_errors=True)
@@ -240,14 +237,15 @@ class SqlStore:
                 return run
             try:
                 kept, _ = self._folder(run_id).run()
-            except StoreError:  # damaged: the row is all there is; `store check` says so
+            except StoreError:  # damaged: `store check` reports it
                 return run
+            new = merged(run, kept)
             return self._extend(
                 db,
                 run,
-                history=longer(run.history, kept.history),
-                measurement=kept.measurement or run.measurement,
-                image_digest=kept.image_digest or run.image_digest,
+                history=new.history,
+                measurement=new.measurement,
+                image_digest=new.image_digest,
             )
 
     def run(self, run_id: str) -> Run:
@@ -268,18 +266,15 @@ class SqlStore:
     def ids(self) -> list[str]:
         """All run ids, oldest first."""
         with self.database.reading() as db:
-            return _ids(db)
+            return self._ids(db)
 
     def folder(self, run_id: str) -> Path:
         """The run's folder of artifacts; :class:`FilesElsewhere` if it is not here."""
-        folder = self._folder(run_id)
-        if not folder.is_there:
-            missing = self.run(run_id).artifacts_missing or ""
+        run = self.run(run_id)
+        if run.artifacts is None:
+            missing = run.artifacts_missing or ""
             raise FilesElsewhere(missing, "Ask for them there, or copy the folder from there.")
-        with self.database.reading() as db:
-            if db.scalar(sa.select(RUNS.c.run_id).where(RUNS.c.run_id == run_id)) is None:
-                raise not_found(run_id, _ids(db), self.where)
-        return folder.path
+        return Path(run.artifacts)
 
     def ensure_folder(self, run_id: str) -> None:
         """Make a run's folder from its row where its files are not here, and say so in the row."""
@@ -293,10 +288,7 @@ class SqlStore:
 
     def last_sign(self, run_id: str) -> float | None:
         """When anything in the run's folder was last written; None where that cannot be seen."""
-        try:
-            return RunFolder(self.folder(run_id)).last_sign()
-        except (StoreError, NotFound):
-            return None
+        return self._folder(run_id).last_sign()
 
     def keep(self, run_id: str, name: str, text: str) -> None:
         """Write one artifact whole, or not at all."""
@@ -357,7 +349,12 @@ class SqlStore:
             raise StoreError(
                 self.unreadable[run_id], "k8sbench store check looks at everything there is."
             )
-        raise not_found(run_id, _ids(db), self.where)
+        near = difflib.get_close_matches(run_id, self._ids(db), n=3, cutoff=0.5)
+        hint = f"Nearest: {', '.join(near)}." if near else "k8sbench list shows the runs."
+        raise NotFound(f"There is no run {run_id!r} in the store {self.where}.", hint)
+
+    def _ids(self, db: sa.Connection) -> list[str]:
+        return list(db.scalars(sa.select(RUNS.c.run_id).order_by(RUNS.c.created_at, RUNS.c.run_id)))
 
     def _extend(self, db: sa.Connection, run: Run, **changes: Any) -> Run:
         new = msgspec.structs.replace(run, **changes)
@@ -398,7 +395,10 @@ class SqlStore:
 
     def _as_run(self, row: sa.RowMapping, history: tuple[Transition, ...]) -> Run:
         folder = self._folder(row["run_id"])
-        here = folder.is_there
+        missing = None
+        if not folder.is_there:
+            known = f"; they were last written on {row['files_at']}" if row["files_at"] else ""
+            missing = f"The files of run {row['run_id']} are not in {folder.path}{known}."
         plan = _decoded(row, "plan", RunPlan)
         assert plan is not None
         return Run(
@@ -406,8 +406,8 @@ class SqlStore:
             created_at=row["created_at"],
             owner=_decoded(row, "owner", Owner),
             history=history or (artifacts.created(row["created_at"]),),
-            artifacts=str(folder.path) if here else None,
-            artifacts_missing=None if here else _missing(folder, row["files_at"]),
+            artifacts=None if missing else str(folder.path),
+            artifacts_missing=missing,
             measurement=_decoded(row, "measurement", Measurement),
             location=_decoded(row, "location", Location),
             image_digest=row["image_digest"],
@@ -428,37 +428,19 @@ def free_repeat(db: sa.Connection, set_name: str, case_key: str) -> int:
     return next(n for n in range(1, len(taken) + 2) if n not in taken)
 
 
-def not_found(run_id: str, ids: Sequence[str], where: str) -> NotFound:
-    """Build the error of a run id that stands for nothing, with the nearest that do."""
-    near = difflib.get_close_matches(run_id, ids, n=3, cutoff=0.5)
-    hint = f"Nearest: {', '.join(near)}." if near else "k8sbench list shows the runs."
-    return NotFound(f"There is no run {run_id!r} in the store {where}.", hint)
+def merged(row: Run, kept: Run) -> Run:
+    """Combine a run's row with its folder, which is written first and so holds more.
 
-
-def longer(row: tuple[Transition, ...], folder: tuple[Transition, ...]) -> tuple[Transition, ...]:
-    """Choose between two histories of one run: the folder is written first, so it knows more.
-
-    Only a folder that lost lines (a damaged disk, an editor) knows less than the row.
+    Only a folder that lost lines (a damaged disk, an editor) holds less than the row.
     """
-    return folder if len(folder) >= len(row) else row
-
-
-def _check_names(plan: RunPlan, at: float) -> None:
-    """Refuse what must not become a folder, a label or a time, wherever it came from."""
-    if not artifacts.is_run_id(plan.run_id):
-        raise UsageError(
-            f"{plan.run_id!r} cannot name a run.",
-            "Use lower-case letters, digits and '-', a letter first.",
-        )
-    if not SET_NAME.fullmatch(plan.set_name) or not plan.set_name.isprintable():
-        raise UsageError(
-            f"{plan.set_name!r} cannot name a set.",
-            "Use at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends.",
-        )
-    if plan.repeat < 1:
-        raise UsageError(f"{plan.repeat} is no repeat number.", "The first repeat is 1.")
-    if not math.isfinite(at):
-        raise StoreError(f"{at} is no time.", "This is a fault of k8sbench.")
+    return msgspec.structs.replace(
+        kept,
+        # The row may carry another repeat number, given by an earlier rebuild.
+        plan=msgspec.structs.replace(kept.plan, repeat=row.plan.repeat),
+        history=kept.history if len(kept.history) >= len(row.history) else row.history,
+        measurement=kept.measurement or row.measurement,
+        image_digest=kept.image_digest or row.image_digest,
+    )
 
 
 def _id_taken(plan: RunPlan) -> UsageError:
@@ -498,10 +480,6 @@ def _filtered(wanted: RunFilter) -> sa.Select[Any]:
     return query
 
 
-def _ids(db: sa.Connection) -> list[str]:
-    return list(db.scalars(sa.select(RUNS.c.run_id).order_by(RUNS.c.created_at, RUNS.c.run_id)))
-
-
 def _histories(db: sa.Connection, run_ids: Sequence[str]) -> dict[str, tuple[Transition, ...]]:
     histories: dict[str, tuple[Transition, ...]] = {}
     for start in range(0, len(run_ids), 500):  # databases limit the values of one question
@@ -533,8 +511,3 @@ def _json(value: msgspec.Struct | None) -> str | None:
 def _decoded(row: sa.RowMapping, column: str, kind: type[_T]) -> _T | None:
     where = f"The row of run {row['run_id']}"
     return None if row[column] is None else artifacts.decoded(row[column], kind, where)
-
-
-def _missing(folder: RunFolder, files_at: str | None) -> str:
-    known = f"; they were last written on {files_at}" if files_at else ""
-    return f"The files of run {folder.path.name} are not in {folder.path}{known}."

@@ -41,12 +41,10 @@ def info(form: str, where: str | None) -> None:
     if not said.exists:
         output.write(f"Store:      {said.store} (not made yet)\n")
         return
-    size = "" if said.database_bytes is None else f", {said.database_bytes / 1024:.0f} KiB"
-    journal = "" if said.journal is None else f", journal {said.journal}"
     phases = ", ".join(f"{count} {phase}" for phase, count in said.phases.items())
     output.write(
         f"Store:      {said.store}{'' if said.writable else ' (can only be read)'}\n"
-        f"Database:   {said.kind}, schema {said.database_schema}{journal}{size}\n"
+        f"Database:   {said.kind}, schema {said.database_schema}\n"
         f"Artifacts:  {said.artifacts}\n"
         f"Runs:       {_count(said.runs, 'run')} in {_count(said.sets, 'set')}"
         f"{': ' + phases if phases else ''}\n"

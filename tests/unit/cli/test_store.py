@@ -34,7 +34,7 @@ def test_info_says_where_and_how_much(
     out, err = capsys.readouterr()
     assert err == ""
     assert f"Store:      {root}\n" in out
-    assert f"Database:   sqlite, schema {len(migrations.STEPS)}, journal wal" in out
+    assert f"Database:   sqlite, schema {len(migrations.STEPS)}" in out
     assert "Runs:       2 runs in 1 set: 1 Created, 1 Failed" in out
 
 
