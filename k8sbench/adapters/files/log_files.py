@@ -26,8 +26,8 @@ LONGEST_LINE = 64 * 1024
 """Characters of a line; what follows in it is skipped and counted. No training line is near it."""
 CHUNK = 256 * 1024
 """Bytes read at once."""
-LOOKED_AT = 8 * 1024
-"""Bytes by which a file is told to be text."""
+HEAD = 8 * 1024
+"""Bytes that decide whether a file is text."""
 _NOT_LOGS = """
 .md .rst .html .htm .json .jsonl .yaml .yml .toml .ini .cfg .xml .csv .tsv .py .sh .ipynb
 .png .jpg .jpeg .svg .pdf .pt .pth .ckpt .pdparams .pdopt .pdmodel .safetensors .onnx .npy
@@ -38,19 +38,17 @@ NOT_LOGS = frozenset(_NOT_LOGS.split())
 a log: their names follow no rule (``GPUx1.log@cb196e2e``, ``workerlog.0``, ``train_fp16``)."""
 
 _GZIP = b"\x1f\x8b"
-_BOMS: tuple[tuple[bytes, str], ...] = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
+_ENCODINGS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+"""By the byte order mark that a file begins with; without one it is UTF-8."""
 # Everything below space but tab, line ends, backspace, form feed and escape; and delete.
 _CONTROL = bytes([*range(8), 11, *range(14, 27), *range(28, 32), 127])
 MANY_CONTROLS = 0.05
 """Share of such characters from which a file is no text; random bytes have twice as many."""
 _DIGITS = re.compile(r"(\d+)")
-_END = re.compile(r"[\r\n]")
 _Stream = io.BufferedReader | gzip.GzipFile
 
 
@@ -120,99 +118,63 @@ class LogFile:
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         """Yield line numbers from 1, and lines without their ends."""
-        with self._opened() as raw:
-            try:
-                yield from self._lines(raw)
-            except (EOFError, zlib.error, gzip.BadGzipFile) as wrong:
-                raise InputError(
-                    f"is a damaged gzip file: {_cause(wrong)}.",
-                    "Get a complete copy of it.",
-                    file=self.name,
-                ) from wrong
-            except OSError as wrong:
-                raise _unreadable(self.name, wrong) from wrong
+        try:
+            with self._opened() as raw:
+                yield from self._lines(self._text(raw))
+        except (EOFError, zlib.error, gzip.BadGzipFile) as wrong:
+            raise InputError(
+                f"is a damaged gzip file: {_cause(wrong)}.",
+                "Get a complete copy of it.",
+                file=self.name,
+            ) from wrong
+        except OSError as wrong:
+            raise _unreadable(self.name, wrong) from wrong
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[_Stream]:
         if self._path == STDIN:
             yield self._unpacked(sys.stdin.buffer)
             return
-        try:
-            if not _is_readable(os.stat(self._path).st_mode):  # noqa: PTH116
-                raise InputError("is no file.", "Name a log file or a folder.", file=self.name)
-            raw = open(self._path, "rb", CHUNK)  # noqa: PTH123, SIM115 - closed below
-        except OSError as wrong:
-            raise _unreadable(self.name, wrong) from wrong
-        with raw:
+        mode = os.stat(self._path).st_mode  # noqa: PTH116
+        if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+            raise InputError("is no file.", "Name a log file or a folder.", file=self.name)
+        with open(self._path, "rb", CHUNK) as raw:  # noqa: PTH123
             yield self._unpacked(raw)
 
     def _unpacked(self, raw: BinaryIO) -> _Stream:
         assert isinstance(raw, io.BufferedReader)
-        try:
-            head = raw.peek(LOOKED_AT)
-        except OSError as wrong:
-            raise _unreadable(self.name, wrong) from wrong
-        if head.startswith(_GZIP):
-            return gzip.GzipFile(fileobj=raw, mode="rb")
-        return raw
+        return gzip.GzipFile(fileobj=raw) if raw.peek(HEAD).startswith(_GZIP) else raw
 
-    def _lines(self, raw: _Stream) -> Iterator[tuple[int, str]]:
-        number, pending, skipping = 1, "", False
-        for text in self._texts(raw):
-            if skipping:
-                end = _END.search(text)
-                if end is None:
-                    continue
-                text, skipping = text[end.start() :], False  # noqa: PLW2901
-            *lines, pending = (pending + text).split("\n")
-            for line in lines:
-                yield from self._pieces(number, line)
-                number += 1
-            if len(pending) > LONGEST_LINE:
-                # Bounded, however long the line is: what carriage returns ended is out already.
-                ended, _, pending = pending.rpartition("\r")
-                yield from self._pieces(number, ended)
-                if len(pending) > LONGEST_LINE:
-                    yield from self._pieces(number, pending)
-                    pending, skipping = "", True
-        yield from self._pieces(number, pending)
-
-    def _pieces(self, number: int, line: str) -> Iterator[tuple[int, str]]:
-        for piece in line.split("\r") if "\r" in line else (line,):
-            if len(piece) > LONGEST_LINE:
-                self.cut_lines += 1
-            if piece:
-                yield number, piece[:LONGEST_LINE]
-
-    def _texts(self, raw: _Stream) -> Iterator[str]:
-        """Decode the stream chunk by chunk, once its beginning looks like text."""
-        first = chunk = raw.read1(CHUNK)
-        while chunk and not chunk.strip(b"\x00"):
+    def _text(self, raw: _Stream) -> io.TextIOWrapper:
+        """Decode the stream, once its beginning looks like text."""
+        head = raw.peek(HEAD)[:HEAD]
+        empty = not head
+        while head and not head.strip(b"\x00"):
             # A log that was cut while it was being written begins with a run of NULs.
-            chunk = raw.read1(CHUNK)
-        self._reject_binary(chunk[:LOOKED_AT] or first[:LOOKED_AT])
-        encoding = next((name for mark, name in _BOMS if chunk.startswith(mark)), "utf-8")
-        decode = codecs.getincrementaldecoder(encoding)("replace").decode
-        while chunk:
-            yield decode(chunk)
-            chunk = raw.read1(CHUNK)
-        yield decode(b"", final=True)
-
-    def _reject_binary(self, head: bytes) -> None:
-        if any(head.startswith(mark) for mark, _ in _BOMS):
-            return
+            raw.read(len(head))
+            head = raw.peek(HEAD)[:HEAD]
+        encoding = next((name for mark, name in _ENCODINGS.items() if head.startswith(mark)), None)
         text = head.lstrip(b"\x00")
         controls = len(text) - len(text.translate(None, _CONTROL))
-        if controls > MANY_CONTROLS * len(text) or (head and not text):
+        is_binary = controls > MANY_CONTROLS * len(text) or not (text or empty)
+        if encoding is None and is_binary:
             raise InputError(
                 "is not a text file.",
                 "Unpack it, or name the log that the program printed.",
                 file=self.name,
             )
+        return io.TextIOWrapper(raw, encoding or "utf-8", errors="replace", newline="")
 
-
-def _is_readable(mode: int) -> bool:
-    return stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+    def _lines(self, text: io.TextIOWrapper) -> Iterator[tuple[int, str]]:
+        number, is_rest = 1, False
+        while piece := text.readline(LONGEST_LINE + 1):
+            line = piece.rstrip("\r\n")
+            if line and not is_rest:
+                self.cut_lines += len(line) > LONGEST_LINE
+                yield number, line[:LONGEST_LINE]
+            is_rest = piece[-1] not in "\r\n"
+            number += piece[-1] == "\n"
+        text.detach()  # whoever opened the stream closes it
 
 
 def _unreadable(path: str, wrong: OSError) -> InputError:

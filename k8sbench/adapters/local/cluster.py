@@ -150,8 +150,24 @@ class LocalCluster:
                 held.callback(self._taken.pop, plan.run_id, None)
                 mounts = (folder / MOUNTS).resolve()
                 _write_files(job, mounts)
-                machine = self._machine(held.enter_context(loopback.held_port()), assigned)
-                scratches = [held.enter_context(_scratch()) for _ in job.replicas]
+                machine = launching.Machine(
+                    python=self._python,
+                    library=Path(k8sbench.__file__).parent.parent,
+                    environ=self._environ,
+                    cores=usable_cores(),
+                    first_ephemeral_port=loopback.first_ephemeral_port(),
+                    port=held.enter_context(loopback.held_port()),
+                    # An empty list hides them all: a replica planned without GPUs gets none.
+                    gpus=None if assigned is None else [gpus.listed(each) for each in assigned],
+                )
+                # Not in the run's folder: sockets have room for 107 bytes of path, and trainers
+                # open some in TMPDIR. The subreaper removes them too, in case we are killed.
+                scratches = [
+                    held.enter_context(
+                        tempfile.TemporaryDirectory(prefix="k8sbench-", ignore_cleanup_errors=True)
+                    )
+                    for _ in job.replicas
+                ]
                 launches = launching.launches(job, machine, mounts, scratches)
                 record = describe(job, launches, machine, assigned)
                 text = json.dumps(record, indent=1, ensure_ascii=False)
@@ -183,20 +199,6 @@ class LocalCluster:
         self._taken[plan.run_id] = tuple(gpu for each in assigned for gpu in each)
         return assigned if found.driver is not None else None
 
-    def _machine(
-        self, port: int, assigned: Sequence[Sequence[gpus.GPU]] | None
-    ) -> launching.Machine:
-        return launching.Machine(
-            python=self._python,
-            library=Path(k8sbench.__file__).parent.parent,
-            environ=self._environ,
-            cores=usable_cores(),
-            first_ephemeral_port=loopback.first_ephemeral_port(),
-            port=port,
-            # An empty list hides them all: a replica that was planned without stays without.
-            gpus=None if assigned is None else [gpus.listed(each) for each in assigned],
-        )
-
 
 def _checked(plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> manifest.Job:
     """Read the job back and refuse what must not run here."""
@@ -221,16 +223,9 @@ def _write_files(job: manifest.Job, mounts: Path) -> None:
     """Materialise the files of the job's ConfigMaps."""
     for volume, files in job.files.items():
         for name, content in files.items():
-            path = launching.folder_of(mounts, volume) / name
+            path = mounts / volume / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-
-
-def _scratch() -> tempfile.TemporaryDirectory[str]:
-    """Make a private folder for a replica."""
-    # Not in the run's folder: sockets have room for 107 bytes of path, and trainers open some in
-    # TMPDIR. The replica's subreaper removes it too, for the case that we are killed.
-    return tempfile.TemporaryDirectory(prefix="k8sbench-", ignore_cleanup_errors=True)
 
 
 def usable_cores() -> int:

@@ -9,31 +9,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-import msgspec
-
 from k8sbench.adapters.local.manifest import Job, Replica
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.kinds.kind import Variables
 
 
-class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the job's processes meet."""
+def injected(job: Job, replica: Replica, address: str, port: int, *, pod_ip: str) -> Variables:
+    """Return the variables that the operator appends to the container of ``replica``.
 
-    address: str
-    """The name of the leading replica's service; a loopback address on one machine."""
-    port: int
-
-
-def injected(job: Job, replica: Replica, meeting: Endpoint, *, pod_ip: str) -> Variables:
-    """Give the variables that the operator appends to the container of ``replica``."""
+    The job's processes meet at ``address``, the name of the leading replica's service or a loopback
+    address, and ``port``.
+    """
     kind = KINDS[job.kind]
     values = {
         "job": job.name,
         "rank": [each.name for each in job.replicas].index(replica.name),
         "replicas": len(job.replicas),
         "processes": job.processes,
-        "address": meeting.address,
-        "port": meeting.port,
+        "address": address,
+        "port": port,
         "pod_ip": pod_ip,
     }
     return kind.injected(values, has_lead=kind.types[0] in job.counts)
@@ -77,16 +71,6 @@ OF_THE_IMAGE = frozenset({"HOME", "USER", "LOGNAME", "PATH", "LD_LIBRARY_PATH"})
 def users_own(environ: Mapping[str, str]) -> dict[str, str]:
     """Keep of the user's environment what a replica may see."""
     return {name: environ[name] for name in environ if name in KEPT or name.startswith("LC_")}
-
-
-def joined_path(first: str | None, second: str | None) -> str:
-    """Join two search paths, leaving out what is empty."""
-    return ":".join(part for part in (first, second) if part)
-
-
-def threads_per_process(cores: int, processes: int) -> int:
-    """Share the machine's cores among the job's processes: a thread each at least."""
-    return max(1, cores // processes)
 
 
 def port_range(replica: int, replicas: int, first_ephemeral: int) -> str | None:

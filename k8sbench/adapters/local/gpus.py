@@ -6,6 +6,7 @@ answer, with its reason; never an error and never a zero that looks measured.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -64,9 +65,10 @@ def _ask(library: Any) -> Inventory:
     gpus, divided = [], []
     for index in range(library.nvmlDeviceGetCount()):
         handle = library.nvmlDeviceGetHandleByIndex(index)
-        if _is_divided(library, handle):
-            divided.append(str(index))
-            continue
+        with contextlib.suppress(library.NVMLError):  # not supported: it cannot be divided
+            if library.nvmlDeviceGetMigMode(handle)[0]:
+                divided.append(str(index))
+                continue
         gpus.append(
             GPU(
                 index=index,
@@ -79,14 +81,6 @@ def _ask(library: Any) -> Inventory:
     if divided:
         reason = f"left out, being divided (MIG): {', '.join(divided)}"
     return Inventory(gpus=tuple(gpus), driver=driver, reason=reason)
-
-
-def _is_divided(library: Any, handle: Any) -> bool:
-    try:
-        current, _pending = library.nvmlDeviceGetMigMode(handle)
-    except library.NVMLError:  # not supported: a GPU that cannot be divided
-        return False
-    return bool(current)
 
 
 def visible(found: Inventory, wanted: str | None) -> Inventory:

@@ -14,13 +14,11 @@ from pathlib import Path
 import msgspec
 
 from k8sbench.adapters.local import environment
-from k8sbench.adapters.local.environment import Endpoint
 from k8sbench.adapters.local.manifest import LOOPBACK, Job, Replica
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.kinds.kind import filled
 from k8sbench.model.planning import TRAINERS_MOUNT
 
-LOOPBACK_LINK = "lo"
 MARK = "K8SBENCH_LOCAL_REPLICA"
 """``RUN/REPLICA`` in the environment of all processes of a replica: whose process it is."""
 
@@ -74,16 +72,11 @@ def launches(
     )
 
 
-def folder_of(mounts: Path, volume: str) -> Path:
-    """Say where a volume's files lie on this machine."""
-    return mounts / volume
-
-
 def _launch(
     job: Job, replica: Replica, number: int, machine: Machine, mounts: Path, scratch: str
 ) -> Launch:
     places = {
-        mount.path.rstrip("/"): str(folder_of(mounts, mount.volume))
+        mount.path.rstrip("/"): str(mounts / mount.volume)
         if mount.kind == "files"
         else f"{scratch}/{mount.volume}"
         for mount in replica.mounts
@@ -94,18 +87,17 @@ def _launch(
     folders = (temporary, *own)
     # An image that brings the trainers along has them where a ConfigMap would put them.
     places.setdefault(TRAINERS_MOUNT, str(machine.library))
-    meeting = Endpoint(address=LOOPBACK, port=machine.port)
-    operator = environment.injected(job, replica, meeting, pod_ip=LOOPBACK)
+    operator = environment.injected(job, replica, LOOPBACK, machine.port, pod_ip=LOOPBACK)
     of_image = [name for name, _ in replica.env if name in environment.OF_THE_IMAGE]
     given = [(name, placed(value, places)) for name, value in replica.env if name not in of_image]
     container = environment.resolved([*given, *operator])
     local = {"TMPDIR": temporary} | _local(job, replica, number, machine, container)
     kept = environment.users_own(machine.environ)
-    search = environment.joined_path(container.get("PYTHONPATH"), kept.get("PYTHONPATH"))
+    search = [values["PYTHONPATH"] for values in (container, kept) if values.get("PYTHONPATH")]
     environ = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": scratch} | kept | container | local
     environ[MARK] = f"{job.name}/{replica.name}"
     if search:
-        environ["PYTHONPATH"] = search
+        environ["PYTHONPATH"] = ":".join(search)
     words = [placed(environment.expanded(word, container), places) for word in replica.command]
     left_out = [f"variable {name}" for name in of_image]
     cwd = placed(replica.workdir, places) if replica.workdir else scratch
@@ -137,11 +129,10 @@ def _local(
     replicas = len(job.replicas)
     # The loopback link is the only one that is sure to reach the other replicas, whatever the
     # machine's own name resolves to.
-    found = {"GLOO_SOCKET_IFNAME": LOOPBACK_LINK, "NCCL_SOCKET_IFNAME": LOOPBACK_LINK}
+    found = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
     if "OMP_NUM_THREADS" not in container:
         processes = replicas * processes_per_replica(job, replica)
-        threads = environment.threads_per_process(machine.cores, processes)
-        found["OMP_NUM_THREADS"] = str(threads)
+        found["OMP_NUM_THREADS"] = str(max(1, machine.cores // processes))
     ports = environment.port_range(number, replicas, machine.first_ephemeral_port)
     values = {"pod_ip": LOOPBACK, "rank": number, "port_range": ports}
     found |= filled(KINDS[job.kind].local, values)

@@ -14,7 +14,6 @@ import msgspec
 
 from k8sbench.model.errors import UsageError
 from k8sbench.model.kinds import KINDS
-from k8sbench.model.kinds.kind import JobKind
 
 Kind = Literal["files", "scratch", "temporary", "machine", "absent"]
 """What a mount is here: files of a ConfigMap; an empty folder of the replica's own; the same for
@@ -36,10 +35,6 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     """``master-0``, ``worker-1``."""
-    type: str
-    """Its replica type: ``Master``, ``Worker``."""
-    index: int
-    """Within its type."""
     command: tuple[str, ...]
     env: tuple[tuple[str, str], ...]
     workdir: str | None
@@ -80,115 +75,84 @@ _OF_CONTAINER = frozenset({"name", "command", "args", "env", "workingDir", "volu
 
 def read(manifests: Sequence[Mapping[str, Any]], *, node: str) -> Job:
     """Read the job and the ConfigMaps that it mounts; ``node`` is this machine's name."""
-    jobs = [m for m in manifests if m.get("kind") in KINDS]
-    configs = {m["metadata"]["name"]: m for m in manifests if m.get("kind") == "ConfigMap"}
-    foreign = [str(m.get("kind")) for m in manifests if m.get("kind") not in {*KINDS, "ConfigMap"}]
-    if len(jobs) != 1 or foreign:
-        said = ", ".join(str(m.get("kind")) for m in manifests) or "nothing"
-        raise _refused(f"One {' or '.join(KINDS)} and its ConfigMaps can run, not: {said}.")
-    (job,) = jobs
-    kind = KINDS[job["kind"]]
-    spec = job["spec"]
-    types = spec[kind.replicas_key]
-    if not types or set(types) - {*kind.types}:
-        raise _refused(
-            f"A {job['kind']} of {', '.join(types) or 'no replicas'} cannot run;"
-            f" ours has {' and '.join(kind.types)}."
-        )
-    ignored: dict[str, None] = {
-        f"{job['kind']}: {field}": None
-        for field in sorted(spec.keys() - {kind.processes_field, kind.replicas_key})
-    }
+    job = next(each for each in manifests if each["kind"] in KINDS)
+    name, kind, spec = job["metadata"]["name"], KINDS[job["kind"]], job["spec"]
+    configs = {each["metadata"]["name"]: each["data"] for each in manifests if each is not job}
+    handled = {kind.processes_field, kind.replicas_key}
+    ignored = [f"{job['kind']}: {field}" for field in sorted(spec.keys() - handled)]
     counts: dict[str, int] = {}
     replicas: list[Replica] = []
     files: dict[str, dict[str, bytes]] = {}
-    for name in (name for name in kind.types if name in types):
-        counts[name] = types[name].get("replicas", 1)
-        if types[name].get("restartPolicy", "Never") != "Never":
-            ignored[f"{name}: restartPolicy {types[name]['restartPolicy']}"] = None
-        template = _replica(job["metadata"]["name"], kind, name, types[name]["template"], configs)
-        replicas += [template.replica(index, node) for index in range(counts[name])]
-        files |= template.files
-        ignored.update(dict.fromkeys(template.ignored))
+    for type_ in kind.types:
+        if type_ not in spec[kind.replicas_key]:
+            continue
+        group = spec[kind.replicas_key][type_]
+        counts[type_] = group.get("replicas", 1)
+        if group.get("restartPolicy", "Never") != "Never":
+            ignored.append(f"{type_}: restartPolicy {group['restartPolicy']}")
+        pod = group["template"]["spec"]
+        container = next(each for each in pod["containers"] if each["name"] == kind.container)
+        volumes = {volume["name"]: volume for volume in pod.get("volumes", ())}
+        mounts = tuple(_mount(entry, volumes) for entry in container.get("volumeMounts", ()))
+        for mount in mounts:
+            if mount.kind == "files":
+                source = volumes[mount.volume]["configMap"]
+                data = configs[source["name"]]
+                files[mount.volume] = {
+                    item["path"]: data[item["key"]].encode() for item in source["items"]
+                }
+        ignored += _ignored(pod, container, mounts)
+        replicas += [
+            _replica(name, f"{type_.lower()}-{index}", container, mounts, node)
+            for index in range(counts[type_])
+        ]
     return Job(
         kind=job["kind"],
-        name=job["metadata"]["name"],
+        name=name,
         processes=str(spec.get(kind.processes_field, "auto")),
         counts=counts,
         replicas=tuple(replicas),
         files=files,
-        ignored=tuple(ignored),
+        ignored=tuple(dict.fromkeys(ignored)),
     )
 
 
-class _Template(msgspec.Struct, frozen=True, kw_only=True):
-    job: str
-    type: str
-    command: tuple[str, ...]
-    env: tuple[Any, ...]
-    workdir: str | None
-    mounts: tuple[Mount, ...]
-    files: dict[str, dict[str, bytes]]
-    ignored: tuple[str, ...]
-
-    def replica(self, index: int, node: str) -> Replica:
-        name = f"{self.type.lower()}-{index}"
-        fields = {
-            "metadata.name": f"{self.job}-{name}",
-            "spec.nodeName": node,
-            "status.hostIP": LOOPBACK,
-            "status.podIP": LOOPBACK,
-        }
-        return Replica(
-            name=name,
-            type=self.type,
-            index=index,
-            command=self.command,
-            env=tuple(_variable(entry, fields) for entry in self.env),
-            workdir=self.workdir,
-            mounts=self.mounts,
-        )
-
-
 def _replica(
-    job: str, kind: JobKind, name: str, template: Mapping[str, Any], configs: Mapping[str, Any]
-) -> _Template:
-    pod = template["spec"]
-    container = next(c for c in pod["containers"] if c["name"] == kind.container)
-    command = (*container["command"], *container.get("args", ()))
-    ignored = [f"pod: {field}" for field in sorted(pod.keys() - _OF_POD)]
-    ignored += [
-        f"container {other['name']}" for other in pod["containers"] if other is not container
-    ]
-    for field in sorted(container.keys() - _OF_CONTAINER):
-        value = f" {container[field]}" if isinstance(container[field], str) else ""
-        ignored.append(f"container: {field}{value}")
-    volumes = {volume["name"]: volume for volume in pod.get("volumes", ())}
-    mounts = tuple(_mount(entry, volumes) for entry in container.get("volumeMounts", ()))
-    files = {
-        mount.volume: _files(volumes[mount.volume]["configMap"], configs)
-        for mount in mounts
-        if mount.kind == "files"
-    }
-    ignored += [
-        f"volume {mount.volume} at {mount.path}: {_INSTEAD[mount.kind]}"
-        for mount in mounts
-        if mount.kind in _INSTEAD
-    ]
+    job: str, name: str, container: Mapping[str, Any], mounts: tuple[Mount, ...], node: str
+) -> Replica:
+    command = tuple(str(word) for word in (*container["command"], *container.get("args", ())))
     for mount in mounts:
         used = next((word for word in command if _names(word, mount.path)), None)
         if mount.kind == "absent" and used is not None:
             raise _refused(f"The command reads {used} from volume {mount.volume} of a cluster.")
-    return _Template(
-        job=job,
-        type=name,
-        command=tuple(str(word) for word in command),
-        env=tuple(container.get("env", ())),
+    fields = {
+        "metadata.name": f"{job}-{name}",
+        "spec.nodeName": node,
+        "status.hostIP": LOOPBACK,
+        "status.podIP": LOOPBACK,
+    }
+    return Replica(
+        name=name,
+        command=command,
+        env=tuple(_variable(entry, fields) for entry in container.get("env", ())),
         workdir=container.get("workingDir"),
         mounts=mounts,
-        files=files,
-        ignored=tuple(ignored),
     )
+
+
+def _ignored(
+    pod: Mapping[str, Any], container: Mapping[str, Any], mounts: Sequence[Mount]
+) -> list[str]:
+    """List what of a pod's template this machine does not do."""
+    ignored = [f"pod: {field}" for field in sorted(pod.keys() - _OF_POD)]
+    for field in sorted(container.keys() - _OF_CONTAINER):
+        value = f" {container[field]}" if isinstance(container[field], str) else ""
+        ignored.append(f"container: {field}{value}")
+    return ignored + [
+        f"volume {mount.volume} at {mount.path}: {_INSTEAD[mount.kind]}"
+        for mount in mounts
+        if mount.kind in _INSTEAD
+    ]
 
 
 def _names(word: str, path: str) -> bool:
@@ -203,11 +167,6 @@ def _mount(entry: Mapping[str, Any], volumes: Mapping[str, Any]) -> Mount:
     if "emptyDir" in volume:
         return Mount(path=path, volume=name, kind=_EMPTY.get(path, "scratch"))
     return Mount(path=path, volume=name, kind="absent")
-
-
-def _files(source: Mapping[str, Any], configs: Mapping[str, Any]) -> dict[str, bytes]:
-    data = configs[source["name"]]["data"]
-    return {item["path"]: data[item["key"]].encode() for item in source["items"]}
 
 
 def _variable(entry: Mapping[str, Any], fields: Mapping[str, str]) -> tuple[str, str]:

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.local import environment
-from k8sbench.adapters.local.environment import Endpoint
 from k8sbench.adapters.local.manifest import Job
 from tests.unit.local import examples
 
@@ -15,7 +14,8 @@ def injected(job: Job, replica: str, address: str, port: int) -> list[str]:
     found = environment.injected(
         job,
         next(each for each in job.replicas if each.name == replica),
-        Endpoint(address=address, port=port),
+        address,
+        port,
         pod_ip="10.88.1.7",
     )
     return [f"{name}={value}" for name, value in found]
@@ -121,10 +121,6 @@ def test_what_python_needs_to_be_found_stays() -> None:
     kept = dict.fromkeys(("PATH", "HOME", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH"), "x")
     assert environment.users_own(kept) == kept
 
-
-@pytest.mark.parametrize(("cores", "processes", "threads"), [(2, 4, 1), (16, 4, 4), (9, 4, 2)])
-def test_processes_share_the_cores(cores: int, processes: int, threads: int) -> None:
-    assert environment.threads_per_process(cores, processes) == threads
 
 
 def test_replicas_look_for_ports_where_nobody_else_does() -> None:
