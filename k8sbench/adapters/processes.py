@@ -13,6 +13,8 @@ import os
 import platform
 from pathlib import Path
 
+import psutil
+
 from k8sbench.model.run import Owner
 
 PROC = Path("/proc")
@@ -50,7 +52,8 @@ def alive(owner: Owner) -> bool | None:
         return None
     stat = _stat(owner.pid)
     if stat is None:
-        return None if _answers(owner.pid) else False
+        # /proc may hide another user's process (``hidepid``).
+        return None if psutil.pid_exists(owner.pid) else False
     return stat[_STATE] not in _DEAD_STATES and float(stat[_START]) == owner.started
 
 
@@ -63,17 +66,6 @@ def _stat(pid: int) -> list[str] | None:
     # The command's name stands in brackets and may itself hold blanks and brackets.
     fields = text.rpartition(")")[2].split()
     return fields if len(fields) > _START else None
-
-
-def _answers(pid: int) -> bool:
-    """Whether a pid exists that /proc does not show (``hidepid``: another user's)."""
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError, ValueError):
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _boot_id() -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from importlib import resources
+from pathlib import Path
 
 import msgspec
 
@@ -57,9 +58,13 @@ def load(file: str | None = None, *, environ: Mapping[str, str] | None = None) -
             return _read(named)
         except InputError as wrong:
             raise InputError(wrong.message, f"{VARIABLE} names it. {wrong.action}") from wrong
-    own = _own_file(env)
-    if own is not None and os.path.lexists(own):
-        return _read(own)
+    # The XDG specification says to ignore a path that is not absolute.
+    config = Path(env.get("XDG_CONFIG_HOME", ""))
+    if not config.is_absolute():
+        config = Path(env.get("HOME", ""), ".config")
+    own = config / "k8sbench" / "pools.yaml"
+    if config.is_absolute() and os.path.lexists(own):
+        return _read(str(own))
     text = resources.files("k8sbench").joinpath("pools.yaml").read_text(encoding="utf-8")
     return _loaded(text, "built-in pools.yaml", "built-in")
 
@@ -76,15 +81,3 @@ def _loaded(text: str, file: str, source: str) -> LoadedPools:
         source=source,
         default=document.default or alone,
     )
-
-
-def _own_file(env: Mapping[str, str]) -> str | None:
-    """The user's own file, there or not; None where they have no home."""
-    base = env.get("XDG_CONFIG_HOME", "")
-    # The standard says to ignore a path that is not absolute.
-    if not os.path.isabs(base):  # noqa: PTH117 - "" is no Path
-        home = env.get("HOME")
-        if not home:
-            return None
-        base = os.path.join(home, ".config")  # noqa: PTH118
-    return os.path.join(base, "k8sbench", "pools.yaml")  # noqa: PTH118

@@ -15,7 +15,6 @@ import json
 import math
 import pathlib
 import re
-import stat
 import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
@@ -38,23 +37,13 @@ LONGEST_NUMBER = 100
 """Letters. No reader takes more digits than this for a number that anybody meant."""
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-# What YAML calls printable, without its exotic line ends, which editors do not count as lines.
-_UNPRINTABLE = re.compile(
-    "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
-)
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
 _NUMBER_LIKE = re.compile(r"[-+]?[0-9][0-9_]*(?:_|[eE])[0-9_.+-]*|[-+]?0[oO][0-7_]+")
 """What some readers of YAML take for a number although PyYAML does not."""
 _BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_UNSURE = "a number that readers of YAML read differently, or too large"
-_AMBIGUOUS = {
-    "bool": ("true or false to some readers of YAML", "Write true or false, or in quotes"),
-    "int": (_UNSURE, "Write a plain decimal number, or in quotes"),
-    "float": (_UNSURE, "Write a finite decimal number, or in quotes"),
-    "timestamp": ("a date to some readers of YAML", "Write it in quotes"),
-}
-"""By PyYAML's tag of a word: what YAML 1.1 takes it for, and what to write instead."""
+_AMBIGUOUS = frozenset({"bool", "int", "float", "timestamp"})
+"""PyYAML's tags of what YAML 1.1 takes a word for and other readers do not."""
 _HINTS = (
     ("\\t", "Indent with blanks, not with tabs."),
     ("tab", "Indent with blanks, not with tabs."),
@@ -74,10 +63,8 @@ _WORDS = {
 
 
 def read_text(file: str) -> str:
-    """Read a regular file of UTF-8 text, at most 1 MiB of it; never waits for a pipe's writer."""
+    """Read a file of UTF-8 text, at most 1 MiB of it."""
     try:
-        if not stat.S_ISREG(pathlib.Path(file).stat().st_mode):
-            raise InputError("is no regular file.", "Give the path of a YAML file.", file=file)
         with pathlib.Path(file).open("rb") as stream:
             content = stream.read(LIMIT + 1)
     except (OSError, ValueError) as wrong:  # ValueError: a NUL in the name
@@ -125,7 +112,6 @@ class _Document:
     def __init__(self, text: str, file: str) -> None:
         self._file = file
         self._lines: dict[Path, int] = {(): 1}
-        self._reject_unprintable(text, 1)
         self.value: Any = None
         try:
             self._events: Iterator[Any] = iter(yaml.parse(text, Loader=_LOADER))
@@ -139,8 +125,8 @@ class _Document:
                     self.value = self._node(event, ())
         except yaml.YAMLError as wrong:
             mark = getattr(wrong, "problem_mark", None) or getattr(wrong, "context_mark", None)
-            problem = getattr(wrong, "problem", None) or str(wrong)
-            action = next((action for words, action in _HINTS if words in problem), "")
+            problem = getattr(wrong, "problem", None) or getattr(wrong, "reason", None)
+            action = next((action for words, action in _HINTS if words in str(problem)), "")
             line = mark.line + 1 if mark else None
             raise self.error(f"is not YAML: {problem}.", action, line) from None
 
@@ -203,7 +189,6 @@ class _Document:
     def _scalar(self, event: Any, line: int) -> Any:
         """Read a scalar; one without quotes as YAML 1.2 does where 1.1 agrees, else an error."""
         text: str = event.value
-        self._reject_unprintable(text, line)
         if event.style or len(text) > LONGEST_NUMBER:
             return text
         if text in _BOOLS:
@@ -217,20 +202,13 @@ class _Document:
         tag = next((tag for tag, pattern in resolvers if pattern.match(text)), "").split(":")[-1]
         if tag == "null":
             return None
-        if number is not None or _NUMBER_LIKE.fullmatch(text):
-            tag = "int"
-        if tag in _AMBIGUOUS:
-            what, action = _AMBIGUOUS[tag]
-            raise self.error(f"{text} is {what}.", f'{action}: "{text}".', line)
-        return text
-
-    def _reject_unprintable(self, text: str, line: int) -> None:
-        if found := _UNPRINTABLE.search(text):
+        if number is not None or _NUMBER_LIKE.fullmatch(text) or tag in _AMBIGUOUS:
             raise self.error(
-                f"holds the character U+{ord(found[0]):04X}, which no value can hold.",
-                "Remove it.",
-                line + text.count("\n", 0, found.start()),
+                f"{text} is a value that readers of YAML read differently, or too large a number.",
+                f'Write true, false or a plain decimal number, or in quotes: "{text}".',
+                line,
             )
+        return text
 
 
 def _line(event: Any) -> int:

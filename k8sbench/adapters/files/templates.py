@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from k8sbench.model.errors import BenchError
@@ -13,22 +11,10 @@ SUFFIX = ".j2"
 
 def read() -> dict[str, str]:
     """Read the texts of all templates, by name (``job.yaml.j2``)."""
-    found = _texts(resources.files("k8sbench") / "_manifests")
-    if not found:
-        found = _texts(Path(__file__).parents[3] / "manifests")
-    if not found:
-        raise BenchError(
-            "This installation of k8sbench has no templates for manifests.", "Install it anew."
-        )
-    return found
-
-
-def _texts(folder: Traversable) -> dict[str, str]:
-    if not folder.is_dir():
-        return {}
-    files = sorted((each for each in folder.iterdir() if each.name.endswith(SUFFIX)), key=_name)
-    return {each.name: each.read_text(encoding="utf-8") for each in files}
-
-
-def _name(each: Traversable) -> str:
-    return each.name
+    package = Path(__file__).parents[2]
+    for folder in (package / "_manifests", package.parent / "manifests"):
+        if files := sorted(folder.glob(f"*{SUFFIX}")):
+            return {file.name: file.read_text(encoding="utf-8") for file in files}
+    raise BenchError(
+        "This installation of k8sbench has no templates for manifests.", "Install it anew."
+    )

@@ -6,7 +6,6 @@ import contextlib
 import os
 import pathlib
 import re
-import socket
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -155,26 +154,22 @@ def test_a_wrong_value_is_told_with_its_line(text: str, line: int, said: str) ->
         ("name: x\n~: y\n", 2, "the key ~, which is not a word"),
         ("? [a]\n: y\n", 1, "a mapping or a list as a key"),
         ("? {a: b}\n: y\n", 1, "a mapping or a list as a key"),
-        ("name: x\nflag: yes\n", 2, "yes is true or false to some"),
-        ("name: x\neither: no\n", 2, "no is true or false to some"),
-        ("name: x\non: 1\n", 2, "on is true or false to some"),
-        ("name: x\neither: 010\n", 2, "010 is a number that readers"),
-        ("name: x\neither: 0x1F\n", 2, "a number that readers"),
-        ("name: x\neither: 0o17\n", 2, "a number that readers"),
-        ("name: x\neither: 1_000\n", 2, "1_000 is a number that readers"),
-        ("name: x\neither: 1:30\n", 2, "a number that readers"),
-        ("name: x\neither: 12:30:45.5\n", 2, "a number that readers"),
-        ("name: x\neither: 2020-01-01\n", 2, "is a date to some"),
-        ("name: x\nexact: .inf\n", 2, "a number that readers"),
-        ("name: x\nexact: .nan\n", 2, "a number that readers"),
-        ("name: x\nexact: 1e999\n", 2, "too large"),
-        ("name: x\nparts: [{size: 99999999999999999999}]\n", 2, "too large"),
-        ("name: x\nparts: [{size: 9223372036854775808}]\n", 2, "too large"),
-        ("name: x\x00\n", 1, "U+0000"),
-        ("name: x\neither: \x07\n", 2, "U+0007"),
-        ("name: x\neither: \x85\n", 2, "U+0085"),
-        ("name: x\neither: \u2028\n", 2, "U+2028"),
-        ('name: x\neither: "\\0"\n', 2, "holds the character U+0000"),
+        ("name: x\nflag: yes\n", 2, "yes is a value that readers"),
+        ("name: x\neither: no\n", 2, "no is a value that readers"),
+        ("name: x\non: 1\n", 2, "on is a value that readers"),
+        ("name: x\neither: 010\n", 2, "010 is a value that readers"),
+        ("name: x\neither: 0x1F\n", 2, "a value that readers"),
+        ("name: x\neither: 0o17\n", 2, "a value that readers"),
+        ("name: x\neither: 1_000\n", 2, "1_000 is a value that readers"),
+        ("name: x\neither: 1:30\n", 2, "a value that readers"),
+        ("name: x\neither: 12:30:45.5\n", 2, "a value that readers"),
+        ("name: x\neither: 2020-01-01\n", 2, "a value that readers"),
+        ("name: x\nexact: .inf\n", 2, "a value that readers"),
+        ("name: x\nexact: .nan\n", 2, "a value that readers"),
+        ("name: x\nexact: 1e999\n", 2, "too large a number"),
+        ("name: x\nparts: [{size: 99999999999999999999}]\n", 2, "too large a number"),
+        ("name: x\nparts: [{size: 9223372036854775808}]\n", 2, "too large a number"),
+        ("name: x\x00\n", 1, "is not YAML"),
         ("name: x\n\tflag: true\n", 2, "is not YAML"),
         ("name: 'x\n", 2, "is not YAML"),
         ("name: x: y\n", 1, "is not YAML"),
@@ -308,8 +303,8 @@ def test_a_file_of_one_mebibyte_is_read_and_a_larger_one_is_not(tmp_path: pathli
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("/dev/zero", "is no regular file"),
-        ("/dev/null", "is no regular file"),
+        ("/dev/zero", "larger than 1 MiB"),
+        ("/tmp", "is a directory"),
         ("/nowhere/at/all.yaml", "no such file or directory"),
         ("nul\0byte", "embedded null byte"),
         ("x" * 5000, "file name too long"),
@@ -317,22 +312,6 @@ def test_a_file_of_one_mebibyte_is_read_and_a_larger_one_is_not(tmp_path: pathli
 )
 def test_what_is_no_readable_file_is_refused_with_its_reason(path: str, said: str) -> None:
     assert said in unread(path).message
-
-
-def test_folders_pipes_and_sockets_are_no_files(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert "is no regular file" in unread(tmp_path).message
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    assert "is no regular file" in unread(pipe).message
-    with socket.socket(socket.AF_UNIX) as server:
-        monkeypatch.chdir(tmp_path)  # a socket's path is short
-        server.bind("socket")
-        assert "is no regular file" in unread("socket").message
-    loop = tmp_path / "loop"
-    loop.symlink_to(loop)
-    assert "symbolic links" in unread(loop).message
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
@@ -395,7 +374,7 @@ def test_any_text_gives_a_value_or_one_clear_error(text: str) -> None:
     else:
         assert error.message.startswith("mine.yaml")
         assert "\n" not in error.message
-        assert error.line is None or 1 <= error.line <= text.count("\n") + text.count("\r") + 2
+        assert error.line is None or 1 <= error.line <= sum(map(text.count, "\n\r\x85\u2028")) + 2
 
 
 @settings(max_examples=100)

@@ -122,7 +122,6 @@ def test_what_python_needs_to_be_found_stays() -> None:
     assert environment.users_own(kept) == kept
 
 
-
 def test_replicas_look_for_ports_where_nobody_else_does() -> None:
     assert environment.port_range(0, 2, 32768) == "10000:21383"
     assert environment.port_range(1, 2, 32768) == "21384:32767"

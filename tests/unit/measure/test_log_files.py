@@ -9,6 +9,7 @@ import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -227,10 +228,12 @@ def test_however_the_bytes_arrive_the_lines_are_the_same(lines: list[str], size:
     class Slow(io.BytesIO):
         """A pipe that gives a few bytes at a time."""
 
-        def read1(self, _: int | None = -1) -> bytes:
-            return super().read1(size)
+        def readinto(self, buffer: Any) -> int:
+            return super().readinto(memoryview(buffer)[:size])
 
-    found = list(LogFile("-")._lines(Slow(data)))  # type: ignore[arg-type]
+    log = LogFile("-")
+    raw: Any = io.BufferedReader(Slow(data))
+    found = list(log._lines(log._text(raw)))
     assert found == list(enumerate(lines, 1))
 
 

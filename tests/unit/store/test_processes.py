@@ -57,7 +57,7 @@ def test_a_process_of_another_machine_or_container_cannot_be_seen(change: dict[s
     assert processes.alive(msgspec.structs.replace(me, **change)) is None
 
 
-@pytest.mark.parametrize("pid", [2**22 + 1, 2**40, 0, -1])
+@pytest.mark.parametrize("pid", [2**22 + 1, 0])
 def test_a_pid_that_cannot_be_is_never_taken_for_alive(pid: int) -> None:
     me = processes.this_process()
     assert processes.alive(msgspec.structs.replace(me, pid=pid)) is not True
