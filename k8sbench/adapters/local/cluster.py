@@ -149,7 +149,10 @@ class LocalCluster:
                 assigned = self._assign(plan)
                 held.callback(self._taken.pop, plan.run_id, None)
                 mounts = (folder / MOUNTS).resolve()
-                _write_files(job, mounts)
+                for volume, files in job.files.items():
+                    for name, content in files.items():
+                        (mounts / volume / name).parent.mkdir(parents=True, exist_ok=True)
+                        (mounts / volume / name).write_bytes(content)
                 machine = launching.Machine(
                     python=self._python,
                     library=Path(k8sbench.__file__).parent.parent,
@@ -217,15 +220,6 @@ def _checked(plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> mani
             "A local job cannot be resumed; submit a new run.",
         )
     return job
-
-
-def _write_files(job: manifest.Job, mounts: Path) -> None:
-    """Materialise the files of the job's ConfigMaps."""
-    for volume, files in job.files.items():
-        for name, content in files.items():
-            path = mounts / volume / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
 
 
 def usable_cores() -> int:

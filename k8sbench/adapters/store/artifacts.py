@@ -135,10 +135,7 @@ class RunFolder:
 
     def image(self) -> str | None:
         """Read the digest of the image that the replicas ran; None if that is not known."""
-        try:
-            return (self.path / IMAGE).read_text().strip() or None
-        except (OSError, UnicodeDecodeError):
-            return None
+        return (_read(self.path / IMAGE) or b"").decode(errors="replace").strip() or None
 
     def record(self) -> RunRecord:
         """Read ``run.json``; :class:`StoreError` names what is wrong with it."""
@@ -223,7 +220,7 @@ class LogWriter:
     """Writes a run's log lines, one file per replica.
 
     Every line is one write to the system, so a kill loses nothing that was handed over. The first
-    failure is raised; the lines after it are only counted, so that one full disk is one error.
+    failure is raised; the lines after it are dropped, so that one full disk is one error.
     """
 
     def __init__(self, folder: Path, check: Callable[[], None] = lambda: None) -> None:
@@ -232,13 +229,10 @@ class LogWriter:
         """Raises when the run is no longer this process's to follow."""
         self._files: dict[str, BinaryIO] = {}
         self._failed = False
-        self.lost = 0
-        """Lines that came after the failure."""
 
     def write(self, line: LogLine) -> None:
         """Append one line with its time stamp."""
         if self._failed:
-            self.lost += 1
             return
         self._check()
         try:

@@ -320,15 +320,21 @@ class SqlStore:
 
     def insert(self, db: sa.Connection, run: Run) -> None:
         """Add a run's rows, or say which of its names is taken."""
-        same = sa.select(RUNS.c.run_id).where(RUNS.c.run_id == run.run_id)
-        if db.scalar(same) is not None:
-            raise _id_taken(run.plan)
+        plan = run.plan
         try:
             db.execute(sa.insert(RUNS).values(self._row(run)))
         except sa.exc.IntegrityError as wrong:
-            # PostgreSQL does not exclude other writers: the id may have been taken since.
-            taken = _id_taken if "runs_pkey" in str(wrong.orig) else _repeat_taken
-            raise taken(run.plan) from wrong
+            # PostgreSQL names the constraint, SQLite the columns.
+            if re.search(r"runs_pkey|runs\.run_id", str(wrong.orig)):
+                raise UsageError(
+                    f"There is a run {plan.run_id!r} already.",
+                    f"See: k8sbench status {plan.run_id}",
+                ) from wrong
+            raise RepeatTaken(
+                f"Set {plan.set_name} has repeat {plan.repeat} of {plan.benchmark} {plan.framework}"
+                f" {plan.case} {plan.precision} already.",
+                "Draw the next repeat.",
+            ) from wrong
         _insert_history(db, run)
 
     def load_all(self, db: sa.Connection) -> list[Run]:
@@ -440,20 +446,6 @@ def merged(row: Run, kept: Run) -> Run:
         history=kept.history if len(kept.history) >= len(row.history) else row.history,
         measurement=kept.measurement or row.measurement,
         image_digest=kept.image_digest or row.image_digest,
-    )
-
-
-def _id_taken(plan: RunPlan) -> UsageError:
-    return UsageError(
-        f"There is a run {plan.run_id!r} already.", f"See: k8sbench status {plan.run_id}"
-    )
-
-
-def _repeat_taken(plan: RunPlan) -> RepeatTaken:
-    return RepeatTaken(
-        f"Set {plan.set_name} has repeat {plan.repeat} of {plan.benchmark} {plan.framework}"
-        f" {plan.case} {plan.precision} already.",
-        "Draw the next repeat.",
     )
 
 

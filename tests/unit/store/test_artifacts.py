@@ -223,11 +223,11 @@ for number in range(100):
     except StoreError as wrong:
         errors.append(wrong.message)
 writer.close()
-print(len(errors), writer.lost, errors[0])
+print(len(errors), errors[0])
 """
 
 
-def test_a_full_disk_is_one_error_and_the_lines_after_it_are_counted(folder: RunFolder) -> None:
+def test_a_full_disk_is_one_error(folder: RunFolder) -> None:
     """The limit on a file's size stands for the disk: the same short write, the same error."""
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, str(folder.path)],
@@ -235,12 +235,10 @@ def test_a_full_disk_is_one_error_and_the_lines_after_it_are_counted(folder: Run
         capture_output=True,
         text=True,
     )
-    count, lost, message = done.stdout.split(maxsplit=2)
+    count, message = done.stdout.split(maxsplit=1)
     assert count == "1"
     assert "disk is full" in message
     path = folder.path / "logs" / "master-0.log"
-    whole = sum(line.endswith(b"\n") for line in path.read_bytes().splitlines(keepends=True))
-    assert whole + 1 + int(lost) == 100
     assert path.stat().st_size == 1000
 
 
