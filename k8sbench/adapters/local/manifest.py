@@ -1,4 +1,4 @@
-"""Reads a rendered job back: what its replicas run, and what of it has no meaning on one machine.
+"""Reads a rendered job back: what its replicas run, and what does not apply to one machine.
 
 Only the form that k8sbench renders is understood. What a machine without Kubernetes cannot honour
 (image, resources, node selection, security context) is listed in :attr:`Job.ignored`. A command or

@@ -21,7 +21,7 @@ LAST_LINES = 400
 """Kept for the diagnosis: torchrun's table and a traceback or two."""
 LAST_LINES_LENGTH = 1000
 """Of each of them, characters."""
-PATIENCE = 5.0
+EXTRA_SECONDS = 5.0
 """Beyond what a subreaper may take to end its replica, seconds; then it is killed itself."""
 
 
@@ -36,7 +36,7 @@ class Replica:
         self.name = launch.replica
         self.phase = Phase.STARTING
         """As it was last reported."""
-        self.longest_end = grace + subreaper.KILL_SECONDS + PATIENCE
+        self.longest_end = grace + subreaper.KILL_SECONDS + EXTRA_SECONDS
         """Seconds after :meth:`end` by which even a stubborn replica is over."""
         self.code: int | None = None
         """How the main process ended, as Kubernetes counts: 128 + N where signal N ended it."""

@@ -119,7 +119,7 @@ class RunFolder:
         write_whole(self.path / name, data)
 
     def append(self, transition: Transition) -> None:
-        """Add a line to ``events.jsonl`` and see it to the disk."""
+        """Append a line to ``events.jsonl`` and flush it to the disk."""
         path = self.path / EVENTS
         with translated(f"write {path}"), _open_to_append(path) as file:
             _write_all(file, msgspec.json.encode(transition) + b"\n")
@@ -248,7 +248,7 @@ class LogWriter:
             ) from wrong
 
     def close(self) -> None:
-        """Let go of the files; idempotent."""
+        """Close the files; idempotent."""
         while self._files:
             _, file = self._files.popitem()
             with contextlib.suppress(OSError):
@@ -283,16 +283,16 @@ class LogTail:
             while piece := self._file.readline():
                 self._rest += piece
                 if self._rest.endswith(b"\n"):
-                    yield self._taken()
+                    yield self._stamped()
         if to_end and self._rest:
-            yield self._taken()
+            yield self._stamped()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
 
-    def _taken(self) -> tuple[float, bytes]:
+    def _stamped(self) -> tuple[float, bytes]:
         line, self._rest = self._rest.rstrip(b"\n"), b""
         at, text = split_stamp(line)
         self._at = max(self._at, at or 0.0)
@@ -300,7 +300,7 @@ class LogTail:
 
 
 def split_stamp(line: bytes) -> tuple[float | None, bytes]:
-    """Part a log line into its time (Unix seconds) and its text; no stamp, no time."""
+    """Split a log line into its time (Unix seconds; None without a stamp) and its text."""
     match = _STAMP.match(line)
     if match is None:
         return None, line
@@ -312,7 +312,7 @@ def split_stamp(line: bytes) -> tuple[float | None, bytes]:
 
 
 def log_mark(path: Path) -> LogMark | None:
-    """Tell how far a log was archived; None if no line of it was.
+    """Return how far a log was archived; None if no line of it was.
 
     Read from the end, as far back as stamps may be out of order: a log may be large.
     """
@@ -392,7 +392,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def store_error(wrong: OSError, doing: str) -> StoreError:
-    """Say in our words why a file could not be read or written."""
+    """Describe why a file could not be read or written."""
     if wrong.errno in _DISK_FULL:
         return StoreError(
             f"Cannot {doing}: the disk is full, or its quota is used up.",
@@ -406,7 +406,7 @@ def store_error(wrong: OSError, doing: str) -> StoreError:
 
 @contextlib.contextmanager
 def translated(doing: str) -> Iterator[None]:
-    """Turn what the system says no to into :class:`StoreError`."""
+    """Turn the system's errors into :class:`StoreError`."""
     try:
         yield
     except OSError as wrong:
@@ -453,7 +453,7 @@ def _mapped(path: Path) -> Iterator[mmap.mmap | bytes]:
 
 
 def _sync_folder(path: Path) -> None:
-    """See a rename or a new folder to the disk, where the file system can."""
+    """Flush a rename or a new folder to the disk, where the file system can."""
     with contextlib.suppress(OSError):
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:

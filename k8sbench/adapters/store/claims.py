@@ -53,15 +53,15 @@ class FileClaims:
         return True
 
     def release(self, run_id: str) -> None:
-        """Give a claim back; nothing if there is none."""
+        """Release a claim; does nothing if there is none."""
         if self._file is not None:
             fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _offset(run_id))
 
     def check(self, run_id: str, db: sa.Connection | None = None) -> None:
-        """Nobody takes a lock over: nothing to check."""
+        """Do nothing: a file lock cannot be taken over."""
 
     def close(self) -> None:
-        """Give all claims back; idempotent."""
+        """Release all claims; idempotent."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -122,7 +122,7 @@ class PostgresClaims:
             return run_id in self._held
 
     def release(self, run_id: str) -> None:
-        """Give a claim back; nothing if there is none."""
+        """Release a claim; does nothing if there is none."""
         with self._mutex:
             self._lost.discard(run_id)
             if run_id in self._held:
@@ -147,7 +147,7 @@ class PostgresClaims:
             )
 
     def close(self) -> None:
-        """Give all claims back and end the thread; idempotent."""
+        """Release all claims and end the thread; idempotent."""
         self._closed.set()
         if self._thread is not None:
             self._thread.join(database.POSTGRES_CONNECT_SECONDS)
@@ -199,7 +199,7 @@ class PostgresClaims:
 
     def _keep_fresh(self) -> None:
         while not self._closed.wait(self._interval):
-            # Whatever is wrong (the database restarts, the network is away): the next may succeed.
+            # The database may restart or be unreachable: the next renewal may succeed.
             with contextlib.suppress(Exception), self._mutex:
                 self._renew()
 

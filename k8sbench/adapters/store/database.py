@@ -1,4 +1,4 @@
-"""One database: how it is opened, how a transaction begins, and its errors in our words.
+"""One database: how it is opened, how a transaction begins, and how its errors are reported.
 
 SQLite and PostgreSQL differ here and in :mod:`k8sbench.adapters.store.claims`, nowhere else.
 """
@@ -212,7 +212,7 @@ def use_wal(raw: sqlite3.Connection) -> None:
 
 
 def sqlite_error(wrong: sqlite3.Error, folder: str) -> StoreError:
-    """Say in our words what SQLite says in its own."""
+    """Translate an error of SQLite."""
     if _is(wrong, "SQLITE_BUSY", "SQLITE_LOCKED"):
         return StoreError(
             f"The store {folder} is locked by another process for more than {BUSY_SECONDS:g} s.",

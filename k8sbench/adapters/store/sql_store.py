@@ -85,7 +85,7 @@ def open_store(
 
 
 def place(where: str | None) -> Path | str:
-    """Tell what a ``--store`` means: a folder, or (as text) a database's URL."""
+    """Return what a ``--store`` means: a folder, or (as text) a database's URL."""
     where = where if where is not None else os.environ.get(STORE_VARIABLE) or None
     if where is None:
         return default_folder()
@@ -100,7 +100,7 @@ def place(where: str | None) -> Path | str:
 
 
 def default_folder() -> Path:
-    """Tell where a user's data lies when nothing else is said."""
+    """Return where a user's data lies by default."""
     named = os.environ.get("XDG_DATA_HOME", "")
     try:
         # A relative one is to be ignored, says the XDG specification.
@@ -227,7 +227,7 @@ class SqlStore:
             return self._extend(db, run, image_digest=digest)
 
     def caught_up(self, run_id: str) -> Run:
-        """Take over what the run's folder has and its row has not; returns the run as it is then.
+        """Copy what the folder has and the row lacks into the row; returns the run as it is then.
 
         That is what a process leaves which is killed after it wrote the file.
         """
@@ -308,7 +308,7 @@ class SqlStore:
         return RunFolder(self.folder(run_id)).log_files()
 
     def close(self) -> None:
-        """Let go of the database, and of all claims."""
+        """Release all claims and close the database."""
         self.claims.close()
         self.database.close()
 

@@ -87,7 +87,7 @@ class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def info(store: SqlStore) -> StoreInfo:
-    """Say what a store is and how much is in it."""
+    """Describe a store and count what is in it."""
     base = store.database
     with base.reading() as db:
         phases = db.execute(sa.select(RUNS.c.phase, sa.func.count()).group_by(RUNS.c.phase)).all()
@@ -107,7 +107,7 @@ def info(store: SqlStore) -> StoreInfo:
 
 
 def check(store: SqlStore) -> StoreReport:
-    """Hold rows and folders against each other; changes nothing."""
+    """Compare rows with folders; changes nothing."""
     findings: list[Finding] = []
     with store.database.reading() as db:
         if store.database.kind == "sqlite":
@@ -115,7 +115,7 @@ def check(store: SqlStore) -> StoreReport:
         rows = {run.run_id: run for run in store.load_all(db)}
     for run_id, why in store.unreadable.items():
         findings.append(Finding(id="unreadable-row", path=run_id, message=why))
-    for kept in _kept(store.root, findings):
+    for kept in _runs_in_folders(store.root, findings):
         row = rows.get(kept.run_id)
         where = kept.artifacts or ""
         if row is None and kept.run_id not in store.unreadable:
@@ -163,7 +163,7 @@ def rebuild_rows(
         there = {run.run_id: run for run in store.load_all(db)}
         rows = old | there
         wanted = dict(old)
-        for run in _kept(store.root, findings):
+        for run in _runs_in_folders(store.root, findings):
             row = rows.get(run.run_id)
             wanted[run.run_id] = run if row is None else merged(row, run)
         # Where two claim one repeat number a run with a row keeps it, then the older one.
@@ -201,7 +201,7 @@ def _made_anew(root: Path, old: Mapping[str, Run], damage: Sequence[Finding]) ->
 
 
 def _old(root: Path) -> tuple[dict[str, Run], list[Finding]]:
-    """Read what a SQLite database tells, and what is wrong with it.
+    """Read the runs of a SQLite database, and what is wrong with it.
 
     One that is locked, newer than this program or somebody else's is an error.
     """
@@ -234,7 +234,7 @@ def _remove(path: Path) -> None:
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-def _kept(root: Path, findings: list[Finding]) -> Iterator[Run]:
+def _runs_in_folders(root: Path, findings: list[Finding]) -> Iterator[Run]:
     """Read the runs of all folders under ``runs/``; what cannot be read is a finding."""
     with artifacts.translated(f"read {root / artifacts.RUNS}"):
         folders = sorted(path.parent for path in root.glob(f"{artifacts.RUNS}/*/run.json"))
