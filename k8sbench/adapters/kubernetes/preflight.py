@@ -19,7 +19,7 @@ from k8sbench.adapters.files import templates
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault
-from k8sbench.diagnose.job.causes import CAUSES
+from k8sbench.diagnose.job.causes import ACTIONS
 from k8sbench.diagnose.preflight import operator, rules
 from k8sbench.diagnose.preflight.facts import (
     Access,
@@ -118,7 +118,7 @@ def refuse_gang(api: Api) -> None:
         return
     refusal = operator.gang_refusal(deployment)
     if refusal is not None:
-        error = Unreachable(refusal, CAUSES["gang-ignored"].action)
+        error = Unreachable(refusal, ACTIONS["gang-ignored"])
         error.cause_id = "gang-ignored"
         raise error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from k8sbench.diagnose.job.causes import CAUSES
+from k8sbench.diagnose.job.causes import ACTIONS
 from k8sbench.diagnose.preflight import operator
 from k8sbench.diagnose.preflight.facts import (
     Asked,
@@ -231,7 +231,7 @@ def gang(facts: Facts) -> Line:
         )
     refusal = operator.gang_refusal(facts.operator)
     if refusal is not None:
-        return failure("gang", refusal, CAUSES["gang-ignored"].action)
+        return failure("gang", refusal, ACTIONS["gang-ignored"])
     scheduler = operator.gang_scheduler(facts.operator)
     message = f"The operator makes a pod group of every job, for the scheduler {scheduler}."
     return ok("gang", message)
