@@ -1,14 +1,13 @@
-"""The door of this room: a run plan in, Kubernetes objects out, and their text.
+"""From a run plan to Kubernetes objects, and their text.
 
 ``manifests`` decides (``job``), lays out (``templates``), reads the text back and checks it
-(``structure``): only what comes out of that is called a manifest. The same plan gives the same
-objects and the same bytes.
+(``structure``). The same plan gives the same objects and the same bytes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
@@ -46,7 +45,7 @@ def to_yaml(objects: Iterable[Mapping[str, Any]]) -> str:
     """Write ``objects`` as one YAML stream, for people and for ``kubectl create -f -``."""
     return str(
         yaml.dump_all(
-            [_plain(each) for each in objects],
+            objects,
             Dumper=_Dumper,
             sort_keys=False,
             allow_unicode=True,
@@ -60,21 +59,6 @@ def to_yaml(objects: Iterable[Mapping[str, Any]]) -> str:
 # libyaml where PyYAML was built with it, as its wheels are: ten times faster.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _SafeDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-
-
-class _OnceLoader(_Loader):  # type: ignore[misc]  # one of two classes
-    """Refuses a key that stands twice, of which YAML would keep the last in silence."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """Construct one mapping."""
-        keys = [key.value for key, _ in node.value]
-        if len(set(keys)) != len(keys):
-            twice = next(key for key in keys if keys.count(key) > 1)
-            raise yaml.constructor.ConstructorError(
-                None, None, f"the key {twice!r} stands there twice", node.start_mark
-            )
-        found: dict[Hashable, Any] = super().construct_mapping(node, deep)
-        return found
 
 
 class _Dumper(_SafeDumper):  # type: ignore[misc]  # one of two classes
@@ -114,7 +98,7 @@ _Dumper.add_representer(str, _represent_text)
 
 def _read(text: str) -> dict[str, Any]:
     try:
-        found = _OnceLoader(text).get_single_data()
+        found = yaml.load(text, _Loader)  # noqa: S506 - a safe loader
     except yaml.YAMLError as wrong:
         raise BenchError(
             f"A template gave no YAML: {wrong}",
@@ -123,11 +107,3 @@ def _read(text: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise BenchError(f"A template gave {type(found).__name__}, not an object.")
     return found
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return value

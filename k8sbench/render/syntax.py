@@ -1,8 +1,7 @@
 """What Kubernetes accepts as a name, a label, a quantity, and how much of it.
 
-Used twice: on what users give (pools, queues, images, data), to answer in their words before
-anything is rendered; and on what the templates produced. Patterns are whole-string ones (``\\A``,
-``\\Z``: a ``$`` would let a trailing newline pass).
+What users give (pools, queues, images, data) is checked with it before anything is rendered.
+Patterns are for whole strings (``\\A``, ``\\Z``: a ``$`` would let a trailing newline pass).
 """
 
 from __future__ import annotations
@@ -17,17 +16,12 @@ _SUBDOMAIN = rf"(?=[^/]{{1,253}}(?:/|\Z)){_LABEL_1123}(\.{_LABEL_1123})*"
 _COMPONENT = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
 _HOST_PART = r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?"
 
-DNS_1035_LABEL = r"\A[a-z]([a-z0-9-]{0,61}[a-z0-9])?\Z"
-"""Names of jobs: the operator makes Services of them."""
-DNS_1123_LABEL = rf"\A{_LABEL_1123}\Z"
 DNS_1123_SUBDOMAIN = rf"\A{_SUBDOMAIN}\Z"
 """Names of most objects: claims, secrets, queues, classes."""
 QUALIFIED_NAME = rf"\A({_SUBDOMAIN}/)?{_QUALIFIED}\Z"
 """Keys of labels and annotations, and extended resources: ``example.com/name``."""
 LABEL_VALUE = rf"\A({_QUALIFIED})?\Z"
 ENV_NAME = r"\A[-._A-Za-z][-._A-Za-z0-9]*\Z"
-CONFIG_KEY = r"\A[-._A-Za-z0-9]{1,253}\Z"
-CAPABILITY = r"\A[A-Z][A-Z_]*\Z"
 IMAGE = (
     r"\A(?=.{1,512}\Z)"
     rf"(({_HOST_PART}(\.{_HOST_PART})*|\[[0-9A-Fa-f:]+\])(:[0-9]+)?/)?"

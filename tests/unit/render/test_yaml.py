@@ -129,11 +129,3 @@ def test_the_stream_has_one_document_per_object_in_order() -> None:
 def test_nothing_is_written_as_a_reference_to_elsewhere() -> None:
     shared = {"key": 1}
     assert to_yaml([{"one": shared, "two": shared}]) == "---\none:\n  key: 1\ntwo:\n  key: 1\n"
-
-
-def test_other_mappings_and_tuples_are_written_as_plain_ones() -> None:
-    from types import MappingProxyType
-
-    assert to_yaml([MappingProxyType({"key": ("one", MappingProxyType({"two": 2}))})]) == (
-        "---\nkey:\n- one\n- two: 2\n"
-    )
