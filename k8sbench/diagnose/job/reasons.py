@@ -8,8 +8,17 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from typing import TypeVar
 
 from k8sbench.model.phase import Phase
+
+T = TypeVar("T")
+
+
+def _by_reason(*rows: tuple[T, str]) -> dict[str, T]:
+    """Turn rows of a meaning and the reasons that have it, as words, into a table by reason."""
+    return {reason: meaning for meaning, reasons in rows for reason in reasons.split()}
+
 
 POD_PHASES: Mapping[str, Phase] = {
     "Pending": Phase.PENDING,
@@ -25,7 +34,7 @@ class Waiting(enum.Enum):
     """Why a container has not started."""
 
     ROUTINE = enum.auto()
-    """It is being prepared; what goes wrong meanwhile is told by events."""
+    """It is being prepared; what goes wrong meanwhile is reported by events."""
     IMAGE = enum.auto()
     CONFIG = enum.auto()
     """A ConfigMap, a Secret, or a setting of the container."""
@@ -33,32 +42,21 @@ class Waiting(enum.Enum):
     CRASHED = enum.auto()
 
 
-WAITING: Mapping[str, Waiting] = {
-    "ContainerCreating": Waiting.ROUTINE,
-    "PodInitializing": Waiting.ROUTINE,
-    "ErrImagePull": Waiting.IMAGE,
-    "ImagePullBackOff": Waiting.IMAGE,
-    "RegistryUnavailable": Waiting.IMAGE,
-    "ImageInspectError": Waiting.IMAGE,
-    "ErrImageNeverPull": Waiting.IMAGE,
-    "InvalidImageName": Waiting.IMAGE,
-    # The node's policy wants a signature that the image lacks: it is not there for this pod.
-    "SignatureValidationFailed": Waiting.IMAGE,
-    "CreateContainerConfigError": Waiting.CONFIG,
-    "CreateContainerError": Waiting.START,
-    "RunContainerError": Waiting.START,
-    "PreCreateHookError": Waiting.START,
-    "PreStartHookError": Waiting.START,
-    "PostStartHookError": Waiting.START,
-    # Of volumes that k8sbench does not use, and a webhook may add.
-    "ImageVolumeMountFailed": Waiting.START,
-    "RROUnsupported": Waiting.START,
-    "CrashLoopBackOff": Waiting.CRASHED,
+WAITING = _by_reason(
+    (Waiting.ROUTINE, "ContainerCreating PodInitializing ResizePodInPlaceError"),
     # The kubelet tries again at once, and writes an event each time.
-    **dict.fromkeys(("CreatePodSandboxError", "ConfigPodSandboxError"), Waiting.ROUTINE),
-    **dict.fromkeys(("KillPodSandboxError", "KillContainerError"), Waiting.ROUTINE),
-    "ResizePodInPlaceError": Waiting.ROUTINE,
-}
+    (Waiting.ROUTINE, "CreatePodSandboxError ConfigPodSandboxError"),
+    (Waiting.ROUTINE, "KillPodSandboxError KillContainerError"),
+    (Waiting.IMAGE, "ErrImagePull ImagePullBackOff RegistryUnavailable ImageInspectError"),
+    # The last: the node's policy wants a signature that the image lacks.
+    (Waiting.IMAGE, "ErrImageNeverPull InvalidImageName SignatureValidationFailed"),
+    (Waiting.CONFIG, "CreateContainerConfigError"),
+    (Waiting.START, "CreateContainerError RunContainerError"),
+    (Waiting.START, "PreCreateHookError PreStartHookError PostStartHookError"),
+    # Of volumes that k8sbench does not use, and a webhook may add.
+    (Waiting.START, "ImageVolumeMountFailed RROUnsupported"),
+    (Waiting.CRASHED, "CrashLoopBackOff"),
+)
 
 
 def waiting(reason: str) -> Waiting:
@@ -74,19 +72,14 @@ class Terminated(enum.Enum):
     NEVER_STARTED = enum.auto()
 
 
-TERMINATED: Mapping[str, Terminated] = {
-    "Completed": Terminated.EXITED,
-    "Error": Terminated.EXITED,
-    "OOMKilled": Terminated.OUT_OF_MEMORY,
+TERMINATED = _by_reason(
+    # Of ContainerStatusUnknown the kubelet found no trace, and writes 137 with a message.
+    (Terminated.EXITED, "Completed Error ContainerStatusUnknown Unknown"),
+    (Terminated.OUT_OF_MEMORY, "OOMKilled"),
     # containerd's; CRI-O and Docker wrote the next three.
-    "StartError": Terminated.NEVER_STARTED,
-    "ContainerCannotRun": Terminated.NEVER_STARTED,
-    "CreateContainerError": Terminated.NEVER_STARTED,
-    "RunContainerError": Terminated.NEVER_STARTED,
-    # The kubelet found no trace of it and writes 137: its message is quoted with that.
-    "ContainerStatusUnknown": Terminated.EXITED,
-    "Unknown": Terminated.EXITED,
-}
+    (Terminated.NEVER_STARTED, "StartError"),
+    (Terminated.NEVER_STARTED, "ContainerCannotRun CreateContainerError RunContainerError"),
+)
 
 
 class Outside(enum.Enum):
@@ -95,7 +88,7 @@ class Outside(enum.Enum):
     EVICTED = enum.auto()
     """Its node's kubelet, for want of a resource or for a more important pod."""
     DRAINED = enum.auto()
-    """The eviction API, on behalf of somebody who drains the node."""
+    """The eviction API, for somebody who drains the node."""
     PREEMPTED = enum.auto()
     NODE_LOST = enum.auto()
     SHUTDOWN = enum.auto()
@@ -106,35 +99,26 @@ class Outside(enum.Enum):
     """The pod's own activeDeadlineSeconds."""
 
 
-DISRUPTIONS: Mapping[str, Outside] = {
-    "TerminationByKubelet": Outside.EVICTED,
-    "EvictionByEvictionAPI": Outside.DRAINED,
-    "PreemptionByScheduler": Outside.PREEMPTED,
-    # Also of a taint that somebody puts on a node that goes on: see Replica.tainted.
-    "DeletionByTaintManager": Outside.NODE_LOST,
-    "DeletionByPodGC": Outside.NODE_LOST,
-}
+DISRUPTIONS = _by_reason(
+    (Outside.EVICTED, "TerminationByKubelet"),
+    (Outside.DRAINED, "EvictionByEvictionAPI"),
+    (Outside.PREEMPTED, "PreemptionByScheduler"),
+    # The first also of a taint on a node that goes on: see Replica.tainted.
+    (Outside.NODE_LOST, "DeletionByTaintManager DeletionByPodGC"),
+)
 """Reason of a pod's condition DisruptionTarget."""
 
-POD_REASONS: Mapping[str, Outside] = {
-    "Evicted": Outside.EVICTED,
-    "Preempting": Outside.EVICTED,
-    "NodeLost": Outside.NODE_LOST,
-    "Terminated": Outside.SHUTDOWN,
-    "NodeShutdown": Outside.SHUTDOWN,
-    "Shutdown": Outside.SHUTDOWN,
-    "DeadlineExceeded": Outside.DEADLINE,
-    **dict.fromkeys(
-        (
-            *("UnexpectedAdmissionError", "UnexpectedPredicateFailureType", "UnknownReason"),
-            *("InvalidNodeInfo", "NodeAffinity", "NodeName", "NodePorts", "TaintToleration"),
-            *("TopologyAffinityError", "SMTAlignmentError", "SysctlForbidden", "AppArmor"),
-            *("PodOSSelectorNodeLabelDoesNotMatch", "PodOSNotSupported"),
-            *("InitContainerRestartPolicyForbidden", "SupplementalGroupsPolicyNotSupported"),
-        ),
-        Outside.REFUSED,
-    ),
-}
+POD_REASONS = _by_reason(
+    (Outside.EVICTED, "Evicted Preempting"),
+    (Outside.NODE_LOST, "NodeLost"),
+    (Outside.SHUTDOWN, "Terminated NodeShutdown Shutdown"),
+    (Outside.DEADLINE, "DeadlineExceeded"),
+    (Outside.REFUSED, "UnexpectedAdmissionError UnexpectedPredicateFailureType UnknownReason"),
+    (Outside.REFUSED, "InvalidNodeInfo NodeAffinity NodeName NodePorts TaintToleration"),
+    (Outside.REFUSED, "TopologyAffinityError SMTAlignmentError SysctlForbidden AppArmor"),
+    (Outside.REFUSED, "PodOSSelectorNodeLabelDoesNotMatch PodOSNotSupported"),
+    (Outside.REFUSED, "InitContainerRestartPolicyForbidden SupplementalGroupsPolicyNotSupported"),
+)
 """Reason in a pod's status."""
 
 
@@ -163,29 +147,29 @@ class Event(enum.Enum):
 
 EVENTS: Mapping[str, Event | Outside] = {
     # The training operator's, about jobs.
-    "SuccessfulCreatePod": Event.POD_CREATED,
-    "FailedCreatePod": Event.POD_REFUSED,
-    "ExitedWithCode": Event.EXITED,
+    **_by_reason(
+        (Event.POD_CREATED, "SuccessfulCreatePod"),
+        (Event.POD_REFUSED, "FailedCreatePod"),
+        (Event.EXITED, "ExitedWithCode"),
+    ),
     # Kubelets', about pods.
-    "Pulling": Event.PULL_BEGAN,
-    "Pulled": Event.PULL_ENDED,
-    "FailedMount": Event.MOUNT_FAILED,
-    "FailedAttachVolume": Event.MOUNT_FAILED,
-    "FailedMapVolume": Event.MOUNT_FAILED,
-    "FailedMountOnFilesystemMismatch": Event.MOUNT_FAILED,
-    "FailedCreatePodSandBox": Event.NODE_FAILED,
-    "FailedPodSandBoxStatus": Event.NODE_FAILED,
-    "NetworkNotReady": Event.NODE_FAILED,
-    "FailedCreatePodContainer": Event.NODE_FAILED,
-    "FailedPrepareDynamicResources": Event.NODE_FAILED,
-    # The next four count where a pod is gone before its last status was seen.
-    "Evicted": Outside.EVICTED,
-    "Preempting": Outside.EVICTED,
-    "Preempted": Outside.PREEMPTED,  # the scheduler's
-    "TaintManagerEviction": Outside.NODE_LOST,  # kube-controller-manager's
+    **_by_reason(
+        (Event.PULL_BEGAN, "Pulling"),
+        (Event.PULL_ENDED, "Pulled"),
+        (Event.MOUNT_FAILED, "FailedMount FailedAttachVolume FailedMapVolume"),
+        (Event.MOUNT_FAILED, "FailedMountOnFilesystemMismatch"),
+        (Event.NODE_FAILED, "FailedCreatePodSandBox FailedPodSandBoxStatus NetworkNotReady"),
+        (Event.NODE_FAILED, "FailedCreatePodContainer FailedPrepareDynamicResources"),
+    ),
+    # These count where a pod is gone before its last status was seen. The last two are the
+    # scheduler's and kube-controller-manager's.
+    **_by_reason(
+        (Outside.EVICTED, "Evicted Preempting"),
+        (Outside.PREEMPTED, "Preempted"),
+        (Outside.NODE_LOST, "TaintManagerEviction"),
+    ),
     # Cluster Autoscaler's and Karpenter's.
-    "TriggeredScaleUp": Event.NODE_COMES,
-    "Nominated": Event.NODE_COMES,
+    **_by_reason((Event.NODE_COMES, "TriggeredScaleUp Nominated")),
 }
 """Reason of an event. What the control plane says of claims is quoted, whatever the reason."""
 
