@@ -1,7 +1,7 @@
 """What a run plan means for Kubernetes: the job, and the ConfigMap with the trainers' sources.
 
-Decisions only; the templates lay them out. A plan that Kubernetes would not take is refused here
-in the user's own words.
+The templates lay out what is decided here. A plan that Kubernetes would reject is rejected here,
+with what the user can change.
 """
 
 from __future__ import annotations
@@ -30,36 +30,25 @@ _SOURCE_PATH = re.compile(r"[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*\.py")
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """The job as a whole."""
+    """What the job has as a whole that the plan does not state as it is."""
 
     kind: JobKind
-    name: str
     labels: dict[str, str]
     annotations: dict[str, str]
     processes: str
     """Per replica; the operator's field is a string, as it may also say ``auto``."""
     replicas: tuple[tuple[str, int], ...]
-    replica_count: int
-    suspend: bool
-    gang: bool
     pod: Pod
 
 
-class Sources(msgspec.Struct, frozen=True, kw_only=True):
-    """The ConfigMap with the trainers' sources."""
+def job(plan: RunPlan, mounted: TrainerSources | None) -> Job:
+    """Decide what the job of ``plan`` is; raises :class:`UsageError` where there can be none.
 
-    name: str
-    labels: dict[str, str]
-    annotations: dict[str, str]
-    data: dict[str, str]
-
-
-def job(plan: RunPlan, trainers: TrainerSources | None) -> Job:
-    """Decide what the job of ``plan`` is; raises :class:`UsageError` where there can be none."""
+    ``mounted`` are the trainers' sources that travel as a ConfigMap.
+    """
     _check_sizes(plan)
     kind = kind_of(plan)
-    labels = _labels(plan)
-    mounted = carried(plan, trainers)
+    own_labels = labels(plan)
     secured = security(plan.pool)
     about: dict[str, str] = {SECURITY_ANNOTATION: secured.level}
     if secured.reasons:
@@ -69,23 +58,16 @@ def job(plan: RunPlan, trainers: TrainerSources | None) -> Job:
     items = ({"key": config_key(path), "path": path} for path in (mounted.files if mounted else ()))
     return Job(
         kind=kind,
-        name=plan.job_name,
-        labels=labels | ({} if plan.queue is None else {QUEUE_LABEL: _queue(plan.queue)}),
+        labels=own_labels | ({} if plan.queue is None else {QUEUE_LABEL: _queue(plan.queue)}),
         annotations=fitting(about | {identity.PLAN_ANNOTATION: _plan_text(plan)}),
         processes=str(plan.processes_per_replica),
         replicas=kind.replicas(plan.replicas),
-        replica_count=plan.replicas,
-        suspend=plan.queue is not None,
-        gang=plan.gang,
-        pod=pod(plan, labels=labels, about=about, security=secured, items=tuple(items)),
+        pod=pod(plan, labels=own_labels, about=about, security=secured, items=tuple(items)),
     )
 
 
-def sources(plan: RunPlan, trainers: TrainerSources | None) -> Sources | None:
-    """Decide what the ConfigMap of ``plan`` carries; None where the image has the trainers."""
-    mounted = carried(plan, trainers)
-    if mounted is None:
-        return None
+def sources(plan: RunPlan, mounted: TrainerSources) -> dict[str, dict[str, str]]:
+    """Return the labels, annotations and data of the ConfigMap with the trainers' sources."""
     size = sum(len(text.encode()) for text in mounted.files.values())
     if size >= syntax.CONFIG_LIMIT:
         raise BenchError(
@@ -93,16 +75,18 @@ def sources(plan: RunPlan, trainers: TrainerSources | None) -> Sources | None:
             f"{syntax.CONFIG_LIMIT}.",
             "Build an image with the trainers in it and name it with --image-registry.",
         )
-    return Sources(
-        name=plan.job_name,
-        labels=_labels(plan),
-        annotations={DIGEST_ANNOTATION: mounted.digest},
-        data={config_key(path): text for path, text in mounted.files.items()},
-    )
+    return {
+        "labels": labels(plan),
+        "annotations": {DIGEST_ANNOTATION: mounted.digest},
+        "data": {config_key(path): text for path, text in mounted.files.items()},
+    }
 
 
 def carried(plan: RunPlan, trainers: TrainerSources | None) -> TrainerSources | None:
-    """The sources that travel with ``plan``: those it was planned with, or an error."""
+    """Return the sources that travel with ``plan``; None where the image has them.
+
+    Raises :class:`UsageError` where they are not those that it was planned with.
+    """
     if plan.trainers_by != "configmap":
         return None
     if trainers is None:
@@ -134,15 +118,16 @@ def _check_sizes(plan: RunPlan) -> None:
     identity.checked_run_id(plan.run_id)
 
 
-def _labels(plan: RunPlan) -> dict[str, str]:
-    labels = identity.labels(plan)
-    for key, value in labels.items():
+def labels(plan: RunPlan) -> dict[str, str]:
+    """Return the labels of everything that belongs to the run."""
+    found = identity.labels(plan)
+    for key, value in found.items():
         if not syntax.fits(syntax.LABEL_VALUE, value) or not value:
             raise UsageError(
                 f"{value!r} cannot be the label {key}.",
                 "Use at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends.",
             )
-    return labels
+    return found
 
 
 def _plan_text(plan: RunPlan) -> str:

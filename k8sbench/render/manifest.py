@@ -14,6 +14,7 @@ import yaml
 
 from k8sbench.model.errors import BenchError
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.planning import TRAINERS_MOUNT
 from k8sbench.render import job as jobs
 from k8sbench.render import structure
 from k8sbench.render.templates import render
@@ -30,12 +31,15 @@ def manifests(
     Raises :class:`~k8sbench.model.errors.UsageError` for a plan that Kubernetes would not accept,
     and :class:`~k8sbench.model.errors.BenchError` where our templates are at fault.
     """
-    job = jobs.job(plan, trainers)
-    sources = jobs.sources(plan, trainers)
+    mounted = jobs.carried(plan, trainers)
+    job = jobs.job(plan, mounted)
     texts = []
-    if sources is not None:
-        texts.append(render(templates, SOURCES_TEMPLATE, sources=sources))
-    texts.append(render(templates, job.kind.template, job=job, pod=job.pod))
+    if mounted is not None:
+        values = jobs.sources(plan, mounted)
+        texts.append(render(templates, SOURCES_TEMPLATE, plan=plan, **values))
+    texts.append(
+        render(templates, job.kind.template, plan=plan, job=job, pod=job.pod, mount=TRAINERS_MOUNT)
+    )
     found = tuple(_read(text) for text in texts)
     structure.check(found)
     return found

@@ -1,12 +1,13 @@
-"""What one replica's pod asks for: every decision that ``pod.yaml.j2`` only lays out.
+"""What one replica's pod asks for: the decisions that ``pod.yaml.j2`` lays out.
 
-Also where a plan is refused in the user's own words: shared memory beyond the memory limit, a name
-that Kubernetes takes for none, data that the restricted profile forbids to mount.
+A plan that Kubernetes would reject is rejected here, with what the user can change: shared memory
+beyond the memory limit, names that are not valid, data that the restricted profile forbids to
+mount.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -39,32 +40,20 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True):
-    """One replica's pod. All replicas are alike."""
+    """What one replica's pod has that the plan does not state as it is. All replicas are alike."""
 
     labels: dict[str, str]
     annotations: dict[str, str]
-    image: str | None
-    command: tuple[str, ...]
-    workdir: str | None
     fields: tuple[tuple[str, str], ...]
     """Variables by the path of the pod's own field; before ``env``, whose values may use them."""
     env: tuple[tuple[str, str], ...]
     resources: dict[str, str]
-    shm: str
     claims: tuple[Claim, ...]
-    sources: str | None
-    """Name of the ConfigMap with the trainers' sources."""
     source_items: tuple[dict[str, str], ...]
-    sources_mount: str
     security: Security
     selector: dict[str, str]
     tolerations: tuple[dict[str, str], ...]
-    runtime_class: str | None
-    priority_class: str | None
     image_pull_secrets: tuple[dict[str, str], ...]
-    host_network: bool
-    read_only_root: bool
-    """Our trainers write below /tmp alone; other programs write where they please."""
 
 
 def pod(
@@ -78,33 +67,24 @@ def pod(
     """Decide what the pods of ``plan`` are.
 
     ``about`` are the annotations that say so; ``items`` the keys and paths of the trainers'
-    ConfigMap, empty where the image has them.
+    ConfigMap, empty where the image has them. Raises :class:`UsageError` for a plan that Kubernetes
+    would reject.
     """
     pool = plan.pool
+    _check_program(plan)
+    _check_pool(pool)
     return Pod(
         labels=labels | {SIDECAR: "false"},
         annotations=_annotations(pool, about),
-        image=_image(plan),
-        command=_command(plan),
-        workdir=_workdir(plan),
         fields=tuple(FIELDS.items()),
         env=tuple(environment(plan).items()),
         resources=_resources(plan),
-        shm=pool.shm,
         claims=tuple(_claims(plan)),
-        sources=plan.job_name if items else None,
         source_items=items,
-        sources_mount=TRAINERS_MOUNT,
         security=security,
-        selector={_key(pool, "selector", key): value for key, value in _sorted(pool.selector)},
-        tolerations=tuple(_toleration(pool, each) for each in pool.tolerations),
-        runtime_class=_class(pool, "runtime_class", pool.runtime_class),
-        priority_class=_class(pool, "priority_class", pool.priority_class),
-        image_pull_secrets=tuple(
-            {"name": _name(pool, "image_pull_secrets", name)} for name in pool.image_pull_secrets
-        ),
-        host_network=pool.host_network,
-        read_only_root=plan.impl == "k8sbench",
+        selector=dict(_sorted(pool.selector)),
+        tolerations=tuple(_toleration(each) for each in pool.tolerations),
+        image_pull_secrets=tuple({"name": name} for name in pool.image_pull_secrets),
     )
 
 
@@ -159,44 +139,31 @@ def _annotations(pool: NodePool, about: Mapping[str, str]) -> dict[str, str]:
                 f"Pool {pool.name} sets the annotation {key}, which k8sbench sets itself.",
                 f"Leave {key} out of the pool.",
             )
-        _key(pool, "annotation", key)
     return fitting({SIDECAR: "false", **about, **dict(_sorted(pool.annotations))})
 
 
-def _image(plan: RunPlan) -> str | None:
-    if plan.image is None:
-        if plan.backend == "local":
-            return None
+def _check_program(plan: RunPlan) -> None:
+    """Raise unless the plan's image, command and working directory can be used."""
+    if plan.image is None and plan.backend != "local":
         raise UsageError(
             f"There is no image to run {plan.benchmark} in.",
             "Name one that has the framework with --image, or a registry of built ones with "
             "--image-registry.",
         )
-    if not syntax.fits(syntax.IMAGE, plan.image):
+    if plan.image is not None and not syntax.fits(syntax.IMAGE, plan.image):
         raise UsageError(
             f"{plan.image!r} cannot name an image.",
             "Write it as [registry[:port]/]name[:tag][@sha256:…]; the name is lower case.",
         )
-    return plan.image
-
-
-def _command(plan: RunPlan) -> tuple[str, ...]:
     if not plan.command or not plan.command[0]:
         raise BenchError(f"The plan of {plan.benchmark} has no command.")
-    for word in plan.command:
-        _without_nul(word, "The command")
-    return plan.command
-
-
-def _workdir(plan: RunPlan) -> str | None:
-    if plan.workdir is not None:
-        _without_nul(plan.workdir, "The working directory")
-        if not plan.workdir.startswith("/"):
-            raise UsageError(
-                f"The working directory {plan.workdir!r} is not an absolute path.",
-                "Give workdir as a path inside the image, beginning with '/'.",
-            )
-    return plan.workdir
+    for word in (*plan.command, plan.workdir or ""):
+        _without_nul(word, "The command or its working directory")
+    if plan.workdir is not None and not plan.workdir.startswith("/"):
+        raise UsageError(
+            f"The working directory {plan.workdir!r} is not an absolute path.",
+            "Give workdir as a path inside the image, beginning with '/'.",
+        )
 
 
 def _without_nul(text: str, what: str) -> None:
@@ -218,48 +185,46 @@ def _resources(plan: RunPlan) -> dict[str, str]:
         "memory": syntax.times(pool.memory_per_gpu, shares),
     }
     if plan.gpus_per_replica:
-        found[_extended(pool, pool.gpu_resource)] = str(plan.gpus_per_replica)
+        found[pool.gpu_resource] = str(plan.gpus_per_replica)
     if pool.rdma is not None:
-        found[_extended(pool, pool.rdma.resource)] = str(pool.rdma.count)
+        found[pool.rdma.resource] = str(pool.rdma.count)
     return found
 
 
-def _extended(pool: NodePool, resource: str) -> str:
-    if "/" not in resource:
-        raise UsageError(
-            f"Pool {pool.name} names the resource {resource!r}.",
-            "Extended resources are named as their device plugin does: nvidia.com/gpu.",
-        )
-    return _key(pool, "resource", resource)
+def _check_pool(pool: NodePool) -> None:
+    """Raise unless the names in the pool are names to Kubernetes."""
+    keys = {
+        "selector": tuple(pool.selector),
+        "annotation": tuple(pool.annotations),
+        "toleration": tuple(each.key for each in pool.tolerations),
+        "resource": (pool.gpu_resource, pool.rdma.resource if pool.rdma else None),
+    }
+    for what, key in _each(keys):
+        if not syntax.fits(syntax.QUALIFIED_NAME, key) or (what == "resource" and "/" not in key):
+            raise UsageError(
+                f"Pool {pool.name} has the {what} {key!r}, which is not a valid name.",
+                "Write it as domain/name with a domain in lower case; resources need a domain.",
+            )
+    names = {
+        "runtime_class": (pool.runtime_class,),
+        "priority_class": (pool.priority_class,),
+        "image_pull_secrets": pool.image_pull_secrets,
+    }
+    for field, name in _each(names):
+        if not syntax.fits(syntax.DNS_1123_SUBDOMAIN, name):
+            raise UsageError(
+                f"Pool {pool.name} has {field}: {name!r}, which is not a valid name.",
+                "Use lower-case letters, digits, '-' and '.', a letter or digit at both ends.",
+            )
 
 
-def _key(pool: NodePool, what: str, key: str) -> str:
-    if not syntax.fits(syntax.QUALIFIED_NAME, key):
-        raise UsageError(
-            f"Pool {pool.name} has the {what} {key!r}, which Kubernetes takes for no name.",
-            "Write it as name or domain/name; the domain is lower case.",
-        )
-    return key
+def _each(names: Mapping[str, Iterable[str | None]]) -> Iterator[tuple[str, str]]:
+    return ((what, name) for what, some in names.items() for name in some if name is not None)
 
 
-def _toleration(pool: NodePool, given: Toleration) -> dict[str, str]:
-    if given.key is not None:
-        _key(pool, "toleration", given.key)
-    said: dict[str, str] = msgspec.to_builtins(given)
-    return {name: value for name, value in said.items() if value is not None}
-
-
-def _class(pool: NodePool, field: str, name: str | None) -> str | None:
-    return None if name is None else _name(pool, field, name)
-
-
-def _name(pool: NodePool, field: str, name: str) -> str:
-    if not syntax.fits(syntax.DNS_1123_SUBDOMAIN, name):
-        raise UsageError(
-            f"Pool {pool.name} has {field}: {name!r}, which names nothing in Kubernetes.",
-            "Use lower-case letters, digits, '-' and '.', a letter or digit at both ends.",
-        )
-    return name
+def _toleration(given: Toleration) -> dict[str, str]:
+    fields: dict[str, str] = msgspec.to_builtins(given)
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _claims(plan: RunPlan) -> Iterator[Claim]:

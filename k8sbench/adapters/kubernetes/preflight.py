@@ -12,7 +12,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
-import msgspec
 import yaml
 
 from k8sbench.adapters.files import templates
@@ -215,11 +214,7 @@ def _access(api: Api, namespace: str) -> Sequence[Access]:
 
     def one(permission: rules.Permission) -> Access:
         answer = api.create(path, permission.review(namespace))
-        return Access(
-            **msgspec.structs.asdict(permission),
-            needed=permission.needed,
-            allowed=bool(answer["status"]["allowed"]),
-        )
+        return Access(permission=permission, allowed=bool(answer["status"]["allowed"]))
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return tuple(pool.map(one, rules.permissions(roles)))

@@ -19,15 +19,15 @@ def api_server(facts: Facts, asked: Asked) -> Iterator[Line]:  # noqa: ARG001
     if isinstance(facts.version, Unknown):
         yield unseen("api-server", "the version of Kubernetes", facts.version)
         return
-    said = f"Kubernetes {facts.version} answers at {facts.server} ({facts.why})."
-    found = re.match(r"v(\d+)\.(\d+)", facts.version)
-    if found is None or OLDEST <= (int(found[1]), int(found[2])) <= NEWEST:
-        yield ok("api-server", said)
+    found = f"Kubernetes {facts.version} answers at {facts.server} ({facts.why})."
+    number = re.match(r"v(\d+)\.(\d+)", facts.version)
+    if number is None or OLDEST <= (int(number[1]), int(number[2])) <= NEWEST:
+        yield ok("api-server", found)
         return
     span = f"{OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}"
     yield warning(
         "api-server",
-        f"{said} It is expected to work with {span}, and tested with {TESTED}.",
+        f"{found} It is expected to work with {span}, and tested with {TESTED}.",
         "Try one small run first: k8sbench submit resnet50 --replicas 1 --gpus 1.",
     )
 
@@ -57,10 +57,8 @@ def permissions(facts: Facts, asked: Asked) -> Iterator[Line]:
         yield unseen("permissions", "your permissions", facts.access)
         return
     missing: dict[tuple[str, bool, bool], list[str]] = {}
-    for access in facts.access:
-        if not access.allowed:
-            kind = (access.what, access.namespaced, access.needed)
-            missing.setdefault(kind, []).append(access.verb)
+    for one in (access.permission for access in facts.access if not access.allowed):
+        missing.setdefault((one.what, one.namespaced, one.needed), []).append(one.verb)
     for (what, namespaced, needed), verbs in missing.items():
         where = f"in the namespace {asked.namespace}" if namespaced else "of the cluster"
         rules = "Role" if namespaced else "ClusterRole"
@@ -72,8 +70,7 @@ def permissions(facts: Facts, asked: Asked) -> Iterator[Line]:
             + ("." if needed else "; without it some checks and diagnoses are left out."),
         )
     if not missing:
-        count = len(facts.access)
-        yield ok("permissions", f"You have all {count} permissions it takes.")
+        yield ok("permissions", f"You have all {len(facts.access)} permissions it takes.")
 
 
 def pod_security(facts: Facts, asked: Asked) -> Iterator[Line]:
@@ -84,13 +81,13 @@ def pod_security(facts: Facts, asked: Asked) -> Iterator[Line]:
     ours = security(asked.pool)
     reasons = f" ({', '.join(ours.reasons)})" if ours.reasons else ""
     what = "no Pod Security Standard" if enforced == LEVELS[0] else enforced
-    told = f"The namespace {asked.namespace} enforces {what}, the pods keep to {ours.level}"
+    levels = f"The namespace {asked.namespace} enforces {what}, the pods keep to {ours.level}"
     if LEVELS.index(ours.level) < LEVELS.index(enforced):
         yield failure(
             "pod-security",
-            f"{told}{reasons}: they will be refused.",
+            f"{levels}{reasons}: they will be refused.",
             f"Take that out of the pool {asked.pool.name}, or use a namespace that enforces"
             f" no more than {ours.level}.",
         )
     else:
-        yield ok("pod-security", f"{told}{reasons}.")
+        yield ok("pod-security", f"{levels}{reasons}.")

@@ -9,55 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from k8sbench.diagnose.preflight.access_checks import (
-    api_server,
-    namespace,
-    permissions,
-    pod_security,
+from k8sbench.diagnose.preflight import (
+    access_checks,
+    operator_checks,
+    room_checks,
+    surroundings_checks,
 )
 from k8sbench.diagnose.preflight.facts import Asked, Facts, Line, failure
-from k8sbench.diagnose.preflight.operator_checks import (
-    admission,
-    deployment,
-    init_container,
-    job_kinds,
-    rate,
-    webhook,
-)
-from k8sbench.diagnose.preflight.room_checks import nodes, quota
-from k8sbench.diagnose.preflight.surroundings_checks import (
-    claims,
-    kernels,
-    metrics,
-    queueing,
-)
 from k8sbench.model.image import ImageTable
 
 CHECKS: tuple[Callable[[Facts, Asked], Iterator[Line]], ...] = (
-    api_server,
-    namespace,
-    permissions,
-    job_kinds,
-    webhook,
-    admission,
-    deployment,
-    rate,
-    pod_security,
-    init_container,
-    quota,
-    nodes,
-    metrics,
-    claims,
-    queueing,
+    *(access_checks.api_server, access_checks.namespace, access_checks.permissions),
+    *(operator_checks.job_kinds, operator_checks.webhook, operator_checks.admission),
+    *(operator_checks.deployment, operator_checks.rate),
+    *(access_checks.pod_security, operator_checks.init_container),
+    *(room_checks.quota, room_checks.nodes),
+    *(surroundings_checks.metrics, surroundings_checks.claims, surroundings_checks.queueing),
 )
-"""The checks, in the order in which one mends things."""
+"""The checks, in the order in which problems are best solved."""
 
 
 def lines(facts: Facts, asked: Asked, images: ImageTable) -> list[Line]:
     """Judge the facts: every check's lines, in order."""
     return [
         *(line for check in CHECKS for line in check(facts, asked)),
-        *kernels(facts, asked, images),
+        *surroundings_checks.kernels(facts, asked, images),
     ]
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from k8sbench.diagnose.preflight.rules import Permission
 from k8sbench.model.kube import KubeObject
 from k8sbench.model.pool import NodePool
 from k8sbench.model.spec import Framework
@@ -34,21 +35,8 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 class Access(msgspec.Struct, frozen=True, kw_only=True):
     """One permission that k8sbench uses, and whether the user has it."""
 
-    verb: str
-    group: str
-    resource: str
-    """With its subresource: ``pods/log``."""
-    namespaced: bool
-    """Whether it is asked for in the namespace alone; else in the whole cluster."""
-    needed: bool
-    """Whether no run can do without."""
+    permission: Permission
     allowed: bool
-
-    @property
-    def what(self) -> str:
-        """The resource as kubectl names it."""
-        resource, slash, sub = self.resource.partition("/")
-        return f"{resource}{'.' * bool(self.group)}{self.group}{slash}{sub}"
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,6 +24,12 @@ class Permission(msgspec.Struct, frozen=True, kw_only=True):
     """From the Role; else from the ClusterRole."""
 
     @property
+    def what(self) -> str:
+        """The resource as kubectl names it."""
+        resource, slash, sub = self.resource.partition("/")
+        return f"{resource}{'.' * bool(self.group)}{self.group}{slash}{sub}"
+
+    @property
     def needed(self) -> bool:
         """Whether no run can do without."""
         return self.namespaced and self.resource not in HELPFUL

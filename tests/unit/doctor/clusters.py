@@ -11,6 +11,7 @@ from k8sbench.adapters.files import image_table, pools
 from k8sbench.adapters.kubernetes import preflight
 from k8sbench.diagnose.preflight import checks, findings
 from k8sbench.diagnose.preflight.facts import Access, Asked, Facts, Line, Refusal
+from k8sbench.diagnose.preflight.rules import Permission
 
 POOL = pools.load(environ={}).pool("v100-32gb")
 IMAGES = image_table.load()
@@ -95,14 +96,8 @@ def denied(kind: str) -> Refusal:
 
 def access(verb: str, resource: str, *, allowed: bool = True, namespaced: bool = True) -> Access:
     resource, _, group = resource.partition(".")
-    return Access(
-        verb=verb,
-        group=group,
-        resource=resource,
-        namespaced=namespaced,
-        needed=namespaced,
-        allowed=allowed,
-    )
+    permission = Permission(verb=verb, group=group, resource=resource, namespaced=namespaced)
+    return Access(permission=permission, allowed=allowed)
 
 
 READY = Facts(
