@@ -61,7 +61,7 @@ _RULE = re.compile(r"[\W_]*")
 
 
 class _Rank(msgspec.Struct, frozen=True, kw_only=True):
-    """The rank of a replica that ended first, as its launcher tells it."""
+    """The rank of a replica that ended first, as its launcher reports it."""
 
     name: str
     """``rank 3``, as the job counts."""
@@ -74,7 +74,7 @@ class _Rank(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_error(self) -> bool:
-        """Whether that rank is to blame for something, as far as is known."""
+        """Whether that rank failed by itself, as far as is known."""
         return self.code < 0 or bool(self.error)
 
     @property
@@ -88,10 +88,10 @@ class _Rank(msgspec.Struct, frozen=True, kw_only=True):
 def telling(lines: Sequence[str]) -> str:
     """Return the line that says why: the last exception's, else the last that says anything.
 
-    Where the launcher tells which rank ended first, only that rank's counts.
+    Where the launcher reports which rank ended first, only that rank's counts.
     """
     rank = _first_rank(lines)
-    return _last_word(lines) if rank is None else rank.line
+    return _last_message(lines) if rank is None else rank.line
 
 
 def lost_its_peer(lines: Sequence[str]) -> bool:
@@ -113,49 +113,49 @@ def cause(first: Ended, others: Sequence[Ended], *, kills: int | None = None) ->
     then. ``kills`` counts the processes that the kernel killed meanwhile for want of memory,
     anywhere on the machine; None where that is unknown.
     """
-    culprit = first
+    failed = first
     if lost_its_peer(first.last) and first.code is not None and first.code < 128:
-        culprit = next((other for other in others if failed_by_itself(other.last)), first)
-    rank = _first_rank(culprit.last)
-    if rank is None or culprit.code not in (None, rank.launcher_code):
-        return _of_replica(culprit, kills)
-    return _of_rank(culprit, rank, kills)
+        failed = next((other for other in others if failed_by_itself(other.last)), first)
+    rank = _first_rank(failed.last)
+    if rank is None or failed.code not in (None, rank.launcher_code):
+        return _of_replica(failed, kills)
+    return _of_rank(failed, rank, kills)
 
 
-def _of_replica(culprit: Ended, kills: int | None) -> Cause:
+def _of_replica(failed: Ended, kills: int | None) -> Cause:
     """The sentence where only the replica is known."""
-    line = _last_word(culprit.last)
-    if culprit.code == signals.EXIT_BASE + signals.KILL or signals.KILL in _killed_by(culprit.last):
-        last = f" Its last line{_quoted(line) if line else ' is empty.'}"
-        sentence = f"{culprit.replica} {_killed(culprit)}: {_out_of_memory(kills)}{last}"
-        return Cause(replica=culprit.replica, sentence=sentence, id="oom")
-    return _by_its_word(culprit, line)
+    line = _last_message(failed.last)
+    if failed.code != _KILLED_CODE and signals.KILL not in _killed_by(failed.last):
+        return _by_message(failed, line)
+    how = _how(failed)
+    if failed.code != _KILLED_CODE:
+        how += f" after {signals.described(signals.KILL)} had killed a process of it"
+    last = f" Its last line{_quoted(line) if line else ' is empty.'}"
+    return _out_of_memory(failed, f"{failed.replica} {how}", last, kills)
 
 
-def _of_rank(culprit: Ended, rank: _Rank, kills: int | None) -> Cause:
-    """The sentence where the launcher told which rank it was."""
+def _of_rank(failed: Ended, rank: _Rank, kills: int | None) -> Cause:
+    """The sentence where the launcher reported the rank."""
     if rank.code >= 0 and rank.error:
-        return _by_its_word(culprit, rank.line)
-    sentence = f"{rank.name} of {culprit.replica} {_by(rank.code)}"
+        return _by_message(failed, rank.line)
+    sentence = f"{rank.name} of {failed.replica} {_by(rank.code)}"
     if rank.code == -signals.KILL:
         last = f" Its last line{_quoted(rank.error)}" if rank.error else ""
-        sentence = f"{sentence}: {_out_of_memory(kills)}{last}"
-        return Cause(replica=culprit.replica, sentence=sentence, id="oom")
+        return _out_of_memory(failed, sentence, last, kills)
     sentence += _quoted(rank.error)
-    return Cause(replica=culprit.replica, sentence=sentence, id="replica-failed")
+    return Cause(replica=failed.replica, sentence=sentence, id="replica-failed")
 
 
-def _by_its_word(culprit: Ended, line: str) -> Cause:
-    how = _how(culprit)
+def _by_message(failed: Ended, line: str) -> Cause:
+    name, how, cause_id = failed.replica, f"{_how(failed)}{_quoted(line)}", "replica-failed"
+    sentence = f"{name} {how}"
     if _PORT_TAKEN.search(line):
-        return Cause(
-            replica=culprit.replica,
-            sentence=f"{culprit.replica} found its port taken by another program, although it was"
-            f" free when the job started; run it again. It {how}{_quoted(line)}",
-            id="port-taken",
+        cause_id = "port-taken"
+        sentence = (
+            f"{name} found its port taken by another program, although it was free when the job"
+            f" started; run it again. It {how}"
         )
-    sentence = f"{culprit.replica} {how}{_quoted(line)}"
-    return Cause(replica=culprit.replica, sentence=sentence, id="replica-failed")
+    return Cause(replica=name, sentence=sentence, id=cause_id)
 
 
 def _quoted(line: str) -> str:
@@ -163,12 +163,13 @@ def _quoted(line: str) -> str:
     return f": {line if len(line) <= SHOWN else line[: SHOWN - 1] + '…'}" if line else "."
 
 
-def _out_of_memory(kills: int | None) -> str:
+def _out_of_memory(failed: Ended, how: str, last: str, kills: int | None) -> Cause:
     known = "the kernel killed a process for want of memory meanwhile, so it was"
-    return f"{known if kills else 'it was possibly'} out of memory."
+    sentence = f"{how}: {known if kills else 'it was possibly'} out of memory.{last}"
+    return Cause(replica=failed.replica, sentence=sentence, id="oom")
 
 
-# -- what launchers tell of their ranks -----------------------------------------------------------
+# -- what launchers report of their ranks ---------------------------------------------------------
 
 _PADDLE = re.compile(  # k8sbench.trainers.paddle_launch
     r"^paddle_launch\.py: (?P<name>(?:local )?rank \d+): "
@@ -183,19 +184,20 @@ _ENDED_BY_TORCHRUN = re.compile(
     r"(?:Sending|Closing|Unable to shutdown) process (\d+) (?:closing signal|via) "
 )
 _OF_A_RANK = re.compile(r"^\[rank(\d+)\]:?\s+(.*)$")
+_KILLED_CODE = signals.EXIT_BASE + signals.KILL
 _TERMINATED = signals.EXIT_BASE + signals.TERMINATE
 """What our trainers exit with when SIGTERM comes."""
 
 
 def _first_rank(lines: Sequence[str]) -> _Rank | None:
-    """The rank that ended first, where the replica's launcher tells it."""
+    """The rank that ended first, where the replica's launcher reports it."""
     for line in reversed(lines):
-        if told := _PADDLE.match(line):
-            code = -int(told["signal"]) if told["signal"] else int(told["code"])
+        if report := _PADDLE.match(line):
+            code = -int(report["signal"]) if report["signal"] else int(report["code"])
             return _Rank(
-                name=told["name"],
+                name=report["name"],
                 code=code,
-                error=told["error"] or "",
+                error=report["error"] or "",
                 launcher_code=code if code >= 0 else 128 - code,
             )
         if "ChildFailedError" in line:
@@ -211,7 +213,7 @@ def _of_torchrun(lines: Sequence[str]) -> _Rank | None:
     """
     entries: dict[str, tuple[int, int]] = {}
     ended: set[str] = set()
-    words: dict[int | None, list[str]] = {}
+    errors_by_rank: dict[int | None, list[str]] = {}
     rank = 0
     for line in lines:
         if "ChildFailedError" in line:
@@ -225,15 +227,16 @@ def _of_torchrun(lines: Sequence[str]) -> _Rank | None:
             ended.add(found[1])
         elif _is_error(line):
             of_rank = _OF_A_RANK.match(line)
-            whose, word = (int(of_rank[1]), of_rank[2]) if of_rank else (None, line.strip())
-            words.setdefault(whose, []).append(word)
+            whose, message = (int(of_rank[1]), of_rank[2]) if of_rank else (None, line.strip())
+            errors_by_rank.setdefault(whose, []).append(message)
     if not entries:
         return None
     # Of all ranks together, whoever wrote it: rather an error than what followed from it.
-    anyones = sorted(words.get(None, []), key=lambda word: _LOST_PEER.search(word) is None)
+    anyones = errors_by_rank.get(None, [])
+    anyones.sort(key=lambda error: _LOST_PEER.search(error) is None)
     *others, root = entries.items()
     by_itself = [entry for pid, entry in (root, *others) if pid not in ended] or [root[1]]
-    errors = {rank: words.get(rank, [""])[-1] for rank, _ in by_itself}
+    errors = {rank: errors_by_rank.get(rank, [""])[-1] for rank, _ in by_itself}
     rank, code = min(by_itself, key=lambda entry: _likelihood(entry[1], errors[entry[0]]))
     return _Rank(
         name=f"rank {rank}",
@@ -246,14 +249,14 @@ def _of_torchrun(lines: Sequence[str]) -> _Rank | None:
 def _likelihood(code: int, error: str) -> int:
     """Orders ranks that died together by how likely they died first, the likeliest lowest."""
     if code < 0 and code not in (-signals.TERMINATE, -signals.ABORT):
-        return 0  # nobody of the job does that to another one
+        return 0  # no process of the job does that to another one
     if error and not _LOST_PEER.search(error):
         return 1
     # NCCL's watchdog aborts a rank that has lost its peer.
     return 2 if code == -signals.TERMINATE else 3
 
 
-# -- words ----------------------------------------------------------------------------------------
+# -- sentences -----------------------------------------------------------------------------------
 
 
 def _by(code: int) -> str:
@@ -269,22 +272,16 @@ def _how(ended: Ended) -> str:
     return _by(ended.code) if number is None else f"was killed by {signals.described(number)}"
 
 
-def _killed(ended: Ended) -> str:
-    if ended.code == signals.EXIT_BASE + signals.KILL:
-        return f"was killed by {signals.described(signals.KILL)}"
-    return f"{_how(ended)} after {signals.described(signals.KILL)} had killed a process of it"
-
-
 def _killed_by(lines: Sequence[str]) -> set[int]:
-    """Signals that ended processes of a replica, by the words of its launcher."""
+    """Signals that ended processes of a replica, as its launcher wrote."""
     found = (match for line in lines for match in _KILLED.finditer(line))
     return {int(next(filter(None, match.groups()))) for match in found}
 
 
-def _last_word(lines: Sequence[str]) -> str:
-    spoken = [line.strip() for line in lines if not _RULE.fullmatch(line)]
-    errors = (line for line in reversed(spoken) if _is_error(line))
-    return next(errors, spoken[-1] if spoken else "")
+def _last_message(lines: Sequence[str]) -> str:
+    messages = [line.strip() for line in lines if not _RULE.fullmatch(line)]
+    errors = (line for line in reversed(messages) if _is_error(line))
+    return next(errors, messages[-1] if messages else "")
 
 
 def _is_error(line: str) -> bool:

@@ -6,6 +6,7 @@ else has to know how the operator names pods or which events belong to which inc
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -215,11 +216,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     def names(self, one: Replica | None = None) -> dict[str, str]:
         """Return the names that an action may hold, of the job and of one replica."""
-        names = {
-            "namespace": self.namespace,
-            "kind": kind_of(self.plan).singular,
-            "job": self.plan.job_name,
-        }
+        kind = kind_of(self.plan).singular
+        names = {"namespace": self.namespace, "kind": kind, "job": self.plan.job_name}
         if one is not None:
             names |= {"replica": one.name, "pod": one.pod_name, "node": str(one.node)}
         return names
@@ -262,51 +260,39 @@ def look(seen: JobSnapshot, plan: RunPlan, now: float) -> Facts:
     own = tuple(one for one in seen.events if _about(one, plan.job_name, uid))
     created: dict[str, int] = {}
     for event in own:
-        if _means(event, Event.POD_CREATED) and not _is_combined(event):
-            pod = words(event).rpartition(": ")[2]
-            created[pod] = created.get(pod, 0) + times(event)
-    replaced = [pod["metadata"]["name"] for pod in seen.earlier]
-    for pod in set(replaced):
-        created[pod] = max(created.get(pod, 0), 1 + replaced.count(pod))
+        message = str(event.get("message") or "")
+        # Of many events that were combined only the newest message is known.
+        if _means(event, Event.POD_CREATED) and not message.startswith(_COMBINED):
+            pod_name = message.rpartition(": ")[2]
+            created[pod_name] = created.get(pod_name, 0) + times(event)
+    replaced = Counter(pod["metadata"]["name"] for pod in seen.earlier)
+    for pod_name, count in replaced.items():
+        created[pod_name] = max(created.get(pod_name, 0), 1 + count)
     kind = kind_of(plan)
-    return Facts(
-        seen=seen,
-        plan=plan,
-        now=now,
-        job=job,
-        replicas=tuple(
-            _replica(seen, plan.job_name, name, kind.container, created)
-            for name in kind.names(plan.replicas)
-        ),
-        events=own,
-    )
-
-
-def _replica(
-    seen: JobSnapshot, job: str, name: str, container: str, created: Mapping[str, int]
-) -> Replica:
-    """Find the pod of one replica and its events."""
-    pod_name = f"{job}-{name}"
-    pod = seen.pods.get(pod_name)
-    uid = ((pod or {}).get("metadata") or {}).get("uid")
-    about = tuple(one for one in seen.events if pod and _about(one, pod_name, uid))
-    return Replica(
-        name=name,
-        pod_name=pod_name,
-        container=container,
-        pod=pod,
-        events=about,
-        created=created.get(pod_name, 0),
-    )
+    replicas = []
+    for name in kind.names(plan.replicas):
+        pod_name = f"{plan.job_name}-{name}"
+        pod = seen.pods.get(pod_name)
+        pod_uid = ((pod or {}).get("metadata") or {}).get("uid")
+        replica = Replica(
+            name=name,
+            pod_name=pod_name,
+            container=kind.container,
+            pod=pod,
+            events=[one for one in seen.events if pod and _about(one, pod_name, pod_uid)],
+            created=created.get(pod_name, 0),
+        )
+        replicas.append(replica)
+    return Facts(seen=seen, plan=plan, now=now, job=job, replicas=tuple(replicas), events=own)
 
 
 def earlier(facts: Facts) -> Iterator[Replica]:
     """Yield the replicas' pods that were replaced, oldest first."""
     by_pod = {one.pod_name: one for one in facts.replicas}
-    count: dict[str, int] = {}
+    count: Counter[str] = Counter()
     for pod in facts.seen.earlier:
         name = pod["metadata"]["name"]
-        count[name] = count.get(name, 0) + 1
+        count[name] += 1
         if name in by_pod:
             yield msgspec.structs.replace(by_pod[name], pod=pod, events=(), created=count[name])
 
@@ -319,11 +305,6 @@ def _means(event: KubeObject, *wanted: Event | type[Outside]) -> bool:
 def words(event: KubeObject) -> str:
     """Return the message of an event."""
     return str(event.get("message") or "").removeprefix(_COMBINED)
-
-
-def _is_combined(event: KubeObject) -> bool:
-    """Whether an event stands for many whose messages are lost, but for the newest."""
-    return str(event.get("message") or "").startswith(_COMBINED)
 
 
 def times(event: KubeObject) -> int:
