@@ -31,12 +31,12 @@ INIT = "init-pytorch"
 def causes(facts: Facts) -> Iterator[Diagnosis]:
     """Yield why pods of the job are not created, each refusal once."""
     missing = [one for one in facts.replicas if one.pod is None or one.gone]
-    told: dict[str, list[Replica]] = {}
+    refusals: dict[str, list[Replica]] = {}
     for one in missing:
         message = _refusal(facts, one)
         if message is not None:
-            told.setdefault(message.replace(f'"{one.pod_name}"', '"POD"'), []).append(one)
-    for message, some in told.items():
+            refusals.setdefault(message.replace(f'"{one.pod_name}"', '"POD"'), []).append(one)
+    for message, some in refusals.items():
         head = f"The pods of {names(some)} are not created"
         if len(some) == 1:
             head = f"The pod of {some[0].name} is not created"

@@ -27,20 +27,19 @@ _DEADLINE = re.compile(r"longer than (?:the )?specified deadline")
 _EXITED = re.compile(r"^Pod: [^.]+\.(?P<pod>\S+) exited with code (?P<code>\d+)$")
 _LOOPS = 3
 """Restarts after which it is a loop and no bad luck."""
-TOLD_SECONDS = 10.0
+REPORTED_SECONDS = 10.0
 """Seconds within which the operator writes the condition Failed when a replica has failed; usually
 0.1 s after the kubelet has written the pod's status."""
 
 
 def failure(facts: Facts, lines: Lines) -> Diagnosis:
     """Say why a job that failed did."""
-    said = facts.condition(Phase.FAILED) or {}
-    message = str(said.get("message", ""))
-    culprit = _culprit(facts, lines)
-    if _BACKOFF in message or _DEADLINE.search(message):
-        return _limit(message, culprit)
-    if culprit is not None:
-        return culprit
+    message = _failure_message(facts)
+    first = _first_failure(facts, lines)
+    if limit_struck(facts):
+        return _limit(message, first)
+    if first is not None:
+        return first
     for event in facts.events_of(Event.EXITED):
         exited = _EXITED.match(words(event))
         if exited and exited["code"] != "0":
@@ -56,8 +55,8 @@ def unreported(facts: Facts) -> Diagnosis | float | None:
     if not failed or not facts.never_restarts:
         return None
     at = min(_order(one)[0] for one in failed)
-    waited = TOLD_SECONDS if at == math.inf else max(0.0, facts.now - at)
-    return failure(facts, {}) if waited >= TOLD_SECONDS else TOLD_SECONDS - waited
+    waited = REPORTED_SECONDS if at == math.inf else max(0.0, facts.now - at)
+    return failure(facts, {}) if waited >= REPORTED_SECONDS else REPORTED_SECONDS - waited
 
 
 def has_failed(one: Replica) -> bool:
@@ -67,8 +66,12 @@ def has_failed(one: Replica) -> bool:
 
 def limit_struck(facts: Facts) -> bool:
     """Whether a limit of the job struck: the operator then deletes pods, and may make new ones."""
-    message = str((facts.condition(Phase.FAILED) or {}).get("message", ""))
+    message = _failure_message(facts)
     return _BACKOFF in message or _DEADLINE.search(message) is not None
+
+
+def _failure_message(facts: Facts) -> str:
+    return str((facts.condition(Phase.FAILED) or {}).get("message", ""))
 
 
 def loop(facts: Facts) -> Diagnosis | None:
@@ -102,7 +105,7 @@ def of_replica(facts: Facts, one: Replica) -> Diagnosis:
     return _outside(facts, one) or _inside(facts, one, one.ending)
 
 
-def _culprit(facts: Facts, lines: Lines) -> Diagnosis | None:
+def _first_failure(facts: Facts, lines: Lines) -> Diagnosis | None:
     """The replica that failed by itself first; None where none is seen to have failed."""
     candidates = [one for one in (*earlier(facts), *facts.replicas) if _has_failed(facts, one)]
     if not candidates:
@@ -113,8 +116,8 @@ def _culprit(facts: Facts, lines: Lines) -> Diagnosis | None:
     first, *others = sorted(candidates, key=_order)
     if deleted := _deleted_before(facts, first):
         return deleted
-    if _init_ending(first) and first.ending is None:
-        return _of_init(facts, first)
+    if (init := _init_ending(first)) and first.ending is None:
+        return found("init-failed", init_failed(first, init), facts.names(first))
     if lines.get(first.name) and first.ending is not None:
         return _by_lines(facts, first, others, lines)
     return of_replica(facts, first)
@@ -123,12 +126,9 @@ def _culprit(facts: Facts, lines: Lines) -> Diagnosis | None:
 def _by_lines(facts: Facts, first: Replica, others: Sequence[Replica], lines: Lines) -> Diagnosis:
     peers = [one for one in facts.replicas if one.name != first.name]
     codes = {one.name: one.ending.code for one in others if one.ending}
+    code = first.ending.code if first.ending else None
     cause = exits.cause(
-        exits.Ended(
-            replica=first.name,
-            code=first.ending.code if first.ending else None,
-            last=lines[first.name],
-        ),
+        exits.Ended(replica=first.name, code=code, last=lines[first.name]),
         [
             exits.Ended(replica=one.name, code=codes.get(one.name), last=lines.get(one.name, ()))
             for one in peers
@@ -159,12 +159,12 @@ def _outside(facts: Facts, one: Replica) -> Diagnosis | None:
     """An ending that the program did not choose: the kernel's, the node's or the cluster's."""
     reason, why = str(one.status.get("reason") or ""), str(one.status.get("message") or "")
     ending, where = one.ending, f" on node {one.node}" if one.node else ""
-    by, told = _disruption(one)
+    by, message = _disruption(one)
     ended_by = {by, reasons.ended_by(reason)}
     names = facts.names(one)
     if ended_by & {Outside.EVICTED, Outside.DRAINED}:
         drained = " (kubectl drain asks so)" if by is Outside.DRAINED else ""
-        text = f"{one.name} was evicted{where}: {quoted(why or told)}{drained}."
+        text = f"{one.name} was evicted{where}: {quoted(why or message)}{drained}."
         return found("evicted", text)
     if one.tainted and (one.ended or one.ready):  # its node goes on, and ends it in order
         text = f"{one.name} was evicted{where}: a taint (NoExecute) was put on its node."
@@ -177,9 +177,9 @@ def _outside(facts: Facts, one: Replica) -> Diagnosis | None:
         text = f"{what} out of its memory{limit} and was killed{child}{where}."
         return found("oom", text)
     if Outside.PREEMPTED in ended_by:
-        return found("preempted", f"{one.name} was preempted{where}: {quoted(told)}.")
+        return found("preempted", f"{one.name} was preempted{where}: {quoted(message)}.")
     if Outside.NODE_LOST in ended_by:
-        text = f"The node {one.node} of {one.name} was lost: {quoted(told or why or reason)}."
+        text = f"The node {one.node} of {one.name} was lost: {quoted(message or why or reason)}."
         return found("node-lost", text, names)
     if ending and how is Terminated.NEVER_STARTED:
         text = f"{one.name} could not be started: {quoted(ending.message or ending.reason)}."
@@ -197,7 +197,7 @@ def _outside(facts: Facts, one: Replica) -> Diagnosis | None:
 
 
 def _disruption(one: Replica) -> tuple[object, str]:
-    """Return who ended the pod from outside, and Kubernetes' message; None where nobody did."""
+    """Return who ended the pod from outside, and Kubernetes' message; None where it was not."""
     if disruption := one.disruption:
         by = reasons.DISRUPTIONS.get(str(disruption.get("reason")))
         return by, str(disruption.get("message") or "")
@@ -220,14 +220,10 @@ def _inside(facts: Facts, one: Replica, ending: Ending | None) -> Diagnosis:
     return _failed(facts, one.name, f"{one.name} {_how(ending.code)}{restarts}{message}.")
 
 
-def _of_init(facts: Facts, one: Replica) -> Diagnosis:
-    ending = _init_ending(one)
-    code = "" if ending is None else f" with exit code {ending.code}"
-    return found(
-        "init-failed",
-        f"The init container of {one.name} ended{code}: it did not find the master.",
-        facts.names(one),
-    )
+def init_failed(one: Replica, ending: Ending | None = None) -> str:
+    """Say that the init container of a replica failed."""
+    how = f"ended with exit code {ending.code}" if ending else "failed"
+    return f"The init container of {one.name} {how}: it did not find the master."
 
 
 def _deleted_before(facts: Facts, first: Replica) -> Diagnosis | None:
@@ -263,15 +259,13 @@ def _deleted(facts: Facts) -> Diagnosis | None:
     return replaced(facts)
 
 
-def _limit(message: str, culprit: Diagnosis | None) -> Diagnosis:
-    first = ""
-    if culprit is not None and culprit.id != "pod-deleted":
-        first = f" {culprit.sentence}"
+def _limit(message: str, first: Diagnosis | None) -> Diagnosis:
+    why = f" {first.sentence}" if first is not None and first.id != "pod-deleted" else ""
     if _BACKOFF in message:
         text = "The job's backoffLimit is reached, and the operator deleted its pods."
-        return found("backoff-limit", text + first)
+        return found("backoff-limit", text + why)
     text = "The job ran into its activeDeadlineSeconds, and the operator deleted its pods."
-    return found("deadline", text + first)
+    return found("deadline", text + why)
 
 
 def _failed(facts: Facts, name: str, sentence: str) -> Diagnosis:

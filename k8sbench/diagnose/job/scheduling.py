@@ -48,8 +48,8 @@ _PASSING = re.compile(
 _UNHELPFUL = "Preemption is not helpful for scheduling"
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """What the scheduler said of one pod."""
+class SchedulerMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """What the scheduler wrote about one pod."""
 
     nodes: int
     insufficient: Mapping[str, int]
@@ -63,8 +63,8 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     """Whether nothing that ends could make room, on any node."""
 
 
-def read(message: str) -> Said | None:
-    """Read the scheduler's sentence about nodes; None where it speaks of something else."""
+def read(message: str) -> SchedulerMessage | None:
+    """Read the scheduler's sentence about nodes; None where it is about something else."""
     head = _HEAD.match(message)
     if head is None:
         return None
@@ -83,9 +83,9 @@ def read(message: str) -> Said | None:
         elif reason == _CLOSED:
             closed = count
     nodes = int(head["nodes"])
-    told = _HEAD.match(preemption)
-    reasons = list(_counted(told["why"])) if told else []
-    return Said(
+    preempted = _HEAD.match(preemption)
+    reasons = list(_counted(preempted["why"])) if preempted else []
+    return SchedulerMessage(
         nodes=nodes,
         insufficient=insufficient,
         taints=taints,
@@ -135,7 +135,7 @@ def _cause(facts: Facts, message: str, some: Sequence[Replica]) -> Diagnosis | f
 
 
 def _too_little(
-    facts: Facts, said: Said, some: Sequence[Replica], head: str, *, comes: bool
+    facts: Facts, said: SchedulerMessage, some: Sequence[Replica], head: str, *, comes: bool
 ) -> Diagnosis:
     wanted = requests(some[0].spec)
     most = _largest(facts, some[0])
@@ -160,7 +160,9 @@ def _too_little(
     return found("no-node-fits", text)
 
 
-def _closed_or_tainted(said: Said, message: str, head: str, where: Mapping[str, str]) -> Diagnosis:
+def _closed_or_tainted(
+    said: SchedulerMessage, message: str, head: str, where: Mapping[str, str]
+) -> Diagnosis:
     text = f"{head}: {'; '.join(_other_nodes(said))}."
     if said.closed or any(_PASSING.search(taint) for taint in said.taints):
         return found("nodes-not-ready", text)
@@ -169,7 +171,7 @@ def _closed_or_tainted(said: Said, message: str, head: str, where: Mapping[str, 
     return found("unscheduled", f"{head}: {quoted(message)}.", where)
 
 
-def _other_nodes(said: Said) -> list[str]:
+def _other_nodes(said: SchedulerMessage) -> list[str]:
     """Say of the nodes that were not even looked at for resources why not."""
     parts = []
     for taint, count in said.taints.items():
@@ -184,15 +186,15 @@ def _other_nodes(said: Said) -> list[str]:
     return parts
 
 
-def _any(said: Said) -> str:
+def _any(said: SchedulerMessage) -> str:
     return "the only node" if said.nodes == 1 else f"any of the {said.nodes} nodes"
 
 
-def _none(said: Said) -> str:
+def _none(said: SchedulerMessage) -> str:
     return f"none of the {said.nodes} nodes" if said.nodes > 1 else "not even the only node"
 
 
-def _of(count: int, said: Said) -> str:
+def _of(count: int, said: SchedulerMessage) -> str:
     if count == said.nodes:
         return "the only node" if count == 1 else f"all {count} nodes"
     return f"{count} of {said.nodes} nodes"
@@ -205,13 +207,8 @@ def _volume(facts: Facts, message: str, one: Replica, head: str) -> Diagnosis | 
     waited = facts.now - (moment(one.meta.get("creationTimestamp")) or facts.now)
     if missing is not None:
         text = f"{head}: there is no claim {missing['claim']} in namespace {facts.namespace}."
-        return found(
-            "volume-missing",
-            text,
-            {**facts.names(), "claim": missing["claim"]},
-            hopeless=waited >= BIND_SECONDS,
-            again_s=BIND_SECONDS - waited if waited < BIND_SECONDS else None,
-        )
+        claim = {**facts.names(), "claim": missing["claim"]}
+        return hopeless_later("volume-missing", text, claim, waited)
     if waited < BIND_SECONDS:
         return BIND_SECONDS - waited
     claims = [
@@ -234,6 +231,14 @@ def _volume(facts: Facts, message: str, one: Replica, head: str) -> Diagnosis | 
     )
     names = {**facts.names(), "claim": claims[0] if claims else ""}
     return found("volume-not-bound", text, names)
+
+
+def hopeless_later(
+    cause_id: str, sentence: str, names: Mapping[str, str], waited: float
+) -> Diagnosis:
+    """Make a diagnosis that is hopeless after half a minute: someone may be creating the object."""
+    again_s = BIND_SECONDS - waited if waited < BIND_SECONDS else None
+    return found(cause_id, sentence, names, hopeless=again_s is None, again_s=again_s)
 
 
 def requests(spec: KubeObject) -> dict[str, Decimal]:

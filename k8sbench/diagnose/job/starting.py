@@ -9,7 +9,7 @@ from k8sbench.diagnose.job import endings, reasons
 from k8sbench.diagnose.job.causes import Diagnosis, found
 from k8sbench.diagnose.job.facts import Facts, Replica, first_seen
 from k8sbench.diagnose.job.reasons import EVENTS, Event, Waiting
-from k8sbench.diagnose.job.scheduling import BIND_SECONDS
+from k8sbench.diagnose.job.scheduling import hopeless_later
 from k8sbench.diagnose.job.words import quoted
 from k8sbench.model.kube import KubeObject
 
@@ -65,7 +65,7 @@ def _waiting(
         yield _config(facts, one, message)
     elif means is Waiting.CRASHED:
         if is_init:
-            yield found("init-failed", _init_failed(one), where)
+            yield found("init-failed", endings.init_failed(one), where)
         else:
             yield endings.of_replica(facts, one)
     elif means is not Waiting.ROUTINE:
@@ -126,19 +126,9 @@ def _by_events(facts: Facts, one: Replica) -> Iterator[Diagnosis | float]:
 
 
 def _config(facts: Facts, one: Replica, message: str) -> Diagnosis:
-    waited = facts.age
     missing = _MISSING.search(message)
-    return found(
-        "config-missing",
-        f"{one.name} cannot start: {quoted(missing[0] if missing else message)}.",
-        facts.names(),
-        hopeless=waited >= BIND_SECONDS,
-        again_s=BIND_SECONDS - waited if waited < BIND_SECONDS else None,
-    )
-
-
-def _init_failed(one: Replica) -> str:
-    return f"The init container of {one.name} failed: it did not find the master."
+    text = f"{one.name} cannot start: {quoted(missing[0] if missing else message)}."
+    return hopeless_later("config-missing", text, facts.names(), facts.age)
 
 
 def _first_image(one: Replica, *, is_init: bool) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from k8sbench.diagnose.job import endings, reasons, waiting
-from k8sbench.diagnose.job.causes import Diagnosis, found
+from k8sbench.diagnose.job.causes import ACTIONS, Diagnosis, found
 from k8sbench.diagnose.job.facts import Facts, JobSnapshot, Replica, look
 from k8sbench.diagnose.job.reasons import EVENTS, POD_PHASES, TERMINATED, Event, Terminated, Waiting
 from k8sbench.diagnose.job.words import names
@@ -54,7 +54,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     """Of the diagnosis; None where nothing is wrong."""
     action: str | None = None
     hopeless: bool = False
-    """What it waits for cannot come by itself."""
+    """What it waits for needs a change of the cluster or the job."""
     replicas: tuple[ReplicaState, ...]
     """Rank 0's first."""
     over: bool = False
@@ -80,14 +80,13 @@ def read(
 ) -> JobState:
     """Read the state of the job of ``plan`` at ``now`` (Unix seconds).
 
-    ``lines`` are the last lines of the replicas' logs where they are known: they tell which
+    ``lines`` are the last lines of the replicas' logs where they are known: they show which
     replica failed by itself.
     """
     facts = look(seen, plan, now)
     for look_for in (_ended, _cancelled, _gone, _ended_unnoticed):
-        reading = look_for(facts, lines or {})
-        if reading is not None:
-            return reading
+        if found_state := look_for(facts, lines or {}):
+            return found_state
     return _going(facts)
 
 
@@ -111,7 +110,7 @@ def phase_alone(job: KubeObject, kind: JobKind) -> Phase:
 
 
 def kept_by(job: KubeObject) -> str | None:
-    """Say what the deletion of a job waits for; None: for nothing, or none was asked for."""
+    """Return what the deletion of a job waits for; None: nothing, or it was not requested."""
     metadata = job.get("metadata") or {}
     finalizers = metadata.get("finalizers")
     if not finalizers or "deletionTimestamp" not in metadata:
@@ -141,35 +140,30 @@ def _ended(facts: Facts, lines: Mapping[str, Sequence[str]]) -> JobState | None:
     if len(facts.replicas) == 1:
         cause = f"{facts.replicas[0].name} succeeded."
     elif others:
-        told = [f"{names(running)} still ran"] if running else []
-        told += [f"of {names(unended)} no end was seen"] if unended else []
-        cause = f"{facts.replicas[0].name} succeeded; {'; '.join(told)}."
+        parts = [f"{names(running)} still ran"] if running else []
+        parts += [f"of {names(unended)} no end was seen"] if unended else []
+        cause = f"{facts.replicas[0].name} succeeded; {'; '.join(parts)}."
     return _final(facts, Phase.SUCCEEDED, cause)
 
 
 def _failed(facts: Facts, lines: Mapping[str, Sequence[str]]) -> JobState:
-    told = _annotation(facts)
-    if told is not None:
-        # Cancelled, and the operator was faster with its own end than the deletion.
-        return _as_cancelled(facts, told)
+    # The operator may write its own end before a job that was cancelled is deleted.
+    if cancelled := _cancelled(facts, lines):
+        return cancelled
     why = endings.failure(facts, lines)
     return _final(facts, Phase.FAILED, why.sentence, why)
 
 
 def _cancelled(facts: Facts, _: Mapping[str, Sequence[str]]) -> JobState | None:
-    told = _annotation(facts)
-    return None if told is None else _as_cancelled(facts, told)
-
-
-def _as_cancelled(facts: Facts, told: _Cancelled) -> JobState:
-    phase = Phase.FAILED if told.phase == Phase.FAILED else Phase.CANCELLED
-    action = found("cancelled", told.cause).action
+    annotation = _annotation(facts)
+    if annotation is None:
+        return None
     kept = None if facts.seen.deleted else kept_by(facts.job)
     return JobState(
-        phase=phase,
-        cause=f"{told.cause.rstrip('.')}; {kept}" if kept else told.cause,
-        cause_id=told.cause_id or "cancelled",
-        action=action,
+        phase=Phase.FAILED if annotation.phase == Phase.FAILED else Phase.CANCELLED,
+        cause=f"{annotation.cause.rstrip('.')}; {kept}" if kept else annotation.cause,
+        cause_id=annotation.cause_id or "cancelled",
+        action=ACTIONS["cancelled"],
         replicas=_states(facts),
         over=_over(facts),
     )
@@ -214,7 +208,7 @@ def _going(facts: Facts) -> JobState:
     phase = _phase(facts, states)
     trouble, again = waiting.cause(facts) if facts.seen.job is not None else (None, None)
     if phase is Phase.RUNNING:
-        # What was in the way is past, but for a request that nobody honours.
+        # What delayed the start is past, except for a gang that no scheduler provides.
         failed = endings.unreported(facts)
         again = SILENT_SECONDS if all(one.stopped for one in facts.replicas) else None
         again = failed if isinstance(failed, float) else again
@@ -318,19 +312,17 @@ def _may_write(facts: Facts, one: Replica) -> bool:
 
 
 def _states(facts: Facts) -> tuple[ReplicaState, ...]:
-    return tuple(_state(one) for one in facts.replicas)
-
-
-def _state(one: Replica) -> ReplicaState:
-    ending = one.ending if one.ended or one.gone else None
-    return ReplicaState(
-        replica=one.name,
-        phase=_replica_phase(one),
-        node=one.node,
-        restarts=one.restarts,
-        exit_code=ending.code if ending else None,
-        detail=_detail(one),
-        image=_digest(one),
+    return tuple(
+        ReplicaState(
+            replica=one.name,
+            phase=_replica_phase(one),
+            node=one.node,
+            restarts=one.restarts,
+            exit_code=one.ending.code if one.ending and (one.ended or one.gone) else None,
+            detail=_detail(one),
+            image=_digest(one),
+        )
+        for one in facts.replicas
     )
 
 

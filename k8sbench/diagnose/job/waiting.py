@@ -1,11 +1,12 @@
 """Why a job does not run yet: chooses among the causes of all its replicas.
 
-What cannot come by itself goes first. Then the stages in the order in which the user can do
+A cause that cannot pass goes first. Then the stages in the order in which the user can do
 something about them: pods that are refused, images, volumes, and last the wait for nodes.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from k8sbench.diagnose.job import admission, endings, scheduling, starting
@@ -25,14 +26,7 @@ _GANG_MARKS = (
     ("labels", "scheduling.x-k8s.io/pod-group"),
     ("labels", "pod-group.scheduling.sigs.k8s.io"),
 )
-_UNUSABLE = (
-    "doesn't exist",
-    "does not exist",
-    "inactive",
-    "not found",
-    "is stopped",
-    "HoldAndDrain",
-)
+_UNUSABLE = re.compile("doesn't exist|does not exist|inactive|not found|is stopped|HoldAndDrain")
 
 
 def cause(facts: Facts) -> tuple[Diagnosis | None, float | None]:
@@ -42,8 +36,10 @@ def cause(facts: Facts) -> tuple[Diagnosis | None, float | None]:
     failed = endings.unreported(facts)
     if failed is not None:
         return (None, failed) if isinstance(failed, float) else (failed, None)
-    all_found = [*_gang(facts), *admission.causes(facts), *starting.causes(facts)]
+    all_found = [*admission.causes(facts), *starting.causes(facts)]
     all_found += [*scheduling.causes(facts), *_operator(facts)]
+    if ignored := gang_ignored(facts):
+        all_found.insert(0, ignored)
     later = [each for each in all_found if isinstance(each, float)]
     troubles = [each for each in all_found if isinstance(each, Diagnosis)]
     later += [each.again_s for each in troubles if each.again_s is not None]
@@ -74,12 +70,6 @@ def _in_a_gang(meta: KubeObject, spec: KubeObject) -> bool:
     return any(mark in (meta.get(where) or {}) for where, mark in _GANG_MARKS)
 
 
-def _gang(facts: Facts) -> Iterator[Diagnosis]:
-    ignored = gang_ignored(facts)
-    if ignored is not None:
-        yield ignored
-
-
 def _queue(facts: Facts) -> tuple[Diagnosis, float | None]:
     where = facts.names()
     queue = labels_of(facts.job).get(QUEUE_LABEL)
@@ -87,7 +77,7 @@ def _queue(facts: Facts) -> tuple[Diagnosis, float | None]:
         text = "The job is suspended (spec.runPolicy.suspend), and in no queue: someone holds it."
         return found("suspended", text, where), None
     why = _queue_says(facts)
-    if any(word in why for word in _UNUSABLE):
+    if _UNUSABLE.search(why):
         text = f"Queue {queue} does not take the job: {quoted(why)}."
         return found("queue-unusable", text, where), None
     if not why and facts.age >= QUEUE_SECONDS:
@@ -122,14 +112,13 @@ def _operator(facts: Facts) -> Iterator[Diagnosis | float]:
     if facts.now - begun < OPERATOR_SECONDS:
         yield OPERATOR_SECONDS - (facts.now - begun)
         return
+    count = len(facts.replicas)
     elsewhere = (facts.seen.operator_seen_at or 0.0) > begun
-    touched = (
-        bool(facts.events) or bool(facts.job.get("status")) or len(missing) < len(facts.replicas)
-    )
+    touched = facts.events or facts.job.get("status") or len(missing) < count
     if touched or elsewhere:
         text = (
             f"After {facts.now - begun:.0f} s the training operator has created"
-            f" {len(facts.replicas) - len(missing)} of {len(facts.replicas)} pods."
+            f" {count - len(missing)} of {count} pods."
         )
         yield found("operator-slow", text)
     else:
@@ -145,7 +134,7 @@ def _released_at(facts: Facts) -> float:
     held = facts.job_condition(Phase.QUEUED)
     if held is None:
         return facts.now - facts.age
-    # Still true where the operator has not seen yet that the queue let go: nobody says since when.
+    # Still true where the operator has not seen the release yet: its time is not known.
     resumed = moment(held.get("lastTransitionTime")) if held.get("status") == "False" else None
     return resumed or facts.now
 
@@ -155,7 +144,7 @@ def _half_placed(facts: Facts, worst: Diagnosis) -> Diagnosis:
     if worst.id != "no-node-fits":
         return worst
     waiting = scheduling.unplaced(facts)
-    placed = [one for one in facts.replicas if one.node and not one.ended and not one.gone]
+    placed = _placed(facts)
     if not placed:
         return worst
     held = _gpus(facts, placed)
@@ -176,10 +165,13 @@ def _gpus(facts: Facts, placed: list[Replica]) -> str:
 
 def half_placed(facts: Facts) -> bool:
     """Whether the job holds some nodes and waits for more: two such may block each other."""
-    placed = any(one.node and not one.ended and not one.gone for one in facts.replicas)
     short = (
         (said := scheduling.read(str((one.condition("PodScheduled") or {}).get("message") or "")))
         and said.insufficient
         for one in scheduling.unplaced(facts)
     )
-    return placed and any(short)
+    return bool(_placed(facts)) and any(short)
+
+
+def _placed(facts: Facts) -> list[Replica]:
+    return [one for one in facts.replicas if one.node and not one.ended and not one.gone]
