@@ -37,22 +37,16 @@ def job_kinds(facts: Facts, asked: Asked) -> Iterator[Line]:
         yield unseen("job-kinds", f"the kinds of {api_versions}", facts.kinds)
         return
     there = [kind for kind in KINDS.values() if kind.plural in facts.kinds]
-    if not there and "trainer.kubeflow.org" in facts.groups:
-        versions = ", ".join(facts.groups["trainer.kubeflow.org"])
-        yield failure(
-            "job-kinds",
-            f"Kubeflow Trainer v2 (trainer.kubeflow.org/{versions}) is installed, the"
-            f" training operator v1, whose {'s and '.join(KINDS)}s k8sbench makes, is not.",
-            f"{INSTALL}; both can be installed side by side.",
-        )
-        return
     if not there:
-        yield failure(
-            "job-kinds",
-            f"The training operator is not installed: {api_versions} has no"
-            f" {' and no '.join(KINDS)}.",
-            f"{INSTALL}.",
-        )
+        message = f"The training operator is not installed: {api_versions} has no"
+        message, action = f"{message} {' and no '.join(KINDS)}.", f"{INSTALL}."
+        if trainer := facts.groups.get("trainer.kubeflow.org"):
+            message = (
+                f"Kubeflow Trainer v2 (trainer.kubeflow.org/{', '.join(trainer)}) is installed, the"
+                f" training operator v1, whose {'s and '.join(KINDS)}s k8sbench makes, is not."
+            )
+            action = f"{INSTALL}; both can be installed side by side."
+        yield failure("job-kinds", message, action)
         return
     for kind in kinds_of(asked.frameworks):
         if kind in there:
@@ -88,10 +82,10 @@ def _webhook_answer(check: str, kind: str, refusal: Refusal | None) -> Line:
     if "failed calling webhook" in refusal.message:
         dead = f"The operator does not answer, and without it no {kind} can be created"
         start = f"Start it; 'kubectl get deployments -A -l {operator.SELECTOR}' finds it."
-        return failure(check, f"{dead}: {_said(refusal)}.", start)
+        return failure(check, f"{dead}: {_message(refusal)}.", start)
     return warning(
         check,
-        f"Whether the operator is alive could not be tried with a {kind}: {_said(refusal)}.",
+        f"Whether the operator is alive could not be tried with a {kind}: {_message(refusal)}.",
         "Look at the operator's Deployment, or mend what refused the try.",
     )
 
@@ -106,11 +100,11 @@ def admission(facts: Facts, asked: Asked) -> Iterator[Line]:  # noqa: ARG001
             or _is_forbidden(refusal)
             or facts.namespace is None
         ):
-            continue  # told by operator-webhook, permissions and namespace
+            continue  # reported by operator-webhook, permissions and namespace
         else:
             yield failure(
                 "job-admission",
-                f"A {kind} of k8sbench is refused: {_said(refusal)}.",
+                f"A {kind} of k8sbench is refused: {_message(refusal)}.",
                 "Change what refuses it, or use another namespace (-n).",
             )
 
@@ -132,23 +126,21 @@ def deployment(facts: Facts, asked: Asked) -> Iterator[Line]:  # noqa: ARG001
     meta, wanted = found["metadata"], found["spec"].get("replicas", 1)
     available = found.get("status", {}).get("availableReplicas", 0)
     where = f"{meta['namespace']}/{meta['name']}"
-    told = f"{available} of {wanted} replicas of {where} are available, {operator.image(found)}"
+    status = f"{available} of {wanted} replicas of {where} are available, {operator.image(found)}"
     if available < 1:
         yield failure(
             "operator",
-            f"The training operator is not running: {told}.",
+            f"The training operator is not running: {status}.",
             f"See why: kubectl -n {meta['namespace']} describe pods -l {operator.SELECTOR}.",
         )
-        return
-    version = operator.version(found)
-    if version is not None and version != OPERATOR:
+    elif operator.version(found) not in (None, OPERATOR):
         yield warning(
             "operator",
-            f"k8sbench is tested with training operator 1.9, this is another: {told}.",
+            f"k8sbench is tested with training operator 1.9, this is another: {status}.",
             f"{INSTALL}.",
         )
-        return
-    yield ok("operator", f"The training operator runs: {told}.")
+    else:
+        yield ok("operator", f"The training operator runs: {status}.")
 
 
 def rate(facts: Facts, asked: Asked) -> Iterator[Line]:  # noqa: ARG001
@@ -158,14 +150,14 @@ def rate(facts: Facts, asked: Asked) -> Iterator[Line]:  # noqa: ARG001
     qps = operator.number(facts.operator, "kube-api-qps", operator.QPS)
     burst = operator.number(facts.operator, "kube-api-burst", operator.BURST)
     threads = operator.number(facts.operator, "controller-threads", operator.THREADS)
-    told = f"--kube-api-qps={qps} --kube-api-burst={burst} --controller-threads={threads}"
+    flags = f"--kube-api-qps={qps} --kube-api-burst={burst} --controller-threads={threads}"
     if qps > operator.QPS:
-        yield ok("operator-rate", f"The operator may ask often: {told}.")
+        yield ok("operator-rate", f"The operator may ask often: {flags}.")
         return
     rate = operator.JOBS_PER_SECOND * qps / operator.QPS
     yield warning(
         "operator-rate",
-        f"The operator may ask the API server for little ({told}): it brings up about"
+        f"The operator may ask the API server for little ({flags}): it brings up about"
         f" {rate:.1f} jobs of 4 pods per second, and tells their states late.",
         "For many jobs at once start it with --kube-api-qps=400 --kube-api-burst=800"
         " --controller-threads=8.",
@@ -189,32 +181,27 @@ def init_container(facts: Facts, asked: Asked) -> Iterator[Line]:
         " docs/doctor.md says how."
     )
     if isinstance(facts.operator, Unknown) or facts.operator is None:
-        why: str | None = "the operator's Deployment was not to be seen"
+        why = "the operator's Deployment was not to be seen"
     elif isinstance(facts.init_template, Unknown):
         why = facts.init_template.why
     else:
-        why = None
-    if why is not None:
-        yield warning(
+        problem = operator.unrestricted(facts.init_template)
+        if problem is None:
+            passes = "The operator's init container passes the restricted profile."
+            yield ok("operator-init-container", passes)
+            return
+        yield failure(
             "operator-init-container",
-            f"The namespace {asked.namespace} enforces restricted, which upstream's init"
-            f" container for the workers of a {with_init[0]} does not pass; which one this operator"
-            f" has is not known ({why}).",
+            f"The namespace {asked.namespace} enforces restricted and will refuse the workers"
+            f" that the operator makes of a {with_init[0]}: {problem}.",
             action,
         )
         return
-    assert not isinstance(facts.init_template, Unknown)
-    problem = operator.unrestricted(facts.init_template)
-    if problem is None:
-        yield ok(
-            "operator-init-container",
-            "The operator's init container passes the restricted profile.",
-        )
-        return
-    yield failure(
+    yield warning(
         "operator-init-container",
-        f"The namespace {asked.namespace} enforces restricted and will refuse the workers"
-        f" that the operator makes of a {with_init[0]}: {problem}.",
+        f"The namespace {asked.namespace} enforces restricted, which upstream's init"
+        f" container for the workers of a {with_init[0]} does not pass; which one this operator"
+        f" has is not known ({why}).",
         action,
     )
 
@@ -237,7 +224,7 @@ def gang(facts: Facts) -> Line:
     return ok("gang", message)
 
 
-def _said(refusal: Refusal) -> str:
+def _message(refusal: Refusal) -> str:
     return refusal.message.strip().rstrip(".")
 
 

@@ -1,4 +1,4 @@
-"""Checks of room for a run: quotas, nodes of the pool, their GPUs."""
+"""Checks of the capacity for a run: quotas, nodes of the pool, their GPUs."""
 
 from __future__ import annotations
 
@@ -29,18 +29,15 @@ def quota(facts: Facts, asked: Asked) -> Iterator[Line]:
     if not facts.quotas:
         yield ok("quota", f"No quota limits {asked.namespace}.")
         return
-    pool = asked.pool
     gpus = asked.gpus
-    shares = max(1, gpus) * asked.replicas
-    needs = {f"requests.{pool.gpu_resource}": Decimal(gpus * asked.replicas)} if gpus else {}
-    for kind in ("requests", "limits"):
-        needs[f"{kind}.cpu"] = amount(pool.cpu_per_gpu) * shares
-        needs[f"{kind}.memory"] = amount(pool.memory_per_gpu) * shares
-    needs |= {"cpu": needs["requests.cpu"], "memory": needs["requests.memory"]}
+    wants = {resource: each * asked.replicas for resource, each in _replica(asked).items()}
+    needs = {f"requests.{resource}": total for resource, total in wants.items()}
+    for resource in ("cpu", "memory"):
+        needs[f"limits.{resource}"] = needs[resource] = wants[resource]
     needs["pods"] = needs["count/pods"] = Decimal(asked.replicas)
     for each in kinds_of(asked.frameworks):
         needs[f"count/{each.plural}.{each.group}"] = Decimal(1)
-    short, told = [], []
+    short, counted = [], []
     for quota in facts.quotas:
         status = quota.get("status", {})
         for resource, hard in status.get("hard", {}).items():
@@ -49,7 +46,7 @@ def quota(facts: Facts, asked: Asked) -> Iterator[Line]:
             used = status.get("used", {}).get(resource, "0")
             left = amount(hard) - amount(used)
             text = f"{resource}: {used} of {hard} used ({quota['metadata']['name']})"
-            told.append(text)
+            counted.append(text)
             if left < needs[resource]:
                 short.append(f"{text}, {_plain(needs[resource])} are needed")
     job = f"{asked.replicas} replicas of {gpus} GPUs" if gpus else f"{asked.replicas} replicas"
@@ -60,7 +57,7 @@ def quota(facts: Facts, asked: Asked) -> Iterator[Line]:
             "Wait until other jobs end, take fewer GPUs, or ask for more quota.",
         )
     else:
-        seen = "; ".join(told) or "none of it counts what k8sbench asks for"
+        seen = "; ".join(counted) or "none of it counts what k8sbench asks for"
         yield ok("quota", f"The quota has room for {job}: {seen}.")
 
 
@@ -81,11 +78,11 @@ def nodes(facts: Facts, asked: Asked) -> Iterator[Line]:
         return
     away = [f"{name_of(node)} ({why})" for node in facts.nodes if (why := _away(node, asked))]
     there = [node for node in facts.nodes if not _away(node, asked)]
-    told = f"{len(there)} of {len(facts.nodes)} nodes of pool {pool.name} ({labels}) take pods"
+    ready = f"{len(there)} of {len(facts.nodes)} nodes of pool {pool.name} ({labels}) take pods"
     if not there:
         yield failure(
             "nodes",
-            f"{told}: {', '.join(away)}.",
+            f"{ready}: {', '.join(away)}.",
             "Bring a node back ('kubectl describe node' says why it is away), or mend the"
             " pool's tolerations.",
         )
@@ -93,7 +90,7 @@ def nodes(facts: Facts, asked: Asked) -> Iterator[Line]:
     yield Line(
         id="nodes",
         level="warning" if away else "ok",
-        message=f"{told}{': not ' if away else ''}{', '.join(away)}.",
+        message=f"{ready}{': not ' if away else ''}{', '.join(away)}.",
         action="Bring them back, or do without." if away else None,
     )
     if pool.gpus_per_node:
