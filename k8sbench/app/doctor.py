@@ -76,7 +76,7 @@ def examine(
     ``on_checked`` is called before the all-reduce.
     """
     from k8sbench.adapters.files import pools
-    from k8sbench.diagnose.preflight import checks, room_checks
+    from k8sbench.diagnose.preflight import capacity_checks, checks
     from k8sbench.diagnose.preflight.facts import Asked
 
     pool = pools.load(options.pools_file).pool(options.node_pool)
@@ -108,7 +108,7 @@ def examine(
         if not options.nccl or found.failed:
             return found
         on_checked(found)
-        nodes = options.replicas or room_checks.usable_nodes(facts, asked)
+        nodes = options.replicas or capacity_checks.usable_nodes(facts, asked)
         outcome = _all_reduce(api, asked, nodes, images, stop, note=note, on_event=on_event)
     return msgspec.structs.replace(found, bandwidth=outcome)
 

@@ -114,90 +114,90 @@ def causes(facts: Facts) -> Iterator[Diagnosis | float]:
 def _cause(facts: Facts, message: str, some: Sequence[Replica]) -> Diagnosis | float:
     where = facts.names(some[0])
     head = f"No node for {names(some)}"
-    said = read(message)
+    report = read(message)
     if _GANG.search(message):
         text = f"{head}: the gang scheduler waits for room for all: {quoted(message)}."
         return found("gang-incomplete", text)
-    if _NO_NODES in message or (said and said.nodes == 0):
+    if _NO_NODES in message or (report and report.nodes == 0):
         return found("no-node-fits", f"{head}: the cluster has no nodes at all.")
     if volume := _volume(facts, message, some[0], head):
         return volume
-    if said is None:
+    if report is None:
         return found("unscheduled", f"{head}: {quoted(message)}.", where)
     missing = _missing_labels(facts, some[0])
     comes = some[0].last_event(Event.NODE_COMES) is not None
-    if said.mismatched == said.nodes or (missing and not said.insufficient):
-        text = f"{head}: {_none(said)} has {_labels(some[0])}{missing}."
+    if report.mismatched == report.nodes or (missing and not report.insufficient):
+        text = f"{head}: {_none(report)} has {_labels(some[0])}{missing}."
         return found("no-matching-node", text, hopeless=not comes)
-    if said.insufficient:
-        return _too_little(facts, said, some, head, comes=comes)
-    return _closed_or_tainted(said, message, head, where)
+    if report.insufficient:
+        return _too_little(facts, report, some, head, comes=comes)
+    return _closed_or_tainted(report, message, head, where)
 
 
 def _too_little(
-    facts: Facts, said: SchedulerMessage, some: Sequence[Replica], head: str, *, comes: bool
+    facts: Facts, report: SchedulerMessage, some: Sequence[Replica], head: str, *, comes: bool
 ) -> Diagnosis:
     wanted = requests(some[0].spec)
     most = _largest(facts, some[0])
-    over = [name for name in said.insufficient if name in most and wanted[name] > most[name]]
-    short = over or sorted(said.insufficient, key=lambda name: -said.insufficient[name])
+    over = [name for name in report.insufficient if name in most and wanted[name] > most[name]]
+    short = over or sorted(report.insufficient, key=lambda name: -report.insufficient[name])
     # Extended resources first: GPUs are what a benchmark waits for.
     name = next((one for one in short if "/" in one), short[0])
-    each = _said(name, wanted.get(name))
-    if over or (said.unhelpful and not comes):
-        largest = f"; the largest has {_said(name, most[name])}" if name in most else ""
-        text = f"{head}: {each} is more than {_any(said)} has{largest}."
+    each = _quantity(name, wanted.get(name))
+    if over or (report.unhelpful and not comes):
+        largest = f"; the largest has {_quantity(name, most[name])}" if name in most else ""
+        text = f"{head}: {each} is more than {_any(report)} has{largest}."
         return found("request-too-large", text)
     rest = [
-        f"{_of(count, said)} {has(count)} too little {one} free"
-        for one, count in sorted(said.insufficient.items(), key=lambda item: item[0] != name)
+        f"{_of(count, report)} {has(count)} too little {one} free"
+        for one, count in sorted(report.insufficient.items(), key=lambda item: item[0] != name)
     ]
     total = wanted.get(name, Decimal(0)) * len(some)
     asks = f"it asks for {each}"
     if len(some) > 1:
         asks = f"each asks for {each} ({_value(name, total)} in all)"
-    text = f"{head}: {asks}, and {'; '.join([*rest, *_other_nodes(said)])}."
+    text = f"{head}: {asks}, and {'; '.join([*rest, *_other_nodes(report)])}."
     return found("no-node-fits", text)
 
 
 def _closed_or_tainted(
-    said: SchedulerMessage, message: str, head: str, where: Mapping[str, str]
+    report: SchedulerMessage, message: str, head: str, where: Mapping[str, str]
 ) -> Diagnosis:
-    text = f"{head}: {'; '.join(_other_nodes(said))}."
-    if said.closed or any(_PASSING.search(taint) for taint in said.taints):
+    text = f"{head}: {'; '.join(_other_nodes(report))}."
+    if report.closed or any(_PASSING.search(taint) for taint in report.taints):
         return found("nodes-not-ready", text)
-    if said.taints:
+    if report.taints:
         return found("taint-not-tolerated", text)
     return found("unscheduled", f"{head}: {quoted(message)}.", where)
 
 
-def _other_nodes(said: SchedulerMessage) -> list[str]:
+def _other_nodes(report: SchedulerMessage) -> list[str]:
     """Say of the nodes that were not even looked at for resources why not."""
     parts = []
-    for taint, count in said.taints.items():
-        text = f"{_of(count, said)} {has(count)} the taint {taint}, which the pool does not bear"
+    for taint, count in report.taints.items():
+        text = f"{_of(count, report)} {has(count)} the taint {taint}, which the pool does not bear"
         parts.append(text)
-    if said.closed:
+    if report.closed:
         parts.append(
-            f"{_of(said.closed, said)} {'is' if said.closed == 1 else 'are'} closed to pods"
+            f"{_of(report.closed, report)} {'is' if report.closed == 1 else 'are'} closed to pods"
         )
-    if said.mismatched:
-        parts.append(f"{_of(said.mismatched, said)} {has(said.mismatched)} other labels")
+    if report.mismatched:
+        parts.append(f"{_of(report.mismatched, report)} {has(report.mismatched)} other labels")
     return parts
 
 
-def _any(said: SchedulerMessage) -> str:
-    return "the only node" if said.nodes == 1 else f"any of the {said.nodes} nodes"
+def _any(report: SchedulerMessage) -> str:
+    return "the only node" if report.nodes == 1 else f"any of the {report.nodes} nodes"
 
 
-def _none(said: SchedulerMessage) -> str:
-    return f"none of the {said.nodes} nodes" if said.nodes > 1 else "not even the only node"
+def _none(report: SchedulerMessage) -> str:
+    return f"none of the {report.nodes} nodes" if report.nodes > 1 else "not even the only node"
 
 
-def _of(count: int, said: SchedulerMessage) -> str:
-    if count == said.nodes:
+def _of(count: int, report: SchedulerMessage) -> str:
+    if count == report.nodes:
         return "the only node" if count == 1 else f"all {count} nodes"
-    return f"{count} of {said.nodes} nodes"
+    return f"{count} of {report.nodes} nodes"
 
 
 def _volume(facts: Facts, message: str, one: Replica, head: str) -> Diagnosis | float | None:
@@ -290,7 +290,7 @@ def _labels(one: Replica) -> str:
     return f"the label{'s' if len(selector) > 1 else ''} {listed}"
 
 
-def _said(name: str, value: Decimal | None) -> str:
+def _quantity(name: str, value: Decimal | None) -> str:
     return name if value is None else f"{_value(name, value)} {name}"
 
 

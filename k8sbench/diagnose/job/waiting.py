@@ -76,19 +76,19 @@ def _queue(facts: Facts) -> tuple[Diagnosis, float | None]:
     if queue is None:
         text = "The job is suspended (spec.runPolicy.suspend), and in no queue: someone holds it."
         return found("suspended", text, where), None
-    why = _queue_says(facts)
+    why = _queue_message(facts)
     if _UNUSABLE.search(why):
         text = f"Queue {queue} does not take the job: {quoted(why)}."
         return found("queue-unusable", text, where), None
     if not why and facts.age >= QUEUE_SECONDS:
         text = f"Nobody serves queue {queue}: in {facts.age:.0f} s Kueue has said nothing."
         return found("queue-unusable", text, where), None
-    said = f": {quoted(why)}" if why else ""
+    message = f": {quoted(why)}" if why else ""
     again = None if why else QUEUE_SECONDS - facts.age
-    return found("queued", f"The job waits in queue {queue}{said}.", where), again
+    return found("queued", f"The job waits in queue {queue}{message}.", where), again
 
 
-def _queue_says(facts: Facts) -> str:
+def _queue_message(facts: Facts) -> str:
     """Return Kueue's newest message on the job: from its Workload's conditions, else its events."""
     status = (facts.seen.workload or {}).get("status") or {}
     for wanted in ("QuotaReserved", "Admitted"):
@@ -166,8 +166,8 @@ def _gpus(facts: Facts, placed: list[Replica]) -> str:
 def half_placed(facts: Facts) -> bool:
     """Whether the job holds some nodes and waits for more: two such may block each other."""
     short = (
-        (said := scheduling.read(str((one.condition("PodScheduled") or {}).get("message") or "")))
-        and said.insufficient
+        (report := scheduling.read(str((one.condition("PodScheduled") or {}).get("message") or "")))
+        and report.insufficient
         for one in scheduling.unplaced(facts)
     )
     return bool(_placed(facts)) and any(short)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 
 from k8sbench.diagnose.preflight import (
     access_checks,
+    capacity_checks,
     operator_checks,
-    room_checks,
     surroundings_checks,
 )
 from k8sbench.diagnose.preflight.facts import Asked, Facts, Line, failure
@@ -23,7 +23,7 @@ CHECKS: tuple[Callable[[Facts, Asked], Iterator[Line]], ...] = (
     *(operator_checks.job_kinds, operator_checks.webhook, operator_checks.admission),
     *(operator_checks.deployment, operator_checks.rate),
     *(access_checks.pod_security, operator_checks.init_container),
-    *(room_checks.quota, room_checks.nodes),
+    *(capacity_checks.quota, capacity_checks.nodes),
     *(surroundings_checks.metrics, surroundings_checks.claims, surroundings_checks.queueing),
 )
 """The checks, in the order in which problems are best solved."""

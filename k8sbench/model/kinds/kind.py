@@ -1,7 +1,7 @@
 """What a job kind is: the type of an entry of :data:`k8sbench.model.kinds.KINDS`.
 
 An entry holds what the kind's operator fixes, as data: rendering, following, the preflight checks,
-the permissions and the local backend all read it from there, and no code knows a kind by its name.
+the permissions and the local backend all read it from there, and no code depends on a kind's name.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     processes_env: str | None = None
     """Variable for the processes per replica where the operator has no field for it."""
     launcher: tuple[str, ...]
-    """The words that start one of our trainers; ``{module}`` is its file stem, ``{mount}`` where
+    """The command that starts one of our trainers; ``{module}`` is its file stem, ``{mount}`` where
     the trainers lie. Launchers take nodes, rank and rendezvous from the injected variables."""
     variables: tuple[Variable, ...]
     """What the operator appends to every container of the jobs that k8sbench makes."""
     variables_of_others: frozenset[str] = frozenset()
     """Variables that it appends to jobs of this kind that k8sbench does not make."""
     local: tuple[Variable, ...] = ()
-    """What a pod has by itself, and replicas that share a machine must be given."""
+    """What a pod has, and replicas that share a machine must be given."""
     init_container: bool = False
     """Whether the operator adds an init container to the replicas that do not lead."""
     conditions: tuple[tuple[str, Phase], ...] = CONDITIONS
@@ -121,7 +121,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
         return [f"{role.lower()}-{i}" for role, many in self.replicas(count) for i in range(many)]
 
     def start(self, module: str, mount: str) -> tuple[str, ...]:
-        """Give the words that start the trainer ``module``, with the trainers below ``mount``."""
+        """Return the command that starts ``module``, with the trainers below ``mount``."""
         return tuple(word.format(module=module, mount=mount) for word in self.launcher)
 
     def injected(self, values: Mapping[str, object], *, has_lead: bool) -> Variables:
@@ -131,13 +131,13 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
         of the job, ``processes`` of each, ``address`` and ``port`` of the rendezvous, ``pod_ip``.
         ``{world_size}`` counts all processes; ``processes`` that are no number count as one.
         """
-        said, replicas = str(values["processes"]), int(str(values["replicas"]))
-        each = int(said) if re.fullmatch(r"[+-]?\d+", said) else 1
+        processes, replicas = str(values["processes"]), int(str(values["replicas"]))
+        each = int(processes) if re.fullmatch(r"[+-]?\d+", processes) else 1
         variables = (one for one in self.variables if has_lead or not one.needs_lead)
         return filled(variables, {**values, "world_size": replicas * each})
 
     def phase(self, conditions: Iterable[str]) -> Phase | None:
-        """Say what the conditions of a job that are true mean; None: nothing that is known."""
+        """Return what the true conditions of a job mean; None: they are unknown."""
         true = set(conditions)
         return next((ours for theirs, ours in self.conditions if theirs in true), None)
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.diagnose.preflight import checks, findings, room_checks
+from k8sbench.diagnose.preflight import capacity_checks, checks, findings
 from k8sbench.diagnose.preflight.facts import Facts, Line, Refusal, Unknown
 from k8sbench.model.pool import CPU_POOL, Rdma
 from tests.tiers import ROOT
@@ -518,8 +518,8 @@ def test_a_pool_without_gpus_is_asked_nothing_about_them() -> None:
 
 def test_of_nodes_only_those_count_that_take_a_whole_replica() -> None:
     nodes = (node("a"), node("b", ready="False"), node("c", gpus="4"), node("d"))
-    assert room_checks.usable_nodes(facts(nodes=nodes), asked()) == 2
-    assert room_checks.usable_nodes(facts(nodes=nodes), asked(gpus=4)) == 3
+    assert capacity_checks.usable_nodes(facts(nodes=nodes), asked()) == 2
+    assert capacity_checks.usable_nodes(facts(nodes=nodes), asked(gpus=4)) == 3
 
 
 def test_the_webhook_of_the_kind_itself_must_answer() -> None:
