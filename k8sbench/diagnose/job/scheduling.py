@@ -175,7 +175,9 @@ def _other_nodes(report: SchedulerMessage) -> list[str]:
     """Say of the nodes that were not even looked at for resources why not."""
     parts = []
     for taint, count in report.taints.items():
-        text = f"{_of(count, report)} {has(count)} the taint {taint}, which the pool does not bear"
+        text = (
+            f"{_of(count, report)} {has(count)} the taint {taint}, which the pool does not tolerate"
+        )
         parts.append(text)
     if report.closed:
         parts.append(

@@ -294,7 +294,7 @@ EXAMPLES: dict[str, list[Example]] = {
                 "found for incoming pod, 3 Preemption is not helpful for scheduling."
             ),
             words="256 GiB memory (512 GiB in all), and 1 of 4 nodes has too little memory"
-            " free; 1 of 4 nodes has the taint team: other, which the pool does not bear; 1 of 4"
+            " free; 1 of 4 nodes has the taint team: other, which the pool does not tolerate; 1 of 4"
             " nodes is closed to pods; 1 of 4 nodes has other labels",
         ),
         Example(seen=both_unplaced("no nodes available to schedule pods"), words="no nodes at all"),
