@@ -294,8 +294,8 @@ EXAMPLES: dict[str, list[Example]] = {
                 "found for incoming pod, 3 Preemption is not helpful for scheduling."
             ),
             words="256 GiB memory (512 GiB in all), and 1 of 4 nodes has too little memory"
-            " free; 1 of 4 nodes has the taint team: other, which the pool does not tolerate; 1 of 4"
-            " nodes is closed to pods; 1 of 4 nodes has other labels",
+            " free; 1 of 4 nodes has the taint team: other, which the pool does not tolerate; 1 of"
+            " 4 nodes is closed to pods; 1 of 4 nodes has other labels",
         ),
         Example(seen=both_unplaced("no nodes available to schedule pods"), words="no nodes at all"),
     ],
@@ -365,7 +365,7 @@ EXAMPLES: dict[str, list[Example]] = {
                 f"taint {{node.kubernetes.io/not-ready: }}. {UNHELPFUL}"
             ),
             words="3 of 4 nodes have the taint node.kubernetes.io/not-ready, which the pool does"
-            " not bear; 1 of 4 nodes is closed to pods",
+            " not tolerate; 1 of 4 nodes is closed to pods",
         )
     ],
     "half-placed": [
