@@ -66,16 +66,22 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     line is printed, shortly after the time was."""
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One printed training line, as printed."""
+class _Printed(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an item stands in its log."""
 
     line: int
+    """1-based."""
     text: str
+    source: str = ""
+    """Rank that printed it, where the line says so."""
+
+
+class Record(_Printed, frozen=True, kw_only=True, gc=False):
+    """One printed training line, as printed."""
+
     shape: Shape
     iteration: int
     """1-based number of the last iteration that it covers."""
-    source: str = ""
-    """Rank that printed it, where the line says so."""
     epoch: int | None = None
     total: int | None = None
     """Planned iterations (of the epoch, where they are counted so)."""
@@ -97,48 +103,37 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What else lies in its time, where the line says so."""
 
 
-class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
+class Evaluation(_Printed, frozen=True, kw_only=True):
     """One evaluation's result, as printed."""
 
-    line: int
-    text: str
     metric: str
     value: float
     unit: Literal["%", "fraction", "unknown"]
     subset: str = ""
     """Which data set, where a program evaluates several."""
-    source: str = ""
     stamp: float | None = None
 
 
-class Fact(msgspec.Struct, frozen=True, kw_only=True):
-    """Something the log tells of its own run, as text."""
+class Fact(_Printed, frozen=True, kw_only=True):
+    """A statement of the log about its own run, as text."""
 
-    line: int
-    text: str
     name: str
     value: str
-    source: str = ""
+
+    def like(self, name: str, value: str) -> Fact:
+        """Another fact that follows from this one and stands on the same line."""
+        return msgspec.structs.replace(self, name=name, value=value)
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened at this line."""
+_Event = Literal["start", "evaluation", "checkpoint", "restart", "epoch-end", "finished"]
+MarkKind = _Event | Literal["rank", "summary", "airank"]
 
-    line: int
-    text: str
-    kind: Literal[
-        "start",
-        "evaluation",
-        "checkpoint",
-        "restart",
-        "epoch-end",
-        "rank",
-        "summary",
-        "finished",
-        "airank",
-    ]
+
+class Mark(_Printed, frozen=True, kw_only=True):
+    """An event in the run that the log reports at this line."""
+
+    kind: MarkKind
     values: dict[str, float | str | None] = {}
-    source: str = ""
     stamp: float | None = None
 
 

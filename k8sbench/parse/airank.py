@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from k8sbench.model.sample import Mark
-from k8sbench.parse.family import number
+from k8sbench.parse.family import Line, number_in
 
 NEEDLE = "AI-Rank-log"
 _EVENT = re.compile(
@@ -24,15 +24,9 @@ _EVENT = re.compile(
 def read(line: int, text: str, source: str) -> Iterator[Mark]:
     """Yield the AI-Rank events of a line."""
     for match in _EVENT.finditer(text):
-        yield Mark(
-            line=line,
-            text=match[0],
-            kind="airank",
-            source=source,
-            stamp=number(match["at"]),
-            values={
-                "event": match["event"],
-                "value": number(match["value"]),
-                "unit": match["unit"] or "",
-            },
-        )
+        values = {
+            "event": match["event"],
+            "value": number_in(match["value"]),
+            "unit": match["unit"] or "",
+        }
+        yield Line(line, text, source).mark("airank", match[0], values, number_in(match["at"]))

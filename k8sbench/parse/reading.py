@@ -120,7 +120,7 @@ class _Head:
     def items(self) -> Iterator[Item]:
         """What was found up to and with the deciding line."""
         yield from self._items
-        yield from self.reader.settle()
+        yield from self.reader.derived()
         yield from self._found
 
 

@@ -7,15 +7,11 @@ Iterations begin anew in each epoch, and its last few may be in no record. Lines
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from msgspec.structs import replace
-
-from k8sbench.model.sample import Fact, Item, Mark, Record, Shape
-from k8sbench.parse import stamps
-from k8sbench.parse.family import LOSS, Family, Reader, facts, number, positive, rule
+from k8sbench.model.sample import Fact, Shape
+from k8sbench.parse.family import LOSS_NUMBER, EvaluationRule, Family, MarkRule, RecordRule, rule
 
 # The rate is a mean of the ranks' rates, which is above the job's where one of them stalls: up to
 # 7 % on public logs of 8 GPUs.
@@ -23,109 +19,29 @@ SHAPE = Shape(
     name="dle-resnet50", number="rate", numbering="epoch", resolution=0.000001, strays=0.15
 )
 
+_STAMP = r"DLL (?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+) - "
 _RECORD = re.compile(
-    r"DLL (?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+) - "
-    r"Epoch: (?P<epoch>\d{1,6}) Iteration: (?P<iteration>\d{1,12})  train\.loss : " + LOSS + r" "
-    r"(?:(?!DLL ).)*?(?:train\.compute_ips : (?P<compute>\d+\.\d+) \w+/s "
-    r"(?:(?!DLL ).)*?)?train\.total_ips : (?P<total>\d+\.\d+) (?:img|images)/s"
+    _STAMP + r"Epoch: (?P<epoch>\d{1,6}) Iteration: (?P<iteration>\d{1,12})  "
+    r"train\.loss : " + LOSS_NUMBER + r" "
+    r"(?:(?!DLL ).)*?(?:train\.compute_ips : (?P<compute_rate>\d+\.\d+) \w+/s "
+    r"(?:(?!DLL ).)*?)?train\.total_ips : (?P<rate>\d+\.\d+) (?:img|images)/s"
 )
-_VALIDATING = re.compile(
-    r"Epoch: (?P<epoch>\d{1,6}) Iteration: (?P<iteration>\d{1,12}) Validation Iteration"
+_EVALUATION = re.compile(
+    _STAMP + r"Epoch: \d{1,6}  ?train\.loss .*?val\.top1 : (?P<value>\d+\.\d+) %"
 )
 _EPOCH = re.compile(
-    r"DLL (?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+) - "
-    r"(?P<what>Epoch: (?P<epoch>\d{1,6})|Summary:) (?P<rest> ?train\.loss .*)"
+    r"Epoch: (?P<epoch>\d{1,6})  ?train\.loss (?:.*?train\.total_ips : (?P<records_rate>\d+\.\d+))?"
 )
-_RESUMED = re.compile(r"RUNNING EPOCHS FROM [1-9]\d* TO ")
-_TOTAL = re.compile(r"train\.total_ips : (?P<value>\d+\.\d+)")
-_TOP1 = re.compile(r"val\.top1 : (?P<value>\d+\.\d+) %")
-
-_FACTS = (
-    rule("PARAMETER", r" PARAMETER .*?\barch : (?P<model>\S+)", program="DeepLearningExamples"),
-    rule("PARAMETER", r" PARAMETER .*? batch_size : (?P<batch_size>\d{1,12})"),
-    rule("PARAMETER", r" PARAMETER .*?\bworld_size : (?P<gpus>\d{1,12})"),
-    rule("PARAMETER", r" PARAMETER .*?\bprof : (?P<prof>\d{1,12})"),
-    rule("PARAMETER", r" PARAMETER .*?\bprint_freq : (?P<log_interval>\d{1,12})"),
-    rule("PARAMETER", r" PARAMETER .*?\b(?:amp|fp16) : True", precision="amp", amp_dtype="fp16"),
-    rule("PARAMETER", r" PARAMETER .*?\bamp : False\b(?!.*\bfp16 : True)", no_amp="True"),
-    rule("PARAMETER", r"\bdata_backend : (?:synth?etic|syntetic)\b", data="synthetic"),
-)
+_VALIDATING = re.compile(r"Epoch: \d{1,6} Iteration: (?P<iteration>\d{1,12}) Validation Iteration")
 
 
-class _Reader(Reader):
-    def head(self, line: int, text: str, source: str) -> Iterator[Fact]:
-        found = list(facts(_FACTS, line, text, source))
-        names = {fact.name for fact in found}
-        for fact in found:
-            if fact.name == "prof":
-                # --prof N stops before it prints iteration N.
-                yield replace(fact, name="planned_iterations", value=str(int(fact.value) - 1))
-            elif fact.name == "no_amp":
-                if "precision" not in names:
-                    yield replace(fact, name="precision", value="fp32")
-            else:
-                yield fact
-
-    def read(self, line: int, text: str, source: str) -> Iterator[Item]:
-        found = 0
-        for match in _RECORD.finditer(text):
-            stamp, epoch, iteration, loss, compute, total = match.groups()
-            rate = float(total)
-            if not 0 < rate < math.inf:
-                continue
-            found += 1
-            without_data = positive(compute)
-            yield Record(
-                line=line,
-                text=match[0],
-                source=source,
-                shape=SHAPE,
-                epoch=int(epoch),
-                iteration=int(iteration),
-                rate=rate,
-                loss=number(loss),
-                waiting=None if without_data is None else max(1 - rate / without_data, 0.0),
-                stamp=stamps.seconds(stamp),
-            )
-        if "Validation Iteration" in text and (validating := _VALIDATING.search(text)):
-            yield Mark(
-                line=line,
-                text=validating[0],
-                kind="evaluation",
-                source=source,
-                values={"iteration": float(validating["iteration"])},
-            )
-        elif text.count("train.loss") > found and (ended := _EPOCH.search(text)):
-            yield from _epoch(line, source, ended)
-        if "RUNNING EPOCHS" in text and (resumed := _RESUMED.search(text)):
-            yield Mark(line=line, text=resumed[0], kind="restart", source=source)
-        if "SAVING" in text:
-            yield Mark(line=line, text=text, kind="checkpoint", source=source)
-        if "Experiment ended" in text:
-            yield Mark(line=line, text=text, kind="finished", source=source)
-
-
-def _epoch(line: int, source: str, match: re.Match[str]) -> Iterator[Item]:
-    total, top1 = _TOTAL.search(match["rest"]), _TOP1.search(match["rest"])
-    if match["epoch"] is None:
-        yield Mark(line=line, text=match[0], kind="finished", source=source)
-        return
-    if top1:
-        yield Mark(line=line, text=match[0], kind="evaluation", source=source)
-        value, stamp = top1["value"], match["stamp"]
-        yield Reader.evaluation(
-            line, source, match[0], "val.top1", value, stamp=stamp, percent=True
-        )
-    yield Mark(
-        line=line,
-        text=match[0],
-        kind="epoch-end",
-        source=source,
-        values={
-            "epoch": float(match["epoch"]),
-            "records_rate": number(total["value"]) if total else None,
-        },
-    )
+def _derive(stated: Mapping[str, Fact]) -> Iterator[Fact]:
+    prof, no_amp = stated.get("_prof"), stated.get("_no_amp")
+    if prof is not None:
+        # --prof N stops before it prints iteration N.
+        yield prof.like("planned_iterations", str(int(prof.value) - 1))
+    if no_amp is not None and "precision" not in stated:
+        yield no_amp.like("precision", "fp32")
 
 
 FAMILY = Family(
@@ -133,12 +49,27 @@ FAMILY = Family(
     title="NVIDIA DeepLearningExamples ResNet-50",
     framework="pytorch",
     unit="images/s",
-    needles=(
-        " Iteration: ",
-        "train.loss",
-        "RUNNING EPOCHS FROM",
-        "SAVING ",
-        "Experiment ended",
+    facts=(
+        rule("PARAMETER", r" PARAMETER .*?\barch : (?P<model>\S+)", program="DeepLearningExamples"),
+        rule("PARAMETER", r" PARAMETER .*? batch_size : (?P<batch_size>\d{1,12})"),
+        rule("PARAMETER", r" PARAMETER .*?\bworld_size : (?P<gpus>\d{1,12})"),
+        rule("PARAMETER", r" PARAMETER .*?\bprof : (?P<_prof>\d{1,12})"),
+        rule("PARAMETER", r" PARAMETER .*?\bprint_freq : (?P<log_interval>\d{1,12})"),
+        rule(
+            "PARAMETER", r" PARAMETER .*?\b(?:amp|fp16) : True", precision="amp", amp_dtype="fp16"
+        ),
+        rule("PARAMETER", r" PARAMETER .*?\bamp : False\b(?!.*\bfp16 : True)", _no_amp="True"),
+        rule("PARAMETER", r"\bdata_backend : (?:synth?etic|syntetic)\b", data="synthetic"),
     ),
-    reader=_Reader,
+    derive=_derive,
+    records=(RecordRule(" Iteration: ", _RECORD, SHAPE),),
+    evaluations=(EvaluationRule("val.top1 : ", _EVALUATION, "val.top1", "%"),),
+    marks=(
+        MarkRule("Validation Iteration", "evaluation", _VALIDATING),
+        MarkRule("train.loss", "epoch-end", _EPOCH),
+        MarkRule("Summary:", "finished", re.compile(r"- Summary:  ?train\.loss ")),
+        MarkRule("RUNNING EPOCHS FROM", "restart", re.compile(r"RUNNING EPOCHS FROM [1-9]\d* TO ")),
+        MarkRule("SAVING ", "checkpoint"),
+        MarkRule("Experiment ended", "finished"),
+    ),
 )

@@ -8,63 +8,41 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from k8sbench.model.sample import Fact, Item, Mark, Record, Shape
-from k8sbench.parse.family import Family, Reader, share
+from k8sbench.parse.family import MOST_ITERATIONS, Family, Line, Reader, share
 
 PREFIX = "K8SBENCH {"
-LARGEST = 10**12
-"""No run has as many iterations; a larger number is a broken line."""
 SHAPE = Shape(name="k8sbench", number="seconds", resolution=0.001)
 
-_START_FACTS = {
-    "impl": "impl",
-    "benchmark": "benchmark",
-    "variant": "variant",
-    "framework": "framework",
-    "framework_version": "framework_version",
-    "run_id": "run_id",
-    "world_size": "gpus",
-    "batch_size_per_gpu": "batch_size",
-    "unit": "unit",
-    "precision": "precision",
-    "amp_dtype": "amp_dtype",
-    "precision_effective": "precision_effective",
-    "device": "device",
-    "data": "data",
-    "preset": "preset",
-    "warmup": "warmup",
-    "iterations": "iterations",
-    "log_interval": "log_interval",
-    "seed": "seed",
-}
-"""Field of the start event → fact."""
-_SUMMARY_FACTS = {
-    "parameters": "parameters",
-    "precision_effective": "precision_effective",
-    "sync_bn": "sync_bn",
-    "max_memory_mib": "max_memory_mib",
-    "head": "head",
-    "norm": "norm",
-}
-
+_START_FACTS = (
+    *("impl", "benchmark", "variant", "framework", "framework_version", "run_id"),
+    *("world_size", "batch_size_per_gpu", "unit", "precision", "amp_dtype"),
+    *("precision_effective", "device", "data", "preset", "warmup", "iterations"),
+    *("log_interval", "seed"),
+)
+_SUMMARY_FACTS = ("parameters", "precision_effective", "sync_bn", "max_memory_mib", "head", "norm")
+_FACT_OF_FIELD = {"world_size": "gpus", "batch_size_per_gpu": "batch_size"}
+"""Field of an event → the fact, where the two names differ."""
 _CLOCK = ("clock_sm_mhz", "throttle_reasons")
-"""What is told of a GPU as its last step ends, by each rank and in the summary by rank 0."""
+"""State of a GPU as its last step ends, from each rank, and from rank 0 in the summary."""
+_TIMES = ("mean", "median", "p95", "max")
+_WINDOW = ("first_step", "last_step", "seconds", "samples", "samples_per_second")
 
 
 class _Reader(Reader):
-    def read(self, line: int, text: str, source: str) -> Iterator[Item]:
+    def read(self, number: int, text: str, source: str) -> Iterator[Item]:
         at = text.find(PREFIX)
         while at >= 0:
             following = text.find(PREFIX, at + 1)
             piece = text[at : following if following >= 0 else len(text)]
             event = _decoded(piece[len(PREFIX) - 1 :])
             if event is not None:
-                yield from _items(line, piece.rstrip(), source, event)
+                yield from _items(Line(number, piece.rstrip(), source), event)
             at = following
 
 
@@ -80,49 +58,31 @@ def _decoded(text: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _items(line: int, text: str, source: str, event: dict[str, Any]) -> Iterator[Item]:
+def _items(line: Line, event: dict[str, Any]) -> Iterator[Item]:
     name = event.get("event")
     if name == "step":
-        record = _record(line, text, source, event)
+        record = _record(line, event)
         if record is not None:
             yield record
     elif name == "start":
         rank = _number(event.get("rank"))
         if rank is None:
             return
-        yield Mark(
-            line=line,
-            text=text,
-            kind="start",
-            source=source,
-            values={"rank": rank},
-            stamp=_number(event.get("time")),
-        )
-        yield from _facts(line, text, source, _START_FACTS, event)
-        options = event.get("options")
-        if isinstance(options, dict):
-            for key, value in options.items():
-                yield from _fact(line, text, source, f"option.{key}", value)
+        yield line.mark("start", values={"rank": rank}, stamp=_number(event.get("time")))
+        yield from _facts(line, event, _START_FACTS)
+        yield from _facts(line, _object(event, "options"), prefix="option.")
     elif name == "environment":
-        yield from (
-            fact
-            for key, value in event.items()
-            if key not in {"event", "rank"}
-            for fact in _fact(line, text, source, key, value)
-        )
+        yield from _facts(line, event, event.keys() - {"event", "rank"})
     elif name == "rank":
-        yield _rank(line, text, source, event)
+        yield _rank(line, event)
     elif name == "summary":
-        yield from _facts(line, text, source, _SUMMARY_FACTS, event)
-        machine = event.get("machine")
-        if isinstance(machine, dict):
-            # The environment event told them, too: of a GPU that had not yet begun to work.
-            for key in _CLOCK:
-                yield from _fact(line, text, source, f"at_end.{key}", machine.get(key))
-        yield _summary(line, text, source, event)
+        yield from _facts(line, event, _SUMMARY_FACTS)
+        # The environment event holds them, too: of a GPU that had not yet begun to work.
+        yield from _facts(line, _object(event, "machine"), _CLOCK, prefix="at_end.")
+        yield _summary(line, event)
 
 
-def _record(line: int, text: str, source: str, event: dict[str, Any]) -> Record | None:
+def _record(line: Line, event: dict[str, Any]) -> Record | None:
     step, steps = _whole(event.get("step")), _whole(event.get("steps"))
     seconds = _number(event.get("seconds"))
     if step is None or step < 1 or steps is None or not 1 <= steps <= step:
@@ -131,9 +91,9 @@ def _record(line: int, text: str, source: str, event: dict[str, Any]) -> Record 
         return None
     holds = event.get("holds")
     return Record(
-        line=line,
-        text=text,
-        source=source,
+        line=line.number,
+        text=line.text,
+        source=line.source,
         shape=SHAPE,
         iteration=step,
         total=_whole(event.get("of")),
@@ -147,41 +107,41 @@ def _record(line: int, text: str, source: str, event: dict[str, Any]) -> Record 
     )
 
 
-def _rank(line: int, text: str, source: str, event: dict[str, Any]) -> Mark:
-    seconds = event.get("step_seconds")
+def _rank(line: Line, event: dict[str, Any]) -> Mark:
+    seconds, host = _object(event, "step_seconds"), event.get("host")
     values: dict[str, float | str | None] = {
         "rank": _number(event.get("rank")),
-        "host": str(event["host"]) if isinstance(event.get("host"), str) else None,
+        "host": host if isinstance(host, str) else None,
     }
-    if isinstance(seconds, dict):
-        values |= {key: _number(seconds.get(key)) for key in ("mean", "median", "p95", "max")}
+    values |= {key: _number(seconds.get(key)) for key in _TIMES}
     values |= {key: _number(event[key]) for key in _CLOCK if key in event}
-    return Mark(line=line, text=text, kind="rank", source=source, values=values)
+    return line.mark("rank", values=values)
 
 
-def _summary(line: int, text: str, source: str, event: dict[str, Any]) -> Mark:
-    window = event.get("window")
+def _summary(line: Line, event: dict[str, Any]) -> Mark:
+    window = _object(event, "window")
     values: dict[str, float | str | None] = {
         "status": str(event.get("status")),
         "steps": _number(event.get("steps")),
         "final_loss": _number(event.get("final_loss")),
     }
-    if isinstance(window, dict):
-        for key in ("first_step", "last_step", "seconds", "samples", "samples_per_second"):
-            values[key] = _number(window.get(key))
-    return Mark(line=line, text=text, kind="summary", source=source, values=values)
+    values |= {key: _number(window.get(key)) for key in _WINDOW}
+    return line.mark("summary", values=values)
+
+
+def _object(event: dict[str, Any], name: str) -> dict[str, Any]:
+    found = event.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def _facts(
-    line: int, text: str, source: str, names: dict[str, str], event: dict[str, Any]
+    line: Line, event: Mapping[str, Any], names: Iterable[str] | None = None, prefix: str = ""
 ) -> Iterator[Fact]:
-    for key, name in names.items():
-        yield from _fact(line, text, source, name, event.get(key))
-
-
-def _fact(line: int, text: str, source: str, name: str, value: object) -> Iterator[Fact]:
-    if isinstance(value, (str, int, float)):
-        yield Fact(line=line, text=text, name=name, value=str(value), source=source)
+    """Facts of the named fields of an event, of all of them if no names are given."""
+    for name in event if names is None else names:
+        value = event.get(name)
+        if isinstance(value, (str, int, float)):
+            yield line.fact(prefix + _FACT_OF_FIELD.get(name, name), str(value))
 
 
 def _number(value: object) -> float | None:
@@ -193,14 +153,13 @@ def _number(value: object) -> float | None:
             return float(value)
         except OverflowError:
             return math.inf
-    if value in ("nan", "inf", "-inf"):
-        return float(str(value))
-    return None
+    return float(str(value)) if value in ("nan", "inf", "-inf") else None
 
 
 def _whole(value: object) -> int | None:
-    fits = isinstance(value, int) and not isinstance(value, bool) and abs(value) < LARGEST
-    return value if isinstance(value, int) and fits else None
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if abs(value) < MOST_ITERATIONS else None
 
 
 FAMILY = Family(
@@ -208,6 +167,6 @@ FAMILY = Family(
     title="k8sbench's own trainers",
     framework=None,
     unit="samples/s",
-    needles=(PREFIX,),
-    reader=_Reader,
+    own_needles=(PREFIX,),
+    make_reader=_Reader,
 )

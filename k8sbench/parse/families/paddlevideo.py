@@ -1,15 +1,13 @@
 """PaddleVideo: ``ips`` is clips/s of ONE card, of that single step; one step in twenty is
-printed. The truth about all steps stands in the line that ends an epoch."""
+printed. The mean over all steps stands in the line that ends an epoch."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from k8sbench.model.sample import Fact, Item, Mark, Record, Shape
-from k8sbench.parse import stamps
-from k8sbench.parse.families.paddle import PaddleReader
-from k8sbench.parse.family import LOSS, Family, Reader, facts, number, positive, rule, share
+from k8sbench.model.sample import Shape
+from k8sbench.parse.families.paddle import LAUNCH, gpus_of_job
+from k8sbench.parse.family import EvaluationRule, Family, MarkRule, RecordRule, rule
 
 SHAPE = Shape(
     name="paddlevideo",
@@ -23,81 +21,40 @@ SHAPE = Shape(
     dated=False,
 )
 
-_STAMP = r"(?:\[(?P<stamp>\d\d/\d\d \d\d:\d\d:\d\d)\]\s+)?"
 _RECORD = re.compile(
-    _STAMP + r"epoch:\[\s*(?P<epoch>\d{1,6})/\d+\s*\]\s*train step:(?P<step>\d{1,12})\s+"
+    r"(?:\[(?P<stamp>\d\d/\d\d \d\d:\d\d:\d\d)\]\s+)?"
+    r"epoch:\[\s*(?P<epoch>\d{1,6})/\d+\s*\]\s*train step:(?P<iteration>\d{1,12})\s+"
     r"(?P<middle>(?:(?!epoch:).)*?)"
-    r"(?:elapse|batch_cost): (?P<cost>\d+\.\d+)(?: ?s(?:ec)?,?)?\s+"
-    r"(?:reader|reader_cost): (?P<data>\d+\.\d+)(?: ?s(?:ec)?,?)?\s*"
-    r"ips: (?P<ips>\d+\.\d{5,}) ?(?:instance/s(?:ec)?)?"
+    r"(?:elapse|batch_cost): (?P<step_seconds>\d+\.\d+)(?: ?s(?:ec)?,?)?\s+"
+    r"(?:reader|reader_cost): (?P<data_seconds>\d+\.\d+)(?: ?s(?:ec)?,?)?\s*"
+    r"ips: (?P<rate>\d+\.\d{5,}) ?(?:instance/s(?:ec)?)?"
 )
-_LOSS = re.compile(r"\bloss: " + LOSS)
 _END = re.compile(
-    r"END epoch:(?P<epoch>\d{1,6})\s+(?P<what>train|val)\s(?P<rest>.*?)"
-    r"(?:elapse_avg|batch_cost_avg|avg_batch_cost|batch_cost): (?P<average>\d+\.\d+).*?"
-    r"ips: (?P<ips>\d+\.\d+)"
+    r"END epoch:(?P<epoch>\d{1,6})\s+train\s.*?"
+    r"(?:elapse_avg|batch_cost_avg|avg_batch_cost|batch_cost): \d+\.\d+.*?"
+    r"ips: (?P<all_steps_rate>\d+\.\d+)"
 )
-_TOP1 = re.compile(r"\btop1_avg: (?P<value>\d+\.\d+)")
-
-_FACTS = (
-    rule("/PaddleVideo/", program="PaddleVideo"),
-    rule("<paddlevideo.", program="PaddleVideo"),
-    rule("--amp", r"(?:^|\s|')--amp\b", precision="amp", amp_dtype="fp16"),
-    rule("GradScaler", precision="amp", amp_dtype="fp16"),
-    rule("loss_scaler.py", precision="amp", amp_dtype="fp16"),
-)
-
-
-class _Reader(PaddleReader):
-    def head(self, line: int, text: str, source: str) -> Iterator[Fact]:
-        yield from facts(_FACTS, line, text, source)
-        yield from super().head(line, text, source)
-
-    def read(self, line: int, text: str, source: str) -> Iterator[Item]:
-        for match in _RECORD.finditer(text):
-            rate, seconds = positive(match["ips"]), positive(match["cost"])
-            if rate is None:
-                continue
-            loss, stamp = _LOSS.search(match["middle"]), match["stamp"]
-            yield Record(
-                line=line,
-                text=match[0],
-                source=source,
-                shape=SHAPE,
-                epoch=int(match["epoch"]),
-                iteration=int(match["step"]) + 1,
-                rate=rate,
-                seconds=seconds,
-                loss=number(loss["loss"]) if loss else None,
-                waiting=share(number(match["data"]), seconds),
-                stamp=None if stamp is None else stamps.seconds(stamp),
-            )
-        if "END epoch:" in text and (ended := _END.search(text)):
-            yield from _end(line, source, ended)
-        if "val step:" in text:
-            yield Mark(line=line, text=text, kind="evaluation", source=source)
-
-
-def _end(line: int, source: str, match: re.Match[str]) -> Iterator[Item]:
-    if match["what"] == "train":
-        yield Mark(
-            line=line,
-            text=match[0],
-            kind="epoch-end",
-            source=source,
-            values={"epoch": float(match["epoch"]), "all_steps_rate": number(match["ips"])},
-        )
-        return
-    yield Mark(line=line, text=match[0], kind="evaluation", source=source)
-    if top1 := _TOP1.search(match["rest"]):
-        yield Reader.evaluation(line, source, match[0], "top1", top1["value"])
-
+_EVALUATION = re.compile(r"END epoch:\d{1,6}\s+val\s.*?\btop1_avg: (?P<value>\d+\.\d+)")
 
 FAMILY = Family(
     name="paddlevideo",
     title="PaddleVideo",
     framework="paddle",
     unit="clips/s",
-    needles=("train step:", "END epoch:", "val step:"),
-    reader=_Reader,
+    facts=(
+        rule("/PaddleVideo/", program="PaddleVideo"),
+        rule("<paddlevideo.", program="PaddleVideo"),
+        rule("--amp", r"(?:^|\s|')--amp\b", precision="amp", amp_dtype="fp16"),
+        rule("GradScaler", precision="amp", amp_dtype="fp16"),
+        rule("loss_scaler.py", precision="amp", amp_dtype="fp16"),
+        *LAUNCH,
+    ),
+    derive=gpus_of_job,
+    records=(RecordRule("train step:", _RECORD, SHAPE, first_iteration=0),),
+    evaluations=(EvaluationRule("END epoch:", _EVALUATION, "top1"),),
+    marks=(
+        MarkRule("END epoch:", "epoch-end", _END),
+        MarkRule("END epoch:", "evaluation", re.compile(r"END epoch:\d{1,6}\s+val\s")),
+        MarkRule("val step:", "evaluation"),
+    ),
 )
