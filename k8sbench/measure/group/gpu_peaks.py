@@ -13,75 +13,52 @@ import re
 import msgspec
 
 
-class Peak(msgspec.Struct, frozen=True, kw_only=True):
+class Peak(msgspec.Struct, frozen=True):
     """Peak arithmetic of one model of GPU, TFLOP/s."""
 
     pattern: str
     """Regular expression for the whole :func:`plain_name`."""
+    source: str
     fp32: float
-    tf32: float | None = None
-    """None where the GPU has no TF32."""
     fp16: float
     """Tensor cores with FP32 accumulation, where the GPU has them."""
-    bf16: float | None = None
-    source: str
+    tf32: float | None = None
+    """None where the GPU has no TF32."""
+
+    @property
+    def bf16(self) -> float | None:
+        """That of fp16, where the GPU has it: each one that has TF32 does."""
+        return self.fp16 if self.tf32 else None
 
 
+_P100 = "NVIDIA P100 data sheet (2016)"
 _V100 = "NVIDIA V100 data sheet (WP-09369, Jan 2020)"
+_T4 = "NVIDIA T4 data sheet (2019)"
 _A100 = "NVIDIA A100 data sheet (r4, 2021)"
+_A30 = "NVIDIA A30 data sheet (2022)"
+_A10 = "NVIDIA A10 data sheet (2021)"
+_ADA = "NVIDIA L4 and L40S data sheets (2023), halved where they count sparsity"
 _H100 = "NVIDIA H100 data sheet (2023), halved where it counts sparsity"
 _H200 = "NVIDIA H200 data sheet (2024), halved where it counts sparsity"
-_ADA = "NVIDIA L4 and L40S data sheets (2023), halved where they count sparsity"
 
 PEAKS = (
-    Peak(pattern=r"v100-sxm2(-\d+gb)?", fp32=15.7, fp16=125.0, source=_V100),
-    Peak(pattern=r"v100s-pcie(-\d+gb)?", fp32=16.4, fp16=130.0, source=_V100),
-    Peak(pattern=r"v100-pcie(-\d+gb)?", fp32=14.0, fp16=112.0, source=_V100),
-    Peak(
-        pattern=r"p100-sxm2(-\d+gb)?", fp32=10.6, fp16=21.2, source="NVIDIA P100 data sheet (2016)"
-    ),
-    Peak(
-        pattern=r"p100-pcie(-\d+gb)?", fp32=9.3, fp16=18.7, source="NVIDIA P100 data sheet (2016)"
-    ),
-    Peak(pattern=r"t4", fp32=8.1, fp16=65.0, source="NVIDIA T4 data sheet (2019)"),
-    Peak(
-        pattern=r"a[18]00(-sxm4|-pcie|-sxm| pcie)?[- ]?(\d+gb)?( pcie)?",
-        fp32=19.5,
-        tf32=156.0,
-        fp16=312.0,
-        bf16=312.0,
-        source=_A100,
-    ),
-    Peak(
-        pattern=r"a30",
-        fp32=10.3,
-        tf32=82.0,
-        fp16=165.0,
-        bf16=165.0,
-        source="NVIDIA A30 data sheet (2022)",
-    ),
-    Peak(
-        pattern=r"a10",
-        fp32=31.2,
-        tf32=62.5,
-        fp16=125.0,
-        bf16=125.0,
-        source="NVIDIA A10 data sheet (2021)",
-    ),
-    Peak(pattern=r"l4", fp32=30.3, tf32=60.0, fp16=121.0, bf16=121.0, source=_ADA),
-    Peak(pattern=r"l40s", fp32=91.6, tf32=183.0, fp16=362.0, bf16=362.0, source=_ADA),
-    Peak(
-        pattern=r"h[18]00( 80gb hbm3|-sxm5.*|-80gb-hbm3)",
-        fp32=66.9,
-        tf32=494.7,
-        fp16=989.4,
-        bf16=989.4,
-        source=_H100,
-    ),
-    Peak(pattern=r"h100 pcie", fp32=51.2, tf32=378.0, fp16=756.0, bf16=756.0, source=_H100),
-    Peak(pattern=r"h100 nvl", fp32=60.0, tf32=417.5, fp16=835.5, bf16=835.5, source=_H100),
-    Peak(pattern=r"h200", fp32=66.9, tf32=494.7, fp16=989.4, bf16=989.4, source=_H200),
-    Peak(pattern=r"h200 nvl", fp32=60.0, tf32=417.5, fp16=835.5, bf16=835.5, source=_H200),
+    # pattern, source, fp32, fp16, tf32
+    Peak(r"v100-sxm2(-\d+gb)?", _V100, 15.7, 125.0),
+    Peak(r"v100s-pcie(-\d+gb)?", _V100, 16.4, 130.0),
+    Peak(r"v100-pcie(-\d+gb)?", _V100, 14.0, 112.0),
+    Peak(r"p100-sxm2(-\d+gb)?", _P100, 10.6, 21.2),
+    Peak(r"p100-pcie(-\d+gb)?", _P100, 9.3, 18.7),
+    Peak(r"t4", _T4, 8.1, 65.0),
+    Peak(r"a[18]00(-sxm4|-pcie|-sxm| pcie)?[- ]?(\d+gb)?( pcie)?", _A100, 19.5, 312.0, 156.0),
+    Peak(r"a30", _A30, 10.3, 165.0, 82.0),
+    Peak(r"a10", _A10, 31.2, 125.0, 62.5),
+    Peak(r"l4", _ADA, 30.3, 121.0, 60.0),
+    Peak(r"l40s", _ADA, 91.6, 362.0, 183.0),
+    Peak(r"h[18]00( 80gb hbm3|-sxm5.*|-80gb-hbm3)", _H100, 66.9, 989.4, 494.7),
+    Peak(r"h100 pcie", _H100, 51.2, 756.0, 378.0),
+    Peak(r"h100 nvl", _H100, 60.0, 835.5, 417.5),
+    Peak(r"h200", _H200, 66.9, 989.4, 494.7),
+    Peak(r"h200 nvl", _H200, 60.0, 835.5, 417.5),
 )
 
 

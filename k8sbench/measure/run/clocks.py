@@ -5,6 +5,8 @@ It asks NVML as its last step ends; a GPU that is idle again by then reports not
 
 from __future__ import annotations
 
+import functools
+import operator
 import statistics
 from collections.abc import Iterator, Mapping
 
@@ -30,25 +32,27 @@ NAMED = 8
 
 
 class Clock(msgspec.Struct, frozen=True, kw_only=True):
-    """What one rank's GPU said of its clock."""
+    """The clock of one rank's GPU, as the rank reports it."""
 
     host: str | None
     mhz: float | None
     held_by: int | None
-    """NVML's bits; None where it did not say."""
+    """NVML's bits; None where they are not reported."""
     place: Place
 
     @property
     def works(self) -> bool:
-        """Whether it was still at work when it was asked."""
+        """Whether it was still at work when NVML was asked."""
         return self.held_by is not None and not self.held_by & IDLE
 
 
 def reasons(clocks: Mapping[int, Clock]) -> Iterator[Reason]:
     """What is wrong with the clocks, by rank."""
-    held = {rank: bits for rank, each in clocks.items() if (bits := _held_down(each))}
+    held = {rank: each.held_by or 0 for rank, each in clocks.items()}
+    held = {rank: bits for rank, bits in held.items() if bits & sum(HELD_DOWN)}
     if held:
-        why = " and ".join(text for bit, text in HELD_DOWN.items() if bit & _union(held))
+        every = functools.reduce(operator.or_, held.values())
+        why = " and ".join(text for bit, text in HELD_DOWN.items() if bit & every)
         text = f"The GPU clock of {_names(clocks, held)} was held down by {why}."
         yield reason("gpu-throttled", text, [clocks[rank].place for rank in held])
     at_work = {rank: each.mhz for rank, each in clocks.items() if each.works and each.mhz}
@@ -63,17 +67,6 @@ def reasons(clocks: Mapping[int, Clock]) -> Iterator[Reason]:
             f"is {usual:.0f} MHz."
         )
         yield reason("gpu-clocks", text, [clocks[rank].place for rank in slow])
-
-
-def _held_down(clock: Clock) -> int:
-    return sum(bit for bit in HELD_DOWN if clock.held_by is not None and clock.held_by & bit)
-
-
-def _union(bits: Mapping[int, int]) -> int:
-    found = 0
-    for each in bits.values():
-        found |= each
-    return found
 
 
 def _names(clocks: Mapping[int, Clock], chosen: Mapping[int, object]) -> str:

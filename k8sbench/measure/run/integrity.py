@@ -15,9 +15,9 @@ from k8sbench.measure.run import clocks, models, redaction
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.log_facts import EpochEnd, LogFacts
 from k8sbench.measure.run.rank_series import RankSeries
-from k8sbench.measure.run.reasons import quoted, reason
+from k8sbench.measure.run.reasons import reason
 from k8sbench.model.measurement import Reason, Throughput
-from k8sbench.model.sample import Place, Record
+from k8sbench.model.sample import Record
 from k8sbench.parse.reading import OURS
 
 FEWEST_RECORDS = 5
@@ -106,7 +106,7 @@ def _model(case: Case) -> Iterator[Reason]:
     if wanted and found and not small and abs(found / wanted - 1) > SAME_MODEL:
         text = f"The model has {found:,} parameters, the benchmark's has {wanted:,}."
         yield reason("parameters", text, log.place("parameters"))
-    devices = log.values.get("gpu_model", {})
+    devices = log.facts.get("gpu_model", {})
     if log.family is OURS and len(devices) > 1:
         text = f"The ranks ran on {', '.join(sorted(devices))}."
         yield reason("mixed-devices", text, devices.values())
@@ -224,54 +224,53 @@ def _cut_at_the_edges(series: RankSeries, asked: int) -> int:
 
 
 def _iterations(case: Case, series: RankSeries) -> Iterator[Reason]:
-    if series.odd.back:
+    if series.odd["back"]:
         text = (
-            f"Iterations go back {_times(series.odd.back.count)} without a restart: "
+            f"Iterations go back {_times(series.odd['back'].count)} without a restart: "
             "the log holds more than one run."
         )
-        yield reason("iterations-back", text, quoted(series.odd.back.first))
+        yield reason("iterations-back", text, series.odd["back"].places)
     missing = series.missing
     if missing:
         text = (
             f"{missing.amount} iterations of the window are in no training line "
             f"({_times(missing.count)}; usual are {series.usual or 1} per line)."
         )
-        yield reason("iterations-missing", text, quoted(missing.first))
-    repeated = series.odd.repeated.count + series.odd.copied.count
+        yield reason("iterations-missing", text, missing.places)
+    repeated = series.odd["repeated"].count + series.odd["copied"].count
     if repeated:
         text = "Training lines of the same iterations come more than once and count once."
-        yield reason(
-            "repeated-lines", text, quoted([*series.odd.repeated.first, *series.odd.copied.first])
-        )
-    if series.odd.redone or case.log.restarts:
-        again = f", {_times(series.odd.redone.count)} going back" if series.odd.redone else ""
+        places = [*series.odd["repeated"].places, *series.odd["copied"].places]
+        yield reason("repeated-lines", text, places)
+    if series.odd["redone"] or case.log.restarts:
+        again = f", {_times(series.odd['redone'].count)} going back" if series.odd["redone"] else ""
         yield reason(
             "restarted",
             f"The run was restarted{again}.",
-            [*case.log.restarts, *quoted(series.odd.redone.first)],
+            [*case.log.restarts, *series.odd["redone"].places],
         )
-    if series.odd.coarse:
+    if series.odd["coarse"]:
         text = (
             "The printed running mean gives no positive time of their own to "
-            f"{series.odd.coarse.count} of the records; they are left out."
+            f"{series.odd['coarse'].count} of the records; they are left out."
         )
-        yield reason("running-mean-coarse", text, quoted(series.odd.coarse.first))
+        yield reason("running-mean-coarse", text, series.odd["coarse"].places)
 
 
 def _loss(series: RankSeries) -> Iterator[Reason]:
-    if series.odd.not_finite:
-        text = f"The loss is NaN or infinite in {series.odd.not_finite.count} training lines."
-        yield reason("loss-not-finite", text, quoted(series.odd.not_finite.first))
-    elif series.odd.not_finite_early:
-        early = series.odd.not_finite_early
+    if series.odd["not-finite"]:
+        text = f"The loss is NaN or infinite in {series.odd['not-finite'].count} training lines."
+        yield reason("loss-not-finite", text, series.odd["not-finite"].places)
+    elif series.odd["not-finite-early"]:
+        early = series.odd["not-finite-early"]
         text = f"The loss is NaN or infinite in {early.count} lines of the warm-up."
-        yield reason("loss-not-finite", text, quoted(early.first), severity="warn")
+        yield reason("loss-not-finite", text, early.places, severity="warn")
 
 
 def _clock(case: Case, series: RankSeries) -> Iterator[Reason]:
-    if series.odd.clock_back:
-        text = f"The log's time stamps go back {_times(series.odd.clock_back.count)}."
-        yield reason("clock-mismatch", text, quoted(series.odd.clock_back.first))
+    if series.odd["clock-back"]:
+        text = f"The log's time stamps go back {_times(series.odd['clock-back'].count)}."
+        yield reason("clock-mismatch", text, series.odd["clock-back"].places)
         return
     unit = case.seconds_per_unit
     if unit is None or not series.tally.clean_records or not series.shape.complete:
@@ -296,7 +295,7 @@ def _steadiness(case: Case, series: RankSeries) -> Iterator[Reason]:
         ratio = figures.time_weighted / figures.median
         if abs(ratio - 1) > UNSTEADY:
             text = f"The time-weighted mean is {ratio:.1%} of the median."
-            yield reason("unsteady", text, quoted(series.tally.left_out.first))
+            yield reason("unsteady", text, series.tally.left_out.places)
 
 
 def _summary(case: Case) -> Iterator[Reason]:
@@ -337,7 +336,7 @@ def _whole_run(case: Case) -> Iterator[Reason]:
 def _epoch_summary(case: Case, end: EpochEnd) -> Iterator[Reason]:
     """A family's line at the end of an epoch, against the records of that epoch."""
     values, last = end.mark.values, end.last
-    if last is None or end.records < FEWEST_RECORDS:
+    if end.records < FEWEST_RECORDS:
         return
     stated = values.get("records_rate")
     if isinstance(stated, float) and end.mean_rate:
@@ -351,7 +350,7 @@ def _epoch_summary(case: Case, end: EpochEnd) -> Iterator[Reason]:
             unrolled = _unrolled(case)
             if unrolled is not None:
                 text += f" Unrolled, the window comes to {unrolled:.5g} per s."
-            yield reason("printed-running-mean", text, [_quoted(end)])
+            yield reason("printed-running-mean", text, [end.place])
     stated = values.get("all_steps_rate")
     if isinstance(stated, float) and end.mean_rate:
         ratio = stated / end.mean_rate
@@ -360,7 +359,7 @@ def _epoch_summary(case: Case, end: EpochEnd) -> Iterator[Reason]:
                 f"The printed steps of epoch {last.epoch} come to "
                 f"{end.mean_rate:.4g} per card, all its steps to {stated:.4g}."
             )
-            yield reason("sampled-steps", text, [_quoted(end)])
+            yield reason("sampled-steps", text, [end.place])
 
 
 def _unrolled(case: Case) -> float | None:
@@ -394,18 +393,14 @@ def _running_summary(end: EpochEnd, last: Record) -> Iterator[Reason]:
             f"The log says {total:.5g} s for its epoch, {mean:.5g} s per iteration; its lines say "
             f"{before:.5g} s and {last.mean_seconds:.5g} s up to the last of them."
         )
-        yield reason("summary-mismatch", text, [_quoted(end)])
+        yield reason("summary-mismatch", text, [end.place])
 
 
 def _beside(end: EpochEnd, stated: float, found: float, what: str) -> Iterator[Reason]:
     # The iterations after the last record, fewer than one record has, are in the summary alone.
     if not math.isclose(stated, found, rel_tol=EPOCH_SUMMARY + 1 / end.records):
         text = f"The log says a {what} of {stated:.5g} for its epoch, its lines say {found:.5g}."
-        yield reason("summary-mismatch", text, [_quoted(end)])
-
-
-def _quoted(end: EpochEnd) -> Place:
-    return redaction.place(end.file, end.mark.line, end.mark.text)
+        yield reason("summary-mismatch", text, [end.place])
 
 
 def _ending(case: Case) -> Iterator[Reason]:

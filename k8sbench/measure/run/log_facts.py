@@ -1,13 +1,14 @@
 """What one run's logs say, read in one pass: facts, records by rank, evaluations, marks.
 
-Decides nothing; :mod:`k8sbench.measure.run.integrity` and :mod:`k8sbench.measure.run.measuring`
-do, when the pass is over.
+This module decides nothing: :mod:`k8sbench.measure.run.integrity` and
+:mod:`k8sbench.measure.run.measuring` do, when the pass is over.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import msgspec
@@ -21,13 +22,14 @@ from k8sbench.model.sample import Evaluation, Fact, Item, Mark, Place, Record
 from k8sbench.model.spec import LogFormat
 from k8sbench.parse import declared
 from k8sbench.parse.families import FAMILIES
-from k8sbench.parse.family import Family
+from k8sbench.parse.family import Family, number_in
 from k8sbench.parse.reading import OURS, Log
 
 RANKS = 4096
-"""Ranks that are kept apart; more is no job but a broken log."""
+"""Ranks whose records are kept apart; a log that names more is broken."""
 VALUES = 16
 """Different values of one fact that are kept."""
+_TIMES = ("mean", "median", "p95", "max")
 
 
 class Source(Protocol):
@@ -41,35 +43,25 @@ class Source(Protocol):
         """Line numbers from 1, and lines without their ends."""
 
 
-class Known(msgspec.Struct, frozen=True):
-    """A fact, and where the log says it."""
-
-    value: str
-    place: Place
-
-
-class Series:
+class Evaluations(msgspec.Struct):
     """Evaluations of one metric on one data set."""
 
-    __slots__ = ("best", "count", "final", "metric", "seen_at", "unit")
+    metric: str
+    unit: str
+    best: float = -math.inf
+    final: float = 0.0
+    count: int = 0
+    records_before: int = -1
+    """Records before the last evaluation."""
 
-    def __init__(self, first: Evaluation) -> None:
-        self.metric = f"{first.metric} {first.subset}".strip()
-        self.unit = first.unit
-        self.best = first.value
-        self.final = first.value
-        self.count = 0
-        self.seen_at = -1
-
-    def add(self, value: float, seen_at: int) -> None:
-        """Add an evaluation; ``seen_at`` counts the records before it."""
-        if seen_at == self.seen_at and self.count:
-            # Every rank prints the evaluation that all of them did together.
+    def add(self, value: float, records_before: int) -> None:
+        """Add an evaluation, unless it is another rank's line of the same one."""
+        if records_before == self.records_before:
             return
-        self.seen_at = seen_at
+        self.records_before = records_before
         self.count += 1
         self.final = value
-        self.best = max(self.best, value)
+        self.best = value if self.count == 1 else max(self.best, value)
 
     @property
     def result(self) -> AccuracyResult:
@@ -88,10 +80,15 @@ class EpochEnd(msgspec.Struct, frozen=True):
 
     mark: Mark
     file: str
-    mean_rate: float | None
-    """Mean of the epoch's printed rates."""
-    last: Record | None
+    mean_rate: float
+    """Mean of the epoch's printed rates; 0 where none is printed."""
+    last: Record
     records: int
+
+    @property
+    def place(self) -> Place:
+        """The line as evidence."""
+        return redaction.place(self.file, self.mark.line, self.mark.text)
 
 
 class LogFacts:
@@ -107,11 +104,11 @@ class LogFacts:
         self.cut_lines: list[tuple[str, int]] = []
         self.looks_like: tuple[str, Family, int, str] | None = None
         self.head_of: tuple[str, Family] | None = None
-        self.facts: dict[str, Known] = {}
-        self.values: dict[str, dict[str, Place]] = {}
+        self.facts: defaultdict[str, dict[str, Place]] = defaultdict(dict)
+        """Name → the values that the log states, the first one first, and where each stands."""
         self.series_by_rank: dict[str, RankSeries] = {}
         self.window: Window | None = None
-        self.evaluations: dict[tuple[str, str], Series] = {}
+        self.evaluations: dict[tuple[str, str], Evaluations] = {}
         self.airank = airank.Events()
         self.started: set[int] = set()
         self.rank_times: dict[int, RankTimes] = {}
@@ -122,25 +119,22 @@ class LogFacts:
         self.finished = False
         self.restarts: list[Place] = []
         self._events = 0
-        self._events_seen: dict[str, int] = {}
         self._restarts = 0
-        self._restarts_seen: dict[str, int] = {}
+        self._before: dict[str, tuple[int, int]] = {}
+        """By rank, the events and restarts before its last record."""
         self._records = 0
         self._logger: float | None = None
-        self._open = False
 
     def read(self, source: Source) -> None:
         """Read one log; the second and later ones must be of the first one's family."""
-        families = [self.family] if self.family is not None else _unique(self.families)
-        log = Log(source, families)
-        later = self._records > 0
-        if later and self.family is not OURS:
+        families = {each.name: each for each in self.families}
+        log = Log(source, [self.family] if self.family is not None else list(families.values()))
+        if self._records and self.family is not OURS:
             # Another rank's file or the next piece of a resumed run: the records tell which.
             self._restarts += 1
         self.files.append(source.name)
         for item in log:
-            if self.family is None and log.family is not None:
-                self.family = log.family
+            self.family = self.family or log.family
             self._take(item, source.name)
         self.lines += log.lines
         if source.cut_lines:
@@ -155,49 +149,53 @@ class LogFacts:
         """All logs are read."""
         for series in self.series_by_rank.values():
             series.close()
-        self._settle()
+        self._choose_window()
 
     @property
     def series(self) -> RankSeries | None:
         """The rank whose records are the job's: the most counted records, then the lowest rank."""
-        if not self.series_by_rank:
-            return None
         return min(
             self.series_by_rank.values(),
             key=lambda t: (-t.tally.records, -t.all_records, len(t.source), t.source),
+            default=None,
         )
 
     def fact(self, name: str) -> str | None:
         """What the log says; None where it says nothing."""
-        known = self.facts.get(name)
-        return known.value if known else None
+        return next(iter(self.facts.get(name, ())), None)
+
+    def number(self, name: str) -> float | None:
+        """The same, as a finite number."""
+        value = number_in(self.fact(name))
+        return value if value is not None and math.isfinite(value) else None
 
     def whole(self, name: str) -> int | None:
         """The same, as a whole number."""
-        value = self.fact(name)
-        try:
-            return None if value is None else int(float(value))
-        except (ValueError, OverflowError):
-            return None
+        value = self.number(name)
+        return None if value is None else int(value)
 
     def place(self, name: str) -> list[Place]:
         """Where the log says it."""
-        known = self.facts.get(name)
-        return [known.place] if known else []
+        return list(self.facts.get(name, {}).values())[:1]
 
     @property
     def accuracy(self) -> AccuracyResult | None:
         """The program's own evaluations, of the metric that it prints first."""
-        return next((series.result for series in self.evaluations.values()), None)
+        return next((each.result for each in self.evaluations.values()), None)
 
     def _take(self, item: Item, file: str) -> None:
         if isinstance(item, Record):
             self._record(item, file)
         elif isinstance(item, Fact):
-            self._fact(item, file)
+            values = self.facts[item.name]
+            if len(values) < VALUES:
+                place = redaction.place(file, item.line, item.text)
+                values.setdefault(redaction.redact(item.value), place)
         elif isinstance(item, Evaluation):
-            series = self.evaluations.setdefault((item.metric, item.subset), Series(item))
-            series.add(item.value, self._records)
+            name = f"{item.metric} {item.subset}".strip()
+            key = (item.metric, item.subset)
+            evaluations = self.evaluations.setdefault(key, Evaluations(name, item.unit))
+            evaluations.add(item.value, self._records)
             self._logger = item.stamp or self._logger
         else:
             self._mark(item, file)
@@ -208,134 +206,97 @@ class LogFacts:
         if series is None:
             if len(self.series_by_rank) >= RANKS:
                 return
-            if self.window is None:
-                self._settle()
-            assert self.window is not None
-            series = self.series_by_rank[source] = RankSeries(record, self.window, source)
-        elif record.shape is not series.shape and record.shape.numbering != series.shape.numbering:
+            window = self._choose_window()
+            series = self.series_by_rank[source] = RankSeries(record, window, source)
+        elif record.shape.numbering != series.shape.numbering:
             # Lines of another generation's shape: another run's, and no part of this one.
-            series.odd.back.add(file, record, series.position)
+            series.odd["back"].add(file, record, series.position)
             return
-        events, restarts = self._events, self._restarts
-        series.add(
-            record,
-            file,
-            events=self._events_seen.get(source, 0) != events,
-            restart=self._restarts_seen.get(source, 0) != restarts,
-        )
-        self._events_seen[source] = events
-        self._restarts_seen[source] = restarts
+        events, restarts = self._before.get(source, (0, 0))
+        series.add(record, file, events=events != self._events, restart=restarts != self._restarts)
+        self._before[source] = (self._events, self._restarts)
         self._records += 1
         if record.stamp is not None and record.shape.dated:
             self._logger = record.stamp
 
-    def _fact(self, fact: Fact, file: str) -> None:
-        place = redaction.place(file, fact.line, fact.text)
-        if fact.name not in self.facts:
-            self.facts[fact.name] = Known(redaction.redact(fact.value), place)
-        values = self.values.setdefault(fact.name, {})
-        if len(values) < VALUES:
-            values.setdefault(fact.value, place)
-
     def _mark(self, mark: Mark, file: str) -> None:
-        kind = mark.kind
+        kind, values = mark.kind, mark.values
         if kind in {"evaluation", "checkpoint"}:
             self._events += 1
-            iteration = mark.values.get("iteration")
+            iteration = values.get("iteration")
             if isinstance(iteration, float):
                 for series in self.series_by_rank.values():
                     series.end_epoch_at(int(iteration))
         elif kind == "airank":
             self.airank.take(mark, file, self._logger)
         elif kind == "start":
-            self._start(mark, file)
+            rank = int(values["rank"] or 0)
+            if rank == 0 and rank in self.started:
+                # The replica's container was started again; the trainers begin from the first step.
+                self._restart(mark, file)
+            self.started.add(rank)
         elif kind == "restart":
-            self._restarts += 1
-            self._note_restart(mark, file)
+            self._restart(mark, file)
         elif kind == "rank":
             self._rank(mark, file)
         elif kind == "epoch-end":
             self._epoch_end(mark, file)
         elif kind == "summary":
-            self.finished |= mark.values.get("status") == "finished"
-            if "whole_run_rate" in mark.values:
+            self.finished |= values.get("status") == "finished"
+            if "whole_run_rate" in values:
                 self.whole_run = (mark, file)
             else:
                 self.summary = (mark, file)
         elif kind == "finished":
             self.finished = True
 
-    def _start(self, mark: Mark, file: str) -> None:
-        rank = int(mark.values["rank"] or 0)
-        if rank in self.started and rank == 0:
-            # The replica's container was started again; the trainers begin from the first step.
-            self._restarts += 1
-            self._note_restart(mark, file)
-        if len(self.started) < RANKS:
-            self.started.add(rank)
-
-    def _note_restart(self, mark: Mark, file: str) -> None:
+    def _restart(self, mark: Mark, file: str) -> None:
+        self._restarts += 1
         if len(self.restarts) < VALUES:
             self.restarts.append(redaction.place(file, mark.line, mark.text))
 
     def _rank(self, mark: Mark, file: str) -> None:
-        self._clock(mark, file)
-        values = mark.values
-        numbers = [values.get(name) for name in ("rank", "mean", "median", "p95", "max")]
-        if not all(isinstance(number, float) for number in numbers):
+        numbers = {
+            name: value
+            for name, value in mark.values.items()
+            if isinstance(value, float) and math.isfinite(value)
+        }
+        if "rank" not in numbers:
             return
-        rank, mean, median, p95, largest = (float(number or 0) for number in numbers)
-        host = values.get("host")
-        if len(self.rank_times) < RANKS:
-            self.rank_times[int(rank)] = RankTimes(
-                rank=int(rank),
-                host=redaction.redact(str(host)) if host else None,
-                mean=mean,
-                median=median,
-                p95=p95,
-                max=largest,
-            )
-
-    def _clock(self, mark: Mark, file: str) -> None:
-        rank, host = mark.values.get("rank"), mark.values.get("host")
-        mhz, bits = (mark.values.get(name) for name in ("clock_sm_mhz", "throttle_reasons"))
-        if not isinstance(rank, float) or len(self.clocks) >= RANKS:
-            return
-        self.clocks[int(rank)] = Clock(
-            host=redaction.redact(str(host)) if host else None,
-            mhz=mhz if isinstance(mhz, float) else None,
-            held_by=int(bits) if isinstance(bits, float) and math.isfinite(bits) else None,
+        rank, host = int(numbers["rank"]), mark.values.get("host")
+        host = redaction.redact(str(host)) if host else None
+        bits = numbers.get("throttle_reasons")
+        self.clocks[rank] = Clock(
+            host=host,
+            mhz=numbers.get("clock_sm_mhz"),
+            held_by=None if bits is None else int(bits),
             place=redaction.place(file, mark.line, mark.text),
         )
+        times = {name: numbers[name] for name in _TIMES if name in numbers}
+        if len(times) == len(_TIMES):
+            self.rank_times[rank] = RankTimes(rank=rank, host=host, **times)
 
     def _epoch_end(self, mark: Mark, file: str) -> None:
         series = self.series_by_rank.get(mark.source) or self.series
-        if series is None or len(self.epoch_ends) >= RANKS:
+        epoch = series.epoch if series is not None else None
+        if epoch is None or epoch.last is None or not epoch.complete:
             return
-        epoch = series.epoch
-        if epoch.number != mark.values.get("epoch") or not epoch.complete:
-            return
-        self.epoch_ends.append(
-            EpochEnd(
-                mark,
-                file,
-                epoch.rates / epoch.records if epoch.records else None,
-                epoch.last,
-                epoch.records,
-            )
-        )
+        if epoch.number == mark.values.get("epoch"):
+            mean = epoch.rates / epoch.records
+            self.epoch_ends.append(EpochEnd(mark, file, mean, epoch.last, epoch.records))
 
-    def _settle(self) -> None:
+    def _choose_window(self) -> Window:
         """Decide what the log is measured by, now that its head is known."""
-        if self.window is not None:
-            return
-        self.expected = expected = self._choose()
-        warmup, iterations = expected.warmup, expected.iterations
-        if self.family is OURS and (warmup is None or expected.window_by_catalog):
-            # Our own logs say what window was planned; a catalog's default knows less.
-            warmup = self.whole("warmup")
-            iterations = self.whole("iterations") if warmup is not None else None
-        self.window = Window(warmup or 0, iterations)
+        if self.window is None:
+            self.expected = expected = self._choose()
+            warmup, iterations = expected.warmup, expected.iterations
+            if self.family is OURS and (warmup is None or expected.window_by_catalog):
+                # Our own logs say what window was planned; a catalog's default knows less.
+                warmup = self.whole("warmup")
+                iterations = self.whole("iterations") if warmup is not None else None
+            warmup = warmup or 0
+            self.window = Window(warmup, math.inf if iterations is None else warmup + iterations)
+        return self.window
 
     def _choose(self) -> Expectation:
         if self.family is OURS:
@@ -354,7 +315,3 @@ def _family(expected: Expectation) -> Family:
     if isinstance(expected.format, LogFormat):
         return declared.family(expected.format, expected.framework)
     return FAMILIES[expected.format]
-
-
-def _unique(families: Iterable[Family]) -> list[Family]:
-    return list({family.name: family for family in families}.values())

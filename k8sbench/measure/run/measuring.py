@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Sequence
 
 from k8sbench.measure import verdict
@@ -12,7 +13,6 @@ from k8sbench.measure.run.integrity import Case
 from k8sbench.measure.run.log_facts import LogFacts, Source
 from k8sbench.measure.run.rank_series import RankSeries
 from k8sbench.measure.run.reasons import reason
-from k8sbench.measure.run.selection import median
 from k8sbench.model.errors import InputError
 from k8sbench.model.measurement import (
     AccuracyResult,
@@ -221,13 +221,11 @@ def _throughput(
         missing["throughput.time_weighted_steady"] = (
             "Every record of the window holds an evaluation, a checkpoint or a restart."
         )
-    middle = median(series.tally.rates)
-    arithmetic = series.tally.arithmetic
     return Throughput(
         time_weighted=scale * series.tally.iterations / series.tally.time,
         time_weighted_steady=steady,
-        median=None if middle is None else scale * middle,
-        arithmetic=None if arithmetic is None else scale * arithmetic,
+        median=scale * statistics.median(series.tally.rates),
+        arithmetic=scale * sum(series.tally.rates) / series.tally.records,
         timestamps=_timestamps(log, series, scale, missing),
         unit=unit,
     )
@@ -313,11 +311,8 @@ def _wall(series: RankSeries | None, missing: dict[str, str]) -> float | None:
 
 
 def _memory(log: LogFacts, series: RankSeries | None) -> float | None:
-    said = log.fact("max_memory_mib")
-    try:
-        return float(said) if said is not None else series.memory_mib if series else None
-    except ValueError:
-        return None
+    stated = log.number("max_memory_mib")
+    return series.memory_mib if stated is None and series is not None else stated
 
 
 def _window(series: RankSeries | None, unit_seconds: float | None) -> MeasuredWindow | None:
@@ -353,9 +348,7 @@ def _environment(
     log: LogFacts, accuracy: AccuracyResult | None
 ) -> dict[str, str | int | float | bool | None]:
     found: dict[str, str | int | float | bool | None] = {
-        name: known.value
-        for name, known in sorted(log.facts.items())
-        if name not in _NOT_ENVIRONMENT
+        name: log.fact(name) for name in sorted(log.facts) if name not in _NOT_ENVIRONMENT
     }
     planned = integrity.planned_iterations(log)
     if planned is not None:

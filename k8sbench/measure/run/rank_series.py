@@ -12,6 +12,10 @@ import enum
 import hashlib
 import math
 from array import array
+from collections import defaultdict
+from typing import Literal, NamedTuple
+
+import msgspec
 
 from k8sbench.measure.run import redaction
 from k8sbench.model.sample import Place, Record, Shape
@@ -30,32 +34,25 @@ class Replay(enum.Enum):
     BACK = "nothing says why"
 
 
-class Occurrence:
-    """A line that something is to be said about."""
+class Occurrence(NamedTuple):
+    """A line that a reason quotes."""
 
-    __slots__ = ("file", "line", "position", "text")
-
-    def __init__(self, file: str, record: Record, position: int) -> None:
-        self.file = file
-        self.line = record.line
-        self.text = record.text
-        self.position = position
+    file: str
+    record: Record
+    position: int
 
     @property
     def place(self) -> Place:
         """The line as evidence."""
-        return redaction.place(self.file, self.line, self.text)
+        return redaction.place(self.file, self.record.line, self.record.text)
 
 
-class Occurrences:
+class Occurrences(msgspec.Struct):
     """The first few lines that share an oddity, and how many there are."""
 
-    __slots__ = ("amount", "count", "first")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.amount = 0
-        self.first: list[Occurrence] = []
+    count: int = 0
+    amount: int = 0
+    first: list[Occurrence] = []
 
     def add(self, file: str, record: Record, position: int, amount: int = 0) -> None:
         """Count one more line; ``amount`` sums what each of them stands for."""
@@ -64,36 +61,36 @@ class Occurrences:
         if len(self.first) < MANY:
             self.first.append(Occurrence(file, record, position))
 
+    @property
+    def places(self) -> list[Place]:
+        """The first lines, as evidence."""
+        return [each.place for each in self.first]
+
     def __bool__(self) -> bool:
         return self.count > 0
 
 
-class Window:
-    """Which iterations count: those after the first ``warmup``, up to ``iterations`` of them."""
+class Window(NamedTuple):
+    """The iterations that count: those after the first ``warmup``, up to and with ``end``."""
 
-    __slots__ = ("end", "warmup")
-
-    def __init__(self, warmup: int, iterations: int | None) -> None:
-        self.warmup = warmup
-        self.end = math.inf if iterations is None else warmup + iterations
+    warmup: int
+    end: float
+    """``math.inf``: all."""
 
 
-class Epoch:
-    """The records of the epoch that is under way, for the log's own summary of it."""
+class Epoch(msgspec.Struct):
+    """The records of the current epoch, for the log's own summary of it."""
 
-    __slots__ = ("complete", "last", "number", "rates", "records")
-
-    def __init__(self, number: int | None) -> None:
-        self.number = number
-        self.records = 0
-        self.rates = 0.0
-        self.last: Record | None = None
-        self.complete = True
-        """Whether no record of it is missing."""
+    number: int | None
+    records: int = 0
+    rates: float = 0.0
+    last: Record | None = None
+    complete: bool = True
+    """Whether no record of it is missing."""
 
 
 class Tally:
-    """What the counted records add up to, in the unit of the shape's deciding number."""
+    """Sums over the counted records, in the unit of the shape's deciding number."""
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
@@ -103,7 +100,6 @@ class Tally:
         self.steady_iterations = 0
         self.steady_time = 0.0
         self.rates = array("d")
-        self._rate_sum = 0.0
         self._waiting = 0.0
         self._waiting_time = 0.0
         self.first_iteration: int | None = None
@@ -128,9 +124,7 @@ class Tally:
         self.time += time
         # A step that is printed beside its running mean has a rate of its own.
         own = record.seconds if self._shape.averaged == "running" else None
-        rate = 1 / own if own else covered / time
-        self.rates.append(rate)
-        self._rate_sum += rate
+        self.rates.append(1 / own if own else covered / time)
         if record.waiting is not None:
             self._waiting += record.waiting * time
             self._waiting_time += time
@@ -143,11 +137,6 @@ class Tally:
             self._last_stamped = (position, record.stamp)
             if self._first_stamped is None:
                 self._first_stamped = self._last_stamped
-
-    @property
-    def arithmetic(self) -> float | None:
-        """Mean of the records' rates."""
-        return self._rate_sum / self.records if self.records else None
 
     @property
     def waiting(self) -> float | None:
@@ -171,18 +160,10 @@ class Tally:
         return began, last and last[1]
 
 
-class Oddities:
-    """What is to be said about a rank's records beyond their sums."""
-
-    def __init__(self) -> None:
-        self.coarse = Occurrences()
-        self.repeated = Occurrences()
-        self.copied = Occurrences()
-        self.redone = Occurrences()
-        self.back = Occurrences()
-        self.clock_back = Occurrences()
-        self.not_finite = Occurrences()
-        self.not_finite_early = Occurrences()
+Oddity = Literal[
+    "coarse", "repeated", "copied", "redone", "back", "clock-back", "not-finite", "not-finite-early"
+]
+"""What may be odd about a record, beyond its numbers."""
 
 
 class RankSeries:
@@ -236,7 +217,7 @@ class RankSeries:
         self._digest = hashlib.sha256()
 
         self.tally = Tally(shape)
-        self.odd = Oddities()
+        self.odd: defaultdict[Oddity, Occurrences] = defaultdict(Occurrences)
         self._gaps: dict[int, Occurrences] = {}
 
     def add(self, record: Record, file: str, *, events: bool, restart: bool) -> None:
@@ -309,7 +290,7 @@ class RankSeries:
         if position > self.window.end:
             return
         if time <= 0:
-            self.odd.coarse.add(file, record, position)
+            self.odd["coarse"].add(file, record, position)
             return
         tally.count(record, position, covered, time)
         if record.holds or restart or (events and self.shape.holds_events):
@@ -323,7 +304,7 @@ class RankSeries:
             tally.clean_time += time * distance if self._single else time
             tally.clean_clock += stamp - before
             if stamp < before - (self.shape.resolution or 0.0):
-                self.odd.clock_back.add(file, record, position)
+                self.odd["clock-back"].add(file, record, position)
 
     def _turn(self, record: Record, file: str, opens: bool) -> bool:
         """Go to the epoch of a record; True if it is one that the log had not reached yet."""
@@ -358,19 +339,19 @@ class RankSeries:
         """
         if self._replay is None:
             if position == self.position and not restart:
-                self.odd.repeated.add(file, record, position)
+                self.odd["repeated"].add(file, record, position)
                 return
             stamp, last = record.stamp, self._stamp
             earlier = stamp is not None and last is not None and stamp < last
             if earlier or (restart and stamp is None and position == self._opening_position):
                 self._replay = Replay.COPY
-                self.odd.copied.add(file, record, position)
+                self.odd["copied"].add(file, record, position)
             elif restart:
                 self._replay = Replay.AGAIN
-                self.odd.redone.add(file, record, position)
+                self.odd["redone"].add(file, record, position)
             else:
                 self._replay = Replay.BACK
-                self.odd.back.add(file, record, position)
+                self.odd["back"].add(file, record, position)
         self._previous = record.iteration
         if self._running:
             self._mean_total = self._mean(record) * self._behind_mean(record.iteration)
@@ -485,8 +466,7 @@ class RankSeries:
             self.last_loss = loss
             if not math.isfinite(loss):
                 early = position <= self.window.warmup
-                occurrences = self.odd.not_finite_early if early else self.odd.not_finite
-                occurrences.add(file, record, position)
+                self.odd["not-finite-early" if early else "not-finite"].add(file, record, position)
         if record.memory_mib is not None and record.memory_mib > (self.memory_mib or 0.0):
             self.memory_mib = record.memory_mib
         epoch = self.epoch

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from k8sbench.measure.run.rank_series import Occurrence
 from k8sbench.model.measurement import Reason, Severity
 from k8sbench.model.sample import Place
 
@@ -17,63 +16,29 @@ EVIDENCE = 3
 """Lines that a reason quotes."""
 
 
+_REJECT = (
+    *("nothing-measured", "too-few-records", "too-few-iterations", "gpu-count"),
+    *("trainer-count", "batch-size", "batch-unknown", "framework", "precision"),
+    *("precision-without-effect", "other-benchmark", "parameters", "mixed-devices"),
+    *("gpu-throttled", "iterations-back", "iterations-missing", "loss-not-finite"),
+    *("summary-mismatch", "clock-mismatch"),
+)
+_WARN = (
+    *("ends-early", "warmup-included", "incomplete-log", "gpu-clocks", "loader-stall"),
+    *("unsteady", "restarted", "repeated-lines", "running-mean-coarse"),
+    *("printed-running-mean", "sampled-steps", "summary-only", "airank-clock", "airank-ips"),
+    *("airank-accuracy", "airank-target", "long-lines"),
+)
 RULES: dict[str, Severity] = {
-    "nothing-measured": "reject",
-    "too-few-records": "reject",
-    "too-few-iterations": "reject",
-    "gpu-count": "reject",
-    "trainer-count": "reject",
-    "batch-size": "reject",
-    "batch-unknown": "reject",
-    "framework": "reject",
-    "precision": "reject",
-    "precision-without-effect": "reject",
-    "other-benchmark": "reject",
-    "parameters": "reject",
-    "mixed-devices": "reject",
-    "gpu-throttled": "reject",
-    "iterations-back": "reject",
-    "iterations-missing": "reject",
-    "loss-not-finite": "reject",
-    "summary-mismatch": "reject",
-    "clock-mismatch": "reject",
-    "ends-early": "warn",
-    "warmup-included": "warn",
-    "incomplete-log": "warn",
-    "gpu-clocks": "warn",
-    "loader-stall": "warn",
-    "unsteady": "warn",
-    "restarted": "warn",
-    "repeated-lines": "warn",
-    "running-mean-coarse": "warn",
-    "printed-running-mean": "warn",
-    "sampled-steps": "warn",
-    "summary-only": "warn",
-    "airank-clock": "warn",
-    "airank-ips": "warn",
-    "airank-accuracy": "warn",
-    "airank-target": "warn",
-    "long-lines": "warn",
+    **dict.fromkeys(_REJECT, "reject"),
+    **dict.fromkeys(_WARN, "warn"),
 }
-"""Id → its severity; where a check says otherwise, the page says when."""
+"""Id → its severity; where a check gives another one, the page says when."""
 
 
 def reason(
-    name: str,
-    message: str,
-    evidence: Iterable[Place] = (),
-    *,
-    severity: Severity | None = None,
+    name: str, message: str, evidence: Iterable[Place] = (), *, severity: Severity | None = None
 ) -> Reason:
     """Build a reason of the table."""
-    return Reason(
-        id=name,
-        severity=severity or RULES[name],
-        message=message,
-        evidence=tuple(evidence)[:EVIDENCE],
-    )
-
-
-def quoted(occurrences: Iterable[Occurrence]) -> tuple[Place, ...]:
-    """The first few of some lines, as evidence."""
-    return tuple(each.place for each in list(occurrences)[:EVIDENCE])
+    places = tuple(evidence)[:EVIDENCE]
+    return Reason(id=name, severity=severity or RULES[name], message=message, evidence=places)
