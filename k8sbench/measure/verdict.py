@@ -1,4 +1,4 @@
-"""The verdict: what reasons make of a figure, of one run and of a run in its group alike.
+"""The verdict that follows from reasons, for one run and for a run in its group alike.
 
 A figure counts unless a reason rejects it that was not accepted by name. A figure that does not
 count is kept apart, as unverified, and is never part of another figure.

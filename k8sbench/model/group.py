@@ -1,7 +1,7 @@
-"""The repeats of one case in one set, taken together, and what may be said of them.
+"""The repeats of one case in one set, taken together, and the figures that follow.
 
-A :class:`Group` holds what its own runs say. What needs a second group, a published figure or the
-GPU's data sheet (speedup, deviation, share of peak, parity) stands beside it in a
+A :class:`Group` holds the figures of its own runs. Figures that need a second group, a published
+figure or the GPU's data sheet (speedup, deviation, share of peak, parity) stand beside it in a
 :class:`Result` and a :class:`Parity`. Each figure is a value or None with its reason.
 """
 
@@ -43,10 +43,10 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     """samples/s by the group's estimator; None where the run does not count."""
     phase: str
     verdict: str | None
-    """As the group sees it; None where nothing was measured, and the reasons say why."""
+    """As the group sees it; None where nothing was measured, see the reasons."""
     reasons: tuple[Reason, ...]
     unverified: float | None = None
-    """What a run that does not count would have said: for the reader, never for a figure."""
+    """Rate of a run that does not count: for the reader, never part of a figure."""
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     estimator: str
     members: tuple[Member, ...]
     spread: Spread | None
-    """None where no run counts; the reasons of the group and of its members say why."""
+    """None where no run counts; see the reasons of the group and of its members."""
     reasons: tuple[Reason, ...]
     """What concerns the group as a whole; each run's own reasons stand with the run."""
     parameters: int | None = None
@@ -89,7 +89,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def latest(self) -> float:
-        """When the youngest run was created, Unix seconds."""
+        """When the newest run was created, Unix seconds."""
         return max(member.created_at for member in self.members)
 
     @property
@@ -164,7 +164,7 @@ class Deviation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """One group with all that can be said of it: a row of the tables."""
+    """One group and its figures against other groups and sources: a row of the tables."""
 
     group: Group
     speedup: Figure

@@ -1,8 +1,8 @@
-"""Who a run is: run ids, set names, case keys, group keys, labels.
+"""Identity of runs: run ids, set names, case keys, group keys, labels.
 
 A *run id* is drawn once per run from a clock reading and random text that the caller passes in,
-and names the job, its pods and its folder. A *case key* says which case a plan is, before it ran;
-``(set, case key, repeat)`` is unique. A *group key* says which measurements may be taken
+and names the job, its pods and its folder. A *case key* identifies the case of a plan;
+``(set, case key, repeat)`` is unique. A *group key* identifies the measurements that may be taken
 together, and needs what only the run itself reports (GPU model, precision in effect). Both, and
 every other comparison of runs, follow from one list: :data:`CASE_FIELDS`.
 """
@@ -41,8 +41,8 @@ def draw_run_id(benchmark: str, *, at: float, token: str) -> str:
     DNS-1035, and short enough for every replica's suffix: ``deeplabv3p-261120-081500-x7k2qd``.
     """
     stamp = _stamp(at)
-    room = NAME_LIMIT - len(stamp) - len(token) - 2
-    return f"{benchmark[:room].rstrip('-')}-{stamp}-{token}"
+    length = NAME_LIMIT - len(stamp) - len(token) - 2
+    return f"{benchmark[:length].rstrip('-')}-{stamp}-{token}"
 
 
 def draw_set_name(*, at: float, token: str) -> str:
@@ -80,7 +80,7 @@ Use = Literal["case", "group", "series", "baseline", "parity", "ratio", "publish
 - ``series``: what stays the same over the sets of one case: ``results`` shows the latest set.
 - ``baseline``: what a group shares with the 1x1 case that its speedup refers to.
 - ``parity``: what Paddle and PyTorch share to stand in one row.
-- ``ratio``: what they share, too, for a ratio to be given; without it the row says the field's id.
+- ``ratio``: what they share, too, for a ratio to be given; without it the row shows the field's id.
 - ``published``: what a group shares with a published figure for a deviation to be given.
 """
 

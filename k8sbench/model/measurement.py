@@ -2,7 +2,7 @@
 
 This is also the JSON that ``k8sbench measure -o json`` prints and that the store keeps; the page
 ``docs/schema.md`` describes it and a test holds the two together. A figure that is not there is
-None, and ``missing`` says why under the figure's path. Never 0 for "not measured".
+None, and ``missing`` holds the reason under the figure's path. Never 0 for "not measured".
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Literal
 import msgspec
 
 from k8sbench.model.sample import Place
-from k8sbench.model.spec import Accuracy
 
 SCHEMA = 1
 """Version of every JSON document that k8sbench prints or keeps."""
@@ -43,10 +42,10 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     time_weighted: float | None
-    time_weighted_steady: float | None
-    median: float | None
-    arithmetic: float | None
-    timestamps: float | None
+    time_weighted_steady: float | None = None
+    median: float | None = None
+    arithmetic: float | None = None
+    timestamps: float | None = None
     unit: str
     """``samples/s``, ``images/s``, ``clips/s``, ``sequences/s`` or ``tokens/s``."""
 
@@ -77,7 +76,7 @@ class AccuracyResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RankTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """Step time of one rank over the window, seconds; tells the slowest rank and node."""
+    """Step time of one rank over the window, seconds; shows the slowest rank and node."""
 
     rank: int
     host: str | None
@@ -88,7 +87,7 @@ class RankTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
-    """One run's figures, with everything a reader needs to believe or doubt them."""
+    """One run's figures, with everything a reader needs to judge them."""
 
     schema: int = SCHEMA
     files: tuple[str, ...]
@@ -99,26 +98,26 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     gpus: int | None
     """GPUs of the job (CPU processes where there is no GPU)."""
     precision: str | None
-    """As requested or as the log says."""
+    """As requested or as the log states it."""
     precision_effective: str | None = None
     """What really ran: ``fp32`` where AMP had no effect."""
     amp_dtype: str | None = None
     batch_size_per_gpu: int | None
     warmup_iterations: int
-    iterations: int
+    iterations: int = 0
     """Iterations inside the window that were measured."""
-    records: int
+    records: int = 0
     """Records inside the window."""
-    throughput: Throughput | None
+    throughput: Throughput | None = None
     """None where the verdict is ``rejected``; the figures are then under ``unverified``."""
     unverified: Throughput | None = None
     estimator: str = "time_weighted"
     """Which of the throughputs is the headline."""
-    final_loss: float | None
-    accuracy: AccuracyResult | None
-    time_to_train_s: float | None
+    final_loss: float | None = None
+    accuracy: AccuracyResult | None = None
+    time_to_train_s: float | None = None
     """AI-Rank's Time2Train: from ``test_begin`` to the first evaluation that reaches the target."""
-    train_wall_s: float | None
+    train_wall_s: float | None = None
     """From the first to the last stamp of training, seconds."""
     data: str | None = None
     device: str | None = None
@@ -130,31 +129,15 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """Share of the window's time spent waiting for data, 0–1."""
     window: MeasuredWindow | None = None
     ranks: tuple[RankTimes, ...] = ()
-    environment: dict[str, str | int | float | bool | None]
+    environment: dict[str, str | int | float | bool | None] = {}
     log_digest: str | None = None
     """SHA-256 over the log's records; equal for the same log counted twice."""
     missing: dict[str, str] = {}
     """Path of each figure that is None → why."""
     verdict: Verdict
-    reasons: tuple[Reason, ...]
+    reasons: tuple[Reason, ...] = ()
 
     @property
     def rate(self) -> float | None:
         """The headline throughput, samples/s of the whole job; None unless valid."""
-        if self.throughput is None:
-            return None
         return getattr(self.throughput, self.estimator, None)
-
-
-__all__ = [
-    "SCHEMA",
-    "Accuracy",
-    "AccuracyResult",
-    "MeasuredWindow",
-    "Measurement",
-    "RankTimes",
-    "Reason",
-    "Severity",
-    "Throughput",
-    "Verdict",
-]

@@ -47,7 +47,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     action: str | None = None
     """What the user can do about it, one sentence; None where there is nothing to do."""
     hopeless: bool = False
-    """Of a job that waits: what it waits for cannot come by itself."""
+    """Of a job that waits: its condition cannot be met without an action."""
 
 
 class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     boot_id: str
     pid: int
     started: float
-    """Start time of the process in clock ticks since boot: tells a reused pid apart."""
+    """Start time of the process in clock ticks since boot: it differs for a reused pid."""
     pid_space: str = ""
     """The pid namespace that the pid counts in: every container has its own."""
 

@@ -1,7 +1,7 @@
-"""What a log says, before anyone computes with it.
+"""The contents of a log, before anything is computed.
 
 Parsing turns lines into *records* (one printed training line each), *evaluations*, *facts* (what
-the log tells of its own run: batch, GPUs, versions) and *marks* (AI-Rank events, checkpoints,
+the log states of its own run: batch, GPUs, versions) and *marks* (AI-Rank events, checkpoints,
 restarts, the log's own summary). Numbers stand here as printed, with what they are per; scaling
 them to the whole job is measuring, not parsing.
 """
@@ -58,7 +58,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the printed times add up to the time that passes, so that the log's stamps must
     agree with them."""
     resolution: float | None = None
-    """Seconds between two stamps that can be told apart; None where records carry no stamp."""
+    """Seconds between two stamps that can be distinguished; None where records carry no stamp."""
     dated: bool = True
     """Whether stamps carry the year."""
     strays: float = 0.05
@@ -73,7 +73,7 @@ class _Printed(msgspec.Struct, frozen=True, kw_only=True):
     """1-based."""
     text: str
     source: str = ""
-    """Rank that printed it, where the line says so."""
+    """Rank that printed it, where the line states it."""
 
 
 class Record(_Printed, frozen=True, kw_only=True, gc=False):
@@ -97,10 +97,10 @@ class Record(_Printed, frozen=True, kw_only=True, gc=False):
     stamp: float | None = None
     """Unix seconds, the text read as UTC."""
     steps: int | None = None
-    """How many iterations it covers, where the line says so."""
+    """How many iterations it covers, where the line states it."""
     memory_mib: float | None = None
     holds: tuple[str, ...] = ()
-    """What else lies in its time, where the line says so."""
+    """What else lies in its time, where the line states it."""
 
 
 class Evaluation(_Printed, frozen=True, kw_only=True):

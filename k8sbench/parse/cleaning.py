@@ -1,8 +1,8 @@
-"""From a line as it lies in a file to what the program printed.
+"""From a line of a file to the text that the program printed.
 
 Launchers and collectors put things in front of lines (mpirun's date and rank, torchrun's rank, a
 pod's name, a time stamp), glue lines of several ranks together, and terminals leave colours and
-carriage returns. All of that goes; the rank is kept. Ordinary lines take the short way out.
+carriage returns. These are removed and the rank is kept. Ordinary lines return early.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _PREFIX_STARTS = frozenset("[0123456789")
 """Characters that those begin with: most lines begin with none of them."""
 
 Piece = tuple[str, str]
-"""Rank that printed it ("" where nothing says so), and what it printed."""
+"""Rank that printed it ("" if unknown), and what it printed."""
 
 
 def pieces(line: str) -> Sequence[Piece]:
-    """Split a line into what was printed, by whom."""
+    """Split a line into its pieces: the rank that printed each, and its text."""
     if (
         line[:1] not in _PREFIX_STARTS
         and "\x1b" not in line

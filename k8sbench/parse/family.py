@@ -1,4 +1,4 @@
-"""What a log family is: names, and tables of what its lines say.
+"""What a log family is: names, and tables of patterns for its lines.
 
 A family's regular expressions use the same named groups as the declared formats of catalog files,
 so one reader serves all of them. Before the first record it reads every line for facts; after that
@@ -45,7 +45,7 @@ class Line(NamedTuple):
         values: Mapping[str, float | str | None] | None = None,
         stamp: float | None = None,
     ) -> Mark:
-        """A mark on this line; ``text`` is the part of the line that says so."""
+        """A mark on this line; ``text`` is the part of the line that shows it."""
         return Mark(
             line=self.number,
             text=self.text if text is None else text,
@@ -168,7 +168,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     """The program that prints it, for people."""
     framework: Framework | None
-    """None where the log itself says."""
+    """None where the log itself states it."""
     unit: str
     facts: tuple[FactRule, ...] = ()
     """Facts that stand before the first record."""
@@ -191,7 +191,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys((*self.own_needles, *(each.needle for each in rules))))
 
     def reader(self) -> Reader:
-        """A reader for one log: some logs say what a line means a few lines earlier."""
+        """A reader for one log: in some logs an earlier line decides what a line means."""
         return self.make_reader(self)
 
 

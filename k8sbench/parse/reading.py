@@ -1,8 +1,8 @@
-"""One log, read once: which family it is, and its items as they come.
+"""Reading of one log in one pass: its family, and its items one by one.
 
 The first line that a candidate family can read as a record decides. Until then facts are kept for
 each candidate, and records of families that were not asked for are remembered: a log of another
-family is an error that can say what it looks like. Our own start line decides before all others.
+family is an error that names the family it looks like. Our own start line decides first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OURS = FAMILIES["k8sbench"]
 
 
 class Log:
-    """A log while it is read: iterate over it, then ask what it was."""
+    """A log while it is read: iterate over it first, then read its attributes."""
 
     def __init__(self, lines: Iterable[Line], candidates: Sequence[Family]) -> None:
         self.family: Family | None = None
@@ -93,7 +93,7 @@ def _read(family: Family, reader: Reader, line: int, text: str, source: str) -> 
 
 
 class _Head:
-    """What one family makes of the lines before the first record."""
+    """The items of one family in the lines before the first record."""
 
     def __init__(self, family: Family, *, wanted: bool) -> None:
         self.family = family
@@ -104,7 +104,7 @@ class _Head:
         self._found: list[Item] = []
 
     def read(self, line: int, text: str, source: str) -> bool:
-        """Show it a line; True if that line decides for this family."""
+        """Read a line; True if that line decides for this family."""
         self._found = list(_read(self.family, self.reader, line, text, source))
         if any(_decides(item) for item in self._found):
             return True

@@ -1,4 +1,4 @@
-"""Runs on their way into a group: what each says, and the reasons against it so far."""
+"""Runs that may count in a group: what each reports, and the reasons against it so far."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ENDINGS = {
 
 
 class Candidate:
-    """A run on its way into a group: what it says, and the reasons against it so far."""
+    """A run that may count in a group: what it reports, and the reasons against it so far."""
 
     def __init__(self, run: Run, accept: frozenset[str]) -> None:
         self.run = run
@@ -70,7 +70,7 @@ class Candidate:
         return verdict.counts(self.reasons)
 
     @property
-    def trial(self) -> Measurement:
+    def measured(self) -> Measurement:
         """Its measurement; for candidates that count, which have one."""
         assert self.run.measurement is not None
         return self.run.measurement

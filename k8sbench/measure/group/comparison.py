@@ -1,8 +1,8 @@
-"""Groups beside each other and beside published figures: ratios of equal things only.
+"""Comparisons of groups, with each other and with published figures: ratios of equal things only.
 
 Speedup and efficiency against the 1x1 case, deviation from a published figure, Paddle : PyTorch
 parity, arithmetic per second and its share of what the GPU can do. Where two sides differ in
-something that decides the figure there is no ratio: the ids of what differs stand in its place.
+a field that decides the figure, there is no ratio, but the ids of the fields that differ.
 All ids are in :data:`NOT_COMPARABLE`; ``docs/results.md`` explains them.
 """
 
@@ -13,7 +13,7 @@ from functools import partial
 
 import msgspec
 
-from k8sbench.measure.group.gpu_peaks import Peak, peak_of, plain_name
+from k8sbench.measure.group.gpu_peaks import peak_of, plain_name
 from k8sbench.model import speed_options
 from k8sbench.model.group import Deviation, Figure, Group, Parity, Result
 from k8sbench.model.identity import fields_for
@@ -29,24 +29,25 @@ NOT_COMPARABLE = (
     *("smoke", "cpu", "no-figure", "case", "precision", "batch", "gpu-model", "device"),
     *("estimator", "model", "data", "backend", "mode"),
 )
-"""Ids of everything that can forbid a ratio; ``docs/results.md`` says what they mean."""
+"""Ids of everything that can forbid a ratio; ``docs/results.md`` explains them."""
 
 _ID = {"batch_size": "batch", "gpu_model": "gpu-model"}
-"""Field of the case → the id that says that it differs, where that is not the field's name."""
+"""Field of the case → the id for a difference in it, where that is not the field's name."""
 
 BY_RULE = ("head", "norm")
-"""What a benchmark's own rule lets differ between one GPU and several (ArcFace's loss head, the
-norm layer), as the program reports it or as an option: allowed in a speedup, and footnoted."""
+"""Options that by a benchmark's own rule may differ between one GPU and several (ArcFace's loss
+head, the norm layer), as the program reports or takes them: allowed in a speedup, and footnoted."""
 
+TF32_UNKNOWN = "fp32 or tf32"
 SYNC_BN_NOTE = "synchronised batch norm on several GPUs, plain batch norm on one"
 
 
 class Scaling(msgspec.Struct, frozen=True, kw_only=True):
-    """How a group stands to one GPU."""
+    """A group's ratio to its 1x1 group."""
 
     speedup: Figure
     efficiency: Figure
-    baseline: Group | None
+    baseline: Group | None = None
 
 
 def results(
@@ -75,7 +76,7 @@ def _result(
     speedup = scale.speedup
     if speedup.value is not None and scale.baseline is not None:
         notes = _case_notes(find(group.plan), group, scale.baseline)
-        # The catalog's own words on a case say it better than ours.
+        # The catalog's note on a case is more exact than the general one.
         ours = (n for n in speedup.notes if not (notes and n == SYNC_BN_NOTE))
         speedup = msgspec.structs.replace(speedup, notes=(*ours, *notes))
     speed, share = arithmetic_speed(group)
@@ -126,9 +127,9 @@ def scaling(group: Group, among: Sequence[Group]) -> Scaling:
 
 
 def baseline(group: Group, among: Sequence[Group]) -> tuple[Group | None, str]:
-    """Find the 1x1 group to refer to, or say why there is none.
+    """Find the 1x1 group that the speedup refers to, or the reason why there is none.
 
-    The group's own set comes first, then the youngest of the other sets.
+    The group's own set comes first, then the newest of the other sets.
     """
     alone = [other for other in among if other.plan.world_size == 1]
     side = (group.key.benchmark, group.key.framework)
@@ -161,7 +162,7 @@ def _no_speedup(group: Group) -> str | None:
 
 def _no_scaling(reason: str) -> Scaling:
     none = Figure(value=None, reason=reason)
-    return Scaling(speedup=none, efficiency=none, baseline=None)
+    return Scaling(speedup=none, efficiency=none)
 
 
 def _unlike(group: Group, other: Group) -> list[str]:
@@ -172,19 +173,15 @@ def _unlike(group: Group, other: Group) -> list[str]:
 def _differs(name: str, group: Group, other: Group) -> bool:
     mine, theirs = group.plan, other.plan
     if name == "options":
-        return _free(mine) != _free(theirs)
+        unlike = mine.options.items() ^ theirs.options.items()
+        return any(name not in BY_RULE for name, _ in unlike)
     if name == "program" and mine.trainer is None and theirs.trainer is None:
-        # A command holds the number of GPUs, so it differs by itself: what it was made from must
+        # A command holds the number of GPUs, so it always differs: its template must
         # be the same. Plans of version 0.1.0 name the whole catalog file for that.
-        known = mine.program_digest is not None and theirs.program_digest is not None
-        if known:
-            return mine.program_digest != theirs.program_digest
-        return mine.spec_digest != theirs.spec_digest
+        if mine.program_digest is None or theirs.program_digest is None:
+            return mine.spec_digest != theirs.spec_digest
+        return mine.program_digest != theirs.program_digest
     return bool(getattr(group.key, name) != getattr(other.key, name))
-
-
-def _free(plan: RunPlan) -> dict[str, str | int | float | bool]:
-    return {key: value for key, value in plan.options.items() if key not in BY_RULE}
 
 
 def _speedup_notes(group: Group, base: Group) -> tuple[str, ...]:
@@ -229,39 +226,42 @@ def tflops(gmac: float, rate: float, gpus: int) -> float:
 
 def arithmetic_speed(group: Group) -> tuple[Figure, Figure]:
     """TFLOP/s per GPU, and its share of the GPU's peak."""
-    reason = None
     if group.smoke:
         reason = "smoke run: small shapes"
     elif group.on_cpu:
         reason = "no GPU was used"
     elif group.spread is None:
         reason = "no valid figure"
-    elif group.gmac is None:
+    elif group.gmac is not None:
+        done = tflops(group.gmac, group.spread.median, group.plan.world_size)
+        return Figure(value=done), _peak_share(group, done)
+    else:
         reason = group.missing.get("gmac", "the model's GMAC is not known")
-    if reason is not None or group.spread is None or group.gmac is None:
-        return Figure(value=None, reason=reason), Figure(value=None, reason=reason)
-    done = tflops(group.gmac, group.spread.median, group.plan.world_size)
-    speed = Figure(value=done)
+    none = Figure(value=None, reason=reason)
+    return none, none
+
+
+def _peak_share(group: Group, done: float) -> Figure:
     gpu = group.key.gpu_model
     peak = peak_of(gpu)
-    if peak is None:
-        return speed, Figure(value=None, reason=f"the peak of GPU {gpu!r} is not known")
     kind = arithmetic(group.plan, group.precision_effective, gpu)
-    limit = None if kind is None else _limit(peak, kind)
+    if peak is None:
+        return Figure(value=None, reason=f"the peak of GPU {gpu!r} is not known")
+    if kind is None:
+        return Figure(value=None, reason="the precision in effect is not known")
+    if kind == TF32_UNKNOWN:
+        return Figure(value=None, reason="the program does not say whether TF32 was on")
+    limit = getattr(peak, kind)
     if limit is None:
-        reason = "the precision in effect is not known" if kind is None else f"{gpu} has no {kind}"
-        if kind == "fp32 or tf32":
-            reason = "the program does not say whether TF32 was on"
-        return speed, Figure(value=None, reason=reason)
-    return speed, Figure(
-        value=done / limit, notes=(f"peak: {limit:g} TFLOP/s {kind}, {peak.source}",)
-    )
+        return Figure(value=None, reason=f"{gpu} has no {kind}")
+    note = f"peak: {limit:g} TFLOP/s {kind}, {peak.source}"
+    return Figure(value=done / limit, notes=(note,))
 
 
 def arithmetic(plan: RunPlan, effective: str | None, gpu_model: str | None) -> str | None:
     """The number format that the arithmetic had: fp32, tf32, fp16, bf16; None if not known.
 
-    "fp32 or tf32" where the GPU has TF32 and the program, not being ours, does not say.
+    :data:`TF32_UNKNOWN` where the GPU has TF32 and the program is not ours and does not report it.
     """
     if effective in ("fp16", "bf16", "tf32"):
         return effective
@@ -274,7 +274,7 @@ def arithmetic(plan: RunPlan, effective: str | None, gpu_model: str | None) -> s
         return "fp32"
     if plan.options.get("tf32"):
         return "tf32"
-    return "fp32" if plan.impl == "k8sbench" else "fp32 or tf32"
+    return "fp32" if plan.impl == "k8sbench" else TF32_UNKNOWN
 
 
 def peak_limit(plan: RunPlan, effective: str | None, gpu_model: str | None) -> float | None:
@@ -283,11 +283,7 @@ def peak_limit(plan: RunPlan, effective: str | None, gpu_model: str | None) -> f
     kind = arithmetic(plan, effective, gpu_model)
     if peak is None or kind is None:
         return None
-    return peak.tf32 if kind == "fp32 or tf32" else _limit(peak, kind)
-
-
-def _limit(peak: Peak, kind: str) -> float | None:
-    return {"fp32": peak.fp32, "tf32": peak.tf32, "fp16": peak.fp16, "bf16": peak.bf16}.get(kind)
+    return peak.tf32 if kind == TF32_UNKNOWN else getattr(peak, kind)
 
 
 # Published figures
@@ -360,7 +356,7 @@ def _unlike_published(group: Group, figure: Published, variant: Variant) -> tupl
     }
     found += [_ID.get(name, name) for name in fields_for("published") if not same[name]]
     if group.spread is not None and figure.estimator not in group.by_estimator:
-        # "unknown" is never among them: what was not said cannot be matched.
+        # "unknown" is never among them: an estimator that is not stated cannot match.
         found.append("estimator")
     return tuple(found)
 
@@ -382,7 +378,7 @@ def parities(groups: Iterable[Group]) -> list[Parity]:
     """Pair Paddle and PyTorch groups of one case, whether or not a ratio can be given.
 
     A pair shares the fields that decide ``parity``; not necessarily the set. Each group is paired
-    with the counterpart that it has least against, then of its own set, then the youngest.
+    with the counterpart that differs in the fewest respects, then of its own set, then the newest.
     """
     sides: dict[tuple[object, ...], tuple[list[Group], list[Group]]] = {}
     for group in groups:
@@ -440,7 +436,7 @@ def _unlike_parity(one: Group, two: Group) -> tuple[str, ...]:
     if not (_same(one.parameters, two.parameters) and _same(one.gmac, two.gmac)):
         found.append("model")
     formats = [arithmetic(g.plan, g.precision_effective, g.key.gpu_model) for g in (one, two)]
-    if formats[0] is None or formats[0] != formats[1] or "fp32 or tf32" in formats:
+    if formats[0] is None or formats[0] != formats[1] or TF32_UNKNOWN in formats:
         found.append("precision")
     if one.estimator != two.estimator:
         found.append("estimator")

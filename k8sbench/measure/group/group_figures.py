@@ -1,4 +1,4 @@
-"""What a group says of its runs beside their rates: model, accuracy, times, GPU-hours."""
+"""The figures of a group beside its rates: model, accuracy, times, GPU-hours."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def model(
     plan: RunPlan, measured: Sequence[Candidate], missing: dict[str, str]
 ) -> tuple[int | None, float | None]:
     """Parameters and GMAC; the catalog's GMAC only for the catalog's model."""
-    counts = {c.trial.parameters for c in measured if c.trial.parameters is not None}
+    counts = {c.measured.parameters for c in measured if c.measured.parameters is not None}
     known = plan.fingerprint
     parameters = max(counts) if counts else known.parameters if known else None
     if len(counts) > 1:
@@ -49,7 +49,7 @@ def by_estimator(counted: Sequence[Candidate]) -> dict[str, float]:
 
 
 def unit(candidate: Candidate) -> str:
-    """The unit of its rates: what its log says, else its plan."""
+    """The unit of its rates: as its log states it, else its plan."""
     measurement = candidate.run.measurement
     figures = measurement and (measurement.throughput or measurement.unverified)
     return figures.unit if figures else f"{candidate.run.plan.unit}/s"
@@ -57,7 +57,7 @@ def unit(candidate: Candidate) -> str:
 
 def accuracy(counted: Sequence[Candidate], missing: dict[str, str]) -> AccuracyResult | None:
     """The best that any of the runs reached."""
-    found = [c.trial.accuracy for c in counted if c.trial.accuracy is not None]
+    found = [c.measured.accuracy for c in counted if c.measured.accuracy is not None]
     if not found:
         missing["accuracy"] = "no run evaluated its model"
         return None
@@ -66,7 +66,7 @@ def accuracy(counted: Sequence[Candidate], missing: dict[str, str]) -> AccuracyR
 
 def time_to_train(counted: Sequence[Candidate], missing: dict[str, str]) -> float | None:
     """Median seconds of those that reached the target."""
-    found = [c.trial.time_to_train_s for c in counted if c.trial.time_to_train_s is not None]
+    found = [c.measured.time_to_train_s for c in counted if c.measured.time_to_train_s is not None]
     if not found:
         missing["time_to_train_s"] = "no run reached a target accuracy"
         return None
@@ -96,5 +96,5 @@ def gpu_hours(candidates: Sequence[Candidate], missing: dict[str, str]) -> float
 
 
 def joined(values: Iterable[str | None]) -> str | None:
-    """What the runs say, each value once, side by side; None where none says anything."""
+    """The values that the runs report, each once, side by side; None where none reports any."""
     return " + ".join(sorted({value for value in values if value})) or None

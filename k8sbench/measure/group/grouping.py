@@ -1,10 +1,10 @@
-"""Runs become groups: repeats of one case in one set, what counts among them, and their spread.
+"""Grouping of runs: the repeats of one case in one set, which of them count, and their spread.
 
 Repeats are the runs whose plans give the same group key. What only the runs themselves report
 (GPU model, precision in effect, image digest, driver, framework version) must then be equal too:
 what differs from the majority does not count, and without a majority nothing does. A run that
-does not count stays a member, with its reasons. Nothing is dropped in silence, and nothing here
-depends on the order in which the runs come.
+does not count stays a member, with its reasons. No run is dropped silently, and
+the result does not depend on the order of the runs.
 
 The reasons that can arise here are in :data:`REASONS`; ``docs/results.md`` explains them.
 """
@@ -38,11 +38,11 @@ REASONS = (
     *("mixed-estimator", "above-peak", "outlier", "many-outliers"),
     *("efficiency-above-limit", "wide-interval"),
 )
-"""Ids of every reason that grouping can give; ``docs/results.md`` says what they mean."""
+"""Ids of every reason that grouping can give; ``docs/results.md`` explains them."""
 
 
 def groups(runs: Iterable[Run], *, accept: Collection[str] = ()) -> list[Group]:
-    """Put runs together as repeats, judge them, and order the groups by their keys.
+    """Group the repeats of each case, check them, and order the groups by their keys.
 
     ``accept`` overrules reasons by id: such a run counts, and the reason stays, marked. All runs
     that the caller has should come in one call: a log that is counted twice and the 1x1 case that
@@ -58,7 +58,7 @@ def groups(runs: Iterable[Run], *, accept: Collection[str] = ()) -> list[Group]:
 
 
 def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
-    """Judge the repeats of one case; they come oldest first."""
+    """Check the repeats of one case, given oldest first."""
     rejections.colliding_repeats(candidates)
     rejections.other_plans(candidates)
     rejections.mixed(candidates)
@@ -69,20 +69,11 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
     reasons = [] if smoke else rejections.outliers(candidates, estimator)
     counted = [c for c in candidates if c.counts]
     figures = spread([c.rates[estimator] for c in counted]) if counted else None
-    if (
-        figures is not None
-        and figures.low is not None
-        and figures.high is not None
-        and figures.high - figures.low > WIDE_INTERVAL * figures.median
-    ):
+    if figures is not None and figures.low is not None and figures.high is not None:
         width = (figures.high - figures.low) / figures.median
-        reasons.append(
-            Reason(
-                id="wide-interval",
-                severity="warn",
-                message=f"The interval is {width:.0%} of the median wide: more repeats would help.",
-            )
-        )
+        text = f"The interval is {width:.0%} of the median wide: more repeats would help."
+        if width > WIDE_INTERVAL:
+            reasons.append(Reason(id="wide-interval", severity="warn", message=text))
     missing: dict[str, str] = {}
     measured = counted or [c for c in candidates if c.run.measurement is not None]
     first = (counted or candidates)[0]
@@ -97,12 +88,13 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         reasons=tuple(reasons),
         parameters=parameters,
         gmac=gmac,
-        precision_effective=joined(c.trial.precision_effective for c in measured),
-        device=joined(c.trial.device for c in measured),
+        precision_effective=joined(c.measured.precision_effective for c in measured),
+        device=joined(c.measured.device for c in measured),
         by_rule={
             name: value
             for name in comparison.BY_RULE
-            if (value := joined(reported(c.trial.environment, name) for c in measured)) is not None
+            if (value := joined(reported(c.measured.environment, name) for c in measured))
+            is not None
         },
         by_estimator=group_figures.by_estimator(counted),
         accuracy=group_figures.accuracy(counted, missing),
@@ -131,7 +123,7 @@ def _check_efficiency(made: list[Group], accept: frozenset[str]) -> list[Group]:
 
 
 def _with_reasons(group: Group, new: Sequence[Reason]) -> Group:
-    """The group with reasons of its own; without its figures, unless they were accepted."""
+    """Add reasons to a group; its figures go unless the reasons are accepted."""
     group = msgspec.structs.replace(group, reasons=(*group.reasons, *new))
     if verdict.counts(new):
         return group
@@ -163,8 +155,8 @@ def _final_key(planned: GroupKey, measured: Sequence[Candidate]) -> GroupKey:
     """The planned key with what the runs report; unequal values stand side by side."""
     return msgspec.structs.replace(
         planned,
-        precision_effective=joined(c.trial.precision_effective for c in measured)
+        precision_effective=joined(c.measured.precision_effective for c in measured)
         or planned.precision_effective,
-        gpu_model=joined(c.trial.gpu_model for c in measured) or planned.gpu_model,
+        gpu_model=joined(c.measured.gpu_model for c in measured) or planned.gpu_model,
         image=joined(c.run.image_digest for c in measured) or planned.image,
     )

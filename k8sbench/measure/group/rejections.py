@@ -26,9 +26,9 @@ def logs_counted_twice(candidates: Sequence[Candidate]) -> None:
     """Of runs whose logs are the same, only the first counts, in whatever group they are."""
     owners: dict[str, str] = {}
     for candidate in candidates:
-        if not candidate.counts or candidate.trial.log_digest is None:
+        if not candidate.counts or candidate.measured.log_digest is None:
             continue
-        owner = owners.setdefault(candidate.trial.log_digest, candidate.run.run_id)
+        owner = owners.setdefault(candidate.measured.log_digest, candidate.run.run_id)
         if owner != candidate.run.run_id:
             candidate.reject_unless_accepted(
                 "log-counted-twice", f"Its log is that of run {owner}."
@@ -58,13 +58,13 @@ def other_plans(candidates: Sequence[Candidate]) -> None:
 
 
 _TRAITS: dict[str, tuple[str, Callable[[Candidate], str | None]]] = {
-    "gpu-model": ("its GPU model", lambda c: c.trial.gpu_model),
-    "precision": ("its precision in effect", lambda c: c.trial.precision_effective),
+    "gpu-model": ("its GPU model", lambda c: c.measured.gpu_model),
+    "precision": ("its precision in effect", lambda c: c.measured.precision_effective),
     "image": ("its image", lambda c: c.run.image_digest or c.run.plan.image),
-    "driver": ("its GPU driver", lambda c: reported(c.trial.environment, "driver")),
+    "driver": ("its GPU driver", lambda c: reported(c.measured.environment, "driver")),
     "framework": (
         "its framework version",
-        lambda c: reported(c.trial.environment, "framework_version"),
+        lambda c: reported(c.measured.environment, "framework_version"),
     ),
 }
 """What only the runs themselves report: id after ``mixed-`` → its name, and where it stands."""
@@ -87,7 +87,7 @@ def _reject_minority(
 ) -> None:
     """Reject the runs that differ from a strict majority, or all where there is none.
 
-    What is not known of a run (None) is held against nobody.
+    A run of which the value is not known (None) is neither rejected nor counted.
     """
     known = Counter(value for value in values.values() if value is not None)
     if len(known) < 2:
@@ -104,10 +104,7 @@ def _reject_minority(
             other = f" ({winner})" if shown else ""
             message = f"{own} is not that of {votes} of {total} runs{other}."
         else:
-            message = (
-                f"{own} is shared by {known[value]} of {total} runs: no majority"
-                " tells which is meant."
-            )
+            message = f"{own} is shared by {known[value]} of {total} runs: there is no majority."
         candidate.reject_unless_accepted(reason, message)
 
 
@@ -117,7 +114,7 @@ def common_estimator(candidates: Sequence[Candidate]) -> str:
     measured = counted or [c for c in candidates if c.run.measurement is not None]
     if not measured:
         return ESTIMATORS[0]
-    votes = Counter(c.trial.estimator for c in measured)
+    votes = Counter(c.measured.estimator for c in measured)
     best = max(votes, key=lambda name: (votes[name], -_order(name)))
     for candidate in counted:
         if best not in candidate.rates:
@@ -134,22 +131,22 @@ def above_peak(candidates: Sequence[Candidate], estimator: str) -> None:
     for candidate in candidates:
         if not candidate.counts:
             continue
-        plan, trial = candidate.run.plan, candidate.trial
+        plan, measured = candidate.run.plan, candidate.measured
         _, gmac = model(plan, [candidate], {})
         if gmac is None or plan.preset == "smoke" or plan.device == "cpu":
             continue
-        limit = comparison.peak_limit(plan, trial.precision_effective, trial.gpu_model)
+        limit = comparison.peak_limit(plan, measured.precision_effective, measured.gpu_model)
         done = comparison.tflops(gmac, candidate.rates[estimator], plan.world_size)
         if limit is not None and done > limit:
             candidate.reject_unless_accepted(
                 "above-peak",
-                f"{done:.1f} TFLOP/s per GPU are more than the {limit:g} that a {trial.gpu_model}"
-                " can do.",
+                f"{done:.1f} TFLOP/s per GPU are more than the peak of a {measured.gpu_model},"
+                f" {limit:g}.",
             )
 
 
 def outliers(candidates: Sequence[Candidate], estimator: str) -> list[Reason]:
-    """Reject the runs that are no repeats of the others; returns what the group should say."""
+    """Reject the runs that are no repeats of the others; returns reasons of the group."""
     tried = [c for c in candidates if c.counts]
     rates = {c.run.run_id: c.rates[estimator] for c in tried}
     inside = agreeing(rates.values())
@@ -160,7 +157,7 @@ def outliers(candidates: Sequence[Candidate], estimator: str) -> list[Reason]:
             candidate.reject_unless_accepted(
                 "outlier",
                 f"{rate:.2f}: the {len(tried)} runs reach from {low:.2f} to {high:.2f}, and no"
-                " majority of them agrees. Which is wrong cannot be told; repeat the case.",
+                " majority of them agrees. It is unknown which is wrong; repeat the case.",
             )
         return []
     if len(inside) == len(tried):
@@ -189,9 +186,9 @@ def outliers(candidates: Sequence[Candidate], estimator: str) -> list[Reason]:
 def agreeing(rates: Iterable[float]) -> list[float] | None:
     """The rates inside the outlier band around their own median, or None without a majority.
 
-    The median that judges is that of the rates that stay, not of all: a fixed point, so that no
-    figure in the table contradicts its own reason. A strict majority of all must stay: of two
-    runs that disagree neither is right by itself.
+    The median is that of the rates that stay, not of all: a fixed point, so that no figure in the
+    table contradicts its own reason. A strict majority of all must stay: of two runs that disagree,
+    neither can be preferred.
     """
     every = sorted(rates)
     inside = every

@@ -27,7 +27,7 @@ def spread(rates: Sequence[float]) -> Spread:
         low=ordered[rank - 1] if several else None,
         high=ordered[count - rank] if several else None,
         coverage=coverage if several else None,
-        interval_reason=None if several else "one run says nothing of the spread between runs",
+        interval_reason=None if several else "one run does not show the spread between runs",
     )
 
 

@@ -1,7 +1,7 @@
-"""AI-Rank's lines: time to train by its definition, and what in them cannot be.
+"""AI-Rank's lines: time to train by its definition, and contradictions in them.
 
-They are often written by hand, so nothing here is believed alone: stamps are held against the
-logger's clock, accuracies against the program's evaluations, avg_ips against the measured rate.
+They are often written by hand, so each is checked: stamps against the logger's clock, accuracies
+against the program's evaluations, avg_ips against the measured rate.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Events:
     def time_to_train(self, target: Accuracy | None) -> tuple[float | None, str]:
         """Seconds from ``test_begin`` to the first evaluation at the target; else why not."""
         if self.begun is None or self.begun.stamp is None:
-            return None, "the log has no AI-Rank test_begin line"
+            return None, "The log has no AI-Rank test_begin line."
         began = self.begun.stamp
         if target is None:
             return self._stated(began)
@@ -113,17 +113,20 @@ class Events:
         for each in self.evaluations:
             if (each.value / 100 if percent else each.value) >= needed:
                 if each.at < began:
-                    return None, "the evaluation that reaches the target is stamped before the test"
+                    return (
+                        None,
+                        "The evaluation that reaches the target is stamped before the test.",
+                    )
                 return each.at - began, ""
-        return None, f"no evaluation reached the target of {target.value:g} {target.unit}"
+        return None, f"No evaluation reached the target of {target.value:g} {target.unit}."
 
     def _stated(self, began: float) -> tuple[float | None, str]:
         if self.target_time is None:
-            return None, "no target accuracy is known; --benchmark names one"
+            return None, "No target accuracy is known; --benchmark names one."
         stated = self.target_time[0]
         if self._confirms(stated, began):
             return stated, ""
-        return None, "the stated target_quality_time does not follow from the log's evaluations"
+        return None, "The stated target_quality_time does not follow from the log's evaluations."
 
     def _confirms(self, stated: float, began: float) -> bool:
         """Whether an evaluation at that time is better than all before it, as a first one is."""

@@ -2,7 +2,7 @@
 
 A gap is known by the time stamps on either side of it. Where it cannot be shown to lie outside the
 measured window, it might hold a restart, an evaluation or training lines of it, and the figures
-are rejected. Only our own trainers print the time in a form that can be held against those
+are rejected. Only our own trainers print the time in a form that can be compared with those
 stamps; other programs print it in a zone that they do not name.
 """
 
@@ -60,12 +60,12 @@ def gaps_reason(
     ``first`` is the replica of rank 0, from whose log the figures are.
     """
     worst = [gap for gap in gaps if gap.replica == first and _may_matter(gap, found)]
-    said = _said((worst or gaps)[0])
+    text = _described((worst or gaps)[0])
     others = len(gaps) - 1
     if others:
-        said += f" And {others} more gap{'s' if others > 1 else ''}."
+        text += f" And {others} more gap{'s' if others > 1 else ''}."
     severity: Severity = "reject" if worst else "warn"
-    return reason("incomplete-log", said, evidence, severity=severity)
+    return reason("incomplete-log", text, evidence, severity=severity)
 
 
 def _may_matter(gap: LogGap, found: Measurement) -> bool:
@@ -82,7 +82,7 @@ def _may_matter(gap: LogGap, found: Measurement) -> bool:
     return after - BUFFERED_SECONDS < window.ended_at and before > began - BUFFERED_SECONDS
 
 
-def _said(gap: LogGap) -> str:
+def _described(gap: LogGap) -> str:
     if gap.after is not None and gap.before is not None:
         missing = f"lines between {_clock(gap.after)} and {_clock(gap.before)}"
     elif gap.before is not None:

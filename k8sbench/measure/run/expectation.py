@@ -1,8 +1,8 @@
-"""What is known of a run before its log is opened, and from whom.
+"""What is known of a run before its log is opened, and its source.
 
-A plan knows everything; a catalog entry knows windows, batches and models; the flags of
-``k8sbench measure`` may know little. A log is held against what is here and against nothing else:
-where there is no plan, there is nothing to differ from.
+A plan states everything; a catalog entry states windows, batches and models; the flags of
+``k8sbench measure`` may state little. A log is compared with these values only: without a plan it
+cannot differ from one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from k8sbench.model.spec import (
 
 
 class Expectation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a log is measured by. None is "not known": the log decides, or nobody does."""
+    """What a log is measured by. None: not known; the log decides, if it states it."""
 
     format: str | LogFormat
     """A family's name or a declared format; our own trainers' logs are always understood."""
@@ -31,7 +31,7 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     benchmark: str | None = None
     variant: str | None = None
     model: str | None = None
-    """Architecture in words, held against what the log says of its model."""
+    """Architecture as text, compared with the model that the log names."""
     parameters: int | None = None
     """Of the model at full size."""
     gpus: int | None = None
@@ -39,7 +39,7 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     trainers: int | None = None
     """Ranks whose start must be in the logs, where all of the run's logs are given."""
     batch_size: int | None = None
-    """Per GPU, as somebody said it."""
+    """Per GPU, as the user or the plan gives it."""
     batch_sizes: dict[Precision, int] = {}
     """Per GPU by precision, as the catalog has it."""
     precision: str | None = None
@@ -47,7 +47,7 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     device: str | None = None
     data: str | None = None
     warmup: int | None = None
-    """Iterations left out. None: what our own log says, else 0."""
+    """Iterations left out. None: what our own log states, else 0."""
     iterations: int | None = None
     """Iterations measured after them. None: all."""
     at_least: int | None = None
@@ -71,7 +71,7 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
 def from_plan(
     plan: RunPlan, *, target: Accuracy | None = None, accept: tuple[str, ...] = ()
 ) -> Expectation:
-    """What a run's plan says of its logs."""
+    """The expectation of a run's logs, from its plan."""
     fingerprint = plan.fingerprint
     return Expectation(
         format="k8sbench" if plan.trainer is not None else plan.log,
@@ -108,7 +108,7 @@ def from_variant(
     warmup: int | None = None,
     accept: tuple[str, ...] = (),
 ) -> Expectation:
-    """What a catalog entry says of a log, overruled by what the user says of it."""
+    """The expectation of a log from a catalog entry; values that the user gives come first."""
     fingerprint = variant.fingerprint
     return Expectation(
         format=variant.log,

@@ -1,6 +1,6 @@
-"""Whether a run's logs hold together, and hold to what was planned: the reasons for and against.
+"""Checks of a run's logs, against themselves and against what was planned.
 
-Each check looks at one thing and yields what it finds. What the ids mean is
+Each check yields the reasons that it finds. Their ids and severities are in
 :data:`k8sbench.measure.run.reasons.RULES`.
 """
 
@@ -12,7 +12,6 @@ from collections.abc import Iterator
 import msgspec
 
 from k8sbench.measure.run import clocks, models, redaction
-from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.log_facts import EpochEnd, LogFacts
 from k8sbench.measure.run.rank_series import RankSeries
 from k8sbench.measure.run.reasons import reason
@@ -39,10 +38,9 @@ EPOCH_SUMMARY = 0.05
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run's logs say, what was expected, and what follows from both."""
+    """One run's logs, and what follows from them and from what was expected."""
 
     log: LogFacts
-    expected: Expectation
     series: RankSeries | None
     gpus: int
     batch: int | None
@@ -50,12 +48,20 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     seconds_per_unit: float | None
     """Seconds in one unit of the series' time: 1, or samples per iteration of the printed scope."""
     throughput: Throughput | None
-    rate: float | None
-    """The headline."""
+
+    @property
+    def rate(self) -> float | None:
+        """The headline."""
+        return self.throughput.time_weighted if self.throughput else None
+
+    @property
+    def smoke(self) -> bool:
+        """Whether the run only checks the path, with a small model."""
+        return self.log.expected.smoke or self.log.fact("preset") == "smoke"
 
 
 def reasons(case: Case) -> Iterator[Reason]:
-    """Everything that there is to say."""
+    """All reasons for and against a measurement."""
     yield from _identity(case)
     yield from _model(case)
     yield from _gpus(case)
@@ -73,7 +79,7 @@ def reasons(case: Case) -> Iterator[Reason]:
         yield from _epoch_summary(case, end)
     yield from _ending(case)
     best = case.log.accuracy
-    yield from case.log.airank.reasons(case.expected.target, case.rate, case.gpus, best)
+    yield from case.log.airank.reasons(case.log.expected.target, case.rate, case.gpus, best)
     for file, count in case.log.cut_lines:
         lines = "1 line of {} is" if count == 1 else f"{count} lines of {{}} are"
         text = f"{lines.format(file)} longer than 64 KiB and cut."
@@ -81,7 +87,7 @@ def reasons(case: Case) -> Iterator[Reason]:
 
 
 def _identity(case: Case) -> Iterator[Reason]:
-    log, expected = case.log, case.expected
+    log, expected = case.log, case.log.expected
     framework = log.fact("framework") or (log.family.framework if log.family else None)
     if expected.framework and framework and framework != expected.framework:
         text = f"{expected.framework} was expected, the log is of {framework}."
@@ -95,15 +101,14 @@ def _identity(case: Case) -> Iterator[Reason]:
 
 
 def _model(case: Case) -> Iterator[Reason]:
-    log, expected = case.log, case.expected
+    log, expected = case.log, case.log.expected
     model = log.fact("model")
     if expected.planned and expected.model and model and models.differ(expected.model, model):
         text = f"The benchmark's model is {expected.model}; the log's is {model}."
         yield reason("other-benchmark", text, log.place("model"))
     found = log.whole("parameters")
     wanted = expected.parameters
-    small = expected.smoke or log.fact("preset") == "smoke"
-    if wanted and found and not small and abs(found / wanted - 1) > SAME_MODEL:
+    if wanted and found and not case.smoke and abs(found / wanted - 1) > SAME_MODEL:
         text = f"The model has {found:,} parameters, the benchmark's has {wanted:,}."
         yield reason("parameters", text, log.place("parameters"))
     devices = log.facts.get("gpu_model", {})
@@ -113,10 +118,10 @@ def _model(case: Case) -> Iterator[Reason]:
 
 
 def _gpus(case: Case) -> Iterator[Reason]:
-    log, expected = case.log, case.expected
-    said = log.whole("gpus")
-    if said is not None and said != case.gpus:
-        text = f"{case.gpus} GPUs were given, the log says {said}."
+    log, expected = case.log, case.log.expected
+    logged = log.whole("gpus")
+    if logged is not None and logged != case.gpus:
+        text = f"{case.gpus} GPUs were given, the log says {logged}."
         yield reason("gpu-count", text, log.place("gpus"))
     elif len(log.series_by_rank) > case.gpus:
         ranks = len(log.series_by_rank)
@@ -132,16 +137,15 @@ def _gpus(case: Case) -> Iterator[Reason]:
 
 
 def _batch(case: Case) -> Iterator[Reason]:
-    log, expected, series = case.log, case.expected, case.series
-    said = printed_batch(log)
+    log, expected, series = case.log, case.log.expected, case.series
+    logged = printed_batch(log)
     wanted = expected.batch_size
-    small = log.fact("preset") == "smoke"
-    if wanted is None and not small and case.precision in {"fp32", "amp"}:
+    if wanted is None and not case.smoke and case.precision in {"fp32", "amp"}:
         wanted = expected.batch_sizes.get("amp" if case.precision == "amp" else "fp32")
-    if said is not None and wanted is not None and said != wanted:
+    if logged is not None and wanted is not None and logged != wanted:
         where = log.place("batch_size")
         matters = expected.planned or (series is not None and series.shape.number == "seconds")
-        text = f"A batch of {wanted} per GPU was expected, the log's is {said}."
+        text = f"A batch of {wanted} per GPU was expected, the log's is {logged}."
         yield reason("batch-size", text, where, severity="reject" if matters else "warn")
     if case.batch is None and series is not None and series.shape.number == "seconds":
         yield reason(
@@ -151,10 +155,10 @@ def _batch(case: Case) -> Iterator[Reason]:
 
 
 def printed_batch(log: LogFacts) -> int | None:
-    """Batch per GPU by the log: as it says, or as its rate times its seconds come to."""
-    said = log.whole("batch_size")
-    if said is not None:
-        return said
+    """Batch per GPU by the log: as it states it, or its rate times its seconds."""
+    logged = log.whole("batch_size")
+    if logged is not None:
+        return logged
     series = log.series
     if series is None or series.product is None or series.shape.per != "card":
         return None
@@ -164,19 +168,18 @@ def printed_batch(log: LogFacts) -> int | None:
 
 
 def _precision(case: Case) -> Iterator[Reason]:
-    log, wanted = case.log, case.expected.precision
-    said, effective = log.fact("precision"), log.fact("precision_effective")
-    if wanted and said and wanted != said:
-        text = f"{wanted} was expected, the log says {said}."
+    log, wanted = case.log, case.log.expected.precision
+    logged, effective = log.fact("precision"), log.fact("precision_effective")
+    if wanted and logged and wanted != logged:
+        text = f"{wanted} was expected, the log says {logged}."
         yield reason("precision", text, log.place("precision"))
-    elif (wanted or said) == "amp" and effective == "fp32":
-        small = case.expected.smoke or log.fact("preset") == "smoke"
-        on_cpu = (log.fact("device") or case.expected.device) == "cpu"
+    elif (wanted or logged) == "amp" and effective == "fp32":
+        on_cpu = (log.fact("device") or case.log.expected.device) == "cpu"
         yield reason(
             "precision-without-effect",
             "AMP was asked for and had no effect: the program computed in fp32.",
             log.place("precision_effective"),
-            severity="warn" if small and on_cpu else "reject",
+            severity="warn" if case.smoke and on_cpu else "reject",
         )
 
 
@@ -198,8 +201,8 @@ def _amount(case: Case) -> Iterator[Reason]:
             f"{FEWEST_RECORDS} are needed."
         )
         yield reason("too-few-records", text)
-    asked = case.expected.at_least
-    if log.family is OURS and (asked is None or case.expected.window_by_catalog):
+    asked = case.log.expected.at_least
+    if log.family is OURS and (asked is None or case.log.expected.window_by_catalog):
         asked = log.whole("iterations") or asked
     measured = series.tally.iterations if series else 0
     cut = _cut_at_the_edges(series, asked) if series and asked is not None else 0
@@ -405,7 +408,7 @@ def _beside(end: EpochEnd, stated: float, found: float, what: str) -> Iterator[R
 
 def _ending(case: Case) -> Iterator[Reason]:
     log, series = case.log, case.series
-    if log.window is not None and case.expected.warmup is None and log.family is not OURS:
+    if log.window is not None and case.log.expected.warmup is None and log.family is not OURS:
         text = "No warm-up was given, so all iterations from the first on are in the window."
         yield reason("warmup-included", text)
     if series is None or log.finished:
@@ -421,15 +424,15 @@ def _ending(case: Case) -> Iterator[Reason]:
 
 
 def planned_iterations(log: LogFacts) -> int | None:
-    """Iterations that the run was to have, as far as the log tells."""
+    """Iterations that were planned for the run, as far as the log states them."""
     series = log.series
-    said = log.whole("planned_iterations")
+    logged = log.whole("planned_iterations")
     if series is None or series.shape.numbering == "run":
-        return (series.planned if series else None) or said
+        return (series.planned if series else None) or logged
     epochs = log.whole("planned_epochs")
     if epochs is not None and series.planned is not None:
         return epochs * series.planned
-    return said
+    return logged
 
 
 def _times(count: int) -> str:

@@ -1,4 +1,4 @@
-"""What one run's logs say, read in one pass: facts, records by rank, evaluations, marks.
+"""The contents of one run's logs, read in one pass: facts, records by rank, evaluations, marks.
 
 This module decides nothing: :mod:`k8sbench.measure.run.integrity` and
 :mod:`k8sbench.measure.run.measuring` do, when the pass is over.
@@ -76,7 +76,7 @@ class Evaluations(msgspec.Struct):
 
 
 class EpochEnd(msgspec.Struct, frozen=True):
-    """What the log says of an epoch as a whole, beside what its records said."""
+    """The log's own summary of an epoch, and figures of that epoch's records."""
 
     mark: Mark
     file: str
@@ -92,7 +92,7 @@ class EpochEnd(msgspec.Struct, frozen=True):
 
 
 class LogFacts:
-    """Everything that is known of a run once its logs are read."""
+    """All facts, records and events of a run's logs, once they are read."""
 
     def __init__(self, candidates: Sequence[Expectation]) -> None:
         self.candidates = candidates
@@ -130,7 +130,7 @@ class LogFacts:
         families = {each.name: each for each in self.families}
         log = Log(source, [self.family] if self.family is not None else list(families.values()))
         if self._records and self.family is not OURS:
-            # Another rank's file or the next piece of a resumed run: the records tell which.
+            # Another rank's file or the next piece of a resumed run: the records show which.
             self._restarts += 1
         self.files.append(source.name)
         for item in log:
@@ -161,7 +161,7 @@ class LogFacts:
         )
 
     def fact(self, name: str) -> str | None:
-        """What the log says; None where it says nothing."""
+        """The first value that the log states; None if it states none."""
         return next(iter(self.facts.get(name, ())), None)
 
     def number(self, name: str) -> float | None:
@@ -175,7 +175,7 @@ class LogFacts:
         return None if value is None else int(value)
 
     def place(self, name: str) -> list[Place]:
-        """Where the log says it."""
+        """Where the log states it."""
         return list(self.facts.get(name, {}).values())[:1]
 
     @property
@@ -291,7 +291,7 @@ class LogFacts:
             self.expected = expected = self._choose()
             warmup, iterations = expected.warmup, expected.iterations
             if self.family is OURS and (warmup is None or expected.window_by_catalog):
-                # Our own logs say what window was planned; a catalog's default knows less.
+                # Our own logs name the planned window; it is more exact than the catalog's default.
                 warmup = self.whole("warmup")
                 iterations = self.whole("iterations") if warmup is not None else None
             warmup = warmup or 0

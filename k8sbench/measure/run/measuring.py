@@ -1,4 +1,4 @@
-"""One run's logs to one measurement: the way in is :func:`measure`."""
+"""One run's logs to one measurement; the entry point is :func:`measure`."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ from k8sbench.model.measurement import (
     Reason,
     Throughput,
 )
+from k8sbench.model.sample import Shape
 from k8sbench.parse.families import FAMILIES
 from k8sbench.parse.reading import OURS
 
 HEADLINE = "time_weighted"
+NO_BATCH = "The batch is not known; give it with --batch-size."
 _NOT_ENVIRONMENT = frozenset(
     {
-        *("amp_dtype", "batch_size", "benchmark", "config", "data"),
+        *("amp_dtype", "batch_size", "benchmark", "data"),
         *("device", "framework", "gpu_ids", "gpus", "impl"),
         *("iterations", "log_interval", "parameters", "planned_iterations", "precision"),
-        *("precision_assumed", "precision_effective", "rank", "unit", "warmup"),
+        *("precision_assumed", "precision_effective", "unit", "warmup"),
     }
 )
 """Facts that have a field of their own, or are of no use to a reader."""
@@ -56,7 +58,7 @@ def measure(
 
 
 def nothing_measured(files: Sequence[str], expected: Expectation, why: InputError) -> Measurement:
-    """The measurement of a run that ended well and left nothing to measure."""
+    """The measurement of a run that succeeded and whose logs hold nothing to measure."""
     declared = expected.format
     found = Measurement(
         files=tuple(files),
@@ -68,21 +70,12 @@ def nothing_measured(files: Sequence[str], expected: Expectation, why: InputErro
         amp_dtype=expected.amp_dtype,
         batch_size_per_gpu=expected.batch_size,
         warmup_iterations=expected.warmup or 0,
-        iterations=0,
-        records=0,
-        throughput=None,
-        final_loss=None,
-        accuracy=None,
-        time_to_train_s=None,
-        train_wall_s=None,
         data=expected.data,
         device=expected.device,
-        environment={},
         missing={"throughput": why.message},
         verdict="rejected",
-        reasons=(),
     )
-    # Nobody can accept a figure that there is not.
+    # No --accept applies: there is no figure to accept.
     return verdict.of_measurement(found, [reason("nothing-measured", why.message)], ())
 
 
@@ -90,39 +83,37 @@ def _measurement(log: LogFacts) -> Measurement:
     expected, series = log.expected, log.series
     assert log.family is not None
     assert log.window is not None
-    gpus = log.whole("gpus") if log.family is OURS else None
-    gpus = expected.gpus or gpus or log.whole("gpus")
+    gpus = expected.gpus or log.whole("gpus")
     if gpus is None:
         raise InputError(
-            "the log does not say on how many GPUs the job ran.",
+            "the log does not state how many GPUs the job had.",
             "Give the number of the whole job with --gpus.",
             file=log.files[0],
         )
-    batch = _batch(log)
-    precision = _precision(log)
-    scale, unit_seconds = _scale(log, series, gpus, batch)
+    batch, precision = _batch(log), _precision(log)
+    # Our own log's rate is that of the GPUs that it names, whatever was given.
+    cards = (log.whole("gpus") or gpus) if log.family is OURS else gpus
     missing: dict[str, str] = {}
-    throughput = _throughput(log, series, scale, missing)
-    rate = throughput.time_weighted if throughput else None
+    if series is None:
+        scale, unit_seconds = None, None
+    else:
+        scale, unit_seconds = _scale(series.shape, cards, batch)
+    throughput = _throughput(log, series, scale, None if batch is None else batch * cards, missing)
     case = Case(
         log=log,
-        expected=expected,
         series=series,
         gpus=gpus,
         batch=batch,
         precision=precision,
         seconds_per_unit=unit_seconds,
         throughput=throughput,
-        rate=rate,
     )
     accuracy = log.accuracy or log.airank.accuracy
     time_to_train, why_not = log.airank.time_to_train(expected.target)
     if time_to_train is None:
-        missing["time_to_train_s"] = _sentence(why_not)
+        missing["time_to_train_s"] = why_not
     if accuracy is None:
         missing["accuracy"] = "The log holds no evaluation."
-    final_loss = _final_loss(log, series, missing)
-    wall = _wall(series, missing)
     gpu_model = log.fact("gpu_model")
     found = Measurement(
         files=tuple(log.files),
@@ -139,10 +130,10 @@ def _measurement(log: LogFacts) -> Measurement:
         records=series.tally.records if series else 0,
         throughput=throughput,
         estimator=HEADLINE,
-        final_loss=final_loss,
+        final_loss=_final_loss(log, series, missing),
         accuracy=accuracy,
         time_to_train_s=time_to_train,
-        train_wall_s=wall,
+        train_wall_s=_wall(series, missing),
         data=log.fact("data") or expected.data,
         device=log.fact("device") or (None if gpu_model is None else "cuda"),
         gpu_model=gpu_model,
@@ -155,17 +146,16 @@ def _measurement(log: LogFacts) -> Measurement:
         log_digest=series.digest if series else None,
         missing=missing,
         verdict="valid",
-        reasons=(),
     )
     return verdict.of_measurement(found, _unique(integrity.reasons(case)), expected.accept)
 
 
 def _batch(log: LogFacts) -> int | None:
-    """Batch per GPU: as the log has it, as somebody said it, as the catalog has it."""
+    """Batch per GPU: as the log has it, else as the user or plan gives it, else the catalog's."""
     expected = log.expected
-    said = integrity.printed_batch(log) or expected.batch_size
-    if said is not None or not expected.batch_sizes:
-        return said
+    given = integrity.printed_batch(log) or expected.batch_size
+    if given is not None or not expected.batch_sizes:
+        return given
     precision = _precision(log)
     if precision is None:
         # Where the catalog has one batch for all precisions, it does not matter which ran.
@@ -184,108 +174,81 @@ def _amp_dtype(log: LogFacts, precision: str | None) -> str | None:
     return log.fact("amp_dtype") or log.expected.amp_dtype
 
 
-def _scale(
-    log: LogFacts, series: RankSeries | None, gpus: int, batch: int | None
-) -> tuple[float | None, float | None]:
+def _scale(shape: Shape, gpus: int, batch: int | None) -> tuple[float | None, float | None]:
     """What a printed unit is worth: job samples/s in one rate unit, seconds in one time unit."""
-    if series is None:
-        return None, None
-    shape = series.shape
-    cards = gpus if shape.per == "card" else 1
-    if shape.number == "rate":
-        if batch is None:
-            return float(cards), None
-        return float(cards), float(batch if shape.per == "card" else batch * gpus)
-    if log.family is OURS:
-        gpus = log.whole("gpus") or gpus
-    return (None if batch is None else float(batch * gpus)), 1.0
+    job_batch = None if batch is None else float(batch * gpus)
+    if shape.number == "seconds":
+        return job_batch, 1.0
+    cards = float(gpus if shape.per == "card" else 1)
+    return cards, None if job_batch is None else job_batch / cards
 
 
 def _throughput(
-    log: LogFacts, series: RankSeries | None, scale: float | None, missing: dict[str, str]
+    log: LogFacts,
+    series: RankSeries | None,
+    scale: float | None,
+    job_batch: int | None,
+    missing: dict[str, str],
 ) -> Throughput | None:
     assert log.family is not None
-    unit = log.expected.unit or _unit(log.fact("unit")) or log.family.unit
+    unit = log.expected.unit or log.fact("unit") or log.family.unit
+    unit = unit if "/" in unit else f"{unit}/s"
     if log.whole_run is not None and series is None:
-        return _whole_run(log, unit, missing)
+        return _whole_run(log, unit, job_batch, missing)
     if series is None or not series.tally.records or not series.tally.time:
         missing["throughput"] = "No training line lies in the window."
         return None
     if scale is None:
-        missing["throughput"] = "The batch is not known; give it with --batch-size."
+        missing["throughput"] = NO_BATCH
         return None
-    steady = None
-    if series.tally.steady_time > 0:
-        steady = scale * series.tally.steady_iterations / series.tally.steady_time
+    tally = series.tally
+    steady = timestamps = None
+    if tally.steady_time > 0:
+        steady = scale * tally.steady_iterations / tally.steady_time
     else:
         missing["throughput.time_weighted_steady"] = (
             "Every record of the window holds an evaluation, a checkpoint or a restart."
         )
+    if tally.stamped is None:
+        missing["throughput.timestamps"] = (
+            "Training lines carry no time stamp."
+            if series.first_stamp is None
+            else "The window's first and last time stamp do not differ."
+        )
+    elif job_batch is None:
+        missing["throughput.timestamps"] = NO_BATCH
+    else:
+        iterations, seconds = tally.stamped
+        timestamps = job_batch * iterations / seconds
     return Throughput(
-        time_weighted=scale * series.tally.iterations / series.tally.time,
+        time_weighted=scale * tally.iterations / tally.time,
         time_weighted_steady=steady,
-        median=scale * statistics.median(series.tally.rates),
-        arithmetic=scale * sum(series.tally.rates) / series.tally.records,
-        timestamps=_timestamps(log, series, scale, missing),
+        median=scale * statistics.median(tally.rates),
+        arithmetic=scale * sum(tally.rates) / tally.records,
+        timestamps=timestamps,
         unit=unit,
     )
 
 
-def _timestamps(
-    log: LogFacts, series: RankSeries, scale: float, missing: dict[str, str]
-) -> float | None:
-    stamped = series.tally.stamped
-    if stamped is None:
-        missing["throughput.timestamps"] = (
-            "Training lines carry no time stamp."
-            if series.shape.resolution is None or series.first_stamp is None
-            else "The window's time stamps do not tell it apart from no time at all."
-        )
-        return None
-    iterations, seconds = stamped
-    if series.shape.number == "seconds":
-        return scale * iterations / seconds
-    batch = _batch(log)
-    if batch is None:
-        missing["throughput.timestamps"] = "The batch is not known; give it with --batch-size."
-        return None
-    per_iteration = batch if series.shape.per == "card" else batch * _job(log)
-    return scale * per_iteration * iterations / seconds
-
-
-def _job(log: LogFacts) -> int:
-    return log.expected.gpus or log.whole("gpus") or 1
-
-
-def _whole_run(log: LogFacts, unit: str, missing: dict[str, str]) -> Throughput | None:
+def _whole_run(
+    log: LogFacts, unit: str, job_batch: int | None, missing: dict[str, str]
+) -> Throughput | None:
     assert log.whole_run is not None
     values = log.whole_run[0].values
     rate, seconds = values["whole_run_rate"], values["whole_run_seconds"]
-    batch = _batch(log)
     if isinstance(rate, float):
         declared = log.expected.format
         per_card = not isinstance(declared, str) and declared.per == "card"
-        figure = rate * (_job(log) if per_card else 1)
-    elif isinstance(seconds, float) and batch is not None:
-        figure = batch * _job(log) / seconds
+        figure = rate * ((log.expected.gpus or log.whole("gpus") or 1) if per_card else 1)
+    elif isinstance(seconds, float) and job_batch is not None:
+        figure = job_batch / seconds
     else:
-        missing["throughput"] = "The batch is not known; give it with --batch-size."
+        missing["throughput"] = NO_BATCH
         return None
     why = "The log states one figure for the whole run."
     for name in ("time_weighted_steady", "median", "arithmetic", "timestamps"):
         missing[f"throughput.{name}"] = why
-    return Throughput(
-        time_weighted=figure,
-        time_weighted_steady=None,
-        median=None,
-        arithmetic=None,
-        timestamps=None,
-        unit=unit,
-    )
-
-
-def _unit(said: str | None) -> str | None:
-    return said if said is None or "/" in said else f"{said}/s"
+    return Throughput(time_weighted=figure, unit=unit)
 
 
 def _final_loss(log: LogFacts, series: RankSeries | None, missing: dict[str, str]) -> float | None:
@@ -335,10 +298,10 @@ def _window(series: RankSeries | None, unit_seconds: float | None) -> MeasuredWi
 
 
 def _impl(log: LogFacts) -> str:
-    """Whose program wrote the log, as far as the log itself or the plan tells."""
-    said = log.fact("impl") if log.family is OURS else None
-    if said is not None or log.expected.impl is not None:
-        return said or str(log.expected.impl)
+    """The program that wrote the log, as far as the log itself or the plan states it."""
+    impl = (log.fact("impl") if log.family is OURS else None) or log.expected.impl
+    if impl is not None:
+        return impl
     if not isinstance(log.expected.format, str):
         return "user"
     return "upstream" if "program" in log.facts else "unknown"
@@ -366,10 +329,6 @@ def _unique(reasons: Iterable[Reason]) -> Iterable[Reason]:
     for each in reasons:
         kept.setdefault((each.id, each.severity), each)
     return kept.values()
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
 
 
 def _nothing_in(log: LogFacts) -> InputError:

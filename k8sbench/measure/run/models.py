@@ -1,7 +1,7 @@
-"""Whether a log's model is the benchmark's, as far as the two names tell.
+"""Whether a log's model is the benchmark's, as far as the two names show.
 
 Programs name models by class, folder or option, benchmarks by their paper's name. The table maps
-both to a common word; where either says nothing known, nothing follows.
+both to a common name; if either is unknown, nothing follows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The records of one rank, taken in one pass: what they cover, what they add up to, what is odd.
+"""The records of one rank, taken in one pass: what they cover, their sums, and what is odd.
 
 Everything is accumulated while the records come; only the rate of each counted record is kept,
 eight bytes each, for the median. All sums are in the unit of the shape's deciding number (seconds
@@ -23,7 +23,7 @@ from k8sbench.model.sample import Place, Record, Shape
 MANY = 20
 """Places that are listed of anything; the rest are counted."""
 DISTINCT = 256
-"""Different distances between records that are told apart; a log has two or three."""
+"""Different distances between records that are distinguished; a log has two or three."""
 
 
 class Replay(enum.Enum):
@@ -31,7 +31,7 @@ class Replay(enum.Enum):
 
     COPY = "another rank printed them too"
     AGAIN = "the program was restarted"
-    BACK = "nothing says why"
+    BACK = "without a known reason"
 
 
 class Occurrence(NamedTuple):
@@ -154,7 +154,7 @@ class Tally:
 
     @property
     def stamps(self) -> tuple[float | None, float | None]:
-        """When the window began, as far as a stamp tells, and when it ended."""
+        """When the window began, as far as a stamp shows, and when it ended."""
         first, last = self._first_stamped, self._last_stamped
         began = self.began if self.began is not None else first and first[1]
         return began, last and last[1]
@@ -199,7 +199,7 @@ class RankSeries:
         self.usual = 0
         """Iterations from one record to the next, most often."""
         self.opening: Occurrence | None = None
-        """The first record; None where the log says that it resumes a run."""
+        """The first record; None where the log resumes a run."""
         self._opening_position = 0
         self._skipped_epochs = 0
 
@@ -209,7 +209,7 @@ class RankSeries:
         self.last_stamp: float | None = None
         self.last_loss: float | None = None
         self.planned: int | None = None
-        """Iterations that the records say were planned: of the run, or of the epoch."""
+        """Planned iterations by the records: of the run, or of the epoch."""
         self.memory_mib: float | None = None
         self.product: tuple[float, float] | None = None
         """Rate and seconds of the record with the longest iteration: their product is the batch."""
@@ -221,7 +221,7 @@ class RankSeries:
         self._gaps: dict[int, Occurrences] = {}
 
     def add(self, record: Record, file: str, *, events: bool, restart: bool) -> None:
-        """Take the next record.
+        """Add the next record.
 
         ``events``: an evaluation or a checkpoint lay between it and the record before.
         ``restart``: the program, or the file, began anew there.
@@ -242,7 +242,7 @@ class RankSeries:
             self._add(*first, upto=None)
 
     def end_epoch_at(self, iteration: int) -> None:
-        """The log says, outside its records, how far the epoch went."""
+        """Take the end of an epoch that the log states outside its records."""
         if self.all_records and self._replay is None:
             self.position = max(self.position, self._base + iteration)
 
@@ -312,7 +312,7 @@ class RankSeries:
         number = epoch or 0
         new = number not in self._bases and (not self._bases or number > max(self._bases))
         if opens:
-            # A log that begins in a later epoch: where that lies only the total tells.
+            # A log that begins in a later epoch: only the total shows where that lies.
             self._skipped_epochs = max(number - self.shape.first_epoch, 0)
             self._base = self._skipped_epochs * total
         elif new:
@@ -335,7 +335,7 @@ class RankSeries:
         """A record that leads no further than the log was already; it counts once, or not at all.
 
         It is another rank's copy, work that was done again after a restart, or a log that goes
-        back: three different things to say of a log.
+        back: three different findings.
         """
         if self._replay is None:
             if position == self.position and not restart:
@@ -400,7 +400,7 @@ class RankSeries:
         turns: bool,
         events: bool,
     ) -> None:
-        """Learn what is usual, and notice where iterations are in no record."""
+        """Count the distance, and record a gap where iterations are in no record."""
         if record.steps is not None:
             if distance > record.steps:
                 self._gap(distance, record, file, position, record.steps)

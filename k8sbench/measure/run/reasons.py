@@ -1,7 +1,7 @@
 """Every reason that a measurement of one run can carry, in one table.
 
-``docs/integrity.md`` says what each means and what to do about it; a test holds its ids and
-severities equal to the table's. Ids are stable: people type them after ``--accept``. Reasons about
+``docs/integrity.md`` explains each and gives an action; a test compares its ids and severities with
+the table's. Ids are stable: users type them after ``--accept``. Reasons about
 groups of runs are :mod:`k8sbench.measure.group.grouping`'s.
 """
 
@@ -33,7 +33,7 @@ RULES: dict[str, Severity] = {
     **dict.fromkeys(_REJECT, "reject"),
     **dict.fromkeys(_WARN, "warn"),
 }
-"""Id → its severity; where a check gives another one, the page says when."""
+"""Id → its severity; where a check gives another one, the page states when."""
 
 
 def reason(

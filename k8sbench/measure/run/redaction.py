@@ -1,8 +1,8 @@
-"""What a log line may show to strangers.
+"""Redaction of log lines that are printed, stored or published.
 
-Logs are full of internal addresses, host names, ports and users' folders. Evidence and the
-environment are printed, stored and published, so these are taken out wherever a line is quoted;
-the last part of a path stays, because it is what tells a reader which file was meant.
+Logs hold internal addresses, host names, ports and users' folders. Evidence and the environment
+are published, so these are removed wherever a line is quoted;
+the last part of a path stays, because it shows the reader which file was meant.
 """
 
 from __future__ import annotations

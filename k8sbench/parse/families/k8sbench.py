@@ -145,7 +145,7 @@ def _facts(
 
 
 def _number(value: object) -> float | None:
-    """A number, or one of the strings that stand for what JSON has no word for."""
+    """A number, or one of the strings that stand for numbers that JSON cannot hold."""
     if isinstance(value, bool):
         return None
     if isinstance(value, (int, float)):

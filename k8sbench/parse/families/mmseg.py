@@ -44,7 +44,7 @@ def _derive(stated: Mapping[str, Fact]) -> Iterator[Fact]:
     yield from assumed_fp32(stated)
     ids = stated.get("gpu_ids")
     alone = "distributed" in stated and stated["distributed"].value == "False"
-    # In a distributed job the list is that of the process; only several of them tell.
+    # In a distributed job the list is that of the process; only several of them show the job's.
     if ids and (alone or int(ids.value) > 1):
         yield ids.like("gpus", ids.value)
 
