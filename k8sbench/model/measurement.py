@@ -42,10 +42,10 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     time_weighted: float | None
-    time_weighted_steady: float | None = None
-    median: float | None = None
-    arithmetic: float | None = None
-    timestamps: float | None = None
+    time_weighted_steady: float | None
+    median: float | None
+    arithmetic: float | None
+    timestamps: float | None
     unit: str
     """``samples/s``, ``images/s``, ``clips/s``, ``sequences/s`` or ``tokens/s``."""
 
@@ -104,20 +104,20 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     amp_dtype: str | None = None
     batch_size_per_gpu: int | None
     warmup_iterations: int
-    iterations: int = 0
+    iterations: int
     """Iterations inside the window that were measured."""
-    records: int = 0
+    records: int
     """Records inside the window."""
-    throughput: Throughput | None = None
+    throughput: Throughput | None
     """None where the verdict is ``rejected``; the figures are then under ``unverified``."""
     unverified: Throughput | None = None
     estimator: str = "time_weighted"
     """Which of the throughputs is the headline."""
-    final_loss: float | None = None
-    accuracy: AccuracyResult | None = None
-    time_to_train_s: float | None = None
+    final_loss: float | None
+    accuracy: AccuracyResult | None
+    time_to_train_s: float | None
     """AI-Rank's Time2Train: from ``test_begin`` to the first evaluation that reaches the target."""
-    train_wall_s: float | None = None
+    train_wall_s: float | None
     """From the first to the last stamp of training, seconds."""
     data: str | None = None
     device: str | None = None
@@ -129,13 +129,13 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """Share of the window's time spent waiting for data, 0–1."""
     window: MeasuredWindow | None = None
     ranks: tuple[RankTimes, ...] = ()
-    environment: dict[str, str | int | float | bool | None] = {}
+    environment: dict[str, str | int | float | bool | None]
     log_digest: str | None = None
     """SHA-256 over the log's records; equal for the same log counted twice."""
     missing: dict[str, str] = {}
     """Path of each figure that is None → why."""
     verdict: Verdict
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[Reason, ...]
 
     @property
     def rate(self) -> float | None:

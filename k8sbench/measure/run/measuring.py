@@ -72,8 +72,17 @@ def nothing_measured(files: Sequence[str], expected: Expectation, why: InputErro
         warmup_iterations=expected.warmup or 0,
         data=expected.data,
         device=expected.device,
+        iterations=0,
+        records=0,
+        throughput=None,
+        final_loss=None,
+        accuracy=None,
+        time_to_train_s=None,
+        train_wall_s=None,
+        environment={},
         missing={"throughput": why.message},
         verdict="rejected",
+        reasons=(),
     )
     # No --accept applies: there is no figure to accept.
     return verdict.of_measurement(found, [reason("nothing-measured", why.message)], ())
@@ -146,6 +155,7 @@ def _measurement(log: LogFacts) -> Measurement:
         log_digest=series.digest if series else None,
         missing=missing,
         verdict="valid",
+        reasons=(),
     )
     return verdict.of_measurement(found, _unique(integrity.reasons(case)), expected.accept)
 
@@ -248,7 +258,14 @@ def _whole_run(
     why = "The log states one figure for the whole run."
     for name in ("time_weighted_steady", "median", "arithmetic", "timestamps"):
         missing[f"throughput.{name}"] = why
-    return Throughput(time_weighted=figure, unit=unit)
+    return Throughput(
+        time_weighted=figure,
+        time_weighted_steady=None,
+        median=None,
+        arithmetic=None,
+        timestamps=None,
+        unit=unit,
+    )
 
 
 def _final_loss(log: LogFacts, series: RankSeries | None, missing: dict[str, str]) -> float | None:
