@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable, Sequence
 
 from k8sbench.measure import verdict
-from k8sbench.measure.run import integrity, redaction
+from k8sbench.measure.run import integrity, redaction, selection
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.integrity import Case
 from k8sbench.measure.run.log_facts import LogFacts, Source
@@ -233,7 +232,7 @@ def _throughput(
     return Throughput(
         time_weighted=scale * tally.iterations / tally.time,
         time_weighted_steady=steady,
-        median=scale * statistics.median(tally.rates),
+        median=scale * selection.median(tally.rates),
         arithmetic=scale * sum(tally.rates) / tally.records,
         timestamps=timestamps,
         unit=unit,
