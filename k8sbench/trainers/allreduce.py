@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from k8sbench.trainers.parts import ending, machine, paddle_setup, settings
 from k8sbench.trainers.parts.events import Journal
+from k8sbench.trainers.parts.session import Session
 
 DEFAULTS = settings.Defaults(
     benchmark="allreduce",
@@ -28,7 +28,7 @@ DEFAULTS = settings.Defaults(
 )
 BYTES = 4  # of a float32
 STEP = 4  # from one size to the next
-# On a slow network the largest sizes would take minutes: fewer operations tell as much.
+# On a slow network the largest sizes would take minutes: fewer operations measure as well.
 SECONDS_PER_SIZE = 5.0
 FEWEST = 3
 
@@ -36,39 +36,18 @@ FEWEST = 3
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure as the arguments say."""
     common, own = settings.read("allreduce", str(__doc__), DEFAULTS, _options, argv)
-    here: Any
-    ones: Callable[[int], Any]
     if own.framework == "paddle":
         paddle_setup.before_import(common)
-        import paddle as framework
-        from paddle import distributed
-
-        from k8sbench.trainers.parts import paddle_session
-
-        here = paddle_session.open_session(common)
-        ones = lambda length: framework.ones([length], dtype="float32")  # noqa: E731
+        from k8sbench.trainers.parts.paddle_session import open_session
     else:
         machine.steer_tf32(common.tf32)
-        import torch as framework
-        from torch import distributed
-
-        from k8sbench.trainers.parts import torch_session
-
-        here = torch_session.open_session(common)
-        ones = lambda length: framework.ones(length, device=here.device)  # noqa: E731
+        from k8sbench.trainers.parts.torch_session import open_session  # type: ignore[assignment]
+    here: Session = open_session(common)
     if here.place.world_size == 1:
-        settings.refuse("one rank alone has nobody to talk to; start at least two")
-    journal = Journal(common, here.place, unit="bytes")
-    journal.start(
-        framework=own.framework,
-        framework_version=framework.__version__,
-        device=here.device_kind,
-        precision_effective=here.precision_effective,
-    )
-    here.connect()
-    journal.environment(here.environment())
+        settings.refuse("one rank alone has no peers; start at least two")
+    journal = here.begin("bytes", {})
     for size in sizes(own.smallest, own.largest):
-        _measure(size, ones, distributed.all_reduce, here, journal)
+        _measure(size, here, journal)
     here.close()
 
 
@@ -80,15 +59,10 @@ def sizes(smallest: int, largest: int) -> Iterator[int]:
         size *= STEP
 
 
-def _measure(
-    size: int,
-    ones: Callable[[int], Any],
-    all_reduce: Callable[[Any], object],
-    here: Any,
-    journal: Journal,
-) -> None:
+def _measure(size: int, here: Session, journal: Journal) -> None:
     ranks = here.place.world_size
-    vector = ones(size // BYTES)
+    all_reduce = here.distributed.all_reduce
+    vector = here.ones(size // BYTES)
     all_reduce(vector)
     correct = bool((vector == ranks).all().item())
     vector.fill_(0.0)  # what it is summed up to from now on
@@ -102,10 +76,10 @@ def _measure(
         here.sync()
         return (time.perf_counter() - start) / count
 
-    trial = timed(max(1, here.settings.warmup))
-    fitting = max(FEWEST, int(SECONDS_PER_SIZE / max(trial, 1e-9)))
+    estimate = timed(max(1, here.settings.warmup))
+    fitting = max(FEWEST, int(SECONDS_PER_SIZE / max(estimate, 1e-9)))
     count = here.agree(min(here.settings.iterations, fitting))
-    seconds = here.mean(ones(1) * timed(count)).item()
+    seconds = here.mean(here.ones(1) * timed(count)).item()
     if not here.place.first:
         return
     bus = 2 * (ranks - 1) / ranks * size / seconds

@@ -86,9 +86,8 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             amp_lists=AMP_LISTS if upstream_amp else {},
             static_scale=MATCHED_SCALE if common.recipe == "matched" else None,
             initial_scale=INITIAL_SCALE,
-            frozen_norm=own.frozen_norm,
-            no_dropout=own.no_dropout,
-            options=lambda _: segmentation.told(own),
+            **settings.check_values(own),
+            options=lambda _: segmentation.start_values(own),
         ),
         common,
     )

@@ -60,9 +60,8 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             static_scale=LOSS_SCALE,
             checks_overflow=False,
             ddp={"broadcast_buffers": False},
-            frozen_norm=own.frozen_norm,
-            no_dropout=own.no_dropout,
-            options=segmentation.told(own),
+            **settings.check_values(own),
+            options=segmentation.start_values(own),
         ),
         common,
     )

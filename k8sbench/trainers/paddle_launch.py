@@ -38,7 +38,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-USAGE = "usage: paddle_launch.py SCRIPT [ARGS...]   (the job's shape comes from PADDLE_*)"
+USAGE = "usage: paddle_launch.py SCRIPT [ARGS...]; the variables PADDLE_* give the job's shape"
 
 # In the environment of every process of one job, and of no other: how they are found again.
 MARK = "K8SBENCH_PADDLE_LAUNCH"
@@ -53,11 +53,11 @@ MOST_PER_TICK = 256 * CHUNK  # a rank that writes without pause must not starve 
 # that did not end with 0, which may be one that it has just terminated because of the other.
 FAILED = re.compile(rb"Container rank (\d+) status failed .* code (-?\d+) log ")
 
-# How a program's last word on its error begins: Python's and Paddle's own exceptions, and what a
-# command line says that is refused.
+# How the last line of an error begins: Python's and Paddle's own exceptions, and the errors of
+# command lines.
 ERROR = re.compile(rb"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt)\b|\S+: error: ")
-REMEMBERED = 100  # lines of a rank among which that is looked for; Paddle adds its C++ stack
-LONGEST_WORD = 1000  # bytes of it that are repeated
+REMEMBERED = 100  # lines of a rank that are searched for it; Paddle adds its C++ stack
+LONGEST_ERROR = 1000  # bytes of it that are repeated
 # As our trainers exit when SIGTERM comes. No other exit code is taken for a signal.
 TERMINATED = 128 + signal.SIGTERM
 
@@ -71,16 +71,16 @@ class Ending(NamedTuple):
     process: int | None = None
 
     @property
-    def told_to_end(self) -> bool:
-        """Whether it ended because somebody asked for that, as the launcher does of the others."""
+    def terminated(self) -> bool:
+        """Whether SIGTERM ended it, which the launcher sends to the ranks that are left."""
         return self.code == -signal.SIGTERM
 
-    def line(self, last_word: str = "") -> bytes:
-        """The line that names it; `k8sbench.diagnose.job.exits` reads it."""
+    def line(self, error: str = "") -> bytes:
+        """The line that names the rank; `k8sbench.diagnose.job.exits` reads it."""
         by = "" if self.process is None else f" received by PID {self.process}"
         how = f"exit code {self.code}" if self.code >= 0 else f"{_signal(-self.code)}{by}"
-        told = f": {last_word}" if last_word else ""
-        return f"paddle_launch.py: {self.name}: {how}{told}\n".encode()
+        why = f": {error}" if error else ""
+        return f"paddle_launch.py: {self.name}: {how}{why}\n".encode()
 
 
 def _by_signal(code: int) -> int:
@@ -95,20 +95,22 @@ def _signal(number: int) -> str:
 
 
 class Lines:
-    """Bytes in, whole lines out."""
+    """Bytes in, whole lines out; remembers the last ones."""
 
     def __init__(self) -> None:
         self._rest = b""
+        self.last: deque[bytes] = deque(maxlen=REMEMBERED)
 
     def feed(self, data: bytes) -> list[bytes]:
         """The lines that `data` completes, each with its newline."""
         *lines, self._rest = (self._rest + data).split(b"\n")
-        return [line + b"\n" for line in lines]
+        whole = [line + b"\n" for line in lines]
+        self.last.extend(whole)
+        return whole
 
     def end(self) -> list[bytes]:
         """What is left without a newline, as a line."""
-        rest, self._rest = self._rest, b""
-        return [rest + b"\n"] if rest else []
+        return self.feed(b"\n") if self._rest else []
 
 
 class WorkerLogs:
@@ -117,7 +119,6 @@ class WorkerLogs:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._files: dict[Path, tuple[int, Lines]] = {}
-        self._last: dict[Path, deque[bytes]] = {}
 
     @property
     def found(self) -> bool:
@@ -125,18 +126,16 @@ class WorkerLogs:
         return bool(self._files)
 
     def look(self) -> None:
-        """Take up files that are new."""
-        with contextlib.suppress(OSError):
-            for path in sorted(self._folder.glob("workerlog.*")):
-                if path not in self._files:
-                    self._files[path] = (os.open(path, os.O_RDONLY | os.O_CLOEXEC), Lines())
-                    self._last[path] = deque(maxlen=REMEMBERED)
+        """Open the files that are new."""
+        for path in sorted(self._folder.glob("workerlog.*")):
+            if path not in self._files:
+                self._files[path] = (os.open(path, os.O_RDONLY | os.O_CLOEXEC), Lines())
 
     def read(self, most: int = MOST_PER_TICK) -> list[bytes]:
-        """The whole lines that were written since the last look, from `most` bytes of each file.
+        """The whole lines that were written since the last call, from `most` bytes of each file.
 
         The first rank's come last and only as far as they went when this began: what it wrote
-        after hearing from the others must not come out before what they had written.
+        after a message of the others must not come out before what they had written.
         """
         first = self._folder / "workerlog.0"
         until = os.fstat(self._files[first][0]).st_size if first in self._files else 0
@@ -147,19 +146,15 @@ class WorkerLogs:
                 left = min(most, until - os.lseek(file, 0, os.SEEK_CUR))
             while left > 0 and (data := os.read(file, min(left, CHUNK))):
                 left -= len(data)
-                whole = lines.feed(data)
-                self._last[path].extend(whole)
-                found += whole
+                found += lines.feed(data)
         return found
 
     def rest(self) -> list[bytes]:
-        """All that is left, once nobody writes any more."""
+        """All that is left, once every rank has ended."""
         self.look()
         found = self.read(most=sys.maxsize)
-        for path, (_, lines) in self._files.items():
-            whole = lines.end()
-            self._last[path].extend(whole)
-            found += whole
+        for _, lines in self._files.values():
+            found += lines.end()
         return found
 
     def written_at(self, local: int) -> int:
@@ -167,20 +162,20 @@ class WorkerLogs:
         file, _ = self._files.get(self._folder / f"workerlog.{local}", (None, None))
         return 0 if file is None else os.fstat(file).st_mtime_ns
 
-    def last_word(self, local: int) -> str:
-        """What the rank of that number on this node last said of an error; empty if nothing."""
-        lines = self._last.get(self._folder / f"workerlog.{local}", ())
-        errors = (line for line in reversed(lines) if ERROR.match(line))
-        return next(errors, b"")[:LONGEST_WORD].decode(errors="replace").strip()
+    def last_error(self, local: int) -> str:
+        """The last error line of the rank of that number on this node; empty if it has none."""
+        _, lines = self._files.get(self._folder / f"workerlog.{local}", (None, Lines()))
+        errors = (line for line in reversed(lines.last) if ERROR.match(line))
+        return next(errors, b"")[:LONGEST_ERROR].decode(errors="replace").strip()
 
 
 class OwnLines:
-    """Passes on what the launcher itself prints, and learns from it which code a rank left."""
+    """Passes on what the launcher itself prints, and reads in it which rank failed."""
 
     def __init__(self, launcher: subprocess.Popen[bytes], logs: WorkerLogs) -> None:
         assert launcher.stdout is not None
         assert launcher.stderr is not None
-        # Of the rank that the launcher holds for the failed one: its number here, its exit code.
+        # The rank that the launcher reports as failed: its number on this node, its exit code.
         self.failed: tuple[int, int] | None = None
         self._logs = logs
         self._sources = selectors.DefaultSelector()
@@ -217,8 +212,8 @@ class OwnLines:
     def _belongs_in_a_log(self, line: bytes) -> bool:
         if found := FAILED.match(line):
             self.failed = self.failed or (int(found[1]), int(found[2]))
-        # Whom it blames, and for which command; the environment of that rank; and the title of
-        # what is left out of stdout.
+        # Left out: the failed rank with its command, its environment, and the title of the part of
+        # stdout that is left out too.
         return not found and not line.startswith(b"env {") and b"ERROR LOG DETAIL" not in line
 
 
@@ -229,13 +224,13 @@ class Ranks:
     """
 
     def __init__(self, launcher: int, found: Callable[[int], None]) -> None:
-        self._found = found  # is told of each
+        self._found = found  # called with the process of each new rank
         self._launcher = Path(f"/proc/{launcher}/task")
         self._known: dict[str, tuple[int, int]] = {}  # by process: in the job, on this node
         self._ended: set[str] = set()
 
     def look(self) -> list[Ending]:
-        """Note who is new; the ranks that have ended badly since the last look."""
+        """Register new ranks; return those that have ended badly since the last call."""
         children: list[str] = []
         with contextlib.suppress(OSError):  # no /proc, or no such file in it
             for threads in self._launcher.glob("*/children"):
@@ -278,11 +273,11 @@ class Ranks:
 def first_of(ended: Sequence[Ending], logs: WorkerLogs) -> Ending | None:
     """Of ranks that were found dead together the one that has most likely died first.
 
-    A signal comes from outside. Who has lost the other one has the more to say, and later.
+    A signal comes from outside. The ranks that have lost another one write more, and later.
     """
     return min(
         ended,
-        key=lambda one: (one.code >= 0, one.told_to_end, logs.written_at(one.local)),
+        key=lambda one: (one.code >= 0, one.terminated, logs.written_at(one.local)),
         default=None,
     )
 
@@ -294,10 +289,9 @@ def environment(
     env = dict(given)
     env[MARK] = str(folder)
     env["PYTHONUNBUFFERED"] = "1"
-    env.pop("PADDLE_LOG_DIR", None)  # it would overrule --log_dir
-    if "POD_NAME" in env:  # which it replaces for the ranks by six letters of chance
+    if "POD_NAME" in env:  # which the launcher replaces by six random letters
         env["K8SBENCH_POD_NAME"] = env["POD_NAME"]
-    # The launchers talk HTTP to each other, by a client that heeds every proxy variable.
+    # The launchers send HTTP to each other, by a client that uses every proxy variable.
     env["NO_PROXY"] = env["no_proxy"] = "*"
     if env.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1"):
         # "No GPU" would be read as one GPU without a name.
@@ -326,7 +320,7 @@ def members(mark: str) -> list[int]:
 
 
 def kill_members(mark: str) -> None:
-    """Kill what is left of the job; again, as long as a fork can slip through between two looks."""
+    """Kill what is left of the job; again, as long as a fork can escape between two scans."""
     until = time.monotonic() + 5.0
     while (left := members(mark)) and time.monotonic() < until:
         for process in left:
@@ -336,8 +330,8 @@ def kill_members(mark: str) -> None:
 
 
 def guard(alive: int, writer: int, folder: Path) -> NoReturn:
-    """Wait, as a process of its own, for the end of the other one; then tidy up after it."""
-    os.setsid()  # whoever kills the other's process group shall not kill this one
+    """Wait, as a process of its own, for the end of the entry point; then clean up after it."""
+    os.setsid()  # a signal to the entry point's process group must not reach this process
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     os.close(writer)
@@ -354,7 +348,7 @@ def guard(alive: int, writer: int, folder: Path) -> NoReturn:
 
 
 def put(stream: int, lines: Sequence[bytes]) -> None:
-    """Write lines out; a reader that has gone is no reason to let the job go on blindly."""
+    """Write lines out; without a reader the job ends by the OSError."""
     data = memoryview(b"".join(lines))
     while data:
         data = data[os.write(stream, data) :]
@@ -363,7 +357,7 @@ def put(stream: int, lines: Sequence[bytes]) -> None:
 def follow(launcher: subprocess.Popen[bytes], folder: Path, signals: Sequence[int]) -> int:
     """Pass all output on until the launcher has ended; the job's exit code on this node.
 
-    `signals` grows when this process is told to stop.
+    `signals` grows when a signal asks this process to stop.
     """
     logs = WorkerLogs(folder)
     own = OwnLines(launcher, logs)
@@ -373,19 +367,19 @@ def follow(launcher: subprocess.Popen[bytes], folder: Path, signals: Sequence[in
     while launcher.poll() is None:
         if signals and deadline == float("inf"):
             deadline = time.monotonic() + GRACE
-            launcher.terminate()  # once: to a second signal it answers by giving up its tidying
+            launcher.terminate()  # once: after a second signal it no longer ends its ranks
         if time.monotonic() > deadline:
             launcher.kill()
         logs.look()
         if first is None and own.failed is None and not signals and (ended := ranks.look()):
-            own.wait(0.0)  # the launcher says that it ends ranks before it does
+            own.wait(0.0)  # the launcher prints that it ends ranks before it does
             is_over = own.failed is not None or bool(signals)
-            first = first_of([one for one in ended if not (is_over and one.told_to_end)], logs)
+            first = first_of([one for one in ended if not (is_over and one.terminated)], logs)
             if first is not None:
                 put(STDERR, [first.line()])
         own.wait(TICK)
         put(STDOUT, logs.read())
-    kill_members(str(folder))  # what it did not end itself, such as loader processes
+    kill_members(str(folder))  # what the launcher did not end itself, such as loader processes
     until = time.monotonic() + 1.0  # the end of its pipes, which a survivor might hold open
     while time.monotonic() < until and own.wait(TICK):
         pass
@@ -395,33 +389,23 @@ def follow(launcher: subprocess.Popen[bytes], folder: Path, signals: Sequence[in
         first = Ending(ranks.name(local), local, _by_signal(code))
     if first is None:
         return launcher.returncode
-    # Once more, after all that the others had to say. On stdout, as that: whoever reads the two
-    # streams apart may mix them up.
-    put(STDOUT, [first.line(logs.last_word(first.local))])
+    # Once more, after all lines of the others, and on stdout as those: a reader of both streams
+    # may see them in another order.
+    put(STDOUT, [first.line(logs.last_error(first.local))])
     return first.code
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one node of a job; see the top of this file."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments and arguments[0] in ("-h", "--help"):
-        print(USAGE)
-        return 0
-    if not arguments or arguments[0].startswith("-"):
-        print(USAGE, file=sys.stderr)
-        return 2
-    if not Path(arguments[0]).is_file():
-        print(f"paddle_launch.py: error: no such script: {arguments[0]}", file=sys.stderr)
+    if not arguments or not Path(arguments[0]).is_file():
+        print(f"paddle_launch.py: error: no such script: {arguments[:1]}; {USAGE}", file=sys.stderr)
         return 2
 
-    told: list[int] = []
+    received: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda number, _: told.append(number))
-    try:
-        folder = Path(tempfile.mkdtemp(prefix="k8sbench-paddle-"))
-    except OSError as error:
-        print(f"paddle_launch.py: error: no folder for the ranks' logs: {error}", file=sys.stderr)
-        return 2
+        signal.signal(number, lambda number, _: received.append(number))
+    folder = Path(tempfile.mkdtemp(prefix="k8sbench-paddle-"))
     alive, writer = os.pipe()
     watcher = os.fork()
     if watcher == 0:
@@ -439,12 +423,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             stderr=subprocess.PIPE,
             start_new_session=True,  # signals reach it through this process, and once
         )
-        code = follow(launcher, folder, told)
+        code = follow(launcher, folder, received)
     finally:
         os.close(writer)
         os.waitpid(watcher, 0)
-    if told:
-        return 128 + told[0]
+    if received:
+        return 128 + received[0]
     return code if code >= 0 else 128 - code
 
 

@@ -75,12 +75,11 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             sync_each_step=True,
             ddp={"broadcast_buffers": False},  # upstream's data parallelism knows parameters only
             norm_batch=2 if own.input_size <= ONE_PIXEL else 1,
-            frozen_norm=own.frozen_norm,
-            no_dropout=own.no_dropout,
+            **settings.check_values(own),
             options={
                 "input_size": own.input_size,
                 "classes": own.classes,
-                **settings.told_checks(own),
+                **settings.check_values(own),
             },
         ),
         common,

@@ -184,14 +184,3 @@ def test_centres_do_not_depend_on_the_sharding() -> None:
     np.testing.assert_array_equal(np.concatenate(parts, axis=1), whole)
     assert whole.std() == pytest.approx((2 / 3008) ** 0.5, rel=0.05)
     assert not np.array_equal(whole, initial_centres(3000, 8, 0, 3000, seed=4))
-
-
-def test_what_cannot_be_sharded_is_an_error() -> None:
-    from k8sbench.trainers.parts.arcface_head_paddle import ArcFace
-
-    with pytest.raises(ValueError, match="no such head"):
-        ArcFace(10, 4, head="margins")
-    with pytest.raises(ValueError, match="on one rank only"):
-        ArcFace(10, 4, head="dense", world=2)
-    with pytest.raises(ValueError, match="5 classes leave rank 3 of 4 without any"):
-        ArcFace(5, 4, head="own", rank=3, world=4)

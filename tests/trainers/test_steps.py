@@ -164,31 +164,6 @@ def test_the_device_is_brought_to_rest_only_where_a_record_ends(
     assert rested == rests
 
 
-def test_a_step_that_held_an_evaluation_is_named_and_left_out_of_the_ranks_times() -> None:
-    clock = Clock()
-    timer = StepTimer(StepPlan(warmup=0, iterations=4, log_interval=2), clock=clock)
-    timer.start()
-    records = []
-    while timer.another():
-        clock.now += 1.0
-        records.append(timer.step_done())
-        if timer.steps == 2:
-            timer.hold("evaluation")
-            clock.now += 30.0
-    first, second = [record for record in records if record is not None]
-    assert (first.holds, first.seconds) == ((), 2.0)
-    assert (second.holds, second.seconds) == (("evaluation",), 32.0)
-    assert list(timer.step_seconds) == [1.0, 1.0, 1.0]
-
-
-def test_an_unfinished_window_is_an_error_not_a_number() -> None:
-    timer = StepTimer(StepPlan(warmup=1, iterations=2, log_interval=1), clock=Clock())
-    timer.start()
-    timer.step_done()
-    with pytest.raises(RuntimeError, match="only 1 are done"):
-        timer.window()
-
-
 def test_a_meter_gives_the_last_value_the_records_mean_and_the_running_mean() -> None:
     meters = steps.Meters()
     for value in (1.0, 3.0):

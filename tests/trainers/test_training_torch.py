@@ -445,18 +445,3 @@ def test_a_loss_that_is_not_a_number_is_told_as_such(capfd: pytest.CaptureFixtur
     found = toy(capfd, schedule=schedules.constant(1e38))
     assert losses(found)[-1] == "nan"
     assert only(found, "summary")[0]["final_loss"] == "nan"
-
-
-def test_an_evaluation_is_an_event_and_marks_the_record_that_holds_it(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    def accuracy(_: object, model: Any) -> dict[str, float]:
-        assert not model.training
-        return {"top1": 0.5}
-
-    found = toy(capfd, evaluate=accuracy, evaluate_every=2)
-    told = [(event["step"], event["top1"]) for event in only(found, "evaluation")]
-    assert told == [(2, 0.5), (4, 0.5)]
-    holds = [step.get("holds") for step in only(found, "step")]
-    assert holds == [None, None, ["evaluation"], None]
-    assert only(found, "summary")[0]["parameters"] == 3 * 8 * 8 * 4 + 4

@@ -1,10 +1,9 @@
 """How a trainer ends: at once, and with an exit code that says why.
 
-A rank may be blocked inside a collective when it is told to stop, where Python's own signal
-handlers never run; and after an error its peers must not wait for it. So SIGTERM is watched by a
-thread, and an error ends the process without the interpreter's tidying, which could block. Nor is
-anybody left behind: loader processes, which wait for their next task, end with the trainer, however
-it ends.
+A rank may be blocked inside a collective when SIGTERM comes, where Python's own signal handlers
+never run; and after an error its peers must not wait for it. So a thread watches for SIGTERM, and
+an error ends the process without the interpreter's clean-up, which could block. Loader processes,
+which wait for their next task, end with the trainer, however it ends.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from typing import NoReturn
 
 TERMINATED = 128 + signal.SIGTERM
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_LIBC = ctypes.CDLL(None)
 
 
 def end_on_sigterm() -> None:
@@ -30,8 +30,7 @@ def end_on_sigterm() -> None:
     # thread is doing; the Python handler itself has nothing to do.
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     signal.signal(signal.SIGTERM, lambda *_: None)
-    prctl = getattr(ctypes.CDLL(None), "prctl", None)  # Linux alone has it
-    os.register_at_fork(after_in_child=lambda: _in_child(prctl))
+    os.register_at_fork(after_in_child=_in_child)
     threading.Thread(target=_watch, args=(reader,), name="sigterm", daemon=True).start()
 
 
@@ -47,7 +46,7 @@ def run(main: Callable[[], object]) -> NoReturn:
         _flush()
         os._exit(1)
     _flush()
-    os._exit(0)  # all is written; the frameworks' own tidying takes seconds
+    os._exit(0)  # all is written; the frameworks' own clean-up takes seconds
 
 
 def _watch(reader: int) -> None:
@@ -57,12 +56,11 @@ def _watch(reader: int) -> None:
             os._exit(TERMINATED)
 
 
-def _in_child(prctl: Callable[[int, int], object] | None) -> None:
+def _in_child() -> None:
     # Loader processes are ended by SIGTERM: they must not report their end as this one's.
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    if prctl is not None:
-        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _flush() -> None:

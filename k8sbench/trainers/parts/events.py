@@ -1,9 +1,9 @@
 """The machine-readable lines: ``K8SBENCH {json}``, one per line, one write() per line.
 
-This is the contract with `k8sbench.parse`: the names of events and fields are fixed here and
-nowhere else. Several ranks share one pipe, so a line leaves the process as one write() and lines
-never interleave. What is unknown is null, never 0; NaN and infinities are the strings "nan",
-"inf" and "-inf", because JSON has no word for them.
+This is the contract with `k8sbench.parse`: the names of events and fields are here, and what the
+summary adds in `loop` and `machine`. Several ranks share one pipe, so a line leaves the process as
+one write() and lines never interleave. What is unknown is null, never 0; NaN and infinities are the
+strings "nan", "inf" and "-inf", because JSON cannot express them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import math
 import os
 import socket
+import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,8 @@ from k8sbench.trainers.parts.steps import Record, StepPlan, Window
 PREFIX = "K8SBENCH "
 SCHEMA = 1
 CLOCK_FIELDS = ("clock_sm_mhz", "throttle_reasons")  # of a machine, that change while it works
+# Of the settings, as the start line repeats them.
+START_FIELDS = ("data", "preset", "warmup", "iterations", "log_interval", "seed")
 REMEDY = "let the launcher set what tells ranks apart, or unset it all to train alone"
 
 
@@ -42,8 +45,7 @@ class Place:
     ) -> Place:
         """Read rank, local rank and world size as a launcher sets them; alone without them.
 
-        What contradicts itself ends the process: such a rank would wait for peers without end, or
-        train beside nobody.
+        Contradictory variables end the process: such a rank would wait for its peers for ever.
         """
         rank_name, local_name, size_name = names
         place = cls(
@@ -63,7 +65,7 @@ class Place:
 
     @property
     def first(self) -> bool:
-        """Whether this is the rank that speaks for the job."""
+        """Whether this is the rank that reports for the whole job."""
         return self.rank == 0
 
 
@@ -77,7 +79,7 @@ def _number(environ: Mapping[str, str], name: str, default: int) -> int:
 
 
 def write_line(text: str) -> None:
-    """Write one line to stdout with one system call, after whatever print() still held back."""
+    """Write one line to stdout with one system call, after everything that print() has buffered."""
     sys.stdout.flush()
     data = text.encode("utf-8", "backslashreplace") + b"\n"
     while data:  # once, unless the pipe takes less than a whole line
@@ -137,9 +139,7 @@ class Journal:
                 "framework": framework,
                 "framework_version": framework_version,
                 "run_id": settings.run_id,
-                "rank": place.rank,
-                "local_rank": place.local_rank,
-                "world_size": place.world_size,
+                **vars(place),
                 "batch_size_per_gpu": settings.batch_size,
                 "global_batch": settings.batch_size * place.world_size,
                 "unit": self.unit,
@@ -147,12 +147,7 @@ class Journal:
                 "amp_dtype": settings.amp_dtype,
                 "precision_effective": precision_effective,
                 "device": device,
-                "data": settings.data,
-                "preset": settings.preset,
-                "warmup": settings.warmup,
-                "iterations": settings.iterations,
-                "log_interval": settings.log_interval,
-                "seed": settings.seed,
+                **{name: getattr(settings, name) for name in START_FIELDS},
                 "options": {**settings.speed_options(), **(options or {})},
                 "time": self._now(),
             },
@@ -165,7 +160,7 @@ class Journal:
     def step(self, record: Record, *, loss: float, lr: float, memory_mib: float | None) -> None:
         """Rank 0, once per record: the `steps` steps that end with step `step`."""
         samples = record.steps * self.settings.batch_size * self.place.world_size
-        fields: dict[str, object] = {
+        fields = {
             "step": record.step,
             "of": record.of,
             "steps": record.steps,
@@ -177,8 +172,6 @@ class Journal:
             "memory_mib": memory_mib,
             "time": self._now(),
         }
-        if record.holds:
-            fields["holds"] = list(record.holds)
         self.event("step", fields)
 
     def rank(
@@ -187,8 +180,8 @@ class Journal:
         data_seconds: Sequence[float],
         machine: Mapping[str, object] | None = None,
     ) -> None:
-        """Every rank at its end: its own times per step over the measured window, and how its GPU
-        was clocked then, by what the environment event tells.
+        """Every rank at its end: its own times per step over the measured window, and the clocks of
+        its GPU then, from the fields of the environment event.
         """
         self.event(
             "rank",
@@ -202,25 +195,9 @@ class Journal:
             },
         )
 
-    def summary(
-        self,
-        plan: StepPlan,
-        window: Window,
-        *,
-        steps: int,
-        parameters: int,
-        precision_effective: str,
-        sync_bn: bool,
-        final_loss: float,
-        max_memory_mib: float | None,
-        machine: Mapping[str, object] | None = None,
-        more: Mapping[str, object] | None = None,
-    ) -> None:
-        """Rank 0's last line. `steps` counts every step taken; `machine` is what the environment
-        event told, as it is at the end; `more` adds fields.
-
-        `norm` is told because batch norm differs between one GPU and several by upstream's own
-        rule; so does ArcFace's head, which that trainer adds.
+    def summary(self, plan: StepPlan, window: Window, *, steps: int, **more: object) -> None:
+        """Rank 0's last line. `steps` counts every step taken; `more` are the fields that the
+        window does not give.
         """
         samples = window.steps * self.settings.batch_size * self.place.world_size
         self.event(
@@ -229,20 +206,11 @@ class Journal:
                 "steps": steps,
                 "warmup": plan.warmup,
                 "window": {
-                    "first_step": window.first_step,
-                    "last_step": window.last_step,
-                    "seconds": window.seconds,
+                    **vars(window),
                     "samples": samples,
                     "samples_per_second": rate(samples, window.seconds),
                 },
-                "parameters": parameters,
-                "precision_effective": precision_effective,
-                "sync_bn": sync_bn,
-                "norm": "SyncBatchNorm" if sync_bn else "BatchNorm",
-                "final_loss": final_loss,
-                "max_memory_mib": max_memory_mib,
-                "machine": machine,
-                **(more or {}),
+                **more,
                 "status": "finished",
             },
         )
@@ -257,29 +225,22 @@ def spread(values: Sequence[float]) -> dict[str, float | None]:
     """Mean, median, 95th percentile (nearest rank) and maximum; None where there is nothing."""
     if not values:
         return {"mean": None, "median": None, "p95": None, "max": None}
-    ordered = sorted(values)
-    count = len(ordered)
-    middle = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
     return {
-        "mean": _mean(ordered),
-        "median": middle,
-        "p95": ordered[math.ceil(0.95 * count) - 1],
-        "max": ordered[-1],
+        "mean": _mean(values),
+        "median": statistics.median(values),
+        "p95": sorted(values)[math.ceil(0.95 * len(values)) - 1],
+        "max": max(values),
     }
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
+    return statistics.fmean(values) if values else None
 
 
 def _plain(value: object) -> object:
     """`value` as JSON can carry it. Floats keep nine decimals: a nanosecond, well below noise."""
     if isinstance(value, float):
-        if math.isnan(value):
-            return "nan"
-        if math.isinf(value):
-            return "inf" if value > 0 else "-inf"
-        return round(value, 9)
+        return round(value, 9) if math.isfinite(value) else str(value)
     if isinstance(value, Mapping):
         return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):

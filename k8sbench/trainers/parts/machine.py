@@ -10,45 +10,25 @@ from __future__ import annotations
 import os
 import platform
 import re
+import resource
 import socket
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-# What only the framework can tell; a session fills in what it knows.
+# What only the framework knows; a session fills in these fields.
 FRAMEWORK_FIELDS = (
-    "framework_version",
-    "backend",
-    "world_size",
-    "local_world_size",
-    "threads",
-    "cuda",
-    "cudnn",
-    "nccl",
-    "transport",
-    "gpu_model",
-    "gpu_index",
-    "gpu_uuid",
-    "gpu_memory_mib",
+    *("framework_version", "backend", "world_size", "local_world_size", "threads", "cuda", "cudnn"),
+    *("nccl", "transport", "gpu_model", "gpu_index", "gpu_uuid", "gpu_memory_mib"),
     "gpu_compute_capability",
 )
 
 # The fields of a GPU that `gpu` fills where NVML answers.
 GPU_FIELDS = (
-    "driver",
-    "ecc",
-    "clock_sm_mhz",
-    "clock_sm_max_mhz",
-    "clock_memory_mhz",
-    "clock_memory_max_mhz",
-    "power_limit_w",
-    "pcie_generation",
-    "pcie_width",
-    # Topology: how the GPU hangs together with others, and with the processors.
-    "nvlinks",
-    "numa_node",
-    "throttle_reasons",
+    *("driver", "ecc", "clock_sm_mhz", "clock_sm_max_mhz", "clock_memory_mhz"),
+    *("clock_memory_max_mhz", "power_limit_w", "pcie_generation", "pcie_width"),
+    # Topology: how the GPU is connected with others, and with the processors.
+    *("nvlinks", "numa_node", "throttle_reasons"),
 )
 NVLINKS = 36  # the most that NVML counts of one GPU
 
@@ -75,8 +55,10 @@ def describe() -> dict[str, object]:
 
 
 def gpu(pci_bus_id: str | None, uuid: str | None) -> dict[str, object]:
-    """What NVML tells of one GPU, found by its PCI address or, where that is not NVML's own (as in
-    some virtual machines), by its UUID; None wherever it does not answer.
+    """The fields of one GPU from NVML; None wherever it does not answer.
+
+    The GPU is found by its PCI address or, where NVML has another (as in some virtual machines), by
+    its UUID.
     """
     facts: dict[str, object] = dict.fromkeys(GPU_FIELDS)
     facts["driver"] = _driver_from_proc()
@@ -87,56 +69,48 @@ def gpu(pci_bus_id: str | None, uuid: str | None) -> dict[str, object]:
     except ImportError:
         return facts
 
-    def ask(question: Any, *arguments: Any) -> Any:
+    def ask(function: str, *arguments: object) -> Any:
         try:
-            return question(*arguments)
-        except pynvml.NVMLError:
+            return getattr(pynvml, function)(*arguments)
+        except (pynvml.NVMLError, AttributeError):
             return None
 
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return facts
-    try:
-        facts["driver"] = _text(ask(pynvml.nvmlSystemGetDriverVersion)) or facts["driver"]
-        device = None
-        if pci_bus_id is not None:
-            device = ask(pynvml.nvmlDeviceGetHandleByPciBusId, pci_bus_id.encode())
-        if device is None and uuid is not None:
-            named = uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
-            device = ask(pynvml.nvmlDeviceGetHandleByUUID, named.encode())
-        if device is None:
-            return facts
-        ecc = ask(pynvml.nvmlDeviceGetEccMode, device)
-        limit = ask(pynvml.nvmlDeviceGetEnforcedPowerLimit, device)
+    ask("nvmlInit")
+    facts["driver"] = _text(ask("nvmlSystemGetDriverVersion")) or facts["driver"]
+    device = None
+    if pci_bus_id is not None:
+        device = ask("nvmlDeviceGetHandleByPciBusId", pci_bus_id.encode())
+    if device is None and uuid is not None:
+        named = uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
+        device = ask("nvmlDeviceGetHandleByUUID", named.encode())
+    if device is not None:
+        ecc = ask("nvmlDeviceGetEccMode", device)
+        limit = ask("nvmlDeviceGetEnforcedPowerLimit", device)
+        links = [ask("nvmlDeviceGetNvLinkState", device, link) for link in range(NVLINKS)]
+        links = [state for state in links if state is not None]
+        reasons = [ask(function, device) for function in CLOCK_REASONS]
         sm, memory = pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM
-        links = range(NVLINKS)
         facts |= {
             "ecc": bool(ecc[0]) if ecc is not None else None,
-            "clock_sm_mhz": ask(pynvml.nvmlDeviceGetClockInfo, device, sm),
-            "clock_sm_max_mhz": ask(pynvml.nvmlDeviceGetMaxClockInfo, device, sm),
-            "clock_memory_mhz": ask(pynvml.nvmlDeviceGetClockInfo, device, memory),
-            "clock_memory_max_mhz": ask(pynvml.nvmlDeviceGetMaxClockInfo, device, memory),
+            "clock_sm_mhz": ask("nvmlDeviceGetClockInfo", device, sm),
+            "clock_sm_max_mhz": ask("nvmlDeviceGetMaxClockInfo", device, sm),
+            "clock_memory_mhz": ask("nvmlDeviceGetClockInfo", device, memory),
+            "clock_memory_max_mhz": ask("nvmlDeviceGetMaxClockInfo", device, memory),
             "power_limit_w": limit / 1000 if limit is not None else None,
-            "pcie_generation": ask(pynvml.nvmlDeviceGetCurrPcieLinkGeneration, device),
-            "pcie_width": ask(pynvml.nvmlDeviceGetCurrPcieLinkWidth, device),
-            "nvlinks": _nvlinks([ask(pynvml.nvmlDeviceGetNvLinkState, device, i) for i in links]),
-            "throttle_reasons": _first(
-                ask(getattr(pynvml, name), device)
-                for name in CLOCK_REASONS
-                if hasattr(pynvml, name)
-            ),
+            "pcie_generation": ask("nvmlDeviceGetCurrPcieLinkGeneration", device),
+            "pcie_width": ask("nvmlDeviceGetCurrPcieLinkWidth", device),
+            "nvlinks": sum(links) if links else None,  # the active ones
+            "throttle_reasons": next((each for each in reasons if each is not None), None),
         }
-    finally:
-        ask(pynvml.nvmlShutdown)
+    ask("nvmlShutdown")
     return facts
 
 
 def steer_tf32(allowed: bool) -> None:
-    """Say it to all of NVIDIA's libraries; to be called before a framework loads them.
+    """Set TF32 for all of NVIDIA's libraries; call this before a framework loads them.
 
-    The variable overrules every framework's own switch: left to the environment, a run could
-    claim what it does not do.
+    The variable overrides the frameworks' own switches, so a value from outside could contradict
+    what the run reports.
     """
     if allowed:
         os.environ.pop("NVIDIA_TF32_OVERRIDE", None)
@@ -145,12 +119,10 @@ def steer_tf32(allowed: bool) -> None:
 
 
 def ask_nccl_for_its_transport() -> Path | None:
-    """Let NCCL write what it chose to a file of its own, unless the user steers its log."""
+    """Let NCCL write its choices to a file of its own, unless the user has configured its log."""
     if "NCCL_DEBUG" in os.environ or "NCCL_DEBUG_FILE" in os.environ:
         return None
     path = Path(tempfile.gettempdir()) / f"k8sbench-nccl-{os.getpid()}.log"
-    if not os.access(path.parent, os.W_OK):
-        return None
     os.environ.update(
         NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT,NET,ENV", NCCL_DEBUG_FILE=str(path)
     )
@@ -158,7 +130,7 @@ def ask_nccl_for_its_transport() -> Path | None:
 
 
 def nccl_transport(log: Path | None) -> str | None:
-    """The network that NCCL says it uses ("IB", "Socket", a plug-in's name); None if it does not.
+    """The network that NCCL reports ("IB", "Socket", a plug-in's name); None if it reports none.
 
     It is the one between nodes; NVLink or shared memory carry what stays inside one. To be called
     once NCCL has connected; the log is removed.
@@ -170,23 +142,12 @@ def nccl_transport(log: Path | None) -> str | None:
         log.unlink()
     except OSError:
         return None
-    told = re.search(r"Using network (\S.*)", text)
-    return told[1].strip() if told else None
-
-
-def _first(answers: Iterator[Any]) -> Any:
-    """The first that is one."""
-    return next((answer for answer in answers if answer is not None), None)
-
-
-def _nvlinks(states: list[int | None]) -> int | None:
-    """The number of active links; None where NVML knows of none at all."""
-    told = [state for state in states if state is not None]
-    return sum(told) if told else None
+    found = re.search(r"Using network (\S.*)", text)
+    return found[1].strip() if found else None
 
 
 def _numa_node(pci_bus_id: str) -> int | None:
-    """The kernel's number of the memory that is nearest; it says -1 where there is only one."""
+    """The kernel's number of the memory that is nearest; -1 where there is only one."""
     domain, _, rest = pci_bus_id.lower().partition(":")
     path = Path("/sys/bus/pci/devices") / f"{domain[-4:]}:{rest}" / "numa_node"
     try:
@@ -210,22 +171,12 @@ def _driver_from_proc() -> str | None:
 
 
 def _cpu_model() -> str | None:
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return platform.processor() or None
-    for entry in text.splitlines():
-        name, _, value = entry.partition(":")
-        if name.strip() == "model name":
-            return value.strip()
-    return platform.machine() or None
+    text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    found = re.search(r"^model name\s*: (.*)", text, re.MULTILINE)
+    return found[1].strip() if found else platform.machine() or None
 
 
 def _memlock() -> int | str | None:
-    """`ulimit -l` in KiB; "unlimited" as the shell says it. RDMA needs it large."""
-    try:
-        import resource
-    except ImportError:
-        return None
+    """`ulimit -l` in KiB; "unlimited" as the shell prints it. RDMA needs it large."""
     soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     return "unlimited" if soft == resource.RLIM_INFINITY else soft // 1024

@@ -17,7 +17,7 @@ from paddle import nn
 from k8sbench.trainers.parts import loop, paddle_data
 from k8sbench.trainers.parts.events import Journal
 from k8sbench.trainers.parts.loop import Outcome
-from k8sbench.trainers.parts.paddle_session import Session, count_parameters, session
+from k8sbench.trainers.parts.paddle_session import Session, count_parameters, open_session
 from k8sbench.trainers.parts.samples import Samples
 from k8sbench.trainers.parts.settings import Settings, refuse
 
@@ -60,20 +60,14 @@ class Work(loop.Work):
 
 def train(work: Work, settings: Settings) -> Outcome:
     """Run one rank from its start line to its last."""
-    with session(settings) as here:
+    with open_session(settings) as here:
         if work.sharded is not None and here.scales and here.place.world_size > 1:
             # An overflow in one rank's shard would make that rank alone leave out its step.
             refuse("--amp-dtype fp16 with a sharded layer runs on one rank only; use bf16 or none")
         options = dict(work.options(here))
         if flags := here.set_flags(work.flags):
             options["flags"] = flags
-        journal = loop.begin(
-            work,
-            here,
-            framework="paddle",
-            framework_version=paddle.__version__,
-            options=options,
-        )
+        journal = loop.begin(work, here, options)
         return _Run(work, here, journal).to_its_end()
 
 
@@ -113,10 +107,10 @@ class _Run(loop.Loop[Work, Session]):
         return paddle_data.source(self.work.samples, self.here)
 
     def more(self) -> Mapping[str, object]:
-        told = {**self.work.summary(self.here), "trained_parameters": self.trained}
+        printed = {**self.work.summary(self.here), "trained_parameters": self.trained}
         if self.sharded is not None:
-            told["sharded_parameters"] = self.work.sharded_parameters
-        return told
+            printed["sharded_parameters"] = self.work.sharded_parameters
+        return printed
 
     def step(self, inputs: Any, targets: Any, lr: float) -> None:
         self.optimizer.set_lr(lr)
@@ -140,7 +134,7 @@ class _Run(loop.Loop[Work, Session]):
             self.read(values)
 
     def read(self, values: Mapping[str, Any]) -> None:
-        told = paddle.stack([value.detach().astype("float32") for value in values.values()])
+        printed = paddle.stack([value.detach().astype("float32") for value in values.values()])
         if self.work.mean_values or self.work.frozen_norm or self.work.no_dropout:
-            told = self.here.mean(told)
-        self.keep(tuple(values), told.tolist())
+            printed = self.here.mean(printed)
+        self.keep(tuple(values), printed.tolist())

@@ -1,3 +1,4 @@
+# ruff: noqa: D102 - the base class describes its methods
 """One rank of a Paddle job: its place, device, precision and peers.
 
 The same code runs with gloo on CPUs and NCCL on GPUs, under paddle.distributed.launch and alone.
@@ -17,7 +18,7 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -26,47 +27,39 @@ import paddle
 from paddle import distributed, nn
 from paddle.base import core
 
-from k8sbench.trainers.parts import machine
+from k8sbench.trainers.parts import machine, session
 from k8sbench.trainers.parts.events import Place
 from k8sbench.trainers.parts.settings import Settings, refuse
 
 # Rank, local rank and world size, as paddle.distributed.launch names them.
 PLACE_NAMES = ("PADDLE_TRAINER_ID", "PADDLE_RANK_IN_NODE", "PADDLE_TRAINERS_NUM")
 AMP_NAMES = {"fp16": "float16", "bf16": "bfloat16"}
-MIB = 1024 * 1024
-MEETING_SECONDS = 60.0  # then Paddle's own patience begins
+MEETING_SECONDS = 60.0  # after that Paddle's own timeout counts
 
 
-class Session:
-    """What a trainer needs to know of where it runs; `session` opens and closes one."""
+class Session(session.Session):
+    """One rank of a Paddle job."""
+
+    framework = "paddle"
+    version = paddle.__version__
+    distributed = distributed
 
     def __init__(self, settings: Settings, place: Place, device: str) -> None:
-        self.settings = settings
-        self.place = place
-        self.device = device  # as Paddle names it: "cpu", "gpu:0"
-        self.backend: str | None = None
-        self.transport: str | None = None
+        super().__init__(settings, place, device)  # as Paddle names it: "cpu", "gpu:0"
         self.amp_lists: dict[str, Any] = {}  # a trainer's own additions to Paddle's lists
         self._amp = settings.amp_dtype is not None and _amp_has_effect(settings.amp_dtype)
 
     @property
     def on_gpu(self) -> bool:
-        """Whether the device is a GPU."""
-        return self.device.startswith("gpu")
+        return bool(self.device.startswith("gpu"))
 
     @property
     def index(self) -> int:
-        """The number of the GPU among the visible ones."""
         return int(self.device.partition(":")[2])
 
     @property
-    def device_kind(self) -> str:
-        """The device as the start line names it, equal for both frameworks."""
-        return "cuda" if self.on_gpu else "cpu"
-
-    @property
     def precision_effective(self) -> str:
-        """What the arithmetic really is; tried out, because Paddle only warns."""
+        # Tried out, because Paddle only warns.
         return "amp" if self._amp else "fp32"
 
     @property
@@ -75,12 +68,11 @@ class Session:
         return "NHWC" if self.settings.channels_last else "NCHW"
 
     def connect(self) -> None:
-        """Meet the other ranks; returns once all are there. Nothing to do for a rank alone."""
         if self.place.world_size == 1:
             return
         self.backend = "nccl" if self.on_gpu else "gloo"
         # The launcher guesses from the wheel; the device that this run uses is what counts. Without
-        # a launcher nobody has said which it is, and Paddle would put every rank on the first one.
+        # a launcher no variable names it, and Paddle would put every rank on the first one.
         os.environ["PADDLE_DISTRI_BACKEND"] = self.backend
         if self.on_gpu:
             os.environ["FLAGS_selected_gpus"] = str(self.index)  # noqa: SIM112 - Paddle's spelling
@@ -91,14 +83,8 @@ class Session:
         self.wait_for_all()  # NCCL connects at its first collective
         self.transport = machine.nccl_transport(log) if self.on_gpu else "socket"
 
-    def wait_for_all(self) -> None:
-        """Return once every rank is here."""
-        if self.backend is not None:
-            distributed.barrier()
-
     def close(self) -> None:
-        """Leave the job in order: no rank takes the meeting point away from the others."""
-        self.wait_for_all()
+        self.wait_for_all()  # rank 0 must not remove the meeting point before the others leave
         self.backend = None
 
     def seed(self, offset: int = 0) -> None:
@@ -115,15 +101,8 @@ class Session:
         return known
 
     def sync(self) -> None:
-        """Wait until the device has done all it was given."""
         if self.on_gpu:
             paddle.device.synchronize()
-
-    def synchronises(self, sync_bn: bool) -> bool:
-        """Whether batch norm is synchronised here if upstream has it so: as in PyTorch's session,
-        on GPUs and on more than one rank.
-        """
-        return sync_bn and self.on_gpu and self.place.world_size > 1
 
     def prepare(self, model: Any, *, sync_bn: bool) -> tuple[Any, bool]:
         """`model` distributed as asked; and whether it has SyncBN."""
@@ -158,66 +137,46 @@ class Session:
             decr_every_n_nan_or_inf=2,
         )
 
-    def mean(self, values: Any) -> Any:
-        """The mean of `values` over the ranks, in place."""
-        if self.place.world_size > 1:
-            distributed.all_reduce(values)
-            values /= self.place.world_size
-        return values
+    def whole(self, number: int) -> Any:
+        return paddle.to_tensor([number], dtype="int64")
 
-    def agree(self, number: int) -> int:
-        """Rank 0's number, on every rank."""
-        if self.place.world_size == 1:
-            return number
-        held = paddle.to_tensor([number], dtype="int64")
-        distributed.broadcast(held, 0)
-        return int(held.item())
+    def ones(self, length: int) -> Any:
+        return paddle.ones([length], dtype="float32")
 
     def memory_mib(self) -> float | None:
-        """The most GPU memory that tensors held so far; None without a GPU."""
-        return paddle.device.cuda.max_memory_allocated(self.device) / MIB if self.on_gpu else None
+        if not self.on_gpu:
+            return None
+        return float(paddle.device.cuda.max_memory_allocated(self.device) / session.MIB)
 
-    def environment(self) -> dict[str, object]:
-        """What is known of this rank's machine and libraries; None where it is not."""
+    def libraries(self) -> dict[str, object]:
+        cudnn = paddle.get_cudnn_version() if self.on_gpu else None
         facts: dict[str, object] = {
-            **machine.describe(),
-            "framework_version": paddle.__version__,
-            "backend": self.backend,
-            "world_size": self.place.world_size,
+            "framework_version": self.version,
             "local_world_size": int(os.environ.get("PADDLE_LOCAL_SIZE", "0")) or None,
             "threads": int(os.environ.get("OMP_NUM_THREADS", "1")),
             "cuda": paddle.version.cuda() if paddle.is_compiled_with_cuda() else None,
-            "transport": self.transport,
-        }
-        if "PADDLE_TRAINER_ID" in os.environ:  # the launcher has put a name of its own there
-            facts["pod"] = os.environ.get("K8SBENCH_POD_NAME") or None
-        if not self.on_gpu:
-            return facts
-        found = paddle.device.cuda.get_device_properties(self.device)
-        address, uuid = _cuda_identity(self.index)
-        cudnn = paddle.get_cudnn_version()
-        facts |= {
             "cudnn": str(cudnn) if cudnn else None,
-            "nccl": _nccl_version(),
-            "gpu_model": found.name,
-            "gpu_index": self.index,
-            "gpu_uuid": uuid,
-            "gpu_memory_mib": found.total_memory // MIB,
-            "gpu_compute_capability": f"{found.major}.{found.minor}",
+            "nccl": _nccl_version() if self.on_gpu else None,
         }
-        return facts | machine.gpu(address, uuid)
+        if "PADDLE_TRAINER_ID" in os.environ:  # the launcher has replaced POD_NAME by another name
+            facts["pod"] = os.environ.get("K8SBENCH_POD_NAME") or None
+        return facts
+
+    def gpu(self) -> tuple[Any, str | None, str | None]:
+        properties = paddle.device.cuda.get_device_properties(self.device)
+        return properties, *_cuda_identity(self.index)
 
 
 def open_session(settings: Settings) -> Session:
-    """Find this rank's place and device and set the switches; talks to no peer yet."""
+    """Find this rank's place and device and set the switches; contacts no peer yet."""
     _end_by_signals()
-    # Said once per rank of every run with batch norm in evaluation mode or in training.
+    # Printed once per rank of every run with batch norm in evaluation mode or in training.
     warnings.filterwarnings("ignore", message="When training, we now always track global mean")
     place = Place.from_environment(names=PLACE_NAMES)
     gpus = paddle.device.cuda.device_count() if paddle.is_compiled_with_cuda() else 0
     wanted = settings.device
     if wanted == "auto":
-        # The launcher says "gloo" where it found no GPU, or was told to see none.
+        # The launcher sets "gloo" where it found no GPU, or where the GPUs were hidden from it.
         hidden = os.environ.get("PADDLE_DISTRI_BACKEND") == "gloo"
         wanted = "cuda" if gpus and not hidden else "cpu"
     if wanted == "cpu":
@@ -239,14 +198,6 @@ def open_session(settings: Settings) -> Session:
         for switch in ("set_cublas_switch", "set_cudnn_switch"):  # of the GPU wheel only
             getattr(core, switch, lambda _: None)(settings.tf32)
     return Session(settings, place, device)
-
-
-@contextlib.contextmanager
-def session(settings: Settings) -> Iterator[Session]:
-    """An open session that is closed in order; after an error its peers are not waited for."""
-    opened = open_session(settings)
-    yield opened
-    opened.close()
 
 
 def _await_meeting_point() -> None:
@@ -292,7 +243,7 @@ def _nccl_version() -> str | None:
 
 
 def _cuda_identity(index: int) -> tuple[str | None, str | None]:
-    """PCI address and UUID of a visible GPU; Paddle does not tell them, the driver does."""
+    """PCI address and UUID of a visible GPU, from the driver: Paddle does not give them."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:

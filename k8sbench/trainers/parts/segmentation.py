@@ -38,11 +38,11 @@ def schedule(common: Settings, own: argparse.Namespace, base: float, last: float
     return schedules.poly(base, steps, power=POWER, minimum=min(last, base))
 
 
-def told(own: argparse.Namespace) -> dict[str, object]:
+def start_values(own: argparse.Namespace) -> dict[str, object]:
     """The own options as the start line has them."""
     height, width = own.crop
     return {
         "crop": f"{height}x{width}",
         "classes": own.classes,
-        **settings.told_checks(own),
+        **settings.check_values(own),
     }

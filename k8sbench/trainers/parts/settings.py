@@ -8,12 +8,15 @@ stderr and exit code 2; nothing is clamped or corrected in silence.
 from __future__ import annotations
 
 import argparse
-import math
+import contextlib
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
+
+T = TypeVar("T", int, float)
 
 AMP_DTYPES = ("none", "fp16", "bf16")
 DEVICES = ("auto", "cpu", "cuda")
@@ -77,7 +80,7 @@ class Settings:
 
     @property
     def precision(self) -> str:
-        """The precision asked for; what had effect is said by the framework's session."""
+        """The requested precision; the framework's session reports the effective one."""
         return "fp32" if self.amp_dtype is None else "amp"
 
     def speed_options(self) -> dict[str, object]:
@@ -87,49 +90,36 @@ class Settings:
 
 
 def whole(minimum: int, maximum: int = LARGEST) -> Callable[[str], int]:
-    """An argparse type: a whole number that is at least `minimum` and at most `maximum`."""
-
-    def parse(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = minimum - 1
-        if not minimum <= value <= maximum:
-            most = f" and at most {maximum}" if value > maximum or maximum < LARGEST else ""
-            raise argparse.ArgumentTypeError(
-                f"must be a whole number of at least {minimum}{most}, not {text!r}"
-            )
-        return value
-
-    return parse
+    """An argparse type: a whole number from `minimum` to `maximum`."""
+    return _number(int, "a whole number", minimum, maximum)
 
 
 def real(minimum: float) -> Callable[[str], float]:
-    """An argparse type: a finite number that is at least `minimum`."""
+    """An argparse type: a number from `minimum` to the largest whole number."""
+    return _number(float, "a number", minimum, LARGEST)
 
-    def parse(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value) or value < minimum:
-            raise argparse.ArgumentTypeError(
-                f"must be a number of at least {minimum:g}, not {text!r}"
-            )
-        return value
+
+def _number(
+    convert: Callable[[str], T], what: str, minimum: float, maximum: float
+) -> Callable[[str], T]:
+    def parse(text: str) -> T:
+        with contextlib.suppress(ValueError):
+            value = convert(text)
+            if minimum <= value <= maximum:
+                return value
+        raise argparse.ArgumentTypeError(
+            f"must be {what} of at least {minimum} and at most {maximum}, not {text!r}"
+        )
 
     return parse
 
 
 def size(text: str) -> tuple[int, int]:
     """An argparse type: HEIGHTxWIDTH, as in 512x1024."""
-    parts = text.lower().split("x")
-    if len(parts) != 2 or not all(part.isascii() and part.isdigit() for part in parts):
+    found = re.fullmatch(r"([1-9][0-9]*)x([1-9][0-9]*)", text.lower())
+    if found is None:
         raise argparse.ArgumentTypeError(f"must be HEIGHTxWIDTH, as in 512x1024, not {text!r}")
-    height, width = int(parts[0]), int(parts[1])
-    if height < 1 or width < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1x1, not {text!r}")
-    return height, width
+    return int(found[1]), int(found[2])
 
 
 class Parser(argparse.ArgumentParser):
@@ -156,11 +146,7 @@ def parser(program: str, description: str, defaults: Defaults) -> Parser:
         allow_abbrev=False,
     )
     amp = defaults.batch_size_amp or defaults.batch_size
-    batch = (
-        f"{defaults.batch_size}"
-        if amp == defaults.batch_size
-        else (f"{defaults.batch_size}, with AMP {amp}")
-    )
+    batch = f"{defaults.batch_size}, with AMP {amp}"
     others = defaults.recipe_workers.items()
     workers = ", ".join([f"{defaults.workers}", *(f"{recipe} {count}" for recipe, count in others)])
     what = made.add_argument_group("what is measured")
@@ -237,19 +223,17 @@ def parser(program: str, description: str, defaults: Defaults) -> Parser:
         help="CPU threads per rank (default: 0 = leave the framework's choice)",
     )
     if "channels_last" in defaults.speed_options:
-        on = " and ".join(defaults.channels_last_amp)
         machine.add_argument(
             "--channels-last",
             action=argparse.BooleanOptionalAction,
             default=None,
-            help=f"NHWC memory format (default: {f'on for AMP with {on}' if on else 'off'})",
+            help="NHWC memory format (default: as upstream's recipe)",
         )
-    helps = {
-        "tf32": "allow TF32 in FP32 matrix products and convolutions",
-        "compile": "compile the model",
-        "fused_optimizer": "one kernel for the optimizer step",
-    }
-    for option, text in helps.items():
+    for option, text in (
+        ("tf32", "allow TF32 in FP32 matrix products and convolutions"),
+        ("compile", "compile the model"),
+        ("fused_optimizer", "one kernel for the optimizer step"),
+    ):
         if option in defaults.speed_options:
             machine.add_argument(f"--{option.replace('_', '-')}", action="store_true", help=text)
     if defaults.shares_gpu:
@@ -263,8 +247,8 @@ def parser(program: str, description: str, defaults: Defaults) -> Parser:
         machine.add_argument(
             "--cudnn-benchmark",
             action=argparse.BooleanOptionalAction,
-            default=None,  # else argparse tells it a second time
-            help=f"let cuDNN time its algorithms (default: {_on(defaults.cudnn_benchmark)})",
+            default=None,  # else argparse appends the default a second time
+            help="let cuDNN time its algorithms (default: as upstream)",
         )
     return made
 
@@ -327,8 +311,8 @@ def add_check_options(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def told_checks(own: argparse.Namespace) -> dict[str, object]:
-    """The options for checks that change what is computed, as the start line has them."""
+def check_values(own: argparse.Namespace) -> dict[str, Any]:
+    """The options for checks that change what is computed: for the work and the start line."""
     return {"frozen_norm": own.frozen_norm, "no_dropout": own.no_dropout}
 
 
@@ -336,7 +320,3 @@ def _chosen(given: argparse.Namespace, name: str, default: bool) -> bool:
     """A switch as it was set, `default` where it was not, off where the trainer has none."""
     value = getattr(given, name, False)
     return default if value is None else bool(value)
-
-
-def _on(flag: bool) -> str:
-    return "on" if flag else "off"

@@ -56,8 +56,6 @@ class Record:
     last_data_seconds: float
     total_seconds: float
     total_data_seconds: float
-    # What else happened inside the record, such as "evaluation".
-    holds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,7 @@ class StepTimer:
         self.plan = plan
         self.steps = 0
         self.target = plan.window_end
-        # Of the measured window only, without steps that held something else.
+        # Of the measured window only.
         self.step_seconds = array("d")
         self.data_seconds = array("d")
         self._sync = sync
@@ -130,8 +128,6 @@ class StepTimer:
         self._record_data = 0.0
         self._total_data = 0.0
         self._record_steps = 0
-        self._holds: list[str] = []
-        self._step_holds = False
 
     def start(self) -> None:
         """Start the clock of the first step."""
@@ -155,12 +151,6 @@ class StepTimer:
         """The step's data are at hand."""
         self._data_wait = self._clock() - self._step_began
 
-    def hold(self, what: str) -> None:
-        """Mark the running step as one that held something else, such as an evaluation."""
-        if what not in self._holds:
-            self._holds.append(what)
-        self._step_holds = True
-
     def step_done(self) -> Record | None:
         """The step is over. Returns the record that ends here, if one does."""
         self.steps += 1
@@ -169,10 +159,10 @@ class StepTimer:
             self._sync()
         now = self._clock()
         seconds, wait = now - self._step_began, self._data_wait
-        if self.plan.warmup < self.steps <= self.plan.window_end and not self._step_holds:
+        if self.plan.warmup < self.steps <= self.plan.window_end:
             self.step_seconds.append(seconds)
             self.data_seconds.append(wait)
-        self._step_began, self._data_wait, self._step_holds = now, 0.0, False
+        self._step_began, self._data_wait = now, 0.0
         self._record_data += wait
         self._total_data += wait
         self._record_steps += 1
@@ -192,18 +182,12 @@ class StepTimer:
             last_data_seconds=wait,
             total_seconds=now - self._began,
             total_data_seconds=self._total_data,
-            holds=tuple(self._holds),
         )
         self._record_began, self._record_data, self._record_steps = now, 0.0, 0
-        self._holds.clear()
         return record
 
     def window(self) -> Window:
         """The measured window; only once its last step is done."""
-        if self.steps < self.plan.window_end:
-            raise RuntimeError(
-                f"the window ends with step {self.plan.window_end}, only {self.steps} are done"
-            )
         return Window(
             first_step=self.plan.warmup + 1,
             last_step=self.plan.window_end,

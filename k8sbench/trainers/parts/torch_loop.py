@@ -19,7 +19,7 @@ from k8sbench.trainers.parts.events import Journal
 from k8sbench.trainers.parts.loop import Outcome
 from k8sbench.trainers.parts.samples import Samples
 from k8sbench.trainers.parts.settings import Settings
-from k8sbench.trainers.parts.torch_session import Session, session
+from k8sbench.trainers.parts.torch_session import Session, open_session
 
 # PyTorch's own first scale; it halves itself until gradients are finite.
 DYNAMIC_SCALE = 65536.0
@@ -53,14 +53,8 @@ class Work(loop.Work):
 
 def train(work: Work, settings: Settings) -> Outcome:
     """Run one rank from its start line to its last."""
-    with session(settings) as here:
-        journal = loop.begin(
-            work,
-            here,
-            framework="pytorch",
-            framework_version=torch.__version__,
-            options=work.options,
-        )
+    with open_session(settings) as here:
+        journal = loop.begin(work, here, work.options)
         return _Run(work, here, journal).to_its_end()
 
 
@@ -103,11 +97,11 @@ class _Run(loop.Loop[Work, Session]):
             group["lr"] = lr * group.get("lr_mult", 1.0)
         with self.here.autocast():
             values = work.losses(self.model, inputs, targets)
-        told = torch.stack([value.detach().float() for value in values.values()])
+        printed = torch.stack([value.detach().float() for value in values.values()])
         if work.mean_values:
-            told = self.here.mean(told)
+            printed = self.here.mean(printed)
         if work.values_before_backward:
-            self.keep(tuple(values), told.tolist())
+            self.keep(tuple(values), printed.tolist())
         if scale is not None and scaler.is_enabled() and not work.checks_overflow:
             (values["loss"] * scale).backward()
             torch._foreach_div_(self.gradients(), scale)
@@ -121,7 +115,7 @@ class _Run(loop.Loop[Work, Session]):
             scaler.update()
         optimizer.zero_grad()
         if not work.values_before_backward:
-            self.keep(tuple(values), told.tolist())
+            self.keep(tuple(values), printed.tolist())
 
     def gradients(self) -> list[Tensor]:
         """Of all parameters that have one."""

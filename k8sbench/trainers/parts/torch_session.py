@@ -1,3 +1,4 @@
+# ruff: noqa: D102 - the base class describes its methods
 """One rank of a PyTorch job: its place, device, precision and peers.
 
 The same code runs with gloo on CPUs and NCCL on GPUs, under torchrun (which the training operator
@@ -21,7 +22,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 
-from k8sbench.trainers.parts import machine
+from k8sbench.trainers.parts import machine, session
 from k8sbench.trainers.parts.events import Place
 from k8sbench.trainers.parts.settings import Settings, refuse
 
@@ -29,44 +30,37 @@ DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 # A collective that takes longer than this has lost a peer. The first steps of a compiled model
 # on many ranks can take some minutes.
 COLLECTIVE_TIMEOUT = timedelta(minutes=10)
-MIB = 1024 * 1024
 # Steps without an overflow after which a scale doubles: PyTorch's own, and more than any run has.
 GROWTH_STEPS, NEVER = 2000, 10**9
 
 
-class Session:
-    """What a trainer needs to know of where it runs; `session` opens and closes one."""
+class Session(session.Session):
+    """One rank of a PyTorch job."""
 
-    def __init__(self, settings: Settings, place: Place, device: torch.device) -> None:
-        self.settings = settings
-        self.place = place
-        self.device = device
-        self.backend: str | None = None
-        self.transport: str | None = None
+    framework = "pytorch"
+    version = torch.__version__
+    distributed = dist
+    device: torch.device
 
     @property
     def on_gpu(self) -> bool:
-        """Whether the device is a GPU."""
         return self.device.type == "cuda"
 
     @property
-    def device_kind(self) -> str:
-        """The device as the start line names it, equal for both frameworks."""
-        return self.device.type
+    def index(self) -> int:
+        return self.device.index
 
     @property
     def precision_effective(self) -> str:
-        """As asked: PyTorch's autocast has effect on CPUs and on GPUs alike."""
+        # PyTorch's autocast has effect on CPUs and on GPUs alike.
         return self.settings.precision
 
     def connect(self) -> None:
-        """Meet the other ranks; returns once all are there. Nothing to do for a rank alone."""
-        if self.place.world_size == 1:
-            return
-        self.join()
+        if self.place.world_size > 1:
+            self.join()
 
     def join(self) -> None:
-        """Become a member of the job's process group, be it of this rank alone."""
+        """Join the job's process group, even as its only rank."""
         # NCCL refuses two ranks on one GPU; gloo takes a GPU's tensors by way of the host.
         by_nccl = self.on_gpu and not self.settings.share_gpu
         self.backend = "nccl" if by_nccl else "gloo"
@@ -81,13 +75,7 @@ class Session:
             )
         self.transport = machine.nccl_transport(log) if by_nccl else "socket"
 
-    def wait_for_all(self) -> None:
-        """Return once every rank is here."""
-        if self.backend is not None:
-            dist.barrier()
-
     def close(self) -> None:
-        """Leave the job in order."""
         if self.backend is not None:
             dist.destroy_process_group()
             self.backend = None
@@ -97,17 +85,8 @@ class Session:
         torch.manual_seed(self.settings.seed + offset)
 
     def sync(self) -> None:
-        """Wait until the device has done all it was given."""
         if self.on_gpu:
             torch.cuda.synchronize(self.device)
-
-    def synchronises(self, sync_bn: bool) -> bool:
-        """Whether batch norm is synchronised here if upstream has it so.
-
-        SyncBN needs GPUs and more than one rank; elsewhere its place is taken by batch norm, as
-        upstream does, and the run says so.
-        """
-        return sync_bn and self.on_gpu and self.place.world_size > 1
 
     def prepare(self, model: nn.Module, *, sync_bn: bool, **ddp: Any) -> tuple[nn.Module, bool]:
         """`model` on the device, compiled and distributed as asked; and whether it has SyncBN."""
@@ -140,56 +119,35 @@ class Session:
             enabled=self.settings.amp_dtype == "fp16",
         )
 
-    def mean(self, values: Tensor) -> Tensor:
-        """The mean of `values` over the ranks, in place."""
-        if self.place.world_size > 1:
-            dist.all_reduce(values)
-            values /= self.place.world_size
-        return values
+    def whole(self, number: int) -> Tensor:
+        return torch.tensor([number], dtype=torch.int64, device=self.device)
 
-    def agree(self, number: int) -> int:
-        """Rank 0's number, on every rank."""
-        if self.place.world_size == 1:
-            return number
-        held = torch.tensor([number], dtype=torch.int64, device=self.device)
-        dist.broadcast(held, 0)
-        return int(held.item())
+    def ones(self, length: int) -> Tensor:
+        return torch.ones(length, device=self.device)
 
     def memory_mib(self) -> float | None:
-        """The most GPU memory that tensors held so far; None without a GPU."""
-        return torch.cuda.max_memory_allocated(self.device) / MIB if self.on_gpu else None
+        if not self.on_gpu:
+            return None
+        return torch.cuda.max_memory_allocated(self.device) / session.MIB
 
-    def environment(self) -> dict[str, object]:
-        """What is known of this rank's machine and libraries; None where it is not."""
-        facts: dict[str, object] = {
-            **machine.describe(),
-            "framework_version": torch.__version__,
-            "backend": self.backend,
-            "world_size": self.place.world_size,
+    def libraries(self) -> dict[str, object]:
+        cudnn = torch.backends.cudnn.version() if self.on_gpu else None
+        return {
+            "framework_version": self.version,
             "local_world_size": int(os.environ.get("LOCAL_WORLD_SIZE", "0")) or None,
             "threads": torch.get_num_threads(),
             "cuda": torch.version.cuda,
-            "transport": self.transport,
-        }
-        if not self.on_gpu:
-            return facts
-        found = torch.cuda.get_device_properties(self.device)
-        cudnn = torch.backends.cudnn.version()
-        facts |= {
             "cudnn": str(cudnn) if cudnn is not None else None,
-            "nccl": ".".join(map(str, torch.cuda.nccl.version())),
-            "gpu_model": found.name,
-            "gpu_index": self.device.index,
-            "gpu_uuid": str(getattr(found, "uuid", "")) or None,
-            "gpu_memory_mib": found.total_memory // MIB,
-            "gpu_compute_capability": f"{found.major}.{found.minor}",
+            "nccl": ".".join(map(str, torch.cuda.nccl.version())) if self.on_gpu else None,
         }
-        uuid = facts["gpu_uuid"]
-        return facts | machine.gpu(_pci_address(found), None if uuid is None else str(uuid))
+
+    def gpu(self) -> tuple[Any, str | None, str | None]:
+        found = torch.cuda.get_device_properties(self.device)
+        return found, _pci_address(found), str(getattr(found, "uuid", "")) or None
 
 
 def open_session(settings: Settings) -> Session:
-    """Find this rank's place and device and set the switches; talks to no peer yet."""
+    """Find this rank's place and device and set the switches; contacts no peer yet."""
     place = Place.from_environment()
     wanted = settings.device
     if wanted == "auto":
@@ -220,16 +178,8 @@ def open_session(settings: Settings) -> Session:
     return Session(settings, place, device)
 
 
-@contextlib.contextmanager
-def session(settings: Settings) -> Iterator[Session]:
-    """An open session that is closed in order; after an error its peers are not waited for."""
-    opened = open_session(settings)
-    yield opened
-    opened.close()
-
-
 def _need_compiler(device: str) -> None:
-    """End a run that could not compile, which would otherwise fail in the midst of its first step.
+    """Reject a run that could not compile, which would otherwise fail during its first step.
 
     What starts the compiled kernels is itself built at run time, as a module of Python: by another
     compiler on a GPU than on a CPU.
@@ -252,7 +202,7 @@ def _need_compiler(device: str) -> None:
 
 @contextlib.contextmanager
 def _quiet_stdout() -> Iterator[None]:
-    """Keep native code off stdout: gloo greets its peers in fragments that cut others' lines."""
+    """Keep native code off stdout: gloo writes fragments that would cut other ranks' lines."""
     kept = os.dup(1)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)

@@ -78,8 +78,10 @@ class TrainerLogs:
             parameters=PARAMETERS,
             precision_effective="fp32",
             sync_bn=False,
+            norm="BatchNorm",
             final_loss=6.0,
             max_memory_mib=900.0,
+            machine=None,
         )
 
     def _steps(self, first: int, last: int) -> None:

@@ -1,0 +1,157 @@
+"""What the sessions of both frameworks share; imports no framework.
+
+A session is one rank of a job: its settings, its place, its device and its peers.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, ClassVar, TypeVar
+
+from k8sbench.trainers.parts import machine
+from k8sbench.trainers.parts.events import Journal, Place
+from k8sbench.trainers.parts.settings import Settings
+
+MIB = 1024 * 1024
+S = TypeVar("S", bound="Session")
+
+
+class Session(abc.ABC):
+    """One rank. As a context it leaves the job in order; after an error it waits for no peer."""
+
+    framework: ClassVar[str]
+    version: ClassVar[str]
+    distributed: ClassVar[Any]  # the framework's module of collectives
+
+    def __init__(self, settings: Settings, place: Place, device: Any) -> None:
+        self.settings = settings
+        self.place = place
+        self.device = device
+        self.backend: str | None = None
+        self.transport: str | None = None
+
+    def __enter__(self: S) -> S:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _: object, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+
+    @property
+    @abc.abstractmethod
+    def on_gpu(self) -> bool:
+        """Whether the device is a GPU."""
+
+    @property
+    @abc.abstractmethod
+    def index(self) -> int:
+        """The number of the GPU among the visible ones."""
+
+    @property
+    def device_kind(self) -> str:
+        """The device as the start line names it, equal for both frameworks."""
+        return "cuda" if self.on_gpu else "cpu"
+
+    @property
+    @abc.abstractmethod
+    def precision_effective(self) -> str:
+        """What the arithmetic really is: "fp32" or "amp"."""
+
+    @abc.abstractmethod
+    def connect(self) -> None:
+        """Meet the other ranks; returns once all have connected. A rank alone does nothing."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Leave the job in order."""
+
+    @abc.abstractmethod
+    def sync(self) -> None:
+        """Wait until the device has finished all work."""
+
+    @abc.abstractmethod
+    def whole(self, number: int) -> Any:
+        """A tensor of one 64-bit integer on the device."""
+
+    @abc.abstractmethod
+    def ones(self, length: int) -> Any:
+        """A float32 vector of ones on the device."""
+
+    @abc.abstractmethod
+    def memory_mib(self) -> float | None:
+        """The peak GPU memory of all tensors so far; None without a GPU."""
+
+    @abc.abstractmethod
+    def libraries(self) -> dict[str, object]:
+        """Versions of the framework and its libraries, and what the launcher gave this rank."""
+
+    @abc.abstractmethod
+    def gpu(self) -> tuple[Any, str | None, str | None]:
+        """The GPU's properties, PCI address and UUID."""
+
+    def wait_for_all(self) -> None:
+        """Return once every rank has called this."""
+        if self.backend is not None:
+            self.distributed.barrier()
+
+    def synchronises(self, sync_bn: bool) -> bool:
+        """Whether batch norm is synchronised here, if upstream synchronises it.
+
+        SyncBN needs GPUs and more than one rank; elsewhere batch norm takes its place, as upstream
+        does, and the summary reports it.
+        """
+        return sync_bn and self.on_gpu and self.place.world_size > 1
+
+    def mean(self, values: Any) -> Any:
+        """The mean of `values` over the ranks, in place."""
+        if self.place.world_size > 1:
+            self.distributed.all_reduce(values)
+            values /= self.place.world_size
+        return values
+
+    def agree(self, number: int) -> int:
+        """Rank 0's number, on every rank."""
+        if self.place.world_size == 1:
+            return number
+        held = self.whole(number)
+        self.distributed.broadcast(held, 0)
+        return int(held.item())
+
+    def environment(self) -> dict[str, object]:
+        """What is known of this rank's machine and libraries; None where it is not known."""
+        facts: dict[str, object] = {
+            **machine.describe(),
+            "backend": self.backend,
+            "world_size": self.place.world_size,
+            "transport": self.transport,
+            **self.libraries(),
+        }
+        if not self.on_gpu:
+            return facts
+        found, address, uuid = self.gpu()
+        facts |= {
+            "gpu_model": found.name,
+            "gpu_index": self.index,
+            "gpu_uuid": uuid,
+            "gpu_memory_mib": found.total_memory // MIB,
+            "gpu_compute_capability": f"{found.major}.{found.minor}",
+        }
+        return facts | machine.gpu(address, uuid)
+
+    def begin(self, unit: str, options: Mapping[str, object]) -> Journal:
+        """Write the start line, meet the other ranks and write the environment."""
+        journal = Journal(self.settings, self.place, unit=unit)
+        journal.start(
+            framework=self.framework,
+            framework_version=self.version,
+            device=self.device_kind,
+            precision_effective=self.precision_effective,
+            options=options,
+        )
+        self.connect()
+        journal.environment(self.environment())
+        return journal
