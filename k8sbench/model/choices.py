@@ -33,12 +33,19 @@ STEADY_SECONDS = 120.0
 RECORDS_WANTED = 5
 """Fewer records in the window are rejected, so a short window is logged more often."""
 BF16_SINCE = (8, 0)
-"""Compute capability from which GPUs have bf16; one that is not known is not held against them."""
+"""Compute capability from which GPUs have bf16; unknown GPUs are not rejected."""
 PROCESSES_PER_CORE = 4
 """More CPU processes than this per core measure nothing but the scheduler."""
 TIMEOUTS: dict[Preset, float] = {"smoke": 1800.0, "full": 86400.0}
 """Seconds after which a run is ended that was given no --timeout: nothing waits without end."""
-MOST_REPLICAS = 1000
+BOUNDS = {
+    "replicas": (1, 1000),
+    "gpus": (1, 999_999),
+    "batch_size": (1, 1_000_000),
+    "warmup": (0, 1_000_000_000),
+    "iterations": (1, 1_000_000_000),
+}
+"""The least and the most of each number in a request."""
 OWN_DATA = ("synthetic", "synthetic-host")
 """What our trainers make themselves: on the device once, or anew by loader processes."""
 _CASE = re.compile(r"^([0-9]{1,6})x([0-9]{1,6})(-cpu)?$")
@@ -113,17 +120,19 @@ def parse_case(text: str) -> tuple[int, int]:
 
 def settle(spec: BenchmarkSpec, request: Request, site: Site) -> Case:
     """Find the variant and the program that a request stands for, and where it would run."""
+    for name, (least, most) in BOUNDS.items():
+        value = getattr(request, name)
+        if value is not None and not least <= value <= most:
+            raise UsageError(
+                f"--{name.replace('_', '-')} {value} is out of range.", f"Give {least} to {most}."
+            )
     framework, variant = choose_variant(spec, request.framework, request.variant)
     impl = request.impl or variant.impl
-    has = {
-        "k8sbench": variant.trainer is not None,
-        "upstream": variant.upstream is not None,
-        "user": bool(variant.command),
-    }
+    has = {"k8sbench": variant.trainer, "upstream": variant.upstream, "user": variant.command}
     if not has[impl]:
         raise UsageError(
             f"{spec.name} ({variant.name}) has no {impl} program.",
-            f"It has: {', '.join(name for name, there in has.items() if there)}.",
+            f"It has: {', '.join(name for name, program in has.items() if program)}.",
         )
     case = Case(
         spec=spec,
@@ -159,82 +168,63 @@ def choose_variant(
         chosen = spec.default_variant(framework)
         assert chosen is not None, "the catalog's rules demand a default per framework"
         return framework, chosen
-    for variant in mine:
-        if variant.name == name:
-            return framework, variant
-    names = [v.name for v in mine]
-    raise NotFound(
-        f"{spec.name} on {framework} has no variant {name!r}.",
-        did_you_mean(name, names) + f"Variants: {', '.join(names)}.",
-    )
+    found = {variant.name: variant for variant in mine}
+    if name not in found:
+        raise NotFound(
+            f"{spec.name} on {framework} has no variant {name!r}.",
+            did_you_mean(name, found) + f"Variants: {', '.join(found)}.",
+        )
+    return framework, found[name]
 
 
 def shape(case: Case, notes: list[str]) -> tuple[int, int]:
     """Replicas, and processes (GPUs, where there are any) per replica."""
     request, pool = case.request, case.site.pool
-    replicas = 1 if request.replicas is None else request.replicas
-    if not 1 <= replicas <= MOST_REPLICAS:
-        raise UsageError(
-            f"--replicas {replicas} is no number of nodes.", f"Give 1 to {MOST_REPLICAS}."
-        )
-    if request.gpus is not None and request.gpus < 1:
-        raise UsageError(
-            f"--gpus {request.gpus} is no number of GPUs.",
-            "Give 1 or more GPUs per replica; without a GPU it counts CPU processes.",
-        )
+    local, there = case.site.backend == "local", pool.gpus_per_node
+    replicas = request.replicas or 1
     if case.device == "cpu":
         processes = request.gpus or 1
         most = PROCESSES_PER_CORE * (case.site.cores or 1)
-        if case.site.backend == "local" and replicas * processes > most:
+        if local and replicas * processes > most:
             raise UsageError(
                 f"{replicas} × {processes} CPU processes are too many for {case.site.cores} cores.",
                 f"Without a GPU this machine takes up to {most}; give fewer --replicas.",
             )
         return replicas, processes
-    if case.site.backend == "local":
-        return replicas, _local_gpus(replicas, request.gpus, pool.gpus_per_node)
-    processes = request.gpus or pool.gpus_per_node
-    if processes > pool.gpus_per_node:
+    if local and request.gpus is None and (there < replicas or there % replicas):
         raise UsageError(
-            f"--gpus {processes} is more than a node of pool {pool.name} has"
-            f" ({pool.gpus_per_node}).",
-            "Give more --replicas instead, or another --node-pool.",
-        )
-    if pool.gpus_per_node % processes:
-        notes.append(
-            f"{processes} GPUs do not divide a node's {pool.gpus_per_node}: some stay idle,"
-            " and a neighbour's job on them can disturb the figures"
-        )
-    return replicas, processes
-
-
-def _local_gpus(replicas: int, asked: int | None, here: int) -> int:
-    if asked is None and (here < replicas or here % replicas):
-        raise UsageError(
-            f"The {here} GPUs of this machine do not divide over {replicas} replicas.",
+            f"The {there} GPUs of this machine do not divide over {replicas} replicas.",
             "Give --gpus (per replica), or a number of replicas that divides them.",
         )
-    processes = asked or here // replicas
-    if replicas * processes > here:
+    processes = request.gpus or (there // replicas if local else there)
+    if local and replicas * processes > there:
         raise UsageError(
-            f"{replicas} × {processes} GPUs are more than the {here} of this machine.",
+            f"{replicas} × {processes} GPUs are more than the {there} of this machine.",
             "Give fewer --replicas or --gpus.",
         )
-    return processes
+    if processes > there:
+        raise UsageError(
+            f"--gpus {processes} is more than a node of pool {pool.name} has ({there}).",
+            "Give more --replicas instead, or another --node-pool.",
+        )
+    if not local and there % processes:
+        notes.append(
+            f"{processes} GPUs do not divide a node's {there}: some stay idle, and the job of"
+            " another user on them can disturb the figures"
+        )
+    return replicas, processes
 
 
 def preset(case: Case, notes: list[str]) -> Preset:
     """Full size, or the small form where there is no GPU."""
     asked = case.request.preset
-    if case.impl != "k8sbench":
-        if asked == "smoke":
-            raise UsageError(
-                f"--preset smoke is for k8sbench's own trainers; --impl {case.impl} has no small"
-                " form.",
-                "Leave it out, or leave out --impl.",
-            )
-        return "full"
-    chosen: Preset = asked or ("full" if case.device == "cuda" else "smoke")
+    ours = case.impl == "k8sbench"
+    chosen: Preset = asked or ("smoke" if ours and case.device == "cpu" else "full")
+    if chosen == "smoke" and not ours:
+        raise UsageError(
+            f"--preset smoke is for k8sbench's own trainers; --impl {case.impl} has no small form.",
+            "Leave it out, or leave out --impl.",
+        )
     if chosen == "smoke" and case.variant.smoke is None:
         raise UsageError(
             f"{case.label} has no smoke preset.",
@@ -242,7 +232,7 @@ def preset(case: Case, notes: list[str]) -> Preset:
         )
     if chosen == "smoke" and asked is None:
         notes.append("no GPU here: smoke preset, which checks the path, not the speed")
-    if chosen == "full" and case.device == "cpu":
+    if ours and chosen == "full" and case.device == "cpu":
         notes.append("full size without a GPU: this can take hours and measures no GPU")
     return chosen
 
@@ -275,8 +265,6 @@ def batch_size(case: Case, size: Preset, notes: list[str]) -> int:
     """Samples per GPU and step; says so where the report has another."""
     request, variant = case.request, case.variant
     asked = request.batch_size
-    if asked is not None and not 1 <= asked <= 1_000_000:
-        raise UsageError(f"--batch-size {asked} is no batch.", "Give 1 or more samples per GPU.")
     if size == "smoke":
         assert variant.smoke is not None, "checked by preset()"
         return asked or variant.smoke.batch_size
@@ -294,23 +282,16 @@ def batch_size(case: Case, size: Preset, notes: list[str]) -> int:
 def window(case: Case, size: Preset, world_size: int, notes: list[str]) -> PlannedWindow:
     """Which iterations count and how often the program logs."""
     request, base = case.request, case.variant.window
-    if request.warmup is not None and request.warmup < 0:
-        raise UsageError(f"--warmup {request.warmup} is negative.", "Give 0 or more iterations.")
-    if request.iterations is not None and request.iterations < 1:
-        raise UsageError(
-            f"--iterations {request.iterations} measures nothing.", "Give 1 or more iterations."
-        )
     smoke = case.variant.smoke if size == "smoke" else None
     if smoke is not None:
-        warmup, iterations, interval = smoke.warmup, smoke.iterations, smoke.log_interval
-        rule = "smoke preset: a few small steps"
+        interval, rule = smoke.log_interval, "smoke preset: a few small steps"
     else:
-        warmup, iterations, rule = base.warmup, base.iterations, base.rule
         interval = base.log_interval["one_gpu" if world_size == 1 else "many_gpus"]
+        rule = base.rule
     if request.warmup is not None or request.iterations is not None:
         rule = "as given on the command line"
-    warmup = warmup if request.warmup is None else request.warmup
-    iterations = iterations if request.iterations is None else request.iterations
+    warmup = (smoke or base).warmup if request.warmup is None else request.warmup
+    iterations = request.iterations or (smoke or base).iterations
     ours = case.impl == "k8sbench"
     if ours and iterations // interval < RECORDS_WANTED and interval > 1:
         finer = max(1, iterations // RECORDS_WANTED)
@@ -331,6 +312,7 @@ def window(case: Case, size: Preset, world_size: int, notes: list[str]) -> Plann
 def data(case: Case) -> str:
     """Where the samples come from: what :class:`~k8sbench.model.plan.RunPlan` says of it."""
     asked, ours = case.request.data, case.impl == "k8sbench"
+    own = " or ".join(OWN_DATA)
     if asked == "synthetic" or (ours and asked in OWN_DATA):
         return asked
     if asked in OWN_DATA:
@@ -340,14 +322,10 @@ def data(case: Case) -> str:
             "Leave it out, or leave out --impl.",
         )
     if asked.startswith("synth"):
-        raise UsageError(
-            f"--data {asked!r} is no source of samples.", f"Write {' or '.join(OWN_DATA)}."
-        )
+        raise UsageError(f"--data {asked!r} is no source of samples.", f"Write {own}.")
     if ours:
-        raise NotAvailableYet(
-            f"--data {asked} (real data in k8sbench's own trainers)",
-            f"Use --data {' or '.join(OWN_DATA)}.",
-        )
+        subject = f"--data {asked} (real data in k8sbench's own trainers)"
+        raise NotAvailableYet(subject, f"Use --data {own}.")
     if asked.startswith("pvc:"):
         if not _PVC.match(asked) or ".." in asked.split("/"):
             raise UsageError(f"--data {asked!r} names no volume claim.", "Write pvc:NAME[/SUB].")
@@ -399,12 +377,8 @@ def image(case: Case, trainers_digest: str | None) -> tuple[str | None, str, Tra
         )
     if request.image_registry:
         assert trainers_digest is not None, "our own trainers have a digest"
-        name = built_image(
-            request.image_registry,
-            case.framework,
-            version=__version__,
-            trainers_digest=trainers_digest,
-        )
+        registry, digest = request.image_registry, trainers_digest
+        name = built_image(registry, case.framework, version=__version__, trainers_digest=digest)
         return name, "--image-registry", "image"
     if case.site.images is None:
         raise UsageError(
@@ -427,8 +401,7 @@ def kernels(case: Case, chosen: str | None, notes: list[str]) -> None:
         doubt = installed_warning(site.images, case.framework, gpu_model=gpu_model, version=version)
     else:
         doubt = image_warning(site.images, gpu_model=gpu_model, image=chosen)
-    if doubt is not None:
-        notes.append(doubt)
+    notes.extend(filter(None, [doubt]))
 
 
 def _check_local(case: Case) -> None:
@@ -438,11 +411,7 @@ def _check_local(case: Case) -> None:
             " k8sbench's own trainers, and only where the catalog says local: true.",
             "Run it on a cluster, with --backend kubernetes; render shows its manifest.",
         )
-    for flag, value in (
-        ("--queue", case.request.queue),
-        ("--gang", case.request.gang),
-        ("--image", case.request.image),
-        ("--image-registry", case.request.image_registry),
-    ):
-        if value:
+    for name in ("queue", "gang", "image", "image_registry"):
+        if getattr(case.request, name):
+            flag = f"--{name.replace('_', '-')}"
             raise UsageError(f"{flag} has no meaning for a local run.", "Leave it out.")

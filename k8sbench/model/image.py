@@ -136,12 +136,12 @@ class ImageTable(_Strict, frozen=True, kw_only=True):
         The longest name that is part of it decides: ``RTX 6000 Ada Generation`` is no
         ``Quadro RTX 6000``.
         """
-        words = _words(gpu_model)
+        wanted = _words(gpu_model)
         found = [
             (len(_words(name)), row.capability)
             for row in self.gpus
             for name in (*row.data_center, *row.other)
-            if _within(_words(name), words)
+            if _words(name) in wanted
         ]
         return max(found)[1] if found else None
 
@@ -168,23 +168,15 @@ class ImageTable(_Strict, frozen=True, kw_only=True):
 
         A registry before the name (a mirror) changes nothing. None for any other image.
         """
-        name = image.partition("@")[0]
-        repository, _, tag = name.rpartition(":")
-        if "/" in tag or not repository:  # no tag: what stands after the colon is a port's
-            return None
+        repository, _, tag = image.partition("@")[0].rpartition(":")
+        match = _TAG.fullmatch(tag)
         for known in self.images:
-            if known.origin == "built":
-                if repository.rpartition("/")[2] == known.name:
-                    return Content(
-                        framework=known.framework, version=known.version, cuda=known.cuda
-                    )
-                continue
+            if known.origin == "built" and repository.rpartition("/")[2] == known.name:
+                return Content(framework=known.framework, version=known.version, cuda=known.cuda)
             public = known.name.partition(":")[0]
-            match = _TAG.fullmatch(tag)
-            if match and (repository == public or repository.endswith(f"/{public}")):
-                return Content(
-                    framework=known.framework, version=match["version"], cuda=match["cuda"]
-                )
+            if known.origin == "public" and match and f"/{repository}".endswith(f"/{public}"):
+                version, cuda = match["version"], match["cuda"]
+                return Content(framework=known.framework, version=version, cuda=cuda)
         return None
 
     def running_on(self, build: Build) -> tuple[Gpus, ...]:
@@ -198,11 +190,8 @@ def has_kernels(build: Build, capability: str) -> bool:
     Machine code of X.y runs on every X.z with z ≥ y, and on no other X (CUDA C++ Programming
     Guide, "Binary Compatibility").
     """
-    major, minor = number(capability)
-    return any(
-        own_major == major and own_minor <= minor
-        for own_major, own_minor in map(number, build.capabilities)
-    )
+    wanted = number(capability)
+    return any(own[0] == wanted[0] and own <= wanted for own in map(number, build.capabilities))
 
 
 def image_warning(table: ImageTable, *, gpu_model: str | None, image: str | None) -> str | None:
@@ -290,11 +279,6 @@ def _warning(
     )
 
 
-def _words(name: str) -> list[str]:
-    return re.findall(r"[a-z0-9]+", name.lower())
-
-
-def _within(part: list[str], whole: list[str]) -> bool:
-    return any(
-        whole[start : start + len(part)] == part for start in range(len(whole) - len(part) + 1)
-    )
+def _words(name: str) -> str:
+    """A name's words in lower case, each between blanks: a part of a name is a part of this."""
+    return " " + "  ".join(re.findall(r"[a-z0-9]+", name.lower())) + " "

@@ -86,25 +86,26 @@ def make_plan(
             "total_iterations": window.total,
             "log_interval": window.log_interval,
             "gpu_ids": ",".join(str(index) for index in range(processes)),
-            "hosts": ",".join(_hosts(case, run_id, replicas)),
+            # As the training operator names the replicas' services, rank 0 first.
+            "hosts": ",".join(
+                f"{run_id}-{name}" for name in default_kind(case.framework).names(replicas)
+            ),
             "host": f"$({POD_VARIABLE})",
             "data": DATA_MOUNT,
         }
+        words = _foreign_words(case, world_size)
+        reads = any("{data}" in word for word in words)
         if impl == "upstream" and variant.upstream is not None:
             values = variant.upstream.values(values)
             env |= {name: _fill(text, values) for name, text in variant.upstream.env.items()}
             workdir = variant.upstream.workdir
-        command = tuple(_fill(word, values) for word in _foreign_words(case, world_size))
-        if impl == "upstream":
-            reads = variant.upstream is not None and variant.upstream.data == "real"
-        else:
-            reads = any("{data}" in word for word in variant.command)
+            reads = variant.upstream.data == "real"
+        command = tuple(_fill(word, values) for word in words)
         if reads and data == "synthetic":
             data = "image"
-            whose = "upstream" if impl == "upstream" else "the program"
             notes.append(
-                f"{whose} reads real data from {DATA_MOUNT}: mount it with --data pvc:NAME/SUB,"
-                " or use an image that holds it"
+                f"the {impl} program reads real data from {DATA_MOUNT}: mount it with"
+                " --data pvc:NAME/SUB, or use an image that holds it"
             )
     case_name = f"{replicas}x{processes}"
     if size == "full" and not any(
@@ -265,11 +266,6 @@ def _program_digest(case: Case) -> str:
         commands = (upstream.command, upstream.command_one_gpu, upstream.added)
         parts = (variant.env, *commands, upstream.numbers, upstream.env, upstream.workdir)
     return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
-
-
-def _hosts(case: Case, run_id: str, replicas: int) -> list[str]:
-    """Host names of the replicas as the training operator names their services, rank 0 first."""
-    return [f"{run_id}-{name}" for name in default_kind(case.framework).names(replicas)]
 
 
 def _fill(word: str, values: dict[str, int | str]) -> str:
