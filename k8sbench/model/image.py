@@ -202,15 +202,8 @@ def image_warning(table: ImageTable, *, gpu_model: str | None, image: str | None
     content = None if image is None else table.content(image)
     if content is None:
         return None
-    return _warning(
-        table,
-        content,
-        gpu_model,
-        subject=f"{image} holds {content}, which",
-        better="public",
-        advice="Leave out --image: {name} has them.",
-        elsewhere="Choose a pool",
-    )
+    subject = f"{image} holds {content}, which"
+    return _warning(table, content, gpu_model, subject, installed=False)
 
 
 def installed_warning(
@@ -222,15 +215,7 @@ def installed_warning(
         return None
     cuda = f"{match['cuda'][:-1]}.{match['cuda'][-1]}" if match["cuda"] else None
     content = Content(framework=framework, version=match["version"], cuda=cuda)
-    return _warning(
-        table,
-        content,
-        gpu_model,
-        subject=f"The installed {content}",
-        better="built",
-        advice=f"Install {PACKAGES[framework]}=={{version}}, which has them.",
-        elsewhere="Run it on a machine",
-    )
+    return _warning(table, content, gpu_model, f"The installed {content}", installed=True)
 
 
 def built_image(registry: str, framework: Framework, *, version: str, trainers_digest: str) -> str:
@@ -247,31 +232,24 @@ def number(version: str) -> tuple[int, ...]:
 
 
 def _warning(
-    table: ImageTable,
-    content: Content,
-    gpu_model: str | None,
-    *,
-    subject: str,
-    better: Origin,
-    advice: str,
-    elsewhere: str,
+    table: ImageTable, content: Content, gpu_model: str | None, subject: str, *, installed: bool
 ) -> str | None:
-    """Say that ``content`` has no kernels for a GPU.
-
-    ``advice`` is given where the table's image of the origin ``better`` has them; ``elsewhere``
-    begins the advice to use other GPUs where it has not.
-    """
+    """Report that ``content`` has no kernels for a GPU."""
     build, capability = table.build(content), table.capability(gpu_model or "")
     if build is None or capability is None or has_kernels(build, capability):
         return None
-    known = table.image(content.framework, better)
+    known = table.image(content.framework, "built" if installed else "public")
     theirs = table.build_in(known)
     if theirs is not None and has_kernels(theirs, capability):
-        action = advice.format(name=known.name, version=known.version)
+        action = f"Leave out --image: {known.name} has them."
+        if installed:
+            package = PACKAGES[known.framework]
+            action = f"Install {package}=={known.version}, which has them."
     else:
         # One name for each architecture: the reader knows whether theirs are of the family.
         names = [row.data_center[0] for row in table.running_on(build) if row.data_center]
-        action = f"{elsewhere} with other GPUs: {', '.join(names)} or the like."
+        where = "Run it on a machine" if installed else "Choose a pool"
+        action = f"{where} with other GPUs: {', '.join(names)} or the like."
         action = " ".join([action, *filter(None, [build.elsewhere.get(capability)])])
     return (
         f"{subject} has no kernels for {gpu_model} (compute capability {capability}): the first"

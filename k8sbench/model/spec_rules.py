@@ -8,6 +8,7 @@ that the reader of the file can give its line.
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Collection, Iterator, Mapping
 from typing import Literal
 
@@ -113,10 +114,7 @@ def _differing(
     what: Literal["median", "mean"],
     runs: tuple[float, ...],
 ) -> Iterator[Problem]:
-    ordered = sorted(runs)
-    middle = len(ordered) // 2
-    median = (ordered[middle] + ordered[~middle]) / 2
-    computed = median if what == "median" else sum(runs) / len(runs)
+    computed = statistics.median(runs) if what == "median" else statistics.fmean(runs)
     # Reports round to two digits or more.
     if stated is not None and abs(stated - computed) > 0.0051:
         text = (
@@ -136,16 +134,11 @@ def _upstream_problems(upstream: Upstream) -> Iterator[Problem]:
         if name in PLACEHOLDERS:
             yield ("numbers", name), "is a placeholder already; take another name"
     known = {*PLACEHOLDERS, *upstream.numbers}
-    for field, commands in (
-        ("command", upstream.command),
-        ("command_one_gpu", upstream.command_one_gpu),
-    ):
-        for precision, words in commands.items():
-            if not words:
-                yield (field, precision), "is empty"
-            yield from _command_problems((field, precision), words, known)
-    for mode, words in upstream.added.items():
-        yield from _command_problems(("added", mode), words, known)
+    for field in ("command", "command_one_gpu", "added"):
+        for key, words in getattr(upstream, field).items():
+            if not words and field != "added":
+                yield (field, key), "is empty"
+            yield from _command_problems((field, key), words, known)
     for name, value in upstream.env.items():
         for path, text in _command_problems(("env", name), (value,), known):
             yield path[:-1], text
