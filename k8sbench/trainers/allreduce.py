@@ -34,7 +34,7 @@ FEWEST = 3
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure as the arguments say."""
+    """Measure with the options in `argv`."""
     common, own = settings.read("allreduce", str(__doc__), DEFAULTS, _options, argv)
     if own.framework == "paddle":
         paddle_setup.before_import(common)

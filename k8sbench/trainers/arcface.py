@@ -43,7 +43,7 @@ MARGIN, SCALE = 0.5, 64.0
 
 
 def main(argv: Sequence[str] | None = None) -> Outcome:
-    """Train as the arguments say."""
+    """Train with the options in `argv`."""
     common, own = settings.read("arcface", __doc__, DEFAULTS, _options, argv)
     paddle_setup.before_import(common)
 
@@ -98,7 +98,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 
 def _head_name(here: Session, wanted: str) -> str:
-    """The head that this run takes; an impossible wish ends the run."""
+    """The head that this run takes; one that cannot run is rejected."""
     alone = here.place.world_size == 1
     if wanted == "auto":
         return ("dense" if alone else "margin") if here.on_gpu else "own"

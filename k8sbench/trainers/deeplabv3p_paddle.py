@@ -56,7 +56,7 @@ RULES = {"paddleseg": (0.01, 0.0, 4e-5), "matched": (0.01, 1e-4, 5e-4)}
 
 
 def main(argv: Sequence[str] | None = None) -> Outcome:
-    """Train as the arguments say."""
+    """Train with the options in `argv`."""
     read = settings.read("deeplabv3p_paddle", __doc__, DEFAULTS, segmentation.add_options, argv)
     common, own = read
     paddle_setup.before_import(common)

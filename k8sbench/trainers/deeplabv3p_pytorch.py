@@ -34,7 +34,7 @@ LOSS_SCALE = 512.0
 
 
 def main(argv: Sequence[str] | None = None) -> Outcome:
-    """Train as the arguments say."""
+    """Train with the options in `argv`."""
     read = settings.read("deeplabv3p_pytorch", __doc__, DEFAULTS, segmentation.add_options, argv)
     common, own = read
     machine.steer_tf32(common.tf32)

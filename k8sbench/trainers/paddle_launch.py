@@ -43,7 +43,7 @@ USAGE = "usage: paddle_launch.py SCRIPT [ARGS...]; the variables PADDLE_* give t
 # In the environment of every process of one job, and of no other: how they are found again.
 MARK = "K8SBENCH_PADDLE_LAUNCH"
 STDOUT, STDERR = 1, 2
-TICK = 0.1  # seconds between two looks at the ranks' files
+TICK = 0.1  # seconds between two reads of the ranks' files
 # How long the launcher may take to end its ranks after a signal; Kubernetes kills after 30 s.
 GRACE = 15.0
 CHUNK = 1 << 16
@@ -220,7 +220,7 @@ class OwnLines:
 class Ranks:
     """Watches the launcher's ranks for those that end badly.
 
-    The launcher looks each second. By then others have failed that had lost the first one.
+    The launcher checks once per second. By then other ranks have failed because of the first one.
     """
 
     def __init__(self, launcher: int, found: Callable[[int], None]) -> None:
@@ -336,7 +336,7 @@ def guard(alive: int, writer: int, folder: Path) -> NoReturn:
         signal.signal(number, signal.SIG_IGN)
     os.close(writer)
     null = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):  # a reader of the other's output waits until nobody holds it
+    for stream in (0, 1, 2):  # a reader of the other's output waits until no process holds it
         os.dup2(null, stream)
     try:
         while os.read(alive, 1):

@@ -41,7 +41,7 @@ RECIPES = {"dle": (0.256 / 256, 0.875, 90, 128.0), "report": (1 / 1000, 0.125, 1
 
 
 def main(argv: Sequence[str] | None = None) -> Outcome:
-    """Train as the arguments say."""
+    """Train with the options in `argv`."""
     common, own = settings.read("resnet50", __doc__, DEFAULTS, _options, argv)
     machine.steer_tf32(common.tf32)
 
@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             static_scale=scale,
             values_before_backward=False,
             sync_each_step=True,
-            ddp={"broadcast_buffers": False},  # upstream's data parallelism knows parameters only
+            ddp={"broadcast_buffers": False},  # upstream's data parallelism covers parameters only
             norm_batch=2 if own.input_size <= ONE_PIXEL else 1,
             **settings.check_values(own),
             options={

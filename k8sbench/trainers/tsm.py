@@ -1,8 +1,8 @@
 """TSM ResNet-50 on PyTorch with the settings of temporal-shift-module's Kinetics-400 script.
 
-Upstream's program knows one node and FP32; as in the report, this one has AMP, whose gradients are
-unscaled before they are clipped, and distributed data parallelism over nodes. The scaler begins at
-PyTorch's own 65536 (the report's, by a slip, at 1). The printed values are rank 0's own, as
+Upstream's program has one node and FP32 only. This one has, as the report's, AMP, whose gradients
+are unscaled before they are clipped, and distributed data parallelism over nodes. The scaler begins
+at PyTorch's own 65536 (the report's, by a mistake, at 1). The printed values are rank 0's own, as
 upstream's are. What differs besides: our code, synthetic data, random weights to begin with.
 """
 
@@ -39,7 +39,7 @@ ONE_PIXEL = 32  # the largest input of which the last stage sees one pixel
 
 
 def main(argv: Sequence[str] | None = None) -> Outcome:
-    """Train as the arguments say."""
+    """Train with the options in `argv`."""
     common, own = settings.read("tsm", __doc__, DEFAULTS, _options, argv)
     machine.steer_tf32(common.tf32)
 

@@ -87,7 +87,7 @@ def test_a_recipe_may_have_loader_processes_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("argv", "told"),
     [
-        (["--batch-size", "0"], "at least 1, not '0'"),
+        (["--batch-size", "0"], "at least 1 and at most 2147483647, not '0'"),
         (["--batch-size", "two"], "whole number"),
         (["--iterations", "0"], "at least 1"),
         (["--iterations", "-5"], "at least 1"),

@@ -1,6 +1,6 @@
 """Pictures in the shape of ImageNet, and clips in the shape of Kinetics-400.
 
-The content is noise, one fixed picture per number, so that a network can tell a handful apart.
+The content is noise, one fixed picture per number, so that a network can distinguish a few.
 Augmentations are those of NVIDIA's ResNet-50 (random resized crop, flip, normalise) and of TSM
 (multi-scale crop at fixed places, flip, normalise), on pictures as they come out of a decoder.
 """

@@ -34,9 +34,9 @@ def conv_norm(
     padded: bool = True,
     layout: str = "NCHW",
 ) -> Any:
-    """Convolution that keeps the size at stride 1, batch norm, and a ReLU unless told not to.
+    """Convolution that keeps the size at stride 1, batch norm, and, if asked, a ReLU.
 
-    Not `padded`, it takes what was padded before.
+    Without `padded` it expects an input that is padded already.
     """
     layers: list[Any] = [
         nn.Conv2D(

@@ -165,7 +165,7 @@ def losses(model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor
 def decayed_and_not(model: nn.Module, decay: float) -> list[dict[str, Any]]:
     """Two parameter groups: batch norm's own without weight decay, all others with it.
 
-    The norms of shortcuts are among the others: upstream tells norms by the name "bn", which those
+    The norms of shortcuts are among the others: upstream finds norms by the name "bn", which those
     do not bear.
     """
     shortcuts = [block.shortcut for block in model.modules() if isinstance(block, Bottleneck)]

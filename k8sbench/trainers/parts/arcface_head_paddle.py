@@ -12,7 +12,7 @@ mean over the job's batch of -log softmax(scale * cos(theta + margin at the labe
 
 The loss is a mean over the job, so the backbone's gradients are the *sum* over the ranks. The
 gradient of the gathered features is scaled by the world size, so that DataParallel's mean is that
-sum; the centres' own gradients are complete where they are and are shared with nobody.
+sum; the centres' own gradients are complete on their own rank and are not shared.
 """
 
 from __future__ import annotations

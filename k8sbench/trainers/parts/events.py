@@ -26,7 +26,7 @@ SCHEMA = 1
 CLOCK_FIELDS = ("clock_sm_mhz", "throttle_reasons")  # of a machine, that change while it works
 # Of the settings, as the start line repeats them.
 START_FIELDS = ("data", "preset", "warmup", "iterations", "log_interval", "seed")
-REMEDY = "let the launcher set what tells ranks apart, or unset it all to train alone"
+REMEDY = "let the launcher set the variables of the rank, or unset them all to train alone"
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from k8sbench.trainers.parts.steps import Reading, Record
 
 @dataclass(frozen=True)
 class Progress:
-    """Everything that a family's line may tell."""
+    """Everything that a line of a log family may contain."""
 
     at: datetime  # local time
     record: Record

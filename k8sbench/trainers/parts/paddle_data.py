@@ -42,7 +42,7 @@ def _loaded(samples: Samples[Any], session: Session) -> Iterator[Sample]:
             yield _in_layout(inputs, session), targets
     finally:
         # Batches on their way lie in /dev/shm, and stay there unless this is called: Paddle leaves
-        # it to the interpreter's tidying, which an iterator with threads of its own never sees.
+        # it to the interpreter's clean-up, which never reaches an iterator with threads of its own.
         batches._try_shutdown_all()
 
 

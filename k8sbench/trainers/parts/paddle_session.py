@@ -93,7 +93,7 @@ class Session(session.Session):
         np.random.seed(self.settings.seed + offset)
 
     def set_flags(self, flags: Mapping[str, object]) -> dict[str, object]:
-        """Set Paddle's own switches on a GPU; those that this build knows are given back."""
+        """Set Paddle's own switches on a GPU; returns those that this build has."""
         if not self.on_gpu:
             return {}
         known = {name: value for name, value in flags.items() if name in set(core.globals().keys())}

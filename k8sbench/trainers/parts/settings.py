@@ -24,7 +24,17 @@ DATA_SOURCES = ("synthetic", "synthetic-host")
 PRESETS = ("full", "smoke")
 LARGEST = 2**31 - 1  # of any whole number here; numpy takes no larger seeds than twice that
 # Options that change speed and nothing else; each is part of a result's identity.
-SPEED_OPTIONS = ("channels_last", "compile", "tf32", "fused_optimizer", "cudnn_benchmark")
+SWITCHES: dict[str, tuple[Any, str]] = {
+    "channels_last": (argparse.BooleanOptionalAction, "NHWC memory format (default: as upstream)"),
+    "compile": ("store_true", "compile the model"),
+    "tf32": ("store_true", "allow TF32 in FP32 matrix products and convolutions"),
+    "fused_optimizer": ("store_true", "one kernel for the optimizer step"),
+    "cudnn_benchmark": (
+        argparse.BooleanOptionalAction,
+        "let cuDNN time its algorithms (default: as upstream)",
+    ),
+}
+SPEED_OPTIONS = tuple(SWITCHES)
 _MORE_OPTIONS = ("workers", "threads")
 
 
@@ -33,7 +43,7 @@ class Defaults:
     """What one trainer takes when an option is not given: upstream's full-size values."""
 
     benchmark: str
-    recipes: tuple[str, ...]  # ways to train that it knows; the first is the default
+    recipes: tuple[str, ...]  # the ways to train; the first is the default
     batch_size: int  # per rank, FP32
     batch_size_amp: int | None = None  # per rank, AMP; None = as FP32
     warmup: int = 20
@@ -46,7 +56,6 @@ class Defaults:
     speed_options: tuple[str, ...] = SPEED_OPTIONS
     # Recipes whose upstream lays images out as NHWC in mixed precision, and only there.
     channels_last_amp: tuple[str, ...] = ()
-    data_sources: tuple[str, ...] = DATA_SOURCES
     # Whether ranks may share a GPU; Paddle's gloo takes no tensors of a GPU.
     shares_gpu: bool = False
 
@@ -126,7 +135,7 @@ class Parser(argparse.ArgumentParser):
     """An argparse parser whose errors are one line: the reader is a log, not a terminal."""
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong in one line and end with exit code 2."""
+        """Print one line that says what is wrong; exit code 2."""
         self.exit(2, f"{self.prog}: error: {message}; see {self.prog} --help\n")
 
 
@@ -147,8 +156,6 @@ def parser(program: str, description: str, defaults: Defaults) -> Parser:
     )
     amp = defaults.batch_size_amp or defaults.batch_size
     batch = f"{defaults.batch_size}, with AMP {amp}"
-    others = defaults.recipe_workers.items()
-    workers = ", ".join([f"{defaults.workers}", *(f"{recipe} {count}" for recipe, count in others)])
     what = made.add_argument_group("what is measured")
     what.add_argument("--benchmark", default=defaults.benchmark, help="name for the start line")
     what.add_argument(
@@ -182,7 +189,7 @@ def parser(program: str, description: str, defaults: Defaults) -> Parser:
     )
     what.add_argument(
         "--data",
-        choices=defaults.data_sources,
+        choices=DATA_SOURCES,
         default="synthetic",
         help="synthetic = fixed tensors on the device; synthetic-host = made by loader workers",
     )
@@ -214,7 +221,7 @@ def parser(program: str, description: str, defaults: Defaults) -> Parser:
         "--workers",
         type=whole(0),
         default=None,
-        help=f"loader processes per rank, where the data need them (default: {workers})",
+        help=f"loader processes per rank, where the data need them (default: {defaults.workers})",
     )
     machine.add_argument(
         "--threads",
@@ -222,33 +229,17 @@ def parser(program: str, description: str, defaults: Defaults) -> Parser:
         default=0,
         help="CPU threads per rank (default: 0 = leave the framework's choice)",
     )
-    if "channels_last" in defaults.speed_options:
-        machine.add_argument(
-            "--channels-last",
-            action=argparse.BooleanOptionalAction,
-            default=None,
-            help="NHWC memory format (default: as upstream's recipe)",
-        )
-    for option, text in (
-        ("tf32", "allow TF32 in FP32 matrix products and convolutions"),
-        ("compile", "compile the model"),
-        ("fused_optimizer", "one kernel for the optimizer step"),
-    ):
+    for option, (action, text) in SWITCHES.items():
         if option in defaults.speed_options:
-            machine.add_argument(f"--{option.replace('_', '-')}", action="store_true", help=text)
+            machine.add_argument(
+                f"--{option.replace('_', '-')}", action=action, default=None, help=text
+            )
     if defaults.shares_gpu:
         machine.add_argument(
             "--share-gpu",
             action="store_true",
             help="let several ranks share a GPU and talk by gloo, since NCCL refuses that; for "
             "checks, not for measuring",
-        )
-    if "cudnn_benchmark" in defaults.speed_options:
-        machine.add_argument(
-            "--cudnn-benchmark",
-            action=argparse.BooleanOptionalAction,
-            default=None,  # else argparse appends the default a second time
-            help="let cuDNN time its algorithms (default: as upstream)",
         )
     return made
 
@@ -278,18 +269,22 @@ def read(
     workers = given.workers
     if workers is None:
         workers = defaults.recipe_workers.get(given.recipe, defaults.workers)
-    upstream_nhwc = amp_dtype is not None and given.recipe in defaults.channels_last_amp
-    chosen = {
+    upstream = {
+        "channels_last": amp_dtype is not None and given.recipe in defaults.channels_last_amp,
+        "cudnn_benchmark": defaults.cudnn_benchmark,
+    }
+    found: dict[str, Any] = {
+        each.name: getattr(given, each.name, False) for each in fields(Settings)
+    }
+    for name in SPEED_OPTIONS:  # as set, else as upstream; an option that the trainer lacks is off
+        found[name] = upstream.get(name, False) if found[name] is None else found[name]
+    found |= {
         "variant": given.variant or given.recipe,
         "batch_size": batch_size,
         "amp_dtype": amp_dtype,
         "workers": workers,
-        "channels_last": _chosen(given, "channels_last", upstream_nhwc),
-        "cudnn_benchmark": _chosen(given, "cudnn_benchmark", defaults.cudnn_benchmark),
     }
-    # A switch that the trainer lacks is off.
-    rest = {each.name: getattr(given, each.name, False) for each in fields(Settings)}
-    return Settings(**{**rest, **chosen}), given
+    return Settings(**found), given
 
 
 def add_check_options(group: argparse._ArgumentGroup) -> None:
@@ -314,9 +309,3 @@ def add_check_options(group: argparse._ArgumentGroup) -> None:
 def check_values(own: argparse.Namespace) -> dict[str, Any]:
     """The options for checks that change what is computed: for the work and the start line."""
     return {"frozen_norm": own.frozen_norm, "no_dropout": own.no_dropout}
-
-
-def _chosen(given: argparse.Namespace, name: str, default: bool) -> bool:
-    """A switch as it was set, `default` where it was not, off where the trainer has none."""
-    value = getattr(given, name, False)
-    return default if value is None else bool(value)
