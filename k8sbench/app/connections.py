@@ -122,7 +122,7 @@ def glimpsed(api: Api) -> Iterator[KubernetesCluster]:
         wrong = silence(api, GLIMPSE_SECONDS)
         if wrong is not None:
             raise wrong
-        api.patience = LOOK_SECONDS
+        api.retry_s = LOOK_SECONDS
         yield KubernetesCluster(api)
 
 
@@ -146,7 +146,7 @@ def note_silence(api: Api, note: Callable[[str], None]) -> None:
     """Note that the API server does not answer: what is asked of it next is tried for a while."""
     fault = api.no_answer(SILENT_SECONDS)
     if fault is not None and fault.passes:
-        note(f"The API server does not answer ({fault.message}); trying on.")
+        note(f"The API server does not answer ({fault.message}); retrying.")
 
 
 def _api_of(run: Run, access: ClusterAccess) -> Api:

@@ -134,7 +134,7 @@ def test_who_only_looks_does_not_wait_long_for_an_answer(user: Path) -> None:
         contextlib.closing(connect(kubeconfig=str(path))) as api,
         line.mute(),
     ):
-        api.patience = 0.5
+        api.retry_s = 0.5
         with pytest.raises(ApiFault, match="did not answer in time"):
             api.get(kinds.path("Pod", api.place.namespace, "pod"))
 

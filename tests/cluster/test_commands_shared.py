@@ -33,7 +33,7 @@ def test_a_job_stays_until_the_slowest_of_those_who_follow_it_has_its_logs(shell
             shell.finish("both")
             one.ends()
             assert "both stays on the cluster: k8sbench on " in one.err
-            assert " follows it, too, and takes it away at its end." in one.err
+            assert " follows it, too, and deletes it at its end." in one.err
             assert "both" in shell.on_cluster()
             other.process.send_signal(signal.SIGCONT)
             other.ends()

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.adapters.kubernetes.watching import trouble
+from k8sbench.adapters.kubernetes.watching import failures
 from k8sbench.diagnose.job import state
 from k8sbench.model.phase import Phase
 from tests.harness.cluster import following, users
@@ -22,7 +22,7 @@ def test_a_job_that_is_said_to_run_is_told_to_when_its_pods_are_seen(
     namespace: Namespace, user: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(state, "UNSEEN_SECONDS", 2 * following.SECONDS)
-    monkeypatch.setattr(trouble, "NOTE_SECONDS", 0.0)
+    monkeypatch.setattr(failures, "NOTE_SECONDS", 0.0)
     (role,) = namespace.get("roles")
     without_pods = [rule for rule in role["rules"] if rule["resources"] != ["pods"]]
     allow(namespace, role, without_pods)
@@ -46,7 +46,7 @@ def test_a_job_that_is_taken_up_does_not_seem_to_begin_anew(
     namespace: Namespace, user: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its pods may be listed before it is."""
-    monkeypatch.setattr(trouble, "NOTE_SECONDS", 0.0)
+    monkeypatch.setattr(failures, "NOTE_SECONDS", 0.0)
     with following.opened(user) as port:
         plan = port.submit(following.plan("2x1"), None)
         running = port.until_phase(plan, Phase.RUNNING)

@@ -19,7 +19,7 @@ import pytest
 
 from k8sbench.adapters.kubernetes import cluster, kinds
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.watching import trouble
+from k8sbench.adapters.kubernetes.watching import failures
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from tests.harness.cluster import following, users, wire
@@ -214,7 +214,7 @@ def test_a_permission_is_taken_away_and_given_back(namespace: Namespace, user: P
 def test_who_may_not_see_events_is_told_of_that_alone(
     namespace: Namespace, user: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trouble, "NOTE_SECONDS", 0.0)
+    monkeypatch.setattr(failures, "NOTE_SECONDS", 0.0)
     (role,) = namespace.get("roles")
     rules = [rule for rule in role["rules"] if rule["resources"] != ["events"]]
     patch = f"--patch={json.dumps({'rules': rules})}"
@@ -295,4 +295,4 @@ def keep_asking(user: Path, over: threading.Event) -> None:
         path = kinds.path("PyTorchJob", port.cluster.api.place.namespace)
         while not over.is_set():
             with contextlib.suppress(ApiFault):
-                port.cluster.api.create(path, job, dry_run=True, patience=0.0)
+                port.cluster.api.create(path, job, dry_run=True, retry_s=0.0)

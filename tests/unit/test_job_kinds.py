@@ -102,7 +102,7 @@ def test_it_has_its_path_and_its_permissions(demo: JobKind) -> None:
 
 
 def test_it_is_followed_and_looked_for(demo: JobKind) -> None:
-    kept = trimming.trimmer("DemoJob")(plans.job(PLAN))
+    kept = trimming.job(plans.job(PLAN))
     assert kept["spec"]["demoReplicaSpecs"]["Helper"] == {"replicas": 1, "restartPolicy": "Never"}
     told = [
         line for line in clusters.lines(clusters.asked(frameworks=())) if line.id == "job-kinds"

@@ -1,15 +1,15 @@
 """Creates a run's objects exactly once, also if other processes try or connections break.
 
 The ConfigMap of the trainers comes first, so that no pod waits for it; then the job, which from
-then on owns the ConfigMap, so that they are deleted together. The job bears the run's name: the
-API server itself sees to it that there is one.
+then on owns the ConfigMap, so that they are deleted together. The job has the run's name, so the
+API server guarantees that there is only one.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -22,108 +22,95 @@ from k8sbench.model.kinds import KINDS
 from k8sbench.model.kube import RUN_LABEL, KubeObject, annotations_of, labels_of
 from k8sbench.model.plan import RunPlan
 
-PATIENCE_SECONDS = 60.0
-"""For how long creation is tried while the API server does not answer."""
-# Made here, once: msgspec crashes where two threads are the first to use a type.
+RETRY_SECONDS = 60.0
+"""How long a creation is repeated while the API server does not answer."""
+# Made once, here: msgspec crashes where two threads are the first to use a type.
 PLANS = msgspec.json.Decoder(RunPlan)
+_Object = tuple[KubeObject, bool]
+"""An object that exists now, and whether it existed before."""
 
 
-class Created(NamedTuple):
-    """A job that is there now."""
-
-    job: KubeObject
-    joined: bool
-    """Whether it was there before."""
-
-
-def create(
-    api: Api,
-    plan: RunPlan,
-    manifests: Sequence[Mapping[str, Any]],
-    *,
-    patience: float = PATIENCE_SECONDS,
-) -> Created:
+def create(api: Api, plan: RunPlan, manifests: Sequence[Mapping[str, Any]]) -> _Object:
     """Create the job and what it mounts, or find them; raises :class:`BenchError`."""
-    until = time.monotonic() + patience
-    (job,) = (one for one in manifests if one["kind"] in KINDS)
-    others = [one for one in manifests if one is not job]
-    made: list[tuple[str, KubeObject]] = []
-    unowned: list[str] = []
-    owned: list[tuple[str, Mapping[str, Any], KubeObject]] = []
-    for manifest in others:
-        found, joined = _created(api, plan, manifest, until)
-        metadata = found["metadata"]
-        path = kinds.path(manifest["kind"], api.place.namespace, metadata["name"])
-        if not joined:
-            made.append((path, found))
-        if not metadata.get("ownerReferences"):
-            unowned.append(path)
-        else:
-            owned.append((path, manifest, found))
+    until = time.monotonic() + RETRY_SECONDS
+    *others, job = manifests
+    found = [_create(api, plan, one, until) for one in others]
     try:
-        found, joined = _created(api, plan, job, until)
-    except BenchError as wrong:
-        # Without an answer it may be there all the same.
-        if not isinstance(wrong.__cause__, ApiFault) or wrong.__cause__.answered:
-            _take_back(api, made)
+        created, existed = _create(api, plan, job, until)
+    except BenchError as error:
+        # Without an answer the job may have been created all the same.
+        if not isinstance(error.__cause__, ApiFault) or error.__cause__.answered:
+            for manifest, (other, other_existed) in zip(others, found, strict=True):
+                if not other_existed:
+                    _delete(api, manifest, other)
         raise
     owner = {
         "apiVersion": job["apiVersion"],
         "kind": job["kind"],
-        "name": found["metadata"]["name"],
-        "uid": found["metadata"]["uid"],
+        "name": created["metadata"]["name"],
+        "uid": created["metadata"]["uid"],
     }
-    for path, manifest, other in owned:
-        if all(one["uid"] != owner["uid"] for one in other["metadata"]["ownerReferences"]):
-            # Of an earlier job of the name: the cluster deletes it after that, at any moment.
-            _take_back(api, [(path, other)])
-            metadata = {**manifest["metadata"], "ownerReferences": [owner]}
-            _created(api, plan, {**manifest, "metadata": metadata}, until)
-    for path in unowned:
-        try:
-            api.patch(path, {"metadata": {"ownerReferences": [owner]}})
-        except ApiFault as fault:
-            raise api.explained(fault, f"{path} be changed") from fault
-    return Created(found, joined)
+    for manifest, (other, _) in zip(others, found, strict=True):
+        _set_owner(api, plan, manifest, other, owner, until)
+    return created, existed
 
 
-def _created(
-    api: Api, plan: RunPlan, manifest: Mapping[str, Any], until: float
-) -> tuple[KubeObject, bool]:
+def _set_owner(
+    api: Api,
+    plan: RunPlan,
+    manifest: Mapping[str, Any],
+    found: KubeObject,
+    owner: Mapping[str, str],
+    until: float,
+) -> None:
+    owners = found["metadata"].get("ownerReferences") or ()
+    if any(one["uid"] == owner["uid"] for one in owners):
+        return
+    metadata = {"ownerReferences": [owner]}
+    if owners:
+        # It belongs to an earlier job of the name, and the cluster may delete it at any moment.
+        _delete(api, manifest, found)
+        _create(api, plan, {**manifest, "metadata": {**manifest["metadata"], **metadata}}, until)
+        return
+    path = _path(api, manifest)
+    try:
+        api.patch(path, {"metadata": metadata})
+    except ApiFault as fault:
+        raise api.explained(fault, f"{path} be changed") from fault
+
+
+def _create(api: Api, plan: RunPlan, manifest: Mapping[str, Any], until: float) -> _Object:
     """Create one object, or find that it is ours already."""
-    kind, name = manifest["kind"], manifest["metadata"]["name"]
-    doing = f"{kind} {name} be created"
-    path = kinds.path(kind, api.place.namespace)
-    asked = 0
+    kind = manifest["kind"]
+    doing = f"{kind} {manifest['metadata']['name']} be created"
+    attempts = 0
     while True:
-        asked += 1
+        attempts += 1
         try:
-            return api.create(path, manifest), False
+            return api.create(kinds.path(kind, api.place.namespace), manifest), False
         except ApiFault as fault:
             if fault.reason == "AlreadyExists":
-                found = _existing(api, f"{path}/{name}", doing)
+                found = _existing(api, manifest, doing)
                 if found is not None:
                     _check_ours(plan, kind, found)
-                    # Asked again, it may be what we made ourselves, and the answer was lost.
-                    return found, asked == 1
+                    # After a retry it may be ours, created by a request whose answer was lost.
+                    return found, attempts == 1
             elif not fault.passes:
                 raise api.explained(fault, doing) from fault
             if time.monotonic() > until:
                 raise api.explained(fault, doing) from fault
-        # It may have been created although the answer was lost: asking again tells.
-        api.pause(min(0.2 * 2.0**asked, 5.0))
+        api.pause(min(0.2 * 2.0**attempts, 5.0))
 
 
-def _existing(api: Api, path: str, doing: str) -> KubeObject | None:
+def _existing(api: Api, manifest: Mapping[str, Any], doing: str) -> KubeObject | None:
     try:
-        return api.get(path)
+        return api.find(_path(api, manifest))
     except ApiFault as fault:
-        if fault.status == 404:  # deleted in between
-            return None
         raise api.explained(fault, doing) from fault
 
 
 def _check_ours(plan: RunPlan, kind: str, found: KubeObject) -> None:
+    """Reject an object of someone else's, one that is being deleted, and a job of another plan."""
     metadata = found["metadata"]
     name = metadata["name"]
     if labels_of(found).get(RUN_LABEL) != plan.run_id:
@@ -137,37 +124,32 @@ def _check_ours(plan: RunPlan, kind: str, found: KubeObject) -> None:
             f"The {kind} {name} of an earlier run of this name is being deleted.",
             "Wait for its end, or choose another --run-id.",
         )
-    if kind in KINDS:
-        _check_same(plan, found)
-
-
-def _check_same(plan: RunPlan, found: KubeObject) -> None:
-    """Join a job only if it runs what was asked for."""
-    text = annotations_of(found).get(PLAN_ANNOTATION, "")
+    if kind not in KINDS:
+        return
     try:
-        other = PLANS.decode(text)
+        other = PLANS.decode(annotations_of(found).get(PLAN_ANNOTATION, ""))
     except msgspec.MsgspecError:
         raise UsageError(
-            f"The job {plan.job_name} exists already, and its plan cannot be read.",
+            f"The job {name} exists already, and its plan cannot be read.",
             "Choose another --run-id.",
         ) from None
-    if other == plan:
-        return
     differing = [
         field for field in plan.__struct_fields__ if getattr(plan, field) != getattr(other, field)
     ]
-    raise UsageError(
-        f"The job {plan.job_name} exists already and runs another plan"
-        f" (other: {', '.join(differing)}).",
-        "Choose another --run-id, or ask for what it runs.",
-    )
+    if differing:
+        raise UsageError(
+            f"The job {name} exists already and runs another plan (other: {', '.join(differing)}).",
+            "Choose another --run-id, or ask for what it runs.",
+        )
 
 
-def _take_back(api: Api, made: Sequence[tuple[str, KubeObject]]) -> None:
-    """Delete what was created for a job that is not to be."""
-    for path, found in made:
-        try:
-            api.delete(path, uid=found["metadata"]["uid"], patience=5.0)
-        except ApiFault:
-            # The refusal of the job is what the user must read; this object bears its labels.
-            continue
+def _path(api: Api, manifest: Mapping[str, Any]) -> str:
+    return kinds.path(manifest["kind"], api.place.namespace, manifest["metadata"]["name"])
+
+
+def _delete(api: Api, manifest: Mapping[str, Any], found: KubeObject) -> None:
+    """Delete an object that no job uses; a refusal is ignored: the user must read the job's."""
+    try:
+        api.delete(_path(api, manifest), uid=found["metadata"]["uid"], retry_s=5.0)
+    except ApiFault:
+        return

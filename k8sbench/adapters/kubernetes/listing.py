@@ -1,4 +1,4 @@
-"""The list of k8sbench's jobs on the cluster, whoever submitted them, from their annotations."""
+"""Finds k8sbench's jobs on the cluster, whoever submitted them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,29 @@ from k8sbench.diagnose.job import state
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import PLAN_ANNOTATION
 from k8sbench.model.kinds import KINDS, kind_of
-from k8sbench.model.kube import RUN_LABEL, KubeObject, annotations_of, moment
+from k8sbench.model.kube import RUN_LABEL, KubeObject, annotations_of, labels_of, moment
 from k8sbench.ports import FoundJob
 
 MOST_RUNS = 20
-"""That are asked for by name; of more, all jobs are."""
+"""At most so many are named in a label selector; for more, all jobs are listed."""
+
+
+def find(api: Api, run_id: str) -> tuple[str, KubeObject] | None:
+    """Return the kind and the job of a run; None: there is none that bears the run's label."""
+    for kind in KINDS:
+        try:
+            job = api.find(kinds.path(kind, api.place.namespace, run_id))
+        except ApiFault as fault:
+            raise api.explained(fault, f"job {run_id} be read") from fault
+        if job is not None and labels_of(job).get(RUN_LABEL) == run_id:
+            return kind, job
+    return None
 
 
 def jobs(api: Api, run_ids: Collection[str] | None = None) -> list[FoundJob]:
     """Return the jobs in the namespace, oldest first; one whose plan cannot be read is left out.
 
-    With ``run_ids`` at least those of these runs; of none nothing is asked.
+    With ``run_ids`` at least those of these runs; for none no request is sent.
     """
     if run_ids is not None and not run_ids:
         return []

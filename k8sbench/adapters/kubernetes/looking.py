@@ -1,4 +1,4 @@
-"""The state and the logs of a job as they are now, without following it."""
+"""Reads the state and the logs of a job once, without following it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def look(api: Api, run: Run, clock: Clock) -> Sequence[JobEvent]:
         raise api.explained(fault, f"job {run.run_id} be read") from fault
     now, followed.ahead = clock(), api.ahead
     reading, _ = followed.read(now, snapshot)
-    first = followed.end(reading, now)
+    first = followed.move(reading, now)
     return [first, *followed.changes(reading, now)]
 
 

@@ -146,8 +146,8 @@ def test_without_a_current_context_one_must_be_named(home: Path) -> None:
     [
         ("a: [", r"config:\d: the kubeconfig is no YAML: "),
         ("- a\n- b\n", "this is no kubeconfig"),
-        ("contexts: {a: b}\n", "contexts of the kubeconfig is no list"),
-        ("contexts: [{name: a, context: {cluster: x}}]\ncurrent-context: a\n", "knows no server"),
+        ("contexts: {a: b}\n", "this is no kubeconfig"),
+        ("contexts: [{name: a, context: {cluster: x}}]\ncurrent-context: a\n", "has no server"),
     ],
 )
 def test_a_kubeconfig_that_is_broken_is_named_with_what_is_wrong(

@@ -41,7 +41,7 @@ def test_an_end_is_reported_once_while_the_logs_are_read_and_at_the_time_that_it
     )
     assert ending.cause.startswith("The job has succeeded; its logs are being read")
     assert not list(one.ending(reading, now + 1))
-    end = told(one.end(reading, now + 2))
+    end = told(one.move(reading, now + 2))
     assert (end.phase, end.at) == (Phase.SUCCEEDED, START + END)
 
 

@@ -17,9 +17,9 @@ from k8sbench.adapters.kubernetes.watching.reflector import (
     Deleted,
     Failed,
     Listed,
-    News,
     Reflector,
     Source,
+    WatchEvent,
     Works,
 )
 
@@ -58,7 +58,7 @@ class Server:
         self._answers = list(answers)
         self.asked: list[str] = []
 
-    def list(self, path: str, *, labels: str, fields: str, keep: Any, patience: float) -> Any:
+    def list(self, path: str, *, labels: str, fields: str, keep: Any, retry_s: float) -> Any:
         self.asked.append(f"list {labels}")
         answer = self._next()
         items, version = answer
@@ -77,10 +77,10 @@ class Server:
 
 class Told:
     def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[News] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[WatchEvent] = queue.SimpleQueue()
         self.put = self._queue.put
 
-    def next(self, kind: type[News] | None = None) -> Any:
+    def next(self, kind: type[WatchEvent] | None = None) -> Any:
         while True:
             news = self._queue.get(timeout=100)
             if kind is None or isinstance(news, kind):
@@ -99,13 +99,12 @@ def follow() -> Iterator[Follow]:
         one = Reflector(cast(Api, server), SOURCE, keep, told.put, longest_pause=0.001)
         started.append(one)
         told.reflector = one  # type: ignore[attr-defined]
-        one.start()
         return told
 
     yield begin
     for one in started:
         one.close()
-        one.join(20)
+        one.thread.join(20)
 
 
 def event(kind: str, found: dict[str, Any]) -> dict[str, Any]:

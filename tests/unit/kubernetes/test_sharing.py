@@ -38,7 +38,7 @@ def test_the_word_stands_on_the_job_alone_and_nothing_that_was_given_changes() -
 
 def test_who_follows_a_job_for_nobody_leaves_no_word() -> None:
     manifests = list(plans.rendered(plans.plan()))
-    assert sharing.marked(manifests, None) is manifests
+    assert sharing.marked(manifests, None) == manifests
 
 
 def test_a_job_that_nobody_else_uses_may_go() -> None:
@@ -48,7 +48,7 @@ def test_a_job_that_nobody_else_uses_may_go() -> None:
 
 def test_a_job_that_somebody_else_uses_stays_and_they_are_named() -> None:
     assert sharing.keeper(NO_API, "PyTorchJob", job(THEIRS), OURS) == (
-        "k8sbench on ci-2 follows it, too, and takes it away at its end."
+        "k8sbench on ci-2 follows it, too, and deletes it at its end."
     )
     keeping = User(store="fedcba9876", host="desk", keep=True)
     assert sharing.keeper(NO_API, "PyTorchJob", job(THEIRS, keeping), OURS) == (

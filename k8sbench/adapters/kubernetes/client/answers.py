@@ -1,26 +1,24 @@
-"""Answers of the API server that go on: watches and followed logs."""
+"""Streaming answers of the API server: watches and followed logs."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+import urllib3
 
 from k8sbench.adapters.kubernetes.client.faults import ApiFault, from_status, from_transport
-
-if TYPE_CHECKING:
-    import urllib3
 
 _BLOCK = 1 << 16
 
 
 class LineStream:
-    """An answer as it comes; one thread reads, any may close.
+    """An answer that is read while it arrives; one thread reads, any may close.
 
-    Reading ends where the answer does, or after :meth:`close`; it raises :class:`ApiFault` where
-    the connection breaks, or stays silent for longer than was allowed.
+    Reading ends with the answer or after :meth:`close`; it raises :class:`ApiFault` where the
+    connection breaks, or no data arrives within the read timeout.
     """
 
     def __init__(self, response: urllib3.BaseHTTPResponse) -> None:
@@ -28,16 +26,16 @@ class LineStream:
         self._is_closed = False
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield it in the pieces in which it arrives."""
+        """Yield the pieces in which the answer arrives."""
         try:
             while data := self._read():
                 yield data
         finally:
-            # Never back to the pool: a stream that is left early would still hold data.
+            # Not returned to the pool: a stream that is left early still holds data.
             self._response.close()
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield whole lines with their ends; the last one may lack it, where the text ends so."""
+        """Yield lines with their line ends; the last one may have none."""
         rest = b""
         for data in self.chunks():
             *lines, rest = (rest + data).split(b"\n")
@@ -47,29 +45,27 @@ class LineStream:
             yield rest
 
     def close(self) -> None:
-        """End it; a thread that waits for the next line stops waiting."""
+        """Close the answer; a thread that waits for the next line stops waiting."""
         self._is_closed = True
-        # It may have ended meanwhile, or be about to.
+        # It may have ended in the meantime.
         with contextlib.suppress(OSError, ValueError, RuntimeError, AttributeError):
             self._response.shutdown()
 
     def _read(self) -> bytes:
-        import urllib3
-
         try:
             return b"" if self._is_closed else self._response.read1(_BLOCK)
-        # ValueError and AttributeError: of a socket that was shut down while it was read.
-        except (urllib3.exceptions.HTTPError, OSError, ValueError, AttributeError) as wrong:
+        # ValueError and AttributeError: from a socket that was shut down while it was read.
+        except (urllib3.exceptions.HTTPError, OSError, ValueError, AttributeError) as error:
             if self._is_closed:
                 return b""
-            raise from_transport(wrong) from wrong
+            raise from_transport(error) from error
 
 
 class Watch:
-    """Changes of objects as they come: ``{"type": "ADDED", "object": {...}}``.
+    """Changes of objects as they arrive: ``{"type": "ADDED", "object": {...}}``.
 
-    Iteration ends where the server ends the watch, or after :meth:`close`; an ``ERROR`` of the
-    server is raised as :class:`ApiFault` (410 Expired where the resourceVersion is too old).
+    Iteration ends when the server ends the watch, or after :meth:`close`; an ``ERROR`` event is
+    raised as :class:`ApiFault` (410 Expired where the resourceVersion is too old).
     """
 
     def __init__(self, lines: LineStream) -> None:
@@ -79,12 +75,12 @@ class Watch:
         for line in self._lines:
             try:
                 event: dict[str, Any] = msgspec.json.decode(line)
-            except msgspec.DecodeError as wrong:
-                raise ApiFault(None, "", f"what came is not JSON: {wrong}") from wrong
+            except msgspec.DecodeError as error:
+                raise ApiFault(None, "", f"its answer is not JSON: {error}") from error
             if event["type"] == "ERROR":
                 raise from_status(event["object"])
             yield event
 
     def close(self) -> None:
-        """End it; a thread that waits for the next change stops waiting."""
+        """Close the watch; a thread that waits for the next change stops waiting."""
         self._lines.close()

@@ -1,23 +1,26 @@
-"""Requests to one API server: retried where that helps, counted, their faults as one type.
+"""Requests to one API server: retried where that helps, counted, all faults of one type.
 
-Objects are plain data. Any thread may ask. What the server wants (Retry-After of 429 and 503) is
-heeded; a broken connection is tried again where asking twice does no harm, with growing pauses,
-for as long as ``patience`` says.
+Objects are plain data. Any thread may send requests. Retry-After of 429 and 503 is obeyed; after a
+broken connection a request is repeated where a second one does no harm, with growing pauses, for
+at most ``retry_s`` seconds. urllib3's own ``Retry`` counts attempts, cannot be interrupted and
+does not read Status objects, so it is not used.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 import random
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import msgspec
+import urllib3
 
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client import faults, transport
@@ -29,28 +32,25 @@ from k8sbench.model.errors import BenchError
 from k8sbench.model.kube import KubeObject
 from k8sbench.model.run import Location
 
-if TYPE_CHECKING:
-    import urllib3
-
 __all__ = ["Api", "ApiFault", "KubeObject", "LineStream", "Watch"]
 
 FIELD_MANAGER = "k8sbench"
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 30.0
 """Until the first byte of an answer. A busy server lets requests wait in its queues."""
-PATIENCE_SECONDS = 30.0
+RETRY_SECONDS = 30.0
 PAGE = 250
 """Objects in one part of a list: some MB of pods."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 QUICK_CONNECT_SECONDS = 2.0
 """For a connection to a server that may not be there."""
 JUST_BACK_SECONDS = 20.0
-"""For so long after it was away it may refuse everything: it has just started, and does not know
-the roles yet. Such refusals are told as 503."""
+"""For so long after an outage it may reject every request: it has just started, and has not loaded
+the roles yet. Such rejections are raised as 503."""
 SAME_TIME_SECONDS = 5.0
-"""Clocks that differ by less count as equal: answers carry whole seconds, and take a while."""
+"""Clocks that differ by less count as equal: answers carry whole seconds, and take some time."""
 _DATES = 8
-"""Answers whose times are compared with ours; the quickest of them is right."""
+"""The last answers whose times are compared with ours; the fastest of them is used."""
 
 
 _METHODS = {"create": "POST", "patch": "PATCH", "delete": "DELETE"}
@@ -68,7 +68,7 @@ class _Request(NamedTuple):
 
 
 class Api:
-    """One API server, asked in one namespace."""
+    """The client of one API server and one namespace."""
 
     def __init__(
         self, place: Location, why: str, reached: Transport, credentials: Credentials
@@ -80,8 +80,8 @@ class Api:
         """How many requests were sent: ``create pytorchjobs``, ``watch pods``."""
         self.clock: Callable[[], float] = time.time
         """Ours, Unix seconds."""
-        self.patience = PATIENCE_SECONDS
-        """Longest time, seconds, for which an answer is waited for and a request is tried on."""
+        self.retry_s = RETRY_SECONDS
+        """Longest time, seconds, to wait for an answer and to repeat a request."""
         self.ahead = 0.0
         """Seconds by which the API server's clock is ahead of ours, as its answers say."""
         self._aheads: deque[float] = deque(maxlen=_DATES)
@@ -90,16 +90,25 @@ class Api:
         self._lock = threading.Lock()
         self._pool: urllib3.PoolManager | None = None
         self._certificates: tuple[bytes | None, ...] = ()
-        """Those of the pool: ours, and the authority's."""
+        """Those of the connection pool: the client's, and the authority's."""
         self._is_closed = threading.Event()
         self._away_at = -math.inf
-        """When it last did not answer; never goes back."""
+        """When it last did not answer, monotonic seconds."""
 
-    # -- asking ---------------------------------------------------------------------------------
+    # -- requests -------------------------------------------------------------------------------
 
-    def get(self, path: str, *, patience: float = PATIENCE_SECONDS, **query: str) -> KubeObject:
+    def get(self, path: str, *, retry_s: float = RETRY_SECONDS, **query: str) -> KubeObject:
         """Return an object; raises :class:`ApiFault`, ``status`` 404 where there is none."""
-        return self._object(_Request("get", path, query), patience)
+        return self._object(_Request("get", path, query), retry_s)
+
+    def find(self, path: str) -> KubeObject | None:
+        """Return an object, None where there is none; raises :class:`ApiFault`."""
+        try:
+            return self.get(path)
+        except ApiFault as fault:
+            if fault.status == 404:
+                return None
+            raise
 
     def list(
         self,
@@ -108,16 +117,16 @@ class Api:
         labels: str = "",
         fields: str = "",
         keep: Callable[[KubeObject], KubeObject | None] | None = None,
-        patience: float = PATIENCE_SECONDS,
+        retry_s: float = RETRY_SECONDS,
     ) -> tuple[list[KubeObject], str]:
-        """Return objects and the resourceVersion that they are of; asks for one page at a time.
+        """Return objects and the resourceVersion that they are of; requests one page at a time.
 
         ``keep`` makes what is kept of each; None of an object leaves it out.
         """
         query = _query(labelSelector=labels, fieldSelector=fields, limit=str(PAGE))
         found: list[KubeObject] = []
         while True:
-            answer = self._ask(_Request("list", path, query), patience)
+            answer = self._ask(_Request("list", path, query), retry_s)
             page = _PAGES.decode(answer)
             for raw in page.items:
                 item: KubeObject | None = msgspec.json.decode(raw)
@@ -137,11 +146,11 @@ class Api:
         fields: str = "",
         resource_version: str,
         timeout_s: int,
-        silence_s: float | None = None,
+        silence_s: float = 10.0,
     ) -> Watch:
-        """Return changes from a resourceVersion on; the server ends it after ``timeout_s``.
+        """Return changes since a resourceVersion; the server ends the watch after ``timeout_s``.
 
-        A connection that is silent for ``silence_s`` longer is taken for dead.
+        A connection without data for ``silence_s`` longer is closed.
         """
         query = _query(
             labelSelector=labels,
@@ -151,8 +160,8 @@ class Api:
             resourceVersion=resource_version,
             timeoutSeconds=str(timeout_s),
         )
-        read_s = timeout_s + (10.0 if silence_s is None else silence_s)
-        return Watch(LineStream(self._send(_Request("watch", path, query), read_s=read_s)))
+        request = _Request("watch", path, query)
+        return Watch(LineStream(self._send(request, read_s=timeout_s + silence_s)))
 
     def create(
         self,
@@ -160,31 +169,31 @@ class Api:
         body: Mapping[str, Any],
         *,
         dry_run: bool = False,
-        patience: float = PATIENCE_SECONDS,
+        retry_s: float = RETRY_SECONDS,
     ) -> KubeObject:
-        """Create an object, checked strictly.
+        """Create an object with strict field validation.
 
-        A fault without a status, or of the 500s, leaves open whether it was created.
+        After a fault without a status, or of the 500s, it may have been created all the same.
         """
         query = _query(
             fieldManager=FIELD_MANAGER, fieldValidation="Strict", dryRun="All" if dry_run else ""
         )
-        return self._object(_Request("create", path, query, body), patience)
+        return self._object(_Request("create", path, query, body), retry_s)
 
     def patch(
-        self, path: str, body: Mapping[str, Any], *, patience: float = PATIENCE_SECONDS
+        self, path: str, body: Mapping[str, Any], *, retry_s: float = RETRY_SECONDS
     ) -> KubeObject:
         """Change an object by a JSON merge patch."""
         query = _query(fieldManager=FIELD_MANAGER)
-        return self._object(_Request("patch", path, query, body), patience)
+        return self._object(_Request("patch", path, query, body), retry_s)
 
     def delete(
-        self, path: str, *, uid: str | None = None, patience: float = PATIENCE_SECONDS
+        self, path: str, *, uid: str | None = None, retry_s: float = RETRY_SECONDS
     ) -> KubeObject | None:
-        """Delete an object and, in the background, what it owns; None: it was gone.
+        """Delete an object and, in the background, what it owns; None: there was none.
 
-        Returns the object as long as a finalizer keeps it, else what the server says instead.
-        With a uid only the object that has it: another one of the name is left alone.
+        Returns the object while a finalizer keeps it, else the server's Status. With a uid only the
+        object that has it is deleted, and no other one of the same name.
         """
         body: dict[str, Any] = {
             "apiVersion": "v1",
@@ -194,20 +203,20 @@ class Api:
         if uid is not None:
             body["preconditions"] = {"uid": uid}
         try:
-            return self._object(_Request("delete", path, {}, body), patience)
+            return self._object(_Request("delete", path, {}, body), retry_s)
         except ApiFault as fault:
             if fault.status == 404 or (fault.status == 409 and uid is not None):
                 return None
             raise
 
     def stream(self, path: str, *, silence_s: float | None = None, **query: str) -> LineStream:
-        """Return the lines of an answer as they come, such as of a log that is followed."""
+        """Return an answer as it arrives, such as a log that is followed."""
         return LineStream(self._send(_Request("get", path, query), read_s=silence_s))
 
     def no_answer(self, seconds: float = 2.0) -> ApiFault | None:
-        """Ask the server's version, once; the fault where it does not say it in time.
+        """Request the server's version once; return the fault where it does not answer in time.
 
-        One that is there takes a connection at once, and may be slow to answer.
+        A server that runs accepts the connection at once, but its answer may be slow.
         """
         connect_s = min(seconds, QUICK_CONNECT_SECONDS)
         try:
@@ -220,13 +229,13 @@ class Api:
     def has_trainer_v2(self) -> bool:
         """Whether Kubeflow Trainer v2 answers."""
         try:
-            self.get(kinds.TRAINER_V2, patience=0.0)
+            self.get(kinds.TRAINER_V2, retry_s=0.0)
         except ApiFault:
             return False
         return True
 
     def explained(self, fault: ApiFault, doing: str) -> BenchError:
-        """Say what a fault means to the user; see :func:`.faults.explained`."""
+        """Return the error that a fault means to the user; see :func:`.faults.explained`."""
         known = fault.status == 404 and self.has_trainer_v2()
         return faults.explained(fault, doing, self.place, trainer_v2=known)
 
@@ -235,7 +244,7 @@ class Api:
         self._is_closed.wait(random.uniform(seconds / 2, seconds))  # noqa: S311
 
     def close(self) -> None:
-        """Let go of the connections; whoever waits to try again gives up."""
+        """Close the connections; requests that wait to be repeated fail."""
         self._is_closed.set()
         with self._lock:
             if self._pool is not None:
@@ -243,30 +252,30 @@ class Api:
 
     # -- sending --------------------------------------------------------------------------------
 
-    def _object(self, request: _Request, patience: float) -> KubeObject:
-        answer = self._ask(request, patience)
+    def _object(self, request: _Request, retry_s: float) -> KubeObject:
+        answer = self._ask(request, retry_s)
         try:
             found: KubeObject = msgspec.json.decode(answer)
-        except msgspec.DecodeError as wrong:
-            raise ApiFault(None, "", f"what came is not JSON: {wrong}") from wrong
+        except msgspec.DecodeError as error:
+            raise ApiFault(None, "", f"its answer is not JSON: {error}") from error
         return found
 
-    def _ask(self, request: _Request, patience: float) -> bytes:
-        """Send, again where that helps and does no harm; return the whole answer."""
-        until = time.monotonic() + min(patience, self.patience)
-        read_s = min(READ_SECONDS, self.patience)
+    def _ask(self, request: _Request, retry_s: float) -> bytes:
+        """Send a request, repeat it where that helps and does no harm; return the whole answer."""
+        until = time.monotonic() + min(retry_s, self.retry_s)
+        read_s = min(READ_SECONDS, self.retry_s)
         pause = _FIRST_PAUSE
         while True:
             try:
                 return _read(self._send(request, read_s=read_s))
             except ApiFault as fault:
-                # Of a request that creates, only those that the server says it did not begin.
+                # A creation is repeated only where the server says that it did not begin it.
                 again = fault.passes and (request.verb != "create" or fault.retry_after is not None)
                 wait = fault.retry_after or random.uniform(pause / 2, pause)  # noqa: S311
                 if not again or time.monotonic() + wait > until:
                     raise
             if self._is_closed.wait(wait):
-                raise ApiFault(None, "", "k8sbench let go of the cluster")
+                raise ApiFault(None, "", "k8sbench closed the connection")
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _send(
@@ -276,19 +285,12 @@ class Api:
         read_s: float | None = READ_SECONDS,
         connect_s: float = CONNECT_SECONDS,
     ) -> urllib3.BaseHTTPResponse:
-        """Send a request once, or twice where one of us was refused and there is news of that."""
-        send = functools.partial(self._sent, request, read_s, connect_s)
-        secrets = self._secrets()
+        """Send a request; raises :class:`ApiFault`, also for an answer that is a refusal."""
+        timeout = urllib3.Timeout(connect=connect_s, read=read_s)
         try:
-            response = send(secrets)
-        except ApiFault as untrusted:
-            if untrusted.reason != faults.CERTIFICATE or not self._renew(secrets):
-                raise
-            response = send(self._secrets())
-        else:
-            if response.status == 401 and self._renew(secrets):
-                _read(response)
-                response = send(self._secrets())
+            response = self._send_signed(request, timeout)
+        except BenchError as error:
+            raise ApiFault(None, faults.CREDENTIALS, error.message) from error
         if response.status < 400:
             return response
         fault = _fault(response)
@@ -298,18 +300,28 @@ class Api:
             self._away_at = time.monotonic()
         raise fault
 
-    def _sent(
-        self, request: _Request, read_s: float | None, connect_s: float, secrets: Secrets
+    def _send_signed(self, request: _Request, timeout: urllib3.Timeout) -> urllib3.BaseHTTPResponse:
+        """Send a request, once more where a certificate or token was rejected and is renewed."""
+        secrets = self._credentials.current()
+        try:
+            response = self._send_once(request, timeout, secrets)
+            if response.status != 401 or not self._credentials.renew(secrets):
+                return response
+            _read(response)
+        except ApiFault as fault:
+            if fault.reason != faults.CERTIFICATE or not self._credentials.renew(secrets):
+                raise
+        return self._send_once(request, timeout, self._credentials.current())
+
+    def _send_once(
+        self, request: _Request, timeout: urllib3.Timeout, secrets: Secrets
     ) -> urllib3.BaseHTTPResponse:
-        import urllib3
-
         verb, path, query, body = request
-
-        headers = {"Accept": "application/json", "User-Agent": "k8sbench"}
-        if verb in {"get", "list"} and read_s is not None:
+        headers = {"User-Agent": "k8sbench"}
+        if not path.endswith("/log"):
+            headers["Accept"] = "application/json"
+        if verb in {"get", "list"} and timeout.read_timeout is not None:
             headers["Accept-Encoding"] = "gzip"
-        if path.endswith("/log"):
-            del headers["Accept"]
         if secrets.authorization is not None:
             headers["Authorization"] = secrets.authorization
         if body is not None:
@@ -317,47 +329,33 @@ class Api:
             headers["Content-Type"] = f"application/{kind}"
         with self._lock:
             self.requests[f"{verb} {kinds.resource(path)}"] += 1
-            pool = self._fitting_pool(secrets)
+            pool = self._pool_for(secrets)
         try:
             response = pool.request(
                 _METHODS.get(verb, "GET"),
-                self._transport.server + path + _encoded(query),
+                self._transport.server + path + (f"?{urlencode(query)}" if query else ""),
                 body=None if body is None else msgspec.json.encode(body),
                 headers=headers,
-                timeout=urllib3.Timeout(connect=connect_s, read=read_s),
+                timeout=timeout,
                 retries=False,
                 redirect=False,
                 preload_content=False,
             )
-        except (urllib3.exceptions.HTTPError, OSError) as wrong:
+        except (urllib3.exceptions.HTTPError, OSError) as error:
             self._away_at = time.monotonic()
-            raise faults.from_transport(wrong) from wrong
+            raise faults.from_transport(error) from error
         self._compare_clocks(response.headers.get("Date", ""))
         return response
 
     def _compare_clocks(self, date: str) -> None:
-        from email.utils import parsedate_to_datetime
-
         with contextlib.suppress(ValueError), self._lock:
             self._aheads.append(parsedate_to_datetime(date).timestamp() - self.clock())
             # An answer that took long seems to come from a clock that is behind.
             most = max(self._aheads)
             self.ahead = most if abs(most) >= SAME_TIME_SECONDS else 0.0
 
-    def _secrets(self) -> Secrets:
-        try:
-            return self._credentials.current()
-        except BenchError as wrong:
-            raise ApiFault(None, faults.CREDENTIALS, wrong.message) from wrong
-
-    def _renew(self, refused: Secrets) -> bool:
-        try:
-            return self._credentials.renew(refused)
-        except BenchError as wrong:
-            raise ApiFault(None, faults.CREDENTIALS, wrong.message) from wrong
-
-    def _fitting_pool(self, secrets: Secrets) -> urllib3.PoolManager:
-        """Return the pool, a new one where a certificate is another now."""
+    def _pool_for(self, secrets: Secrets) -> urllib3.PoolManager:
+        """Return the connection pool; a new one where a certificate has changed."""
         certificates = (secrets.certificate, secrets.authority)
         if self._pool is None or self._certificates != certificates:
             try:
@@ -365,7 +363,7 @@ class Api:
             except ApiFault:
                 if self._pool is None:
                     raise
-                # A file that is being written just now: the next request reads it again.
+                # The file may be half written: the next request reads it again.
             else:
                 self._certificates = certificates
         return self._pool
@@ -389,25 +387,17 @@ def _query(**values: str) -> dict[str, str]:
     return {name: value for name, value in values.items() if value}
 
 
-def _encoded(query: Mapping[str, str]) -> str:
-    from urllib.parse import urlencode
-
-    return f"?{urlencode(query)}" if query else ""
-
-
 def _read(response: urllib3.BaseHTTPResponse) -> bytes:
-    import urllib3
-
     try:
         return response.read(decode_content=True)
-    except (urllib3.exceptions.HTTPError, OSError) as wrong:
-        raise faults.from_transport(wrong) from wrong
+    except (urllib3.exceptions.HTTPError, OSError) as error:
+        raise faults.from_transport(error) from error
     finally:
         response.release_conn()
 
 
 def _fault(response: urllib3.BaseHTTPResponse) -> ApiFault:
-    """Make a fault of an answer that is a refusal; a proxy's need not be a Status."""
+    """Make a fault of an answer that is a refusal; a proxy's may be no Status."""
     retry_after: float | None = None
     with contextlib.suppress(KeyError, ValueError):
         retry_after = float(response.headers["Retry-After"])
@@ -417,5 +407,5 @@ def _fault(response: urllib3.BaseHTTPResponse) -> ApiFault:
         status = msgspec.json.decode(text)
     if isinstance(status, dict) and status.get("kind") == "Status":
         return faults.from_status({"code": response.status, **status}, retry_after)
-    said = text.decode(errors="replace").strip()[:300]
-    return ApiFault(response.status, "", said or str(response.reason or ""), retry_after)
+    message = text.decode(errors="replace").strip()[:300]
+    return ApiFault(response.status, "", message or str(response.reason or ""), retry_after)

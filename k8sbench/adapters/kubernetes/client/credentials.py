@@ -1,10 +1,10 @@
-"""How a user of a kubeconfig, or a pod's service account, signs in: the official client's loaders.
+"""Credentials of a kubeconfig's user or a pod's service account.
 
-They know tokens, certificates, credential plugins and cloud providers, and take anew what
-expires. What they say of a trouble they log, or raise in words of their own; here it becomes an
-error of ours. When the API server refuses what they gave, or its certificate is not of the
-authority that they name, everything is loaded once more: the kubeconfig may have been written anew.
-Files that it names are read for each request.
+The official client's loaders support tokens, certificates, credential plugins and cloud providers,
+and renew what expires. Their errors, which they log or raise, become :class:`CredentialsFault`.
+When the API server rejects the credentials, or its certificate is not of the given authority,
+everything is loaded once more, since the kubeconfig may have changed. The files that it names are
+read for each request.
 """
 
 from __future__ import annotations
@@ -14,33 +14,30 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from k8sbench.adapters.kubernetes.client.official import ConfigException, Configuration
 from k8sbench.model.errors import Unreachable
-
-if TYPE_CHECKING:
-    from kubernetes.client import Configuration
 
 
 class Secrets(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request carries to say who asks, and whom it believes."""
+    """What a request is signed with, and the authority that it trusts."""
 
     authorization: str | None = None
-    """The header."""
+    """The HTTP header."""
     certificate: bytes | None = None
     """Client certificate and key, PEM."""
     authority: bytes | None = None
-    """Who signs the API server's certificate, PEM; None: the system's authorities."""
+    """Authority of the API server's certificate, PEM; None: the system's authorities."""
 
 
 class CredentialsFault(Unreachable):
-    """There is nothing to sign in with: a file is missing, or a plugin failed."""
+    """There are no credentials: a file is missing, or a plugin failed."""
 
 
 class Credentials:
-    """The secrets of one user, kept fresh; any thread may ask."""
+    """The secrets of one user, renewed when they expire; any thread may call."""
 
     def __init__(self, load: Callable[[], Configuration]) -> None:
         self._load = load
@@ -48,19 +45,19 @@ class Credentials:
         self._configuration: Configuration | None = None
 
     def current(self) -> Secrets:
-        """Return what to sign in with now; raises CredentialsFault."""
+        """Return valid secrets; raises CredentialsFault."""
         with self._lock:
             return self._secrets()
 
     def renew(self, refused: Secrets) -> bool:
-        """Take them anew after these were of no use; whether there are others now."""
+        """Load the secrets again after these were refused; return whether they have changed."""
         with self._lock:
             if self._secrets() == refused:
                 self._configuration = None
             return self._secrets() != refused
 
     def _secrets(self) -> Secrets:
-        with told():
+        with translated_errors():
             if self._configuration is None:
                 self._configuration = self._load()
             found = self._configuration
@@ -74,25 +71,23 @@ class Credentials:
 
 
 @contextlib.contextmanager
-def told() -> Iterator[None]:
-    """Turn what the official loaders raise, or only log, into :class:`CredentialsFault`."""
-    from k8sbench.adapters.kubernetes.client.official import ConfigException
-
-    heard = _Heard()
-    # They use the root logger; without a handler of ours they would write to the terminal.
-    logging.getLogger().addHandler(heard)
+def translated_errors() -> Iterator[None]:
+    """Raise what the official loaders raise, or only log, as :class:`CredentialsFault`."""
+    log = _ErrorLog()
+    # They use the root logger; without a handler it would write to the terminal.
+    logging.getLogger().addHandler(log)
     try:
         yield
-    except (ConfigException, OSError, ValueError) as wrong:
-        raise _fault(str(wrong)) from wrong
+    except (ConfigException, OSError, ValueError) as error:
+        raise _fault(str(error)) from error
     finally:
-        logging.getLogger().removeHandler(heard)
-    if heard.errors:
-        raise _fault(heard.errors[-1])
+        logging.getLogger().removeHandler(log)
+    if log.errors:
+        raise _fault(log.errors[-1])
 
 
-class _Heard(logging.Handler):
-    """Keeps the errors that were logged by this thread."""
+class _ErrorLog(logging.Handler):
+    """Keeps the errors that this thread logs."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -100,16 +95,16 @@ class _Heard(logging.Handler):
         self._thread = threading.get_ident()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep one."""
+        """Keep an error."""
         if record.thread == self._thread:
             self.errors.append(record.getMessage())
 
 
-def _fault(said: str) -> CredentialsFault:
-    plugin = said.startswith("exec: ")
+def _fault(message: str) -> CredentialsFault:
+    plugin = message.startswith("exec: ")
     what = "The credential plugin of the kubeconfig" if plugin else "The kubeconfig"
     fault = CredentialsFault(
-        f"{what} gives nothing to sign in with: {said.removeprefix('exec: ').strip().rstrip('.')}.",
+        f"{what} gives no credentials: {message.removeprefix('exec: ').strip().rstrip('.')}.",
         "Sign in again, or mend the user's entry; kubectl shows the same fault.",
     )
     fault.cause_id = "unauthorized"

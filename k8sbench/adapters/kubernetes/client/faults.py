@@ -1,6 +1,6 @@
-"""What the API server, or the way to it, refuses; and what that means to the user.
+"""Faults of requests to the API server, and what they mean to the user.
 
-:class:`ApiFault` is for the adapter, which asks whether trying again helps. :func:`explained`
+:class:`ApiFault` is for the adapter, which needs to know whether a retry helps. :func:`explained`
 turns one into the error that the user reads: one sentence on what is wrong, one on what to do.
 """
 
@@ -19,7 +19,7 @@ from k8sbench.model.run import Location
 ROLE = Path(__file__).parents[3] / "role.yaml"
 """The rules that k8sbench needs, as a Role and, for nodes, a ClusterRole."""
 CREDENTIALS = "Credentials"
-"""Reason of an ApiFault: there is nothing to sign in with. ``__cause__`` is the BenchError."""
+"""Reason of an ApiFault: there are no credentials. ``__cause__`` is the BenchError."""
 CERTIFICATE = "Certificate"
 """Reason of an ApiFault: the server's certificate is not trusted."""
 
@@ -34,15 +34,15 @@ class ApiFault(Exception):
         self.status = status
         """HTTP status; None: no answer (refused, reset, timed out)."""
         self.reason = reason
-        """Kubernetes' Status.reason (``NotFound``, ``Expired``), a reason of ours, or nothing."""
+        """Kubernetes' Status.reason (``NotFound``, ``Expired``), one of the two above, or empty."""
         self.message = message
-        """Status.message, or the transport's words."""
+        """Status.message, or the transport's message."""
         self.retry_after = retry_after
-        """Seconds after which the server wants to be asked again."""
+        """Seconds after which the server accepts the next attempt (Retry-After)."""
 
     @property
     def answered(self) -> bool:
-        """Whether it was the API server that refused, rather than the way to it."""
+        """Whether the API server answered."""
         return self.status is not None
 
     @property
@@ -52,7 +52,7 @@ class ApiFault(Exception):
 
     @property
     def passes(self) -> bool:
-        """Whether it may pass by itself, so that trying again helps."""
+        """Whether the fault may be temporary, so that a retry helps."""
         if self.status is None:
             return self.reason != CERTIFICATE
         if self.status == 500 and "failed calling webhook" in self.message:
@@ -67,28 +67,28 @@ def from_status(status: Mapping[str, Any], retry_after: float | None = None) -> 
     )
 
 
-def from_transport(wrong: BaseException) -> ApiFault:
+def from_transport(error: BaseException) -> ApiFault:
     """Make a fault of an error of urllib3 or of the socket."""
-    chain = list(_chain(wrong))
+    chain = _chain(error)
     for one in chain:
         if isinstance(one, ssl.SSLCertVerificationError):
             return ApiFault(None, CERTIFICATE, f"its certificate: {one.verify_message}")
-    if any(isinstance(one, TimeoutError) for one in chain) or "Timeout" in type(wrong).__name__:
+    if any(isinstance(one, TimeoutError) for one in chain) or "Timeout" in type(error).__name__:
         return ApiFault(None, "", "it did not answer in time")
     for one in reversed(chain):
         if isinstance(one, OSError) and one.strerror:
             return ApiFault(None, "", one.strerror[0].lower() + one.strerror[1:])
-    words = str(wrong).strip().splitlines()
-    return ApiFault(None, "", words[0] if words else type(wrong).__name__)
+    return ApiFault(None, "", str(error).strip().partition("\n")[0] or type(error).__name__)
 
 
-def _chain(wrong: BaseException | None) -> Any:
-    seen: list[BaseException] = []
-    while wrong is not None and wrong not in seen:
-        seen.append(wrong)
-        inner = next((one for one in wrong.args if isinstance(one, BaseException)), None)
-        wrong = wrong.__cause__ or wrong.__context__ or inner
-    return seen
+def _chain(error: BaseException | None) -> list[BaseException]:
+    """Return an error and its causes; urllib3 passes some of them as arguments."""
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:
+        chain.append(error)
+        inner = next((one for one in error.args if isinstance(one, BaseException)), None)
+        error = error.__cause__ or error.__context__ or inner
+    return chain
 
 
 # -- what the user reads ------------------------------------------------------------------------
@@ -97,154 +97,135 @@ _RBAC = re.compile(
     r'User "(?P<user>[^"]+)" cannot (?P<verb>\S+) resource "(?P<resource>[^"]+)"'
     r'(?: in API group "(?P<group>[^"]*)")?(?: in the namespace "(?P<namespace>[^"]+)")?'
 )
-_WEBHOOK_DOWN = re.compile(r'failed calling webhook "(?P<name>[^"]+)"')
-_OPERATOR = "training-operator"
+_REFUSED = "The API server does not let {doing} in namespace {namespace}: {message}."
+_SEE_MANIFEST = "Look at the manifest: `k8sbench render`."
+_ERRORS: Mapping[str, tuple[type[Unreachable] | type[UsageError], str, str]] = {
+    "unauthorized": (
+        Unreachable,
+        "The API server {server} rejects these credentials: they are expired or another cluster's.",
+        "Sign in again (`kubectl get pods` asks the same), or choose another --context.",
+    ),
+    "api-not-trusted": (
+        Unreachable,
+        "The API server {server}{context} is not trusted; {message}.",
+        "Check certificate-authority in the kubeconfig: the cluster may have been made anew.",
+    ),
+    "api-unreachable": (
+        Unreachable,
+        "The API server {server}{context} cannot be reached: {message}.",
+        "Check the network, the proxy variables and the kubeconfig, or choose another --context.",
+    ),
+    "api-busy": (
+        Unreachable,
+        "The API server {server} could not serve us ({status}: {message}).",
+        "Try again in a minute; nothing that was created before is lost.",
+    ),
+    "operator-down": (
+        Unreachable,
+        "The training operator does not run: its webhook, which checks every job, does not answer.",
+        "Have it started (Deployment training-operator, by default in namespace kubeflow).",
+    ),
+    "webhook-down": (
+        Unreachable,
+        "One of the cluster's admission webhooks does not answer: {message}.",
+        "Have an administrator start it, or remove its configuration.",
+    ),
+    "operator-missing": (
+        Unreachable,
+        "The cluster knows no {kinds}: the training operator is not installed.",
+        "Have the training operator v1 (1.9) installed.",
+    ),
+    "trainer-v2-only": (
+        Unreachable,
+        "The cluster has Kubeflow Trainer v2, which knows no {kinds}.",
+        "Have the training operator v1 (1.9) installed beside it; the two get along.",
+    ),
+    "namespace-missing": (
+        UsageError,
+        "There is no namespace {namespace} on {server}.",
+        "Create it, or name another with -n.",
+    ),
+    "quota-exceeded": (UsageError, _REFUSED, "Wait for room, ask for more, or use a smaller case."),
+    "pod-security": (UsageError, _REFUSED, "Use a pool without the opt-ins it names, or -n."),
+    "admission-denied": (
+        UsageError,
+        _REFUSED,
+        "Change what the rule asks for, or ask who set it.",
+    ),
+    "namespace-terminating": (UsageError, _REFUSED, "Name another namespace with -n."),
+    "manifest-refused": (UsageError, _REFUSED, _SEE_MANIFEST),
+    "refused": (UsageError, _REFUSED, _SEE_MANIFEST),
+}
+"""Cause id → class, what is wrong, what to do."""
+_MESSAGES = (
+    ('failed calling webhook "[^"]*training-operator', "operator-down"),
+    ("failed calling webhook", "webhook-down"),
+    ('namespaces "[^"]+" not found', "namespace-missing"),
+    ("could not find the requested resource|page not found", "operator-missing"),
+    ("exceeded quota", "quota-exceeded"),
+    ("violates PodSecurity", "pod-security"),
+    # A webhook's message, and a ValidatingAdmissionPolicy's.
+    ("denied (the )?request", "admission-denied"),
+    ("being terminated", "namespace-terminating"),
+    ("strict decoding error", "manifest-refused"),
+)
+"""Regular expression of the API server's message → cause id."""
 
 
 def explained(
     fault: ApiFault, doing: str, place: Location, *, trainer_v2: bool = False
 ) -> BenchError:
-    """Say what a fault means to the user; ``doing`` completes "... could not be ...".
+    """Return the error that a fault means to the user, with its ``cause_id``.
 
-    ``doing`` is such as ``job x be created``; ``trainer_v2`` says whether Kubeflow Trainer v2
-    answers. The error's ``cause_id`` is set where the fault has one.
+    ``doing`` completes "... does not let ...", such as ``job x be created``; ``trainer_v2`` says
+    whether Kubeflow Trainer v2 is installed.
     """
-    error = _explained(fault, doing, place, trainer_v2)
+    error = fault.__cause__
+    if fault.reason != CREDENTIALS or not isinstance(error, BenchError):
+        error = _explained(fault, doing, place, trainer_v2)
     error.__cause__ = fault
     return error
 
 
 def _explained(fault: ApiFault, doing: str, place: Location, trainer_v2: bool) -> BenchError:
-    if fault.status is None:
-        return _no_answer(fault, place)
-    if fault.status == 401:
-        return _error(
-            Unreachable,
-            "unauthorized",
-            f"The API server {place.server} does not accept these credentials: they are expired,"
-            " or of another cluster.",
-            "Sign in again (`kubectl get pods` asks the same), or choose another --context.",
-        )
-    if (denied := _RBAC.search(fault.message)) is not None:
-        return _denied(denied)
-    if (hook := _WEBHOOK_DOWN.search(fault.message)) is not None:
-        return _webhook_down(hook["name"], fault.message)
-    if fault.status == 404:
-        return _not_found(fault, doing, place, trainer_v2)
-    if fault.passes:
-        return _error(
-            Unreachable,
-            "api-busy",
-            f"The API server {place.server} could not serve us ({fault.status}: {fault.message}).",
-            "Try again in a minute; nothing that was created before is lost.",
-        )
-    return _refused(fault, doing, place)
-
-
-def _error(
-    kind: type[Unreachable] | type[UsageError], cause_id: str, message: str, action: str
-) -> BenchError:
-    error = kind(message, action)
+    denied = _RBAC.search(fault.message)
+    if denied is not None and fault.status != 401:
+        return _forbidden(denied)
+    cause_id = _cause_id(fault)
+    if cause_id == "operator-missing" and trainer_v2:
+        cause_id = "trainer-v2-only"
+    kind, message, action = _ERRORS[cause_id]
+    text = message.format(
+        server=place.server,
+        context=f" of context {place.context}" if place.context else "",
+        namespace=place.namespace,
+        message=fault.message.rstrip("."),
+        status=fault.status,
+        doing=doing,
+        kinds=" and no ".join(KINDS),
+    )
+    error = kind(text, action)
     error.cause_id = cause_id
     return error
 
 
-def _no_answer(fault: ApiFault, place: Location) -> BenchError:
-    if fault.reason == CREDENTIALS and isinstance(fault.__cause__, BenchError):
-        fault.__cause__.cause_id = "unauthorized"
-        return fault.__cause__
-    where = f" of context {place.context}" if place.context else ""
-    if fault.reason == CERTIFICATE:
-        return _error(
-            Unreachable,
-            "api-not-trusted",
-            f"The API server {place.server}{where} is not trusted; {fault.message}.",
-            "Check certificate-authority in the kubeconfig: the cluster may have been made anew.",
-        )
-    return _error(
-        Unreachable,
-        "api-unreachable",
-        f"The API server {place.server}{where} cannot be reached: {fault.message}.",
-        "Check the network, the proxy variables and the kubeconfig, or choose another --context.",
-    )
+def _cause_id(fault: ApiFault) -> str:
+    if fault.status is None:
+        return "api-not-trusted" if fault.reason == CERTIFICATE else "api-unreachable"
+    if fault.status == 401:
+        return "unauthorized"
+    found = (cause_id for pattern, cause_id in _MESSAGES if re.search(pattern, fault.message))
+    return "api-busy" if fault.passes else next(found, "refused")
 
 
-def _denied(denied: re.Match[str]) -> BenchError:
+def _forbidden(denied: re.Match[str]) -> BenchError:
     group = f".{denied['group']}" if denied["group"] else ""
-    namespaced = denied["namespace"] is not None
-    where = f"in namespace {denied['namespace']}" if namespaced else "in the whole cluster"
-    return _error(
-        Unreachable,
-        "forbidden",
+    namespace = denied["namespace"]
+    where = f"in namespace {namespace}" if namespace else "in the whole cluster"
+    error = Unreachable(
         f"User {denied['user']} may not {denied['verb']} {denied['resource']}{group} {where}.",
         f"Have an administrator bind you to the Role in {ROLE}"
-        + (f" in namespace {denied['namespace']}." if namespaced else "."),
+        + (f" in namespace {namespace}." if namespace else "."),
     )
-
-
-def _webhook_down(name: str, message: str) -> BenchError:
-    if _OPERATOR in name:
-        return _error(
-            Unreachable,
-            "operator-down",
-            "The training operator does not run: its webhook, which checks every job, does not"
-            " answer.",
-            "Have it started (Deployment training-operator, by default in namespace kubeflow).",
-        )
-    return _error(
-        Unreachable,
-        "webhook-down",
-        f"The cluster's admission webhook {name} does not answer: {message}.",
-        "Have an administrator start it, or remove its configuration.",
-    )
-
-
-def _not_found(fault: ApiFault, doing: str, place: Location, trainer_v2: bool) -> BenchError:
-    if f'namespaces "{place.namespace}" not found' in fault.message:
-        return _error(
-            UsageError,
-            "namespace-missing",
-            f"There is no namespace {place.namespace} on {place.server}.",
-            "Create it, or name another with -n.",
-        )
-    if "could not find the requested resource" not in fault.message and "page not found" not in (
-        fault.message
-    ):
-        return _refused(fault, doing, place)
-    if trainer_v2:
-        return _error(
-            Unreachable,
-            "trainer-v2-only",
-            f"The cluster has Kubeflow Trainer v2, which knows no {' and no '.join(KINDS)}.",
-            "Have the training operator v1 (1.9) installed beside it; the two get along.",
-        )
-    return _error(
-        Unreachable,
-        "operator-missing",
-        f"The cluster knows no {' and no '.join(KINDS)}: the training operator is not installed.",
-        "Have the training operator v1 (1.9) installed.",
-    )
-
-
-_REFUSALS: tuple[tuple[str, str, str], ...] = (
-    # Regular expression of the message, cause id, what to do.
-    ("exceeded quota", "quota-exceeded", "Wait for room, ask for more, or use a smaller case."),
-    ("violates PodSecurity", "pod-security", "Use a pool without the opt-ins it names, or -n."),
-    # A webhook's words, and a ValidatingAdmissionPolicy's.
-    (
-        "denied (the )?request",
-        "admission-denied",
-        "Change what the rule asks for, or ask who set it.",
-    ),
-    ("being terminated", "namespace-terminating", "Name another namespace with -n."),
-    ("strict decoding error", "manifest-refused", "Look at the manifest: `k8sbench render`."),
-)
-
-
-def _refused(fault: ApiFault, doing: str, place: Location) -> BenchError:
-    cause_id, action = next(
-        (told for part, *told in _REFUSALS if re.search(part, fault.message)),
-        ("refused", "Look at the manifest: `k8sbench render`."),
-    )
-    message = f"The API server does not let {doing} in namespace {place.namespace}"
-    return _error(UsageError, cause_id, f"{message}: {fault.message.rstrip('.')}.", action)
+    error.cause_id = "forbidden"
+    return error

@@ -1,48 +1,43 @@
-"""How the API server is reached: connections, their TLS, a proxy on the way."""
+"""Connections to the API server: their TLS, their proxy, when they are closed."""
 
 from __future__ import annotations
 
 import socket
 import ssl
-from typing import TYPE_CHECKING, Any
+import tempfile
+from typing import Any
 
 import msgspec
+import urllib3
 
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.credentials import Secrets
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 
-if TYPE_CHECKING:
-    import urllib3
-
 CONNECTIONS = 80
-"""Kept in the pool: 64 log streams, the watches, and the requests between."""
-_GIVE_UP_CONNECTION_S = 60
-"""Seconds without an acknowledgement after which a connection is closed."""
+"""Kept in the pool: 64 log streams, the watches and other requests."""
+# Linux's names; other systems keep their defaults.
+_KEEPALIVE = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 4, "TCP_USER_TIMEOUT": 60_000}
+"""A connection is closed after 60 s without an acknowledgement."""
 
 
 class Transport(msgspec.Struct, frozen=True, kw_only=True):
-    """How the API server is reached."""
+    """Address of the API server and the way to it."""
 
     server: str
     verify: bool = True
     server_name: str | None = None
-    """Name in the server's certificate, where that is not the host's."""
+    """Name in the server's certificate, if that is not the host's."""
     proxy: str | None = None
 
 
 def pool(transport: Transport, secrets: Secrets) -> urllib3.PoolManager:
-    """Make the connections of a client; raises :class:`ApiFault` for a certificate of no use."""
-    import urllib3
-
+    """Make a connection pool; raises :class:`ApiFault` for a certificate that cannot be read."""
     context = _tls(transport, secrets)
     alive = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
-    for name, value in (("TCP_KEEPIDLE", 20), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 4)):
+    for name, value in _KEEPALIVE.items():
         if hasattr(socket, name):
             alive.append((socket.IPPROTO_TCP, getattr(socket, name), value))
-    if hasattr(socket, "TCP_USER_TIMEOUT"):
-        milliseconds = _GIVE_UP_CONNECTION_S * 1000
-        alive.append((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds))
     options: dict[str, Any] = {
         "num_pools": 2,
         "maxsize": CONNECTIONS,
@@ -67,8 +62,8 @@ def _tls(transport: Transport, secrets: Secrets) -> ssl.SSLContext | None:
     authority = secrets.authority
     try:
         context = ssl.create_default_context(cadata=authority.decode() if authority else None)
-    except (ssl.SSLError, ValueError) as wrong:
-        raise ApiFault(None, faults.CERTIFICATE, f"its certificate authority: {wrong}") from wrong
+    except (ssl.SSLError, ValueError) as error:
+        raise ApiFault(None, faults.CERTIFICATE, f"its certificate authority: {error}") from error
     if not transport.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -78,14 +73,12 @@ def _tls(transport: Transport, secrets: Secrets) -> ssl.SSLContext | None:
 
 
 def _load(context: ssl.SSLContext, certificate: bytes) -> None:
-    """Load a client certificate, which OpenSSL takes from a file only."""
-    import tempfile
-
+    """Load a client certificate, which OpenSSL reads from a file only."""
     with tempfile.NamedTemporaryFile(prefix="k8sbench-") as file:
         file.write(certificate)
         file.flush()
         try:
-            # A password, so that OpenSSL does not ask the terminal for one.
+            # With a password OpenSSL does not prompt for one on the terminal.
             context.load_cert_chain(file.name, password="")
-        except (ssl.SSLError, ValueError) as wrong:
-            raise ApiFault(None, faults.CERTIFICATE, f"our client certificate: {wrong}") from wrong
+        except (ssl.SSLError, ValueError) as error:
+            raise ApiFault(None, faults.CERTIFICATE, f"our client certificate: {error}") from error

@@ -1,6 +1,6 @@
 """One job that is followed: its objects as last seen, and the events that were reported of it.
 
-No I/O: changes of objects go in, events of the job come out.
+No I/O: it takes changes of objects and returns events of the job.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.ports import JobEvent, LogLine, LogMark
 
 EVENTS = 200
-"""Of one job, the newest that are kept."""
+"""The newest Kubernetes events of one job that are kept."""
 LINES = 20
-"""Of one replica's log, the last that are kept."""
+"""The last lines of one replica's log that are kept."""
 LOGS_BEING_READ = "logs-being-read"
-"""What a run waits for when its job has ended: no diagnosis, as nothing is wrong."""
+"""Cause id of a run that waits for its logs when its job has ended; nothing is wrong."""
 _ENDED = {
     Phase.SUCCEEDED: "has succeeded",
     Phase.FAILED: "has failed",
@@ -37,7 +37,7 @@ _ENDED = {
 
 
 class Followed:
-    """One job."""
+    """One job that is followed."""
 
     def __init__(
         self,
@@ -50,19 +50,19 @@ class Followed:
         self.plan = plan
         self.kind = kind_of(plan).name
         self.marks = dict(marks or {})
-        self.taken_up = marks is not None
-        """Whether it was created before, and is read anew."""
+        self.is_resumed = marks is not None
+        """Whether it was created before."""
         self.since = since
-        """A listing that was asked for later shows it if it is there; never goes back."""
+        """A list that was requested later contains it if it exists; monotonic seconds."""
         self.ended_at: float | None = None
-        """When its end was read first, on the clock that never goes back."""
+        """When its end was first read, monotonic seconds."""
         self.look_at: float | None = None
-        """When to read it again although nothing happens, on that clock."""
+        """When to read it again although nothing happens, monotonic seconds."""
         self.ahead = 0.0
-        """Seconds by which the cluster's clock, and so all its time stamps, are ahead of ours."""
+        """Seconds by which the cluster's clock, and its time stamps, are ahead of ours."""
         self.uid: str | None = None
         self.logs: dict[str, tuple[str, int, bool]] = {}
-        """What the log streams know of a replica: its pod, restarts, and whether it fails."""
+        """Replica → what the log streams were given: its pod's uid, restarts, whether it fails."""
         self._reported = reported
         self._replicas: dict[str, ReplicaState] = {}
         self._job: KubeObject | None = None
@@ -72,26 +72,26 @@ class Followed:
         self._events: dict[str, KubeObject] = {}
         self._lines: dict[str, deque[str]] = {}
 
-    # -- taking in ------------------------------------------------------------------------------
+    # -- input ----------------------------------------------------------------------------------
 
-    def take(self, news: Changed | Deleted) -> None:
+    def take(self, change: Changed | Deleted) -> None:
         """Take in a change of the job, of one of its pods or of an event about them."""
-        if isinstance(news, Deleted):
-            self._take_deleted(news)
-        elif news.kind == "Pod":
-            self._take_pod(news.object)
-        elif news.kind == "Event":
-            name = news.object["metadata"]["name"]
+        if isinstance(change, Deleted):
+            self._take_deleted(change)
+        elif change.kind == "Pod":
+            self._take_pod(change.object)
+        elif change.kind == "Event":
+            name = change.object["metadata"]["name"]
             self._events.pop(name, None)
-            self._events[name] = news.object
+            self._events[name] = change.object
             if len(self._events) > EVENTS:
                 del self._events[next(iter(self._events))]
-        elif self.uid in {None, news.object["metadata"]["uid"]} and not self._is_deleted:
-            self.uid = news.object["metadata"]["uid"]
-            self._job = news.object
+        elif self.uid in {None, change.object["metadata"]["uid"]} and not self._is_deleted:
+            self.uid = change.object["metadata"]["uid"]
+            self._job = change.object
 
     def take_created(self, job: KubeObject) -> None:
-        """Take in the answer to its creation; what was seen of it by then is newer."""
+        """Take in the answer to its creation; what the watch has received by then is newer."""
         at = moment(job["metadata"].get("creationTimestamp"))
         if at is not None and self._reported.phase is Phase.CREATED:
             self._reported = msgspec.structs.replace(self._reported, at=at - self.ahead)
@@ -111,18 +111,18 @@ class Followed:
         before = self._pods.get(name)
         if before is not None and before["metadata"]["uid"] != pod["metadata"]["uid"]:
             if self._owns(before) and not self._owns(pod):
-                return  # another job's, that was given the name since: ours is still what is read
+                return  # it belongs to a newer job of the name; ours is still read
             self._earlier.append(before)
         self._pods[name] = pod
 
-    def _take_deleted(self, news: Deleted) -> None:
-        if news.kind == "Pod":
-            pod = self._pods.get(news.name)
-            if pod is not None and pod["metadata"]["uid"] == news.uid:
-                self._pods[news.name] = {**(news.object or pod), DELETED: True}
-        elif news.kind == self.kind and self.uid in {None, news.uid}:
+    def _take_deleted(self, change: Deleted) -> None:
+        if change.kind == "Pod":
+            pod = self._pods.get(change.name)
+            if pod is not None and pod["metadata"]["uid"] == change.uid:
+                self._pods[change.name] = {**(change.object or pod), DELETED: True}
+        elif change.kind == self.kind and self.uid in {None, change.uid}:
             self._is_deleted = True
-            self._job = news.object or self._job
+            self._job = change.object or self._job
 
     # -- reading --------------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ class Followed:
         return self._reported
 
     def snapshot(self) -> JobSnapshot:
-        """Return what was seen of the job itself, of its pods and of their events."""
+        """Return the job, its pods and their events as they were last seen."""
         return JobSnapshot(
             job=self._job,
             pods={name: pod for name, pod in self._pods.items() if self._owns(pod)},
@@ -147,7 +147,7 @@ class Followed:
     ) -> tuple[JobState, tuple[facts.Replica, ...]]:
         """Return the state of the job at ``now`` (Unix seconds), and its replicas.
 
-        ``snapshot`` is what :meth:`snapshot` gave, with what is known beyond the job.
+        ``snapshot`` is that of :meth:`snapshot`, completed with what is known beyond the job.
         """
         seen, now = snapshot or self.snapshot(), now + self.ahead
         reading = state.read(seen, self.plan, now=now, lines=self._lines)
@@ -175,7 +175,7 @@ class Followed:
         """When the operator last changed the job's state, Unix seconds."""
         known = conditions(self._job or {}).values()
         moments = [moment(one.get("lastUpdateTime")) for one in known]
-        return max((one for one in moments if one is not None), default=None)
+        return max(filter(None, moments), default=None)
 
     def _owns(self, pod: KubeObject) -> bool:
         owners = pod["metadata"].get("ownerReferences") or ()
@@ -184,13 +184,18 @@ class Followed:
     # -- reporting ------------------------------------------------------------------------------
 
     def changes(self, reading: JobState, now: float) -> Iterator[JobEvent]:
-        """Yield what of a state was not reported yet, except the job's end."""
+        """Yield what is new in a state, except the job's end."""
         for replica in reading.replicas:
             if self._replicas.get(replica.replica) != replica:
                 self._replicas[replica.replica] = replica
                 yield JobEvent(run_id=self.plan.run_id, replica=replica)
-        if not reading.phase.final and self._is_news(reading):
-            yield self._moved(reading, now)
+        reported = self._reported
+        if not reading.phase.final and (reading.phase, reading.cause_id, reading.hopeless) != (
+            reported.phase,
+            reported.cause_id,
+            reported.hopeless,
+        ):
+            yield self.move(reading, now)
 
     def ending(self, reading: JobState, now: float) -> Iterator[JobEvent]:
         """Yield, once, that the job has ended, though its logs are not read to their ends."""
@@ -204,19 +209,8 @@ class Followed:
         )
         yield JobEvent(run_id=self.plan.run_id, transition=self._reported)
 
-    def end(self, reading: JobState, now: float) -> JobEvent:
-        """Return the final transition."""
-        return self._moved(reading, now)
-
-    def _is_news(self, reading: JobState) -> bool:
-        reported = self._reported
-        return (reading.phase, reading.cause_id, reading.hopeless) != (
-            reported.phase,
-            reported.cause_id,
-            reported.hopeless,
-        )
-
-    def _moved(self, reading: JobState, now: float) -> JobEvent:
+    def move(self, reading: JobState, now: float) -> JobEvent:
+        """Return the transition to a state, such as the final one."""
         self._reported = Transition(
             phase=reading.phase,
             at=self._at(reading.phase, now),
@@ -230,11 +224,10 @@ class Followed:
     def _at(self, phase: Phase, now: float) -> float:
         """Return the operator's time of the change, unless it lies before the last or after now."""
         status = (self._job or {}).get("status") or {}
-        condition = kind_of(self.plan).condition(status, phase)
-        if condition is not None:
-            stamp = moment(condition.get("lastTransitionTime"))
-            if stamp is not None and self._reported.at <= stamp - self.ahead <= now:
-                return stamp - self.ahead
+        condition = kind_of(self.plan).condition(status, phase) or {}
+        stamp = moment(condition.get("lastTransitionTime"))
+        if stamp is not None and self._reported.at <= stamp - self.ahead <= now:
+            return stamp - self.ahead
         return max(now, self._reported.at)
 
 
@@ -249,10 +242,10 @@ def _is_left_behind(pod: KubeObject) -> bool:
 
 def _stamp(event: Mapping[str, Any]) -> str:
     series = event.get("series") or {}
-    stamps = (
-        series.get("lastObservedTime"),
-        event.get("lastTimestamp"),
-        event.get("eventTime"),
-        event["metadata"].get("creationTimestamp"),
+    return (
+        series.get("lastObservedTime")
+        or event.get("lastTimestamp")
+        or event.get("eventTime")
+        or event["metadata"].get("creationTimestamp")
+        or ""
     )
-    return next((one for one in stamps if one), "")

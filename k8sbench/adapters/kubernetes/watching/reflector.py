@@ -2,10 +2,9 @@
 
 No change is lost: a watch that ends or breaks is resumed from the last resourceVersion; where the
 server no longer has that (410 Expired) everything is listed again, and objects that are missing
-from the list are reported as deleted, by uid. A connection that is silent is closed: the server
-ends every watch after ``watch_s``, so a longer silence means that it, or the network, is dead.
-Faults are reported, and retried without end with pauses that grow to a bound; the caller decides
-when to stop.
+from the list are reported as deleted, by uid. The server ends every watch after ``watch_s``; a
+connection that stays silent for longer is closed. Faults are reported, and retried without limit
+with pauses that grow to a bound; the caller decides when to stop.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
@@ -25,13 +24,13 @@ from k8sbench.model.kube import KubeObject
 
 WATCH_SECONDS = 50.0
 SILENCE_SECONDS = 10.0
-"""How long after the end of a watch was due its connection is taken for dead."""
+"""Time after the end of a watch was due until its connection is closed."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
 EXPIRED = frozenset({"Expired", "Gone", "ResourceExpired"})
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """Which objects."""
+    """Selects the objects of one kind."""
 
     kind: str
     path: str
@@ -53,16 +52,17 @@ class Deleted(NamedTuple):
     name: str
     uid: str
     object: KubeObject | None
-    """As it was last, if the server said; None where only its absence was seen."""
+    """Its last state; None where it was only missing from a list."""
 
 
 class Listed(NamedTuple):
-    """All there was, of what is kept, when it was asked for."""
+    """A list was received completely."""
 
     kind: str
     names: frozenset[str]
-    asked_at: float
-    """On the clock that never goes back."""
+    """Of the objects that are kept."""
+    started_at: float
+    """When it was requested, monotonic seconds."""
 
 
 class Failed(NamedTuple):
@@ -78,7 +78,7 @@ class Works(NamedTuple):
     kind: str
 
 
-News = Changed | Deleted | Listed | Failed | Works
+WatchEvent = Changed | Deleted | Listed | Failed | Works
 
 
 class Reflector:
@@ -89,7 +89,7 @@ class Reflector:
         api: Api,
         source: Source,
         keep: Callable[[KubeObject], KubeObject | None],
-        on_news: Callable[[News], None],
+        on_event: Callable[[WatchEvent], None],
         *,
         watch_s: float = WATCH_SECONDS,
         longest_pause: float = LONGEST_PAUSE,
@@ -97,29 +97,26 @@ class Reflector:
         self.source = source
         self._api = api
         self._keep = keep
-        self._on_news = on_news
+        self._on_event = on_event
         self._watch_s = watch_s
         self._longest_pause = longest_pause
         self._known: dict[str, tuple[str, str]] = {}
-        """Name → uid and resourceVersion, of those that are kept."""
+        """Name → uid and resourceVersion of the objects that are kept."""
         self._from: str | None = None
         """The resourceVersion to watch from; None: list first."""
         self._round = 0
-        """Grows with every :meth:`refresh`."""
+        """Incremented by every :meth:`refresh`."""
         self._lock = threading.Lock()
         self._watch: Watch | None = None
         self._wake = threading.Event()
         self._is_closed = False
         self._fails = False
         name = f"watch {source.kind}"
-        self._thread = threading.Thread(target=self._follow, name=name, daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
+        self.thread = threading.Thread(target=self._follow, name=name, daemon=True)
+        self.thread.start()
 
     def refresh(self, labels: str) -> None:
-        """List everything again: of other labels, or because ``keep`` may keep more now."""
+        """List everything again: with other labels, or because ``keep`` may keep more now."""
         with self._lock:
             self.source = msgspec.structs.replace(self.source, labels=labels)
             self._round += 1
@@ -127,18 +124,14 @@ class Reflector:
             self._interrupt()
 
     def try_now(self) -> None:
-        """Try again at once, if it pauses after a fault: the server answers others."""
+        """End the pause after a fault: the server answers other watches."""
         self._wake.set()
 
     def close(self) -> None:
-        """Stop; nothing is reported any more once its thread has ended."""
+        """Stop; nothing is reported once the thread has ended."""
         with self._lock:
             self._is_closed = True
             self._interrupt()
-
-    def join(self, seconds: float) -> None:
-        """Wait for the end of its thread."""
-        self._thread.join(seconds)
 
     def _interrupt(self) -> None:
         self._wake.set()
@@ -151,28 +144,29 @@ class Reflector:
             self._wake.clear()
             begun = time.monotonic()
             try:
-                self._go_on()
+                self._list_and_watch()
             except ApiFault as fault:
                 if self._is_closed:
                     return
                 is_expired = fault.status == 410 or fault.reason in EXPIRED
                 lists_at_once, was_expired = is_expired and not was_expired, is_expired
                 if is_expired:
-                    self._forget()
+                    with self._lock:
+                        self._from = None
                 if lists_at_once:
-                    # Also after an outage: the server that came back knows of nothing before it
-                    # came. Twice in a row it is a fault as any other.
+                    # Also after a restart of the server, which has no older versions. Twice in a
+                    # row it is a fault like any other.
                     continue
-                # A connection that served its time and broke is no sign of trouble.
+                # A connection that worked for long and broke counts as the first failure.
                 failures = 1 if time.monotonic() - begun > self._longest_pause else failures + 1
                 self._fails = True
-                self._on_news(Failed(self.source.kind, fault))
+                self._on_event(Failed(self.source.kind, fault))
                 self._wake.wait(pause(failures, self._longest_pause, fault.retry_after))
             else:
                 failures, was_expired = 0, False
 
-    def _go_on(self) -> None:
-        """List if need be, then watch until the watch ends."""
+    def _list_and_watch(self) -> None:
+        """List if there is no resourceVersion to watch from, then watch until the watch ends."""
         with self._lock:
             start, listing, source = self._from, self._round, self.source
         if start is None:
@@ -191,7 +185,9 @@ class Reflector:
                 watch.close()
                 return
             self._watch = watch
-        self._has_worked()
+        if self._fails:
+            self._fails = False
+            self._on_event(Works(source.kind))
         try:
             for event in watch:
                 self._take(event["type"], event["object"], listing)
@@ -199,34 +195,25 @@ class Reflector:
             with self._lock:
                 self._watch = None
 
-    def _has_worked(self) -> None:
-        if self._fails:
-            self._fails = False
-            self._on_news(Works(self.source.kind))
-
     def _list(self, source: Source, listing: int) -> str:
-        asked_at = time.monotonic()
+        started_at = time.monotonic()
         items, version = self._api.list(
             source.path,
             labels=source.labels,
             fields=source.fields,
             keep=self._keep,
-            patience=0.0,
+            retry_s=0.0,
         )
-        self._report_absent(items)
+        uids = {item["metadata"]["name"]: item["metadata"]["uid"] for item in items}
+        for name, (uid, _) in list(self._known.items()):
+            if uids.get(name) != uid:
+                del self._known[name]
+                self._on_event(Deleted(source.kind, name, uid, None))
         for item in items:
             self._take("MODIFIED", item, listing)
         self._reached(version, listing)
-        names = frozenset(item["metadata"]["name"] for item in items)
-        self._on_news(Listed(source.kind, names, asked_at))
+        self._on_event(Listed(source.kind, frozenset(uids), started_at))
         return version
-
-    def _report_absent(self, items: Iterable[KubeObject]) -> None:
-        there = {item["metadata"]["name"]: item["metadata"]["uid"] for item in items}
-        for name, (uid, _) in list(self._known.items()):
-            if there.get(name) != uid:
-                del self._known[name]
-                self._on_news(Deleted(self.source.kind, name, uid, None))
 
     def _take(self, type_: str, found: KubeObject, listing: int) -> None:
         metadata = found["metadata"]
@@ -236,33 +223,29 @@ class Reflector:
             kept = self._keep(found)
             if type_ == "DELETED":
                 if self._known.pop(name, None) is not None:
-                    self._on_news(Deleted(self.source.kind, name, uid, kept))
+                    self._on_event(Deleted(self.source.kind, name, uid, kept))
             elif kept is None:
                 self._known.pop(name, None)
             elif self._known.get(name) != (uid, version):
                 before = self._known.get(name)
                 if before is not None and before[0] != uid:
-                    self._on_news(Deleted(self.source.kind, name, before[0], None))
+                    self._on_event(Deleted(self.source.kind, name, before[0], None))
                 self._known[name] = (uid, version)
-                self._on_news(Changed(self.source.kind, kept))
+                self._on_event(Changed(self.source.kind, kept))
         if self._watch is not None:
             self._reached(version, listing)
 
     def _reached(self, version: str, listing: int) -> None:
-        """Remember how far we are, unless everything is to be listed again."""
+        """Store the resourceVersion to go on from, unless everything is to be listed again."""
         with self._lock:
             if self._round == listing:
                 self._from = version
 
-    def _forget(self) -> None:
-        with self._lock:
-            self._from = None
-
 
 def pause(failures: int, longest: float, wanted: float | None) -> float:
-    """Seconds to wait after so many failures in a row; ``wanted`` is what the server asks for.
+    """Return the seconds to wait after so many failures in a row; ``wanted`` is Retry-After.
 
-    Spread, so that all who lost one server do not come back to it at once.
+    Random, so that all clients of a server do not return at the same time.
     """
     grown = min(FIRST_PAUSE * 2.0 ** min(failures - 1, 10), longest)
     return max(grown * random.uniform(0.5, 1.0), min(wanted or 0.0, longest))  # noqa: S311

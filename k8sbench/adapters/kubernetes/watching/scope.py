@@ -1,4 +1,4 @@
-"""The scope of the watches: which objects of the namespace are watched for the jobs followed."""
+"""Label and field selectors of the watches for the jobs that are followed."""
 
 from __future__ import annotations
 
@@ -15,35 +15,33 @@ from k8sbench.model.kube import RUN_LABEL, KubeObject
 from k8sbench.model.plan import RunPlan
 
 MOST_SETS = 10
-"""Sets that are named in one selector; beyond that all of k8sbench's jobs are watched."""
+"""Most sets in one selector; beyond that all of k8sbench's jobs are watched."""
 _EVENT_FIELDS = ",".join(f"reason!={reason}" for reason in FREQUENT_SILENT_EVENTS)
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """One run, the runs of some sets, or all of k8sbench's."""
+    """The objects of one run, of some sets, or all of k8sbench's."""
 
     run: str | None = None
     sets: frozenset[str] | None = None
 
     @classmethod
-    def of(cls, plans: Sequence[RunPlan], taken_up: bool) -> Scope:
-        """Choose for jobs to follow; one that is taken up comes alone, new ones come with more."""
-        if len(plans) == 1 and taken_up:
+    def of(cls, plans: Sequence[RunPlan], is_resumed: bool) -> Scope:
+        """Choose the scope of jobs; a new one is watched with its set, as more jobs may follow."""
+        if len(plans) == 1 and is_resumed:
             return cls(run=plans[0].run_id)
-        return cls._of_sets(frozenset(plan.set_name for plan in plans))
-
-    @classmethod
-    def _of_sets(cls, sets: frozenset[str]) -> Scope:
+        sets = frozenset(plan.set_name for plan in plans)
         return cls(sets=sets) if len(sets) <= MOST_SETS else cls()
 
     def with_(self, plans: Sequence[RunPlan]) -> Scope:
-        """Widen for more jobs, if need be; it never narrows, for each change costs a listing."""
+        """Widen the scope for these jobs; it never narrows: each change costs a list."""
         if self.run is not None:
             others = any(plan.run_id != self.run for plan in plans)
-            return Scope.of(plans, taken_up=False) if others else self
+            return Scope.of(plans, is_resumed=False) if others else self
         if self.sets is None:
             return self
-        return self._of_sets(self.sets | {plan.set_name for plan in plans})
+        sets = self.sets | {plan.set_name for plan in plans}
+        return Scope(sets=sets) if len(sets) <= MOST_SETS else Scope()
 
     @property
     def labels(self) -> str:
@@ -55,7 +53,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         return "app.kubernetes.io/managed-by=k8sbench"
 
     def source(self, kind: str, namespace: str) -> Source:
-        """Return where the objects of a kind are, and by what these are chosen among them."""
+        """Return the path and the selectors of the objects of a kind."""
         path = kinds.path(kind, namespace)
         if kind == "Event":
             return Source(kind=kind, path=path, fields=_EVENT_FIELDS)
@@ -63,6 +61,6 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def keeper(kind: str, runs: set[str]) -> Callable[[KubeObject], KubeObject | None]:
-    """Make the function that keeps what is needed of objects that belong to these runs."""
-    trim = trimming.trimmer(kind)
+    """Make the function that trims objects of these runs and drops all others."""
+    trim = {"Pod": trimming.pod, "Event": trimming.event}.get(kind, trimming.job)
     return lambda found: trim(found) if trimming.run_of(kind, found) in runs else None

@@ -6,7 +6,7 @@ commands, the job's pod templates, the plan's annotation, addresses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from k8sbench.model.identity import LABEL_DOMAIN, PLAN_ANNOTATION
@@ -29,7 +29,7 @@ _EVENT = (
 
 
 def job(found: KubeObject) -> dict[str, Any]:
-    """Keep of a job its head, its run policy, the shape of its replicas and its status."""
+    """Keep of a job its metadata, its run policy, the counts of its replicas and its status."""
     spec = dict(found.get("spec") or {})
     for kind in KINDS.values():
         if (key := kind.replicas_key) in spec:
@@ -40,7 +40,7 @@ def job(found: KubeObject) -> dict[str, Any]:
 
 
 def pod(found: KubeObject) -> dict[str, Any]:
-    """Keep of a pod its head, what the scheduler looks at, its claims and its status."""
+    """Keep of a pod its metadata, what the scheduler reads, its claims and its status."""
     spec = found.get("spec") or {}
     kept = {key: value for key, value in spec.items() if key not in _POD_SPEC_LEFT_OUT}
     for key in ("containers", "initContainers"):
@@ -58,27 +58,22 @@ def pod(found: KubeObject) -> dict[str, Any]:
 
 
 def event(found: KubeObject) -> dict[str, Any]:
-    """Keep of an event what happened to what, when, how often and who says so."""
+    """Keep of an event its object, reason, message, times, count and source."""
     return {"metadata": _some(found["metadata"], _METADATA), **_some(found, _EVENT)}
 
 
 def node(found: KubeObject) -> dict[str, Any]:
-    """Keep of a node its labels and what it can give to pods."""
+    """Keep of a node its labels and its allocatable resources."""
     return {
         "metadata": _some(found["metadata"], ("name", "labels")),
         "status": _some(found.get("status") or {}, ("allocatable",)),
     }
 
 
-def trimmer(kind: str) -> Callable[[KubeObject], dict[str, Any]]:
-    """Choose what is kept of the objects of a kind that is watched."""
-    return {"Pod": pod, "Event": event}.get(kind, job)
-
-
 def run_of(kind: str, found: KubeObject) -> str | None:
-    """Name the run that an object may belong to; an event's by what it is about.
+    """Return the run that an object may belong to; an event's by the object that it is about.
 
-    By its label or, where somebody has taken that off, by its name.
+    By its label or, where that was removed, by its name.
     """
     if kind != "Event":
         return labels_of(found).get(RUN_LABEL) or run_named(kind, found["metadata"]["name"])
@@ -87,7 +82,7 @@ def run_of(kind: str, found: KubeObject) -> str | None:
 
 
 def run_named(kind: str, name: str) -> str:
-    """Name the run that an object of this kind and name would belong to."""
+    """Return the run that an object of this kind and name would belong to."""
     if kind == "Workload":
         # Kueue's name for it: kind, job, and a hash.
         return name.partition("-")[2].rpartition("-")[0]
