@@ -104,4 +104,4 @@ def test_who_may_not_create_pods_is_told_of_a_missing_priority_class(
 def test_who_may_see_neither_is_told_that_it_was_not_looked_at(by_user: Try) -> None:
     (line,) = by_user(of_priority(MISSING))
     assert line.level == "warning"
-    assert line.message.startswith("Not looked at: whether there is a PriorityClass ")
+    assert line.message.startswith("Not checked: whether PriorityClass ")

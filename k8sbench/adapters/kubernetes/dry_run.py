@@ -1,4 +1,4 @@
-"""``--dry-run=server``: what the cluster would say to a job, without creating it."""
+"""``--dry-run=server``: whether the cluster would accept a job, without creating it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.ports import Manifest
 
 _CHECKED = {"quota-exceeded": "quota", "pod-security": "pod-security"}
-"""Cause of a pod's refusal → the check that says the same, of all pods together."""
+"""Cause of a pod's rejection → the check that reports the same for all pods together."""
 
 
 def check(api: Api, plan: RunPlan, objects: Sequence[Manifest]) -> list[Line]:
-    """Have the API server and the operator's webhook check the objects; then look at the rest.
+    """Have the API server and the operator's webhook check the objects; then check the rest.
 
-    Pods are made by the operator, later: whether the namespace will admit them, whether a node
-    takes them and what else the preflight finds are the lines that are returned, without those
-    that are well. Raises :class:`~k8sbench.model.errors.BenchError` for a refusal.
+    The operator creates the pods later: whether the namespace admits them, whether they fit on a
+    node and what else the preflight finds is returned as lines, without those that are ok. Raises
+    :class:`~k8sbench.model.errors.BenchError` for a rejection.
     """
     for manifest in objects:
         kind, name = manifest["kind"], manifest["metadata"]["name"]
@@ -49,12 +49,12 @@ def check(api: Api, plan: RunPlan, objects: Sequence[Manifest]) -> list[Line]:
     except ApiFault as fault:
         raise api.explained(fault, "the cluster be looked at") from fault
     found = [line for line in checks.lines(facts, asked, image_table.load()) if line.level != "ok"]
-    told = {line.id for line in found}
-    return [*found, *(line for line in pods if line.id not in told)]
+    reported = {line.id for line in found}
+    return [*found, *(line for line in pods if line.id not in reported)]
 
 
 def _pods(api: Api, plan: RunPlan, job: Manifest) -> Iterator[Line]:
-    """Have one pod of each role checked by whatever admits pods, as far as the user may."""
+    """Have one pod of each role checked by admission, if the user may create pods."""
     where = {"namespace": api.place.namespace}
     refusals: dict[str, list[str]] = {}
     for role, replica in job["spec"][kind_of(plan).replicas_key].items():
@@ -66,7 +66,7 @@ def _pods(api: Api, plan: RunPlan, job: Manifest) -> Iterator[Line]:
             api.create(kinds.path("Pod", api.place.namespace), pod, dry_run=True)
         except ApiFault as fault:
             if fault.denied:
-                # The Role does not have it: pods are the operator's to create.
+                # The Role does not permit it: the operator creates the pods.
                 yield from _priority_class(api, plan)
                 return
             if fault.passes or not fault.answered:
@@ -83,26 +83,22 @@ def _pods(api: Api, plan: RunPlan, job: Manifest) -> Iterator[Line]:
 
 
 def _priority_class(api: Api, plan: RunPlan) -> Iterator[Line]:
-    """Look whether the priority class is there, where no pod can be tried."""
+    """Check that the priority class exists, where no pod can be tried."""
     name = plan.pool.priority_class
     if name is None:
         return
     try:
-        api.get(kinds.path("PriorityClass", name=name))
+        found = api.find(kinds.path("PriorityClass", name=name))
     except ApiFault as fault:
-        if fault.status == 404:
-            yield failure(
-                "pods",
-                f"There is no PriorityClass {name}, which the pool {plan.pool.name} names:"
-                " no pod would be created.",
-                "Correct priority_class in the pool, or choose another with --node-pool.",
-            )
-        elif fault.denied:
-            yield warning(
-                "pods",
-                f"Not looked at: whether there is a PriorityClass {name}, which the pool"
-                f" {plan.pool.name} names.",
-                "Ask somebody who may look ('kubectl get priorityclasses'), or go on without.",
-            )
-        else:
+        if not fault.denied:
             raise
+        message = f"Not checked: whether PriorityClass {name} of pool {plan.pool.name} exists."
+        yield warning("pods", message, "Ask an administrator: kubectl get priorityclasses")
+        return
+    if found is None:
+        yield failure(
+            "pods",
+            f"There is no PriorityClass {name}, which the pool {plan.pool.name} names:"
+            " no pod would be created.",
+            "Correct priority_class in the pool, or choose another with --node-pool.",
+        )

@@ -24,10 +24,10 @@ from k8sbench.ports import Clock, JobEvent, LogLine
 
 def look(api: Api, run: Run, clock: Clock) -> Sequence[JobEvent]:
     """Return the state of a job now, then its replicas'; empty where there is no such job."""
-    namespace, followed = api.place.namespace, _followed(run)
+    followed = _followed(run)
     try:
-        job = api.get(kinds.path(followed.kind, namespace, run.plan.job_name))
-        if labels_of(job).get(RUN_LABEL) != run.run_id:
+        job = api.find(kinds.path(followed.kind, api.place.namespace, run.plan.job_name))
+        if job is None or labels_of(job).get(RUN_LABEL) != run.run_id:
             return ()
         followed.take(Changed(followed.kind, trimming.job(job)))
         for kind in ("Pod", "Event"):
@@ -38,8 +38,6 @@ def look(api: Api, run: Run, clock: Clock) -> Sequence[JobEvent]:
         if followed.is_queued():
             snapshot.workload = extra_queries.workload(api, followed.uid)
     except ApiFault as fault:
-        if fault.status == 404:
-            return ()
         raise api.explained(fault, f"job {run.run_id} be read") from fault
     now, followed.ahead = clock(), api.ahead
     reading, _ = followed.read(now, snapshot)
@@ -64,7 +62,7 @@ def printed(api: Api, run: Run, clock: Clock) -> Iterator[LogLine]:
 def log(
     api: streams.Api, namespace: str, *, replica: str, pod: str, container: str
 ) -> Iterator[LogLine]:
-    """Read what is served of a replica's log now; raises :class:`ApiFault`."""
+    """Read a replica's log as it is now; raises :class:`ApiFault`."""
     text, resume = LogText(), Resume(None, now=int(time.time() * 1_000_000))
     path = kinds.path("Pod", namespace, pod, "log")
     with contextlib.closing(api.stream(path, container=container, timestamps="true")) as served:

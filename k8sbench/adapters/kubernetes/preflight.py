@@ -34,9 +34,9 @@ from k8sbench.render import role
 
 T = TypeVar("T")
 AT_ONCE = 8
-"""Requests under way: permissions are asked for one by one."""
+"""Concurrent requests: each permission needs one."""
 ANSWER_SECONDS = 5.0
-"""After which the API server does not answer."""
+"""Timeout of the first answer of the API server."""
 RUNNING = "status.phase!=Succeeded,status.phase!=Failed"
 SERVICES = (
     "app.kubernetes.io/name in (dcgm-exporter,prometheus)",
@@ -45,13 +45,13 @@ SERVICES = (
 )
 """Label selectors of the services that :mod:`checks` looks for."""
 NOWHERE = "k8sbench-doctor"
-"""Name of a job that is never created, and of its container, which the operator refuses."""
+"""Name of a job that is never created, and of its container, which the operator rejects."""
 
 
 def ask(api: Api, asked: Asked, jobs: Mapping[str, KubeObject]) -> Facts:
     """Return all facts; ``jobs`` are manifests of k8sbench's own, by kind, for a dry run.
 
-    Raises :class:`ApiFault` where the API server does not answer, or does not know us.
+    Raises :class:`ApiFault` where the API server does not answer, or rejects our credentials.
     """
     namespace = asked.namespace
     silence = api.no_answer(ANSWER_SECONDS)
@@ -60,32 +60,41 @@ def ask(api: Api, asked: Asked, jobs: Mapping[str, KubeObject]) -> Facts:
     selector = ",".join(f"{key}={value}" for key, value in asked.pool.selector.items())
     with ThreadPoolExecutor(AT_ONCE) as pool:
 
-        def soon(question: Callable[..., T], *args: Any, **query: str) -> Future[T | Unknown]:
-            return pool.submit(_tried, partial(question, api, *args, **query))
+        def start(query: Callable[[], T]) -> Future[T | Unknown]:
+            return pool.submit(_tried, query)
+
+        def dry_run(manifests: Mapping[str, KubeObject]) -> dict[str, Future[Refusal | None]]:
+            return {
+                kind: pool.submit(_refusal, api, namespace, job) for kind, job in manifests.items()
+            }
 
         groups = _tried(partial(_groups, api))
         served = {} if isinstance(groups, Unknown) else groups
-        names = _tried(partial(_kinds, api, served))
-        there = () if isinstance(names, Unknown) else names
-        ours = {kind: job for kind, job in jobs.items() if KINDS[kind].plural in there}
-        wrong = {kind: pool.submit(_refusal, api, namespace, _wrong(kind)) for kind in ours}
-        own = {kind: pool.submit(_refusal, api, namespace, job) for kind, job in ours.items()}
-        found = soon(_operator)
-        access = soon(_access, namespace)
-        home = soon(_get, kinds.path("Namespace", name=namespace))
-        quotas = soon(_list, kinds.path("ResourceQuota", namespace))
-        nodes = soon(_list, kinds.path("Node"), labels=selector)
-        pods = soon(_list, kinds.path("Pod", namespace), labels=MANAGED, fields=RUNNING)
-        services = soon(_services)
-        claims = {name: _claim(api, namespace, name) for name in asked.claims}
+        names = _tried(partial(_resources, api, served))
+        plurals = () if isinstance(names, Unknown) else names
+        ours = {kind: job for kind, job in jobs.items() if KINDS[kind].plural in plurals}
+        wrong_jobs = dry_run({kind: _wrong_job(kind) for kind in ours})
+        own_jobs = dry_run(ours)
+        found = start(partial(_operator, api))
+        access = start(partial(_access, api, namespace))
+        home = start(partial(api.find, kinds.path("Namespace", name=namespace)))
+        quotas = start(partial(_list, api, kinds.path("ResourceQuota", namespace)))
+        nodes = start(partial(_list, api, kinds.path("Node"), labels=selector))
+        running = partial(_list, api, kinds.path("Pod", namespace), labels=MANAGED, fields=RUNNING)
+        pods = start(running)
+        services = start(partial(_services, api))
+        claims = {
+            name: _find(api, kinds.path("PersistentVolumeClaim", namespace, name))
+            for name in asked.claims
+        }
         return Facts(
             server=api.place.server,
             why=api.why,
             version=_tried(lambda: str(api.get("/version")["gitVersion"])),
             groups=groups,
             kinds=names,
-            wrong_jobs={kind: answer.result() for kind, answer in wrong.items()},
-            own_jobs={kind: answer.result() for kind, answer in own.items()},
+            wrong_jobs={kind: answer.result() for kind, answer in wrong_jobs.items()},
+            own_jobs={kind: answer.result() for kind, answer in own_jobs.items()},
             operator=found.result(),
             init_template=_init_template(api, found.result()),
             access=access.result(),
@@ -107,12 +116,12 @@ def init_template() -> str:
 
 
 def refuse_gang(api: Api) -> None:
-    """Refuse ``--gang`` where the operator is known to ignore it: before anything is created.
+    """Reject ``--gang`` where the operator is known to ignore it: before anything is created.
 
     Raises :class:`Unreachable`. Where the operator's Deployment may not be read nothing is
-    raised: the first pods tell (the diagnosis ``gang-ignored``).
+    raised: the first pods show it (the diagnosis ``gang-ignored``).
     """
-    deployment = _tried(lambda: _operator(api))
+    deployment = _tried(partial(_operator, api))
     if deployment is None or isinstance(deployment, Unknown):
         return
     refusal = operator.gang_refusal(deployment)
@@ -122,31 +131,22 @@ def refuse_gang(api: Api) -> None:
         raise error
 
 
-def _tried(question: Callable[[], T]) -> T | Unknown:
+def _tried(query: Callable[[], T]) -> T | Unknown:
     try:
-        return question()
+        return query()
     except ApiFault as fault:
-        return Unknown(_words(fault))
+        text = fault.message.strip().rstrip(".") or fault.reason
+        if fault.status is None:
+            return Unknown(f"no answer: {text}")
+        return Unknown(f"{text} ({fault.status})")
 
 
-def _words(fault: ApiFault) -> str:
-    text = fault.message.strip().rstrip(".") or fault.reason
-    if fault.status is None:
-        return f"no answer: {text}"
-    return f"{text} ({fault.status})"
+def _find(api: Api, path: str) -> KubeObject | Unknown | None:
+    return _tried(partial(api.find, path))
 
 
-def _get(api: Api, path: str) -> KubeObject | None:
-    try:
-        return api.get(path)
-    except ApiFault as fault:
-        if fault.status == 404:
-            return None
-        raise
-
-
-def _list(api: Api, path: str, **query: str) -> Sequence[KubeObject]:
-    return api.list(path, labels=query.get("labels", ""), fields=query.get("fields", ""))[0]
+def _list(api: Api, path: str, *, labels: str = "", fields: str = "") -> Sequence[KubeObject]:
+    return api.list(path, labels=labels, fields=fields)[0]
 
 
 def _groups(api: Api) -> Mapping[str, Sequence[str]]:
@@ -156,13 +156,13 @@ def _groups(api: Api) -> Mapping[str, Sequence[str]]:
     }
 
 
-def _kinds(api: Api, groups: Mapping[str, Sequence[str]]) -> Sequence[str]:
+def _resources(api: Api, groups: Mapping[str, Sequence[str]]) -> Sequence[str]:
     asked = dict.fromkeys(kind.api_version for kind in KINDS.values() if kind.group in groups)
     return tuple(each["name"] for one in asked for each in api.get(f"/apis/{one}")["resources"])
 
 
-def _wrong(name: str) -> dict[str, Any]:
-    """A job that only the operator's own webhook refuses: for the name of its container."""
+def _wrong_job(name: str) -> dict[str, Any]:
+    """Make a job that only the operator's own webhook rejects: for its container's name."""
     kind = KINDS[name]
     container = {"name": NOWHERE, "image": NOWHERE}
     template = {"spec": {"containers": [container]}}
@@ -188,9 +188,9 @@ def _operator(api: Api) -> KubeObject | None:
     except ApiFault as fault:
         if fault.status != 403:
             raise
-        # Not allowed to look everywhere; perhaps where upstream puts it.
+        # Listing all namespaces is forbidden; reading the usual one may be allowed.
         namespace, name = operator.USUAL_PLACE
-        return _get(api, kinds.path("Deployment", namespace, name))
+        return api.find(kinds.path("Deployment", namespace, name))
     return found[0] if found else None
 
 
@@ -201,7 +201,7 @@ def _init_template(api: Api, deployment: KubeObject | Unknown | None) -> str | U
     if source is None:
         return None
     home = deployment["metadata"]["namespace"]
-    found = _tried(lambda: _get(api, kinds.path("ConfigMap", home, source.config_map)))
+    found = _find(api, kinds.path("ConfigMap", home, source.config_map))
     if found is None or isinstance(found, Unknown):
         return found
     template = found.get("data", {}).get(source.key)
@@ -228,10 +228,6 @@ def _services(api: Api) -> Sequence[KubeObject]:
     return tuple(found.values())
 
 
-def _claim(api: Api, namespace: str, name: str) -> KubeObject | Unknown | None:
-    return _tried(lambda: _get(api, kinds.path("PersistentVolumeClaim", namespace, name)))
-
-
 def _storage_classes(
     api: Api, claims: Iterable[KubeObject | Unknown | None]
 ) -> Iterator[tuple[str, KubeObject | Unknown | None]]:
@@ -240,8 +236,7 @@ def _storage_classes(
             continue
         name = claim["spec"].get("storageClassName")
         if name and claim.get("status", {}).get("phase") != "Bound":
-            path = kinds.path("StorageClass", name=name)
-            yield name, _tried(partial(_get, api, path))
+            yield name, _find(api, kinds.path("StorageClass", name=name))
 
 
 def _queue(
@@ -252,4 +247,4 @@ def _queue(
     if name is None or not versions:
         return None
     home = f"/apis/kueue.x-k8s.io/{versions[0]}/namespaces/{asked.namespace}/localqueues"
-    return _tried(lambda: _get(api, f"{home}/{name}"))
+    return _find(api, f"{home}/{name}")

@@ -34,59 +34,59 @@ from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogLine, LogMark
 
 LIMIT = 56
-"""Logs that are followed at once; with those that are fetched, 64 are read."""
+"""Logs that are followed at the same time; with the fetchers, at most 64 are read."""
 FETCHERS = 8
-"""Threads that fetch the logs that ended."""
+"""Threads that fetch the logs of containers that ended."""
 SOONEST, LATEST = 0.25, 10.0
-"""Seconds before a broken stream is taken up again: the first time, and at most."""
+"""Seconds before a broken stream is resumed: the first time, and at most."""
 ENDED_BY_ITSELF = 1.0
-"""Seconds before a stream that ended without an error is asked for again: as a rule its container
-has ended, and the API server needs about as long to know."""
+"""Seconds before a stream that ended without an error is requested again: mostly its container has
+ended, and the API server needs about as long to report that."""
 TRIES = 6
-"""Requests for a log that ended while its node refuses them: 15 s in all."""
+"""Requests for an ended container's log while its node rejects them: 15 s in all."""
 BUSY_TRIES = 36
-"""The same while the API server refuses them, as it then refuses everything: 5 minutes."""
+"""The same while the API server rejects every request: 5 minutes."""
 _BUSY = frozenset({401, 429, 502, 503, 504})
-"""Its status codes; a node's are 400, 404 and 500. Of 401, credentials may be renewed."""
+"""Its status codes; a node's are 400, 404 and 500. After 401 credentials may be renewed."""
 LOOK_SECONDS = 0.5
-PATIENCE = 5
-"""Looks without anything new until the stream of a container that ended is given up. The kubelet
-sees that end within a second; until then the stream may hold what the node has put away."""
-SURE = 3
-"""Times that a log without anything from our place on is asked for."""
+STREAM_FETCHES = 5
+"""Fetches without anything new until the stream of a container that ended is closed. The kubelet
+detects that end within a second; until then the stream may hold what the node has rotated away."""
+EMPTY_FETCHES = 3
+"""Requests for a log that has neither our mark nor anything after it."""
 SILENT_SECONDS, SLOW_SECONDS = 300.0, 30.0
-"""Without a byte, a stream and a fetch are taken for dead: nothing is lost by asking again."""
+"""Read timeouts of a stream and of a fetch: nothing is lost by another request."""
 
 
 class Served(Protocol):
-    """What is served of a log, as it comes; any thread may close it."""
+    """A log that is read while it arrives; any thread may close it."""
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield it; raises :class:`ApiFault` where the connection breaks."""
+        """Yield its bytes; raises :class:`ApiFault` where the connection breaks."""
 
     def close(self) -> None:
-        """End it."""
+        """Close it."""
 
 
 class Api(Protocol):
     """What this module needs of :class:`k8sbench.adapters.kubernetes.client.api.Api`."""
 
     def stream(self, path: str, *, silence_s: float | None = None, **query: str) -> Served:
-        """Begin to read; raises :class:`ApiFault` where that is refused."""
+        """Begin to read; raises :class:`ApiFault` for a refusal."""
 
 
 class _End(enum.Enum):
     """How one request for a log ended."""
 
-    COMPLETE = "by itself, from the mark on"
-    EMPTY = "by itself, with nothing behind the mark and not the mark either"
-    LOST = "with lines behind the mark, but without the mark's: nothing was taken"
-    BROKEN = "broken, or refused for now"
+    COMPLETE = "read to its end, from the mark on"
+    EMPTY = "read to its end, without the mark and anything after it"
+    LOST = "lines after the mark, but not the mark's own: nothing was taken"
+    BROKEN = "broken, or rejected for now"
     UNAVAILABLE = "the node has no such log"
     WAITING = "its container has not started"
-    GONE = "its pod is not there"
+    GONE = "its pod does not exist"
     REFUSED = "not permitted"
-    TAKEN = "another thread goes on with it"
+    TAKEN = "another thread reads it now"
 
 
 class _Log:
@@ -99,46 +99,46 @@ class _Log:
         self.is_over = False
         """Whether its container is known to have ended."""
         self.is_done = False
-        """Whether all that there is of it was told."""
+        """Whether everything that exists of it was handed over."""
         self.is_gone = False
-        """Whether its pod is no more."""
-        self.gives_way = False
-        """Whether a more urgent one needs its place."""
+        """Whether its pod was deleted."""
+        self.is_displaced = False
+        """Whether a more urgent log needs its stream."""
         self.wake = threading.Event()
-        """Something has changed that may be worth another try."""
+        """Set when something has changed, so that another request may help."""
         self.held = threading.Lock()
-        """Held while lines are told; guards what follows. Never taken by who reports changes."""
+        """Held while lines are handed over; guards what follows. ``want`` never takes it."""
         self.mark = None if mark is None else Mark.of(mark)
         self.stream: Served | None = None
         self.turn = 0
-        """Grows when another thread goes on with it."""
-        self.told_uid = ""
-        """The pod that the last line is from."""
+        """Incremented when another thread reads it from now on."""
+        self.last_uid = ""
+        """The pod of the last line."""
         self.is_in_place = False
-        """Whether its stream goes on where we are."""
+        """Whether its stream goes on from the mark."""
         self.is_intact = False
-        """Whether the last stream went on from where we were, and ended by itself."""
+        """Whether the last stream went on from the mark and ended without a fault."""
         self.is_new = False
-        """Whether what is served next begins behind the mark."""
+        """Whether what is served next begins after the mark."""
         self.looked_back = mark is not None
-        """Whether the container before the present one was asked for."""
+        """Whether the log of the previous container was requested."""
         self.gap: str | None = None
         """Why lines are missing before the next one."""
         self.why = ""
-        """What was last wrong."""
+        """The last fault."""
         self.most_tries: float = TRIES
-        """How often to ask, as what was last wrong is."""
+        """How often to request it, by the kind of the last fault."""
         self.tries = 0
         self.looked_at: Mark | None = None
-        """Where its stream was when the fetch last found less than that has."""
+        """The mark when a fetch last found less than the stream has read."""
 
 
 class LogStreams:
     """Follows logs with at most ``limit`` streams; hands lines and gaps over to ``sink``.
 
     ``sink`` may block: nothing is read faster than it takes. It is called by many threads, for one
-    replica by one at a time and in order. ``when_drained`` is told a run's id, at least once, when
-    the last line of the last of its logs was handed over.
+    replica by one at a time and in order. ``when_drained`` gets a run's id, at least once, when the
+    last line of the last of its logs was handed over.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class LogStreams:
         self._order = itertools.count()
         self._fetchers: list[threading.Thread] = []
         self._is_closed = False
-        self._refusals_told: set[str] = set()
+        self._refused_runs: set[str] = set()
 
     def want(
         self,
@@ -177,10 +177,10 @@ class LogStreams:
         failing: bool = False,
         mark: LogMark | None = None,
     ) -> None:
-        """Follow a replica's log as soon as there is room; call it again when its pod changes.
+        """Follow a replica's log as soon as a stream is free; call it again when its pod changes.
 
-        For a container that has started, or started once. ``mark`` counts the first time only:
-        what is archived of it. ``failing`` is for a replica about which the user will ask first.
+        Only for a container that has started. ``mark``, what is archived of it, counts the first
+        time only. A ``failing`` replica comes before others.
         """
         with self._lock:
             logs = self._runs.setdefault(run_id, {})
@@ -200,12 +200,12 @@ class LogStreams:
                     self._waiting[urgency][log] = None
             log.urgency = urgency
             log.wake.set()
-            self._give_room()
+            self._start_streams()
 
     def ended(self, run_id: str, replica: str, *, gone: bool = False) -> None:
-        """Say that a replica's container has ended for good: what is missing is fetched.
+        """Record that a replica's container has ended: the rest of its log is fetched.
 
-        Not where its pod is ``gone``: by its name another one's might be served.
+        Not where its pod is ``gone``: another pod may have the name.
         """
         with self._lock:
             log = self._runs.get(run_id, {}).get(replica)
@@ -225,7 +225,7 @@ class LogStreams:
             return all(log.is_done for log in self._runs.get(run_id, {}).values())
 
     def forget(self, run_id: str) -> None:
-        """Follow a run's logs no longer; idempotent."""
+        """Stop following a run's logs; idempotent."""
         with self._lock:
             logs = list(self._runs.pop(run_id, {}).values())
             for log in logs:
@@ -234,7 +234,7 @@ class LogStreams:
         self._end_streams(logs)
 
     def close(self) -> None:
-        """Let go of everything; what is being handed over is not waited for."""
+        """Close all streams; does not wait for lines that are being handed over."""
         with self._lock:
             self._is_closed = True
             logs = [log for logs in self._runs.values() for log in logs.values()]
@@ -249,34 +249,34 @@ class LogStreams:
             if (stream := log.stream) is not None:
                 stream.close()
 
-    # Who is followed
+    # Streams
 
-    def _give_room(self) -> None:
-        """Start following what is most urgent, as far as there is room; with the lock held."""
+    def _start_streams(self) -> None:
+        """Follow the most urgent logs with the streams that are free; with the lock held."""
         while not self._is_closed:
             log = next(itertools.chain.from_iterable(self._waiting), None)
             if log is None:
                 return
             if len(self._following) >= self._limit:
-                self._make_way(log.urgency)
+                self._displace(log.urgency)
                 return
             del self._waiting[log.urgency][log]
             self._following.add(log)
             name = f"log {log.replica}"
             threading.Thread(target=self._follow, args=(log,), name=name, daemon=True).start()
 
-    def _make_way(self, urgency: int) -> None:
-        """Have the least urgent stream end for a more urgent one; one at a time."""
+    def _displace(self, urgency: int) -> None:
+        """Close the least urgent stream for a more urgent log; one at a time."""
         last = max(self._following, key=lambda log: log.urgency, default=None)
-        if last is None or last.urgency <= urgency or any(x.gives_way for x in self._following):
+        if last is None or last.urgency <= urgency or any(x.is_displaced for x in self._following):
             return
-        last.gives_way = True
+        last.is_displaced = True
         last.wake.set()
         if last.stream is not None:
             last.stream.close()
 
     def _goes_on(self, log: _Log) -> bool:
-        return not (self._is_closed or log.is_over or log.gives_way)
+        return not (self._is_closed or log.is_over or log.is_displaced)
 
     def _follow(self, log: _Log) -> None:
         delay = SOONEST
@@ -293,18 +293,18 @@ class LogStreams:
             if end in {_End.COMPLETE, _End.EMPTY}:
                 delay = max(delay, ENDED_BY_ITSELF)
             if self._goes_on(log):
-                log.wake.wait(_spread(delay))
+                log.wake.wait(_jittered(delay))
         with self._lock:
             self._following.discard(log)
             if log.is_over and not log.is_done:
                 self._fetch(log, 0.0)
             elif not log.is_over:
-                # It gave way, or was wanted again just now.
+                # It was displaced, or wanted again just now.
                 self._waiting[log.urgency][log] = None
-            log.gives_way = False
-            self._give_room()
+            log.is_displaced = False
+            self._start_streams()
 
-    # What has ended
+    # Containers that ended
 
     def _fetch(self, log: _Log, delay: float) -> None:
         """Have a log that ended fetched; with the lock held."""
@@ -326,12 +326,12 @@ class LogStreams:
                 if self._is_closed:
                     return
                 _, _, log = heapq.heappop(self._due)
-            # Two fetches of one log: the one before made this one needless.
+            # An earlier fetch of the same log may have completed it.
             if log.is_done or not log.is_over:
                 continue
             with log.held:
                 again = None if log.is_done else self._finish(log)
-                if again == 0.0:  # before others have their turn: their logs end no sooner so
+                if again == 0.0:  # at once, before other logs
                     again = self._finish(log)
                 log.is_done = log.is_done or again is None
             if again is not None:
@@ -343,19 +343,19 @@ class LogStreams:
                 self._when_drained(log.run_id)
 
     def _until_due(self) -> float | None:
-        """Seconds until the next fetch; 0: none is known, None: it is due."""
+        """Seconds until the next fetch; 0: there is none, None: it is due."""
         if not self._due:
             return 0.0
         wait = self._due[0][0] - time.monotonic()
         return wait if wait > 0 else None
 
     def _finish(self, log: _Log) -> float | None:
-        """Fetch what is missing of a log that ended.
+        """Fetch the rest of a log whose container ended.
 
-        Returns after how many seconds to try again, or None: that is all that there is.
+        Returns after how many seconds to try again, or None: everything that exists was read.
         """
         log.tries += 1
-        again = _spread(min(SOONEST * 2**log.tries, LATEST))
+        again = _jittered(min(SOONEST * 2**log.tries, LATEST))
         end = _End.COMPLETE
         if log.mark is None and log.restarts and not log.looked_back:
             end = self._look_back(log)
@@ -364,24 +364,24 @@ class LogStreams:
             end = self._read(log)
         if log.is_done or self._is_closed:
             return None
-        # A kubelet that goes away cuts an answer short without a word: only what is answered
-        # again is believed.
+        # A kubelet that stops cuts an answer short without an error: only an answer that comes
+        # twice counts.
         if end is _End.COMPLETE and log.mark != before:
             return 0.0
-        if end is _End.EMPTY and log.tries < SURE:
+        if end is _End.EMPTY and log.tries < EMPTY_FETCHES:
             return LOOK_SECONDS
         if end is _End.BROKEN and log.tries < log.most_tries:
             return again
         found = end is _End.COMPLETE and log.mark is not None
         if not found and log.stream is not None and end is not _End.BROKEN:
-            # The node has put the log away, but the stream reads the old file to its end.
+            # The node has rotated the log away, but the stream reads the old file to its end.
             log.tries = 1 if log.mark != log.looked_at else log.tries
             log.looked_at = log.mark
-            if log.tries < PATIENCE:
+            if log.tries < STREAM_FETCHES:
                 return LOOK_SECONDS
             log.turn += 1
             log.stream.close()
-            # It was there until after the end, and silent: it had no more to tell.
+            # It was connected until after the end, and silent: nothing more was printed.
             log.is_intact = log.is_intact or log.is_in_place
         if end is _End.LOST or (end is _End.EMPTY and not log.is_intact):
             if self._look_back(log) is _End.BROKEN:
@@ -390,10 +390,9 @@ class LogStreams:
                 log.is_new, log.gap = True, _ROTATED
             if end is _End.LOST:
                 return 0.0
-        elif end in {_End.UNAVAILABLE, _End.BROKEN}:
-            log.gap = None if log.is_intact else log.gap or f"It could not be read: {log.why}."
-        elif end in _WHY:
-            log.gap = None if log.is_intact else log.gap or _WHY[end]
+        elif end in {_End.UNAVAILABLE, _End.BROKEN, *_WHY}:
+            why = _WHY.get(end, f"It could not be read: {log.why}.")
+            log.gap = None if log.is_intact else log.gap or why
         if log.gap is not None:
             self._gap(log, None, log.gap)
         return None
@@ -401,10 +400,10 @@ class LogStreams:
     # One request
 
     def _look_back(self, log: _Log) -> _End:
-        """Read what the container before the present one printed behind our mark.
+        """Read what the previous container printed after our mark.
 
-        Where there was none, the node has put a part of the log away. What is served from then on
-        is new in either case. COMPLETE: go on with the present one.
+        Where there was none, the node has rotated a part of the log away. What is served from then
+        on is new in either case. COMPLETE: go on with the current container.
         """
         first = log.mark is None
         if first and log.restarts > 1:
@@ -418,7 +417,7 @@ class LogStreams:
         log.looked_back = True
         if end is _End.EMPTY:
             log.gap = None if log.is_intact else _ROTATED
-        elif end is not _End.COMPLETE and log.told_uid not in {"", log.uid}:
+        elif end is not _End.COMPLETE and log.last_uid not in {"", log.uid}:
             log.gap = None if log.is_intact else _REPLACED
         elif end is not _End.COMPLETE:
             log.gap = log.gap or (_RESTARTED if first else _ROTATED)
@@ -426,7 +425,7 @@ class LogStreams:
         return _End.COMPLETE
 
     def _read(self, log: _Log, *, follow: bool = False, previous: bool = False) -> _End:
-        """Ask for a log once, and tell what is new in it.
+        """Request a log once, and hand over what is new in it.
 
         Following, it takes ``log.held`` for each piece; otherwise the caller holds it.
         """
@@ -443,13 +442,13 @@ class LogStreams:
         if follow:
             log.stream, log.is_in_place = served, resume.found
         try:
-            for chunk in () if follow and self._is_not_ours(log, turn) else served.chunks():
+            for chunk in () if follow and self._is_released(log, turn) else served.chunks():
                 new = resume.feed(text.feed(chunk))
                 with log.held if follow else contextlib.nullcontext():
                     if follow and log.turn != turn:
                         return _End.TAKEN
                     log.is_in_place = resume.found if follow else log.is_in_place
-                    self._tell(log, resume, new, alone=not follow)
+                    self._hand_over(log, resume, new, alone=not follow)
                 if resume.lost:
                     return _End.LOST
         except ApiFault as fault:
@@ -459,7 +458,7 @@ class LogStreams:
             if follow:
                 log.stream = None
             served.close()
-        if follow and self._is_not_ours(log, turn):
+        if follow and self._is_released(log, turn):
             return _End.TAKEN
         rest = text.end()
         if text.error is not None:
@@ -469,13 +468,13 @@ class LogStreams:
         if follow:
             log.is_intact = log.is_intact or resume.found
         elif previous or log.mark == began:
-            # The container has ended, and so has its last line; here, too, twice the same.
-            self._tell(log, resume, resume.feed(rest), alone=resume.found)
+            # The container has ended, and so has its last line; this, too, only after two answers.
+            self._hand_over(log, resume, resume.feed(rest), alone=resume.found)
         return _End.COMPLETE if resume.found else _End.LOST if resume.lost else _End.EMPTY
 
-    def _is_not_ours(self, log: _Log, turn: int) -> bool:
-        """Whether a stream was ended from here, or another thread goes on with its log."""
-        return log.turn != turn or log.gives_way or self._is_closed
+    def _is_released(self, log: _Log, turn: int) -> bool:
+        """Whether a stream was closed here, or another thread reads its log."""
+        return log.turn != turn or log.is_displaced or self._is_closed
 
     def _ask(self, log: _Log, *, follow: bool, previous: bool) -> Served:
         if log.is_gone:
@@ -495,26 +494,26 @@ class LogStreams:
     def _refused(self, log: _Log, fault: ApiFault) -> _End:
         log.why = fault.message.rstrip(".")
         log.most_tries = TRIES
-        if fault.status is None:  # without any answer, for as long as it takes
+        if fault.status is None:  # without an answer there is no limit
             log.most_tries = math.inf
         elif fault.status in _BUSY:
             log.most_tries = BUSY_TRIES
         if fault.status == 403:
-            if log.run_id not in self._refusals_told:
-                self._refusals_told.add(log.run_id)
+            if log.run_id not in self._refused_runs:
+                self._refused_runs.add(log.run_id)
                 self._sink(JobEvent(run_id=log.run_id, note=f"Logs cannot be read: {log.why}."))
             return _End.REFUSED
         if fault.status == 404:
             return _End.GONE
         if fault.status == 400:
-            # Not available: a node that refused the pod, or gave it up, never had the container.
+            # Not available: a node that rejected or evicted the pod never had the container.
             never = "is not available" in fault.message and log.mark is None
             waits = "waiting to start" in fault.message
             return _End.WAITING if waits or never else _End.UNAVAILABLE
         return _End.BROKEN
 
-    def _tell(self, log: _Log, resume: Resume, new: list[Line], *, alone: bool) -> None:
-        """Hand lines over; ``alone``: whoever else reads this log is behind from now on."""
+    def _hand_over(self, log: _Log, resume: Resume, new: list[Line], *, alone: bool) -> None:
+        """Hand lines over; with ``alone`` no other thread reads this log from now on."""
         if alone and (new or resume.found):
             log.turn += 1
         if not new:
@@ -524,9 +523,9 @@ class LogStreams:
             self._gap(log, new[0].at, log.gap)
         for at, line in new:
             assert at is not None
-            told = LogLine(replica=log.replica, at=at / 1_000_000, text=line)
-            self._sink(JobEvent(run_id=log.run_id, line=told))
-        log.mark, log.is_new, log.told_uid = resume.mark, False, log.uid
+            handed = LogLine(replica=log.replica, at=at / 1_000_000, text=line)
+            self._sink(JobEvent(run_id=log.run_id, line=handed))
+        log.mark, log.is_new, log.last_uid = resume.mark, False, log.uid
 
     def _gap(self, log: _Log, before: int | None, why: str) -> None:
         log.gap = None
@@ -539,7 +538,7 @@ class LogStreams:
         self._sink(JobEvent(run_id=log.run_id, gap=gap))
 
 
-_ROTATED = "Its node had put this part of the log away (rotation) before it was read."
+_ROTATED = "Its node had rotated this part of the log away before it was read (rotation)."
 _RESTARTED = "Its container was restarted, and the node did not keep this part of the log."
 _REPLACED = "Its pod was replaced before its log was read to the end."
 _WHY = {
@@ -548,6 +547,6 @@ _WHY = {
 }
 
 
-def _spread(seconds: float) -> float:
-    """Vary a delay, so that all that broke at once does not come back at once."""
+def _jittered(seconds: float) -> float:
+    """Vary a delay, so that streams which broke together do not return together."""
     return seconds * random.uniform(0.7, 1.3)  # noqa: S311 - no secret

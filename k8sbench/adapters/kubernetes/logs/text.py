@@ -1,13 +1,13 @@
-"""What the API server serves of a pod's log, read back into the program's lines.
+"""Reads a pod's log as the API server serves it into the program's lines.
 
-Asked with ``timestamps=true`` the kubelet (cri-client, ``logs.go``) begins each line with the time
-at which the container's runtime took it, to the nanosecond and in the node's own zone. A line
-longer than 16 KiB is kept in parts there and served in one piece, under the first part's stamp.
+With ``timestamps=true`` the kubelet (cri-client, ``logs.go``) begins each line with the time
+at which the container's runtime read it, to the nanosecond and in the node's own zone. A line
+longer than 16 KiB is stored in parts there and served in one piece, under the first part's stamp.
 Three things come without a stamp:
 
 - the rest of a long line whose beginning lies before ``sinceTime``;
-- what follows a part of a long line, if the other of stdout and stderr spoke in between: it is
-  served as if it were that line's end, and nothing tells them apart any more;
+- what follows a part of a long line, if the other of stdout and stderr wrote in between: it is
+  served as if it were that line's end, and cannot be separated;
 - the kubelet's own errors, which it writes into a log that it has begun to serve. They are the
   last thing in it and mostly lack a line end, which a whole line never does.
 """
@@ -23,7 +23,7 @@ from k8sbench.adapters.lines import LIMIT, Lines
 
 LONGEST_STAMP = 64
 """Bytes within which a line's stamp ends; ``2026-11-20T08:15:30.123456789+01:00`` has 35."""
-_WAY = "surrogateescape"
+_ERRORS_MODE = "surrogateescape"
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ")
 _ERRORS = re.compile(
     r"rpc error: code = |unable to retrieve container logs for |context cancelled$"
@@ -54,12 +54,12 @@ class LogText:
 
     def __init__(self) -> None:
         self.error: str | None = None
-        """What the kubelet said instead of a log, or of its rest."""
+        """The kubelet's error in place of the log, or of its rest."""
         self._head: bytes | None = b""
-        """Of a line that may begin with a stamp: what has come; None once that is settled."""
+        """Beginning of a line that may have a stamp; None once that is decided."""
         self._at: int | None = None
         self._is_error = False
-        self._body = Lines(errors=_WAY)
+        self._body = Lines(errors=_ERRORS_MODE)
         self._second = (b"", 0)
 
     def feed(self, data: bytes) -> list[Line]:
@@ -98,8 +98,8 @@ class LogText:
         self._at = self._microseconds(match) if match else None
         body = head[match.end() :] if match and self._at is not None else head
         if ended and match and b"\r" not in body and len(body) <= LIMIT:
-            # What Lines would make of it, too: most lines by far.
-            found.append(Line(self._at, body.decode(errors=_WAY)))
+            # The common case; Lines would return the same.
+            found.append(Line(self._at, body.decode(errors=_ERRORS_MODE)))
             return
         if self._at is None and _ERRORS.match(text := body.decode(errors="replace")):
             self.error, self._is_error = text, True
@@ -115,7 +115,7 @@ class LogText:
         if self._second[0] != moment + zone:
             try:
                 self._second = (moment + zone, _seconds(moment, zone))
-            except ValueError:  # no date: the program's own words
+            except ValueError:  # no date: a part of the program's line
                 return None
         return self._second[1] * 1_000_000 + int((fraction or b"0").ljust(6, b"0")[:6])
 
