@@ -102,7 +102,7 @@ _SEE_MANIFEST = "Look at the manifest: `k8sbench render`."
 _ERRORS: Mapping[str, tuple[type[Unreachable] | type[UsageError], str, str]] = {
     "unauthorized": (
         Unreachable,
-        "The API server {server} rejects these credentials: they are expired or another cluster's.",
+        "The API server {server} does not accept these credentials: expired, or another cluster's.",
         "Sign in again (`kubectl get pods` asks the same), or choose another --context.",
     ),
     "api-not-trusted": (
