@@ -39,7 +39,7 @@ def create(api: Api, plan: RunPlan, manifests: Sequence[Mapping[str, Any]]) -> _
         created, existed = _create(api, plan, job, until)
     except BenchError as error:
         # Without an answer the job may have been created all the same.
-        if not isinstance(error.__cause__, ApiFault) or error.__cause__.answered:
+        if not isinstance(error.__cause__, ApiFault) or error.__cause__.status is not None:
             for manifest, (other, other_existed) in zip(others, found, strict=True):
                 if not other_existed:
                     _delete(api, manifest, other)

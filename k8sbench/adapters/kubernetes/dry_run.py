@@ -69,7 +69,7 @@ def _pods(api: Api, plan: RunPlan, job: Manifest) -> Iterator[Line]:
                 # The Role does not permit it: the operator creates the pods.
                 yield from _priority_class(api, plan)
                 return
-            if fault.passes or not fault.answered:
+            if fault.passes or fault.status is None:
                 raise
             refusals.setdefault(fault.message.replace(f'"{name}"', '"POD"'), []).append(role)
     for message, roles in refusals.items():

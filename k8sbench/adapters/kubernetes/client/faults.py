@@ -41,11 +41,6 @@ class ApiFault(Exception):
         """Seconds after which the server accepts the next attempt (Retry-After)."""
 
     @property
-    def answered(self) -> bool:
-        """Whether the API server answered."""
-        return self.status is not None
-
-    @property
     def denied(self) -> bool:
         """Whether the user lacks the permission, rather than that a rule forbids this object."""
         return self.status == 403 and _RBAC.search(self.message) is not None
