@@ -41,7 +41,7 @@ def test_the_reports_medians_and_means_come_out_of_their_runs(
 def test_one_run_has_no_interval_and_says_why() -> None:
     figures = spread([100.0])
     assert (figures.low, figures.high, figures.coverage, figures.cv) == (None,) * 4
-    assert figures.interval_reason == "one run says nothing of the spread between runs"
+    assert figures.interval_reason == "one run does not show the spread between runs"
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5])
