@@ -50,7 +50,7 @@ def _of_namespace(
     there = {job.plan.run_id: job.phase for job in jobs}
     alone = [run.run_id for run in here if stores.is_alone(store, run)]
     phases = {run_id: there.get(run_id, Phase.LOST) for run_id in alone}
-    foreign = foreign_jobs.fitting(foreign_jobs.among(jobs, store.ids()), wanted)
+    foreign = foreign_jobs.matching(foreign_jobs.among(jobs, store.ids()), wanted)
     rows = _rows(here, phases, note) + [foreign_jobs.listed(job, place) for job in foreign]
     if not rows:
         note(f"No run matches in namespace {place.namespace} of {place.server}.")

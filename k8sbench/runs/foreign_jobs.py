@@ -5,12 +5,11 @@ Their own annotations are enough to look at one. Nothing is recorded by looking.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
-from k8sbench.model.errors import NotFound, UsageError
+from k8sbench.model.errors import UsageError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import FoundJob, JobEvent, RunFilter
@@ -31,9 +30,9 @@ def among(jobs: Sequence[FoundJob], known: Collection[str]) -> list[FoundJob]:
     ]
 
 
-def fitting(jobs: Sequence[FoundJob], wanted: RunFilter) -> list[FoundJob]:
-    """Return the jobs that a filter of the store's runs lets through."""
-    found = [
+def matching(jobs: Sequence[FoundJob], wanted: RunFilter) -> list[FoundJob]:
+    """Return the jobs that match a filter of the store's runs; its limit does not apply."""
+    return [
         job
         for job in jobs
         if wanted.benchmark in (None, job.plan.benchmark)
@@ -42,28 +41,16 @@ def fitting(jobs: Sequence[FoundJob], wanted: RunFilter) -> list[FoundJob]:
         and (wanted.since is None or job.created_at >= wanted.since)
         and wanted.phase in (None, job.phase)
     ]
-    return found if wanted.limit is None else found[-wanted.limit :]
 
 
 def named(jobs: Sequence[FoundJob], text: str, known: Sequence[str], where: Location) -> FoundJob:
-    """Return the job of an id, or of a unique beginning of one; names the nearest otherwise.
+    """Return the job of an id, or of a unique beginning of one.
 
-    ``known`` are the store's own runs, of which it is none.
+    ``known`` are the ids of the store's own runs, which do not match.
     """
     ids = [job.plan.run_id for job in jobs]
-    try:
-        run_id = records.resolve(ids, text)
-    except NotFound as missing:
-        every = [*known, *ids]
-        near = difflib.get_close_matches(text, every, n=3, cutoff=0.5) or every[-3:]
-        raise NotFound(
-            f"There is no run {text!r}, neither in the store nor in namespace {where.namespace} of"
-            f" {where.server}.",
-            f"Nearest: {', '.join(near)}."
-            if near
-            else "There are no runs; see: k8sbench submit -h",
-        ) from missing
-    return jobs[ids.index(run_id)]
+    places = f"in the store or in namespace {where.namespace} of {where.server}"
+    return jobs[ids.index(records.resolve(ids, text, other_ids=known, where=places))]
 
 
 def record_all(context: RunContext, note: Callable[[str], None]) -> None:

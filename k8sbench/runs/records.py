@@ -11,17 +11,19 @@ from __future__ import annotations
 import contextlib
 import datetime
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import msgspec
 
 from k8sbench.model.errors import NotFound, StoreError, UsageError
-from k8sbench.model.measurement import SCHEMA, Measurement, Reason
+from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Location, Owner, Run
 from k8sbench.ports import JobEvent, RunFilter, Store
 
+T = TypeVar("T", bound=msgspec.Struct)
 Alive = Callable[[Owner], bool | None]
 """Whether a process still runs; None where that cannot be known from here."""
 OWNER_KILLED = "owner-killed"
@@ -65,15 +67,9 @@ class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
     """False: the store has no record of it, the cluster alone knows it."""
 
 
-class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run's job is on the cluster at this moment, whether anybody follows it or not."""
+class ClusterState(Transition, frozen=True, kw_only=True):
+    """The state of a run's job on the cluster at the time ``at``, followed or not."""
 
-    at: float
-    phase: Phase
-    cause: str
-    cause_id: str | None
-    action: str | None
-    hopeless: bool
     replicas: tuple[ReplicaState, ...]
 
 
@@ -173,8 +169,13 @@ def find(store: Store, text: str, *, alive: Alive, now: float) -> Run:
     return changed.get(run_id) or store.run(run_id)
 
 
-def resolve(ids: Sequence[str], text: str) -> str:
-    """The id that ``text`` is, or the only one that begins with it."""
+def resolve(
+    ids: Sequence[str], text: str, *, other_ids: Sequence[str] = (), where: str = "in the store"
+) -> str:
+    """The id that ``text`` is, or the only one that begins with it.
+
+    ``other_ids`` and ``where`` are for the error: ids that were searched before, and the places.
+    """
     if text in ids:
         return text
     fitting = [run_id for run_id in ids if text and run_id.startswith(text)]
@@ -184,54 +185,34 @@ def resolve(ids: Sequence[str], text: str) -> str:
         shown = ", ".join(fitting[-FEW:])
         more = f" and {len(fitting) - FEW} more" if len(fitting) > FEW else ""
         raise UsageError(f"{len(fitting)} runs begin with {text!r}: {shown}{more}.", "Give more.")
-    if not ids:
-        raise NotFound(f"There is no run {text!r}: the store is empty.", "See: k8sbench submit -h")
-    near = difflib.get_close_matches(text, ids, n=3, cutoff=0.5) or list(ids[-3:])
-    raise NotFound(f"There is no run {text!r}.", f"Nearest: {', '.join(near)}.")
+    known = [*other_ids, *ids]
+    near = difflib.get_close_matches(text, known, n=3, cutoff=0.5) or known[-3:]
+    raise NotFound(
+        f"There is no run {text!r} {where}.",
+        f"Nearest: {', '.join(near)}." if near else "There are no runs; see: k8sbench submit -h",
+    )
 
 
 def listed(run: Run) -> ListedRun:
-    """Take from a run what a list shows."""
-    plan, latest, measured = run.plan, run.history[-1], run.measurement
-    return ListedRun(
-        run_id=run.run_id,
-        set_name=plan.set_name,
-        repeat=plan.repeat,
-        benchmark=plan.benchmark,
-        variant=plan.variant,
-        framework=plan.framework,
-        impl=plan.impl,
-        case=plan.case,
-        precision=plan.precision,
-        preset=plan.preset,
-        backend=plan.backend,
-        phase=run.phase,
-        cause=latest.cause,
-        cause_id=latest.cause_id,
-        created_at=run.created_at,
+    """Make the entry of a list from a run."""
+    measured = run.measurement
+    return _built(
+        ListedRun,
+        (run, run.plan, run.history[-1]),
+        schema=SCHEMA,
         started_at=started_at(run),
-        ended_at=run.ended_at,
         verdict=None if measured is None else measured.verdict,
         reasons=() if measured is None else tuple(reason.id for reason in measured.reasons),
         group=run.group_key.id,
-        artifacts=run.artifacts,
-        artifacts_missing=run.artifacts_missing,
     )
 
 
 def on_cluster(events: Sequence[JobEvent], now: float) -> ClusterState | None:
-    """Make a job's present state of what :meth:`~k8sbench.ports.Cluster.look` said of it."""
+    """Make a job's present state of the events of :meth:`~k8sbench.ports.Cluster.look`."""
+    replicas = tuple(event.replica for event in events if event.replica is not None)
     for event in events:
-        if (step := event.transition) is not None:
-            return ClusterState(
-                at=now,
-                phase=step.phase,
-                cause=step.cause,
-                cause_id=step.cause_id,
-                action=step.action,
-                hopeless=step.hopeless,
-                replicas=tuple(one.replica for one in events if one.replica is not None),
-            )
+        if event.transition is not None:
+            return _built(ClusterState, (event.transition,), at=now, replicas=replicas)
     return None
 
 
@@ -243,38 +224,33 @@ def status(
     on_cluster: ClusterState | None = None,
     recorded: bool = True,
 ) -> RunStatus:
-    """Say everything that is known of a run, and how its job is now if that was asked."""
-    latest = run.history[-1]
+    """Collect everything that is known of a run, and its job's present state if it was read."""
     log_files: tuple[str, ...] = ()
     if recorded:
-        # They may lie on another machine.
+        # They may be on another machine.
         with contextlib.suppress(StoreError):
             log_files = tuple(str(path) for path in store.log_files(run.run_id))
-    return RunStatus(
-        run_id=run.run_id,
-        phase=run.phase,
-        cause=latest.cause,
-        cause_id=latest.cause_id,
-        action=latest.action,
-        hopeless=latest.hopeless,
-        created_at=run.created_at,
+    return _built(
+        RunStatus,
+        (run, run.history[-1]),
+        schema=SCHEMA,
         started_at=started_at(run),
-        ended_at=run.ended_at,
-        owner=run.owner,
         owner_alive=None if run.owner is None else alive(run.owner),
-        history=run.history,
         group=run.group_key.id,
-        case_key=run.case_key,
-        plan=run.plan,
-        measurement=run.measurement,
-        artifacts=run.artifacts,
-        artifacts_missing=run.artifacts_missing,
         log_files=log_files,
-        location=run.location,
-        image_digest=run.image_digest,
         on_cluster=on_cluster,
         recorded=recorded,
     )
+
+
+def _built(kind: type[T], sources: Sequence[object], **given: object) -> T:
+    """Build a struct of the attributes of its fields' names: the given ones, else a source's."""
+    values = dict(given)
+    for name in kind.__struct_fields__:
+        for source in sources:
+            if name not in values and hasattr(source, name):
+                values[name] = getattr(source, name)
+    return kind(**values)
 
 
 def is_unmeasured(run: Run) -> bool:
@@ -285,15 +261,6 @@ def is_unmeasured(run: Run) -> bool:
 def started_at(run: Run) -> float | None:
     """When the run was first Running, Unix seconds."""
     return next((step.at for step in run.history if step.phase is Phase.RUNNING), None)
-
-
-def counted(reasons: Sequence[Reason]) -> Mapping[str, int]:
-    """Count the reasons of a verdict by severity, those that were accepted apart."""
-    counts: dict[str, int] = {}
-    for reason in reasons:
-        kind = "accepted" if reason.accepted else reason.severity
-        counts[kind] = counts.get(kind, 0) + 1
-    return counts
 
 
 def _clock(at: float) -> str:

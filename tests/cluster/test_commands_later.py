@@ -131,7 +131,7 @@ def test_a_run_that_only_the_cluster_knows_is_looked_at_like_ones_own(own_shell:
     assert colleague.json("list") == []
     for words in (["status"], ["logs"], ["logs", "-f"], ["watch"], ["cancel"], ["collect"]):
         missing = colleague.run(*words, "thiers", code=2)
-        assert f"neither in the store nor in namespace {here} of https://" in missing.err
+        assert f"in the store or in namespace {here} of https://" in missing.err
         assert "Nearest: theirs." in missing.err
 
     with colleague.started("logs", "theirs", "-f", "--replica=master-0") as follow:

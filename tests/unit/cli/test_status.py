@@ -191,5 +191,5 @@ def test_an_unknown_run_exits_2_with_the_nearest(
 
 def test_a_run_of_no_store_exits_2(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", "seg-1"]) == 2
-    assert "the store is empty" in capsys.readouterr().err
+    assert "There are no runs" in capsys.readouterr().err
     assert not root.exists()

@@ -32,7 +32,6 @@ def test_those_of_the_store_and_those_of_doctor_are_none_of_them() -> None:
         (RunFilter(set_name="weekly"), ["c"]),
         (RunFilter(since=NOW + 1), ["b", "c"]),
         (RunFilter(phase=Phase.SUCCEEDED), ["c"]),
-        (RunFilter(limit=2), ["b", "c"]),
     ],
 )
 def test_they_are_filtered_as_runs_are(wanted: RunFilter, found: list[str]) -> None:
@@ -41,7 +40,7 @@ def test_they_are_filtered_as_runs_are(wanted: RunFilter, found: list[str]) -> N
         job("b", at=NOW + 1, benchmark="arcface"),
         job("c", at=NOW + 2, set_name="weekly", phase=Phase.SUCCEEDED),
     ]
-    assert [one.plan.run_id for one in foreign_jobs.fitting(jobs, wanted)] == found
+    assert [one.plan.run_id for one in foreign_jobs.matching(jobs, wanted)] == found
 
 
 def test_one_is_found_by_its_id_or_a_beginning_that_no_other_has() -> None:
@@ -57,7 +56,7 @@ def test_a_name_that_is_nowhere_says_where_it_was_looked_for_and_what_is_near() 
     with pytest.raises(NotFound) as caught:
         foreign_jobs.named(jobs, "sgenet", ["segment"], LOCATION)
     assert caught.value.message == (
-        "There is no run 'sgenet', neither in the store nor in namespace bench of"
+        "There is no run 'sgenet' in the store or in namespace bench of"
         " https://cluster.example:6443."
     )
     assert caught.value.action == "Nearest: segnet, segment."

@@ -166,7 +166,7 @@ def test_a_run_is_found_by_its_id_or_by_a_beginning_that_no_other_has(
 
 
 def test_an_empty_store_says_that_it_is_empty(store: SqlStore) -> None:
-    with pytest.raises(NotFound, match="is empty"):
+    with pytest.raises(NotFound, match="There are no runs"):
         records.find(store, "seg-1", alive=gone, now=NOW)
 
 
