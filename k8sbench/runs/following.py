@@ -130,7 +130,7 @@ class Following:
         """Whether as many jobs are being created as may be at a time."""
         return sum(one.creation is not None for one in self._open.values()) >= REQUESTS
 
-    def refused(self, *, wait: bool = False) -> list[tuple[Run, BaseException]]:
+    def rejected(self, *, wait: bool = False) -> list[tuple[Run, BaseException]]:
         """Return the runs whose jobs could not be created, and why; they are left alone now."""
         found: list[tuple[Run, BaseException]] = []
         for one in list(self._open.values()):

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
 
 from k8sbench.model.errors import BenchError, Interrupted, NotFound, RepeatTaken, UsageError
-from k8sbench.model.identity import case_key
+from k8sbench.model.identity import case_key, case_values
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports import Manifest, RunFilter, Store
-from k8sbench.runs import collecting, records
+from k8sbench.runs import collecting, records, times
 from k8sbench.runs.context import PlannedCase, Reporter, RunContext, Stop
 from k8sbench.runs.following import Following, FollowOptions, kept_gaps
 
@@ -29,24 +29,24 @@ REPEAT_TRIES = 100
 """Other submits into the same set may take a repeat number first; more than this is a fault."""
 
 
-class SubmitOptions(msgspec.Struct, frozen=True, kw_only=True):
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a number of cases is to be run."""
 
     set_name: str
     run_id: str | None = None
-    """Identity of the one run; of one that exists: join it."""
+    """Identity of the one run; one that exists is joined."""
     parallel: int = 1
     """Jobs at a time."""
     follow: FollowOptions = FollowOptions()
 
 
 class Submitted(msgspec.Struct, frozen=True):
-    """What became of one run that was to be submitted."""
+    """One run, and what was done with it."""
 
     run: Run
-    state: Literal["closed", "created", "over-before", "followed-elsewhere"]
-    """Followed to its end; created and left alone; joined: it was over before; joined: another
-    process follows it, and this one does not."""
+    state: Literal["closed", "created", "joined", "over-before", "followed-elsewhere"]
+    """Followed to its end; recorded, and its job created; found, and claimed by this process; found
+    in its final state; found, and followed by another process."""
 
 
 def submit(
@@ -54,7 +54,7 @@ def submit(
     context: RunContext,
     reporter: Reporter,
     stop: Stop,
-    options: SubmitOptions,
+    options: RunOptions,
 ) -> Iterator[Submitted]:
     """Run cases, each to its end; yields the runs as they are closed, measured if they succeeded.
 
@@ -63,48 +63,45 @@ def submit(
     """
     following = Following(context, reporter, options.follow, several=options.parallel > 1)
     waiting = deque(cases)
-    joined: list[Submitted] = []
+    not_followed: list[Submitted] = []
     closed: Run | None = None
 
-    def more() -> bool:
-        _raise_refused(following, context)
+    def start_next() -> bool:
+        _raise_rejected(following, context)
         if not waiting or len(following) >= options.parallel or following.is_busy:
             return False
         case = waiting.popleft()
-        run, manifests = _recorded(case, context, options)
-        if manifests is not None:
-            reporter.planned(run)
-            _start(run, manifests, case, context, following)
-            return True
-        state = _joined(run, context, reporter)
-        if state is not None:
-            joined.append(Submitted(run, state))
+        one, manifests = _recorded(case, context, reporter, options)
+        if one.state == "created":
+            _create(one.run, manifests, case, context, following.start)
+        elif one.state == "joined":
+            following.resume(one.run)
         else:
-            reporter.planned(run)
-            following.resume(run)
+            not_followed.append(one)
         return True
 
     try:
-        for closed in following.to_the_end(stop, more):
+        for closed in following.to_the_end(stop, start_next):
             yield Submitted(closed, "closed")
-        _raise_refused(following, context, wait=True)
+        _raise_rejected(following, context, wait=True)
         if stop.cause is not None:
             left = following.runs() or ([closed] if closed else [])
             raise _interrupted(stop, context, left, len(waiting), options.set_name)
-        yield from joined
+        yield from not_followed
     except BaseException as wrong:
+        left = following.runs()
         if not context.cluster.jobs_outlive_us:
-            _close_all(following, context, wrong)
-        elif following.runs() and isinstance(wrong, BenchError) and stop.cause is None:
-            left = following.runs()
-            way = left[0].run_id if len(left) == 1 else "--all"
+            for run in left:
+                _fail(run, context, wrong)
+        elif left and isinstance(wrong, BenchError) and stop.cause is None:
+            which = left[0].run_id if len(left) == 1 else "--all"
             reporter.note(
-                f"What was created goes on. Resume it with: k8sbench collect {way} --follow"
+                f"What was created goes on. Resume it with: k8sbench collect {which} --follow"
             )
         raise
     finally:
         with contextlib.suppress(Exception):  # the first error is the one to report
-            _raise_refused(following, context, wait=True)
+            _raise_rejected(following, context, wait=True)
         following.close()
 
 
@@ -113,52 +110,31 @@ def create_all(
     context: RunContext,
     reporter: Reporter,
     stop: Stop,
-    options: SubmitOptions,
+    options: RunOptions,
 ) -> Iterator[Submitted]:
     """Create the jobs of all cases and follow none of them: ``--detach``.
 
     Asked to stop before the last one it raises :class:`Interrupted`; what was created goes on.
     """
+
+    def create(run: Run, manifests: Sequence[Manifest]) -> None:
+        context.cluster.create(run.plan, manifests, context.store.folder(run.run_id))
+
     for number, case in enumerate(cases):
         if stop.cause is not None:
             raise Interrupted(
                 f"{stop.cause}: {number} of {len(cases)} jobs were created.",
                 _resuming(context, options.set_name),
             )
-        run, manifests = _recorded(case, context, options)
-        if manifests is None:
-            state = _joined(run, context, reporter)
-            context.store.claims.release(run.run_id)
-            yield Submitted(run, state or "created")
-            continue
-        reporter.planned(run)
+        one, manifests = _recorded(case, context, reporter, options)
         try:
-            context.store.keep(run.run_id, "manifest.yaml", case.text(manifests))
-            context.cluster.create(run.plan, manifests, context.store.folder(run.run_id))
-        except BenchError as wrong:
-            _fail(run, context, wrong)
-            raise
+            if one.state == "created":
+                _create(one.run, manifests, case, context, create)
         finally:
-            context.cluster.release(run.run_id)
-            context.store.claims.release(run.run_id)
-        yield Submitted(run, "created")
-
-
-def _joined(
-    run: Run, context: RunContext, reporter: Reporter
-) -> Literal["over-before", "followed-elsewhere"] | None:
-    """Say how a run that exists is joined; None: this process has claimed it, to follow it."""
-    if run.phase.final:
-        return "over-before"
-    limit = "none" if run.plan.timeout_s is None else f"{run.plan.timeout_s:g} s"
-    reporter.note(
-        f"run {run.run_id} is there already, and is joined as it is: set {run.plan.set_name},"
-        f" --timeout {limit}"
-    )
-    outlives = context.cluster.jobs_outlive_us
-    if outlives and context.store.claims.claim(run.run_id):
-        return None
-    return "followed-elsewhere"
+            if one.state == "created":
+                context.cluster.release(one.run.run_id)
+            context.store.claims.release(one.run.run_id)
+        yield one
 
 
 def finished_repeats(store: Store, set_name: str, key: str) -> list[Run]:
@@ -201,52 +177,44 @@ def _resuming(context: RunContext, set_name: str) -> str:
     return f"{first} what is missing of the set with: k8sbench submit … --resume {set_name}"
 
 
-def _start(
+def _create(
     run: Run,
     manifests: Sequence[Manifest],
     case: PlannedCase,
     context: RunContext,
-    following: Following,
+    create: Callable[[Run, Sequence[Manifest]], None],
 ) -> None:
     try:
         context.store.keep(run.run_id, "manifest.yaml", case.text(manifests))
-        following.start(run, manifests)
+        create(run, manifests)
     except BaseException as wrong:
         _fail(run, context, wrong)
-        context.store.claims.release(run.run_id)
         raise
 
 
-def _raise_refused(following: Following, context: RunContext, *, wait: bool = False) -> None:
+def _raise_rejected(following: Following, context: RunContext, *, wait: bool = False) -> None:
     """Close the runs whose jobs could not be created; raises the first such error."""
-    refused = following.refused(wait=wait)
-    for run, wrong in refused:
+    rejected = following.rejected(wait=wait)
+    for run, wrong in rejected:
         _fail(run, context, wrong)
-        context.store.claims.release(run.run_id)
-    for _, wrong in refused[:1]:
+    for _, wrong in rejected[:1]:
         raise wrong
 
 
 def _fail(run: Run, context: RunContext, wrong: BaseException) -> None:
-    """Close a run that never became a job, or whose job ends with us: it must not stay open."""
-    cause = wrong.message if isinstance(wrong, BenchError) else type(wrong).__name__
+    """Close a run that never became a job, or whose job ends with this process."""
+    known = isinstance(wrong, BenchError)
+    final = Transition(
+        phase=Phase.FAILED,
+        at=context.clock(),
+        cause=f"k8sbench could not go on: {wrong.message if known else type(wrong).__name__}",
+        cause_id="k8sbench-failed",
+        action=wrong.action or None if known else None,
+    )
     # The first error is the one to report.
     with contextlib.suppress(BenchError):
-        context.store.move(
-            run.run_id,
-            Transition(
-                phase=Phase.FAILED,
-                at=context.clock(),
-                cause=f"k8sbench could not go on: {cause}",
-                cause_id="k8sbench-failed",
-                action=wrong.action or None if isinstance(wrong, BenchError) else None,
-            ),
-        )
-
-
-def _close_all(following: Following, context: RunContext, wrong: BaseException) -> None:
-    for run in following.runs():
-        _fail(run, context, wrong)
+        context.store.move(run.run_id, final)
+    context.store.claims.release(run.run_id)
 
 
 def _existing(context: RunContext, case: PlannedCase, run_id: str) -> Run | None:
@@ -272,62 +240,61 @@ def _existing(context: RunContext, case: PlannedCase, run_id: str) -> Run | None
     return run
 
 
-_SHOWN_AS = {"trainers_digest": "version of the trainers"}
-"""What a field of the plan is called where its name says too little."""
-
-
-def _deciding(there: RunPlan, wanted: RunPlan) -> Iterator[str]:
-    """Yield the fields that make one plan another case than the other."""
-    for name in there.__struct_fields__:
-        changed = msgspec.structs.replace(there, **{name: getattr(wanted, name)})
-        if case_key(changed) != case_key(there):
-            yield name
-
-
-def _check_case(case: PlannedCase, there: RunPlan) -> None:
-    wanted = case.plan(there.run_id, there.set_name, there.repeat)
-    if case_key(wanted) == case_key(there):
-        return
-    other_case = f"{there.benchmark} {there.framework} {there.case} {there.precision}"
-    other = ", ".join(_SHOWN_AS.get(name, name) for name in _deciding(there, wanted))
-    raise UsageError(
-        f"Run {there.run_id} exists and is another case: {other_case} (other: {other}).",
-        "Take another --run-id, or the options that it was submitted with.",
-    )
+def _check_case(case: PlannedCase, existing: RunPlan) -> None:
+    wanted = case.plan(existing.run_id, existing.set_name, existing.repeat)
+    there, asked = case_values(existing), case_values(wanted)
+    differing = [name for name in there | asked if there.get(name) != asked.get(name)]
+    if differing:
+        case_name = f"{existing.benchmark} {existing.framework} {existing.case}"
+        raise UsageError(
+            f"Run {existing.run_id} exists and is another case: {case_name} {existing.precision}"
+            f" (other: {', '.join(differing)}).",
+            "Take another --run-id, or the options that it was submitted with.",
+        )
 
 
 def _recorded(
-    case: PlannedCase, context: RunContext, options: SubmitOptions
-) -> tuple[Run, tuple[Manifest, ...]] | tuple[Run, None]:
-    """Find the run that is to be joined, or record a new one; with what is to be created."""
-    if options.run_id is None:
-        return _record(case, context, options)
-    known = _existing(context, case, options.run_id)
-    if known is not None:
-        return known, None
-    taken = UsageError(
-        f"Another k8sbench process is just submitting run {options.run_id}.",
-        f"Follow it with: k8sbench watch {options.run_id}",
+    case: PlannedCase, context: RunContext, reporter: Reporter, options: RunOptions
+) -> tuple[Submitted, Sequence[Manifest]]:
+    """Find the run that is to be joined, or record a new one and return what is to be created."""
+    run_id = options.run_id
+    existing = None if run_id is None else _existing(context, case, run_id)
+    if existing is None:
+        try:
+            run, manifests = _record(case, context, options)
+        except UsageError:
+            # Another process may have recorded it meanwhile.
+            existing = None if run_id is None else _existing(context, case, run_id)
+            if existing is None:
+                raise
+        else:
+            reporter.planned(run)
+            return Submitted(run, "created"), manifests
+    if existing.phase.final:
+        return Submitted(existing, "over-before"), ()
+    limit = existing.plan.timeout_s
+    reporter.note(
+        f"run {existing.run_id} exists and is joined as it is: set {existing.plan.set_name},"
+        f" --timeout {'none' if limit is None else times.length(limit)}"
     )
-    try:
-        if context.store.claims.claim(options.run_id):
-            return _record(case, context, options)
-    except UsageError as wrong:
-        taken = wrong
-    # Somebody else has recorded it meanwhile, unless something else is wrong.
-    known = _existing(context, case, options.run_id)
-    if known is None:
-        raise taken
-    return known, None
+    outlives = context.cluster.jobs_outlive_us
+    if not (outlives and context.store.claims.claim(existing.run_id)):
+        return Submitted(existing, "followed-elsewhere"), ()
+    reporter.planned(existing)
+    return Submitted(existing, "joined"), ()
 
 
 def _record(
-    case: PlannedCase, context: RunContext, options: SubmitOptions
+    case: PlannedCase, context: RunContext, options: RunOptions
 ) -> tuple[Run, tuple[Manifest, ...]]:
     run_id = options.run_id or context.draw_run_id(case.draft.benchmark)
     key = case_key(case.draft)
-    # Before there is anything to see: nobody else resumes it before its job is there.
-    context.store.claims.claim(run_id)
+    # Claimed before it is visible: no other process resumes it before its job exists.
+    if not context.store.claims.claim(run_id):
+        raise UsageError(
+            f"Another k8sbench process is just submitting run {run_id}.",
+            f"Follow it with: k8sbench watch {run_id}",
+        )
     try:
         for _ in range(REPEAT_TRIES):
             repeat = context.store.next_repeat(options.set_name, key)
