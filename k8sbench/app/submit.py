@@ -5,18 +5,21 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from k8sbench.app import cases, catalog, connections, context, follow, results, stores, targets
+from k8sbench.app import cases, catalog, connections, follow, results, stores, targets
 from k8sbench.app.cases import CaseOptions
 from k8sbench.app.connections import ClusterAccess
+from k8sbench.app.context import new_set_name, run_context
 from k8sbench.app.results import Rows
 from k8sbench.app.targets import Target
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.identity import case_key, checked_run_id, checked_set_name
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe
 from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec, Framework
@@ -24,6 +27,7 @@ from k8sbench.ports import Cluster, Manifest, Store
 from k8sbench.runs import submitting
 from k8sbench.runs.context import PlannedCase, Reporter, RunContext, Stop
 from k8sbench.runs.following import FollowOptions
+from k8sbench.runs.submitting import RunOptions
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
@@ -71,81 +75,88 @@ class Detached(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def submit(options: SubmitOptions, reporter: Reporter, stop: Stop) -> Rows | Detached | DryRun:
-    """Run what is asked for; returns the rows, unless detached or a dry run.
+    """Run the cases that were asked for; returns the rows, unless detached or a dry run.
 
-    Raises :class:`Interrupted` where it is asked to stop before all runs are over.
+    Raises :class:`Interrupted` where it is asked to stop before all runs are closed.
     """
-    if options.resume is not None and options.set_name is not None:
-        raise UsageError("--resume and --set both name the set.", "Give one of them.")
-    found = catalog.benchmark(options.cases.benchmark)
+    loaded = catalog.benchmark(options.cases.benchmark)
     target = targets.for_submit(options.cases.target, options.access)
-    _check_target(target, options)
+    _check_options(options, target)
     # Every case is planned and rendered before the first one starts: a mistake in the last of
     # them must not show after hours.
-    planned = cases.prepare(found, options.cases, target.site)
-    run_id = options.run_id
-    if run_id is not None:
-        checked_run_id(run_id)
-        if sum(case.repeats for case in planned) > 1:
-            raise UsageError("--run-id names one run.", "Ask for one case without repeats.")
-    examples = [case.plan(run_id or "draft", "draft") for case in planned]
-    objects = [case.manifests(plan) for case, plan in zip(planned, examples, strict=True)]
+    planned = cases.prepare(loaded, options.cases, target.site)
+    if options.run_id is not None and sum(case.repeats for case in planned) > 1:
+        raise UsageError("--run-id names one run.", "Ask for one case without repeats.")
+    rendered = _rendered(planned, options.run_id)
     if options.dry_run is not None:
-        for plan in examples:
-            reporter.plan(plan)
-        reporter.note(target.why)
-        checks = None
-        if options.dry_run == "server" and target.api is not None:
-            from k8sbench.adapters.kubernetes import dry_run
-
-            asked = zip(examples, objects, strict=True)
-            checks = tuple(
-                line for plan, ours in asked for line in dry_run.check(target.api, plan, ours)
-            )
-        return DryRun(manifests=tuple(one for ours in objects for one in ours), checks=checks)
-    _check_readiness(target, options, found.spec, planned)
-    # Whoever submits a run of one name at once means one set, too.
-    named = options.resume or options.set_name or run_id
-    name = checked_set_name(named or context.new_set_name())
+        return _dry_run(options, target, rendered, reporter)
+    _check_readiness(target, options, loaded.spec, planned)
+    # A run and its set have the same name where only the run was named.
+    set_name = options.resume or options.set_name or options.run_id or new_set_name()
+    run_options = RunOptions(
+        set_name=checked_set_name(set_name),
+        run_id=options.run_id,
+        parallel=options.parallel,
+        follow=options.follow,
+    )
     with stores.to_write(options.store) as store, _cluster(target, options, store) as cluster:
-        there: list[Run] = []
-        missing: list[PlannedCase] = []
-        for case in planned:
-            done = _done_before(case, store, name, reporter) if options.resume else []
-            there += done
-            missing += [case] * (case.repeats - len(done))
-        here = context.run_context(
-            store,
-            cluster,
-            location=target.api.place if target.api else None,
-            accept=options.accept,
-        )
-        for case in missing[:1]:
+        place = target.api.place if target.api else None
+        context = run_context(store, cluster, location=place, accept=options.accept)
+        finished_runs: list[Run] = []
+        if options.resume:
+            finished_runs = _finished_runs(planned, store, options.resume, reporter)
+        finished = Counter(run.case_key for run in finished_runs)
+        cases_to_run = [
+            case for case in planned for _ in range(case.repeats - finished[case_key(case.draft)])
+        ]
+        for case in cases_to_run[:1]:
             reporter.plan(case.draft)
         reporter.note(target.why)
-        wanted = submitting.SubmitOptions(
-            set_name=name, run_id=run_id, parallel=options.parallel, follow=options.follow
-        )
         if options.detach:
-            return _create(missing, here, wanted, reporter, stop)
-        runs = _run(missing, here, store, wanted, options.access, reporter, stop)
-        return results.rows(store, [*there, *runs], reporter.note, accept=options.accept)
+            return _create(cases_to_run, context, run_options, reporter, stop)
+        runs = _run(cases_to_run, context, store, run_options, options.access, reporter, stop)
+        return results.rows(store, [*finished_runs, *runs], reporter.note, accept=options.accept)
+
+
+def _rendered(
+    planned: Sequence[PlannedCase], run_id: str | None
+) -> list[tuple[RunPlan, tuple[Manifest, ...]]]:
+    plans = [case.plan(checked_run_id(run_id or "draft"), "draft") for case in planned]
+    return [(plan, case.manifests(plan)) for case, plan in zip(planned, plans, strict=True)]
+
+
+def _dry_run(
+    options: SubmitOptions,
+    target: Target,
+    rendered: Sequence[tuple[RunPlan, tuple[Manifest, ...]]],
+    reporter: Reporter,
+) -> DryRun:
+    for plan, _ in rendered:
+        reporter.plan(plan)
+    reporter.note(target.why)
+    manifests = tuple(one for _, of_case in rendered for one in of_case)
+    if options.dry_run == "client" or target.api is None:
+        return DryRun(manifests=manifests, checks=None)
+    from k8sbench.adapters.kubernetes import dry_run
+
+    checks = [line for case in rendered for line in dry_run.check(target.api, *case)]
+    return DryRun(manifests=manifests, checks=tuple(checks))
 
 
 def _create(
-    missing: Sequence[PlannedCase],
-    here: RunContext,
-    wanted: submitting.SubmitOptions,
+    cases_to_run: Sequence[PlannedCase],
+    context: RunContext,
+    options: RunOptions,
     reporter: Reporter,
     stop: Stop,
 ) -> Detached:
+    """Create the jobs; those that were created before an error are part of the outcome."""
     runs: list[Run] = []
     try:
         with stop:
+            created = submitting.create_all(cases_to_run, context, reporter, stop, options)
             # One by one: before an error, too, the list holds what was created.
-            runs.extend(
-                one.run for one in submitting.create_all(missing, here, reporter, stop, wanted)
-            )
+            runs.extend(each.run for each in created)
     except BenchError as wrong:
         if not runs:
             raise
@@ -154,10 +165,10 @@ def _create(
 
 
 def _run(
-    missing: Sequence[PlannedCase],
-    here: RunContext,
+    cases_to_run: Sequence[PlannedCase],
+    context: RunContext,
     store: SqlStore,
-    wanted: submitting.SubmitOptions,
+    options: RunOptions,
     access: ClusterAccess,
     reporter: Reporter,
     stop: Stop,
@@ -165,51 +176,61 @@ def _run(
     """Run the cases; a joined run that another process follows is watched by its record."""
     runs: list[Run] = []
     with stop:
-        done = list(submitting.submit(missing, here, reporter, stop, wanted))
-    for one in done:
-        run = one.run
-        if one.state == "followed-elsewhere":
-            run = follow.follow(store, run, access, wanted.follow, reporter, stop)
-        elif one.state == "over-before":
-            own = run.plan.set_name
-            of_set = "" if own == wanted.set_name else f" of set {own}"
+        outcomes = list(submitting.submit(cases_to_run, context, reporter, stop, options))
+    for outcome in outcomes:
+        run = outcome.run
+        if outcome.state == "followed-elsewhere":
+            run = follow.follow(store, run, access, options.follow, reporter, stop)
+        elif outcome.state == "over-before":
+            own_set = run.plan.set_name
+            of_set = "" if own_set == options.set_name else f" of set {own_set}"
             reporter.note(f"Run {run.run_id}{of_set} was over before, and is not run again.")
         runs.append(run)
     return runs
 
 
-def _done_before(case: PlannedCase, store: Store, set_name: str, reporter: Reporter) -> list[Run]:
-    """Find what a set already has of a case, and note it."""
-    key = case_key(case.draft)
-    done = submitting.finished_repeats(store, set_name, key)[: case.repeats]
-    nothing = "" if len(done) < case.repeats else ": nothing to do"
-    reporter.note(describe(case.draft))
-    reporter.note(f"  {len(done)} of {case.repeats} there already{nothing}")
-    return done
+def _finished_runs(
+    planned: Sequence[PlannedCase], store: Store, set_name: str, reporter: Reporter
+) -> list[Run]:
+    """Find the valid runs that a set has of each case, at most its repeats, and note how many."""
+    found: list[Run] = []
+    for case in planned:
+        key = case_key(case.draft)
+        of_case = submitting.finished_repeats(store, set_name, key)[: case.repeats]
+        nothing = "" if len(of_case) < case.repeats else ": nothing to do"
+        reporter.note(describe(case.draft))
+        reporter.note(f"  {len(of_case)} of {case.repeats} exist already{nothing}")
+        found += of_case
+    return found
 
 
-def _check_target(target: Target, options: SubmitOptions) -> None:
+def _check_options(options: SubmitOptions, target: Target) -> None:
+    """Reject options that exclude each other, or that the target cannot have."""
+    if options.resume is not None and options.set_name is not None:
+        raise UsageError("--resume and --set both name the set.", "Give one of them.")
     keep = options.follow.keep
-    if target.api is None:
-        given = {"--detach": options.detach, "--keep": keep}
-        given["--dry-run=server"] = options.dry_run == "server"
-        given["--parallel"] = options.parallel > 1
-        for option, is_given in given.items():
-            if is_given:
-                raise UsageError(
-                    f"{option} is for jobs on a cluster, and this run is local"
-                    f" ({target.why.removeprefix('backend local: ')}).",
-                    f"Leave out {option}, or name a cluster with --backend kubernetes.",
-                )
-    elif options.detach and options.parallel > 1:
+    for_clusters = {
+        "--detach": options.detach,
+        "--keep": keep,
+        "--dry-run=server": options.dry_run == "server",
+        "--parallel": options.parallel > 1,
+    }
+    option = next((name for name, is_given in for_clusters.items() if is_given), None)
+    if target.api is None and option is not None:
         raise UsageError(
-            "--detach leaves nobody to start the next job when one has ended.",
+            f"{option} is for jobs on a cluster, and this run is local"
+            f" ({target.why.removeprefix('backend local: ')}).",
+            f"Leave out {option}, or name a cluster with --backend kubernetes.",
+        )
+    if options.detach and options.parallel > 1:
+        raise UsageError(
+            "--detach ends before the first job does, so that --parallel has no effect.",
             "Leave out --parallel: all jobs are created at once, and the cluster queues them.",
         )
-    elif options.detach and keep:
+    if options.detach and keep:
         raise UsageError(
-            "--detach leaves nobody to whom --keep could be said.",
-            "Give it to whoever ends the run: k8sbench collect RUN --keep",
+            "--detach ends before the job does, so that --keep has no effect.",
+            "Give it to the command that ends the run: k8sbench collect RUN --keep",
         )
 
 
@@ -219,8 +240,8 @@ def _check_readiness(
     if target.api is None:
         _check_frameworks(spec, {case.draft.framework for case in planned})
         return
-    asked = options.cases.target.backend == "kubernetes" or options.access.named
-    targets.check_answers(target.api, asked=asked)
+    is_named = options.cases.target.backend == "kubernetes" or options.access.named
+    targets.check_answers(target.api, asked=is_named)
     if options.cases.request.gang:
         from k8sbench.adapters.kubernetes import preflight
 
@@ -248,7 +269,7 @@ def _cluster(target: Target, options: SubmitOptions, store: SqlStore) -> Iterato
         with contextlib.closing(LocalCluster()) as local:
             yield local
         return
-    # Who creates jobs and goes has no more use for them than anybody who collects them.
+    # A detached submit does not need its jobs any more than other stores do.
     user = None if options.detach else store
     keep, waits = options.follow.keep, options.follow.wait
     with connections.opened(target.api, keep=keep, waits=waits, store=user) as cluster:

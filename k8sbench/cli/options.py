@@ -17,11 +17,10 @@ import click
 from k8sbench.app.cases import CaseOptions, Selection
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.targets import TargetOptions
-from k8sbench.model import speed_options
+from k8sbench.model import speed_options, times
 from k8sbench.model.choices import Request
 from k8sbench.model.errors import NotAvailableYet, UsageError
 from k8sbench.report import formats
-from k8sbench.runs import times
 
 F = TypeVar("F", bound=Callable[..., Any])
 FC = TypeVar("FC", bound=Callable[..., Any] | click.Command)

@@ -15,13 +15,14 @@ from typing import Literal
 
 import msgspec
 
+from k8sbench.model import times
 from k8sbench.model.errors import BenchError, Interrupted, NotFound, RepeatTaken, UsageError
 from k8sbench.model.identity import case_key, case_values
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports import Manifest, RunFilter, Store
-from k8sbench.runs import collecting, records, times
+from k8sbench.runs import collecting, records
 from k8sbench.runs.context import PlannedCase, Reporter, RunContext, Stop
 from k8sbench.runs.following import Following, FollowOptions, kept_gaps
 
@@ -203,13 +204,13 @@ def _raise_rejected(following: Following, context: RunContext, *, wait: bool = F
 
 def _fail(run: Run, context: RunContext, wrong: BaseException) -> None:
     """Close a run that never became a job, or whose job ends with this process."""
-    known = isinstance(wrong, BenchError)
+    error = wrong if isinstance(wrong, BenchError) else BenchError(type(wrong).__name__)
     final = Transition(
         phase=Phase.FAILED,
         at=context.clock(),
-        cause=f"k8sbench could not go on: {wrong.message if known else type(wrong).__name__}",
+        cause=f"k8sbench could not go on: {error.message}",
         cause_id="k8sbench-failed",
-        action=wrong.action or None if known else None,
+        action=error.action or None,
     )
     # The first error is the one to report.
     with contextlib.suppress(BenchError):
@@ -275,7 +276,7 @@ def _recorded(
     limit = existing.plan.timeout_s
     reporter.note(
         f"run {existing.run_id} exists and is joined as it is: set {existing.plan.set_name},"
-        f" --timeout {'none' if limit is None else times.length(limit)}"
+        f" --timeout {'none' if limit is None else times.duration(limit)}"
     )
     outlives = context.cluster.jobs_outlive_us
     if not (outlives and context.store.claims.claim(existing.run_id)):

@@ -126,7 +126,7 @@ def test_a_run_id_that_exists_is_joined_by_whoever_names_it(shell: Shell) -> Non
         colleague.submitted("joined") as other,
     ):
         again.until("Running")
-        assert "run joined is there already, and is joined as it is: set night" in again.err
+        assert "run joined exists and is joined as it is: set night" in again.err
         other.until("Running")
         with shell.submitted("joined") as third:
             third.until("Running")

@@ -13,6 +13,7 @@ from k8sbench.app import listing
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.cli.options import access_options, since_option, store_option
 from k8sbench.cli.terminal import output
+from k8sbench.model import times
 from k8sbench.ports import RunFilter
 from k8sbench.report import formats
 from k8sbench.report.text_table import Column
@@ -106,8 +107,8 @@ def _cells(row: ListedRun, now: float, *, wide: bool) -> list[str | None]:
         row.precision,
         row.on_cluster or row.phase,
         row.verdict if row.recorded else NOT_RECORDED,
-        output.ABSENT if is_over else output.duration(until - begun),
-        output.duration(now - row.created_at),
+        output.ABSENT if is_over else times.duration(until - begun),
+        times.duration(now - row.created_at),
     ]
     if wide:
         cells += [

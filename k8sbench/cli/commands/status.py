@@ -11,6 +11,7 @@ from k8sbench.app import status as app
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.cli.options import access_options, store_option
 from k8sbench.cli.terminal import output
+from k8sbench.model import times
 from k8sbench.model.phase import Phase
 from k8sbench.model.planning import describe
 from k8sbench.report.text_table import Column, clean
@@ -99,7 +100,7 @@ def _print(said: RunStatus, now: float) -> None:
             (
                 output.stamp(step.at),
                 step.phase,
-                output.duration(step.at - said.created_at),
+                times.duration(step.at - said.created_at),
                 step.cause if step.cause_id is None else f"{step.cause} ({step.cause_id})",
             )
             for step in said.history
@@ -122,10 +123,10 @@ def _now(said: RunStatus) -> list[tuple[str, str]]:
 
 
 def _times(said: RunStatus, now: float) -> str:
-    text = f"created {output.stamp(said.created_at)} ({output.duration(now - said.created_at)} ago)"
+    text = f"created {output.stamp(said.created_at)} ({times.duration(now - said.created_at)} ago)"
     if said.started_at is not None:
         until = now if said.ended_at is None else said.ended_at
-        text += f", running for {output.duration(until - said.started_at)}"
+        text += f", running for {times.duration(until - said.started_at)}"
     if said.ended_at is not None:
         text += f", ended {output.stamp(said.ended_at)}"
     return text

@@ -19,6 +19,7 @@ from rich.text import Text
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.live_state import LiveRun, Output
 from k8sbench.cli.terminal.progress import rate, rate_unit, step_count, step_words
+from k8sbench.model import times
 from k8sbench.model.phase import Phase
 from k8sbench.report.text_table import clean
 
@@ -63,12 +64,12 @@ class _Field(NamedTuple):
 
 def one_run(live: LiveRun, now: float, width: int, room: int) -> RenderableType:
     """Draw a run and its replicas on at most ``room`` lines."""
-    parts = [f"{live.phase} {output.duration(now - live.created_at)}"]
+    parts = [f"{live.phase} {times.duration(now - live.created_at)}"]
     steps, last_line_at = live.steps(), live.last_line_at()
     if steps is not None:
         parts += step_words(steps, live.plan, now)
     if last_line_at is not None and (steps is None or now - last_line_at > SILENT_SECONDS):
-        parts.append(f"last line {output.duration(now - last_line_at)} ago")
+        parts.append(f"last line {times.duration(now - last_line_at)} ago")
     lines = _packed(parts, width)
     lines[0].stylize(STYLES[live.phase], 0, len(live.phase))
     if live.phase in STARTING_UP:
@@ -105,7 +106,7 @@ def several_runs(
     fields = (
         _Field("RUN", 0, lambda live: live.run_id),
         _Field("STATE", 0, lambda live: live.phase),
-        _Field("TIME", 1, lambda live: output.duration(now - live.created_at), right=True),
+        _Field("TIME", 1, lambda live: times.duration(now - live.created_at), right=True),
         _Field("STEP", 5, lambda live: (steps := live.steps()) and step_count(steps), right=True),
         _Field("RATE", 3, _run_rate, right=True),
         _Field("ETA", 4, lambda live: _remaining(live, now), right=True),
@@ -131,7 +132,7 @@ def _run_rate(live: LiveRun) -> str | None:
 
 def _remaining(live: LiveRun, now: float) -> str:
     steps = live.steps()
-    return output.duration(steps.remaining(now) if steps else None)
+    return times.duration(steps.remaining(now) if steps else None)
 
 
 def _by_activity(live: LiveRun) -> tuple[bool, int]:

@@ -11,7 +11,6 @@ JSON documents carry ``schema``; what is in them is described in ``docs/schema.m
 from __future__ import annotations
 
 import datetime
-import math
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -84,28 +83,8 @@ def stamp(at: float | None) -> str | None:
     """Write a time as RFC 3339 in UTC, to the second: ``2026-11-20T08:15:30Z``."""
     if at is None:
         return None
-    return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def duration(seconds: float | None) -> str:
-    """Write a length of time as people say it, in two units at most: ``45s``, ``3m12s``, ``2d4h``.
-
-    Below ten seconds one decimal is kept (``0.4s``). A negative length (a clock that was set
-    back) is ``0s``.
-    """
-    if seconds is None or math.isnan(seconds):
-        return ABSENT
-    if seconds < 9.95:
-        return f"{max(seconds, 0.0):.1f}".removesuffix(".0") + "s"
-    if math.isinf(seconds):
-        return "∞"
-    whole = round(seconds)
-    for size, unit, smaller, small in (
-        (86400, "d", 3600, "h"),
-        (3600, "h", 60, "m"),
-        (60, "m", 1, "s"),
-    ):
-        if whole >= size:
-            rest = whole % size // smaller
-            return f"{whole // size}{unit}" + (f"{rest}{small}" if rest else "")
-    return f"{whole}s"
+    try:
+        moment = datetime.datetime.fromtimestamp(at, datetime.UTC)
+    except (OverflowError, ValueError, OSError):  # a number that is no time we can write
+        return None
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

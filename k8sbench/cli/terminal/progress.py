@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.live_state import LiveRun, Output
+from k8sbench.model import times
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe
@@ -131,7 +132,7 @@ def step_words(steps: Output, plan: RunPlan, now: float) -> Iterator[str]:
     yield f"{rate(step.rate)} {rate_unit(plan)}"
     if step.loss is not None:
         yield f"loss {step.loss:.4g}"
-    yield f"ETA {output.duration(steps.remaining(now))}"
+    yield f"ETA {times.duration(steps.remaining(now))}"
 
 
 def step_count(steps: Output) -> str | None:

@@ -101,30 +101,6 @@ def test_notes_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "working …\n")
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (None, "-"),
-        (float("nan"), "-"),
-        (float("inf"), "∞"),
-        (-3, "0s"),
-        (0, "0s"),
-        (0.44, "0.4s"),
-        (9.94, "9.9s"),
-        (9.96, "10s"),
-        (59.4, "59s"),
-        (59.6, "1m"),
-        (75, "1m15s"),
-        (3600, "1h"),
-        (3661, "1h1m"),
-        (90_000, "1d1h"),
-        (10**7, "115d17h"),
-    ],
-)
-def test_lengths_of_time_are_written_in_two_units(seconds: float | None, text: str) -> None:
-    assert output.duration(seconds) == text
-
-
 def test_times_are_written_in_utc() -> None:
     assert output.stamp(1795162530.9) == "2026-11-20T08:15:30Z"
     assert output.stamp(None) is None

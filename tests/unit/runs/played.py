@@ -26,7 +26,7 @@ from k8sbench.ports import (
 from k8sbench.runs import submitting
 from k8sbench.runs.context import PlannedCase, RunContext, Stop
 from k8sbench.runs.following import FollowOptions
-from k8sbench.runs.submitting import SubmitOptions, Submitted
+from k8sbench.runs.submitting import RunOptions, Submitted
 from tests.unit.model.specs import LAPTOP, SOURCE, spec
 from tests.unit.store.examples import measurement
 
@@ -189,7 +189,7 @@ def submit(
     reporter: Silent | None = None,
     **asked: Any,
 ) -> list[Run]:
-    wanted = SubmitOptions(
+    wanted = RunOptions(
         set_name="night", run_id=run_id, parallel=parallel, follow=options or FollowOptions()
     )
     here = context(store, cluster, now=now)

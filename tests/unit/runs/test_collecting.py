@@ -24,7 +24,7 @@ from k8sbench.runs import collecting, foreign_jobs, submitting
 from k8sbench.runs.collecting import CollectResult
 from k8sbench.runs.context import Stop
 from k8sbench.runs.following import GAPS, FollowOptions, kept_gaps
-from k8sbench.runs.submitting import SubmitOptions
+from k8sbench.runs.submitting import RunOptions
 from tests.unit.runs.played import (
     LOCATION,
     FakeCluster,
@@ -39,7 +39,7 @@ from tests.unit.runs.played import (
 
 def detached(store: Store, cases: int = 1) -> list[Run]:
     cluster = FakeCluster(outlives=True)
-    options = SubmitOptions(set_name="night")
+    options = RunOptions(set_name="night")
     args = (context(store, cluster), Silent(), Stop(), options)
     runs = runs_of(submitting.create_all([planned_case("kubernetes")] * cases, *args))
     assert cluster.released == [run.run_id for run in runs]

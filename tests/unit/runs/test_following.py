@@ -12,7 +12,7 @@ from k8sbench.ports import JobEvent, Store
 from k8sbench.runs import submitting
 from k8sbench.runs.context import Stop
 from k8sbench.runs.following import FollowOptions, kept_gaps
-from k8sbench.runs.submitting import SubmitOptions
+from k8sbench.runs.submitting import RunOptions
 from tests.unit.runs.played import (
     FakeCluster,
     Silent,
@@ -86,7 +86,7 @@ def test_a_job_that_cannot_be_cancelled_is_not_waited_for_without_end(store: Sto
         there,
         Silent(),
         Stop(),
-        SubmitOptions(set_name="night"),
+        RunOptions(set_name="night"),
     )
     (run,) = runs_of(submitting.submit(*args))
     final = run.history[-1]

@@ -17,7 +17,7 @@ from k8sbench.model.planning import make_plan
 from k8sbench.ports import FoundJob, Manifest, RunFilter, Store
 from k8sbench.runs import submitting
 from k8sbench.runs.context import PlannedCase, Stop
-from k8sbench.runs.submitting import SubmitOptions
+from k8sbench.runs.submitting import RunOptions
 from tests.unit.model.specs import LAPTOP, SOURCE, spec
 from tests.unit.runs.played import (
     LOCATION,
@@ -152,7 +152,7 @@ def test_what_cannot_be_rendered_leaves_no_run(store: Store) -> None:
                 context(store, FakeCluster()),
                 Silent(),
                 Stop(),
-                SubmitOptions(set_name="night"),
+                RunOptions(set_name="night"),
             )
         )
     assert store.runs(RunFilter()) == []
@@ -196,7 +196,7 @@ def test_a_stop_before_the_last_job_is_created_says_how_many_are_and_the_way_on(
     store: Store,
 ) -> None:
     stop, cluster = Stop(), FakeCluster(outlives=True)
-    options = SubmitOptions(set_name="night")
+    options = RunOptions(set_name="night")
     creating = submitting.create_all(
         [planned_case("kubernetes")] * 3, context(store, cluster), Silent(), stop, options
     )
@@ -221,7 +221,7 @@ def test_a_run_id_that_the_cluster_knows_joins_the_job_with_its_own_set(store: S
     plan = planned_case("kubernetes").plan("mine", "elsewhere", 3)
     cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
     cluster.found = [FoundJob(plan=plan, created_at=5.0, phase=Phase.RUNNING)]
-    options = SubmitOptions(set_name="mine", run_id="mine")
+    options = RunOptions(set_name="mine", run_id="mine")
     args = ([planned_case("kubernetes")], context(store, cluster), Silent(), Stop(), options)
     (run,) = runs_of(submitting.submit(*args))
     assert (run.plan, run.phase) == (plan, Phase.SUCCEEDED)
@@ -238,7 +238,7 @@ def test_a_run_that_another_process_records_at_the_same_moment_is_joined(store: 
         return []
 
     cluster.jobs = jobs  # type: ignore[method-assign]
-    options = SubmitOptions(set_name="mine", run_id="mine")
+    options = RunOptions(set_name="mine", run_id="mine")
     args = ([planned_case("kubernetes")], context(store, cluster), Silent(), Stop(), options)
     (run,) = runs_of(submitting.submit(*args))
     assert (run.run_id, run.phase) == ("mine", Phase.SUCCEEDED)
@@ -265,7 +265,7 @@ def test_a_run_id_of_another_case_on_the_cluster_leaves_no_trace(store: Store) -
     cluster = FakeCluster(outlives=True)
     plan = planned_case("kubernetes", replicas=2).plan("mine", "elsewhere", 1)
     cluster.found = [FoundJob(plan=plan, created_at=5.0, phase=Phase.RUNNING)]
-    options = SubmitOptions(set_name="mine", run_id="mine")
+    options = RunOptions(set_name="mine", run_id="mine")
     args = ([planned_case("kubernetes")], context(store, cluster), Silent(), Stop(), options)
     with pytest.raises(UsageError, match=r"another case: .*\(other: .*replicas"):
         list(submitting.submit(*args))
@@ -281,7 +281,7 @@ def test_a_run_id_of_another_case_is_refused(store: Store) -> None:
 def test_a_run_of_another_place_is_not_joined_where_it_is_not(store: Store) -> None:
     cluster = FakeCluster(outlives=True)
     here = context(store, cluster)
-    options = SubmitOptions(set_name="night", run_id="mine")
+    options = RunOptions(set_name="night", run_id="mine")
     args = (Silent(), Stop(), options)
     (run,) = runs_of(submitting.create_all([planned_case("kubernetes")], here, *args))
     there = msgspec.structs.replace(LOCATION, namespace="other")
@@ -303,7 +303,7 @@ def test_joining_a_run_that_another_process_follows_is_an_outcome_and_no_error(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = FakeCluster(outlives=True)
-    here, options = context(store, cluster), SubmitOptions(set_name="night", run_id="mine")
+    here, options = context(store, cluster), RunOptions(set_name="night", run_id="mine")
     args = ([planned_case("kubernetes")], here, Silent(), Stop(), options)
     (created,) = submitting.create_all(*args)
     monkeypatch.setattr(store.claims, "claim", lambda run_id: False)

@@ -27,7 +27,7 @@ from k8sbench.model.pool import CPU_POOL
 from k8sbench.ports import RunFilter
 from k8sbench.runs import submitting
 from k8sbench.runs.context import PlannedCase, Stop
-from k8sbench.runs.submitting import SubmitOptions
+from k8sbench.runs.submitting import RunOptions
 from tests.tiers import ROOT
 from tests.unit.runs.played import FakeCluster, Silent, context
 
@@ -114,7 +114,7 @@ def test_what_became_one_case_has_different_repeat_numbers(store: SqlStore) -> N
 @pytest.mark.parametrize("run_id", ["mine-1", "mine-2", "mine-3", "mine-4"])
 def test_a_run_of_the_old_version_is_joined_by_its_id(store: SqlStore, run_id: str) -> None:
     cluster = FakeCluster(outlives=True)
-    options = SubmitOptions(set_name="nightly", run_id=run_id)
+    options = RunOptions(set_name="nightly", run_id=run_id)
     args = (context(store, cluster), Silent(), Stop(), options)
     (joined,) = submitting.submit([mine()], *args)
     assert joined.run.run_id == run_id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from k8sbench.runs import times
+from k8sbench.model import times
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,27 @@ def test_a_length_is_numbers_with_units(text: str, seconds: float) -> None:
 )
 def test_anything_else_is_none_and_a_unit_is_never_guessed(text: str) -> None:
     assert times.seconds(text) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "-"),
+        (float("nan"), "-"),
+        (float("inf"), "∞"),
+        (-3, "0s"),
+        (0, "0s"),
+        (0.44, "0.4s"),
+        (9.94, "9.9s"),
+        (9.96, "10s"),
+        (59.4, "59s"),
+        (59.6, "1m"),
+        (75, "1m15s"),
+        (3600, "1h"),
+        (3661, "1h1m"),
+        (90_000, "1d1h"),
+        (10**7, "115d17h"),
+    ],
+)
+def test_lengths_of_time_are_written_in_two_units(seconds: float | None, text: str) -> None:
+    assert times.duration(seconds) == text

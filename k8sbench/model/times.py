@@ -1,8 +1,9 @@
-"""Times as people type them: lengths (``90s``, ``15m``, ``2h``, ``3d``, ``1h30m``), and dates."""
+"""Times as people type and read them: durations (``90s``, ``15m``, ``1h30m``) and dates."""
 
 from __future__ import annotations
 
 import datetime
+import math
 import re
 
 from k8sbench.model.errors import UsageError
@@ -22,6 +23,27 @@ def seconds(text: str) -> float | None:
     if not _LENGTH.fullmatch(text):
         return None
     return sum(float(number) * UNITS[unit] for number, unit in _PART.findall(text))
+
+
+def duration(seconds: float | None) -> str:
+    """Write a duration in two units at most: ``45s``, ``3m12s``, ``2d4h``; ``-`` without one.
+
+    Below ten seconds one decimal is kept (``0.4s``). A negative duration (a clock that was set
+    back) is ``0s``.
+    """
+    if seconds is None or math.isnan(seconds):
+        return "-"
+    if seconds < 9.95:
+        return f"{max(seconds, 0.0):.1f}".removesuffix(".0") + "s"
+    if math.isinf(seconds):
+        return "∞"
+    whole = round(seconds)
+    for unit, smaller in (("d", "h"), ("h", "m"), ("m", "s")):
+        size = int(UNITS[unit])
+        if whole >= size:
+            rest = whole % size // int(UNITS[smaller])
+            return f"{whole // size}{unit}" + (f"{rest}{smaller}" if rest else "")
+    return f"{whole}s"
 
 
 def parse_since(text: str, *, now: float) -> float:
