@@ -1,25 +1,24 @@
 """``k8sbench benchmarks``: the catalog; one benchmark with its cases and published figures.
 
-Nothing of a figure is left out: its estimator stands beside it even where it is unknown, what is
-odd about it stands below the table. On a terminal that is too narrow for the table, every row
-becomes a short list.
+A published figure is shown whole: with its estimator, also where that is unknown, and with its
+notes below the table.
 """
 
 from __future__ import annotations
 
 import shutil
 import sys
-import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from k8sbench.app import catalog
 from k8sbench.cli.terminal import output
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.spec import BenchmarkSpec, Published, Source, Upstream, Variant
-from k8sbench.report.text_table import Column, clean, plain_table
+from k8sbench.report.text_table import NARROWEST_SENTENCE, Column, clean, folded
 
 if TYPE_CHECKING:
     from k8sbench.app.catalog import LoadedSpec
@@ -32,8 +31,34 @@ LIST = (
     Column("CASES"),
 )
 LIST_WIDE = (Column("UNIT"), Column("PUBLISHED", right=True), Column("TASK"))
+ENTRY = ("name", "title", "task", "unit", "frameworks", "default_framework")
+ENTRY_OF_VARIANT = ("name", "framework", "title", "impl", "batch_size", "cases", "repeats")
+"""Fields of a benchmark and of its variants that the list for programs holds."""
+DOCUMENTS: dict[str, Callable[[Any], None]] = {
+    "json": output.write_json,
+    "yaml": output.write_yaml,
+}
 FIELD = 12
-"""Width of the names of facts, which stand before them."""
+"""Width of the labels."""
+
+
+FIGURES = (
+    Column("CASE", whole=True),
+    Column("PRECISION", whole=True),
+    Column("BATCH", right=True, whole=True),
+    Column("RATE", right=True, whole=True),
+    Column("ESTIMATOR"),
+    Column("SPEEDUP", right=True, whole=True),
+    Column("OF RUNS"),
+    Column("RUNS"),
+    Column("MEAN", right=True, whole=True),
+    Column("TIME TO TRAIN", right=True),
+    Column("ACCURACY", right=True),
+    Column("DATA"),
+    Column("GPU"),
+    Column("SOURCE", whole=True),
+    Column("NOTE"),
+)
 
 
 @click.command()
@@ -64,45 +89,28 @@ def command(name: str | None, form: str) -> None:
 
 
 def _list(every: Sequence[LoadedSpec], form: str) -> None:
-    if form in ("json", "yaml"):
-        write = output.write_json if form == "json" else output.write_yaml
-        write({"schema": SCHEMA, "benchmarks": [_entry(found) for found in every]})
+    if form in DOCUMENTS:
+        entries = [_entry(found) for found in every]
+        DOCUMENTS[form]({"schema": SCHEMA, "benchmarks": entries})
     elif form == "name":
         output.write_names(found.spec.name for found in every)
     else:
-        wide = form == "wide"
-        _show(
-            LIST + (LIST_WIDE if wide else ()),
-            [_row(found.spec)[: None if wide else len(LIST)] for found in every],
-        )
+        columns = LIST + LIST_WIDE if form == "wide" else LIST
+        output.write_table(columns, [_row(found.spec)[: len(columns)] for found in every])
 
 
 def _entry(found: LoadedSpec) -> dict[str, Any]:
     spec = found.spec
-    return {
-        "name": spec.name,
-        "title": spec.title,
-        "task": spec.task,
-        "unit": spec.unit,
-        "frameworks": spec.frameworks,
-        "default_framework": spec.default_framework,
-        "variants": [
-            {
-                "name": variant.name,
-                "framework": variant.framework,
-                "title": variant.title,
-                "default": spec.default_variant(variant.framework) is variant,
-                "impl": variant.impl,
-                "batch_size": variant.batch_size,
-                "cases": variant.cases,
-                "repeats": variant.repeats,
-                "published": len(variant.published),
-            }
-            for variant in spec.variants
-        ],
-        "source": found.source,
-        "digest": found.digest,
-    }
+    variants = [
+        {
+            **{key: getattr(variant, key) for key in ENTRY_OF_VARIANT},
+            "default": spec.default_variant(variant.framework) is variant,
+            "published": len(variant.published),
+        }
+        for variant in spec.variants
+    ]
+    own = {key: getattr(spec, key) for key in ENTRY}
+    return {**own, "variants": variants, "source": found.source, "digest": found.digest}
 
 
 def _row(spec: BenchmarkSpec) -> list[str | None]:
@@ -126,35 +134,32 @@ def _size(case: str) -> tuple[int, int]:
 
 def _one(found: LoadedSpec, form: str) -> None:
     spec = found.spec
-    if form in ("json", "yaml"):
-        write = output.write_json if form == "json" else output.write_yaml
-        write(
-            {
-                "schema": SCHEMA,
-                "source": found.source,
-                "digest": found.digest,
-                "shadows_built_in": found.shadows,
-                "benchmark": spec,
-            }
-        )
+    if form in DOCUMENTS:
+        document = {
+            "schema": SCHEMA,
+            "source": found.source,
+            "digest": found.digest,
+            "shadows_built_in": found.shadows,
+            "benchmark": spec,
+        }
+        DOCUMENTS[form](document)
         return
     if form == "name":
         output.write_names([spec.name])
         return
-    _say(f"{spec.name}: {spec.title}")
-    _facts(_about(found))
+    _write(f"{spec.name}: {spec.title}")
+    _write_facts(_about(found))
     for variant in spec.variants:
-        _say("")
         default = " (default)" if spec.default_variant(variant.framework) is variant else ""
-        _say(f"{variant.framework} · {variant.name}{default}: {variant.title}")
-        _facts(_settings(variant))
+        output.write("\n")
+        _write(f"{variant.framework} · {variant.name}{default}: {variant.title}")
+        _write_facts(_settings(variant))
         if form == "wide" and variant.upstream is not None:
-            _facts(_commands(variant.upstream))
-        _figures(spec, variant)
+            _write_facts(_commands(variant.upstream))
+        _write_figures(spec, variant)
     if spec.sources:
-        _say("")
-        _say("Sources")
-        _facts((key, _source(source)) for key, source in spec.sources.items())
+        output.write("\nSources\n")
+        _write_facts((key, _source(source)) for key, source in spec.sources.items())
 
 
 def _about(found: LoadedSpec) -> Iterator[tuple[str, str]]:
@@ -164,7 +169,7 @@ def _about(found: LoadedSpec) -> Iterator[tuple[str, str]]:
     if spec.target_accuracy is not None:
         target = spec.target_accuracy
         note = f". {target.note}" if target.note else ""
-        yield "Target", f"{_number(target.value)} {target.unit} {target.metric}{note}"
+        yield "Target", f"{target.value:.15g} {target.unit} {target.metric}{note}"
     yield "Read from", found.source
     for note in spec.notes:
         yield "Note", note
@@ -176,8 +181,7 @@ def _settings(variant: Variant) -> Iterator[tuple[str, str]]:
         yield (
             "Model",
             f"{model.model}; {model.parameters / 1e6:.3f} M parameters,"
-            f" {_number(model.gmac)} GMAC at {model.input}"
-            + (f". {model.note}" if model.note else ""),
+            f" {model.gmac:.15g} GMAC at {model.input}" + (f". {model.note}" if model.note else ""),
         )
     batches = ", ".join(f"{size} at {name}" for name, size in variant.batch_size.items())
     amp = f"; AMP is {variant.amp_dtype}" if "amp" in variant.batch_size else ""
@@ -235,81 +239,64 @@ def _commands(upstream: Upstream) -> Iterator[tuple[str, str]]:
     for mode, words in upstream.added.items():
         yield "Added", f"for {mode}: {' '.join(words)}"
     for name, number in upstream.numbers.items():
-        yield "Number", f"{{{name}}} is {' × '.join([_number(number.factor), *number.of])}"
+        yield "Number", f"{{{name}}} is {' × '.join([f'{number.factor:.15g}', *number.of])}"
     for key, value in upstream.env.items():
         yield "Variable", f"{key}={value}"
 
 
-def _figures(spec: BenchmarkSpec, variant: Variant) -> None:
+def _write_figures(spec: BenchmarkSpec, variant: Variant) -> None:
     figures = variant.published
     if not figures:
-        _facts([("Published", "no figures")])
+        _write_facts([("Published", "no figures")])
         return
     models = {figure.gpu_model for figure in figures}
-    _facts([("Published", f"on {models.pop()}" if len(models) == 1 else "by GPU model")])
-    notes: list[str] = []
+    one_model = len(models) == 1
+    _write_facts([("Published", f"on {models.pop()}" if one_model else "by GPU model")])
+    notes = list(dict.fromkeys(figure.note for figure in figures if figure.note is not None))
     rows = [_figure(figure, notes) for figure in figures]
-    columns = (
-        Column("CASE", whole=True),
-        Column("PRECISION", whole=True),
-        Column("BATCH", right=True, whole=True),
-        Column(f"{spec.unit}/s".upper(), right=True, whole=True),
-        Column("ESTIMATOR"),
-        Column("SPEEDUP", right=True, whole=True),
-        Column("OF RUNS"),
-        Column("RUNS"),
-        Column("MEAN", right=True, whole=True),
-        Column("TIME TO TRAIN", right=True),
-        Column("ACCURACY", right=True),
-        Column("DATA"),
-        Column("GPU"),
-        Column("SOURCE", whole=True),
-        Column("NOTE"),
-    )
-    # A column without a value says nothing; the GPU is in the heading where it is one.
+    # A column without a value is left out; one GPU model for all is in the heading.
     kept = [
-        index
-        for index, column in enumerate(columns)
-        if any(row[index] is not None for row in rows)
-        and not (column.title == "GPU" and len({figure.gpu_model for figure in figures}) == 1)
+        column
+        for column in FIGURES
+        if any(row[column.title] is not None for row in rows)
+        and not (one_model and column.title == "GPU")
     ]
-    _show(
-        [columns[i] for i in kept],
-        [[row[i] for i in kept] for row in rows],
-        indent="  ",
-        heads=2,
+    titled = {"RATE": f"{spec.unit}/s".upper()}
+    output.write_table(
+        [replace(column, title=titled.get(column.title, column.title)) for column in kept],
+        [[row[column.title] for column in kept] for row in rows],
     )
     for number, note in enumerate(notes, start=1):
-        _say(f"[{number}] {note}", indent="  ", hang=len(f"[{number}] "))
+        _write(f"[{number}] {note}", indent=2, hang=4)
 
 
-def _figure(figure: Published, notes: list[str]) -> list[str | None]:
+def _figure(figure: Published, notes: Sequence[str]) -> dict[str, str | None]:
     marks = ["anomalous"] if figure.anomalous else []
     if figure.note is not None:
-        if figure.note not in notes:
-            notes.append(figure.note)
         marks.append(f"[{notes.index(figure.note) + 1}]")
-    accuracy = figure.accuracy
+    train_s = figure.time_to_train_s
+    accuracy = None
+    if figure.accuracy is not None:
+        reached = figure.accuracy
+        accuracy = f"{reached.value:.15g} {reached.unit} {reached.metric}"
     known = figure.throughput is not None
-    return [
-        figure.case,
-        figure.precision,
-        str(figure.batch_size),
-        _number(figure.throughput) if figure.throughput is not None else None,
-        figure.estimator if known else None,
-        None if figure.speedup is None else _number(figure.speedup),
-        figure.aggregate if figure.runs else None,
-        " ".join(_number(run) for run in figure.runs) or None,
-        None if figure.mean is None else _number(figure.mean),
-        None if figure.time_to_train_s is None else f"{_number(figure.time_to_train_s)} s",
-        None
-        if accuracy is None
-        else f"{_number(accuracy.value)} {accuracy.unit} {accuracy.metric}",
-        figure.data if known else None,
-        figure.gpu_model,
-        figure.source,
-        " ".join(marks) or None,
-    ]
+    return {
+        "CASE": figure.case,
+        "PRECISION": figure.precision,
+        "BATCH": str(figure.batch_size),
+        "RATE": _number(figure.throughput),
+        "ESTIMATOR": figure.estimator if known else None,
+        "SPEEDUP": _number(figure.speedup),
+        "OF RUNS": figure.aggregate if figure.runs else None,
+        "RUNS": " ".join(f"{run:.15g}" for run in figure.runs) or None,
+        "MEAN": _number(figure.mean),
+        "TIME TO TRAIN": f"{train_s:.15g} s" if train_s is not None else None,
+        "ACCURACY": accuracy,
+        "DATA": figure.data if known else None,
+        "GPU": figure.gpu_model,
+        "SOURCE": figure.source,
+        "NOTE": " ".join(marks) or None,
+    }
 
 
 def _source(source: Source) -> str:
@@ -318,65 +305,27 @@ def _source(source: Source) -> str:
     return f"{text}. {source.note}" if source.note else text
 
 
-def _number(value: float) -> str:
-    """A number with every digit that it was given."""
-    return f"{value:.15g}"
+def _number(value: float | None) -> str | None:
+    """Write a number with every digit that it was given."""
+    return None if value is None else f"{value:.15g}"
 
 
-# --- how it is laid out -------------------------------------------------------------------------
+def _write_facts(facts: Iterable[tuple[str, str]]) -> None:
+    """Write labels and their texts; a long label has a line of its own."""
+    for label, text in facts:
+        if len(label) >= FIELD:
+            _write(label, indent=2)
+        start = "" if len(label) >= FIELD else label
+        _write(f"{start:<{FIELD}}{text}", indent=2, hang=FIELD)
 
 
-def _facts(facts: Iterable[tuple[str, str]]) -> None:
-    """Write names and what they stand for; a long name takes a line of its own."""
-    for name, text in facts:
-        if len(name) >= FIELD:
-            _say(name, indent="  ")
-            _say(text, indent="    ")
-        else:
-            _say(f"{name:<{FIELD}}{text}", indent="  ", hang=FIELD)
-
-
-def _say(text: str, indent: str = "", hang: int = 0) -> None:
-    """Write a paragraph: wrapped on a terminal, one line in a pipe, where grep finds all of it."""
-    line = indent + clean(text).rstrip()
+def _write(text: str, indent: int = 0, hang: int = 0) -> None:
+    """Write a paragraph: folded on a terminal, one line in a pipe, where grep finds all of it."""
+    start, blanks = text[:hang], " " * indent
+    width = shutil.get_terminal_size().columns - indent - hang
+    lines = [clean(text[hang:])]
     if sys.stdout.isatty():
-        line = textwrap.fill(
-            line,
-            width=max(_columns(), 20),
-            subsequent_indent=indent + " " * min(hang, _columns() // 3),
-            break_on_hyphens=False,
-        )
-    output.write(line + "\n")
-
-
-def _show(
-    columns: Sequence[Column],
-    rows: Sequence[Sequence[str | None]],
-    indent: str = "",
-    heads: int = 1,
-) -> None:
-    """Write a table; on a terminal that it does not fit, a list per row.
-
-    Such a list is headed by the row's first cells, ``heads`` of them.
-    """
-    cells = [[output.ABSENT if cell is None else clean(cell) for cell in row] for row in rows]
-    lines = plain_table(columns, cells).splitlines()
-    if not sys.stdout.isatty():
-        output.write("".join(f"{indent}{line}\n" for line in lines))
-        return
-    if max(map(len, lines)) <= _columns():
-        output.write_table(columns, rows)
-        return
-    for row in rows:
-        _say(" ".join(str(cell) for cell in row[:heads]), indent=indent)
-        _facts(
-            [
-                (column.title.capitalize(), cell)
-                for column, cell in zip(columns[heads:], row[heads:], strict=True)
-                if cell is not None
-            ]
-        )
-
-
-def _columns() -> int:
-    return shutil.get_terminal_size().columns
+        lines = folded(lines[0], max(width, NARROWEST_SENTENCE))
+    output.write(f"{blanks}{start}{lines[0]}".rstrip() + "\n")
+    for line in lines[1:]:
+        output.write(f"{blanks}{' ' * hang}{line}\n")
