@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+import msgspec
 
 from k8sbench.app.cases import CaseOptions, Selection
 from k8sbench.app.connections import ClusterAccess
@@ -25,47 +26,33 @@ from k8sbench.report import formats
 F = TypeVar("F", bound=Callable[..., Any])
 FC = TypeVar("FC", bound=Callable[..., Any] | click.Command)
 
+S = TypeVar("S", bound=msgspec.Struct)
+
 LONGEST_SECONDS = 366 * 86400.0
 
 
-class Duration(click.ParamType[float]):
-    """A length of time, as ``--since`` takes it, too: ``90s``, ``15m``, ``2h``, ``1h30m``."""
-
-    name = "duration"
-
-    def convert(
-        self,
-        value: Any,
-        param: click.Parameter | None,
-        ctx: click.Context | None,  # noqa: ARG002
-    ) -> float:
-        """Turn the text into seconds, above 0."""
-        if isinstance(value, float):
-            return value
-        option = param.opts[-1] if param is not None else self.name
-        seconds = times.seconds(str(value))
-        if seconds is None:
-            raise UsageError(
-                f"{option} {value!r} is no length of time.", f"Write {times.EXAMPLES}."
-            )
-        if not 0 < seconds <= LONGEST_SECONDS:
-            raise UsageError(
-                f"{option} {value!r} is no usable length of time.", "Give more than 0s, up to 366d."
-            )
-        return seconds
+def _timeout(_: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """Read ``--timeout``: a duration above 0, in seconds."""
+    if value is None:
+        return None
+    option, seconds = param.opts[-1], times.seconds(value)
+    if seconds is None:
+        raise UsageError(f"{option} {value!r} is no length of time.", f"Write {times.EXAMPLES}.")
+    if not 0 < seconds <= LONGEST_SECONDS:
+        raise UsageError(
+            f"{option} {value!r} is no usable length of time.", "Give more than 0s, up to 366d."
+        )
+    return seconds
 
 
-def _not_yet(ctx: click.Context, param: click.Parameter, value: Any) -> Any:  # noqa: ARG001
+def _not_yet(_: click.Context, param: click.Parameter, value: str | None) -> None:
     if value:
         raise NotAvailableYet(param.opts[-1], "Leave it out.")
-    return value
 
 
-def not_available(*names: str, flag: bool = False) -> Callable[[F], F]:
+def not_available(name: str) -> Callable[[F], F]:
     """Declare a hidden option that answers "not available yet"."""
-    return click.option(
-        *names, is_flag=flag, hidden=True, expose_value=False, callback=_not_yet, help="Not yet."
-    )
+    return click.option(name, hidden=True, expose_value=False, callback=_not_yet, help="Not yet.")
 
 
 _ACCESS: tuple[Callable[[Any], Any], ...] = (
@@ -126,7 +113,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     ),
     click.option(
         "--speed-option",
-        "speed",
+        "speed_options",
         multiple=True,
         metavar="NAME[=VALUE]",
         help="Option of k8sbench's trainer that changes speed alone, such as channels-last,"
@@ -147,7 +134,8 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--gang", is_flag=True, help="Start all replicas together or none."),
     click.option(
         "--timeout",
-        type=Duration(),
+        "timeout_s",
+        callback=_timeout,
         metavar="TIME",
         help="End the run after TIME (90s, 15m, 2h); default 30m for smoke, 24h otherwise.",
     ),
@@ -163,7 +151,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
 
 def plan_options(function: F) -> F:
     """Add the options of cases to a command; it receives them as one :class:`CaseOptions`."""
-    return _grouped(_OPTIONS, "options", case_options, function)
+    return _grouped(_OPTIONS, "options", _case_options, function)
 
 
 def access_options(function: F) -> F:
@@ -227,56 +215,34 @@ def _grouped(
 
 def _access(values: dict[str, Any]) -> ClusterAccess:
     kubeconfig = values["kubeconfig"]
-    return ClusterAccess(
-        namespace=values["namespace"],
-        context=values["context"],
-        kubeconfig=None if kubeconfig is None else str(Path(kubeconfig).absolute()),
-    )
+    path = None if kubeconfig is None else str(Path(kubeconfig).absolute())
+    return _struct_of(values, ClusterAccess, kubeconfig=path)
 
 
 def _since(_: click.Context, param: click.Parameter, value: str | None) -> float | None:  # noqa: ARG001
     return None if value is None else times.parse_since(value, now=time.time())
 
 
-def case_options(values: dict[str, Any]) -> CaseOptions:
+def _case_options(values: dict[str, Any]) -> CaseOptions:
     """Sort the values of the options; rejects those that contradict each other."""
     if values["amp"] and values["precision"] == "fp32":
         raise UsageError("--amp and --precision fp32 exclude each other.", "Give one of them.")
-    framework = values["framework"]
+    request = _struct_of(
+        values,
+        Request,
+        framework=None if values["framework"] == "all" else values["framework"],
+        precision="amp" if values["amp"] else values["precision"] or "fp32",
+        speed_options=speed_options.parse(values["speed_options"]),
+    )
     return CaseOptions(
         benchmark=values["benchmark"],
-        request=Request(
-            framework=None if framework == "all" else framework,
-            variant=values["variant"],
-            impl=values["impl"],
-            replicas=values["replicas"],
-            gpus=values["gpus"],
-            precision="amp" if values["amp"] else values["precision"] or "fp32",
-            amp_dtype=values["amp_dtype"],
-            batch_size=values["batch_size"],
-            warmup=values["warmup"],
-            iterations=values["iterations"],
-            preset=values["preset"],
-            mode=values["mode"],
-            data=values["data"],
-            speed_options=speed_options.parse(values["speed"]),
-            image=values["image"],
-            image_registry=values["image_registry"],
-            timeout_s=values["timeout"],
-            queue=values["queue"],
-            gang=values["gang"],
-            seed=values["seed"],
-        ),
-        selection=Selection(
-            framework=framework,
-            case=values["case"],
-            all_cases=values["all_cases"],
-            repeats=values["repeats"],
-        ),
-        target=TargetOptions(
-            backend=values["backend"],
-            node_pool=values["node_pool"],
-            pools_file=values["pools_file"],
-            pull_secrets=values["pull_secrets"],
-        ),
+        request=request,
+        selection=_struct_of(values, Selection),
+        target=_struct_of(values, TargetOptions),
     )
+
+
+def _struct_of(values: dict[str, Any], kind: type[S], **given: Any) -> S:
+    """Build a struct of the given values, and of the options that have its fields' names."""
+    named = {name: values[name] for name in kind.__struct_fields__ if name in values}
+    return kind(**{**named, **given})

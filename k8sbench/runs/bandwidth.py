@@ -7,7 +7,6 @@ and pods as a benchmark's, with ``k8sbench/trainers/allreduce.py`` as the progra
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from k8sbench.model.plan import Device, PlannedWindow, RunPlan
 from k8sbench.model.planning import TRAINERS_MOUNT
 from k8sbench.model.pool import NodePool
 from k8sbench.model.spec import Framework
-from k8sbench.ports import Clock, Cluster, JobEvent, Manifest
+from k8sbench.ports import Clock, Cluster, JobEvent, LogLine, Manifest
 
 BENCHMARK = "allreduce"
 """In the place of a benchmark's name: labels, plan and start line bear it."""
@@ -57,8 +56,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     end: Transition
     readings: tuple[Reading, ...]
     transports: tuple[str, ...]
-    """How the nodes talked, as NCCL tells it: ``IB``, ``Socket``; ``socket`` for gloo. Empty where
-    it did not tell."""
+    """How the nodes communicated, as NCCL logs it: ``IB``, ``Socket``; ``socket`` for gloo. Empty
+    where it logged nothing."""
     last_lines: tuple[str, ...]
     """Of any replica, for a job that failed."""
 
@@ -139,68 +138,52 @@ def run(
     on_event: Callable[[JobEvent], None],
     stopped: Callable[[], str | None] = lambda: None,
 ) -> Outcome:
-    """Run the job to its end and delete it; ends it where it waits in vain or for too long.
+    """Run the job to its end and delete it; ends it if it cannot start or takes too long.
 
     ``stopped`` says why to stop, once there is a reason.
     """
-    followed = _Followed(plan, cluster, clock())
+    began, is_ending = clock(), False
+    lines: list[LogLine] = []
+
+    def end(cause: str, cause_id: str) -> None:
+        nonlocal is_ending
+        if not is_ending:
+            is_ending = True
+            cluster.cancel(plan.run_id, cause, cause_id)
+
     cluster.create(plan, manifests, folder)
     try:
         while True:
             for event in cluster.wait(1.0):
                 on_event(event)
-                outcome = followed.take(event)
-                if outcome is not None:
+                step = event.transition
+                if event.line is not None:
+                    lines.append(event.line)
+                if step is not None and step.phase.final:
                     cluster.remove(plan.run_id)
-                    return outcome
-            why = stopped()
-            if why is not None:
-                followed.end(why, "interrupted")
-            if clock() - followed.began > TIMEOUT_S:
-                followed.end(f"Not done after {TIMEOUT_S:.0f} s.", "timeout")
+                    return _outcome(plan.run_id, step, lines)
+                if step is not None and step.hopeless:
+                    end(step.cause, step.cause_id or "hopeless")
+            if (why := stopped()) is not None:
+                end(why, "interrupted")
+            if clock() - began > TIMEOUT_S:
+                end(f"Not done after {TIMEOUT_S:.0f} s.", "timeout")
     except BaseException:
-        # Nobody would ever take it up: it is on no record.
-        followed.end("k8sbench doctor was ended.", "interrupted")
+        # The job is on no record: no other command would end it.
+        end("k8sbench doctor was ended.", "interrupted")
         raise
 
 
-class _Followed:
-    """What was heard of the job so far."""
-
-    def __init__(self, plan: RunPlan, cluster: Cluster, began: float) -> None:
-        self.began = began
-        self._run_id = plan.run_id
-        self._cluster = cluster
-        self._texts: list[str] = []
-        self._last: deque[str] = deque(maxlen=LAST_LINES)
-        self._is_ending = False
-
-    def end(self, cause: str, cause_id: str) -> None:
-        """Ask the job to end, once."""
-        if not self._is_ending:
-            self._is_ending = True
-            self._cluster.cancel(self._run_id, cause, cause_id)
-
-    def take(self, event: JobEvent) -> Outcome | None:
-        """Take in what happened; the outcome with the job's end."""
-        if event.line is not None:
-            self._texts.append(event.line.text)
-            self._last.append(f"{event.line.replica}: {event.line.text}")
-        moved = event.transition
-        if moved is None:
-            return None
-        if moved.hopeless and not moved.phase.final:
-            self.end(moved.cause, moved.cause_id or "hopeless")
-        if not moved.phase.final:
-            return None
-        readings, transports = read(self._texts)
-        return Outcome(
-            run_id=self._run_id,
-            end=moved,
-            readings=readings,
-            transports=transports,
-            last_lines=() if moved.phase is Phase.SUCCEEDED else tuple(self._last),
-        )
+def _outcome(run_id: str, end: Transition, lines: Sequence[LogLine]) -> Outcome:
+    readings, transports = read(line.text for line in lines)
+    last = [] if end.phase is Phase.SUCCEEDED else lines[-LAST_LINES:]
+    return Outcome(
+        run_id=run_id,
+        end=end,
+        readings=readings,
+        transports=transports,
+        last_lines=tuple(f"{line.replica}: {line.text}" for line in last),
+    )
 
 
 def read(texts: Iterable[str]) -> tuple[tuple[Reading, ...], tuple[str, ...]]:
@@ -220,7 +203,7 @@ def read(texts: Iterable[str]) -> tuple[tuple[Reading, ...], tuple[str, ...]]:
             elif event["event"] == "environment" and event["transport"]:
                 transports[event["transport"]] = None
         except (msgspec.MsgspecError, KeyError, TypeError):
-            continue  # a line of somebody else's, or a piece of one
+            continue  # a line of another program, or a part of one
     return tuple(readings), tuple(transports)
 
 
