@@ -1,7 +1,4 @@
-"""``collect``: close runs whose jobs went on without anybody who follows them, and make their rows.
-
-``collect --all --follow``, which goes on with new jobs, is :mod:`k8sbench.app.serve`.
-"""
+"""``collect``: close runs whose jobs no process followed to their ends, and make their rows."""
 
 from __future__ import annotations
 
@@ -11,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import connections, context, lookup, results, stores
+from k8sbench.app import connections, lookup, results, stores
 from k8sbench.app.connections import ClusterAccess
+from k8sbench.app.context import run_context
 from k8sbench.app.results import Rows
 from k8sbench.model.errors import UsageError
 from k8sbench.model.run import Location, Run
@@ -55,27 +53,46 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop) -> Collecte
     """
     result = CollectResult()
     with stores.to_write(options.store) as store:
-        for location, names in _by_location(store, options).items():
-            with opened(store, location, options, reporter) as here, stop:
+        for location, run_ids in _by_location(store, options).items():
+            with _opened(store, location, options, reporter) as context, stop:
                 if options.runs:
-                    wanted = [store.run(name) for name in names]
+                    runs = [store.run(run_id) for run_id in run_ids]
                 else:
-                    wanted = pending_runs(here, reporter.note)
-                for run in wanted:
-                    if collecting.needs_collection(run):
-                        collecting.check_place(run, here.cluster, here.location)
-                result.add(
-                    collecting.collect(
-                        wanted, here, reporter, stop, options.follow, follow=options.until_over
-                    )
+                    runs = _pending_runs(context, reporter.note)
+                for run in filter(collecting.needs_collection, runs):
+                    collecting.check_place(run, context.cluster, context.location)
+                collected = collecting.collect(
+                    runs, context, reporter, stop, options.follow, follow=options.until_over
                 )
+                result.add(collected)
             if stop.cause is not None:
                 break
-        return collected(store, result, options, reporter)
+        return _with_rows(store, result, options, reporter)
+
+
+def serve(options: CollectOptions, reporter: Reporter, stop: Stop) -> Collected:
+    """Collect every run of a namespace, and new ones, until asked to stop.
+
+    New are jobs that are created there, and runs that another process of the store abandons.
+    Returns what was collected, and which runs go on.
+    """
+    notes: set[str] = set()
+
+    def note_once(text: str) -> None:
+        if text not in notes:
+            notes.add(text)
+            reporter.note(text)
+
+    with stores.to_write(options.store) as store:
+        with _opened(store, None, options, reporter) as context, stop:
+            result = collecting.serve(
+                lambda: _pending_runs(context, note_once), context, reporter, stop, options.follow
+            )
+        return _with_rows(store, result, options, reporter)
 
 
 @contextlib.contextmanager
-def opened(
+def _opened(
     store: SqlStore, location: Location | None, options: CollectOptions, reporter: Reporter
 ) -> Iterator[RunContext]:
     """Open the cluster of a location, or the one that was named or is current."""
@@ -83,16 +100,16 @@ def opened(
     api = connections.connect_to(location, access) if location else connections.connect(access)
     connections.note_silence(api, reporter.note)
     with connections.opened(api, keep=options.follow.keep, store=store) as cluster:
-        yield context.run_context(store, cluster, location=api.place, accept=options.accept)
+        yield run_context(store, cluster, location=api.place, accept=options.accept)
 
 
-def pending_runs(here: RunContext, note: Callable[[str], None]) -> list[Run]:
+def _pending_runs(context: RunContext, note: Callable[[str], None]) -> list[Run]:
     """Record the foreign jobs of the namespace; returns all runs there that need collection."""
-    foreign_jobs.record_all(here, note)
-    return collecting.open_runs(here)
+    foreign_jobs.record_all(context, note)
+    return collecting.open_runs(context)
 
 
-def collected(
+def _with_rows(
     store: Store, result: CollectResult, options: CollectOptions, reporter: Reporter
 ) -> Collected:
     """Make the rows of the runs that were closed."""

@@ -14,6 +14,7 @@ import msgspec
 from k8sbench.app import connections, context, lookup, stores
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.model.errors import Interrupted, NotFound
+from k8sbench.model.kinds import kind_of
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, LogLine
@@ -77,10 +78,8 @@ def logs(options: LogOptions, sink: Sink, stop: Stop) -> None:
             reader.from_cluster()
         elif alone and store.claims.claim(run.run_id):
             reader.follow_on_cluster(store, stop)
-        elif not options.follow or run.phase.final:
-            reader.archived(store)
         else:
-            reader.follow_archive(store)
+            reader.archived(store, follow=options.follow and not run.phase.final)
 
 
 class _Reader:
@@ -91,12 +90,18 @@ class _Reader:
         self.note = sink.note
         self._sink, self._replica, self._access = sink, options.replica, options.access
         self._several = options.replica is None and run.plan.replicas > 1
+        planned = kind_of(run.plan).names(run.plan.replicas)
+        if options.replica not in {None, *planned}:
+            raise NotFound(
+                f"Run {run.run_id} has no log of a replica {options.replica!r}.",
+                f"Replicas: {', '.join(planned)}.",
+            )
 
     def plan(self, plan: RunPlan) -> None:
-        """Say nothing: nothing is planned."""
+        """Do nothing: nothing is planned."""
 
     def planned(self, run: Run) -> None:
-        """Say nothing: what is archived was handed over before."""
+        """Do nothing: what is archived was handed over before."""
 
     def on_event(self, run: Run, event: JobEvent) -> None:  # noqa: ARG002
         """Hand over a line."""
@@ -106,31 +111,23 @@ class _Reader:
             self.note(event.note)
 
     def ended(self, run: Run) -> None:
-        """Say nothing: the run's state is noted at the end."""
+        """Do nothing: the run's state is noted at the end."""
 
     def from_cluster(self) -> None:
         """Hand over what the cluster has of the run's logs."""
-        replicas: dict[str, None] = {}
-
-        def chosen(printed: Iterator[LogLine]) -> Iterator[LogLine]:
-            for line in printed:
-                if self._replica in replicas and self._replica != line.replica:
-                    return  # they come one after the other
-                replicas.setdefault(line.replica)
-                yield line
-
+        is_printed = False
         with connections.glimpse_of(self.run, self._access) as cluster:
-            lines: Iterable[LogLine] = chosen(cluster.printed(self.run))
+            lines: Iterable[LogLine] = cluster.printed(self.run)
             if self._several:
                 lines = sorted(lines, key=lambda line: line.at)
             for line in lines:
-                self._put(line)
-        if replicas and self._replica in {None, *replicas}:
-            return
-        planned = self._planned()
-        if self._replica not in {None, *planned}:
-            raise self._no_such_replica(planned)
-        self.note(f"Nothing was printed yet. See: k8sbench status {self.run.run_id}")
+                if self._replica in {None, line.replica}:
+                    self._put(line)
+                    is_printed = True
+                elif is_printed:
+                    break  # the replicas' logs come one after the other
+        if not is_printed:
+            self.note(f"Nothing was printed yet. See: k8sbench status {self.run.run_id}")
 
     def follow_on_cluster(self, store: SqlStore, stop: Stop) -> None:
         """Hand over the run's lines as they are archived; closes the run at its end."""
@@ -142,9 +139,9 @@ class _Reader:
             stop,
         ):
             here = context.run_context(store, cluster, location=run.location)
-            # Whoever reads logs ends no job because it waits.
-            patient = FollowOptions(wait=True)
-            result = collecting.collect([run], here, self, stop, patient, follow=True)
+            # Reading logs must not end a job that waits.
+            options = FollowOptions(wait=True)
+            result = collecting.collect([run], here, self, stop, options, follow=True)
         if stop.cause is not None and result.going_on:
             raise Interrupted(
                 f"{stop.cause}: {run.run_id} goes on.",
@@ -152,44 +149,30 @@ class _Reader:
             )
         self._note_end(store.run(run.run_id))
 
-    def archived(self, store: Store) -> None:
-        """Hand over what is archived."""
-        from k8sbench.adapters.store.artifacts import LogTail
-
-        run, files = self.run, store.log_files(self.run.run_id)
-        if self._replica is not None:
-            chosen = [path for path in files if path.stem == self._replica]
-            if not chosen and files and self._replica not in self._planned():
-                raise self._no_such_replica([path.stem for path in files])
-            files = chosen
-        if not files:
-            what = "no logs" if self._replica is None else f"no log of {self._replica}"
-            left = "left" if run.phase.final else "has until now left"
-            state = f"it is {run.phase}. {run.history[-1].cause}"
-            self.note(f"Run {run.run_id} {left} {what}: {state}")
-            return
-        with contextlib.ExitStack() as stack:
-            tails = [stack.enter_context(contextlib.closing(LogTail(path))) for path in files]
-            self._emit(tails, to_end=True)
-
-    def follow_archive(self, store: Store) -> None:
-        """Hand over what is archived until the run is final, or its process is killed."""
+    def archived(self, store: Store, *, follow: bool = False) -> None:
+        """Hand over what is archived; with ``follow`` until the run is final."""
         from k8sbench.adapters.store.artifacts import LogTail
 
         run, tails = self.run, dict[Path, LogTail]()
         with contextlib.ExitStack() as stack:
             while True:
                 # The state first and the files after it: nothing is written once it is final.
-                final = run.phase.final
+                is_last = run.phase.final or not follow
                 for path in store.log_files(run.run_id):
                     if path not in tails and self._replica in {None, path.stem}:
                         tails[path] = stack.enter_context(contextlib.closing(LogTail(path)))
-                self._emit(list(tails.values()), to_end=final)
-                if final:
+                self._emit(list(tails.values()), to_end=is_last)
+                if is_last:
                     break
                 time.sleep(POLL_SECONDS)
                 run = context.find(store, run.run_id)
-        self._note_end(run)
+        if not tails:
+            what = "no logs" if self._replica is None else f"no log of {self._replica}"
+            left = "left" if run.phase.final else "has until now left"
+            state = f"it is {run.phase}. {run.history[-1].cause}"
+            self.note(f"Run {run.run_id} {left} {what}: {state}")
+        elif follow:
+            self._note_end(run)
 
     def _put(self, line: LogLine) -> None:
         if self._replica in {None, line.replica}:
@@ -205,17 +188,6 @@ class _Reader:
 
     def _note_end(self, run: Run) -> None:
         self.note(f"Run {run.run_id} is {run.phase}. {run.history[-1].cause}")
-
-    def _planned(self) -> list[str]:
-        from k8sbench.model.kinds import kind_of
-
-        return kind_of(self.run.plan).names(self.run.plan.replicas)
-
-    def _no_such_replica(self, there: Iterable[str]) -> NotFound:
-        return NotFound(
-            f"Run {self.run.run_id} has no log of a replica {self._replica!r}.",
-            f"Replicas: {', '.join(there)}.",
-        )
 
 
 def stamp(at: float) -> bytes:

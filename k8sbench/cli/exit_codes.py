@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from k8sbench.model.errors import REJECTED_EXIT_CODE, JobFailed, TimedOut
+from k8sbench.model.errors import (
+    REJECTED_EXIT_CODE,
+    BenchError,
+    FilesElsewhere,
+    JobFailed,
+    TimedOut,
+)
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 
@@ -32,6 +38,14 @@ def of_runs(runs: Iterable[Run]) -> int:
 def of_rows(rows: Rows) -> int:
     """The exit code of a command that prints these rows; a group may reject a run that is valid."""
     return worst([of_runs(rows.runs), REJECTED_EXIT_CODE if rows.rejected else 0])
+
+
+def of_failures(errors: Iterable[BenchError]) -> int:
+    """The exit code of a command that could not collect some runs.
+
+    A run whose files are on another machine is no failure: it is collected there.
+    """
+    return worst(0 if isinstance(error, FilesElsewhere) else error.exit_code for error in errors)
 
 
 def worst(codes: Iterable[int]) -> int:

@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from k8sbench.app import collect, serve
+from k8sbench.app import collect
 from k8sbench.app.collect import CollectOptions
 from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.options import accept_option, access_options, rows_option, store_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output, reporter
-from k8sbench.model.errors import BenchError, Interrupted, UsageError
+from k8sbench.model.errors import Interrupted, UsageError
 from k8sbench.report.formats import FORMATS
 from k8sbench.runs.following import FollowOptions
 
@@ -53,13 +53,13 @@ def command(
     """
     if every == bool(runs):
         raise UsageError("Name runs, or all of them with --all.", "k8sbench list shows the runs.")
-    how = FollowOptions(keep=keep, wait=wait)
-    options = CollectOptions(runs=runs, until_over=follow, store=where, follow=how, **asked)
+    following = FollowOptions(keep=keep, wait=wait)
+    options = CollectOptions(runs=runs, until_over=follow, store=where, follow=following, **asked)
     stop = SignalStop()
-    collected = serve.serve if every and follow else collect.collect
+    collect_runs = collect.serve if every and follow else collect.collect
     with reporter.reporting() as progress:
-        done = collected(options, progress, stop)
-    result = done.result
+        collected = collect_runs(options, progress, stop)
+    result = collected.result
     for run in result.going_on:
         output.note(f"  {run.run_id} goes on; wait for it with --follow")
     for run in result.followed:
@@ -68,11 +68,11 @@ def command(
         output.note("Nothing needs collection here.")
     # Data is whole also where there is none.
     if result.closed or not FORMATS[form].for_people:
-        rows.write(done.rows, form)
+        rows.write(collected.rows, form)
     if stop.cause is not None and result.going_on:
         raise Interrupted(
             f"{stop.cause}: {len(result.going_on)} of the runs go on.",
             "Come back with the same command.",
         )
-    failed = BenchError.exit_code if result.failed else 0
-    return exit_codes.worst([exit_codes.of_rows(done.rows), failed])
+    codes = (exit_codes.of_rows(collected.rows), exit_codes.of_failures(result.failed.values()))
+    return exit_codes.worst(codes)
