@@ -18,7 +18,7 @@ from k8sbench.runs import collecting, foreign_jobs, records
 from k8sbench.runs.records import ListedRun
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.store.sql_store import SqlStore
+    pass
 
 
 def list_runs(
@@ -36,7 +36,8 @@ def list_runs(
             rows = _of_namespace(store, runs, asked, access, note)
             return rows if wanted.limit is None else rows[-wanted.limit :]
         rows = _rows(runs, _on_clusters(store, runs, note), note)
-        _note_what_there_is(store, rows, note)
+        if not rows:
+            stores.note_no_match(store, note)
     return rows
 
 
@@ -46,28 +47,17 @@ def _of_namespace(
     """Make the rows of one namespace, of jobs without a record, too; the cluster must answer."""
     with connections.glimpsed(connections.connect(access)) as cluster:
         place, jobs = cluster.api.place, cluster.jobs()
-    here = [run for run in runs if collecting.same_place(run.location, place)]
-    there = {job.plan.run_id: job.phase for job in jobs}
-    alone = [run.run_id for run in here if stores.is_alone(store, run)]
-    phases = {run_id: there.get(run_id, Phase.LOST) for run_id in alone}
+    recorded = [run for run in runs if collecting.same_place(run.location, place)]
+    found = {job.plan.run_id: job.phase for job in jobs}
+    alone = [run.run_id for run in recorded if stores.is_alone(store, run)]
+    phases = {run_id: found.get(run_id, Phase.LOST) for run_id in alone}
     foreign = foreign_jobs.matching(foreign_jobs.among(jobs, store.ids()), wanted)
-    rows = _rows(here, phases, note) + [foreign_jobs.listed(job, place) for job in foreign]
+    rows = _rows(recorded, phases, note) + [foreign_jobs.listed(job, place) for job in foreign]
     if not rows:
         note(f"No run matches in namespace {place.namespace} of {place.server}.")
     elif foreign:
         note(f"{_count(foreign)} not recorded in this store; k8sbench watch records one.")
     return sorted(rows, key=lambda row: row.created_at)
-
-
-def _note_what_there_is(store: SqlStore, rows: Sequence[ListedRun], note: Note) -> None:
-    if rows:
-        return
-    if not store.ids():
-        stores.note_empty(store, note)
-        return
-    everything = store.runs(RunFilter())
-    note(f"No run matches. {_known('Sets', [run.plan.set_name for run in everything])}")
-    note(_known("Benchmarks", [run.plan.benchmark for run in everything]))
 
 
 def _rows(runs: Sequence[Run], phases: Mapping[str, Phase], note: Note) -> list[ListedRun]:
@@ -86,20 +76,19 @@ def _on_clusters(store: Store, runs: Sequence[Run], note: Note) -> dict[str, Pha
     phases: dict[str, Phase] = {}
     for location in dict.fromkeys(run.location for run in alone):
         assert location is not None
-        here = {run.run_id for run in alone if run.location == location}
+        run_ids = {run.run_id for run in alone if run.location == location}
         try:
             with connections.glimpsed(connections.connect_to(location, ClusterAccess())) as cluster:
                 place = cluster.api.place
-                there = {job.plan.run_id: job.phase for job in cluster.jobs()}
+                found = {job.plan.run_id: job.phase for job in cluster.jobs()}
         except BenchError as wrong:
-            note(f"warning: {_count(here)} shown as last seen: {wrong.message}")
+            note(f"warning: {_count(run_ids)} shown as last seen: {wrong.message}")
             continue
-        if collecting.same_place(location, place):
-            phases |= {run_id: there.get(run_id, Phase.LOST) for run_id in here}
-            continue
-        # By another URL it may be the same cluster or not: what is not there is not lost.
-        phases |= {run_id: phase for run_id, phase in there.items() if run_id in here}
-        if unseen := here - there.keys():
+        # By another URL it may be the same cluster or not: a job that is not found is not lost.
+        is_same = collecting.same_place(location, place)
+        known = run_ids if is_same else run_ids & found.keys()
+        phases |= {run_id: found.get(run_id, Phase.LOST) for run_id in known}
+        if unseen := run_ids - known:
             note(
                 f"warning: {_count(unseen)} shown as last seen: submitted to {location.server},"
                 f" and that kubeconfig now leads to {place.server}."
@@ -109,10 +98,3 @@ def _on_clusters(store: Store, runs: Sequence[Run], note: Note) -> dict[str, Pha
 
 def _count(runs: Sized) -> str:
     return "1 run is" if len(runs) == 1 else f"{len(runs)} runs are"
-
-
-def _known(what: str, names: Sequence[str]) -> str:
-    """Name what there is, the latest first."""
-    latest = list(dict.fromkeys(reversed(names)))
-    more = f" and {len(latest) - records.FEW} more" if len(latest) > records.FEW else ""
-    return f"{what} in the store: {', '.join(latest[: records.FEW])}{more}."

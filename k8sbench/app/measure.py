@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -78,42 +78,30 @@ def _expected(options: MeasureOptions) -> list[Expectation]:
     from k8sbench.measure.run.expectation import Expectation, from_variant
 
     asked = options.precision
-    precision = None if asked is None else PRECISIONS[asked]
+    given: dict[str, Any] = {
+        "gpus": options.gpus,
+        "batch_size": options.batch_size,
+        "precision": None if asked is None else PRECISIONS[asked],
+        "warmup": options.warmup,
+        "accept": options.accept,
+    }
     if options.benchmark is None:
         assert options.family is not None
+        amp_dtype = asked if asked in {"fp16", "bf16"} else None
+        framework = options.framework
         return [
-            Expectation(
-                format=options.family,
-                framework=options.framework,
-                gpus=options.gpus,
-                batch_size=options.batch_size,
-                precision=precision,
-                amp_dtype=asked if asked in {"fp16", "bf16"} else None,
-                warmup=options.warmup,
-                accept=options.accept,
-            )
+            Expectation(format=options.family, framework=framework, amp_dtype=amp_dtype, **given)
         ]
     spec, name = catalog.benchmark(options.benchmark).spec, options.variant
     frameworks = [options.framework] if options.framework else list(spec.frameworks)
-    chosen = [
-        each
-        for wanted in frameworks
-        for each in spec.variants_of(wanted)
-        if each.name == name or (name is None and each == spec.default_variant(wanted))
+    variants = [
+        variant
+        for framework in frameworks
+        for variant in spec.variants_of(framework)
+        if variant.name == name or (name is None and variant == spec.default_variant(framework))
     ]
-    if not chosen:
-        have = ", ".join(f"{each.framework}/{each.name}" for each in spec.variants)
-        wanted_name = "/".join(part for part in (options.framework, name) if part)
-        raise UsageError(f"{spec.name} has no variant {wanted_name}.", f"Variants: {have}.")
-    return [
-        from_variant(
-            spec,
-            each,
-            gpus=options.gpus,
-            batch_size=options.batch_size,
-            precision=precision,
-            warmup=options.warmup,
-            accept=options.accept,
-        )
-        for each in chosen
-    ]
+    if not variants:
+        existing = ", ".join(f"{each.framework}/{each.name}" for each in spec.variants)
+        wanted = "/".join(part for part in (options.framework, name) if part)
+        raise UsageError(f"{spec.name} has no variant {wanted}.", f"Variants: {existing}.")
+    return [from_variant(spec, variant, **given) for variant in variants]

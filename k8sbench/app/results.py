@@ -28,13 +28,6 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
     """Those of the runs that are rejected, also where only their group shows it (an outlier)."""
 
 
-class StoredResults(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows that were asked for, and the runs of the whole store."""
-
-    report: Report
-    runs: tuple[Run, ...]
-
-
 def results(
     wanted: Wanted,
     where: str | None,
@@ -42,19 +35,18 @@ def results(
     *,
     accept: Collection[str] = (),
     published: bool = False,
-) -> StoredResults:
-    """Make the rows that are wanted of all runs of a store."""
+) -> Report:
+    """Make the rows that are wanted of all runs of a store; notes what it has where none match."""
     from k8sbench.runs import reporting
 
     check_accepted(accept)
     with stores.to_read(where, note) as store:
         runs = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
-        if not runs:
-            stores.note_empty(store, note)
-    report = reporting.report(
-        runs, wanted, accept=accept, published=published, find=catalog.finder(note)
-    )
-    return StoredResults(report=report, runs=tuple(runs))
+        find = catalog.finder(note)
+        report = reporting.report(runs, wanted, accept=accept, published=published, find=find)
+        if not report.results:
+            stores.note_no_match(store, note, benchmark=wanted.benchmark)
+    return report
 
 
 def rows(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import difflib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from k8sbench.model.errors import StoreError
 from k8sbench.model.run import Run
+from k8sbench.ports import RunFilter
+from k8sbench.runs.records import FEW
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
@@ -21,7 +24,7 @@ __all__ = [
     "check",
     "info",
     "is_alone",
-    "note_empty",
+    "note_no_match",
     "rebuild",
     "to_read",
     "to_write",
@@ -71,10 +74,24 @@ def is_alone(store: Store, run: Run) -> bool:
     return alone
 
 
-def note_empty(store: SqlStore, note: Note) -> None:
-    """Note that a store has no runs, and how it gets some."""
-    why = "There is no store in" if store.absent else "There are no runs in the store"
-    note(f"{why} {store.where} yet; k8sbench submit BENCHMARK makes the first run.")
+def note_no_match(store: SqlStore, note: Note, *, benchmark: str | None = None) -> None:
+    """Note what the store has where nothing matches, or how an empty one gets its first run."""
+    runs = store.runs(RunFilter())
+    if not runs:
+        why = "There is no store in" if store.absent else "There are no runs in the store"
+        note(f"{why} {store.where} yet; k8sbench submit BENCHMARK makes the first run.")
+        return
+    benchmarks = [run.plan.benchmark for run in runs]
+    near = difflib.get_close_matches(benchmark or "", benchmarks, n=1)
+    hint = f" Did you mean {near[0]}?" if near and near[0] != benchmark else ""
+    note(f"No run matches.{hint} Benchmarks in the store: {_latest(benchmarks)}.")
+    note(f"Sets in the store: {_latest([run.plan.set_name for run in runs])}.")
+
+
+def _latest(names: Sequence[str]) -> str:
+    latest = list(dict.fromkeys(reversed(names)))
+    more = f" and {len(latest) - FEW} more" if len(latest) > FEW else ""
+    return ", ".join(latest[:FEW]) + more
 
 
 def info(where: str | None, note: Note) -> StoreInfo:

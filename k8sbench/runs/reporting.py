@@ -107,14 +107,11 @@ def _fits(group: Group, wanted: Wanted) -> bool:
 
 
 def _check_set(name: str, groups: Sequence[Group]) -> None:
-    sets = {group.key.set_name: 0.0 for group in groups}
-    for group in groups:
-        sets[group.key.set_name] = max(sets[group.key.set_name], group.latest)
-    if name in sets:
-        return
-    young = sorted(sets, key=lambda other: (-sets[other], other))
-    more = f" and {len(young) - FEW} more" if len(young) > FEW else ""
-    raise NotFound(
-        f"There is no set {name!r}.",
-        f"Latest sets: {', '.join(young[:FEW])}{more}." if young else "The store is empty.",
-    )
+    newest_first = sorted(groups, key=lambda group: (-group.latest, group.key.set_name))
+    sets = list(dict.fromkeys(group.key.set_name for group in newest_first))
+    if name not in sets:
+        more = f" and {len(sets) - FEW} more" if len(sets) > FEW else ""
+        raise NotFound(
+            f"There is no set {name!r}.",
+            f"Latest sets: {', '.join(sets[:FEW])}{more}." if sets else "The store is empty.",
+        )

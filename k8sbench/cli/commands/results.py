@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ from k8sbench.cli import rows
 from k8sbench.cli.options import accept_option, not_available, since_option, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import NotAvailableYet, UsageError
-from k8sbench.model.run import Run
 from k8sbench.report import formats
 from k8sbench.runs.reporting import Report, Wanted
 
@@ -62,24 +59,14 @@ def command(
     is –, and a footnote says why.
     """
     plot_form = None if plot is None else _plot_form(plot)
-    found = results.results(
+    report = results.results(
         Wanted(**wanted), where, output.note, accept=accept, published=published
     )
-    made = found.report
-    if found.runs and not made.results:
-        output.note(_nothing_fits(found.runs, wanted["benchmark"]))
-    rows.write_report(made, form)
-    if made.older and formats.FORMATS[form].for_people:
-        output.note(f"{made.older} rows of older sets are not shown; --all shows them.")
+    rows.write_report(report, form)
+    if report.older and formats.FORMATS[form].for_people:
+        output.note(f"{report.older} rows of older sets are not shown; --all shows them.")
     if plot is not None and plot_form is not None:
-        _draw(made, plot, plot_form)
-
-
-def _nothing_fits(runs: Sequence[Run], benchmark: str | None) -> str:
-    names = sorted({run.plan.benchmark for run in runs})
-    near = difflib.get_close_matches(benchmark or "", names, n=1)
-    hint = f" Did you mean {near[0]}?" if near and benchmark not in names else ""
-    return f"No run matches.{hint} Benchmarks in the store: {', '.join(names)}."
+        _draw(report, plot, plot_form)
 
 
 def _plot_form(plot: str) -> str:
@@ -93,12 +80,12 @@ def _plot_form(plot: str) -> str:
     return form
 
 
-def _draw(made: Report, plot: str, form: str) -> None:
+def _draw(report: Report, plot: str, form: str) -> None:
     from k8sbench.report import plot as plots
 
-    if not made.results:
+    if not report.results:
         raise UsageError("--plot has nothing to draw: no row.", "Leave out filters, or --plot.")
-    data = plots.draw(made.results, form)
+    data = plots.draw(report.results, form)
     try:
         Path(plot).write_bytes(data)
     except OSError as wrong:
