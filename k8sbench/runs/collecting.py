@@ -7,14 +7,14 @@ passed over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from k8sbench.model.errors import BenchError, RepeatTaken, StoreError, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.run import Location, Run
-from k8sbench.ports import Cluster, FoundJob, JobEvent, LogMark, RunFilter
+from k8sbench.ports import Cluster, FoundJob, RunFilter
 from k8sbench.runs import records
 from k8sbench.runs.context import Reporter, RunContext, Stop
 from k8sbench.runs.following import LOOK_SECONDS, Following, FollowOptions, kept_gaps
@@ -236,14 +236,13 @@ def cancel(
     What its pods have printed until now is archived first: they are deleted with the job.
     """
     context.store.ensure_folder(run.run_id)
-    reading = _Reading(reporter, context.store.log_marks(run.run_id))
-    following = Following(context, reading, FollowOptions())
+    following = Following(context, reporter, FollowOptions())
     until = context.clock() + READ_SECONDS
     closed: list[Run] = []
     try:
         printed = {line.replica: line.at for line in context.cluster.printed(run)}
         following.resume(run)
-        while len(following) and not reading.has(printed) and context.clock() < until:
+        while not following.has_read(run.run_id, printed) and context.clock() < until:
             closed += following.step(LOOK_SECONDS)
             if stop.cause is not None:
                 return None
@@ -253,22 +252,3 @@ def cancel(
     finally:
         following.close()
         context.store.claims.release(run.run_id)
-
-
-class _Reading:
-    """Knows how far logs have been read; passes everything on. Implements Reporter."""
-
-    def __init__(self, reporter: Reporter, marks: Mapping[str, LogMark]) -> None:
-        self._latest = {replica: mark.at for replica, mark in marks.items()}
-        self.plan, self.planned = reporter.plan, reporter.planned
-        self.ended, self.note = reporter.ended, reporter.note
-        self._reporter = reporter
-
-    def has(self, stamps: Mapping[str, float]) -> bool:
-        """Whether each replica's log was read up to a stamp."""
-        return all(self._latest.get(replica, 0.0) >= at for replica, at in stamps.items())
-
-    def on_event(self, run: Run, event: JobEvent) -> None:
-        if event.line is not None:
-            self._latest[event.line.replica] = event.line.at
-        self._reporter.on_event(run, event)

@@ -12,11 +12,12 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from k8sbench.model import times
 from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
@@ -60,6 +61,8 @@ class _Open(msgspec.Struct, kw_only=True):
     """When it was cancelled, Unix seconds."""
     gaps: list[LogGap] = []
     images: set[str] = set()
+    read_until: dict[str, float] = {}
+    """By replica: when the latest line that was read was printed, Unix seconds."""
     creation: Future[None] | None = None
     """While its job is being created by another thread."""
 
@@ -150,8 +153,19 @@ class Following:
         marks = store.log_marks(run.run_id)
         archive = store.archive(run.run_id)
         self._context.cluster.resume(run, marks)
-        gaps = kept_gaps(store, run.run_id)
-        self._open[run.run_id] = _Open(run=run, archive=archive, gaps=gaps)
+        self._open[run.run_id] = _Open(
+            run=run,
+            archive=archive,
+            gaps=kept_gaps(store, run.run_id),
+            read_until={replica: mark.at for replica, mark in marks.items()},
+        )
+
+    def has_read(self, run_id: str, until: Mapping[str, float]) -> bool:
+        """Whether each replica's log was read up to a time; True of a run that is over."""
+        one = self._open.get(run_id)
+        return one is None or all(
+            one.read_until.get(replica, 0.0) >= at for replica, at in until.items()
+        )
 
     def step(self, seconds: float) -> Iterator[Run]:
         """Do what there is to do, or wait so long for it; yields the runs that were closed."""
@@ -232,6 +246,7 @@ class Following:
         store = self._context.store
         if event.line is not None:
             one.archive.write(event.line)
+            one.read_until[event.line.replica] = event.line.at
         elif event.gap is not None:
             one.gaps = [*one.gaps, event.gap]
             store.keep(event.run_id, GAPS, msgspec.json.encode(one.gaps).decode() + "\n")
@@ -299,41 +314,34 @@ class Following:
         now = self._context.clock()
         for one in list(self._open.values()):
             if now - one.cancelled_at >= CANCEL_SECONDS and self._context.cluster.jobs_outlive_us:
-                self._leave_alone(one, now)
+                assert one.ends is not None
+                minutes = times.duration(CANCEL_SECONDS)
+                cause = f"{one.ends.cause} For {minutes} its job could not be cancelled;"
+                self._leave_on_cluster(one, f"{cause} it may go on.", one.ends.cause_id)
                 continue
             due = one.due()
             if due is None or now < due:
                 continue
             limit, latest = one.run.plan.timeout_s, one.run.history[-1]
-            cause = f"The run took longer than its --timeout of {limit:g} s"
+            cause = f"The run took longer than its --timeout of {times.duration(limit)}"
             if latest.cause_id is not None:
                 cause += f", {latest.phase} ({latest.cause_id}): {latest.cause.rstrip('.')}"
-            if not (self._options.keep and self._context.cluster.jobs_outlive_us):
+            if self._options.keep and self._context.cluster.jobs_outlive_us:
+                self._leave_on_cluster(one, f"{cause}; its pods go on (--keep).", "timeout")
+            else:
                 self._cancel(one, f"{cause}.", "timeout")
-                continue
-            self._context.cluster.release(one.run.run_id)
-            final = Transition(
-                phase=Phase.FAILED,
-                at=now,
-                cause=f"{cause}; its pods go on (--keep).",
-                cause_id="timeout",
-                action=f"End them with: k8sbench delete {one.run.run_id}",
-            )
-            self._reporter.on_event(one.run, self._end(one, final))
 
-    def _leave_alone(self, one: _Open, now: float) -> None:
-        """End a run whose job cannot be cancelled."""
-        assert one.ends is not None
+    def _leave_on_cluster(self, one: _Open, cause: str, cause_id: str | None) -> None:
+        """End a run whose job goes on, or cannot be cancelled."""
         self._context.cluster.release(one.run.run_id)
-        final = msgspec.structs.replace(
-            one.ends,
+        one.ends = None
+        final = Transition(
             phase=Phase.FAILED,
-            at=now,
-            cause=f"{one.ends.cause} For {CANCEL_SECONDS / 60:.0f} minutes its job could not be"
-            " cancelled; it may go on.",
+            at=self._context.clock(),
+            cause=cause,
+            cause_id=cause_id,
             action=f"End it with: k8sbench delete {one.run.run_id}",
         )
-        one.ends = None
         self._reporter.on_event(one.run, self._end(one, final))
 
     def _cancel(self, one: _Open, cause: str, cause_id: str, *, wait: bool = False) -> None:

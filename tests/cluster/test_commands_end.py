@@ -101,7 +101,7 @@ def test_a_run_that_takes_too_long_is_cancelled_with_its_logs_archived_or_let_go
     ):
         slow.ends(4)
         spared.ends(4)
-    assert "Cancelled: The run took longer than its --timeout of 6 s." in slow.err
+    assert "Cancelled: The run took longer than its --timeout of 6s." in slow.err
     status = shell.json("status", "slow")
     assert (status["phase"], status["cause_id"]) == ("Cancelled", "timeout")
     assert "slow" not in shell.on_cluster()
@@ -134,6 +134,6 @@ def test_what_cannot_start_fails_fast_unless_it_is_waited_for(shell: Shell) -> N
         watch.ends(4)
     assert "no.such/label" in watch.err
     assert (
-        "Cancelled: The run took longer than its --timeout of 6 s, Pending (no-matching-node)"
+        "Cancelled: The run took longer than its --timeout of 6s, Pending (no-matching-node)"
         in watch.err
     )

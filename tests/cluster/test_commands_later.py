@@ -147,7 +147,7 @@ def test_a_run_that_only_the_cluster_knows_is_looked_at_like_ones_own(own_shell:
 def test_who_reads_the_logs_of_a_run_that_waits_in_vain_does_not_end_it(shell: Shell) -> None:
     shell.submit("waiting", "--node-pool=nowhere", "--detach", "--timeout=3s")
     done = shell.run("logs", "waiting", "-f")
-    assert "Run waiting is Cancelled. The run took longer than its --timeout of 3 s" in done.err
+    assert "Run waiting is Cancelled. The run took longer than its --timeout of 3s" in done.err
 
 
 def measured(text: str) -> set[str]:

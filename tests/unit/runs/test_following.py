@@ -32,7 +32,7 @@ def test_a_run_beyond_its_time_is_cancelled_and_says_so(store: Store) -> None:
     cluster = FakeCluster(at(Phase.RUNNING), outlives=True)
     (run,) = submit(store, cluster, timeout_s=30.0, now=51.0)
     assert run.phase is Phase.CANCELLED
-    assert run.history[-1].cause == "The run took longer than its --timeout of 30 s."
+    assert run.history[-1].cause == "The run took longer than its --timeout of 30s."
     assert [cause_id for _, cause_id in cluster.cancelled] == ["timeout"]
 
 
@@ -40,7 +40,7 @@ def test_what_a_run_waited_for_is_told_when_its_time_is_up(store: Store) -> None
     waiting = at(Phase.PULLING, "The image cannot be pulled.", "image-not-found")
     (run,) = submit(store, FakeCluster(waiting, outlives=True), timeout_s=30.0, now=51.0)
     assert run.history[-1].cause == (
-        "The run took longer than its --timeout of 30 s, Pulling (image-not-found): The image"
+        "The run took longer than its --timeout of 30s, Pulling (image-not-found): The image"
         " cannot be pulled."
     )
 
@@ -58,7 +58,7 @@ def test_with_keep_a_run_beyond_its_time_is_left_alone_and_how_to_end_it_is_said
     (run,) = submit(store, cluster, timeout_s=30.0, now=51.0, options=FollowOptions(keep=True))
     assert run.phase is Phase.FAILED
     assert run.history[-1].cause_id == "timeout"
-    assert run.history[-1].action == "End them with: k8sbench delete seg-1"
+    assert run.history[-1].action == "End it with: k8sbench delete seg-1"
     assert cluster.cancelled == []
     assert cluster.released == ["seg-1"]
 
@@ -92,7 +92,7 @@ def test_a_job_that_cannot_be_cancelled_is_not_waited_for_without_end(store: Sto
     final = run.history[-1]
     assert (final.phase, final.cause_id) == (Phase.FAILED, "timeout")
     assert final.cause == (
-        "The run took longer than its --timeout of 30 s. For 10 minutes its job could not be"
+        "The run took longer than its --timeout of 30s. For 10m its job could not be"
         " cancelled; it may go on."
     )
     assert final.action == "End it with: k8sbench delete seg-1"
