@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,6 +28,12 @@ FC = TypeVar("FC", bound=Callable[..., Any] | click.Command)
 
 S = TypeVar("S", bound=msgspec.Struct)
 
+CASE_NAMES = {
+    *("benchmark", "amp"),
+    *Request.__struct_fields__,
+    *Selection.__struct_fields__,
+    *TargetOptions.__struct_fields__,
+}
 LONGEST_SECONDS = 366 * 86400.0
 
 
@@ -151,12 +157,12 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
 
 def plan_options(function: F) -> F:
     """Add the options of cases to a command; it receives them as one :class:`CaseOptions`."""
-    return _grouped(_OPTIONS, "options", _case_options, function)
+    return _grouped(_OPTIONS, "options", _case_options, CASE_NAMES, function)
 
 
 def access_options(function: F) -> F:
     """Add kubectl's options to a command; it receives them as ``access``."""
-    return _grouped(_ACCESS, "access", _access, function)
+    return _grouped(_ACCESS, "access", _access, ClusterAccess.__struct_fields__, function)
 
 
 def since_option(what: str) -> Callable[[FC], FC]:
@@ -188,22 +194,18 @@ def _grouped(
     options: tuple[Callable[[Any], Any], ...],
     name: str,
     build: Callable[[dict[str, Any]], Any],
+    names: Collection[str],
     function: F,
 ) -> F:
-    """Add options to a command, which receives what is built of their values under one name."""
+    """Add options to a command, which receives what is built of their values as one argument.
 
-    def nothing() -> None:
-        """Carry the options."""
-
-    alone: Any = nothing
-    for option in options:
-        alone = option(alone)
-    theirs = {parameter.name for parameter in alone.__click_params__}
+    ``names`` are those of the options' values, which the command does not receive.
+    """
 
     # wraps() also carries over the options that the command declared itself.
     @functools.wraps(function)
     def command(**values: Any) -> Any:
-        own = {key: value for key, value in values.items() if key not in theirs}
+        own = {key: value for key, value in values.items() if key not in names}
         return function(**{name: build(values)}, **own)
 
     wrapped: Any = command

@@ -152,23 +152,24 @@ def finished_repeats(store: Store, set_name: str, key: str) -> list[Run]:
 def _interrupted(
     stop: Stop, context: RunContext, runs: Sequence[Run], not_started: int, set_name: str
 ) -> Interrupted:
-    """Build the error that ends the command: what became of the runs, and the way on."""
+    """Build the error that ends the command: what became of the runs, and how to continue."""
     names = ", ".join(run.run_id for run in runs[: records.FEW]) or "no run"
     if len(runs) > records.FEW:
         names += f" and {len(runs) - records.FEW} more"
     left = f" {not_started} more were not started." if not_started else ""
-    resume = _resuming(context, set_name)
+    resuming = _resuming(context, set_name)
     if not context.cluster.jobs_outlive_us:
         state = f"; it is {runs[0].phase}" if len(runs) == 1 else ""
         message = f"{stop.cause}: the local processes of {names} were ended{state}.{left}"
-        return Interrupted(message, resume)
-    whose = "its job goes" if len(runs) == 1 else "their jobs go"
-    one = runs[0].run_id if len(runs) == 1 else None
-    way = "collect --all --follow" if one is None else f"watch {one}"
+        return Interrupted(message, resuming)
+    whose, follow, run_id = "their jobs go", "collect --all --follow", "RUN"
+    if len(runs) == 1:
+        run_id = runs[0].run_id
+        whose, follow = "its job goes", f"watch {run_id}"
     return Interrupted(
         f"{stop.cause}: detached from {names}; {whose} on.{left}",
-        f"Come back with: k8sbench {way}; end it with: k8sbench cancel {one or 'RUN'}."
-        + (f" {resume}" if not_started else ""),
+        f"Come back with: k8sbench {follow}; end it with: k8sbench cancel {run_id}."
+        + (f" {resuming}" if not_started else ""),
     )
 
 

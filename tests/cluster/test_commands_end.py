@@ -106,7 +106,7 @@ def test_a_run_that_takes_too_long_is_cancelled_with_its_logs_archived_or_let_go
     assert (status["phase"], status["cause_id"]) == ("Cancelled", "timeout")
     assert "slow" not in shell.on_cluster()
     # With --keep the pods go on.
-    assert "End them with: k8sbench delete spared" in spared.err
+    assert "End it with: k8sbench delete spared" in spared.err
     assert "spared" in shell.on_cluster()
     for name in names:
         assert shell.archived(name) == logs[name].expected["master-0"]

@@ -18,9 +18,8 @@ from k8sbench.model.phase import Phase
 from k8sbench.report.text_table import Column, clean
 
 if TYPE_CHECKING:
-    from k8sbench.diagnose.preflight.facts import Line
     from k8sbench.ports import JobEvent
-    from k8sbench.runs.bandwidth import Outcome, Reading
+    from k8sbench.runs.bandwidth import Outcome
 
 COLUMNS = (Column("LEVEL", whole=True), Column("CHECK", whole=True), Column("FINDING"))
 BANDWIDTH = (
@@ -111,24 +110,30 @@ def _note(event: JobEvent) -> None:
 def _write_bandwidth(outcome: Outcome) -> None:
     """Print what the all-reduce measured."""
     if outcome.readings:
+        rows = [
+            (
+                str(reading.bytes),
+                f"{reading.seconds * 1e6:.1f} µs",
+                f"{reading.bus_bytes_per_second / 1e9:.3f} GB/s",
+                "right" if reading.correct else "WRONG",
+            )
+            for reading in outcome.readings
+        ]
         output.write("\n")
-        output.write_table(BANDWIDTH, [_bandwidth_row(each) for each in outcome.readings])
-        talked = ", ".join(outcome.transports) or "a way that NCCL did not tell"
-        output.write(f"\nThe ranks talked by {talked}.\n")
+        output.write_table(BANDWIDTH, rows)
+        transports = ", ".join(outcome.transports) or "a way that NCCL did not log"
+        output.write(f"\nThe ranks communicated by {transports}.\n")
 
 
 def _bandwidth_code(outcome: Outcome) -> int:
-    """Return the exit code that the all-reduce stands for; says why it is no success."""
+    """Return the exit code that the all-reduce stands for; notes why it is no success."""
     for text in outcome.last_lines:
         output.note(f"  {clean(text)}")
-    if outcome.end.cause_id == "interrupted":
-        return Interrupted.exit_code
-    if outcome.end.cause_id == "timeout":
-        return TimedOut.exit_code
     if outcome.end.phase is not Phase.SUCCEEDED:
-        return JobFailed.exit_code
+        codes = {"interrupted": Interrupted.exit_code, "timeout": TimedOut.exit_code}
+        return codes.get(outcome.end.cause_id or "", JobFailed.exit_code)
     if not outcome.readings:
-        output.note("error: the job succeeded, and told nothing.")
+        output.note("error: the job succeeded without a measurement.")
         return JobFailed.exit_code
     if not all(reading.correct for reading in outcome.readings):
         output.note("error: the sum was wrong: suspect the network or a GPU.")
@@ -138,7 +143,9 @@ def _bandwidth_code(outcome: Outcome) -> int:
 
 def _write_lines(found: Preflight) -> None:
     lines = found.lines
-    output.write_table(COLUMNS, [(line.level, line.id, _finding(line)) for line in lines])
+    findings = [" ".join(filter(None, (line.message, line.action))) for line in lines]
+    rows = [(line.level, line.id, text) for line, text in zip(lines, findings, strict=True)]
+    output.write_table(COLUMNS, rows)
     count = Counter(line.level for line in lines)
     counts = ", ".join(
         f"{count[level]} {level if count[level] == 1 or level == 'ok' else level + 's'}"
@@ -157,17 +164,4 @@ def _write_document(found: Preflight) -> None:
             "checks": found.lines,
             "bandwidth": found.bandwidth,
         }
-    )
-
-
-def _finding(line: Line) -> str:
-    return " ".join(filter(None, (line.message, line.action)))
-
-
-def _bandwidth_row(reading: Reading) -> tuple[str, ...]:
-    return (
-        str(reading.bytes),
-        f"{reading.seconds * 1e6:.1f} µs",
-        f"{reading.bus_bytes_per_second / 1e9:.3f} GB/s",
-        "right" if reading.correct else "WRONG",
     )

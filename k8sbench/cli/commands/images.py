@@ -11,13 +11,13 @@ import msgspec
 from k8sbench import __version__
 from k8sbench.app import catalog
 from k8sbench.cli.terminal import output
-from k8sbench.model.image import Gpus, Image, ImageTable, built_image
+from k8sbench.model.image import Image, ImageTable, built_image
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.spec import BenchmarkSpec, Framework
 from k8sbench.report.text_table import Column
 
 
-class ImageVersions(msgspec.Struct, frozen=True, kw_only=True):
+class ImageVersions(msgspec.Struct, frozen=True):
     """What is in an image, as exactly as it is known."""
 
     framework: str
@@ -27,7 +27,7 @@ class ImageVersions(msgspec.Struct, frozen=True, kw_only=True):
     python: str | None
 
 
-class GpuKind(msgspec.Struct, frozen=True, kw_only=True):
+class GpuKind(msgspec.Struct, frozen=True):
     """GPUs of one compute capability, by the part of their names that all forms share."""
 
     compute_capability: str
@@ -107,17 +107,19 @@ def _rows(
             variants = spec.variants_of(framework)
             if any(variant.trainer for variant in variants):
                 image = table.image(framework, "built" if registry else "public")
-                name = _pushed(registry, image) if registry else image.name
+                name = image.name
+                if registry:
+                    name = built_image(
+                        registry,
+                        framework,
+                        version=__version__,
+                        trainers_digest=catalog.trainers_digest(),
+                    )
                 yield _known(table, image, name, spec.name)
             for own in dict.fromkeys(v.image for v in variants if v.command and v.image):
                 yield ListedImage(
                     benchmark=spec.name, framework=framework, image=own, origin="user", note=UNKNOWN
                 )
-
-
-def _pushed(registry: str, image: Image) -> str:
-    digest = catalog.trainers_digest()
-    return built_image(registry, image.framework, version=__version__, trainers_digest=digest)
 
 
 def _known(table: ImageTable, image: Image, name: str, benchmark: str) -> ListedImage:
@@ -129,26 +131,16 @@ def _known(table: ImageTable, image: Image, name: str, benchmark: str) -> Listed
         image=name,
         origin=image.origin,
         versions=ImageVersions(
-            framework=image.version,
-            cuda=image.cuda,
-            cudnn=image.cudnn,
-            nccl=image.nccl,
-            python=image.python,
+            image.version, image.cuda, image.cudnn, nccl=image.nccl, python=image.python
         ),
         minimum_driver=image.minimum_driver,
         compute_capabilities=build.capabilities,
-        gpus=tuple(_gpus(row) for row in table.running_on(build)),
+        gpus=tuple(
+            GpuKind(row.capability, row.architecture, row.data_center, row.other)
+            for row in table.running_on(build)
+        ),
         sources=(image.source, build.source),
         note=image.note,
-    )
-
-
-def _gpus(row: Gpus) -> GpuKind:
-    return GpuKind(
-        compute_capability=row.capability,
-        architecture=row.architecture,
-        data_center=row.data_center,
-        other=row.other,
     )
 
 

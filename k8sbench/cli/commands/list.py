@@ -40,6 +40,7 @@ WIDE = (
     Column("GROUP", whole=True),
     Column("CAUSE"),
 )
+WIDE_FIELDS = ("set_name", "repeat", "variant", "impl", "preset", "backend", "group", "cause")
 NOT_RECORDED = "not recorded"
 """In the place of the verdict of a run that this store does not know."""
 
@@ -110,18 +111,7 @@ def _cells(row: ListedRun, now: float, *, wide: bool) -> list[str | None]:
         output.ABSENT if is_over else times.duration(until - begun),
         times.duration(now - row.created_at),
     ]
-    if wide:
-        cells += [
-            row.set_name,
-            str(row.repeat),
-            row.variant,
-            row.impl,
-            row.preset,
-            row.backend,
-            row.group,
-            row.cause,
-        ]
-    return cells
+    return [*cells, *(str(getattr(row, name)) for name in WIDE_FIELDS)] if wide else cells
 
 
 def _csv_value(value: object) -> object:

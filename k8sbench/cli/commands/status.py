@@ -12,10 +12,19 @@ from k8sbench.app.connections import ClusterAccess
 from k8sbench.cli.options import access_options, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model import times
-from k8sbench.model.phase import Phase
+from k8sbench.model.phase import Phase, ReplicaState
 from k8sbench.model.planning import describe
 from k8sbench.report.text_table import Column, clean
 from k8sbench.runs.records import RunStatus
+
+REPLICAS = (
+    Column("REPLICA", whole=True),
+    Column("STATE"),
+    Column("NODE"),
+    Column("RESTARTS", right=True),
+    Column("EXIT", right=True),
+    Column("DETAIL"),
+)
 
 
 @click.command()
@@ -37,32 +46,28 @@ def command(run: str, form: str, access: ClusterAccess, where: str | None) -> No
     the cluster alone. Of a run that goes on on a cluster it also says how its job is there now.
     The exit code is 0 whatever became of it.
     """
-    said = app.status(run, where, access, output.note)
-    if form == "json":
-        output.write_json(said)
-    elif form == "yaml":
-        output.write_yaml(said)
-    else:
-        _print(said, time.time())
+    status = app.status(run, where, access, output.note)
+    write = {"json": output.write_json, "yaml": output.write_yaml}.get(form, _print)
+    write(status)
 
 
-def _print(said: RunStatus, now: float) -> None:
-    plan = said.plan
-    id_part = f" ({said.cause_id})" if said.cause_id else ""
+def _print(status: RunStatus) -> None:
+    plan = status.plan
+    id_part = f" ({status.cause_id})" if status.cause_id else ""
     facts: list[tuple[str, str]] = [
-        ("Run", said.run_id),
-        ("Phase", f"{said.phase}{id_part}: {said.cause}"),
-        *([("Phase", said.action)] if said.action else []),
-        *_now(said),
+        ("Run", status.run_id),
+        ("Phase", f"{status.phase}{id_part}: {status.cause}"),
+        *([("Phase", status.action)] if status.action else []),
+        *_now(status),
         ("Plan", describe(plan)),
         *(("Note", text) for text in plan.notes),
-        ("Set", f"{plan.set_name}, repeat {plan.repeat}; group {said.group}"),
-        ("Times", _times(said, now)),
-        *_verdict(said),
-        ("Files", _files(said)),
+        ("Set", f"{plan.set_name}, repeat {plan.repeat}; group {status.group}"),
+        ("Times", _times(status, time.time())),
+        *_verdict(status),
+        ("Files", _files(status)),
     ]
-    if said.owner is not None and said.owner_alive is None and not said.phase.final:
-        who = f"pid {said.owner.pid} on {said.owner.host}"
+    if status.owner is not None and status.owner_alive is None and not status.phase.final:
+        who = f"pid {status.owner.pid} on {status.owner.host}"
         facts.append(("Process", f"{who}; whether it still runs cannot be seen from here"))
     width = max(len(name) for name, _ in facts) + 1
     last = ""
@@ -71,27 +76,9 @@ def _print(said: RunStatus, now: float) -> None:
         output.write(f"{shown:<{width}} {clean(text)}\n")
         last = name
     output.write("\n")
-    if said.on_cluster is not None:
+    if status.on_cluster is not None:
         output.write_table(
-            (
-                Column("REPLICA", whole=True),
-                Column("STATE"),
-                Column("NODE"),
-                Column("RESTARTS", right=True),
-                Column("EXIT", right=True),
-                Column("DETAIL"),
-            ),
-            [
-                (
-                    one.replica,
-                    one.phase,
-                    one.node,
-                    str(one.restarts),
-                    None if one.exit_code is None else str(one.exit_code),
-                    one.detail or None,
-                )
-                for one in said.on_cluster.replicas
-            ],
+            REPLICAS, [_replica_row(replica) for replica in status.on_cluster.replicas]
         )
         output.write("\n")
     output.write_table(
@@ -100,44 +87,51 @@ def _print(said: RunStatus, now: float) -> None:
             (
                 output.stamp(step.at),
                 step.phase,
-                times.duration(step.at - said.created_at),
+                times.duration(step.at - status.created_at),
                 step.cause if step.cause_id is None else f"{step.cause} ({step.cause_id})",
             )
-            for step in said.history
+            for step in status.history
         ],
     )
 
 
-def _now(said: RunStatus) -> list[tuple[str, str]]:
+def _replica_row(one: ReplicaState) -> tuple[str | None, ...]:
+    exit_code = None if one.exit_code is None else str(one.exit_code)
+    return one.replica, one.phase, one.node, str(one.restarts), exit_code, one.detail or None
+
+
+def _now(status: RunStatus) -> list[tuple[str, str]]:
     """Say how the job is on the cluster, where the record does not say the same."""
-    here = said.on_cluster
-    if here is None or (here.phase, here.cause_id) == (said.phase, said.cause_id):
+    here = status.on_cluster
+    if here is None or (here.phase, here.cause_id) == (status.phase, status.cause_id):
         return []
     id_part = f" ({here.cause_id})" if here.cause_id else ""
     lines = [("On cluster", f"{here.phase}{id_part}: {here.cause}")]
     if here.action:
         lines.append(("On cluster", here.action))
     if here.phase.final:
-        lines.append(("On cluster", f"Close the run with: k8sbench collect {said.run_id}"))
+        lines.append(("On cluster", f"Close the run with: k8sbench collect {status.run_id}"))
     return lines
 
 
-def _times(said: RunStatus, now: float) -> str:
-    text = f"created {output.stamp(said.created_at)} ({times.duration(now - said.created_at)} ago)"
-    if said.started_at is not None:
-        until = now if said.ended_at is None else said.ended_at
-        text += f", running for {times.duration(until - said.started_at)}"
-    if said.ended_at is not None:
-        text += f", ended {output.stamp(said.ended_at)}"
+def _times(status: RunStatus, now: float) -> str:
+    text = (
+        f"created {output.stamp(status.created_at)} ({times.duration(now - status.created_at)} ago)"
+    )
+    if status.started_at is not None:
+        until = now if status.ended_at is None else status.ended_at
+        text += f", running for {times.duration(until - status.started_at)}"
+    if status.ended_at is not None:
+        text += f", ended {output.stamp(status.ended_at)}"
     return text
 
 
-def _verdict(said: RunStatus) -> list[tuple[str, str]]:
-    measured = said.measurement
+def _verdict(status: RunStatus) -> list[tuple[str, str]]:
+    measured = status.measurement
     if measured is None:
-        return [("Verdict", _not_measured(said))]
+        return [("Verdict", _not_measured(status))]
     rate = measured.rate
-    smoke = ", smoke: checks the path, not the speed" if said.plan.preset == "smoke" else ""
+    smoke = ", smoke: checks the path, not the speed" if status.plan.preset == "smoke" else ""
     if rate is not None and measured.throughput is not None:
         figure = f"{rate:.4g} {measured.throughput.unit} ({measured.estimator}{smoke})"
     else:
@@ -153,24 +147,24 @@ def _verdict(said: RunStatus) -> list[tuple[str, str]]:
     return lines
 
 
-def _not_measured(said: RunStatus) -> str:
-    if not said.phase.final:
+def _not_measured(status: RunStatus) -> str:
+    if not status.phase.final:
         return "not measured yet"
-    if said.phase is not Phase.SUCCEEDED:
-        return f"not measured: the run is {said.phase}"
-    if not said.recorded:
-        return f"not measured here; measure it with: k8sbench collect {said.run_id}"
-    logs = " ".join(shlex.quote(path) for path in said.log_files) or "LOG"
+    if status.phase is not Phase.SUCCEEDED:
+        return f"not measured: the run is {status.phase}"
+    if not status.recorded:
+        return f"not measured here; measure it with: k8sbench collect {status.run_id}"
+    logs = " ".join(shlex.quote(path) for path in status.log_files) or "LOG"
     return (
         "not measured: k8sbench ended before it came to that; measure it with: k8sbench measure"
-        f" {logs} --benchmark {said.plan.benchmark} --gpus {said.plan.world_size} --one-run"
+        f" {logs} --benchmark {status.plan.benchmark} --gpus {status.plan.world_size} --one-run"
     )
 
 
-def _files(said: RunStatus) -> str:
-    if not said.recorded:
+def _files(status: RunStatus) -> str:
+    if not status.recorded:
         return (
             "none here: this store has no record of the run; to follow it into the store:"
-            f" k8sbench watch {said.run_id}"
+            f" k8sbench watch {status.run_id}"
         )
-    return said.artifacts or said.artifacts_missing or ""
+    return status.artifacts or status.artifacts_missing or ""
