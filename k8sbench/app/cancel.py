@@ -62,39 +62,31 @@ def delete(
 
 
 def _end(store: SqlStore, run: Run, access: ClusterAccess, reporter: Reporter, stop: Stop) -> None:
+    run_id, note = run.run_id, reporter.note
     if run.plan.backend == "local":
         _end_process(run)
         run = follow.follow(store, run, access, FollowOptions(), reporter, stop)
-    elif store.claims.claim(run.run_id):
-        run = _end_job(store, run, access, reporter, stop)
+    elif store.claims.claim(run_id):
+        with connections.cluster_of(run, access, note, store=store) as cluster, stop:
+            here = context.run_context(store, cluster, location=run.location)
+            closed = collecting.cancel(run, here, reporter, stop, CAUSE, CAUSE_ID)
+        if closed is None:
+            raise Interrupted(
+                f"{stop.cause}: whether {run_id} ends was not waited for.",
+                f"See: k8sbench status {run_id}",
+            )
+        run = closed
     else:
-        # Whoever follows it archives its logs and closes it.
-        with connections.cluster_of(run, access, reporter.note) as cluster:
-            cluster.cancel(run.run_id, CAUSE, CAUSE_ID)
+        # The process that follows it archives its logs and closes it.
+        with connections.cluster_of(run, access, note) as cluster:
+            cluster.cancel(run_id, CAUSE, CAUSE_ID)
         run = follow.follow(store, run, access, FollowOptions(), reporter, stop)
-    reporter.note(f"Run {run.run_id} is {run.phase}. {run.history[-1].cause}")
-
-
-def _end_job(
-    store: SqlStore, run: Run, access: ClusterAccess, reporter: Reporter, stop: Stop
-) -> Run:
-    with connections.cluster_of(run, access, reporter.note, store=store) as cluster, stop:
-        here = context.run_context(store, cluster, location=run.location)
-        closed = collecting.cancel(run, here, reporter, stop, CAUSE, CAUSE_ID)
-    if closed is None:
-        raise Interrupted(
-            f"{stop.cause}: whether {run.run_id} ends was not waited for.",
-            f"See: k8sbench status {run.run_id}",
-        )
-    return closed
+    note(f"Run {run_id} is {run.phase}. {run.history[-1].cause}")
 
 
 def _end_process(run: Run) -> None:
     owner, alive = run.owner, context.alive()
     if owner is None or not alive(owner):
-        raise UsageError(
-            f"Run {run.run_id} runs on another machine"
-            + (f" ({owner.host})." if owner is not None else "."),
-            "End it there.",
-        )
+        host = f" ({owner.host})" if owner is not None else ""
+        raise UsageError(f"Run {run.run_id} runs on another machine{host}.", "End it there.")
     os.kill(owner.pid, signal.SIGTERM)

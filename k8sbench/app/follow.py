@@ -48,7 +48,14 @@ def follow(
     with stop:
         while not watching.is_closed(run) and stop.cause is None:
             if run.plan.backend == "kubernetes" and store.claims.claim(run.run_id):
-                run = _collected(store, run, access, options, reporter, stop)
+                with connections.cluster_of(
+                    run, access, reporter.note, keep=options.keep, store=store
+                ) as cluster:
+                    here = context.run_context(store, cluster, location=run.location)
+                    result = collecting.collect([run], here, reporter, stop, options, follow=True)
+                for wrong in result.failed.values():
+                    raise wrong
+                (run,) = (*result.closed, *result.going_on, *result.followed)
             else:
                 reporter.planned(run)
                 run = watching.watch_record(
@@ -67,21 +74,3 @@ def follow(
     if stop.cause is not None:
         reporter.note(f"{stop.cause}")
     return run
-
-
-def _collected(
-    store: SqlStore,
-    run: Run,
-    access: ClusterAccess,
-    options: FollowOptions,
-    reporter: Reporter,
-    stop: Stop,
-) -> Run:
-    with connections.cluster_of(
-        run, access, reporter.note, keep=options.keep, store=store
-    ) as cluster:
-        here = context.run_context(store, cluster, location=run.location)
-        result = collecting.collect([run], here, reporter, stop, options, follow=True)
-    for wrong in result.failed.values():
-        raise wrong
-    return (result.closed or result.going_on or result.followed)[0]
