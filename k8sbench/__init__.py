@@ -1,7 +1,7 @@
 """k8sbench: how fast a training job really is on a GPU cluster, on PyTorch and on Paddle.
 
 Imports nothing, so that ``k8sbench --help`` and the trainers (which travel into pods with this
-file) start at once. The rooms and what each may import are drawn in ``docs/architecture.md``.
+file) start at once. ``docs/architecture.md`` shows the packages and what each may import.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -81,8 +81,8 @@ def opened(
 ) -> Iterator[KubernetesCluster]:
     """Open the cluster behind a connection; closes both at the end.
 
-    With ``waits`` the jobs that are created wait even for what cannot come by itself. ``store`` is
-    where jobs are followed into: they stay while other stores need them, too.
+    With ``waits`` the jobs that are created wait even in unrecoverable states. ``store`` is where
+    jobs are followed into: they stay while other stores need them, too.
     """
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 

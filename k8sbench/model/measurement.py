@@ -13,7 +13,7 @@ import msgspec
 
 from k8sbench.model.sample import Place
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of every JSON document that k8sbench prints or keeps."""
 
 Severity = Literal["reject", "warn"]

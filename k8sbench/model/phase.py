@@ -46,7 +46,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     """Stable identifier of the diagnosis (``replica-failed``, ``timeout``, ``owner-killed`` …)."""
     action: str | None = None
     """What the user can do about it, one sentence; None where there is nothing to do."""
-    hopeless: bool = False
+    unrecoverable: bool = False
     """Of a job that waits: its condition cannot be met without an action."""
 
 

@@ -48,7 +48,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     :data:`k8sbench.model.identity.CASE_FIELDS` or ``NOT_DECIDING``.
     """
 
-    schema: int = 1
+    schema: int = 2
     run_id: str
     set_name: str
     repeat: int

@@ -37,7 +37,7 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """One run: what was planned, what became of it, what was measured."""
 
-    schema: int = 1
+    schema: int = 2
     plan: RunPlan
     created_at: float
     """Unix seconds."""

@@ -162,8 +162,8 @@ def run(
                 if step is not None and step.phase.final:
                     cluster.remove(plan.run_id)
                     return _outcome(plan.run_id, step, lines)
-                if step is not None and step.hopeless:
-                    end(step.cause, step.cause_id or "hopeless")
+                if step is not None and step.unrecoverable:
+                    end(step.cause, step.cause_id or "unrecoverable")
             if (why := stopped()) is not None:
                 end(why, "interrupted")
             if clock() - began > TIMEOUT_S:

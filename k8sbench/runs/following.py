@@ -47,7 +47,7 @@ class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
     keep: bool = False
     """Whether jobs and pods stay on the cluster when they are over, or their time is."""
     wait: bool = False
-    """Whether to wait even for what cannot come by itself."""
+    """Whether to wait even for what cannot recover by itself."""
 
 
 class _Open(msgspec.Struct, kw_only=True):
@@ -256,7 +256,7 @@ class Following:
             event = self._end(one, event.transition)
         elif event.transition is not None:
             one.run = store.move(event.run_id, event.transition)
-            if event.transition.hopeless and not self._options.wait:
+            if event.transition.unrecoverable and not self._options.wait:
                 self._give_up(one, event.transition)
         self._reporter.on_event(one.run, event)
 

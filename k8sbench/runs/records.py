@@ -82,7 +82,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     cause: str
     cause_id: str | None
     action: str | None
-    hopeless: bool
+    unrecoverable: bool
     created_at: float
     started_at: float | None
     ended_at: float | None

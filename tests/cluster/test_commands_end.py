@@ -118,14 +118,14 @@ def test_what_cannot_start_fails_fast_unless_it_is_waited_for(shell: Shell) -> N
     shell.submit("patient", NOWHERE, "--wait", TOO_LONG, "--detach")
     # Whoever follows it then: it is to wait.
     with shell.started("watch", "patient") as watch:
-        done = shell.submit("hopeless", NOWHERE, code=3)
+        done = shell.submit("unrecoverable", NOWHERE, code=3)
         assert "Failed: " in done.err
         assert "no.such/label" in done.err
-        status = shell.json("status", "hopeless")
+        status = shell.json("status", "unrecoverable")
         assert status["phase"] == "Failed"
         assert status["cause_id"] is not None
         assert status["action"]
-        assert "hopeless" not in shell.on_cluster()
+        assert "unrecoverable" not in shell.on_cluster()
         # Held, so that somebody can look at it.
         shell.submit("held", NOWHERE, "--keep", code=3)
         job = shell.namespace.get("pytorchjob", "held")

@@ -314,7 +314,7 @@ def test_a_master_without_an_image_leaves_the_job_created_and_is_told(
     pretend(namespace, "job-worker-0", worker)
     reading = follower.until_cause(cause_id)
     assert reading.phase is Phase.PULLING
-    assert reading.hopeless == (cause_id == "image-name-invalid")
+    assert reading.unrecoverable == (cause_id == "image-name-invalid")
     # The operator says nothing of it: neither running nor failed.
     (condition,) = namespace.get("pytorchjob", "job")["status"]["conditions"]
     assert condition["type"] == "Created"

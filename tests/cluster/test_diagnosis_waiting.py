@@ -73,7 +73,7 @@ def using(name: str) -> dict[str, Any]:
 # --- no node -------------------------------------------------------------------------------------
 
 
-def test_a_label_that_no_node_has_is_hopeless_and_the_nodes_own_is_told(
+def test_a_label_that_no_node_has_is_unrecoverable_and_the_nodes_own_is_told(
     namespace: Namespace,
 ) -> None:
     pod = {"nodeSelector": {"nvidia.com/gpu.product": "A100"}}
@@ -82,7 +82,7 @@ def test_a_label_that_no_node_has_is_hopeless_and_the_nodes_own_is_told(
     both = "No node for master-0 and worker-0"
     reading = follower.until(lambda reading: both in reading.cause)
     assert reading.cause_id == "no-matching-node"
-    assert reading.hopeless
+    assert reading.unrecoverable
     assert reading.phase is Phase.PENDING
     assert "nvidia.com/gpu.product=A100" in reading.cause
     assert "Tesla-V100-SXM2-32GB" in reading.cause
@@ -93,13 +93,13 @@ def test_where_nodes_may_not_be_read_the_scheduler_s_word_is_enough_for_a_label(
     namespace: Namespace,
 ) -> None:
     job = pytorch_job(workers=0, gpus=1, pod={"nodeSelector": {"gpu": "a100"}})
-    assert follow(namespace, job, nodes=False).until_cause("no-matching-node").hopeless
+    assert follow(namespace, job, nodes=False).until_cause("no-matching-node").unrecoverable
 
 
-def test_a_request_that_is_larger_than_any_node_is_hopeless(namespace: Namespace) -> None:
+def test_a_request_that_is_larger_than_any_node_is_unrecoverable(namespace: Namespace) -> None:
     job = pytorch_job(workers=0, gpus=GPUS + 1)
     reading = follow(namespace, job).until_cause("request-too-large")
-    assert reading.hopeless
+    assert reading.unrecoverable
     assert f"{GPUS + 1} {RESOURCE} is more than" in reading.cause
     assert f"the largest has {GPUS} {RESOURCE}" in reading.cause
 
@@ -108,7 +108,7 @@ def test_where_nodes_may_not_be_read_it_is_only_said_not_to_fit(namespace: Names
     reading = follow(namespace, pytorch_job(workers=0, gpus=GPUS + 1), nodes=False).until_cause(
         "no-node-fits"
     )
-    assert not reading.hopeless
+    assert not reading.unrecoverable
     assert f"it asks for {GPUS + 1} {RESOURCE}" in reading.cause
 
 
@@ -120,7 +120,7 @@ def test_nodes_that_are_full_may_become_free(cluster: Cluster, namespace: Namesp
         second = pytorch_job("second", workers=0, gpus=GPUS, pod=on_node(name))
         follower = follow(namespace, second)
         reading = follower.until_cause("no-node-fits")
-        assert not reading.hopeless
+        assert not reading.unrecoverable
         assert f"it asks for {GPUS} {RESOURCE}, and 1 of " in reading.cause
         namespace.kubectl("annotate", "pod", "first-master-0", f"{RUN_FOR}=0s")
         assert follower.until_final().phase is Phase.SUCCEEDED
@@ -129,7 +129,7 @@ def test_nodes_that_are_full_may_become_free(cluster: Cluster, namespace: Namesp
 def test_a_taint_that_is_not_tolerated_is_named(namespace: Namespace) -> None:
     job = pytorch_job(workers=0, gpus=1, pod={"tolerations": []})
     reading = follow(namespace, job).until_cause("taint-not-tolerated")
-    assert not reading.hopeless
+    assert not reading.unrecoverable
     assert f"the taint {RESOURCE}: present" in reading.cause
 
 
@@ -141,19 +141,19 @@ def test_a_node_that_is_cordoned_is_said_to_be_closed(
         job = pytorch_job(workers=0, gpus=1, pod=on_node(name))
         reading = follow(namespace, job).until_cause("nodes-not-ready")
         assert "closed to pods" in reading.cause
-        assert not reading.hopeless
+        assert not reading.unrecoverable
 
 
-def test_a_claim_that_does_not_exist_becomes_hopeless_after_half_a_minute(
+def test_a_claim_that_does_not_exist_becomes_unrecoverable_after_half_a_minute(
     namespace: Namespace,
 ) -> None:
     follower = follow(namespace, pytorch_job(workers=0, gpus=1, pod=using("nosuch")))
     reading = follower.until_cause("volume-missing")
-    assert not reading.hopeless
+    assert not reading.unrecoverable
     assert reading.look_again_s is not None
     assert "no claim nosuch" in reading.cause
     follower.later = reading.look_again_s
-    assert follower.read().hopeless
+    assert follower.read().unrecoverable
 
 
 def test_a_claim_without_a_volume_is_a_trouble_only_after_half_a_minute(
@@ -222,12 +222,12 @@ def test_two_jobs_that_are_placed_in_part_block_each_other(
     assert "k8sbench cancel other" in str(reading.action)
 
 
-def test_a_gang_that_the_operator_ignores_is_hopeless(namespace: Namespace) -> None:
+def test_a_gang_that_the_operator_ignores_is_unrecoverable(namespace: Namespace) -> None:
     job = pytorch_job(gpus=1, run_for=None)
     job["spec"]["runPolicy"]["schedulingPolicy"] = {"minAvailable": 2}
     namespace.create(job)
     reading = Follower(namespace, plan_of(job, gang=True)).until_cause("gang-ignored")
-    assert reading.hopeless
+    assert reading.unrecoverable
     assert "--gang-scheduler-name" in str(reading.action)
 
 
@@ -240,7 +240,7 @@ def test_a_quota_that_others_use_may_become_free(namespace: Namespace) -> None:
     namespace.wait_for_pods(1)
     follower = follow(namespace, pytorch_job(workers=2, gpus=4, run_for=None))
     reading = follower.until_cause("quota-exceeded")
-    assert not reading.hopeless
+    assert not reading.unrecoverable
     # The operator begins with the master or with the workers, as it happens.
     assert re.match("The pod of (master-0|worker-1) is not created", reading.cause)
     assert f"quota team allows requests.{RESOURCE} 12, of which 12 used, and 4 m" in reading.cause
@@ -249,17 +249,19 @@ def test_a_quota_that_others_use_may_become_free(namespace: Namespace) -> None:
 
 
 @pytest.mark.parametrize("hard", ["3", "7"], ids=["one-replica", "both-replicas"])
-def test_a_quota_that_the_job_alone_exceeds_is_hopeless(namespace: Namespace, hard: str) -> None:
+def test_a_quota_that_the_job_alone_exceeds_is_unrecoverable(
+    namespace: Namespace, hard: str
+) -> None:
     limit(namespace, quota(hard))
     job = pytorch_job(workers=1, gpus=4, run_for=None)
     reading = follow(namespace, job).until_cause("quota-exceeded")
-    assert reading.hopeless
+    assert reading.unrecoverable
     assert f"the job needs 2 times 4 of requests.{RESOURCE}" in reading.cause
 
 
 def test_pod_security_names_the_level_the_checks_and_the_container(restricted: Namespace) -> None:
     reading = follow(restricted, pytorch_job(workers=0)).until_cause("pod-security")
-    assert reading.hopeless
+    assert reading.unrecoverable
     assert "restricted:latest: 'allowPrivilegeEscalation != false, " in reading.cause
     assert "(pytorch)" in reading.cause
 
@@ -268,7 +270,7 @@ def test_a_restart_policy_that_the_webhook_let_pass_is_named(namespace: Namespac
     job = pytorch_job(gpus=1, run_for=None)
     job["spec"]["pytorchReplicaSpecs"]["Worker"]["restartPolicy"] = "Foo"
     reading = follow(namespace, job).until_cause("pod-invalid")
-    assert reading.hopeless
+    assert reading.unrecoverable
     assert "The pod of worker-0 is not created" in reading.cause
     assert 'restartPolicy: Unsupported value: "Foo"' in reading.cause
 
@@ -327,7 +329,7 @@ def test_the_operator_s_init_container_is_told_where_a_namespace_forbids_it(
     restricted.create(*plans.rendered(plan))
     follower = Follower(restricted, plan)
     reading = follower.until_cause("operator-init-not-restricted")
-    assert reading.hopeless
+    assert reading.unrecoverable
     assert "The pod of worker-0 is not created" in reading.cause
     assert "restricted:latest" in reading.cause
     assert "doctor --init-template" in str(reading.action)
@@ -409,6 +411,6 @@ def test_a_name_whose_pods_still_end_is_told(cluster: Cluster, namespace: Namesp
         namespace.until(lambda pod: going in pod["metadata"], "pods", seconds=100)
         follower = follow(namespace, job)
         reading = follower.until_cause("name-in-use")
-        assert not reading.hopeless
+        assert not reading.unrecoverable
         namespace.kubectl("delete", "pod", "job-master-0", "--force", "--grace-period=0")
         assert follower.until_cause(None).replicas[0].node == name

@@ -55,10 +55,10 @@ def test_without_a_look_at_the_nodes_a_job_that_fits_nowhere_is_pending(
         assert not port.notes()
 
 
-def test_with_a_look_at_the_nodes_it_is_known_to_be_hopeless(user: Path) -> None:
+def test_with_a_look_at_the_nodes_it_is_known_to_be_unrecoverable(user: Path) -> None:
     with following.opened(user) as port:
         plan = port.submit(following.plan(f"1x{GPUS + 1}"), None)
-        port.until(lambda port: any(one.hopeless for one in port.transitions(plan)))
+        port.until(lambda port: any(one.unrecoverable for one in port.transitions(plan)))
         assert port.cluster.api.requests["list nodes"] == 1
 
 

@@ -203,7 +203,7 @@ class KubernetesCluster:
         if followed.ended_at is not None:
             return
         reported = followed.reported
-        is_failure = reported.hopeless and reported.cause_id == cause_id
+        is_failure = reported.unrecoverable and reported.cause_id == cause_id
         reason["phase"] = str(Phase.FAILED if is_failure else Phase.CANCELLED)
         refusal = self._try_to_cancel(followed, reason) if wait else None
         if refusal is not None and not refusal.passes:

@@ -163,7 +163,7 @@ class RunFolder:
         *lines, _ = (_read(path) or b"").split(b"\n")
         for number, line in enumerate(lines, start=1):
             try:
-                transition = msgspec.json.decode(line, type=Transition)
+                transition = msgspec.json.decode(_renamed(line), type=Transition)
             except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
                 problems.append(f"{path}:{number}: {wrong}")
                 continue
@@ -214,6 +214,11 @@ class RunFolder:
         with translated(f"read {self.path / LOGS}"):
             found = [path for path in (self.path / LOGS).glob(f"*{LOG_SUFFIX}") if path.is_file()]
         return sorted(found, key=lambda path: rank_order(path.stem))
+
+
+def _renamed(event: bytes) -> bytes:
+    """An event with the keys of schema 2, also where schema 1 wrote it."""
+    return event.replace(b'"hopeless":', b'"unrecoverable":')
 
 
 class LogWriter:

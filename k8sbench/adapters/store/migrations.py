@@ -178,6 +178,12 @@ def m005_shared(db: sa.Connection) -> None:
     claims.create(db, checkfirst=False)
 
 
+@migration
+def m006_unrecoverable(db: sa.Connection) -> None:
+    """Rename a column as schema 2 of the documents renames its key."""
+    db.execute(sa.text("ALTER TABLE transitions RENAME COLUMN hopeless TO unrecoverable"))
+
+
 def version(db: sa.Connection) -> int:
     """Tell how many steps a database has had; 0 for an empty one.
 

@@ -39,7 +39,7 @@ from k8sbench.ports import LogMark, RunFilter
 STORE_VARIABLE = "K8SBENCH_STORE"
 _T = TypeVar("_T", bound=msgspec.Struct)
 
-_STEP = ("phase", "at", "cause", "cause_id", "action", "hopeless")
+_STEP = ("phase", "at", "cause", "cause_id", "action", "unrecoverable")
 """Columns of a change of state that are fields of :class:`Transition`."""
 _OF_THE_PLAN = ("run_id", "set_name", "repeat", "benchmark", "framework", "backend")
 """Columns of a run that are fields of its plan, for lists and filters."""
@@ -52,7 +52,7 @@ RUNS = sa.table("runs", *map(sa.column, (*_OF_THE_PLAN, *_OTHERS)))
 TRANSITIONS = sa.table(
     "transitions",
     *map(sa.column, ("run_id", "number", *_STEP[:-1])),
-    sa.column("hopeless", sa.Boolean),
+    sa.column("unrecoverable", sa.Boolean),
 )
 
 

@@ -29,7 +29,7 @@ from k8sbench.runs.following import FollowOptions
     help="Wait for those that are not over; with --all also for new ones, until Ctrl-C or SIGTERM.",
 )
 @click.option("--keep", is_flag=True, help="Leave jobs and pods on the cluster.")
-@click.option("--wait", is_flag=True, help="Wait even for what cannot come by itself.")
+@click.option("--wait", is_flag=True, help="Wait even for what cannot recover by itself.")
 @accept_option
 @rows_option
 @access_options

@@ -136,7 +136,7 @@ def _remaining(live: LiveRun, now: float) -> str:
 
 
 def _by_activity(live: LiveRun) -> tuple[bool, int]:
-    return not live.state.hopeless, ACTIVE_FIRST.index(live.phase)
+    return not live.state.unrecoverable, ACTIVE_FIRST.index(live.phase)
 
 
 def _fitting(items: Sequence[Item], room: int) -> tuple[Sequence[Item], Sequence[Item]]:

@@ -65,7 +65,7 @@ def cause(message: str, head: str, where: Mapping[str, str], *, replicas: int = 
         return _pod_security(secured, head, where["namespace"])
     if quota := _QUOTA_WANTS.search(message):
         text = f"{head}: quota {quota['quota']} wants {quota['what']} to be set."
-        return found("quota-exceeded", text, where, hopeless=True)
+        return found("quota-exceeded", text, where, unrecoverable=True)
     if webhook := _WEBHOOK.search(message):
         text = f"{head}: the webhook {webhook['name']} refuses: {quoted(webhook['why'])}."
         return found("admission-denied", text)
@@ -93,7 +93,7 @@ def _quota(quota: re.Match[str], head: str, where: Mapping[str, str], replicas: 
     if never and replicas > 1:
         each = " and ".join(f"{known[name]} of {name}" for name in never)
         text += f"; the job needs {replicas} times {each}"
-    return found("quota-exceeded", f"{text}.", where, hopeless=bool(never))
+    return found("quota-exceeded", f"{text}.", where, unrecoverable=bool(never))
 
 
 def _pod_security(secured: re.Match[str], head: str, namespace: str) -> Diagnosis:

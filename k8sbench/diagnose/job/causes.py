@@ -17,7 +17,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     sentence: str
     action: str
-    hopeless: bool = False
+    unrecoverable: bool = False
     again_s: float | None = None
     """The verdict may change by time alone: look again after so many seconds."""
 
@@ -117,14 +117,14 @@ def found(
     sentence: str,
     names: Mapping[str, str] | None = None,
     *,
-    hopeless: bool = False,
+    unrecoverable: bool = False,
     again_s: float | None = None,
 ) -> Diagnosis:
-    """Make the diagnosis of a cause; ``hopeless`` where only the circumstances make it so."""
+    """Make the diagnosis of a cause; ``unrecoverable`` where only the circumstances make it so."""
     return Diagnosis(
         id=cause_id,
         sentence=sentence,
         action=ACTIONS[cause_id].format_map(names or {}),
-        hopeless=hopeless or cause_id in HOPELESS,
+        unrecoverable=unrecoverable or cause_id in HOPELESS,
         again_s=again_s,
     )

@@ -128,7 +128,7 @@ def _cause(facts: Facts, message: str, some: Sequence[Replica]) -> Diagnosis | f
     comes = some[0].last_event(Event.NODE_COMES) is not None
     if report.mismatched == report.nodes or (missing and not report.insufficient):
         text = f"{head}: {_none(report)} has {_labels(some[0])}{missing}."
-        return found("no-matching-node", text, hopeless=not comes)
+        return found("no-matching-node", text, unrecoverable=not comes)
     if report.insufficient:
         return _too_little(facts, report, some, head, comes=comes)
     return _closed_or_tainted(report, message, head, where)
@@ -210,7 +210,7 @@ def _volume(facts: Facts, message: str, one: Replica, head: str) -> Diagnosis | 
     if missing is not None:
         text = f"{head}: there is no claim {missing['claim']} in namespace {facts.namespace}."
         claim = {**facts.names(), "claim": missing["claim"]}
-        return hopeless_later("volume-missing", text, claim, waited)
+        return unrecoverable_later("volume-missing", text, claim, waited)
     if waited < BIND_SECONDS:
         return BIND_SECONDS - waited
     claims = [
@@ -235,12 +235,12 @@ def _volume(facts: Facts, message: str, one: Replica, head: str) -> Diagnosis | 
     return found("volume-not-bound", text, names)
 
 
-def hopeless_later(
+def unrecoverable_later(
     cause_id: str, sentence: str, names: Mapping[str, str], waited: float
 ) -> Diagnosis:
-    """Make a diagnosis that is hopeless after half a minute: someone may be creating the object."""
+    """Make a diagnosis, unrecoverable after half a minute: someone may be creating the object."""
     again_s = BIND_SECONDS - waited if waited < BIND_SECONDS else None
-    return found(cause_id, sentence, names, hopeless=again_s is None, again_s=again_s)
+    return found(cause_id, sentence, names, unrecoverable=again_s is None, again_s=again_s)
 
 
 def requests(spec: KubeObject) -> dict[str, Decimal]:

@@ -9,7 +9,7 @@ from k8sbench.diagnose.job import endings, reasons
 from k8sbench.diagnose.job.causes import Diagnosis, found
 from k8sbench.diagnose.job.facts import Facts, Replica, first_seen
 from k8sbench.diagnose.job.reasons import EVENTS, Event, Waiting
-from k8sbench.diagnose.job.scheduling import hopeless_later
+from k8sbench.diagnose.job.scheduling import unrecoverable_later
 from k8sbench.diagnose.job.words import quoted
 from k8sbench.model.kube import KubeObject
 
@@ -128,7 +128,7 @@ def _by_events(facts: Facts, one: Replica) -> Iterator[Diagnosis | float]:
 def _config(facts: Facts, one: Replica, message: str) -> Diagnosis:
     missing = _MISSING.search(message)
     text = f"{one.name} cannot start: {quoted(missing[0] if missing else message)}."
-    return hopeless_later("config-missing", text, facts.names(), facts.age)
+    return unrecoverable_later("config-missing", text, facts.names(), facts.age)
 
 
 def _first_image(one: Replica, *, is_init: bool) -> str:

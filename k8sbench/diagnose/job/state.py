@@ -53,7 +53,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     cause_id: str | None = None
     """Of the diagnosis; None where nothing is wrong."""
     action: str | None = None
-    hopeless: bool = False
+    unrecoverable: bool = False
     """What it waits for needs a change of the cluster or the job."""
     replicas: tuple[ReplicaState, ...]
     """Rank 0's first."""
@@ -223,7 +223,7 @@ def _going(facts: Facts) -> JobState:
         cause=trouble.sentence if trouble else _calm(facts, phase),
         cause_id=trouble.id if trouble else None,
         action=trouble.action if trouble else None,
-        hopeless=bool(trouble and trouble.hopeless),
+        unrecoverable=bool(trouble and trouble.unrecoverable),
         replicas=states,
         look_again_s=again,
     )

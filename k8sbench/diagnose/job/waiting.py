@@ -46,7 +46,7 @@ def cause(facts: Facts) -> tuple[Diagnosis | None, float | None]:
     again = max(1.0, min(later)) if later else None
     if not troubles:
         return None, again
-    worst = next((each for each in troubles if each.hopeless), troubles[0])
+    worst = next((each for each in troubles if each.unrecoverable), troubles[0])
     return _half_placed(facts, worst), again
 
 

@@ -44,7 +44,7 @@ def test_no_cluster_is_one_line_and_exit_code_6(capsys: pytest.CaptureFixture[st
     assert line["message"].startswith("No cluster is configured")
     assert line["action"]
     assert document == {
-        "schema": 1,
+        "schema": 2,
         "server": None,
         "namespace": None,
         "ready": False,

@@ -153,7 +153,7 @@ def runs(count: int) -> list[LiveRun]:
     return [
         alive(
             f"seg-{each}",
-            moved(phases[each % 8], "No quota is left.", hopeless=each == 7),
+            moved(phases[each % 8], "No quota is left.", unrecoverable=each == 7),
             step(10, at=NOW),
             step(20, at=NOW + 10),
         )

@@ -112,7 +112,7 @@ def test_a_store_that_is_not_there_is_empty_and_is_not_made(
     assert (code, out) == (0, "")
     assert "k8sbench submit" in err
     assert not where.exists()
-    assert json.loads(typed("-o", "json")[1]) == {"schema": 1, "rows": [], "parity": []}
+    assert json.loads(typed("-o", "json")[1]) == {"schema": 2, "rows": [], "parity": []}
 
 
 def test_a_filter_that_nothing_fits_says_what_there_is(fill: Fill, typed: Typed) -> None:

@@ -135,7 +135,7 @@ def test_a_job_that_fails_tells_its_last_lines_and_is_deleted() -> None:
 
 
 def test_a_job_that_waits_in_vain_is_ended_with_that_cause() -> None:
-    waits = at(Phase.PENDING, "No node fits.", cause_id="request-too-large", hopeless=True)
+    waits = at(Phase.PENDING, "No node fits.", cause_id="request-too-large", unrecoverable=True)
     outcome, cluster = run(waits)
     assert cluster.cancelled == [("No node fits.", "request-too-large")]
     assert outcome.end.cause_id == "request-too-large"

@@ -45,7 +45,7 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
     seen: state.JobSnapshot
     words: str
     """Part of the sentence."""
-    hopeless: bool = False
+    unrecoverable: bool = False
     after: float = 10
     plan: Any = PLAN
     phase: Phase | None = None
@@ -181,7 +181,7 @@ EXAMPLES: dict[str, list[Example]] = {
                 ]
             ),
             words="; the job needs 2 times 8 of requests.nvidia.com/gpu.",
-            hopeless=True,
+            unrecoverable=True,
         ),
         Example(
             seen=seen(
@@ -194,7 +194,7 @@ EXAMPLES: dict[str, list[Example]] = {
                 ]
             ),
             words="limits.memory 200Gi",
-            hopeless=True,
+            unrecoverable=True,
         ),
         Example(
             seen=seen(
@@ -206,21 +206,21 @@ EXAMPLES: dict[str, list[Example]] = {
                 ]
             ),
             words="quota q wants limits.ephemeral-storage for: pytorch to be set",
-            hopeless=True,
+            unrecoverable=True,
         ),
     ],
     "pod-security": [
         Example(
             seen=seen(events=[refused(POD_SECURITY.format("pytorch"))]),
             words="'allowPrivilegeEscalation != false, unrestricted capabilities' (pytorch)",
-            hopeless=True,
+            unrecoverable=True,
         )
     ],
     "operator-init-not-restricted": [
         Example(
             seen=seen(events=[refused(POD_SECURITY.format("init-pytorch"))]),
             words="the operator's init container has no security context",
-            hopeless=True,
+            unrecoverable=True,
             phase=Phase.PENDING,
         )
     ],
@@ -235,7 +235,7 @@ EXAMPLES: dict[str, list[Example]] = {
                 ]
             ),
             words='restartPolicy: Unsupported value: "Foo"',
-            hopeless=True,
+            unrecoverable=True,
         )
     ],
     "admission-denied": [
@@ -303,7 +303,7 @@ EXAMPLES: dict[str, list[Example]] = {
         Example(
             seen=both_unplaced(FULL, nodes=[node(gpus="4")]),
             words="8 nvidia.com/gpu is more than any of the 4 nodes has; the largest has 4",
-            hopeless=True,
+            unrecoverable=True,
         ),
         # A scheduler from 1.34 on says so itself.
         Example(
@@ -312,7 +312,7 @@ EXAMPLES: dict[str, list[Example]] = {
                 f"Pod's node affinity/selector. {UNHELPFUL}"
             ),
             words="8 nvidia.com/gpu is more than any",
-            hopeless=True,
+            unrecoverable=True,
         ),
     ],
     "no-matching-node": [
@@ -323,7 +323,7 @@ EXAMPLES: dict[str, list[Example]] = {
                 nodes=[node(gpu="v100"), node(gpu="a100")],
             ),
             words="none of the 4 nodes has the labels of its node affinity",
-            hopeless=True,
+            unrecoverable=True,
         ),
         # Its taint hides a node's labels from the scheduler's sentence.
         Example(
@@ -337,7 +337,7 @@ EXAMPLES: dict[str, list[Example]] = {
                 nodes=[node(gpu="v100"), node(gpu="a100")],
             ),
             words="the label gpu=h100; theirs is a100, v100",
-            hopeless=True,
+            unrecoverable=True,
         ),
         Example(
             seen=both_unplaced(
@@ -346,7 +346,7 @@ EXAMPLES: dict[str, list[Example]] = {
                 events=[event("TriggeredScaleUp", "pod triggered scale-up", f"{JOB}-master-0")],
             ),
             words="none of the 4 nodes",
-            hopeless=False,
+            unrecoverable=False,
         ),
     ],
     "taint-not-tolerated": [
@@ -390,7 +390,7 @@ EXAMPLES: dict[str, list[Example]] = {
         Example(
             seen=seen(pod()),
             words="ignores --gang: the pod of master-0 belongs to no gang",
-            hopeless=True,
+            unrecoverable=True,
             plan=msgspec.structs.replace(PLAN, gang=True),
             phase=Phase.RUNNING,
         )
@@ -432,7 +432,7 @@ EXAMPLES: dict[str, list[Example]] = {
             ),
             words="there is no claim data in namespace team",
             after=32,
-            hopeless=True,
+            unrecoverable=True,
         ),
     ],
     "unscheduled": [
@@ -448,7 +448,7 @@ EXAMPLES: dict[str, list[Example]] = {
         Example(
             seen=pulling("couldn't parse image name: must be lowercase", "InvalidImageName"),
             words="'registry.example.com/a:1' is no image name",
-            hopeless=True,
+            unrecoverable=True,
             phase=Phase.PULLING,
         )
     ],
@@ -555,7 +555,7 @@ EXAMPLES: dict[str, list[Example]] = {
             ),
             words="'configmap \"job\" not found'",
             after=31,
-            hopeless=True,
+            unrecoverable=True,
         ),
     ],
     "mount-failed": [
@@ -865,7 +865,7 @@ def test_a_cause_is_found_with_its_sentence_and_action(cause_id: str, example: E
     reading = read(example.seen, example.plan, after=example.after)
     assert reading.cause_id == cause_id
     assert example.words in reading.cause
-    assert reading.hopeless == example.hopeless
+    assert reading.unrecoverable == example.unrecoverable
     assert reading.action
     assert "{" not in re.sub(r"=\{.*\}'", "", reading.action)
     assert example.phase in (None, reading.phase)
@@ -884,7 +884,7 @@ def test_what_cannot_come_goes_before_what_may() -> None:
     missing = pod("master-0", waits("ErrImagePull", "failed to pull: not found"))
     large = unplaced(FULL)
     reading = read(seen(missing, large, nodes=[node(gpus="4")]))
-    assert (reading.cause_id, reading.hopeless) == ("request-too-large", True)
+    assert (reading.cause_id, reading.unrecoverable) == ("request-too-large", True)
     assert read(seen(missing, large, nodes=[node()])).cause_id == "image-not-found"
 
 
@@ -1061,10 +1061,10 @@ def test_the_page_holds_the_table() -> None:
     assert {name.strip("`"): action for name, _, _, action in rows} == {
         cause_id: _shown(action) for cause_id, action in ACTIONS.items()
     }
-    hopeless = {name.strip("`") for name, verdict, _, _ in rows if verdict == "yes"}
-    assert hopeless == HOPELESS
+    unrecoverable = {name.strip("`") for name, verdict, _, _ in rows if verdict == "yes"}
+    assert unrecoverable == HOPELESS
     found = {name.strip("`") for name, verdict, _, _ in rows if verdict not in ("yes", "no")}
-    sometimes = {key for key, each in EXAMPLES.items() if any(one.hopeless for one in each)}
+    sometimes = {key for key, each in EXAMPLES.items() if any(one.unrecoverable for one in each)}
     assert found <= sometimes
     assert sometimes == HOPELESS | found
 

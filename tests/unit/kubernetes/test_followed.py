@@ -99,7 +99,7 @@ def test_a_pod_of_another_job_that_was_given_the_name_does_not_take_the_place_of
 
 
 @pytest.mark.parametrize("is_to_wait", [False, True])
-def test_a_job_that_is_to_wait_is_never_hopeless(is_to_wait: bool) -> None:
+def test_a_job_that_is_to_wait_is_never_unrecoverable(is_to_wait: bool) -> None:
     created = Transition(phase=Phase.CREATED, at=START, cause="")
     one = Followed(PLAN, reported=created, since=0.0)
     words = {sharing.WAITS: "true"} if is_to_wait else {}
@@ -109,4 +109,4 @@ def test_a_job_that_is_to_wait_is_never_hopeless(is_to_wait: bool) -> None:
         one.take(Changed("Pod", pod(name, image, metadata=OURS)))
     reading, _ = one.read(START + LATER)
     assert reading.cause_id == "image-name-invalid"
-    assert reading.hopeless is not is_to_wait
+    assert reading.unrecoverable is not is_to_wait

@@ -309,7 +309,7 @@ def test_a_cancelled_job_tells_the_cause_that_was_given() -> None:
     assert not reading.over
 
 
-def test_a_wait_that_was_hopeless_ends_as_failed() -> None:
+def test_a_wait_that_was_unrecoverable_ends_as_failed() -> None:
     told = cancelled(cause="No node.", cause_id="no-matching-node", phase="Failed")
     reading = read(nothing(job(annotations=told), deleted=True))
     assert (reading.phase, reading.cause_id) == (Phase.FAILED, "no-matching-node")

@@ -116,7 +116,7 @@ def test_sources_are_written_as_blocks_that_can_be_read() -> None:
 
 
 def test_the_plan_stands_in_the_text_as_readable_json() -> None:
-    assert """k8sbench.io/plan: '{"schema":1,"run_id":"resnet50""" in to_yaml(rendered(plan()))
+    assert """k8sbench.io/plan: '{"schema":2,"run_id":"resnet50""" in to_yaml(rendered(plan()))
 
 
 def test_the_stream_has_one_document_per_object_in_order() -> None:

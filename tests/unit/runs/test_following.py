@@ -102,7 +102,11 @@ def test_a_job_that_cannot_be_cancelled_is_not_waited_for_without_end(store: Sto
 
 def test_what_cannot_come_by_itself_fails_at_once(store: Store) -> None:
     waiting = at(
-        Phase.PENDING, "No node has the label.", "no-such-node", action="Name one.", hopeless=True
+        Phase.PENDING,
+        "No node has the label.",
+        "no-such-node",
+        action="Name one.",
+        unrecoverable=True,
     )
     (run,) = submit(store, FakeCluster(waiting, outlives=True))
     final = run.history[-1]
@@ -114,7 +118,7 @@ def test_what_cannot_come_by_itself_fails_at_once(store: Store) -> None:
 
 
 def test_with_wait_it_is_waited_for(store: Store) -> None:
-    waiting = at(Phase.PENDING, "No node has the label.", "no-such-node", hopeless=True)
+    waiting = at(Phase.PENDING, "No node has the label.", "no-such-node", unrecoverable=True)
     cluster = FakeCluster(waiting, at(Phase.SUCCEEDED), outlives=True)
     (run,) = submit(store, cluster, options=FollowOptions(wait=True))
     assert run.phase is Phase.SUCCEEDED

@@ -80,10 +80,12 @@ def test_all_are_recorded_but_one_whose_number_is_taken_which_is_told(store: Sto
 def test_looked_at_it_is_a_run_in_the_state_that_its_job_is_in() -> None:
     run = foreign_jobs.as_run(job("theirs"), LOCATION)
     assert (run.run_id, run.location, run.created_at) == ("theirs", LOCATION, NOW)
-    told = foreign_jobs.as_reported(run, [at(Phase.PENDING, "No node.", "no-node", hopeless=True)])
+    told = foreign_jobs.as_reported(
+        run, [at(Phase.PENDING, "No node.", "no-node", unrecoverable=True)]
+    )
     assert told.phase is Phase.PENDING
     assert [step.phase for step in told.history] == [Phase.CREATED, Phase.PENDING]
-    assert told.history[-1].hopeless
+    assert told.history[-1].unrecoverable
     assert foreign_jobs.as_reported(run, []) == run
 
 

@@ -23,7 +23,7 @@ from k8sbench.runs.records import ListedRun, RunStatus
 from tests.tiers import ROOT
 from tests.unit.store.examples import OWNER, REJECTION, measurement, plan, step
 
-FILE = ROOT / "k8sbench" / "schema" / "v1.json"
+FILE = ROOT / "k8sbench" / "schema" / "v2.json"
 PAGE = ROOT / "docs" / "schema.md"
 CATALOG_PAGE = ROOT / "docs" / "catalog.md"
 DOCUMENTS: dict[str, Any] = {
@@ -148,7 +148,7 @@ def test_the_page_names_every_phase() -> None:
 
 def test_every_document_carries_its_version() -> None:
     for name in ("ListedRun", "RunStatus", "RunPlan", "Measurement", "RunRecord", "StoreInfo"):
-        assert components()[name]["properties"]["schema"]["default"] == SCHEMA == 1
+        assert components()[name]["properties"]["schema"]["default"] == SCHEMA == 2
 
 
 def validate(document: str, value: Any) -> None:
@@ -234,4 +234,4 @@ def test_the_list_of_images_keeps_to_the_schema(
 def test_the_schema_travels_with_the_package() -> None:
     import importlib.resources
 
-    assert importlib.resources.files("k8sbench").joinpath("schema/v1.json").is_file()
+    assert importlib.resources.files("k8sbench").joinpath("schema/v2.json").is_file()

@@ -152,7 +152,7 @@ class Followed:
         seen, now = snapshot or self.snapshot(), now + self.ahead
         reading = state.read(seen, self.plan, now=now, lines=self._lines)
         if self._job is not None and sharing.waits(self._job):
-            reading = msgspec.structs.replace(reading, hopeless=False)
+            reading = msgspec.structs.replace(reading, unrecoverable=False)
         return reading, facts.look(seen, self.plan, now).replicas
 
     def is_half_placed(self, now: float) -> bool:
@@ -190,10 +190,10 @@ class Followed:
                 self._replicas[replica.replica] = replica
                 yield JobEvent(run_id=self.plan.run_id, replica=replica)
         reported = self._reported
-        if not reading.phase.final and (reading.phase, reading.cause_id, reading.hopeless) != (
+        if not reading.phase.final and (reading.phase, reading.cause_id, reading.unrecoverable) != (
             reported.phase,
             reported.cause_id,
-            reported.hopeless,
+            reported.unrecoverable,
         ):
             yield self.move(reading, now)
 
@@ -217,7 +217,7 @@ class Followed:
             cause=reading.cause,
             cause_id=reading.cause_id,
             action=reading.action,
-            hopeless=reading.hopeless,
+            unrecoverable=reading.unrecoverable,
         )
         return JobEvent(run_id=self.plan.run_id, transition=self._reported)
 
