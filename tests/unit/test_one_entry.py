@@ -18,22 +18,17 @@ from tests.unit.model.specs import CLUSTER, SOURCE
 FAMILY = '''
 """Prints "step 12: 340.5 a second"."""
 import re
-from k8sbench.model.sample import Record, Shape
-from k8sbench.parse.family import Family, Reader
+from k8sbench.model.sample import Shape
+from k8sbench.parse.family import Family, RecordRule
 
-SHAPE = Shape(name="made-up", number="rate")
-
-
-class _Reader(Reader):
-    def read(self, line, text, source):
-        found = re.match(r"step (\\d+): ([0-9.]+) a second", text)
-        if found:
-            yield Record(line=line, text=text, source=source, shape=SHAPE,
-                         iteration=int(found[1]), rate=float(found[2]))
-
-
-FAMILY = Family(name="made-up", title="a test", framework=None, unit="samples/s",
-                needles=("a second",), reader=_Reader)
+STEP = re.compile(r"step (?P<iteration>\\d+): (?P<rate>[0-9.]+) a second")
+FAMILY = Family(
+    name="made-up",
+    title="a test",
+    framework=None,
+    unit="samples/s",
+    records=(RecordRule("a second", STEP, Shape(name="made-up", number="rate")),),
+)
 '''
 REGISTERING = """
 import sys

@@ -321,15 +321,18 @@ class SqlStore:
     def insert(self, db: sa.Connection, run: Run) -> None:
         """Add a run's rows, or say which of its names is taken."""
         plan = run.plan
+        id_taken = UsageError(
+            f"There is a run {plan.run_id!r} already.", f"See: k8sbench status {plan.run_id}"
+        )
+        # Of a row that breaks both constraints a database names either.
+        if db.scalar(sa.select(RUNS.c.run_id).where(RUNS.c.run_id == plan.run_id)):
+            raise id_taken
         try:
             db.execute(sa.insert(RUNS).values(self._row(run)))
         except sa.exc.IntegrityError as wrong:
             # PostgreSQL names the constraint, SQLite the columns.
             if re.search(r"runs_pkey|runs\.run_id", str(wrong.orig)):
-                raise UsageError(
-                    f"There is a run {plan.run_id!r} already.",
-                    f"See: k8sbench status {plan.run_id}",
-                ) from wrong
+                raise id_taken from wrong
             raise RepeatTaken(
                 f"Set {plan.set_name} has repeat {plan.repeat} of {plan.benchmark} {plan.framework}"
                 f" {plan.case} {plan.precision} already.",

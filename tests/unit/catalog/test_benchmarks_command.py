@@ -61,7 +61,7 @@ def test_names_are_one_per_line() -> None:
 
 def test_the_list_for_programs_carries_its_schema() -> None:
     listed = json.loads(run("-o", "json").stdout)
-    assert listed["schema"] == 1
+    assert listed["schema"] == 2
     assert [each["name"] for each in listed["benchmarks"]] == NAMES
     deeplab = listed["benchmarks"][1]
     assert [v["name"] for v in deeplab["variants"] if v["default"]] == ["mmseg", "paddleseg"]
@@ -71,7 +71,7 @@ def test_the_list_for_programs_carries_its_schema() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_json_of_one_holds_everything_that_its_file_holds(name: str) -> None:
     shown = json.loads(run(name, "-o", "json").stdout)
-    assert shown["schema"] == 1
+    assert shown["schema"] == 2
     assert shown["source"] == "built-in"
     found = catalog.find(name)
     assert shown["digest"] == found.digest

@@ -89,7 +89,7 @@ def test_json_is_a_list_of_documents(
     assert main(["list", "-o", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["run_id"] for row in rows] == ["seg-1", "seg-2", "arc-1", "old-1"]
-    assert {row["schema"] for row in rows} == {1}
+    assert {row["schema"] for row in rows} == {2}
     assert rows[1]["reasons"] == ["too-few-records"]
     assert rows[2]["verdict"] is None
     assert rows[2]["ended_at"] is None

@@ -74,7 +74,7 @@ def test_rows_go_to_stdout_and_nothing_else_does(fill: Fill, typed: Typed) -> No
 def test_every_format_comes_from_the_same_rows(fill: Fill, typed: Typed) -> None:
     fill(example.runs())
     document = json.loads(typed("-o", "json")[1])
-    assert document["schema"] == 1
+    assert document["schema"] == 2
     rows = {row["group"]: row for row in document["rows"]}
     lines = list(csv.DictReader(io.StringIO(typed("-o", "csv")[1])))
     assert [line["group"] for line in lines] == list(rows)

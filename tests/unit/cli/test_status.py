@@ -156,7 +156,7 @@ def test_json_and_yaml_say_the_same(root: pathlib.Path, capsys: pytest.CaptureFi
     said = json.loads(text)
     assert yaml.safe_load(capsys.readouterr().out) == said
     assert msgspec.json.decode(text, type=RunStatus).plan == plan()
-    assert said["schema"] == 1
+    assert said["schema"] == 2
     assert said["phase"] == "Succeeded"
     assert said["measurement"]["throughput"]["time_weighted"] == 12.5
     assert said["owner_alive"] is None

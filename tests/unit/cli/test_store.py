@@ -41,7 +41,7 @@ def test_info_says_where_and_how_much(
 def test_info_as_json(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["store", "info", "-o", "json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert said["schema"] == 1
+    assert said["schema"] == 2
     assert said["runs"] == 2
     assert said["exists"] is True
 
@@ -71,7 +71,7 @@ def test_findings_exit_1_and_say_what_to_do(
     assert "k8sbench store rebuild" in err
     assert main(["store", "check", "-o", "json"]) == 1
     report = json.loads(capsys.readouterr().out)
-    assert report["schema"] == 1
+    assert report["schema"] == 2
     assert [finding["id"] for finding in report["findings"]] == ["damaged-run"]
 
 

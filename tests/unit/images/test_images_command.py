@@ -42,7 +42,7 @@ def run(*args: str) -> Result:
 
 def rows(*args: str) -> list[dict[str, Any]]:
     document = json.loads(run("-o", "json", *args).stdout)
-    assert document["schema"] == 1
+    assert document["schema"] == 2
     found: list[dict[str, Any]] = document["images"]
     return found
 

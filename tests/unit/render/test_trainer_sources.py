@@ -6,7 +6,6 @@ import ast
 import hashlib
 import subprocess
 import sys
-from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -112,7 +111,6 @@ def test_an_installation_without_templates_says_so(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(templates, "__file__", str(tmp_path / "a" / "b" / "c" / "d.py"))
-    monkeypatch.setattr(resources, "files", lambda _: tmp_path)
     with pytest.raises(BenchError, match="no templates"):
         templates.read()
 
@@ -123,7 +121,7 @@ def test_packaged_templates_come_before_those_of_a_source_tree(
     (tmp_path / "_manifests").mkdir()
     (tmp_path / "_manifests" / "job.yaml.j2").write_text("packaged")
     (tmp_path / "_manifests" / "README.md").write_text("no template")
-    monkeypatch.setattr(resources, "files", lambda _: tmp_path)
+    monkeypatch.setattr(templates, "__file__", str(tmp_path / "adapters" / "files" / "x.py"))
     assert templates.read() == {"job.yaml.j2": "packaged"}
 
 
