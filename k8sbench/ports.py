@@ -1,7 +1,7 @@
-"""The seams: what a run needs of the world. Synchronous; streams are iterators.
+"""The ports: the interfaces between the life of a run and everything outside the program.
 
-``runs/`` talks to these and to nothing else of the outside; ``adapters/`` implements them. A fake
-in a unit test stands here and nowhere deeper.
+``runs/`` uses these and no client, file or database directly; ``adapters/`` implements them. Calls
+are synchronous and streams are iterators. Unit tests replace a port by a fake, and nothing else.
 """
 
 from __future__ import annotations
@@ -60,43 +60,43 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FoundJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job of k8sbench's that is on a cluster, whoever submitted it."""
+    """A k8sbench job that exists on a cluster, whichever store submitted it."""
 
     plan: RunPlan
     created_at: float
     """Unix seconds."""
     phase: Phase
-    """As the job itself says it, without a look at its pods; final ones are those of the job."""
+    """From the job's own conditions; its pods are not read."""
 
 
 class Cluster(Protocol):
-    """Seam 1: where jobs run.
+    """Where jobs run: a Kubernetes cluster, or this machine.
 
-    One thread calls it; only ``create``, ``cancel`` and ``remove`` may come from any.
+    One thread calls it; only ``create``, ``cancel`` and ``remove`` may be called from any thread.
     """
 
     name: str
     """``kubernetes`` or ``local``."""
     jobs_outlive_us: bool
-    """Whether jobs go on when this process ends."""
+    """Whether jobs continue when this process ends."""
 
     def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> None:
-        """Start the job and follow it; finds its own job instead of making a second one."""
+        """Create the job and follow it. One that exists already is not created again."""
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
-        """Follow a job that was created before; ``marks`` are what is archived of its logs.
+        """Follow a job that was created before; ``marks`` say how far its logs are archived.
 
         Of a job that is gone, :meth:`wait` returns the final transition.
         """
 
     def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
-        """The jobs of k8sbench's that are there, finished ones too; oldest first.
+        """Return the k8sbench jobs that exist, finished ones included, oldest first.
 
         With ``run_ids`` at least those of these runs.
         """
 
     def look(self, run: Run) -> Sequence[JobEvent]:
-        """Say how a job is now, without following it: its state, then its replicas'.
+        """Return the present state of a job and then of its replicas, without following it.
 
         Empty where the cluster has no such job.
         """
@@ -105,40 +105,40 @@ class Cluster(Protocol):
         """Return what a job's replicas have printed so far, one replica after the other."""
 
     def wait(self, seconds: float | None) -> Sequence[JobEvent]:
-        """Return what has happened to the jobs that are followed, in order; waits for the first.
+        """Wait for events of the followed jobs and return them in order.
 
-        Empty when nothing happened for so long. A job's final transition is its last event, and
-        comes when every line of every replica that the cluster still has was returned.
+        Empty if there was none within ``seconds``. A job's final transition is its last event, and
+        is returned after every line of every replica that the cluster still has.
         """
 
     def cancel(self, run_id: str, cause: str, cause_id: str, *, wait: bool = False) -> None:
-        """Ask the job to end; its final transition follows. Returns at once; idempotent.
+        """Request the end of a job; its final transition follows. Returns at once; idempotent.
 
-        With ``wait`` it returns when that was asked, and raises :class:`BenchError` if the job may
-        not be ended.
+        With ``wait`` it returns when the request was answered, and raises :class:`BenchError` if
+        the job may not be ended.
         """
 
     def release(self, run_id: str) -> None:
-        """Follow a job no longer; it goes on. Nothing more of it is returned."""
+        """Stop following a job, which continues. No further event of it is returned."""
 
     def remove(self, run_id: str) -> str | None:
-        """Delete what :meth:`create` made of a job whose end was told; idempotent.
+        """Delete what :meth:`create` made of a job whose final transition was returned; idempotent.
 
-        Returns why it stays where somebody else has a use for it, or keeps it, else None.
+        Returns the reason if it is kept (another store still uses it, or ``--keep``), else None.
         """
 
     def close(self) -> None:
-        """Let go of everything held; ends local jobs that still run."""
+        """Close connections and threads; local jobs that still run are ended."""
 
 
 class LogArchive(Protocol):
-    """Where a run's log lines go as they come: one file per replica, in the run's folder."""
+    """The log files of one run, one per replica, in the run's folder."""
 
     def write(self, line: LogLine) -> None:
         """Append one line with its time stamp."""
 
     def close(self) -> None:
-        """Flush and let go; idempotent."""
+        """Flush and close the files; idempotent."""
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,7 +151,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Created at or after, Unix seconds."""
     phase: Phase | None = None
     unfinished: bool = False
-    """Only runs that are not final, or succeeded and still owe their measurement."""
+    """Only runs that are not final, or that succeeded and are not measured yet."""
     limit: int | None = None
     """The newest this many."""
 
@@ -160,8 +160,9 @@ class Claims(Protocol):
     """Which process follows which run, among all that use one store: one at a time.
 
     A claim ends with :meth:`release`, with the store's ``close``, and with its owner. Where claims
-    reach other machines, one may also be taken over from an owner that gave no sign for long: what
-    that one then writes of the run raises :class:`~k8sbench.model.errors.StoreError`.
+    reach other machines, another process may take a claim over when its owner sent no heartbeat for
+    too long: what the former owner then writes of the run raises
+    :class:`~k8sbench.model.errors.StoreError`.
     """
 
     def claim(self, run_id: str) -> bool:
@@ -182,7 +183,7 @@ class Store(Protocol):
 
     @property
     def claims(self) -> Claims:
-        """Who follows which of its runs."""
+        """Which process follows which of its runs."""
 
     def next_repeat(self, set_name: str, case_key: str) -> int:
         """The first repeat number that no run of this case has in this set."""
@@ -199,7 +200,7 @@ class Store(Protocol):
     def move(self, run_id: str, transition: Transition) -> Run:
         """Add a transition; a run that is final already stays as it is."""
 
-    def ran_image(self, run_id: str, digest: str) -> Run:
+    def record_image(self, run_id: str, digest: str) -> Run:
         """Keep the digest of the image that the run's replicas really ran."""
 
     def measured(self, run_id: str, measurement: Measurement) -> Run:
@@ -214,13 +215,12 @@ class Store(Protocol):
     def ids(self) -> list[str]:
         """All run ids, oldest first."""
 
-    def caught_up(self, run_id: str) -> Run:
-        """Take over what the run's folder has and its row has not (a process was killed between).
-
-        Returns the run as it is then.
+    def update_from_folder(self, run_id: str) -> Run:
+        """Update the row from the run's folder, which is written first: a process may be killed
+        between the two. Returns the updated run.
         """
 
-    def last_sign(self, run_id: str) -> float | None:
+    def last_written_at(self, run_id: str) -> float | None:
         """When anything in the run's folder was last written; None where that cannot be seen."""
 
     def folder(self, run_id: str) -> Path:
@@ -246,7 +246,7 @@ class Store(Protocol):
         """The run's log files, rank 0's replica first; empty if it left none."""
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
 
 
 Clock = Callable[[], float]

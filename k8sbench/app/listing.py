@@ -71,7 +71,7 @@ def _rows(runs: Sequence[Run], phases: Mapping[str, Phase], note: Note) -> list[
 
 
 def _on_clusters(store: Store, runs: Sequence[Run], note: Note) -> dict[str, Phase]:
-    """Ask for the phases of runs that nobody here follows; none where a cluster does not answer."""
+    """Query the phases of runs that no process of this store follows, as far as clusters answer."""
     alone = [run for run in runs if run.location and stores.is_alone(store, run)]
     phases: dict[str, Phase] = {}
     for location in dict.fromkeys(run.location for run in alone):

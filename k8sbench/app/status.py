@@ -29,7 +29,7 @@ def status(text: str, where: str | None, access: ClusterAccess, note: Note) -> R
 
 
 def _look(run: Run, access: ClusterAccess, note: Note) -> Sequence[JobEvent]:
-    """Ask the cluster how a job is; nothing of a run that is over, or where nobody answers."""
+    """Query the job's state; empty for a final run, or where the cluster does not answer."""
     if run.plan.backend != "kubernetes" or run.phase.final:
         return ()
     try:

@@ -67,7 +67,7 @@ class DryRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Detached(msgspec.Struct, frozen=True, kw_only=True):
-    """The runs whose jobs were created, or that exist already; nobody follows them."""
+    """The runs whose jobs were created, or that exist already; no process follows them."""
 
     runs: tuple[Run, ...]
     failure: BenchError | None = None

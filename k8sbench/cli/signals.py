@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a closed terminal, as a wish to end in good order."""
+"""Ctrl-C, SIGTERM and a closed terminal as requests to stop in good order."""
 
 from __future__ import annotations
 

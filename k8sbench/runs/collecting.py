@@ -198,7 +198,7 @@ class _Collection:
             if not store.claims.claim(run_id):
                 return False
             self._claimed.add(run_id)
-            # Somebody else may have closed it since it was read.
+            # Another process may have closed it since it was read.
             run = store.run(run_id)
             if needs_collection(run) and not run.phase.final:
                 self._reporter.planned(run)
@@ -231,7 +231,7 @@ class _Collection:
 def cancel(
     run: Run, context: RunContext, reporter: Reporter, stop: Stop, cause: str, cause_id: str
 ) -> Run | None:
-    """End a run that nobody else follows, and close it; None if asked to stop before that.
+    """End a run that no other process follows, and close it; None if asked to stop before that.
 
     What its pods have printed until now is archived first: they are deleted with the job.
     """

@@ -70,10 +70,10 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stop:
-    """The user's or the system's wish that everything end.
+    """A request to stop, from the user or the system.
 
-    A context manager: only inside it is somebody ready to end in good order. What asks for the end
-    (a signal handler) is a subclass's.
+    Active inside its ``with`` block. A subclass connects it to a source of requests, such as
+    signals.
     """
 
     def __init__(self) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 GAPS = "log-gaps.json"
 """Artifact of a run whose logs the cluster did not have whole."""
 LOOK_SECONDS = 0.25
-"""How long nothing may happen before somebody looks whether to stop, or what the time is."""
+"""Longest wait for an event before stop requests and time limits are checked."""
 CANCEL_SECONDS = 600.0
 """For a job of a cluster to end after it was cancelled. Its API server may be away; after so long
 the job is left alone, for nothing waits without end."""
@@ -274,7 +274,7 @@ class Following:
     def _close(self, one: _Open) -> Run:
         run_id = one.run.run_id
         if len(one.images) == 1:
-            one.run = self._context.store.ran_image(run_id, next(iter(one.images)))
+            one.run = self._context.store.record_image(run_id, next(iter(one.images)))
         if one.run.phase is Phase.SUCCEEDED:
             measured = self._context.measure(one.run, one.gaps)
             one.run = self._context.store.measured(run_id, measured)

@@ -62,7 +62,7 @@ def measure_run(
     evidence = [place for log in watched for place in log.places]
     first, *_ = kind_of(run.plan).names(run.plan.replicas)
     incomplete = completeness.gaps_reason(found, gaps, evidence, first=first)
-    # What else was found has its marks already; nobody can accept that nothing was measured.
+    # What else was found has its marks already; that nothing was measured cannot be accepted.
     reasons = (*found.reasons, *verdict.accepted([incomplete], accept))
     return verdict.of_measurement(found, reasons, ())
 

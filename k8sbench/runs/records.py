@@ -62,7 +62,7 @@ class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
     artifacts_missing: str | None
     """Why there is no folder here; null where there is one."""
     on_cluster: Phase | None = None
-    """What the cluster says now of a job that nobody follows; null where that was not asked."""
+    """The present phase on the cluster of a job that no process follows; null if not queried."""
     recorded: bool = True
     """False: the store has no record of it, the cluster alone knows it."""
 
@@ -124,24 +124,24 @@ def _closed(store: Store, run: Run, *, now: float) -> Run:
     try:
         # Only now that the process is gone is its folder final: it may have ended in good order
         # since the row was read, or been killed with its last word in the folder alone.
-        run = store.caught_up(run.run_id)
+        run = store.update_from_folder(run.run_id)
         if run.phase.final:
             return run
-        return store.move(run.run_id, lost(run, store.last_sign(run.run_id), now=now))
+        return store.move(run.run_id, lost(run, store.last_written_at(run.run_id), now=now))
     except StoreError:
         if run.phase.final:
             return run
-        transition = lost(run, store.last_sign(run.run_id), now=now)
+        transition = lost(run, store.last_written_at(run.run_id), now=now)
         return msgspec.structs.replace(run, history=(*run.history, transition))
 
 
-def lost(run: Run, last_sign: float | None, *, now: float) -> Transition:
+def lost(run: Run, last_written_at: float | None, *, now: float) -> Transition:
     """Say what became of a run whose process is gone, and since when."""
     owner = run.owner
     assert owner is not None
     latest = run.history[-1]
     # Its end left no trace of its own: it came after the last thing that was written.
-    at = min(max(latest.at, last_sign or latest.at), max(now, latest.at))
+    at = min(max(latest.at, last_written_at or latest.at), max(now, latest.at))
     rest = (
         "nothing of the run had reported yet."
         if latest.phase is Phase.CREATED

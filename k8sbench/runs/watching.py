@@ -34,7 +34,7 @@ def watch_record(
         if is_closed(run) or stop.cause is not None:
             return run
         if run.plan.backend == "kubernetes" and store.claims.claim(run.run_id):
-            # Nobody follows it any more.
+            # No process follows it any more.
             return store.run(run.run_id)
         sleep(LOOK_SECONDS)
         run = refreshed(run.run_id)

@@ -114,7 +114,7 @@ class LocalCluster:
         return jobs[0].read(seconds)
 
     def release(self, run_id: str) -> None:
-        """End the job: nobody else would."""
+        """End the job: no other process follows it."""
         self.cancel(run_id, *ENDED)
 
     def remove(self, run_id: str) -> None:

@@ -58,7 +58,7 @@ class LocalJob:
         """Closes the replicas and gives back what the job holds of the machine."""
         self._events: list[JobEvent] = []
         self._cancellation: tuple[str, str] | None = None
-        """The cause and its id, once somebody has asked for the job's end."""
+        """The cause and its id, once the end of the job was requested."""
         self._failure: exits.Cause | None = None
         self._settle_by: float | None = None
         """Until when a replica that failed first waits for the one that made it fail."""

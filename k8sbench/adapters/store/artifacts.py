@@ -201,7 +201,7 @@ class RunFolder:
         )
         return run, problems
 
-    def last_sign(self) -> float | None:
+    def last_written_at(self) -> float | None:
         """When anything in the folder was last written, Unix seconds; None if it is gone."""
         written = []
         for path in (*self.path.glob("*"), *self.path.glob(f"{LOGS}/*")):

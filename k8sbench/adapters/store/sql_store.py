@@ -2,8 +2,8 @@
 
 Every change goes to the folder first and to the database second, inside one transaction that
 excludes other writers: a process killed between the two leaves a folder that knows more than the
-row, never a row that knows more than the folder. :meth:`SqlStore.caught_up` closes that gap for a
-run, :mod:`k8sbench.adapters.store.upkeep` for a whole store.
+row, never a row that knows more than the folder. :meth:`SqlStore.update_from_folder` closes that
+gap for a run, :mod:`k8sbench.adapters.store.upkeep` for a whole store.
 
 One code path serves SQLite (the default) and PostgreSQL; what differs is in
 :mod:`k8sbench.adapters.store.database` and :mod:`k8sbench.adapters.store.claims`.
@@ -218,7 +218,7 @@ class SqlStore:
                 self._folder(run_id).keep_measurement(measurement)
             return self._extend(db, run, measurement=measurement)
 
-    def ran_image(self, run_id: str, digest: str) -> Run:
+    def record_image(self, run_id: str, digest: str) -> Run:
         """Keep the digest of the image that the run's replicas really ran."""
         with self.database.writing() as db:
             run = self._locked(db, run_id)
@@ -226,7 +226,7 @@ class SqlStore:
                 self._folder(run_id).keep_image(digest)
             return self._extend(db, run, image_digest=digest)
 
-    def caught_up(self, run_id: str) -> Run:
+    def update_from_folder(self, run_id: str) -> Run:
         """Copy what the folder has and the row lacks into the row; returns the run as it is then.
 
         That is what a process leaves which is killed after it wrote the file.
@@ -286,9 +286,9 @@ class SqlStore:
                     sa.update(RUNS).where(RUNS.c.run_id == run_id).values(files_at=self._here())
                 )
 
-    def last_sign(self, run_id: str) -> float | None:
+    def last_written_at(self, run_id: str) -> float | None:
         """When anything in the run's folder was last written; None where that cannot be seen."""
-        return self._folder(run_id).last_sign()
+        return self._folder(run_id).last_written_at()
 
     def keep(self, run_id: str, name: str, text: str) -> None:
         """Write one artifact whole, or not at all."""

@@ -155,7 +155,7 @@ def test_an_unknown_run_is_not_found_and_the_nearest_are_named(store: SqlStore) 
     asks = (
         store.run,
         store.folder,
-        store.caught_up,
+        store.update_from_folder,
         store.log_files,
         lambda run_id: store.move(run_id, step(Phase.RUNNING)),
         lambda run_id: store.measured(run_id, measurement()),
@@ -164,7 +164,7 @@ def test_an_unknown_run_is_not_found_and_the_nearest_are_named(store: SqlStore) 
     for ask in asks:
         with pytest.raises(NotFound, match="x7k2qd"):
             ask("deeplab-261120-081500-x7k2qq")
-    assert store.last_sign("deeplab-261120-081500-x7k2qq") is None
+    assert store.last_written_at("deeplab-261120-081500-x7k2qq") is None
 
 
 def test_runs_are_listed_oldest_first(store: SqlStore) -> None:
@@ -250,10 +250,10 @@ def test_log_files_are_listed_with_rank_0_first(store: SqlStore) -> None:
 
 def test_the_last_sign_is_the_latest_write(store: SqlStore) -> None:
     store.record(plan(), at=NOW, owner=None)
-    before = store.last_sign("seg-1")
+    before = store.last_written_at("seg-1")
     archive = store.archive("seg-1")
     archive.write(LogLine(replica="master-0", at=NOW, text="hello"))
-    after = store.last_sign("seg-1")
+    after = store.last_written_at("seg-1")
     archive.close()
     assert before is not None
     assert after is not None
@@ -273,19 +273,19 @@ def test_a_row_catches_up_with_its_folder(store: SqlStore) -> None:
     folder.append(step(Phase.SUCCEEDED, NOW + 2))
     folder.keep_measurement(measurement())
     assert store.run("seg-1").phase is Phase.CREATED
-    run = store.caught_up("seg-1")
+    run = store.update_from_folder("seg-1")
     assert [one.phase for one in run.history] == ["Created", "Running", "Succeeded"]
     assert run.measurement == measurement()
-    assert store.run("seg-1") == run == store.caught_up("seg-1")
+    assert store.run("seg-1") == run == store.update_from_folder("seg-1")
 
 
 def test_a_row_does_not_catch_up_with_a_damaged_folder(store: SqlStore) -> None:
     store.record(plan(), at=NOW, owner=None)
     run = store.move("seg-1", step(Phase.RUNNING))
     (store.folder("seg-1") / "run.json").write_text("{")
-    assert store.caught_up("seg-1") == run
+    assert store.update_from_folder("seg-1") == run
     (store.folder("seg-1") / "events.jsonl").unlink()
-    assert store.caught_up("seg-1") == run
+    assert store.update_from_folder("seg-1") == run
 
 
 def test_a_run_whose_folder_was_deleted_can_still_end(store: SqlStore) -> None:

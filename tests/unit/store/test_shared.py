@@ -65,7 +65,7 @@ def test_what_needs_the_files_says_where_they_are(laptop: SqlStore, pod: SqlStor
         with pytest.raises(FilesElsewhere, match=str(laptop.root)) as caught:
             ask("seg-1")
         assert "Ask for them there" in caught.value.action
-    assert pod.last_sign("seg-1") is None
+    assert pod.last_written_at("seg-1") is None
 
 
 def test_its_row_goes_on_from_anywhere(laptop: SqlStore, pod: SqlStore) -> None:
@@ -76,7 +76,7 @@ def test_its_row_goes_on_from_anywhere(laptop: SqlStore, pod: SqlStore) -> None:
 
 
 def test_a_folder_is_made_from_the_row(laptop: SqlStore, pod: SqlStore) -> None:
-    laptop.ran_image("seg-1", "sha256:abc")
+    laptop.record_image("seg-1", "sha256:abc")
     pod.ensure_folder("seg-1")
     run = pod.run("seg-1")
     assert pod.folder("seg-1") == pod.root / "runs" / "seg-1"
