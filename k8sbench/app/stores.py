@@ -113,7 +113,7 @@ def check(where: str | None, note: Note) -> StoreReport:
 
 
 def rebuild(where: str | None) -> tuple[StoreReport, Path | None]:
-    """Bring the database up to the runs' folders; with the copy of a damaged one, if it was."""
+    """Update the database from the runs' folders; with the copy of a damaged one, if it was."""
     from k8sbench.adapters.store import upkeep
 
     report = upkeep.rebuild(where)

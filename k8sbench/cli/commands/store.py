@@ -63,7 +63,7 @@ def check(form: str, where: str | None) -> int:
     _print(report, form)
     if report.findings:
         found = f"{_count(len(report.findings), 'finding')} in {report.store}."
-        output.note(f"{found} k8sbench store rebuild brings the database up to the folders.")
+        output.note(f"{found} k8sbench store rebuild updates the database from the folders.")
         return 1
     output.note(f"The store {report.store} is whole: {_count(report.runs, 'run')}.")
     return 0
@@ -73,7 +73,7 @@ def check(form: str, where: str | None) -> int:
 @_form
 @store_option
 def rebuild(form: str, where: str | None) -> None:
-    """Bring the database up to the runs' folders.
+    """Update the database from the runs' folders.
 
     Rows without a folder stay. A SQLite database that is gone or damaged is made anew, and the
     damaged one is kept beside it. What cannot be read is reported and passed over.
@@ -81,7 +81,7 @@ def rebuild(form: str, where: str | None) -> None:
     report, damaged = stores.rebuild(where)
     _print(report, form)
     runs = _count(report.runs, "run")
-    output.note(f"The database of {report.store} was brought up to the folders: {runs}.")
+    output.note(f"The database of {report.store} was updated from the folders: {runs}.")
     if damaged is not None:
         output.note(f"The damaged one is kept as {damaged}.")
 

@@ -84,7 +84,7 @@ def test_a_lost_database_is_made_anew(
     assert main(["list"]) == 1
     assert "k8sbench store rebuild" in capsys.readouterr().err
     assert main(["store", "rebuild"]) == 0
-    assert "brought up to the folders: 2 runs." in capsys.readouterr().err
+    assert "updated from the folders: 2 runs." in capsys.readouterr().err
     with open_store() as store:
         assert store.runs(RunFilter()) == before
 
