@@ -71,7 +71,7 @@ def test_json_is_a_list_with_one_object_per_log(
         "unit",
     }
     assert good["throughput"]["time_weighted"] == pytest.approx(8.0)
-    assert (good["schema"], good["verdict"], good["reasons"]) == (1, "valid", [])
+    assert (good["schema"], good["verdict"], good["reasons"]) == (2, "valid", [])
     assert (short["verdict"], short["throughput"]) == ("rejected", None)
     assert short["unverified"]["time_weighted"] == pytest.approx(8.0)
     (reason,) = (each for each in short["reasons"] if each["severity"] == "reject")
