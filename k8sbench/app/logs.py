@@ -60,7 +60,7 @@ class Sink(Protocol):
 def logs(options: LogOptions, sink: Sink, stop: Stop) -> None:
     """Hand over a run's lines, those of several replicas in the order of time.
 
-    Of a run that goes on on a cluster, and that nobody here follows, they come from there; with
+    The lines of a run on a cluster that no process of this store follows come from there; with
     ``follow`` they are archived, too, and the run is closed at its end.
     """
     with contextlib.ExitStack() as stack:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def run_of(store: Store, text: str, access: ClusterAccess) -> Run:
     """Find a run by its id, or a unique beginning of one, in the store; else on the cluster.
 
-    A job that somebody else submitted is recorded here, from its own annotations.
+    A job that another store submitted is recorded here, from its own annotations.
     """
     try:
         return context.find(store, text)
@@ -55,7 +55,7 @@ def _foreign_job(
 ) -> tuple[FoundJob, RunContext]:
     """Find the job of a run that the store does not know; gives where it would be recorded.
 
-    A cluster that nobody named need not answer: then there is no such run, and what hindered the
+    A cluster that was not named need not answer: then there is no such run, and what hindered the
     search is said.
     """
     if not connections.configured(access):

@@ -60,9 +60,9 @@ def to_read(where: str | None, note: Note) -> Iterator[SqlStore]:
 
 
 def is_alone(store: Store, run: Run) -> bool:
-    """Whether a run goes on on a cluster and nobody is seen to follow it.
+    """Whether a run goes on on a cluster and no process is seen to follow it.
 
-    In a store that can only be read nobody can be seen: then the cluster is to be asked.
+    In a store that can only be read none can be seen: then the cluster is queried.
     """
     if run.plan.backend != "kubernetes" or run.phase.final:
         return False

@@ -68,7 +68,7 @@ def for_submit(options: TargetOptions, access: ClusterAccess) -> Target:
 def check_answers(api: Api, *, asked: bool) -> None:
     """Check that a cluster answers, and takes our credentials, before anything is recorded.
 
-    Raises :class:`Unreachable`; ``asked`` for a cluster that somebody named. Creating is tried for
+    Raises :class:`Unreachable`; ``asked`` for a cluster that was named. Creating is tried for
     a minute while the server does not answer, which is for one that was there a moment ago.
     """
     from k8sbench.adapters.kubernetes.client import connection

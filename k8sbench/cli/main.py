@@ -165,8 +165,8 @@ def _tell(message: str, action: str, code: int) -> int:
             print(f"  {action}", file=sys.stderr)
         sys.stderr.flush()
     except OSError:
-        # Where nobody can be told, the exit code says it. Python would try once more at exit, and
-        # exit with a code of its own, so stderr goes to nowhere.
+        # Where no message can be written, the exit code says it. Python would try once more at
+        # exit, and exit with a code of its own, so stderr goes to nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     return code
 

@@ -4,8 +4,8 @@ A build of a framework carries machine code for some compute capabilities and fo
 other GPU it starts, finds the device, and fails at its first kernel: minutes into a job, with a
 message that names neither. Here that is known before, from a table (``k8sbench/images.yaml``).
 
-What is not in the table is not guessed at: an image of somebody's own, a GPU of next year and a
-build that nobody has looked into get no warning.
+What is not in the table is not guessed at: a user's own image, a GPU of next year and a
+build that was not inspected get no warning.
 """
 
 from __future__ import annotations

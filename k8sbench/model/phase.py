@@ -59,6 +59,6 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int = 0
     exit_code: int | None = None
     detail: str = ""
-    """Why it is not running, or how it ended: a word or a sentence."""
+    """Why it is not running, or how it ended: a reason or a sentence."""
     image: str | None = None
     """Digest of the image that it runs (``sha256:…``); None where that is not known."""

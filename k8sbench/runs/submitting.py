@@ -174,7 +174,7 @@ def _interrupted(
 
 
 def _resuming(context: RunContext, set_name: str) -> str:
-    # What goes on is missing, too, as long as nobody has measured it.
+    # Runs that go on are missing, too, until they are measured.
     first = "When what goes on is collected, run" if context.cluster.jobs_outlive_us else "Run"
     return f"{first} what is missing of the set with: k8sbench submit … --resume {set_name}"
 

@@ -187,7 +187,7 @@ def m006_unrecoverable(db: sa.Connection) -> None:
 def version(db: sa.Connection) -> int:
     """Tell how many steps a database has had; 0 for an empty one.
 
-    A database with tables but without a record of steps is somebody else's.
+    A database with tables but without a record of steps belongs to another program.
     """
     tables = set(sa.inspect(db).get_table_names())
     if APPLIED.name not in tables:

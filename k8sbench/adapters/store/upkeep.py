@@ -155,7 +155,7 @@ def rebuild(where: str | None) -> StoreReport:
 def rebuild_rows(
     store: SqlStore, old: Mapping[str, Run] | None = None, damage: Sequence[Finding] = ()
 ) -> StoreReport:
-    """Write the rows of all folders; ``old`` are runs that a damaged database still told of."""
+    """Write the rows of all folders; ``old`` are runs that a damaged database still listed."""
     old, findings = dict(old or {}), list(damage)
     with store.database.writing() as db:
         if store.database.kind == "postgresql":
@@ -203,7 +203,7 @@ def _made_anew(root: Path, old: Mapping[str, Run], damage: Sequence[Finding]) ->
 def _old(root: Path) -> tuple[dict[str, Run], list[Finding]]:
     """Read the runs of a SQLite database, and what is wrong with it.
 
-    One that is locked, newer than this program or somebody else's is an error.
+    One that is locked, newer than this program or of another program is an error.
     """
     try:
         with SqlStore(database.open_sqlite(root), root) as store, store.database.reading() as db:

@@ -30,10 +30,10 @@ def command(
 ) -> None:
     """Print the logs that a run left.
 
-    RUN is a run id or a unique beginning of one, in the store or, submitted by somebody else, on
+    RUN is a run id or a unique beginning of one, in the store or, submitted from another store, on
     the cluster alone. Several replicas are printed in the order of time, each line after its
-    replica's name. Of a run that goes on on a cluster, and that nobody here follows, the lines come
-    from there; with -f they are archived, too, and the run is closed at its end.
+    replica's name. The lines of a run on a cluster that no process of this store follows come from
+    there; with -f they are archived, too, and the run is closed at its end.
     """
     options = LogOptions(store=where, **asked)
     logs.logs(options, _Printer(since, timestamps), SignalStop())

@@ -42,7 +42,7 @@ REPLICAS = (
 def command(run: str, form: str, access: ClusterAccess, where: str | None) -> None:
     """Say what became of a run.
 
-    RUN is a run id or a unique beginning of one, in the store or, submitted by somebody else, on
+    RUN is a run id or a unique beginning of one, in the store or, submitted from another store, on
     the cluster alone. Of a run that goes on on a cluster it also says how its job is there now.
     The exit code is 0 whatever became of it.
     """

@@ -175,12 +175,12 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def on_lost_node(self) -> bool:
-        """Whether nobody can end the pod or read its logs, as its node does not answer."""
+        """Whether the pod cannot be ended or read, as its node does not answer."""
         return self.terminating and not self.ended and self.tainted and not self.ready
 
     @property
     def tainted(self) -> bool:
-        """Whether a taint ends the pod: its node does not answer, or somebody put one on it."""
+        """Whether a taint ends the pod: its node does not answer, or one was put on it."""
         return (self.disruption or {}).get("reason") == _TAINTED
 
     @property

@@ -88,7 +88,7 @@ class Outside(enum.Enum):
     EVICTED = enum.auto()
     """Its node's kubelet, for want of a resource or for a more important pod."""
     DRAINED = enum.auto()
-    """The eviction API, for somebody who drains the node."""
+    """The eviction API, called by whoever drains the node."""
     PREEMPTED = enum.auto()
     NODE_LOST = enum.auto()
     SHUTDOWN = enum.auto()
@@ -129,7 +129,7 @@ def ended_by(reason: str) -> Outside | None:
 
 
 class Event(enum.Enum):
-    """What an event tells that the objects themselves do not."""
+    """What an event reports that the objects themselves do not."""
 
     POD_CREATED = enum.auto()
     POD_REFUSED = enum.auto()
