@@ -17,7 +17,7 @@ import msgspec
 
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, Interrupted, NotFound, RepeatTaken, UsageError
-from k8sbench.model.identity import case_key, case_values
+from k8sbench.model.identity import case_key, case_values, fields_for
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
@@ -245,7 +245,7 @@ def _existing(context: RunContext, case: PlannedCase, run_id: str) -> Run | None
 def _check_case(case: PlannedCase, existing: RunPlan) -> None:
     wanted = case.plan(existing.run_id, existing.set_name, existing.repeat)
     there, asked = case_values(existing), case_values(wanted)
-    differing = [name for name in there | asked if there.get(name) != asked.get(name)]
+    differing = [name for name in fields_for("case") if there.get(name) != asked.get(name)]
     if differing:
         case_name = f"{existing.benchmark} {existing.framework} {existing.case}"
         raise UsageError(
