@@ -128,7 +128,7 @@ imports: $(SMALL_STAMP)
 PYTEST := $(VENV)/bin/python -m pytest
 TWO := --numprocesses 2
 # What is marked with a tier needs more than Python packages (tests/README.md).
-UNIT := tests/unit -m 'not tier' --hypothesis-profile=quick $(TWO) --dist loadgroup
+UNIT := tests/unit -m 'not tier and not slow' --hypothesis-profile=quick $(TWO) --dist loadgroup
 # The tiers with a cluster wait for it most of the time: two workers, each with its own.
 CLUSTER_TIERS := tests/cluster tests/node
 HARNESS_TESTS := tests/harness/tests

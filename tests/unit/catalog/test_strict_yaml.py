@@ -263,6 +263,7 @@ def test_a_rule_about_the_whole_is_told_with_the_line_of_its_key() -> None:
     ],
     ids=lambda text: text[:6].strip(),
 )
+@pytest.mark.slow
 def test_a_hostile_megabyte_is_answered(text: str) -> None:
     # Were it read in more than linear time, the test's own limit would end it.
     wrong(text)

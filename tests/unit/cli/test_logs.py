@@ -194,6 +194,7 @@ def follow(root: pathlib.Path) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_a_running_run_is_followed_until_it_ends(root: pathlib.Path) -> None:
     with open_store() as store:
         store.record(plan(replicas=2), at=time.time(), owner=processes.this_process())
@@ -214,6 +215,7 @@ def test_a_running_run_is_followed_until_it_ends(root: pathlib.Path) -> None:
     assert reader.returncode == 0
 
 
+@pytest.mark.slow
 def test_following_ends_when_the_runs_process_is_killed(root: pathlib.Path) -> None:
     owner = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=-1)
     with open_store() as store:
@@ -232,6 +234,7 @@ def test_following_ends_when_the_runs_process_is_killed(root: pathlib.Path) -> N
     assert reader.returncode == 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_following_and_nothing_else(root: pathlib.Path) -> None:
     with open_store() as store:
         store.record(plan(), at=time.time(), owner=processes.this_process())
@@ -248,6 +251,7 @@ def test_ctrl_c_ends_following_and_nothing_else(root: pathlib.Path) -> None:
         assert store.run("seg-1").phase is Phase.CREATED
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error(root: pathlib.Path) -> None:
     with open_store() as store:
         store.record(plan(), at=NOW, owner=None)

@@ -246,6 +246,7 @@ def test_one_run_after_the_other_needs_no_names(
         tell.ended(live_runs.ended(run))
 
 
+@pytest.mark.slow
 def test_the_more_runs_the_rarer_the_steps_of_each(
     tell: Progress, clock: Clock, said: Callable[[], list[str]]
 ) -> None:
@@ -260,6 +261,7 @@ def test_the_more_runs_the_rarer_the_steps_of_each(
     assert len(said()) == 1000
 
 
+@pytest.mark.slow
 def test_little_is_kept_of_a_run_and_nothing_of_one_that_has_ended(tell: Progress) -> None:
     runs = [live_runs.run(f"seg-{each}") for each in range(1000)]
     tracemalloc.start()

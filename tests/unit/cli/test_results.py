@@ -202,6 +202,7 @@ def test_an_entry_that_the_catalog_has_not_is_said_and_not_fatal(fill: Fill, typ
     assert "gone/mine.yaml" in err
 
 
+@pytest.mark.slow
 def test_a_plot_is_written_beside_the_table(
     fill: Fill, typed: Typed, tmp_path: pathlib.Path
 ) -> None:

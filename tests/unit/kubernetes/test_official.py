@@ -27,6 +27,7 @@ def test_its_typed_models_are_not_imported() -> None:
 @pytest.mark.parametrize(
     "order", [(OURS, "import kubernetes"), ("import kubernetes", OURS)], ids=["after", "before"]
 )
+@pytest.mark.slow
 def test_whoever_wants_all_of_it_finds_it(order: tuple[str, str]) -> None:
     same = "print(official.Configuration is kubernetes.client.Configuration)"
     assert said(*order, "kubernetes.client.V1Pod", same) == "True"

@@ -24,11 +24,13 @@ FETCHING_SECONDS = 600
 """For a test with go, which may have to fetch a module first."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before the marks are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let one process of two render every plan, and run all tests that look at them."""
     for item in items:
         if "everything" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("everything"))
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

@@ -28,12 +28,14 @@ def test_the_picture_shows_every_row_with_its_words() -> None:
         assert words in svg
 
 
+@pytest.mark.slow
 def test_the_same_results_give_the_same_bytes() -> None:
     results = example.made().results
     assert plot.draw(results, "svg") == plot.draw(results, "svg")
 
 
 @pytest.mark.parametrize(("form", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF")])
+@pytest.mark.slow
 def test_other_formats_are_drawn_too(form: str, magic: bytes) -> None:
     assert plot.draw(example.made().results, form).startswith(magic)
 

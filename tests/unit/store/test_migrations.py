@@ -96,6 +96,7 @@ with open_store(sys.argv[1]) as store:
 """
 
 
+@pytest.mark.slow
 def test_several_processes_may_open_a_new_store_at_once(root: pathlib.Path) -> None:
     processes = [
         subprocess.Popen(
