@@ -235,7 +235,6 @@ def cancel(
 
     What its pods have printed until now is archived first: they are deleted with the job.
     """
-    context.store.ensure_folder(run.run_id)
     following = Following(context, reporter, FollowOptions())
     until = context.clock() + READ_SECONDS
     closed: list[Run] = []

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import os
 import platform
 import re
 import shutil
@@ -24,7 +23,7 @@ from typing import Any, TypeVar
 import msgspec
 import sqlalchemy as sa
 
-from k8sbench.adapters.store import artifacts, database, migrations
+from k8sbench.adapters.store import artifacts, database, migrations, places
 from k8sbench.adapters.store.artifacts import LogWriter, RunFolder
 from k8sbench.adapters.store.claims import FileClaims, PostgresClaims
 from k8sbench.adapters.store.database import Database
@@ -36,7 +35,6 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Location, Owner, Run
 from k8sbench.ports import LogMark, RunFilter
 
-STORE_VARIABLE = "K8SBENCH_STORE"
 _T = TypeVar("_T", bound=msgspec.Struct)
 
 _STEP = ("phase", "at", "cause", "cause_id", "action", "unrecoverable")
@@ -65,9 +63,9 @@ def open_store(
     ``create=False`` a place without a store reads as an empty one, and is not made. ``folder`` is
     where a PostgreSQL store keeps the runs' folders; by default that same data folder.
     """
-    root = place(where)
+    root = places.place(where)
     if isinstance(root, str):
-        return SqlStore(database.open_postgres(root), folder or default_folder())
+        return SqlStore(database.open_postgres(root), folder or places.default_folder())
     with artifacts.translated(f"open the store {root}"):
         if root.exists() and not root.is_dir():
             raise StoreError(f"{root} is a file, not a store.", "Name the store's folder.")
@@ -82,35 +80,6 @@ def open_store(
             return SqlStore(database.open_memory(str(root)), root, absent=True)
         (root / artifacts.RUNS).mkdir(parents=True, exist_ok=True)
         return SqlStore(database.open_sqlite(root), root)
-
-
-def place(where: str | None) -> Path | str:
-    """Return what a ``--store`` means: a folder, or (as text) a database's URL."""
-    where = where if where is not None else os.environ.get(STORE_VARIABLE) or None
-    if where is None:
-        return default_folder()
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", where):
-        return where
-    if not where.strip() or "\0" in where:
-        raise UsageError(f"{where!r} names no place.", "Give a folder, or a postgresql:// URL.")
-    try:
-        return Path(where).expanduser().absolute()
-    except RuntimeError as wrong:  # no home for a ~
-        raise UsageError(f"{where!r} cannot name a store: {wrong}.", "Give a folder.") from wrong
-
-
-def default_folder() -> Path:
-    """Return where a user's data lies by default."""
-    named = os.environ.get("XDG_DATA_HOME", "")
-    try:
-        # A relative one is to be ignored, says the XDG specification.
-        data = Path(named) if named.startswith("/") else Path.home() / ".local" / "share"
-    except RuntimeError as wrong:
-        raise StoreError(
-            "There is no home folder to keep the store in.",
-            f"Name a place with --store or {STORE_VARIABLE}.",
-        ) from wrong
-    return data / "k8sbench"
 
 
 class SqlStore:

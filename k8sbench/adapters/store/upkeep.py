@@ -18,7 +18,7 @@ from typing import Literal
 import msgspec
 import sqlalchemy as sa
 
-from k8sbench.adapters.store import artifacts, database, migrations
+from k8sbench.adapters.store import artifacts, database, migrations, places
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.database import DamagedDatabase
 from k8sbench.adapters.store.sql_store import (
@@ -27,7 +27,6 @@ from k8sbench.adapters.store.sql_store import (
     free_repeat,
     merged,
     open_store,
-    place,
 )
 from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.measurement import SCHEMA
@@ -140,7 +139,7 @@ def check(store: SqlStore) -> StoreReport:
 
 def rebuild(where: str | None) -> StoreReport:
     """Bring the database of a store up to its folders; makes it anew if it is gone or damaged."""
-    root = place(where)
+    root = places.place(where)
     if isinstance(root, Path):
         known = (root / database.DATABASE).exists()
         if not (root.is_dir() and (known or (root / artifacts.RUNS).is_dir())):
