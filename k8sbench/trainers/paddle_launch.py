@@ -58,8 +58,10 @@ FAILED = re.compile(rb"Container rank (\d+) status failed .* code (-?\d+) log ")
 ERROR = re.compile(rb"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt)\b|\S+: error: ")
 REMEMBERED = 100  # lines of a rank that are searched for it; Paddle adds its C++ stack
 LONGEST_ERROR = 1000  # bytes of it that are repeated
-# As our trainers exit when SIGTERM comes. No other exit code is taken for a signal.
+# As our trainers exit when SIGTERM comes, and what they write then; `parts/ending.py` does that. No
+# other exit code is taken for a signal.
 TERMINATED = 128 + signal.SIGTERM
+TERMINATED_LINE = b"k8sbench: ended by SIGTERM\n"
 
 
 class Ending(NamedTuple):
@@ -162,6 +164,22 @@ class WorkerLogs:
         file, _ = self._files.get(self._folder / f"workerlog.{local}", (None, None))
         return 0 if file is None else os.fstat(file).st_mtime_ns
 
+    def terminated_before(self, local: int) -> int | None:
+        """The rank on this node that SIGTERM ended before this one last wrote; the earliest.
+
+        Only of our trainers, which write that they were ended. The launcher terminates ranks after
+        another one has failed: such a rank was ended from outside, and the others have lost it.
+        """
+        found = []
+        for path, (file, _) in self._files.items():
+            length = os.fstat(file).st_size
+            start = max(0, length - len(TERMINATED_LINE))
+            if os.pread(file, len(TERMINATED_LINE), start) == TERMINATED_LINE:
+                number = int(path.suffix[1:])
+                found.append((self.written_at(number), number))
+        first_at, first = min(found, default=(0, local))
+        return None if first == local or first_at > self.written_at(local) else first
+
     def last_error(self, local: int) -> str:
         """The last error line of the rank of that number on this node; empty if it has none."""
         _, lines = self._files.get(self._folder / f"workerlog.{local}", (None, Lines()))
@@ -247,6 +265,11 @@ class Ranks:
             return f"rank {rank - beside + local}"
         return f"local rank {local}"
 
+    def ending(self, local: int, code: int) -> Ending:
+        """How a rank ended that was not seen to end."""
+        processes = (int(one) for one, (_, beside) in self._known.items() if beside == local)
+        return Ending(self.name(local), local, code, next(processes, None))
+
     def _look_at(self, process: str) -> list[Ending]:
         folder = Path("/proc", process)
         # What stands behind the name: the state first, the exit status last.
@@ -280,6 +303,15 @@ def first_of(ended: Sequence[Ending], logs: WorkerLogs) -> Ending | None:
         key=lambda one: (one.code >= 0, one.terminated, logs.written_at(one.local)),
         default=None,
     )
+
+
+def before(found: Ending, logs: WorkerLogs, ranks: Ranks) -> Ending:
+    """The rank that SIGTERM ended before the found one failed; else the found one.
+
+    On a busy machine both are seen only after the launcher has seen them and ended the others.
+    """
+    local = None if found.terminated else logs.terminated_before(found.local)
+    return found if local is None else ranks.ending(local, -signal.SIGTERM)
 
 
 def environment(
@@ -376,6 +408,7 @@ def follow(launcher: subprocess.Popen[bytes], folder: Path, signals: Sequence[in
             is_over = own.failed is not None or bool(signals)
             first = first_of([one for one in ended if not (is_over and one.terminated)], logs)
             if first is not None:
+                first = before(first, logs, ranks)
                 put(STDERR, [first.line()])
         own.wait(TICK)
         put(STDOUT, logs.read())
@@ -386,7 +419,7 @@ def follow(launcher: subprocess.Popen[bytes], folder: Path, signals: Sequence[in
     put(STDOUT, logs.rest())
     if first is None and own.failed is not None:
         local, code = own.failed
-        first = Ending(ranks.name(local), local, _by_signal(code))
+        first = before(ranks.ending(local, _by_signal(code)), logs, ranks)
     if first is None:
         return launcher.returncode
     # Once more, after all lines of the others, and on stdout as those: a reader of both streams

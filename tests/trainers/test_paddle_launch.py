@@ -185,6 +185,47 @@ def test_the_rank_that_ended_first_has_the_last_error(
     assert "Container rank" not in job.err  # which would name the other one
 
 
+# Both ranks answer SIGTERM as our trainers do. One of them comes to its end at a signal of the test.
+ENDED_UNSEEN = """
+import pathlib, time
+from k8sbench.trainers.parts import ending
+ending.end_on_sigterm()
+folder = pathlib.Path(sys.argv[1])
+(folder / ("new" + rank)).write_text(str(os.getpid()))
+(folder / ("new" + rank)).rename(folder / rank)
+while not (folder / "now").exists():
+    time.sleep(0.01)
+if rank == "0":
+    other = pathlib.Path("/proc", (folder / "1").read_text(), "stat")
+    while {waits} and other.read_text().split()[2] != "Z":
+        time.sleep(0.01)
+    raise RuntimeError("connection reset by peer")
+if {waits}:
+    os.kill(os.getpid(), 15)
+time.sleep(3600)
+"""
+
+
+@pytest.mark.tier("frameworks")
+@pytest.mark.parametrize(
+    ("waits", "code", "told"),
+    [(True, 143, "rank 1: Signal 15"), (False, 1, "rank 0: exit code 1")],
+    ids=["ended from outside", "ended by the launcher"],
+)
+def test_the_rank_that_ended_first_is_named_where_all_was_over_before_it_was_seen(
+    launch: Callable[..., Launched], tmp_path: pathlib.Path, waits: bool, code: int, told: str
+) -> None:
+    path = str(pathlib.Path(paddle_launch.__file__).parents[2])
+    job = launch(ENDED_UNSEEN.format(waits=waits), str(tmp_path), PYTHONPATH=path)
+    until(lambda: all((tmp_path / rank).exists() for rank in "01"))
+    job.process.send_signal(signal.SIGSTOP)  # as on a machine that is too busy to run it
+    (tmp_path / "now").touch()
+    until(lambda: len(job.others()) == 1)  # the guard
+    job.process.send_signal(signal.SIGCONT)
+    assert job.end() == code
+    assert job.out.splitlines()[-1].startswith(f"paddle_launch.py: {told}")
+
+
 @pytest.mark.tier("frameworks")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_whole_job_with_its_code(
