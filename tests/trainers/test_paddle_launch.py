@@ -185,7 +185,7 @@ def test_the_rank_that_ended_first_has_the_last_error(
     assert "Container rank" not in job.err  # which would name the other one
 
 
-# Both ranks answer SIGTERM as our trainers do. One of them comes to its end at a signal of the test.
+# Both ranks answer SIGTERM as our trainers do. The test decides when the first of them ends.
 ENDED_UNSEEN = """
 import pathlib, time
 from k8sbench.trainers.parts import ending
