@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import inspect
 import json
 import os
 import pathlib
-import sys
-import types
-from typing import Any
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from k8sbench.trainers.parts import machine
+from k8sbench.trainers.parts import machine, nvml
 
 
 def test_the_machine_is_described_in_words_that_json_knows() -> None:
@@ -32,92 +34,92 @@ def test_a_gpu_that_cannot_be_asked_is_unknown_in_every_field() -> None:
     assert all(value is None for name, value in found.items() if name != "driver")
 
 
-class FakeNvml(types.ModuleType):
-    """The library as a machine with one GPU has it, whose clocks nobody may ask for."""
-
-    class NVMLError(Exception):
-        pass
-
-    NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
-    reasons = "nvmlDeviceGetCurrentClocksEventReasons"
-
-    def __getattr__(self, name: str) -> Any:
-        answers: dict[str, Any] = {
-            "nvmlInit": None,
-            "nvmlShutdown": None,
-            "nvmlSystemGetDriverVersion": b"570.1",
-            "nvmlDeviceGetHandleByPciBusId": "gpu 0",
-            "nvmlDeviceGetEccMode": [1, 1],
-            "nvmlDeviceGetEnforcedPowerLimit": 300_000,
-            "nvmlDeviceGetMaxClockInfo": 1530,
-            "nvmlDeviceGetCurrPcieLinkGeneration": 3,
-            "nvmlDeviceGetCurrPcieLinkWidth": 16,
-            self.reasons: 4,
-        }
-
-        def answer(*arguments: Any) -> Any:
-            if name == "nvmlDeviceGetNvLinkState" and arguments[1] < 6:
-                return int(arguments[1] != 2)  # six links, one of them down
-            if name not in answers:
-                raise self.NVMLError("not for you")
-            return answers[name]
-
-        return answer
+Nvml = Callable[..., ctypes.CDLL]
 
 
-def test_a_gpu_is_described_by_nvml_and_what_it_refuses_is_unknown(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Nvml:
+    """Make the driver's library as a machine with one GPU has it; what is given is otherwise."""
+    folder = tmp_path_factory.mktemp("nvml")
+
+    def make(**given: object) -> ctypes.CDLL:
+        compiler = shutil.which("cc") or shutil.which("gcc")
+        if compiler is None:
+            pytest.skip("no C compiler")
+        usual = {"DRIVER_LOADED": 1, "KNOWS_ADDRESS": 1, "KNOWS_UUID": 1, "REASONS": NEW_REASONS}
+        defined = {name: str(value) for name, value in {**usual, **given}.items()}
+        library = folder / f"{'-'.join(defined.values())}.so"
+        if not library.exists():
+            macros = [f"-D{name}={value}" for name, value in defined.items()]
+            source = str(pathlib.Path(__file__).with_name("nvml.c"))
+            command = [compiler, "-shared", "-fPIC", *macros, "-o", str(library), source]
+            subprocess.run(command, check=True)
+        return ctypes.CDLL(str(library))
+
+    return make
+
+
+@pytest.fixture
+def driver(compiled: Nvml, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
+    """Put the library where trainers find it; what they begin with it they also end."""
+    libraries: list[ctypes.CDLL] = []
+
+    def put(**given: object) -> ctypes.CDLL:
+        libraries.append(compiled(**given))
+        monkeypatch.setattr(nvml, "LIBRARY", libraries[-1]._name)
+        return libraries[-1]
+
+    yield put
+    assert [library.users_left() for library in libraries] == [0] * len(libraries)
+
+
+NEW_REASONS, OLD_REASONS = machine.CLOCK_REASONS
+ADDRESS = "00000000:3b:00.0"
+
+
+def test_a_gpu_is_described_by_the_drivers_library_and_what_it_refuses_is_unknown(
+    driver: Nvml,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml("pynvml"))
-    found = machine.gpu("00000000:3b:00.0", None)
+    driver()
+    found = machine.gpu(ADDRESS, None)
     assert set(found) == set(machine.GPU_FIELDS)
     told = {name: found[name] for name in ("driver", "ecc", "power_limit_w", "nvlinks")}
     assert told == {"driver": "570.1", "ecc": True, "power_limit_w": 300.0, "nvlinks": 5}
     assert (found["clock_sm_mhz"], found["clock_sm_max_mhz"]) == (None, 1530)
+    assert (found["clock_memory_mhz"], found["clock_memory_max_mhz"]) == (876, 877)
     assert (found["pcie_generation"], found["pcie_width"]) == (3, 16)
-    assert found["throttle_reasons"] == 4
 
 
 @pytest.mark.parametrize("name", machine.CLOCK_REASONS)
-def test_a_throttled_clock_is_told_by_old_drivers_and_by_new_ones(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nvml = FakeNvml("pynvml")
-    nvml.reasons = name
-    monkeypatch.setitem(sys.modules, "pynvml", nvml)
-    assert machine.gpu("00000000:3b:00.0", None)["throttle_reasons"] == 4
+def test_a_throttled_clock_is_told_by_old_drivers_and_by_new_ones(name: str, driver: Nvml) -> None:
+    driver(REASONS=name)
+    assert machine.gpu(ADDRESS, None)["throttle_reasons"] == 1 << 40 | 4  # 64 bits
 
 
 @pytest.mark.parametrize("uuid", ["8c6f", "GPU-8c6f"])
-@pytest.mark.parametrize("address", [None, "00000000:3b:00.0"])
+@pytest.mark.parametrize("address", [None, ADDRESS])
 def test_a_gpu_whose_address_nvml_does_not_know_is_found_by_its_uuid(
-    uuid: str, address: str | None, monkeypatch: pytest.MonkeyPatch
+    uuid: str, address: str | None, driver: Nvml
 ) -> None:
-    class Elsewhere(FakeNvml):
-        def nvmlDeviceGetHandleByPciBusId(self, _: bytes) -> str:
-            raise self.NVMLError("no such GPU")
-
-        def nvmlDeviceGetHandleByUUID(self, uuid: bytes) -> str:
-            assert uuid == b"GPU-8c6f"
-            return "gpu 0"
-
-    monkeypatch.setitem(sys.modules, "pynvml", Elsewhere("pynvml"))
+    driver(KNOWS_ADDRESS=0)
     assert machine.gpu(address, uuid)["power_limit_w"] == 300.0
 
 
-@pytest.mark.parametrize(("address", "uuid"), [(None, None), ("00000000:3b:00.0", "8c6f")])
+@pytest.mark.parametrize(("address", "uuid"), [(None, None), (ADDRESS, "8c6f")])
 def test_of_a_gpu_that_nvml_does_not_know_only_the_driver_is_told(
-    address: str | None, uuid: str | None, monkeypatch: pytest.MonkeyPatch
+    address: str | None, uuid: str | None, driver: Nvml
 ) -> None:
-    class Stranger(FakeNvml):
-        def nvmlDeviceGetHandleByPciBusId(self, _: bytes) -> str:
-            raise self.NVMLError("no such GPU")
-
-    monkeypatch.setitem(sys.modules, "pynvml", Stranger("pynvml"))
+    driver(KNOWS_ADDRESS=0, KNOWS_UUID=0)
     found = machine.gpu(address, uuid)
     assert set(found) == set(machine.GPU_FIELDS)
     assert {name for name in found if found[name] is not None} <= {"driver", "numa_node"}
     assert found["driver"] == "570.1"
+
+
+def test_a_library_without_its_driver_tells_nothing(driver: Nvml) -> None:
+    driver(DRIVER_LOADED=0)
+    found = machine.gpu(ADDRESS, "8c6f")
+    assert {name for name in found if found[name] is not None} <= {"driver", "numa_node"}
 
 
 @pytest.mark.parametrize(
@@ -149,35 +151,29 @@ def test_without_nvml_the_kernel_tells_of_the_driver_and_of_the_nearest_memory(
             (tmp_path / name).parent.mkdir(parents=True)
             (tmp_path / name).write_text(text)
     monkeypatch.setattr(machine, "Path", lambda name: tmp_path / name.removeprefix("/"))
-    monkeypatch.setitem(sys.modules, "pynvml", None)  # not installed
+    monkeypatch.setattr(nvml, "LIBRARY", "libno-such-library.so.1")
     found = machine.gpu(address, None)
     assert (found["driver"], found["numa_node"]) == (driver, node)
 
 
-def test_nvml_has_every_function_that_is_asked_for() -> None:
-    """By the names and with the numbers of arguments of the module that is installed."""
+def test_the_constants_are_those_of_nvml() -> None:
     import pynvml
 
-    counts = {
-        "nvmlInit": 0,
-        "nvmlShutdown": 0,
-        "nvmlSystemGetDriverVersion": 0,
-        "nvmlDeviceGetHandleByPciBusId": 1,
-        "nvmlDeviceGetHandleByUUID": 1,
-        "nvmlDeviceGetEccMode": 1,
-        "nvmlDeviceGetEnforcedPowerLimit": 1,
-        "nvmlDeviceGetClockInfo": 2,
-        "nvmlDeviceGetMaxClockInfo": 2,
-        "nvmlDeviceGetCurrPcieLinkGeneration": 1,
-        "nvmlDeviceGetCurrPcieLinkWidth": 1,
-        "nvmlDeviceGetNvLinkState": 2,
-        **dict.fromkeys(machine.CLOCK_REASONS, 1),
-    }
-    for name, count in counts.items():
-        asked = inspect.signature(getattr(pynvml, name))
-        asked.bind(*range(count))
     assert machine.NVLINKS >= pynvml.NVML_NVLINK_MAX_LINKS
-    assert (pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM) == (1, 2)
+    assert (pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM) == (nvml.CLOCK_SM, nvml.CLOCK_MEMORY)
+    assert len(ctypes.create_string_buffer(pynvml.NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE)) == 80
+
+
+CALLS = re.findall(r"\bnvml(?:Init|Shutdown|System|Device)\w*", inspect.getsource(nvml))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_call_has_a_name_that_nvmls_own_module_knows(name: str) -> None:
+    import pynvml
+
+    own = pathlib.Path(inspect.getsourcefile(pynvml) or "").read_text()
+    # Its own initialization is by another call than the usual one.
+    assert re.search(rf"\b{name.removesuffix('_v2')}\b", own)
 
 
 @pytest.fixture

@@ -200,7 +200,7 @@ def test_a_trainer_imports_only_its_own_kind(path: pathlib.Path) -> None:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "relative imports hide what is imported"
             imported.add(node.module or "")
-    allowed = {*sys.stdlib_module_names, "numpy", "torch", "paddle", "pynvml"}
+    allowed = {*sys.stdlib_module_names, "numpy", "torch", "paddle"}
     strange = {
         name
         for name in imported

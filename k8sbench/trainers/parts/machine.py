@@ -1,12 +1,13 @@
 """What is known of the machine that a rank runs on.
 
 Facts for the `environment` event: what cannot be learned is None. Nothing is run to find them
-(images may lack nvidia-smi); NVML is asked only if its Python module is there. Beside them two
+(images may lack nvidia-smi); a GPU is described by the driver's own library. Beside them two
 switches of NVIDIA's libraries that no framework has: TF32 for all of them, and NCCL's own log.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import re
@@ -14,7 +15,8 @@ import resource
 import socket
 import tempfile
 from pathlib import Path
-from typing import Any
+
+from k8sbench.trainers.parts import nvml
 
 # What only the framework knows; a session fills in these fields.
 FRAMEWORK_FIELDS = (
@@ -64,46 +66,35 @@ def gpu(pci_bus_id: str | None, uuid: str | None) -> dict[str, object]:
     facts["driver"] = _driver_from_proc()
     if pci_bus_id is not None:
         facts["numa_node"] = _numa_node(pci_bus_id)
-    try:
-        import pynvml  # type: ignore[import-not-found,import-untyped,unused-ignore]
-    except ImportError:
-        return facts
-
-    def ask(function: str, *arguments: object) -> Any:
-        try:
-            return getattr(pynvml, function)(*arguments)
-        except (pynvml.NVMLError, AttributeError):
-            return None
-
-    ask("nvmlInit")
-    facts["driver"] = _text(ask("nvmlSystemGetDriverVersion")) or facts["driver"]
-    device = None
-    if pci_bus_id is not None:
-        device = ask("nvmlDeviceGetHandleByPciBusId", pci_bus_id.encode())
-    if device is None and uuid is not None:
-        named = uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
-        device = ask("nvmlDeviceGetHandleByUUID", named.encode())
-    if device is not None:
-        ecc = ask("nvmlDeviceGetEccMode", device)
-        limit = ask("nvmlDeviceGetEnforcedPowerLimit", device)
-        links = [ask("nvmlDeviceGetNvLinkState", device, link) for link in range(NVLINKS)]
-        links = [state for state in links if state is not None]
-        reasons = [ask(function, device) for function in CLOCK_REASONS]
-        sm, memory = pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM
-        facts |= {
-            "ecc": bool(ecc[0]) if ecc is not None else None,
-            "clock_sm_mhz": ask("nvmlDeviceGetClockInfo", device, sm),
-            "clock_sm_max_mhz": ask("nvmlDeviceGetMaxClockInfo", device, sm),
-            "clock_memory_mhz": ask("nvmlDeviceGetClockInfo", device, memory),
-            "clock_memory_max_mhz": ask("nvmlDeviceGetMaxClockInfo", device, memory),
-            "power_limit_w": limit / 1000 if limit is not None else None,
-            "pcie_generation": ask("nvmlDeviceGetCurrPcieLinkGeneration", device),
-            "pcie_width": ask("nvmlDeviceGetCurrPcieLinkWidth", device),
-            "nvlinks": sum(links) if links else None,  # the active ones
-            "throttle_reasons": next((each for each in reasons if each is not None), None),
-        }
-    ask("nvmlShutdown")
+    with nvml.opened() as library:
+        if library is not None:
+            facts["driver"] = library.driver() or facts["driver"]
+            device = library.device(pci_bus_id, uuid)
+            if device is not None:
+                facts |= _from_nvml(library, device)
     return facts
+
+
+def _from_nvml(library: nvml.Nvml, device: ctypes.c_void_p) -> dict[str, object]:
+    def ask(name: str, *arguments: int) -> int | None:
+        return library.ask(name, device, *arguments)
+
+    limit = ask("nvmlDeviceGetEnforcedPowerLimit")
+    links = [ask("nvmlDeviceGetNvLinkState", link) for link in range(NVLINKS)]
+    known = [state for state in links if state is not None]
+    reasons = [ask(name) for name in CLOCK_REASONS]
+    return {
+        "ecc": library.ecc(device),
+        "clock_sm_mhz": ask("nvmlDeviceGetClockInfo", nvml.CLOCK_SM),
+        "clock_sm_max_mhz": ask("nvmlDeviceGetMaxClockInfo", nvml.CLOCK_SM),
+        "clock_memory_mhz": ask("nvmlDeviceGetClockInfo", nvml.CLOCK_MEMORY),
+        "clock_memory_max_mhz": ask("nvmlDeviceGetMaxClockInfo", nvml.CLOCK_MEMORY),
+        "power_limit_w": limit / 1000 if limit is not None else None,
+        "pcie_generation": ask("nvmlDeviceGetCurrPcieLinkGeneration"),
+        "pcie_width": ask("nvmlDeviceGetCurrPcieLinkWidth"),
+        "nvlinks": sum(known) if known else None,  # the active ones
+        "throttle_reasons": next((each for each in reasons if each is not None), None),
+    }
 
 
 def steer_tf32(allowed: bool) -> None:
@@ -155,10 +146,6 @@ def _numa_node(pci_bus_id: str) -> int | None:
     except (OSError, ValueError):
         return None
     return node if node >= 0 else None
-
-
-def _text(value: bytes | str | None) -> str | None:
-    return value.decode() if isinstance(value, bytes) else value
 
 
 def _driver_from_proc() -> str | None:

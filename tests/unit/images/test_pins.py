@@ -66,7 +66,7 @@ def test_numpy_is_below_2(framework: str) -> None:
 
 @pytest.mark.tier("frameworks")
 def test_pytorch_s_pins_are_all_that_it_needs_and_nothing_else() -> None:
-    assert set(dockerfiles.requirements("pytorch")) == closure("torch", "numpy", "nvidia-ml-py")
+    assert set(dockerfiles.requirements("pytorch")) == closure("torch", "numpy")
 
 
 @pytest.mark.tier("frameworks")
@@ -74,7 +74,7 @@ def test_paddle_s_pins_are_all_that_it_needs_and_cuda_s_libraries() -> None:
     pinned = set(dockerfiles.requirements("paddle"))
     cuda = {name for name in pinned if name.endswith(CUDA_OF_PADDLE)}
     # setuptools it needs without declaring it; the CPU build declares the same as the GPU build.
-    needed = closure("paddlepaddle", "numpy", "nvidia-ml-py") | {"setuptools", "paddlepaddle-gpu"}
+    needed = closure("paddlepaddle", "numpy") | {"setuptools", "paddlepaddle-gpu"}
     assert pinned - cuda == needed - {"paddlepaddle"}
     assert {name.removeprefix("nvidia-").removesuffix(CUDA_OF_PADDLE) for name in cuda} == {
         *("cublas", "cuda-cupti", "cuda-nvrtc", "cudnn", "cufft", "curand"),

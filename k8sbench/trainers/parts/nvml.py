@@ -1,0 +1,99 @@
+"""NVML, the driver's library, by the dozen calls that a trainer needs of it.
+
+Public images of PyTorch and Paddle lack its Python module, but the container runtime puts the
+library itself, ``libnvidia-ml.so.1``, into every container that has a GPU. The names and types are
+those of nvml.h; a call that a driver does not have, or that a GPU does not support, answers None.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Iterator
+from ctypes import POINTER, byref, c_char_p, c_int, c_uint, c_ulonglong, c_void_p
+from typing import Any
+
+LIBRARY = "libnvidia-ml.so.1"
+CLOCK_SM, CLOCK_MEMORY = 1, 2  # nvmlClockType_t
+_SUCCESS = 0
+_DRIVER_VERSION_BYTES = 80
+
+# What each call of one GPU takes after the GPU, and the type of its answer.
+_CALLS: dict[str, tuple[tuple[Any, ...], Any]] = {
+    "nvmlDeviceGetEnforcedPowerLimit": ((), c_uint),  # mW
+    "nvmlDeviceGetClockInfo": ((c_uint,), c_uint),  # MHz
+    "nvmlDeviceGetMaxClockInfo": ((c_uint,), c_uint),
+    "nvmlDeviceGetCurrPcieLinkGeneration": ((), c_uint),
+    "nvmlDeviceGetCurrPcieLinkWidth": ((), c_uint),
+    "nvmlDeviceGetNvLinkState": ((c_uint,), c_int),
+    # The same bits under the new name and the old one, which drivers before 535 have alone.
+    "nvmlDeviceGetCurrentClocksEventReasons": ((), c_ulonglong),
+    "nvmlDeviceGetCurrentClocksThrottleReasons": ((), c_ulonglong),
+}
+
+
+class Nvml:
+    """The library, initialized; from :func:`opened`."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
+
+    def driver(self) -> str | None:
+        """The driver's version."""
+        text = ctypes.create_string_buffer(_DRIVER_VERSION_BYTES)
+        ended = self._call("nvmlSystemGetDriverVersion", (c_char_p, c_uint), text, len(text))
+        return text.value.decode() if ended else None
+
+    def device(self, pci_bus_id: str | None, uuid: str | None) -> c_void_p | None:
+        """The GPU of a PCI address or, where NVML has another address, of a UUID."""
+        named = uuid if uuid is None or uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
+        for name, text in (
+            ("nvmlDeviceGetHandleByPciBusId_v2", pci_bus_id),
+            ("nvmlDeviceGetHandleByUUID", named),
+        ):
+            device = c_void_p()
+            types = c_char_p, POINTER(c_void_p)
+            if text is not None and self._call(name, types, text.encode(), byref(device)):
+                return device
+        return None
+
+    def ask(self, name: str, device: c_void_p, *arguments: int) -> int | None:
+        """One of the calls of a GPU; the units are NVML's."""
+        taken, kind = _CALLS[name]
+        answer = kind()
+        types = c_void_p, *taken, POINTER(kind)
+        ended = self._call(name, types, device, *arguments, byref(answer))
+        return int(answer.value) if ended else None
+
+    def ecc(self, device: c_void_p) -> bool | None:
+        """Whether ECC is on now."""
+        now, after_reboot = c_int(), c_int()
+        types = c_void_p, POINTER(c_int), POINTER(c_int)
+        ended = self._call("nvmlDeviceGetEccMode", types, device, byref(now), byref(after_reboot))
+        return bool(now.value) if ended else None
+
+    def _call(self, name: str, types: tuple[Any, ...], *arguments: Any) -> bool:
+        try:
+            function = getattr(self._library, name)
+        except AttributeError:  # an older driver
+            return False
+        function.argtypes, function.restype = types, c_int
+        return bool(function(*arguments) == _SUCCESS)
+
+
+@contextlib.contextmanager
+def opened() -> Iterator[Nvml | None]:
+    """Load and initialize the library for a while; None where there is none, or no driver."""
+    try:
+        library = ctypes.CDLL(LIBRARY)
+        # One that has the name alone would not have this.
+        initialized = library.nvmlInit_v2() == _SUCCESS
+    except (OSError, AttributeError):
+        initialized = False
+    if not initialized:
+        yield None
+        return
+    try:
+        yield Nvml(library)
+    finally:
+        library.nvmlShutdown()
