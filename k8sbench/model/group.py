@@ -26,9 +26,9 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     """Coefficient of variation (sample standard deviation ÷ mean); None for one run."""
     low: float | None
     high: float | None
-    """Interval for the median; None for one run."""
+    """Interval for the median; None for one run, and where outliers leave none."""
     coverage: float | None
-    """Exact coverage of [low, high]: 1 − 2^(1−n) for min–max."""
+    """Coverage of [low, high]: 1 − 2^(1−n) for min–max; a lower bound where there were outliers."""
     interval_reason: str | None = None
     """Why there is no interval."""
 

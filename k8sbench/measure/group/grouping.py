@@ -35,7 +35,7 @@ REASONS = (
     *("run-in-progress", "run-failed", "run-cancelled", "run-lost", "not-measured"),
     *("log-counted-twice", "repeat-collision", "mixed-plan", "mixed-gpu-model"),
     *("mixed-precision", "mixed-image", "mixed-driver", "mixed-framework"),
-    *("mixed-estimator", "above-peak", "outlier", "many-outliers"),
+    *("mixed-estimator", "above-peak", "outlier"),
     *("efficiency-above-limit", "wide-interval"),
 )
 """Ids of every reason that grouping can give; ``docs/results.md`` explains them."""
@@ -66,9 +66,10 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
     rejections.above_peak(candidates, estimator)
     # A smoke run checks the path: how fast a shared CPU happened to be is no claim to refute.
     smoke = planned.preset == "smoke"
-    reasons = [] if smoke else rejections.outliers(candidates, estimator)
+    dropped = 0 if smoke else rejections.outliers(candidates, estimator)
     counted = [c for c in candidates if c.counts]
-    figures = spread([c.rates[estimator] for c in counted]) if counted else None
+    figures = spread([c.rates[estimator] for c in counted], dropped) if counted else None
+    reasons = []
     if figures is not None and figures.low is not None and figures.high is not None:
         width = (figures.high - figures.low) / figures.median
         text = f"The interval is {width:.0%} of the median wide: more repeats would help."

@@ -6,6 +6,7 @@ at the runs that still count when it comes; the order of the checks is :mod:`.gr
 
 from __future__ import annotations
 
+import bisect
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,12 +15,11 @@ from k8sbench.measure.group import comparison
 from k8sbench.measure.group.candidates import ESTIMATORS, Candidate, reported
 from k8sbench.measure.group.group_figures import model
 from k8sbench.model.identity import case_values
-from k8sbench.model.measurement import Reason
 
-OUTLIER_BAND = (0.8, 1.25)
-"""× the group's median: a run outside is not a repeat of the others."""
-MANY_OUTLIERS = 0.25
-"""Share of outliers from which the reader is warned that the rest is a thin majority."""
+OUTLIER_LIMIT = 1.25
+"""Fastest ÷ slowest of the runs that count: beyond it they are no repeats of each other."""
+MAJORITY = (2, 3)
+"""At least so many of so many runs must agree. Five of eight have been the wrong ones."""
 
 
 def logs_counted_twice(candidates: Sequence[Candidate]) -> None:
@@ -145,63 +145,52 @@ def above_peak(candidates: Sequence[Candidate], estimator: str) -> None:
             )
 
 
-def outliers(candidates: Sequence[Candidate], estimator: str) -> list[Reason]:
-    """Reject the runs that are no repeats of the others; returns reasons of the group."""
+def outliers(candidates: Sequence[Candidate], estimator: str) -> int:
+    """Reject the runs that are no repeats of the others; returns how many these are."""
     tried = [c for c in candidates if c.counts]
     rates = {c.run.run_id: c.rates[estimator] for c in tried}
     inside = agreeing(rates.values())
-    if inside is None:
-        low, high = min(rates.values()), max(rates.values())
-        for candidate in tried:
-            rate = rates[candidate.run.run_id]
-            candidate.reject_unless_accepted(
-                "outlier",
-                f"{rate:.2f}: the {len(tried)} runs reach from {low:.2f} to {high:.2f}, and no"
-                " majority of them agrees. It is unknown which is wrong; repeat the case.",
-            )
-        return []
-    if len(inside) == len(tried):
-        return []
-    median = statistics.median(inside)
-    lowest, highest = (bound * median for bound in OUTLIER_BAND)
-    agree = f"{len(inside)} of {len(tried)} runs agree"
-    for candidate in tried:
+    low, high = min(inside, default=0.0), max(inside, default=0.0)
+    outside = [c for c in tried if not low <= rates[c.run.run_id] <= high]
+    for candidate in outside:
         rate = rates[candidate.run.run_id]
-        if not lowest <= rate <= highest:
-            candidate.reject_unless_accepted(
-                "outlier",
-                f"{rate:.2f} is {rate / median:.2f} × the group's median of {median:.2f}; {agree}.",
+        if inside:
+            median = statistics.median(inside)
+            why = (
+                f"{rate:.2f} is {rate / median:.2f} × the group's median of {median:.2f};"
+                f" {len(inside)} of {len(tried)} runs agree."
             )
-    if len(tried) - len(inside) <= MANY_OUTLIERS * len(tried):
-        return []
-    return [
-        Reason(
-            id="many-outliers",
-            severity="warn",
-            message=f"Only {agree}: look whether the majority is the right side.",
-        )
-    ]
+        else:
+            why = (
+                f"{rate:.2f}: the {len(tried)} runs reach from {min(rates.values()):.2f} to"
+                f" {max(rates.values()):.2f}, and no clear majority of them agrees. It is unknown"
+                " which is wrong; repeat the case."
+            )
+        candidate.reject_unless_accepted("outlier", why)
+    return sum(not c.counts for c in outside)
 
 
-def agreeing(rates: Iterable[float]) -> list[float] | None:
-    """The rates inside the outlier band around their own median, or None without a majority.
+def agreeing(rates: Iterable[float]) -> list[float]:
+    """The rates that are repeats of each other, ascending; empty where it is unclear which are.
 
-    The median is that of the rates that stay, not of all: a fixed point, so that no figure in the
-    table contradicts its own reason. A strict majority of all must stay: of two runs that disagree,
-    neither can be preferred.
+    The most rates of which no two differ by more than the limit; of several such choices, the
+    narrowest. They must be a clear majority, and the others farther from them than they are from
+    each other: a choice out of one broad distribution would show a spread that it does not have.
     """
     every = sorted(rates)
-    inside = every
-    for _ in range(len(every) + 1):
-        if len(inside) * 2 <= len(every):
-            break
-        median = statistics.median(inside)
-        lowest, highest = (bound * median for bound in OUTLIER_BAND)
-        next_inside = [rate for rate in every if lowest <= rate <= highest]
-        if next_inside == inside:
-            return inside
-        inside = next_inside
-    return None if every else []
+    choices = []
+    for first, lowest in enumerate(every):
+        end = bisect.bisect_right(every, lowest * OUTLIER_LIMIT)
+        choices.append((end - first, -every[end - 1] / lowest, -first))
+    if not choices:
+        return []
+    count, width, first = max(choices)
+    begin, end = -first, -first + count
+    needed, of = MAJORITY
+    gaps = [every[begin] / every[begin - 1]] if begin else []
+    gaps += [every[end] / every[end - 1]] if end < len(every) else []
+    is_clear = count * of >= needed * len(every) and all(gap > -width for gap in gaps)
+    return every[begin:end] if is_clear else []
 
 
 def _capital(text: str) -> str:

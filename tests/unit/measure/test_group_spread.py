@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
+from collections import Counter
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from k8sbench.measure.group.rejections import agreeing
 from k8sbench.measure.group.spread import COVERAGE, interval_ranks, spread
 
 ARCFACE = {
@@ -85,6 +88,50 @@ def test_the_coverage_is_that_of_all_ways_to_lie_beside_the_median(count: int) -
             rank < sum(below) < count - rank for below in itertools.product((0, 1), repeat=count)
         )
         assert narrower / 2**count < COVERAGE or rank == count // 2
+
+
+@pytest.mark.parametrize(
+    ("count", "dropped", "coverage"),
+    # 1 − 2·P(Binomial(n, ½) < rank + dropped)
+    [(4, 1, 0.625), (5, 1, 0.78125), (6, 2, 0.7109375), (9, 1, 0.890625)],
+)
+def test_after_outliers_the_coverage_is_that_of_all_runs(
+    count: int, dropped: int, coverage: float
+) -> None:
+    assert interval_ranks(count, dropped)[1] == coverage
+
+
+def test_two_of_three_runs_have_no_interval_and_say_why() -> None:
+    figures = spread([100.0, 101.0], dropped=1)
+    assert (figures.low, figures.high, figures.coverage) == (None,) * 3
+    assert figures.cv is not None
+    assert figures.interval_reason == "1 of 3 runs was left out for its rate"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [0.02, 0.1, 0.2])
+@pytest.mark.parametrize("count", [3, 5, 7, 10])
+def test_no_interval_misses_more_often_than_it_states_whatever_was_left_out(
+    noise: float, count: int
+) -> None:
+    """Of all groups that are run, those whose interval misses the median at a stated coverage."""
+    random, groups = Random(f"{noise} {count}"), 4_000
+    missed: Counter[float] = Counter()
+    stated: Counter[float] = Counter()
+    for _ in range(groups):
+        rates = [max(random.gauss(1.0, noise), 0.05) for _ in range(count)]
+        inside = agreeing(rates)
+        if not inside:
+            continue
+        figures = spread(inside, count - len(inside))
+        if figures.low is None or figures.high is None or figures.coverage is None:
+            continue
+        stated[figures.coverage] += 1
+        missed[figures.coverage] += not figures.low <= 1.0 <= figures.high
+    assert stated
+    for coverage, misses in missed.items():
+        deviation = math.sqrt(coverage * (1 - coverage) / groups)
+        assert misses / groups <= 1 - coverage + 4 * deviation
 
 
 def test_very_many_runs_have_an_interval_too() -> None:

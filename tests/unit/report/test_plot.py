@@ -18,7 +18,7 @@ from tests.unit.report.factory import run
 def test_the_picture_shows_every_row_with_its_words() -> None:
     svg = plot.draw(example.made().results, "svg").decode()
     for words in (
-        "2806.66 (5 of 8 runs); left out: outlier",
+        "2806.66 (5 of 8 runs); left out: gpu-count",
         "smoke (CPU): checks the path, not the speed",
         "rejected: too-few-records",
         "failed: run-failed",
