@@ -144,7 +144,7 @@ def test_what_stays_agrees_and_is_a_clear_majority_apart_from_the_rest(rates: li
 
 @given(
     st.lists(st.floats(100.0, 112.0), min_size=4, max_size=6),
-    st.lists(st.floats(1.0, 85.0) | st.floats(130.0, 1e5), max_size=2),
+    st.lists(st.floats(1.0, 79.0) | st.floats(141.0, 1e5), max_size=2),
 )
 def test_a_clear_majority_is_always_found(near: list[float], others: list[float]) -> None:
     assert rejections.agreeing([*near, *others]) == sorted(near)
