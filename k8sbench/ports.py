@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Location, Owner, Run
+from k8sbench.model.run import Location, Owner, Run, Wish
 from k8sbench.model.sample import LogGap
 
 Manifest = Mapping[str, Any]
@@ -121,10 +121,11 @@ class Cluster(Protocol):
     def release(self, run_id: str) -> None:
         """Stop following a job, which continues. No further event of it is returned."""
 
-    def remove(self, run_id: str) -> str | None:
+    def remove(self, run_id: str, *, force: bool = False) -> str | None:
         """Delete what :meth:`create` made of a job whose final transition was returned; idempotent.
 
-        Returns the reason if it is kept (another store still uses it, or ``--keep``), else None.
+        Returns the reason if it is kept, else None. With ``force`` it is deleted also where another
+        store still uses or keeps it.
         """
 
     def close(self) -> None:
@@ -151,7 +152,10 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Created at or after, Unix seconds."""
     phase: Phase | None = None
     unfinished: bool = False
-    """Only runs that are not final, or that succeeded and are not measured yet."""
+    """Only runs that are not final, that succeeded and are not measured yet, or that have a wish
+    which is not fulfilled."""
+    wished: bool = False
+    """Only runs that have a wish which is not fulfilled."""
     limit: int | None = None
     """The newest this many."""
 
@@ -198,7 +202,19 @@ class Store(Protocol):
         """
 
     def move(self, run_id: str, transition: Transition) -> Run:
-        """Add a transition; a run that is final already stays as it is."""
+        """Add a transition; a run that is final already stays as it is.
+
+        With a final one the wish to cancel the run is moot.
+        """
+
+    def wish(self, run_id: str, wish: Wish) -> Run:
+        """Record a wish before the cluster is asked for it, replacing an earlier one of its kind.
+
+        A run that is final is not cancelled any more: then nothing is recorded.
+        """
+
+    def fulfilled(self, run_id: str, kind: Literal["cancel", "delete"]) -> Run:
+        """Take back a wish that was fulfilled, or refused; does nothing if there is none."""
 
     def record_image(self, run_id: str, digest: str) -> Run:
         """Keep the digest of the image that the run's replicas really ran."""

@@ -7,20 +7,21 @@ passed over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from k8sbench.model.errors import BenchError, RepeatTaken, StoreError, UsageError
+from k8sbench.model import times
+from k8sbench.model.errors import BenchError, RepeatTaken, StoreError, Unreachable, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import Cluster, FoundJob, RunFilter
-from k8sbench.runs import records
+from k8sbench.runs import records, watching, wishes
 from k8sbench.runs.context import Reporter, RunContext, Stop
-from k8sbench.runs.following import LOOK_SECONDS, Following, FollowOptions, kept_gaps
+from k8sbench.runs.following import LOOK_SECONDS, READ_SECONDS, Following, FollowOptions, kept_gaps
 
-READ_SECONDS = 60.0
-"""For what a run has printed to be archived before it is cancelled; the rest is read as it goes."""
+END_SECONDS = 240.0
+"""For a job to end that is cancelled by command, after what it has printed is archived."""
 LIST_SECONDS = 15.0
 """Between two lists of the jobs of a namespace that is served."""
 RETRY_SECONDS = 300.0
@@ -47,8 +48,8 @@ class CollectResult(msgspec.Struct, kw_only=True):
 
 
 def needs_collection(run: Run) -> bool:
-    """Whether something of a run on a cluster is still to be fetched or measured."""
-    return run.plan.backend == "kubernetes" and (not run.phase.final or records.is_unmeasured(run))
+    """Whether something of a run on a cluster is still to be fetched, measured or deleted."""
+    return run.plan.backend == "kubernetes" and not (watching.is_closed(run) and not run.wishes)
 
 
 def recorded(job: FoundJob, context: RunContext) -> Run:
@@ -114,13 +115,15 @@ def collect(
 ) -> CollectResult:
     """Close the runs whose jobs are over; with ``follow`` also wait for the others.
 
-    Asked to stop it returns early, with the runs that go on.
+    Those that are to be cancelled are cancelled, and what is left of others is deleted. Asked to
+    stop it returns early, with the runs that go on.
     """
     on_their_way: set[str] = set()
     if not follow:
         # A job that is gone is over, too: what is left of it is on record.
-        jobs = context.cluster.jobs([run.run_id for run in runs if needs_collection(run)])
-        on_their_way = {job.plan.run_id for job in jobs if not job.phase.final}
+        asked = [run.run_id for run in runs if not (run.phase.final or run.wish("cancel"))]
+        jobs = context.cluster.jobs(asked)
+        on_their_way = {job.plan.run_id for job in jobs if not job.phase.final} & set(asked)
     with _Collection(context, reporter, options) as collection:
         result = collection.result
         for run in runs:
@@ -172,7 +175,7 @@ class _Collection:
     """The runs that one call collects; those that cannot be are passed over."""
 
     def __init__(self, context: RunContext, reporter: Reporter, options: FollowOptions) -> None:
-        self._context, self._reporter = context, reporter
+        self._context, self._reporter, self._keep = context, reporter, options.keep
         self.following = Following(context, reporter, options, on_failure=self._fail)
         self.result = CollectResult()
         self._claimed: set[str] = set()
@@ -187,7 +190,10 @@ class _Collection:
             self._context.store.claims.release(run_id)
 
     def take(self, run: Run) -> bool:
-        """Measure a run that is over, follow any other; False if another process follows it."""
+        """Measure a run that is over and delete its job, follow any other.
+
+        Returns False if another process follows it.
+        """
         run_id, store = run.run_id, self._context.store
         failed_at = self._failed_at.get(run_id)
         if self.following.has(run_id) or (
@@ -202,22 +208,31 @@ class _Collection:
             run = store.run(run_id)
             if needs_collection(run) and not run.phase.final:
                 self._reporter.planned(run)
-                self.following.resume(run)
+                self.following.resume(run, printed(run, self._context))
             else:
-                self.result.closed.append(self._measured(run) if needs_collection(run) else run)
-                store.claims.release(run_id)
+                self._close(run)
         except StoreError as wrong:
             self._fail(run, wrong)
             return True
         self.result.failed.pop(run_id, None)
         return True
 
-    def _measured(self, run: Run) -> Run:
-        context = self._context
-        gaps = kept_gaps(context.store, run.run_id)
-        run = context.store.measured(run.run_id, context.measure(run, gaps))
-        self._reporter.ended(run)
-        return run
+    def _close(self, run: Run) -> None:
+        """Do what another process left of a run that is over."""
+        store, run_id = self._context.store, run.run_id
+        if records.is_unmeasured(run):
+            gaps = kept_gaps(store, run_id)
+            run = store.measured(run_id, self._context.measure(run, gaps))
+            self._reporter.ended(run)
+        if run.wishes and self._keep and not wishes.is_by_name(run):
+            run = store.fulfilled(run_id, "delete")
+        elif run.wishes:
+            run = self.following.remove(run)
+            if run.wishes:
+                self._failed_at[run_id] = self._context.clock()
+        store.claims.release(run_id)
+        if run_id not in {one.run_id for one in self.result.closed}:
+            self.result.closed.append(run)
 
     def _fail(self, run: Run, wrong: StoreError) -> None:
         self._context.store.claims.release(run.run_id)
@@ -228,26 +243,46 @@ class _Collection:
         self.result.failed[run.run_id] = wrong
 
 
-def cancel(
-    run: Run, context: RunContext, reporter: Reporter, stop: Stop, cause: str, cause_id: str
-) -> Run | None:
-    """End a run that no other process follows, and close it; None if asked to stop before that.
+def printed(run: Run, context: RunContext) -> Mapping[str, float] | None:
+    """Return until when the replicas of a run that is to be cancelled have printed, Unix seconds.
 
-    What its pods have printed until now is archived first: they are deleted with the job.
+    None where their logs cannot be read now. Raises :class:`BenchError` if the cluster cannot be
+    reached at all.
     """
-    following = Following(context, reporter, FollowOptions())
-    until = context.clock() + READ_SECONDS
+    if run.wish("cancel") is None:
+        return {}
+    try:
+        return {line.replica: line.at for line in context.cluster.printed(run)}
+    except BenchError as wrong:
+        if wrong.cause_id in wishes.NO_ANSWER:
+            raise
+        return None
+
+
+def cancel(run: Run, context: RunContext, reporter: Reporter, stop: Stop) -> Run | None:
+    """End a run that is to be cancelled and that no other process follows, and close it.
+
+    What its pods have printed until now is archived first: they are deleted with the job. Returns
+    None if asked to stop before that; raises :class:`BenchError` if the cluster refuses it, or does
+    not answer for long. The wish is recorded already.
+    """
+
+    def refused(_: Run, wrong: BenchError) -> None:
+        raise wrong
+
+    following = Following(context, reporter, FollowOptions(), on_refusal=refused)
     closed: list[Run] = []
     try:
-        printed = {line.replica: line.at for line in context.cluster.printed(run)}
-        following.resume(run)
-        while not following.has_read(run.run_id, printed) and context.clock() < until:
-            closed += following.step(LOOK_SECONDS)
-            if stop.cause is not None:
-                return None
-        following.cancel(run.run_id, cause, cause_id)
-        closed += following.to_the_end(stop, lambda: False)
-        return closed[-1] if closed else None
+        until = printed(run, context)
+        following.resume(run, until)
+        give_up_at = context.clock() + READ_SECONDS + END_SECONDS
+        with stop:
+            while not closed and stop.cause is None:
+                if context.clock() >= give_up_at:
+                    waited = times.duration(READ_SECONDS + END_SECONDS)
+                    raise Unreachable(f"The job of run {run.run_id} has not ended in {waited}.")
+                closed += following.step(LOOK_SECONDS)
+        return closed[0] if closed else None
     finally:
         following.close()
         context.store.claims.release(run.run_id)

@@ -20,9 +20,10 @@ import msgspec
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.run import Run
+from k8sbench.model.run import Run, Wish
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import JobEvent, LogArchive, Manifest, Store
+from k8sbench.ports import JobEvent, LogArchive, Manifest, RunFilter, Store
+from k8sbench.runs import wishes
 from k8sbench.runs.context import Reporter, RunContext, Stop
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ LOOK_SECONDS = 0.25
 CANCEL_SECONDS = 600.0
 """For a job of a cluster to end after it was cancelled. Its API server may be away; after so long
 the job is left alone, for nothing waits without end."""
+READ_SECONDS = 60.0
+"""For what a run has printed to be archived before it is cancelled; the rest is read as it goes."""
+WISHES_SECONDS = 15.0
+"""Between two looks at what other processes of the store wish for the runs that are followed."""
 REQUESTS = 4
 """Jobs that are created or deleted at a time, while others are followed."""
 WAITING = frozenset({Phase.CREATED, Phase.QUEUED})
@@ -56,15 +61,26 @@ class _Open(msgspec.Struct, kw_only=True):
     run: Run
     archive: LogArchive
     ends: Transition | None = None
-    """How it is to end because k8sbench ended it."""
+    """How it is to end because k8sbench ends it."""
     cancelled_at: float = math.inf
-    """When it was cancelled, Unix seconds."""
+    """When the cluster was asked to cancel it, Unix seconds."""
+    printed: Mapping[str, float] | None = {}
+    """By replica: what is read before it is cancelled was printed until then, Unix seconds; None:
+    that is not known."""
+    read_by: float = -math.inf
+    """It is cancelled then, whatever was read, Unix seconds."""
     gaps: list[LogGap] = []
     images: set[str] = set()
     read_until: dict[str, float] = {}
     """By replica: when the latest line that was read was printed, Unix seconds."""
     creation: Future[None] | None = None
     """While its job is being created by another thread."""
+
+    def has_read(self) -> bool:
+        """Whether that was read which is to be read before it is cancelled."""
+        return self.printed is not None and all(
+            self.read_until.get(replica, 0.0) >= at for replica, at in self.printed.items()
+        )
 
     def due(self) -> float | None:
         """When its time is up, Unix seconds; None while it has not begun."""
@@ -78,7 +94,8 @@ class Following:
     """The runs that this process follows; with ``several``, jobs are created beside that.
 
     A run whose files cannot be read or written is an error, or, with ``on_failure``, left alone
-    after that is called: it must not stop the others.
+    after that is called: it must not stop the others. ``on_refusal`` is called where the cluster
+    does not cancel a job that is to be cancelled, and which goes on; by default that is noted.
     """
 
     def __init__(
@@ -89,18 +106,22 @@ class Following:
         *,
         several: bool = False,
         on_failure: Callable[[Run, StoreError], None] | None = None,
+        on_refusal: Callable[[Run, BenchError], None] | None = None,
     ) -> None:
         self._context, self._reporter, self._options = context, reporter, options
         self._on_failure = on_failure
+        self._on_refusal = on_refusal or self._note_refusal
         self._workers: ThreadPoolExecutor | None = None
         if several:
             from concurrent.futures import ThreadPoolExecutor
 
             self._workers = ThreadPoolExecutor(REQUESTS, thread_name_prefix="create")
-        self._removals: list[Future[None]] = []
+        self._removals: list[Future[Run]] = []
         self._open: dict[str, _Open] = {}
         self._over: deque[_Open] = deque()
         """Final, and still to be closed."""
+        self._wishes_at = -math.inf
+        """When to look at other processes' wishes, Unix seconds."""
 
     def __len__(self) -> int:
         """Count the runs that take a place: those not over, or not closed where one has it alone.
@@ -146,8 +167,12 @@ class Following:
                 found.append((one.run, wrong))
         return found
 
-    def resume(self, run: Run) -> None:
-        """Follow a job that was created before, from where its archive ends."""
+    def resume(self, run: Run, printed: Mapping[str, float] | None = {}) -> None:
+        """Follow a job that was created before, from where its archive ends.
+
+        If the run is to be cancelled, that is done when what is ``printed`` was read: until when,
+        Unix seconds, by replica; None where that is not known.
+        """
         store = self._context.store
         store.ensure_folder(run.run_id)
         marks = store.log_marks(run.run_id)
@@ -158,13 +183,9 @@ class Following:
             archive=archive,
             gaps=kept_gaps(store, run.run_id),
             read_until={replica: mark.at for replica, mark in marks.items()},
-        )
-
-    def has_read(self, run_id: str, until: Mapping[str, float]) -> bool:
-        """Whether each replica's log was read up to a time; True of a run that is over."""
-        one = self._open.get(run_id)
-        return one is None or all(
-            one.read_until.get(replica, 0.0) >= at for replica, at in until.items()
+            ends=_wished_end(run),
+            printed=printed,
+            read_by=self._context.clock() + READ_SECONDS,
         )
 
     def step(self, seconds: float) -> Iterator[Run]:
@@ -176,12 +197,15 @@ class Following:
             if one is not None:
                 with self._guarded(one):
                     self._take(one, event)
+        self._read_wishes()
         self._end_what_is_due()
         self._check_removals()
         if self._over and not events:
-            one = self._over.popleft()
+            one = self._over[0]
             with self._guarded(one):
-                yield self._close(one)
+                closed = self._close(one)
+                self._over.popleft()
+                yield closed
 
     def to_the_end(self, stop: Stop, more: Callable[[], bool]) -> Iterator[Run]:
         """Follow until all is over; ``more`` starts further runs while it can, and says if any.
@@ -203,17 +227,13 @@ class Following:
                 return
             yield from self.step(0.0 if started else LOOK_SECONDS)
 
-    def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
-        """End a run that is followed; one that is over stays as it is.
-
-        Raises :class:`BenchError` where that is refused: the run goes on.
-        """
-        if run_id in self._open:
-            self._cancel(self._open[run_id], cause, cause_id, wait=True)
-
     def runs(self) -> list[Run]:
         """The runs that are not over."""
         return [one.run for one in self._open.values()]
+
+    def unclosed(self) -> list[Run]:
+        """The runs that are not over, and those that are and are still to be closed."""
+        return [*self.runs(), *(one.run for one in self._over)]
 
     def close(self) -> None:
         """Release what is followed still; archives are whole up to here."""
@@ -236,6 +256,8 @@ class Following:
                 with contextlib.suppress(StoreError):
                     self._leave(one)
             self._open.pop(run_id, None)
+            with contextlib.suppress(ValueError):
+                self._over.remove(one)
             self._on_failure(one.run, wrong)
 
     def _leave(self, one: _Open) -> None:
@@ -253,23 +275,43 @@ class Following:
         elif event.replica is not None and event.replica.image is not None:
             one.images = {*one.images, event.replica.image}
         elif event.transition is not None and event.transition.phase.final:
-            event = self._end(one, event.transition)
+            event = self._end(one, self._known_end(one, event.transition))
         elif event.transition is not None:
             one.run = store.move(event.run_id, event.transition)
             if event.transition.unrecoverable and not self._options.wait:
-                self._give_up(one, event.transition)
+                waiting = one.run.history[-1]
+                self._cancel(one, waiting.cause, waiting.cause_id or "cannot-start")
         self._reporter.on_event(one.run, event)
 
-    def _end(self, one: _Open, reported: Transition) -> JobEvent:
-        final = reported
-        if one.ends is not None and reported.phase is not Phase.SUCCEEDED:
-            final = msgspec.structs.replace(one.ends, at=max(reported.at, one.ends.at))
+    def _known_end(self, one: _Open, reported: Transition) -> Transition:
+        """Return the end of a job as it is on record where k8sbench ended it, else as reported.
+
+        A job that ended by itself before it could be cancelled has that end.
+        """
+        if reported.phase is Phase.LOST and one.ends is None:
+            # Another process of the store may have ended it.
+            one.ends = _wished_end(self._context.store.run(one.run.run_id))
+        ends = one.ends
+        if ends is None or not (
+            reported.phase in {Phase.CANCELLED, Phase.LOST} or reported.cause_id == ends.cause_id
+        ):
+            return reported
+        return msgspec.structs.replace(ends, at=max(reported.at, ends.at))
+
+    def _end(self, one: _Open, final: Transition) -> JobEvent:
         # The logs are whole on disk before the run is called final.
         one.archive.close()
+        if self._context.cluster.jobs_outlive_us and not self._options.keep:
+            # A process that is killed from here on leaves a run that is known to have a job.
+            self._owe_deletion(one.run.run_id, final.at)
         one.run = self._context.store.move(one.run.run_id, final)
         del self._open[one.run.run_id]
         self._over.append(one)
         return JobEvent(run_id=one.run.run_id, transition=final)
+
+    def _owe_deletion(self, run_id: str, at: float) -> None:
+        if self._context.store.run(run_id).wish("delete") is None:
+            self._context.store.wish(run_id, wishes.left_over(at))
 
     def _close(self, one: _Open) -> Run:
         run_id = one.run.run_id
@@ -279,29 +321,30 @@ class Following:
             measured = self._context.measure(one.run, one.gaps)
             one.run = self._context.store.measured(run_id, measured)
         self._reporter.ended(one.run)
-        if not self._options.keep:
-            self._remove(run_id)
-        self._context.store.claims.release(run_id)
+        if self._options.keep:
+            self._context.store.claims.release(run_id)
+        elif self._workers is None:
+            return self.remove(one.run)
+        else:
+            self._removals.append(self._workers.submit(self.remove, one.run))
         return one.run
 
-    def _remove(self, run_id: str) -> None:
-        if self._workers is None:
-            self._try_to_remove(run_id)
-        else:
-            self._removals.append(self._workers.submit(self._try_to_remove, run_id))
-
-    def _try_to_remove(self, run_id: str) -> None:
+    def remove(self, run: Run) -> Run:
         """Delete what is left of a job; the run is measured, whatever becomes of that."""
+        run_id = run.run_id
         try:
-            why = self._context.cluster.remove(run_id)
+            run, why = wishes.delete(self._context, run_id)
         except BenchError as wrong:
             self._reporter.note(
                 f"warning: what is left of {run_id} on the cluster stays there: {wrong}"
                 f" Then: k8sbench delete {run_id}"
             )
-            return
+            return run
+        finally:
+            self._context.store.claims.release(run_id)
         if why is not None:
             self._reporter.note(f"{run_id} stays on the cluster: {why}")
+        return run
 
     def _check_removals(self, *, wait: bool = False) -> None:
         """Raise what went wrong with those that are done: a fault of ours."""
@@ -310,9 +353,28 @@ class Following:
         for one in done:
             one.result()
 
+    def _read_wishes(self) -> None:
+        """Take in which runs other processes of the store wish to cancel.
+
+        They ask the cluster themselves, and may not have reached it.
+        """
+        now = self._context.clock()
+        if now < self._wishes_at or not (self._open and self._context.cluster.jobs_outlive_us):
+            return
+        self._wishes_at = now + WISHES_SECONDS
+        with contextlib.suppress(StoreError):  # a database may be away for a while
+            for run in self._context.store.runs(RunFilter(wished=True)):
+                one = self._open.get(run.run_id)
+                if one is not None and one.ends is None:
+                    one.ends = _wished_end(run)
+
     def _end_what_is_due(self) -> None:
         now = self._context.clock()
         for one in list(self._open.values()):
+            if one.ends is not None and one.cancelled_at == math.inf:
+                if one.has_read() or now >= one.read_by:
+                    self._ask_to_cancel(one, one.ends)
+                continue
             if now - one.cancelled_at >= CANCEL_SECONDS and self._context.cluster.jobs_outlive_us:
                 assert one.ends is not None
                 minutes = times.duration(CANCEL_SECONDS)
@@ -344,18 +406,37 @@ class Following:
         )
         self._reporter.on_event(one.run, self._end(one, final))
 
-    def _cancel(self, one: _Open, cause: str, cause_id: str, *, wait: bool = False) -> None:
-        now = self._context.clock()
-        self._context.cluster.cancel(one.run.run_id, cause, cause_id, wait=wait)
-        one.cancelled_at = now
-        one.ends = Transition(phase=Phase.CANCELLED, at=now, cause=cause, cause_id=cause_id)
+    def _cancel(self, one: _Open, cause: str, cause_id: str) -> None:
+        """End a run by a rule of k8sbench; the cluster is asked until it does."""
+        wish = Wish(kind="cancel", at=self._context.clock(), cause=cause, cause_id=cause_id)
+        if self._context.cluster.jobs_outlive_us:
+            # Where it cannot be recorded the job is to end all the more.
+            with contextlib.suppress(StoreError):
+                self._context.store.wish(one.run.run_id, wish)
+        one.ends, one.cancelled_at = one.run.ended_by(wish), wish.at
+        self._context.cluster.cancel(one.run.run_id, cause, cause_id)
 
-    def _give_up(self, one: _Open, waiting: Transition) -> None:
-        one.cancelled_at = self._context.clock()
-        one.ends = msgspec.structs.replace(waiting, phase=Phase.FAILED)
-        self._context.cluster.cancel(
-            one.run.run_id, waiting.cause, waiting.cause_id or "cannot-start"
-        )
+    def _ask_to_cancel(self, one: _Open, ends: Transition) -> None:
+        """Ask for what is on record; where the cluster refuses it, the job goes on."""
+        one.cancelled_at, run_id = self._context.clock(), one.run.run_id
+        try:
+            self._context.cluster.cancel(
+                run_id, ends.cause, ends.cause_id or "cannot-start", wait=True
+            )
+        except BenchError as wrong:
+            one.ends, one.cancelled_at = None, math.inf
+            if wishes.is_refused(wrong):
+                self._context.store.fulfilled(run_id, "cancel")
+            self._on_refusal(one.run, wrong)
+
+    def _note_refusal(self, run: Run, wrong: BenchError) -> None:
+        self._reporter.note(f"warning: run {run.run_id} could not be cancelled: {wrong}")
+
+
+def _wished_end(run: Run) -> Transition | None:
+    """Return how a run is to end that is to be cancelled."""
+    wish = run.wish("cancel")
+    return None if wish is None else run.ended_by(wish)
 
 
 def kept_gaps(store: Store, run_id: str) -> list[LogGap]:

@@ -90,7 +90,7 @@ def submit(
             raise _interrupted(stop, context, left, len(waiting), options.set_name)
         yield from not_followed
     except BaseException as wrong:
-        left = following.runs()
+        left = following.unclosed()
         if not context.cluster.jobs_outlive_us:
             for run in left:
                 _fail(run, context, wrong)

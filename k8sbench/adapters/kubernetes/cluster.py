@@ -216,12 +216,12 @@ class KubernetesCluster:
         self._mark_unused([run_id])
         self._drop(run_id)
 
-    def remove(self, run_id: str) -> str | None:
+    def remove(self, run_id: str, *, force: bool = False) -> str | None:
         """Delete the job, and with it its pods and its ConfigMap; idempotent."""
         return ending.remove(
             self.api,
             run_id,
-            user=self._user,
+            user=None if force else self._user,
             uid=self._uids.get(run_id),
             owns_config_map=run_id in self._owners,
         )

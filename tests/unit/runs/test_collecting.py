@@ -17,7 +17,7 @@ from k8sbench.model.errors import StoreError, Unreachable, UsageError
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Run
+from k8sbench.model.run import Run, Wish
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Store
 from k8sbench.runs import collecting, foreign_jobs, submitting
@@ -277,6 +277,12 @@ def test_a_run_that_cannot_be_measured_never_stops_the_others(store: Store) -> N
     assert cluster.removed == [runs[1].run_id]
 
 
+def cancel(store: Store, run: Run, cluster: FakeCluster) -> Run | None:
+    wish = Wish(kind="cancel", at=9.0, cause="By hand.", cause_id="cancelled")
+    wished = store.wish(run.run_id, wish)
+    return collecting.cancel(wished, context(store, cluster), Silent(), Stop())
+
+
 class Printed(FakeCluster):
     """A cluster that says at once what a job has printed."""
 
@@ -288,8 +294,7 @@ def test_what_a_run_has_printed_is_archived_before_it_is_cancelled(store: Store)
     (run,) = detached(store)
     # Cancelled at once, its pods would be gone before their line was read.
     cluster = Printed(at(Phase.RUNNING), line("x"), outlives=True)
-    told = (context(store, cluster), Silent(), Stop(), "By hand.", "cancelled")
-    closed = collecting.cancel(run, *told)
+    closed = cancel(store, run, cluster)
     assert closed is not None
     assert (closed.phase, closed.history[-1].cause) == (Phase.CANCELLED, "By hand.")
     (log,) = store.log_files(run.run_id)
@@ -301,8 +306,7 @@ def test_a_run_whose_job_is_over_is_not_cancelled_any_more(store: Store) -> None
     (run,) = detached(store)
     cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
     cluster.cancel = lambda *_, **__: None  # type: ignore[method-assign]
-    told = (context(store, cluster), Silent(), Stop(), "By hand.", "cancelled")
-    closed = collecting.cancel(run, *told)
+    closed = cancel(store, run, cluster)
     assert closed is not None
     assert closed.phase is Phase.SUCCEEDED
     assert closed.measurement is not None
@@ -315,9 +319,9 @@ def test_a_run_that_may_not_be_cancelled_goes_on(store: Store) -> None:
             raise UsageError("No jobs are deleted on Fridays.")
 
     (run,) = detached(store)
-    told = (context(store, Guarded(outlives=True)), Silent(), Stop(), "By hand.", "cancelled")
     with pytest.raises(UsageError, match="on Fridays"):
-        collecting.cancel(run, *told)
+        cancel(store, run, Guarded(outlives=True))
+    assert store.run(run.run_id).wishes == (), "it is not asked again"
     assert not store.run(run.run_id).phase.final
     assert store.claims.claim(run.run_id), "somebody else may follow it"
 

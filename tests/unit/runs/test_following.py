@@ -157,7 +157,7 @@ def test_replicas_of_different_images_have_none_in_common(store: Store) -> None:
 class Used(FakeCluster):
     """A cluster whose jobs somebody else has a use for."""
 
-    def remove(self, run_id: str) -> str:
+    def remove(self, run_id: str, *, force: bool = False) -> str:
         super().remove(run_id)
         return "k8sbench on lab-7 follows it, too. End it there."
 
