@@ -18,8 +18,8 @@ from k8sbench.report.text_table import Column, clean
 from k8sbench.runs.records import RunStatus
 
 _TO_DO = {
-    "cancel": "The job is to be cancelled; what prevented that is made up for by:",
-    "delete": "The job is to be deleted; what prevented that is made up for by:",
+    "cancel": "Its job is still to be cancelled:",
+    "delete": "Its job is still to be deleted:",
 }
 """Kind of a wish → what is shown of it."""
 REPLICAS = (
