@@ -201,10 +201,11 @@ class Store(Protocol):
         :class:`~k8sbench.model.errors.UsageError` if the run id does.
         """
 
-    def move(self, run_id: str, transition: Transition) -> Run:
+    def move(self, run_id: str, transition: Transition, *, owes: Wish | None = None) -> Run:
         """Add a transition; a run that is final already stays as it is.
 
-        With a final one the wish to cancel the run is moot.
+        With a final one the wish to cancel the run is moot. The wish ``owes`` is recorded with the
+        transition, or before it, unless there is one of its kind.
         """
 
     def wish(self, run_id: str, wish: Wish) -> Run:

@@ -301,17 +301,13 @@ class Following:
     def _end(self, one: _Open, final: Transition) -> JobEvent:
         # The logs are whole on disk before the run is called final.
         one.archive.close()
-        if self._context.cluster.jobs_outlive_us and not self._options.keep:
-            # A process that is killed from here on leaves a run that is known to have a job.
-            self._owe_deletion(one.run.run_id, final.at)
-        one.run = self._context.store.move(one.run.run_id, final)
+        # A process that is killed from here on leaves a run that is known to have a job.
+        stays = self._options.keep or not self._context.cluster.jobs_outlive_us
+        owes = None if stays else wishes.left_over(final.at)
+        one.run = self._context.store.move(one.run.run_id, final, owes=owes)
         del self._open[one.run.run_id]
         self._over.append(one)
         return JobEvent(run_id=one.run.run_id, transition=final)
-
-    def _owe_deletion(self, run_id: str, at: float) -> None:
-        if self._context.store.run(run_id).wish("delete") is None:
-            self._context.store.wish(run_id, wishes.left_over(at))
 
     def _close(self, one: _Open) -> Run:
         run_id = one.run.run_id

@@ -97,7 +97,7 @@ def submit(
         elif left and isinstance(wrong, BenchError) and stop.cause is None:
             which = left[0].run_id if len(left) == 1 else "--all"
             reporter.note(
-                f"What was created goes on. Resume it with: k8sbench collect {which} --follow"
+                f"What was created stays on the cluster. Resume it with: k8sbench collect {which} --follow"
             )
         raise
     finally:

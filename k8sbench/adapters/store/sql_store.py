@@ -164,8 +164,8 @@ class SqlStore:
             raise
         return run
 
-    def move(self, run_id: str, transition: Transition) -> Run:
-        """Add a transition; a run that is final already stays as it is."""
+    def move(self, run_id: str, transition: Transition, *, owes: Wish | None = None) -> Run:
+        """Add a transition, and a wish that comes with it; a final run stays as it is."""
         transition = msgspec.structs.replace(
             transition,
             cause=_clean(transition.cause),
@@ -175,6 +175,8 @@ class SqlStore:
             run = self._locked(db, run_id)
             if run.phase.final or run.history[-1] == transition:
                 return run
+            if owes is not None and run.wish(owes.kind) is None:
+                run = self._wishing(db, run, (*run.wishes, owes))
             if run.artifacts is not None:
                 self._folder(run_id).append(transition)
             moved = self._extend(db, run, history=(*run.history, transition))

@@ -54,8 +54,8 @@ def _tap(moves: list[tuple[str, str, float]], requests: dict[str, int]) -> list[
     logs: set[LineStream] = set()
     most_logs = [0]
 
-    def noting_move(self: SqlStore, run_id: str, transition: Any) -> Any:
-        run = move(self, run_id, transition)
+    def noting_move(self: SqlStore, run_id: str, transition: Any, **more: Any) -> Any:
+        run = move(self, run_id, transition, **more)
         is_ending = transition.cause_id == LOGS_BEING_READ
         moves.append((run_id, ENDING if is_ending else str(transition.phase), time.time()))
         return run

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+import pytest
 
+from k8sbench.model.errors import StoreError
 from k8sbench.model.phase import Phase
+from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, Store
 from k8sbench.runs import submitting
@@ -169,3 +172,20 @@ def test_a_job_that_somebody_else_needs_stays_and_how_to_delete_it_is_said(store
     assert reporter.told[-1] == (
         "seg-1 stays on the cluster: k8sbench on lab-7 follows it, too. End it there."
     )
+
+
+@pytest.mark.parametrize("broken", ["move", "measured"])
+def test_where_an_end_cannot_be_recorded_it_is_said_that_the_job_is_still_there(
+    store: Store, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    def full(*_: object, **__: object) -> Run:
+        raise StoreError("The disk is full.")
+
+    monkeypatch.setattr(store, broken, full)
+    reporter, cluster = Silent(), FakeCluster(at(Phase.SUCCEEDED), outlives=True)
+    with pytest.raises(StoreError, match="full"):
+        submit(store, cluster, reporter=reporter)
+    assert reporter.told[-1] == (
+        "What was created stays on the cluster. Resume it with: k8sbench collect seg-1 --follow"
+    )
+    assert cluster.removed == []

@@ -59,6 +59,19 @@ def test_a_run_that_is_final_is_not_to_be_cancelled_any_more(store: SqlStore) ->
     assert [run.run_id for run in store.runs(RunFilter(unfinished=True))] == ["seg-1"]
 
 
+def test_a_wish_comes_with_the_end_of_a_run_unless_there_is_one_of_its_kind(
+    store: SqlStore,
+) -> None:
+    recorded(store)
+    store.wish("seg-1", CANCEL)
+    assert store.move("seg-1", step(Phase.FAILED), owes=DELETE).wishes == (DELETE,)
+    assert RunFolder(store.folder("seg-1")).run()[0].wishes == (DELETE,)
+    store.record(plan("seg-2", repeat=2), at=NOW, owner=None)
+    by_name = msgspec.structs.replace(DELETE, cause="By name.")
+    store.wish("seg-2", by_name)
+    assert store.move("seg-2", step(Phase.FAILED), owes=DELETE).wishes == (by_name,)
+
+
 def test_a_wish_that_reached_the_folder_alone_is_taken_from_there(
     store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
