@@ -97,7 +97,8 @@ def submit(
         elif left and isinstance(wrong, BenchError) and stop.cause is None:
             which = left[0].run_id if len(left) == 1 else "--all"
             reporter.note(
-                f"What was created stays on the cluster. Resume it with: k8sbench collect {which} --follow"
+                "What was created stays on the cluster."
+                f" Resume it with: k8sbench collect {which} --follow"
             )
         raise
     finally:
