@@ -39,10 +39,12 @@ def cancel(
     """End runs and wait for their ends; one that is over stays as it is."""
 
     def work(store: SqlStore, run: Run) -> None:
-        if run.phase.final:
-            reporter.note(f"Run {run.run_id} is {run.phase} already.")
-        else:
+        if not run.phase.final:
             _end(store, run, access, reporter, stop)
+            return
+        reporter.note(f"Run {run.run_id} is {run.phase} already.")
+        if run.wishes:
+            _delete(store, run, access, reporter.note)
 
     def work_unrecorded(run: Run) -> None:
         if run.phase.final:
@@ -63,17 +65,11 @@ def delete(
     """Delete what runs have left on the cluster; one that goes on is cancelled first."""
 
     def work(store: SqlStore, run: Run) -> None:
-        run_id = run.run_id
         if run.plan.backend == "kubernetes":
-            run = store.wish(run_id, wishes.by_name(context.now()))
+            run = store.wish(run.run_id, wishes.by_name(context.now()))
             if not run.phase.final:
                 _end(store, run, access, reporter, stop)
-        with (
-            _on_record(store, run_id, "delete"),
-            connections.cluster_of(run, access, reporter.note) as cluster,
-        ):
-            _, why = wishes.delete(context.run_context(store, cluster), run_id)
-        _note_deleted(run_id, why, reporter.note)
+        _delete(store, run, access, reporter.note)
 
     def work_unrecorded(run: Run) -> None:
         _end_unrecorded(run, access, reporter.note, and_delete=True)
@@ -147,6 +143,16 @@ def _end(store: SqlStore, run: Run, access: ClusterAccess, reporter: Reporter, s
                 cluster.cancel(run_id, CAUSE, CAUSE_ID)
             run = follow.follow(store, run, access, FollowOptions(), reporter, stop)
     note(f"Run {run_id} is {run.phase}. {run.history[-1].cause}")
+
+
+def _delete(store: SqlStore, run: Run, access: ClusterAccess, note: Note) -> None:
+    run_id = run.run_id
+    with (
+        _on_record(store, run_id, "delete"),
+        connections.cluster_of(run, access, note, store=store) as cluster,
+    ):
+        _, why = wishes.delete(context.run_context(store, cluster), run_id)
+    _note_deleted(run_id, why, note)
 
 
 @contextlib.contextmanager

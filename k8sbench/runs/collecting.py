@@ -49,7 +49,7 @@ class CollectResult(msgspec.Struct, kw_only=True):
 
 def needs_collection(run: Run) -> bool:
     """Whether something of a run on a cluster is still to be fetched, measured or deleted."""
-    return run.plan.backend == "kubernetes" and not (watching.is_closed(run) and not run.wishes)
+    return run.plan.backend == "kubernetes" and (not watching.is_closed(run) or run.wishes != ())
 
 
 def recorded(job: FoundJob, context: RunContext) -> Run:

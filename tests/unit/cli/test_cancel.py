@@ -6,6 +6,8 @@ import contextlib
 import os
 import pathlib
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,11 +17,12 @@ from k8sbench.cli.main import main
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
-from k8sbench.ports import JobEvent, LogLine
+from k8sbench.ports import FoundJob, JobEvent, LogLine
 from k8sbench.runs import collecting, submitting, wishes
 from k8sbench.runs.context import Stop
 from k8sbench.runs.submitting import RunOptions
 from tests.unit.runs.played import (
+    LOCATION,
     FakeCluster,
     Silent,
     at,
@@ -39,6 +42,7 @@ class Reached(FakeCluster):
         super().__init__(at(Phase.RUNNING), outlives=True)
         self.wrong = wrong
         self.there = True
+        self.api: Any = None
 
     def look(self, run: Run) -> Sequence[JobEvent]:
         return [at(Phase.RUNNING)] if self.there else ()
@@ -164,9 +168,40 @@ def test_list_tells_of_runs_whose_jobs_are_still_there(
     assert main(["list"]) == 0
     told = capsys.readouterr().err
     assert "1 run still has its job on the cluster: k8sbench collect --all" in told
-    cluster.wrong = None
-    assert main(["watch", "seg-1"]) == 3
+
+
+@pytest.mark.parametrize("command", ["cancel", "watch"])
+def test_a_deletion_that_is_owed_is_done_by_any_command_that_follows_the_run(
+    root: pathlib.Path, cluster: Reached, command: str
+) -> None:
+    assert main(["cancel", "seg-1"]) == 0
+    with open_store(str(root)) as store:
+        store.wish("seg-1", wishes.left_over(30.0))
+    cluster.removed.clear()
+    assert main([command, "seg-1"]) in {0, 3}
+    assert cluster.removed == ["seg-1"]
     assert kinds_of(root) == []
+
+
+@pytest.mark.parametrize("where", ["/proc/no-store", "postgresql://127.0.0.1:1/none"])
+def test_a_job_is_found_by_its_name_where_no_store_can_be_opened(
+    root: pathlib.Path,
+    cluster: Reached,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    where: str,
+) -> None:
+    with open_store(str(root)) as store:
+        plan = store.run("seg-1").plan
+    cluster.found = [FoundJob(plan=plan, created_at=5.0, phase=Phase.RUNNING)]
+    cluster.api = SimpleNamespace(place=LOCATION)
+    monkeypatch.setattr(connections, "configured", lambda _: True)
+    monkeypatch.setattr(connections, "connect", lambda _: None)
+    monkeypatch.setattr(connections, "glimpsed", lambda _: contextlib.nullcontext(cluster))
+    monkeypatch.setenv("K8SBENCH_STORE", where)
+    assert main(["delete", "seg-1"]) == 1
+    assert (len(cluster.cancelled), cluster.removed) == (1, ["seg-1"])
+    assert "What became of seg-1 could not be recorded" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("read_only")
