@@ -422,7 +422,8 @@ class Following:
         except BenchError as wrong:
             one.ends, one.cancelled_at = None, math.inf
             if wishes.is_refused(wrong):
-                self._context.store.fulfilled(run_id, "cancel")
+                with contextlib.suppress(StoreError):
+                    self._context.store.fulfilled(run_id, "cancel")
             self._on_refusal(one.run, wrong)
 
     def _note_refusal(self, run: Run, wrong: BenchError) -> None:
