@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from k8sbench.model.errors import BenchError, RepeatTaken, StoreError, UsageError
+from k8sbench.model.errors import BenchError, RepeatTaken, StoreError, Unreachable, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import Cluster, FoundJob, RunFilter
@@ -130,7 +130,7 @@ def collect(
                 result.going_on.append(run)
             elif not collection.take(run):
                 result.followed.append(run)
-        result.closed += collection.following.to_the_end(stop, lambda: False)
+        collection.sort(collection.following.to_the_end(stop, lambda: False))
         result.going_on += collection.following.runs()
     return result
 
@@ -163,7 +163,7 @@ def serve(
                         reporter.note(f"warning: new jobs are not seen for now: {wrong}")
                     reported = str(wrong)
                 due = context.clock() + LIST_SECONDS
-            result.closed += collection.following.step(LOOK_SECONDS)
+            collection.sort(collection.following.step(LOOK_SECONDS))
         result.going_on += collection.following.runs()
     return result
 
@@ -212,6 +212,16 @@ class _Collection:
         self.result.failed.pop(run_id, None)
         return True
 
+    def sort(self, runs: Iterable[Run]) -> None:
+        """Take in runs that are followed no more; one that is not final could not be collected."""
+        for run in runs:
+            if run.phase.final:
+                self.result.closed.append(run)
+                continue
+            latest = run.history[-1]
+            self._failed_at[run.run_id] = self._context.clock()
+            self.result.failed[run.run_id] = Unreachable(latest.cause, latest.action or "")
+
     def _measured(self, run: Run) -> Run:
         context = self._context
         gaps = kept_gaps(context.store, run.run_id)
@@ -239,7 +249,11 @@ def cancel(
     until = context.clock() + READ_SECONDS
     closed: list[Run] = []
     try:
-        printed = {line.replica: line.at for line in context.cluster.printed(run)}
+        printed: dict[str, float] = {}
+        try:
+            printed.update((line.replica, line.at) for line in context.cluster.printed(run))
+        except BenchError as wrong:
+            reporter.note(f"warning: what {run.run_id} has printed cannot all be read: {wrong}")
         following.resume(run)
         while not following.has_read(run.run_id, printed) and context.clock() < until:
             closed += following.step(LOOK_SECONDS)

@@ -2,9 +2,10 @@
 
 What the cluster reports goes to the store first and to the user second. When a job's last line is
 on disk and its end is recorded, the run is closed: measured, and what the cluster still holds of
-it deleted. Closing takes longer than reporting, so it is done one run at a time, when nothing has
-happened: a state that changed is recorded at once, however many runs have just ended. Several jobs
-are created, and what is left of them deleted, by other threads meanwhile.
+it deleted. Where logs cannot be read though they may still exist, the run is left to be collected
+later, and its job is kept. Closing takes longer than reporting, so it is done one run at a time,
+when nothing has happened: a state that changed is recorded at once, however many runs have just
+ended. Several jobs are created, and what is left of them deleted, by other threads meanwhile.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import msgspec
 
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, StoreError
-from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogArchive, Manifest, Store
@@ -37,6 +38,8 @@ CANCEL_SECONDS = 600.0
 the job is left alone, for nothing waits without end."""
 REQUESTS = 4
 """Jobs that are created or deleted at a time, while others are followed."""
+RESUME_SECONDS = 1.0
+"""After the first event of a job that is resumed, for its end to be reported if it has ended."""
 WAITING = frozenset({Phase.CREATED, Phase.QUEUED})
 """States in which a run's time does not count: it waits for its turn."""
 
@@ -65,13 +68,19 @@ class _Open(msgspec.Struct, kw_only=True):
     """By replica: when the latest line that was read was printed, Unix seconds."""
     creation: Future[None] | None = None
     """While its job is being created by another thread."""
+    known_at: float = -math.inf
+    """When the state of a job that is resumed was first reported, Unix seconds: it may have ended
+    long before."""
 
     def due(self) -> float | None:
-        """When its time is up, Unix seconds; None while it has not begun."""
-        if self.run.plan.timeout_s is None or self.ends is not None:
+        """When its time is up, Unix seconds; None while it has not begun, and when it is over."""
+        is_over = self.run.history[-1].cause_id in {LOGS_BEING_READ, LOGS_INCOMPLETE}
+        if self.run.plan.timeout_s is None or self.ends is not None or is_over:
             return None
         began = next((step.at for step in self.run.history if step.phase not in WAITING), None)
-        return None if began is None else began + self.run.plan.timeout_s
+        if began is None:
+            return None
+        return max(began + self.run.plan.timeout_s, self.known_at + RESUME_SECONDS)
 
 
 class Following:
@@ -100,7 +109,7 @@ class Following:
         self._removals: list[Future[None]] = []
         self._open: dict[str, _Open] = {}
         self._over: deque[_Open] = deque()
-        """Final, and still to be closed."""
+        """Final or left alone, and still to be closed."""
 
     def __len__(self) -> int:
         """Count the runs that take a place: those not over, or not closed where one has it alone.
@@ -158,6 +167,7 @@ class Following:
             archive=archive,
             gaps=kept_gaps(store, run.run_id),
             read_until={replica: mark.at for replica, mark in marks.items()},
+            known_at=math.inf,
         )
 
     def has_read(self, run_id: str, until: Mapping[str, float]) -> bool:
@@ -168,7 +178,10 @@ class Following:
         )
 
     def step(self, seconds: float) -> Iterator[Run]:
-        """Do what there is to do, or wait so long for it; yields the runs that were closed."""
+        """Do what there is to do, or wait so long for it; yields the runs that were closed.
+
+        One that is not final was left alone: its logs cannot be read now.
+        """
         patience = 0.0 if self._over else seconds
         events = self._context.cluster.wait(patience)
         for event in events:
@@ -244,6 +257,8 @@ class Following:
 
     def _take(self, one: _Open, event: JobEvent) -> None:
         store = self._context.store
+        if event.replica is not None or event.transition is not None:
+            one.known_at = min(one.known_at, self._context.clock())
         if event.line is not None:
             one.archive.write(event.line)
             one.read_until[event.line.replica] = event.line.at
@@ -252,7 +267,9 @@ class Following:
             store.keep(event.run_id, GAPS, msgspec.json.encode(one.gaps).decode() + "\n")
         elif event.replica is not None and event.replica.image is not None:
             one.images = {*one.images, event.replica.image}
-        elif event.transition is not None and event.transition.phase.final:
+        elif event.transition is not None and (
+            event.transition.phase.final or event.transition.cause_id == LOGS_INCOMPLETE
+        ):
             event = self._end(one, event.transition)
         elif event.transition is not None:
             one.run = store.move(event.run_id, event.transition)
@@ -262,9 +279,9 @@ class Following:
 
     def _end(self, one: _Open, reported: Transition) -> JobEvent:
         final = reported
-        if one.ends is not None and reported.phase is not Phase.SUCCEEDED:
+        if one.ends is not None and reported.phase.final and reported.phase is not Phase.SUCCEEDED:
             final = msgspec.structs.replace(one.ends, at=max(reported.at, one.ends.at))
-        # The logs are whole on disk before the run is called final.
+        # What was read is on disk before the run is called final, or left alone.
         one.archive.close()
         one.run = self._context.store.move(one.run.run_id, final)
         del self._open[one.run.run_id]
@@ -279,7 +296,7 @@ class Following:
             measured = self._context.measure(one.run, one.gaps)
             one.run = self._context.store.measured(run_id, measured)
         self._reporter.ended(one.run)
-        if not self._options.keep:
+        if one.run.phase.final and not self._options.keep:
             self._remove(run_id)
         self._context.store.claims.release(run_id)
         return one.run

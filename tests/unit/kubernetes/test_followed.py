@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from k8sbench.adapters.kubernetes import sharing
-from k8sbench.adapters.kubernetes.watching.followed import LOGS_BEING_READ, Followed
+from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted
-from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.phase import LOGS_BEING_READ, Phase, Transition
 from k8sbench.ports import JobEvent
 from tests.unit.kubernetes.objects import JOB, PLAN, START, condition, job, pod, waits
 
