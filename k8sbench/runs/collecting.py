@@ -249,10 +249,11 @@ def cancel(
     until = context.clock() + READ_SECONDS
     closed: list[Run] = []
     try:
-        printed: dict[str, float] = {}
+        printed: dict[str, float] | None
         try:
-            printed.update((line.replica, line.at) for line in context.cluster.printed(run))
+            printed = {line.replica: line.at for line in context.cluster.printed(run)}
         except BenchError as wrong:
+            printed = None
             reporter.note(f"warning: what {run.run_id} has printed cannot all be read: {wrong}")
         following.resume(run)
         while not following.has_read(run.run_id, printed) and context.clock() < until:

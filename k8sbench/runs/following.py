@@ -170,12 +170,15 @@ class Following:
             known_at=math.inf,
         )
 
-    def has_read(self, run_id: str, until: Mapping[str, float]) -> bool:
-        """Whether each replica's log was read up to a time; True of a run that is over."""
+    def has_read(self, run_id: str, until: Mapping[str, float] | None) -> bool:
+        """Whether each replica's log was read up to a time; None: whether the state is known.
+
+        True of a run that is over.
+        """
         one = self._open.get(run_id)
-        return one is None or all(
-            one.read_until.get(replica, 0.0) >= at for replica, at in until.items()
-        )
+        if one is None or until is None:
+            return one is None or one.known_at < math.inf
+        return all(one.read_until.get(replica, 0.0) >= at for replica, at in until.items())
 
     def step(self, seconds: float) -> Iterator[Run]:
         """Do what there is to do, or wait so long for it; yields the runs that were closed.
