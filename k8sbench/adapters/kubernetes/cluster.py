@@ -389,7 +389,7 @@ class KubernetesCluster:
         look_at = [at for at in (logs_at, report_at) if at > moment]
         if moment >= logs_at:
             failing = self._logs.failing(run_id)
-            why = self._left_to_read(followed, replicas, failing)
+            why = logs_to_wait_for(followed, replicas, failing)
             patience = self._logs_s if why else min(self._logs_s, LAST_LOGS_SECONDS)
             give_up_at = (moment if failing is None else failing.since) + patience
             if give_up_at > moment:
@@ -402,16 +402,6 @@ class KubernetesCluster:
                 self._logs.give_up(run_id)
         followed.look_at = min(look_at, default=None)
         return events
-
-    @staticmethod
-    def _left_to_read(
-        followed: Followed, replicas: Sequence[facts.Replica], failing: Failing | None
-    ) -> dict[str, str]:
-        """Return the replicas whose logs cannot be read, and will not go by themselves; and why."""
-        if failing is None or followed.is_ending:
-            return {}
-        staying = {one.name for one in replicas if one.pod and not (one.gone or one.terminating)}
-        return {name: why for name, why in failing.why.items() if name in staying}
 
     def _follow_logs(
         self, followed: Followed, replicas: Sequence[facts.Replica], *, all_over: bool
@@ -560,3 +550,16 @@ class KubernetesCluster:
                 with contextlib.suppress(ApiFault):
                     annotate(None)
             raise
+
+
+def logs_to_wait_for(
+    followed: Followed, replicas: Sequence[facts.Replica], failing: Failing | None
+) -> dict[str, str]:
+    """Return the replicas whose logs cannot be read now and may be later, and why not now.
+
+    Not those whose pods are being deleted, or will be with their job.
+    """
+    if failing is None or followed.is_ending:
+        return {}
+    staying = {one.name for one in replicas if one.pod and not (one.gone or one.terminating)}
+    return {name: why for name, why in failing.why.items() if name in staying}

@@ -278,7 +278,7 @@ def fail(pod: Pod, failure: ApiFault | bytes) -> streams.Failing:
     pod.node.answers, pod.node.runs = [failure] * 100_000, False
     pod.want(exists=True)
     pod.streams.ended("run", "master-0")
-    pod.node.until(lambda node: len(node.asked) > 50)
+    pod.node.until(lambda node: len(node.asked) > 40)
     return pod.until_failing()
 
 
@@ -331,6 +331,18 @@ def test_a_stream_that_ended_with_its_kubelet_does_not_count_as_read_to_its_end(
     pod.until_drained()
     assert pod.lines == texts((0, 5))
     assert pod.gaps == []
+
+
+def test_a_log_that_is_read_in_pieces_does_not_fail_for_as_long_as_it_goes_on(pod: Pod) -> None:
+    first = fail(pod, FAILURES["broken"][0])
+    failure, piece = pod.node.answers[0], served(lines(0, 2), 0)
+
+    def go_on(node: Node) -> None:
+        node.now, node.answers = lines(0, 5), [len(piece), *[failure] * 100_000]
+
+    pod.node.do(go_on)
+    pod.until_lines(2)
+    assert pod.until_failing().since > first.since
 
 
 def test_an_empty_answer_of_a_kubelet_that_stops_is_not_taken_for_an_empty_log(pod: Pod) -> None:

@@ -233,7 +233,7 @@ class Followed:
         run_id = self.plan.run_id
         self._reported = Transition(
             phase=self._reported.phase,
-            at=max(now, self._reported.at),
+            at=self._at(reading.phase, now),
             cause=f"The job {_ENDED[reading.phase]}, and it stays with its pods: the log of {first}"
             f"{more} cannot be read now ({why[first]}).",
             cause_id=LOGS_INCOMPLETE,
