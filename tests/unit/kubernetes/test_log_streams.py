@@ -27,7 +27,7 @@ WAITING = 'container "pytorch" in pod "p" is waiting to start: PodInitializing'
 UNKNOWN = 'container "pytorch" in pod "p" is not available'
 KUBELET = 'Get "https://10.0.0.9:10250/containerLogs/ns/p/pytorch?timestamps=true"'
 REFUSED = "dial tcp 10.0.0.9:10250: connect: connection refused"
-FAILURES = {
+FAILURES: dict[str, tuple[ApiFault | bytes, str]] = {
     "kubelet away": (
         ApiFault(500, "", f"{KUBELET}: {REFUSED}"),
         f"kubelet at 10.0.0.9:10250: {REFUSED}",
