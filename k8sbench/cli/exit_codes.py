@@ -11,6 +11,7 @@ from k8sbench.model.errors import (
     FilesElsewhere,
     JobFailed,
     TimedOut,
+    Unreachable,
 )
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
@@ -23,7 +24,9 @@ ORDER = (1, 6, 3, 4, REJECTED_EXIT_CODE, 0)
 
 
 def of_run(run: Run) -> int:
-    """The exit code that one finished run stands for."""
+    """The exit code that one run stands for, finished or left because its logs cannot be read."""
+    if not run.phase.final:
+        return Unreachable.exit_code
     if run.phase is Phase.SUCCEEDED:
         valid = run.measurement is not None and run.measurement.verdict == "valid"
         return 0 if valid else REJECTED_EXIT_CODE

@@ -133,7 +133,7 @@ def collect(
                 result.going_on.append(run)
             elif not collection.take(run):
                 result.followed.append(run)
-        result.closed += collection.following.to_the_end(stop, lambda: False)
+        collection.sort(collection.following.to_the_end(stop, lambda: False))
         result.going_on += collection.following.runs()
     return result
 
@@ -166,7 +166,7 @@ def serve(
                         reporter.note(f"warning: new jobs are not seen for now: {wrong}")
                     reported = str(wrong)
                 due = context.clock() + LIST_SECONDS
-            result.closed += collection.following.step(LOOK_SECONDS)
+            collection.sort(collection.following.step(LOOK_SECONDS))
         result.going_on += collection.following.runs()
     return result
 
@@ -208,7 +208,7 @@ class _Collection:
             run = store.run(run_id)
             if needs_collection(run) and not run.phase.final:
                 self._reporter.planned(run)
-                self.following.resume(run, printed(run, self._context))
+                self.following.resume(run, printed(run, self._context, self._reporter.note))
             else:
                 self._close(run)
         except StoreError as wrong:
@@ -234,6 +234,16 @@ class _Collection:
         if run_id not in {one.run_id for one in self.result.closed}:
             self.result.closed.append(run)
 
+    def sort(self, runs: Iterable[Run]) -> None:
+        """Take in runs that are followed no more; one that is not final could not be collected."""
+        for run in runs:
+            if run.phase.final:
+                self.result.closed.append(run)
+                continue
+            latest = run.history[-1]
+            self._failed_at[run.run_id] = self._context.clock()
+            self.result.failed[run.run_id] = Unreachable(latest.cause, latest.action or "")
+
     def _fail(self, run: Run, wrong: StoreError) -> None:
         self._context.store.claims.release(run.run_id)
         self._failed_at[run.run_id] = self._context.clock()
@@ -243,11 +253,13 @@ class _Collection:
         self.result.failed[run.run_id] = wrong
 
 
-def printed(run: Run, context: RunContext) -> Mapping[str, float] | None:
+def printed(
+    run: Run, context: RunContext, note: Callable[[str], None]
+) -> Mapping[str, float] | None:
     """Return until when the replicas of a run that is to be cancelled have printed, Unix seconds.
 
-    None where their logs cannot be read now. Raises :class:`BenchError` if the cluster cannot be
-    reached at all.
+    None where their logs cannot be read now, which is noted. Raises :class:`BenchError` if the
+    cluster cannot be reached at all.
     """
     if run.wish("cancel") is None:
         return {}
@@ -256,6 +268,7 @@ def printed(run: Run, context: RunContext) -> Mapping[str, float] | None:
     except BenchError as wrong:
         if wrong.cause_id in wishes.NO_ANSWER:
             raise
+        note(f"warning: what {run.run_id} has printed cannot all be read: {wrong}")
         return None
 
 
@@ -273,8 +286,7 @@ def cancel(run: Run, context: RunContext, reporter: Reporter, stop: Stop) -> Run
     following = Following(context, reporter, FollowOptions(), on_refusal=refused)
     closed: list[Run] = []
     try:
-        until = printed(run, context)
-        following.resume(run, until)
+        following.resume(run, printed(run, context, reporter.note))
         give_up_at = context.clock() + READ_SECONDS + END_SECONDS
         with stop:
             while not closed and stop.cause is None:

@@ -2,9 +2,10 @@
 
 What the cluster reports goes to the store first and to the user second. When a job's last line is
 on disk and its end is recorded, the run is closed: measured, and what the cluster still holds of
-it deleted. Closing takes longer than reporting, so it is done one run at a time, when nothing has
-happened: a state that changed is recorded at once, however many runs have just ended. Several jobs
-are created, and what is left of them deleted, by other threads meanwhile.
+it deleted. Where logs cannot be read though they may still exist, the run is left to be collected
+later, and its job is kept. Closing takes longer than reporting, so it is done one run at a time,
+when nothing has happened: a state that changed is recorded at once, however many runs have just
+ended. Several jobs are created, and what is left of them deleted, by other threads meanwhile.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import msgspec
 
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, StoreError
-from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.run import Run, Wish
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogArchive, Manifest, RunFilter, Store
@@ -42,6 +43,8 @@ WISHES_SECONDS = 15.0
 """Between two looks at what other processes of the store wish for the runs that are followed."""
 REQUESTS = 4
 """Jobs that are created or deleted at a time, while others are followed."""
+RESUME_SECONDS = 1.0
+"""After the first event of a job that is resumed, for its end to be reported if it has ended."""
 WAITING = frozenset({Phase.CREATED, Phase.QUEUED})
 """States in which a run's time does not count: it waits for its turn."""
 
@@ -66,7 +69,7 @@ class _Open(msgspec.Struct, kw_only=True):
     """When the cluster was asked to cancel it, Unix seconds."""
     printed: Mapping[str, float] | None = {}
     """By replica: what is read before it is cancelled was printed until then, Unix seconds; None:
-    that is not known."""
+    that cannot be known, and it is cancelled when its state is known."""
     read_by: float = -math.inf
     """It is cancelled then, whatever was read, Unix seconds."""
     gaps: list[LogGap] = []
@@ -75,19 +78,25 @@ class _Open(msgspec.Struct, kw_only=True):
     """By replica: when the latest line that was read was printed, Unix seconds."""
     creation: Future[None] | None = None
     """While its job is being created by another thread."""
+    known_at: float = -math.inf
+    """When the state of a job that is resumed was first reported, Unix seconds: it may have ended
+    long before."""
 
     def has_read(self) -> bool:
         """Whether that was read which is to be read before it is cancelled."""
-        return self.printed is not None and all(
-            self.read_until.get(replica, 0.0) >= at for replica, at in self.printed.items()
-        )
+        if self.printed is None:
+            return self.known_at < math.inf
+        return all(self.read_until.get(replica, 0.0) >= at for replica, at in self.printed.items())
 
     def due(self) -> float | None:
-        """When its time is up, Unix seconds; None while it has not begun."""
-        if self.run.plan.timeout_s is None or self.ends is not None:
+        """When its time is up, Unix seconds; None while it has not begun, and when it is over."""
+        is_over = self.run.history[-1].cause_id in {LOGS_BEING_READ, LOGS_INCOMPLETE}
+        if self.run.plan.timeout_s is None or self.ends is not None or is_over:
             return None
         began = next((step.at for step in self.run.history if step.phase not in WAITING), None)
-        return None if began is None else began + self.run.plan.timeout_s
+        if began is None:
+            return None
+        return max(began + self.run.plan.timeout_s, self.known_at + RESUME_SECONDS)
 
 
 class Following:
@@ -119,7 +128,7 @@ class Following:
         self._removals: list[Future[Run]] = []
         self._open: dict[str, _Open] = {}
         self._over: deque[_Open] = deque()
-        """Final, and still to be closed."""
+        """Final or left alone, and still to be closed."""
         self._wishes_at = -math.inf
         """When to look at other processes' wishes, Unix seconds."""
 
@@ -186,10 +195,14 @@ class Following:
             ends=_wished_end(run),
             printed=printed,
             read_by=self._context.clock() + READ_SECONDS,
+            known_at=math.inf,
         )
 
     def step(self, seconds: float) -> Iterator[Run]:
-        """Do what there is to do, or wait so long for it; yields the runs that were closed."""
+        """Do what there is to do, or wait so long for it; yields the runs that were closed.
+
+        One that is not final was left alone: its logs cannot be read now.
+        """
         patience = 0.0 if self._over else seconds
         events = self._context.cluster.wait(patience)
         for event in events:
@@ -266,6 +279,8 @@ class Following:
 
     def _take(self, one: _Open, event: JobEvent) -> None:
         store = self._context.store
+        if event.replica is not None or event.transition is not None:
+            one.known_at = min(one.known_at, self._context.clock())
         if event.line is not None:
             one.archive.write(event.line)
             one.read_until[event.line.replica] = event.line.at
@@ -274,7 +289,9 @@ class Following:
             store.keep(event.run_id, GAPS, msgspec.json.encode(one.gaps).decode() + "\n")
         elif event.replica is not None and event.replica.image is not None:
             one.images = {*one.images, event.replica.image}
-        elif event.transition is not None and event.transition.phase.final:
+        elif event.transition is not None and (
+            event.transition.phase.final or event.transition.cause_id == LOGS_INCOMPLETE
+        ):
             event = self._end(one, self._known_end(one, event.transition))
         elif event.transition is not None:
             one.run = store.move(event.run_id, event.transition)
@@ -299,11 +316,11 @@ class Following:
         return msgspec.structs.replace(ends, at=max(reported.at, ends.at))
 
     def _end(self, one: _Open, final: Transition) -> JobEvent:
-        # The logs are whole on disk before the run is called final.
+        # What was read is on disk before the run is called final, or left alone.
         one.archive.close()
         # A process that is killed from here on leaves a run that is known to have a job.
-        stays = self._options.keep or not self._context.cluster.jobs_outlive_us
-        owes = None if stays else wishes.left_over(final.at)
+        deletes = self._context.cluster.jobs_outlive_us and not self._options.keep
+        owes = wishes.left_over(final.at) if deletes and final.phase.final else None
         one.run = self._context.store.move(one.run.run_id, final, owes=owes)
         del self._open[one.run.run_id]
         self._over.append(one)
@@ -317,7 +334,7 @@ class Following:
             measured = self._context.measure(one.run, one.gaps)
             one.run = self._context.store.measured(run_id, measured)
         self._reporter.ended(one.run)
-        if self._options.keep:
+        if self._options.keep or not one.run.phase.final:
             self._context.store.claims.release(run_id)
         elif self._workers is None:
             return self.remove(one.run)

@@ -59,6 +59,7 @@ def submit(
 ) -> Iterator[Submitted]:
     """Run cases, each to its end; yields the runs as they are closed, measured if they succeeded.
 
+    A run whose logs cannot be read is yielded, too, and is not final: it is to be collected later.
     Asked to stop it raises :class:`Interrupted`, when local jobs are ended; jobs of a cluster go
     on.
     """

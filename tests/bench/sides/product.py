@@ -46,8 +46,8 @@ def _tap(moves: list[tuple[str, str, float]], requests: dict[str, int]) -> list[
     from k8sbench.adapters.kubernetes.client.answers import LineStream
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
-    from k8sbench.adapters.kubernetes.watching.followed import LOGS_BEING_READ
     from k8sbench.adapters.store.sql_store import SqlStore
+    from k8sbench.model.phase import LOGS_BEING_READ
 
     move, close = SqlStore.move, KubernetesCluster.close
     stream, close_stream = Api.stream, LineStream.close
