@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from k8sbench.model import creation, times
 from k8sbench.model.errors import BenchError, RepeatTaken, StoreError, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.run import Location, Run
@@ -55,7 +56,8 @@ def recorded(job: FoundJob, context: RunContext) -> Run:
     """Record a job of the cluster as a run of this store."""
     plan = job.plan
     try:
-        return context.store.record(plan, at=job.created_at, owner=None, location=context.location)
+        context.store.record(plan, at=job.created_at, owner=None, location=context.location)
+        return context.store.move(plan.run_id, creation.created(job.created_at))
     except RepeatTaken as wrong:
         raise UsageError(
             f"The cluster has run {plan.run_id}, repeat {plan.repeat} of {case_key(plan)} in set"
@@ -117,10 +119,12 @@ def collect(
     Asked to stop it returns early, with the runs that go on.
     """
     on_their_way: set[str] = set()
+    found: set[str] | None = None
     if not follow:
         # A job that is gone is over, too: what is left of it is on record.
         jobs = context.cluster.jobs([run.run_id for run in runs if needs_collection(run)])
         on_their_way = {job.plan.run_id for job in jobs if not job.phase.final}
+        found = {job.plan.run_id for job in jobs}
     with _Collection(context, reporter, options) as collection:
         result = collection.result
         for run in runs:
@@ -128,7 +132,7 @@ def collect(
                 result.closed.append(run)
             elif run.run_id in on_their_way:
                 result.going_on.append(run)
-            elif not collection.take(run):
+            elif not collection.take(run, missing=found is not None and run.run_id not in found):
                 result.followed.append(run)
         result.closed += collection.following.to_the_end(stop, lambda: False)
         result.going_on += collection.following.runs()
@@ -186,8 +190,11 @@ class _Collection:
         for run_id in self._claimed:
             self._context.store.claims.release(run_id)
 
-    def take(self, run: Run) -> bool:
-        """Measure a run that is over, follow any other; False if another process follows it."""
+    def take(self, run: Run, *, missing: bool = False) -> bool:
+        """Measure a run that is over, follow any other; False if another process follows it.
+
+        Where the cluster has no such job (``missing``) that may still come, it is left to go on.
+        """
         run_id, store = run.run_id, self._context.store
         failed_at = self._failed_at.get(run_id)
         if self.following.has(run_id) or (
@@ -200,7 +207,9 @@ class _Collection:
             self._claimed.add(run_id)
             # Another process may have closed it since it was read.
             run = store.run(run_id)
-            if needs_collection(run) and not run.phase.final:
+            if missing and self._may_come(run):
+                store.claims.release(run_id)
+            elif needs_collection(run) and not run.phase.final:
                 self._reporter.planned(run)
                 self.following.resume(run)
             else:
@@ -210,6 +219,23 @@ class _Collection:
             self._fail(run, wrong)
             return True
         self.result.failed.pop(run_id, None)
+        return True
+
+    def _may_come(self, run: Run) -> bool:
+        """Whether a job that does not exist may have been asked for just now; notes it."""
+        now = self._context.clock()
+        if run.phase.final or creation.is_known_created(run):
+            return False
+        found = creation.missing(run, now)
+        if found is not None and found.phase.final:
+            return False
+        if found is not None:
+            run = self._context.store.move(run.run_id, found)
+        self._reporter.note(
+            f"{run.history[-1].cause} Collect it again in"
+            f" {times.duration(creation.settles_in(run, now))}."
+        )
+        self.result.going_on.append(run)
         return True
 
     def _measured(self, run: Run) -> Run:

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import contextlib
 import math
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.model import times
-from k8sbench.model.errors import BenchError, StoreError
+from k8sbench.model import creation, times
+from k8sbench.model.errors import BenchError, NoRoom, StoreError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
@@ -37,6 +39,13 @@ CANCEL_SECONDS = 600.0
 the job is left alone, for nothing waits without end."""
 REQUESTS = 4
 """Jobs that are created or deleted at a time, while others are followed."""
+ANSWER_SECONDS = 5.0
+"""For the answer to a creation when k8sbench is asked to stop."""
+AGAIN_SECONDS = 2.0
+"""Until a quota is tried again that has no room for a job; twice as long each time."""
+LONGEST_AGAIN = 30.0
+ABSENT_SECONDS = 5.0
+"""Until a job is looked for again that may still come."""
 WAITING = frozenset({Phase.CREATED, Phase.QUEUED})
 """States in which a run's time does not count: it waits for its turn."""
 
@@ -63,8 +72,14 @@ class _Open(msgspec.Struct, kw_only=True):
     images: set[str] = set()
     read_until: dict[str, float] = {}
     """By replica: when the latest line that was read was printed, Unix seconds."""
+    create: Callable[[], None] | None = None
+    """Creates its job; None: it was created, by this process or before."""
     creation: Future[None] | None = None
     """While its job is being created by another thread."""
+    again_at: float | None = None
+    """When to ask again for a job that the cluster does not have, Unix seconds."""
+    tries: int = 0
+    """How often a quota had no room for it."""
 
     def due(self) -> float | None:
         """When its time is up, Unix seconds; None while it has not begun."""
@@ -92,11 +107,11 @@ class Following:
     ) -> None:
         self._context, self._reporter, self._options = context, reporter, options
         self._on_failure = on_failure
+        self._several = several
         self._workers: ThreadPoolExecutor | None = None
-        if several:
-            from concurrent.futures import ThreadPoolExecutor
-
-            self._workers = ThreadPoolExecutor(REQUESTS, thread_name_prefix="create")
+        self.refused: list[tuple[Run, BaseException]] = []
+        """The runs whose jobs were not created, or not for certain, and why. Each is recorded and
+        left alone; who asked for it takes it from here."""
         self._removals: list[Future[None]] = []
         self._open: dict[str, _Open] = {}
         self._over: deque[_Open] = deque()
@@ -107,23 +122,25 @@ class Following:
 
         Measuring one run must not take time from the next on the same machine.
         """
-        return len(self._open) + (len(self._over) if self._workers is None else 0)
+        return len(self._open) + (0 if self._several else len(self._over))
 
     def has(self, run_id: str) -> bool:
         """Whether a run is followed, or over and still to be closed."""
         return run_id in self._open or any(one.run.run_id == run_id for one in self._over)
 
     def start(self, run: Run, manifests: Sequence[Manifest]) -> None:
-        """Create a recorded run's job and follow it."""
-        folder = self._context.store.folder(run.run_id)
-        one = _Open(run=run, archive=self._context.store.archive(run.run_id))
+        """Create a recorded run's job and follow it; see :attr:`refused`."""
+        store, cluster = self._context.store, self._context.cluster
+        create = partial(cluster.create, run.plan, manifests, store.folder(run.run_id))
+        one = _Open(run=run, archive=store.archive(run.run_id), create=create)
         self._open[run.run_id] = one
-        create = self._context.cluster.create
-        if self._workers is not None:
-            one.creation = self._workers.submit(create, run.plan, manifests, folder)
+        if cluster.jobs_outlive_us:
+            # The API server may take long to answer; meanwhile others are followed, and the user
+            # may stop it.
+            one.creation = self._threads().submit(create)
             return
         try:
-            create(run.plan, manifests, folder)
+            create()
         except BaseException:
             self._leave(one)
             raise
@@ -133,18 +150,78 @@ class Following:
         """Whether as many jobs are being created as may be at a time."""
         return sum(one.creation is not None for one in self._open.values()) >= REQUESTS
 
-    def rejected(self, *, wait: bool = False) -> list[tuple[Run, BaseException]]:
-        """Return the runs whose jobs could not be created, and why; they are left alone now."""
-        found: list[tuple[Run, BaseException]] = []
+    def stop_creating(self) -> None:
+        """Wait a moment for the creations that go on, and leave alone what has no job by then."""
+        futures = [one.creation for one in self._open.values() if one.creation is not None]
+        if futures:
+            from concurrent.futures import wait
+
+            wait(futures, ANSWER_SECONDS)
+        self._take_creations()
         for one in list(self._open.values()):
-            if one.creation is None or not (wait or one.creation.done()):
+            why = "k8sbench was asked to stop before that."
+            if one.creation is not None and not one.creation.cancel():
+                self._refuse(one, creation.unknown_error(one.run.run_id, why))
+            elif one.create is not None:
+                self._refuse(one, BenchError(why))
+
+    def _take_creations(self) -> None:
+        """Record what became of the creations that are done."""
+        for one in list(self._open.values()):
+            if one.creation is None or not one.creation.done():
                 continue
-            wrong = one.creation.exception()
-            one.creation = None
-            if wrong is not None:
-                self._leave(one)
-                found.append((one.run, wrong))
-        return found
+            wrong, one.creation = one.creation.exception(), None
+            if wrong is None:
+                one.create = None
+                if not creation.is_known_created(one.run):
+                    self._move(one, creation.created(self._context.clock()))
+            elif isinstance(wrong, NoRoom):
+                self._wait_for_room(one, wrong)
+            else:
+                self._refuse(one, wrong)
+
+    def _wait_for_room(self, one: _Open, wrong: NoRoom) -> None:
+        now = self._context.clock()
+        one.again_at = now + min(AGAIN_SECONDS * 2.0**one.tries, LONGEST_AGAIN)
+        one.tries += 1
+        transition = creation.waiting(wrong, now)
+        if one.run.history[-1].cause != transition.cause:
+            self._move(one, transition)
+            self._reporter.on_event(one.run, JobEvent(run_id=one.run.run_id, transition=transition))
+
+    def _refuse(self, one: _Open, wrong: BaseException) -> None:
+        """Record that a run has no job, or may have none, and leave it alone."""
+        run_id = one.run.run_id
+        self._move(one, creation.failed(run_id, wrong, self._context.clock()))
+        self._leave(one)
+        self._context.store.claims.release(run_id)
+        self.refused.append((one.run, wrong))
+
+    def _move(self, one: _Open, transition: Transition) -> None:
+        one.run = self._context.store.move(one.run.run_id, transition)
+
+    def _try_again(self) -> None:
+        """Create, or look for, the jobs whose time has come."""
+        now = self._context.clock()
+        for one in self._open.values():
+            if one.again_at is None or now < one.again_at:
+                continue
+            if one.create is None:
+                one.again_at = None
+                self._context.cluster.resume(one.run, {})
+                if one.ends is not None:
+                    cause, cause_id = one.ends.cause, one.ends.cause_id or "cancelled"
+                    self._context.cluster.cancel(one.run.run_id, cause, cause_id)
+            elif not self.is_busy:
+                one.again_at = None
+                one.creation = self._threads().submit(one.create)
+
+    def _threads(self) -> ThreadPoolExecutor:
+        if self._workers is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._workers = ThreadPoolExecutor(REQUESTS, thread_name_prefix="create")
+        return self._workers
 
     def resume(self, run: Run) -> None:
         """Follow a job that was created before, from where its archive ends."""
@@ -170,7 +247,12 @@ class Following:
     def step(self, seconds: float) -> Iterator[Run]:
         """Do what there is to do, or wait so long for it; yields the runs that were closed."""
         patience = 0.0 if self._over else seconds
+        self._try_again()
+        if patience and all(one.again_at is not None for one in self._open.values()):
+            # The cluster follows none of them, and would return at once.
+            threading.Event().wait(patience)
         events = self._context.cluster.wait(patience)
+        self._take_creations()
         for event in events:
             one = self._open.get(event.run_id)
             if one is not None:
@@ -220,7 +302,9 @@ class Following:
         for one in list(self._open.values()):
             self._leave(one)
         if self._workers is not None:
-            self._workers.shutdown()
+            with contextlib.suppress(Exception):
+                self._check_removals(wait=True)
+            self._workers.shutdown(wait=False)
 
     @contextlib.contextmanager
     def _guarded(self, one: _Open) -> Iterator[None]:
@@ -253,6 +337,8 @@ class Following:
         elif event.replica is not None and event.replica.image is not None:
             one.images = {*one.images, event.replica.image}
         elif event.transition is not None and event.transition.phase.final:
+            if self._may_come(one, event.transition):
+                return
             event = self._end(one, event.transition)
         elif event.transition is not None:
             one.run = store.move(event.run_id, event.transition)
@@ -260,8 +346,30 @@ class Following:
                 self._give_up(one, event.transition)
         self._reporter.on_event(one.run, event)
 
+    def _may_come(self, one: _Open, reported: Transition) -> bool:
+        """Whether a job that does not exist may still come: then it is looked for again."""
+        if reported.cause_id != creation.JOB_GONE or creation.is_known_created(one.run):
+            return False
+        now, run_id = self._context.clock(), one.run.run_id
+        found = creation.missing(one.run, now)
+        if found is not None and found.phase.final:
+            return False
+        if found is not None:
+            self._move(one, found)
+        left_s = creation.settles_in(one.run, now)
+        if one.tries == 0:
+            self._reporter.note(
+                f"The cluster has no job {run_id}. It is looked for another"
+                f" {times.duration(left_s)}: a request for it may still be on its way."
+            )
+        one.tries += 1
+        one.again_at = now + min(left_s, ABSENT_SECONDS)
+        return True
+
     def _end(self, one: _Open, reported: Transition) -> JobEvent:
         final = reported
+        if reported.cause_id == creation.JOB_GONE and not creation.is_known_created(one.run):
+            final = creation.never(one.run.run_id, reported.at)
         if one.ends is not None and reported.phase is not Phase.SUCCEEDED:
             final = msgspec.structs.replace(one.ends, at=max(reported.at, one.ends.at))
         # The logs are whole on disk before the run is called final.
@@ -285,10 +393,10 @@ class Following:
         return one.run
 
     def _remove(self, run_id: str) -> None:
-        if self._workers is None:
-            self._try_to_remove(run_id)
+        if self._several:
+            self._removals.append(self._threads().submit(self._try_to_remove, run_id))
         else:
-            self._removals.append(self._workers.submit(self._try_to_remove, run_id))
+            self._try_to_remove(run_id)
 
     def _try_to_remove(self, run_id: str) -> None:
         """Delete what is left of a job; the run is measured, whatever becomes of that."""
@@ -309,6 +417,10 @@ class Following:
         self._removals = [one for one in self._removals if one not in done]
         for one in done:
             one.result()
+        if done:
+            for waiting in self._open.values():
+                if waiting.create is not None and waiting.again_at is not None:
+                    waiting.again_at, waiting.tries = self._context.clock(), 0  # there may be room
 
     def _end_what_is_due(self) -> None:
         now = self._context.clock()
