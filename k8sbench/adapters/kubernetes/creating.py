@@ -153,7 +153,7 @@ class _Creation:
                 # why a quota refuses the next.
                 found, unread = self._find(manifest)
                 if found is not None:
-                    return found, attempts == 1
+                    return found, exists and attempts == 1
                 if unread is not None:
                     wrong, is_unsure = unread, is_unsure or unread.passes
                     is_last = is_last or not unread.passes
