@@ -14,6 +14,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ from k8sbench.ports import JobEvent, LogArchive, Manifest, Store
 from k8sbench.runs.context import Reporter, RunContext, Stop
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import ThreadPoolExecutor
 
 GAPS = "log-gaps.json"
 """Artifact of a run whose logs the cluster did not have whole."""
@@ -107,8 +108,11 @@ class Following:
     ) -> None:
         self._context, self._reporter, self._options = context, reporter, options
         self._on_failure = on_failure
-        self._several = several
         self._workers: ThreadPoolExecutor | None = None
+        if several:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._workers = ThreadPoolExecutor(REQUESTS, thread_name_prefix="delete")
         self.refused: list[tuple[Run, BaseException]] = []
         """The runs whose jobs were not created, or not for certain, and why. Each is recorded and
         left alone; who asked for it takes it from here."""
@@ -122,7 +126,7 @@ class Following:
 
         Measuring one run must not take time from the next on the same machine.
         """
-        return len(self._open) + (0 if self._several else len(self._over))
+        return len(self._open) + (len(self._over) if self._workers is None else 0)
 
     def has(self, run_id: str) -> bool:
         """Whether a run is followed, or over and still to be closed."""
@@ -132,12 +136,12 @@ class Following:
         """Create a recorded run's job and follow it; see :attr:`refused`."""
         store, cluster = self._context.store, self._context.cluster
         create = partial(cluster.create, run.plan, manifests, store.folder(run.run_id))
-        one = _Open(run=run, archive=store.archive(run.run_id), create=create)
+        one = _Open(run=run, archive=store.archive(run.run_id))
         self._open[run.run_id] = one
         if cluster.jobs_outlive_us:
             # The API server may take long to answer; meanwhile others are followed, and the user
             # may stop it.
-            one.creation = self._threads().submit(create)
+            one.create, one.creation = create, _started(create)
             return
         try:
             create()
@@ -152,15 +156,11 @@ class Following:
 
     def stop_creating(self) -> None:
         """Wait a moment for the creations that go on, and leave alone what has no job by then."""
-        futures = [one.creation for one in self._open.values() if one.creation is not None]
-        if futures:
-            from concurrent.futures import wait
-
-            wait(futures, ANSWER_SECONDS)
+        wait([one.creation for one in self._open.values() if one.creation], ANSWER_SECONDS)
         self._take_creations()
         for one in list(self._open.values()):
             why = "k8sbench was asked to stop before that."
-            if one.creation is not None and not one.creation.cancel():
+            if one.creation is not None:
                 self._refuse(one, creation.unknown_error(one.run.run_id, why))
             elif one.create is not None:
                 self._refuse(one, BenchError(why))
@@ -214,14 +214,7 @@ class Following:
                     self._context.cluster.cancel(one.run.run_id, cause, cause_id)
             elif not self.is_busy:
                 one.again_at = None
-                one.creation = self._threads().submit(one.create)
-
-    def _threads(self) -> ThreadPoolExecutor:
-        if self._workers is None:
-            from concurrent.futures import ThreadPoolExecutor
-
-            self._workers = ThreadPoolExecutor(REQUESTS, thread_name_prefix="create")
-        return self._workers
+                one.creation = _started(one.create)
 
     def resume(self, run: Run) -> None:
         """Follow a job that was created before, from where its archive ends."""
@@ -302,9 +295,7 @@ class Following:
         for one in list(self._open.values()):
             self._leave(one)
         if self._workers is not None:
-            with contextlib.suppress(Exception):
-                self._check_removals(wait=True)
-            self._workers.shutdown(wait=False)
+            self._workers.shutdown()
 
     @contextlib.contextmanager
     def _guarded(self, one: _Open) -> Iterator[None]:
@@ -393,10 +384,10 @@ class Following:
         return one.run
 
     def _remove(self, run_id: str) -> None:
-        if self._several:
-            self._removals.append(self._threads().submit(self._try_to_remove, run_id))
-        else:
+        if self._workers is None:
             self._try_to_remove(run_id)
+        else:
+            self._removals.append(self._workers.submit(self._try_to_remove, run_id))
 
     def _try_to_remove(self, run_id: str) -> None:
         """Delete what is left of a job; the run is measured, whatever becomes of that."""
@@ -468,6 +459,22 @@ class Following:
         self._context.cluster.cancel(
             one.run.run_id, waiting.cause, waiting.cause_id or "cannot-start"
         )
+
+
+def _started(create: Callable[[], None]) -> Future[None]:
+    """Have a job created by a thread of its own, which does not keep the program from ending."""
+    future: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            create()
+        except BaseException as wrong:
+            future.set_exception(wrong)
+        else:
+            future.set_result(None)
+
+    threading.Thread(target=run, name="create", daemon=True).start()
+    return future
 
 
 def kept_gaps(store: Store, run_id: str) -> list[LogGap]:

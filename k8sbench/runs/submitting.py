@@ -143,10 +143,11 @@ def create_all(
     A job that is refused does not keep the next from being tried, unless that would meet the same.
     Asked to stop before the last one it raises :class:`Interrupted`; what was created goes on.
     """
+    refused = 0
     for number, case in enumerate(cases):
         if stop.cause is not None:
             raise Interrupted(
-                f"{stop.cause}: {number} of {len(cases)} jobs were created.",
+                f"{stop.cause}: {number - refused} of {len(cases)} jobs were created.",
                 _resuming(context, options.set_name),
             )
         one, manifests = _recorded(case, context, reporter, options)
@@ -161,6 +162,7 @@ def create_all(
                 context.cluster.release(run_id)
             context.store.claims.release(run_id)
         yield one
+        refused += one.wrong is not None
         if one.wrong is not None and _concerns_all(one.wrong):
             if left := len(cases) - number - 1:
                 reporter.note(f"{left} more are not started: {one.wrong}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from k8sbench.model import creation
 from k8sbench.model.creation import SETTLE_SECONDS, unknown_error
-from k8sbench.model.errors import BenchError, Interrupted, NoRoom, Unreachable, UsageError
+from k8sbench.model.errors import Interrupted, NoRoom, Unreachable, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
@@ -19,6 +21,7 @@ from k8sbench.runs import collecting, submitting
 from k8sbench.runs.context import RunContext, Stop
 from k8sbench.runs.following import FollowOptions
 from k8sbench.runs.submitting import RunOptions, Submitted
+from tests.tiers import ROOT
 from tests.unit.runs.played import LOCATION, FakeCluster, Silent, at, context, planned_case
 
 GONE = at(Phase.LOST, "The cluster has no such job any more.", "job-gone")
@@ -135,6 +138,16 @@ def test_an_error_of_ours_while_the_job_is_created_does_not_say_that_there_is_no
     with pytest.raises(ZeroDivisionError):
         submitted(store, Refusing(refusals=[ZeroDivisionError()]))
     assert told(store.run("mine"))[-1] == ("Created", "creation-unknown")
+
+
+def test_the_page_says_what_each_state_of_a_creation_means() -> None:
+    page = (ROOT / "docs" / "diagnosis.md").read_text()
+    section = page.partition("## Creation\n")[2].partition("\n## ")[0]
+    ids = {creation.JOB_CREATED, creation.CREATION_UNKNOWN, creation.QUOTA_FULL}
+    assert set(re.findall(r"^\| \w+ \| `(.+?)`", section, re.MULTILINE)) == {
+        *ids,
+        creation.NOT_CREATED,
+    }
 
 
 # -- looked for -------------------------------------------------------------------------------
@@ -350,9 +363,3 @@ def test_a_stop_while_a_job_is_being_created_leaves_the_run_open(
         answer.set()
     assert "k8sbench collect mine" in raised.value.action
     assert told(store.run("mine"))[-1] == ("Created", "creation-unknown")
-
-
-def test_only_a_refusal_can_be_taken_up_again(store: Store) -> None:
-    (run,) = submitted(store, FakeCluster(ENDED, outlives=True))
-    with pytest.raises(BenchError, match="Run mine is Succeeded"):
-        store.reopen(run.run.plan, at=NOW, location=LOCATION)
