@@ -80,7 +80,7 @@ class _Open(msgspec.Struct, kw_only=True):
     again_at: float | None = None
     """When to ask again for a job that the cluster does not have, Unix seconds."""
     tries: int = 0
-    """How often a quota had no room for it."""
+    """How often a quota had no room for it, or the cluster had no such job."""
 
     def due(self) -> float | None:
         """When its time is up, Unix seconds; None while it has not begun."""

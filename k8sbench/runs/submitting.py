@@ -35,6 +35,8 @@ from k8sbench.runs.following import Following, FollowOptions, kept_gaps
 
 REPEAT_TRIES = 100
 """Other submits into the same set may take a repeat number first; more than this is a fault."""
+MANIFEST = "manifest.yaml"
+"""Artifact of a run: what is asked of the cluster."""
 OF_ALL = frozenset({"namespace-missing", "namespace-terminating"})
 """Cause ids of refusals that every job meets, beside those of a cluster that is not ready."""
 
@@ -96,7 +98,6 @@ def submit(
         one, manifests = _recorded(case, context, reporter, options)
         if one.state == "created":
             with _failing(one.run, context):
-                context.store.keep(one.run.run_id, "manifest.yaml", case.text(manifests))
                 following.start(one.run, manifests)
         elif one.state == "joined":
             following.resume(one.run)
@@ -154,8 +155,6 @@ def create_all(
         run_id = one.run.run_id
         try:
             if one.state == "created":
-                with _failing(one.run, context):
-                    context.store.keep(run_id, "manifest.yaml", case.text(manifests))
                 one = _create(one.run, manifests, context, reporter, several=len(cases) > 1)
         finally:
             if one.state in {"created", "refused"}:
@@ -326,6 +325,8 @@ def _recorded(
                 raise
         else:
             reporter.planned(run)
+            with _failing(run, context):
+                context.store.keep(run.run_id, MANIFEST, case.text(manifests))
             return Submitted(run, "created"), manifests
     is_over = existing.phase.final and not creation.may_be_submitted_again(existing)
     if not existing.phase.final:
@@ -352,7 +353,10 @@ def _recorded(
     if creation.is_known_created(existing):
         return Submitted(existing, "joined"), ()
     # A job that exists is found, and not created again.
-    return Submitted(existing, "created"), case.manifests(existing.plan)
+    manifests = case.manifests(existing.plan)
+    context.store.ensure_folder(existing.run_id)
+    context.store.keep(existing.run_id, MANIFEST, case.text(manifests))
+    return Submitted(existing, "created"), manifests
 
 
 def _record(
