@@ -81,7 +81,12 @@ class Cluster(Protocol):
     """Whether jobs continue when this process ends."""
 
     def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> None:
-        """Create the job and follow it. One that exists already is not created again."""
+        """Create the job and follow it. One that exists already is not created again.
+
+        Raises :class:`~k8sbench.model.errors.CreationUnknown` where the job, or what is created for
+        it, may exist. After any other :class:`~k8sbench.model.errors.BenchError` nothing of it
+        does; :class:`~k8sbench.model.errors.NoRoom` says that another try may succeed.
+        """
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
         """Follow a job that was created before; ``marks`` say how far its logs are archived.
@@ -216,6 +221,12 @@ class Store(Protocol):
 
     def fulfilled(self, run_id: str, kind: Literal["cancel", "delete"]) -> Run:
         """Take back a wish that was fulfilled, or refused; does nothing if there is none."""
+
+    def reopen(self, plan: RunPlan, *, at: float, location: Location | None) -> Run:
+        """Take a run up again that has ended because its job was not created.
+
+        ``plan`` is of the same case, set and repeat, and replaces the one that is recorded.
+        """
 
     def record_image(self, run_id: str, digest: str) -> Run:
         """Keep the digest of the image that the run's replicas really ran."""

@@ -39,8 +39,12 @@ def of_runs(runs: Iterable[Run]) -> int:
 
 
 def of_rows(rows: Rows) -> int:
-    """The exit code of a command that prints these rows; a group may reject a run that is valid."""
-    return worst([of_runs(rows.runs), REJECTED_EXIT_CODE if rows.rejected else 0])
+    """The exit code of a command that prints these rows; a group may reject a run that is valid.
+
+    A run that was refused has failed, or could not reach a cluster that is ready.
+    """
+    refused = (wrong.exit_code for wrong in rows.refusals)
+    return worst([of_runs(rows.runs), REJECTED_EXIT_CODE if rows.rejected else 0, *refused])
 
 
 def of_failures(errors: Iterable[BenchError]) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from k8sbench.model import times
+from k8sbench.model import creation, times
 from k8sbench.model.errors import BenchError, RepeatTaken, StoreError, Unreachable, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.run import Location, Run
@@ -56,7 +56,8 @@ def recorded(job: FoundJob, context: RunContext) -> Run:
     """Record a job of the cluster as a run of this store."""
     plan = job.plan
     try:
-        return context.store.record(plan, at=job.created_at, owner=None, location=context.location)
+        context.store.record(plan, at=job.created_at, owner=None, location=context.location)
+        return context.store.move(plan.run_id, creation.created(job.created_at))
     except RepeatTaken as wrong:
         raise UsageError(
             f"The cluster has run {plan.run_id}, repeat {plan.repeat} of {case_key(plan)} in set"
@@ -119,11 +120,13 @@ def collect(
     stop it returns early, with the runs that go on.
     """
     on_their_way: set[str] = set()
+    missing: set[str] = set()
     if not follow:
         # A job that is gone is over, too: what is left of it is on record.
-        asked = [run.run_id for run in runs if not (run.phase.final or run.wish("cancel"))]
-        jobs = context.cluster.jobs(asked)
-        on_their_way = {job.plan.run_id for job in jobs if not job.phase.final} & set(asked)
+        asked = {run.run_id for run in runs if not (run.phase.final or run.wish("cancel"))}
+        jobs = context.cluster.jobs(sorted(asked))
+        on_their_way = asked & {job.plan.run_id for job in jobs if not job.phase.final}
+        missing = asked - {job.plan.run_id for job in jobs}
     with _Collection(context, reporter, options) as collection:
         result = collection.result
         for run in runs:
@@ -131,7 +134,7 @@ def collect(
                 result.closed.append(run)
             elif run.run_id in on_their_way:
                 result.going_on.append(run)
-            elif not collection.take(run):
+            elif not collection.take(run, missing=run.run_id in missing):
                 result.followed.append(run)
         collection.sort(collection.following.to_the_end(stop, lambda: False))
         result.going_on += collection.following.runs()
@@ -189,9 +192,10 @@ class _Collection:
         for run_id in self._claimed:
             self._context.store.claims.release(run_id)
 
-    def take(self, run: Run) -> bool:
+    def take(self, run: Run, *, missing: bool = False) -> bool:
         """Measure a run that is over and delete its job, follow any other.
 
+        Where the cluster has no such job (``missing``) that may still come, it is left to go on.
         Returns False if another process follows it.
         """
         run_id, store = run.run_id, self._context.store
@@ -206,7 +210,9 @@ class _Collection:
             self._claimed.add(run_id)
             # Another process may have closed it since it was read.
             run = store.run(run_id)
-            if needs_collection(run) and not run.phase.final:
+            if missing and self._may_come(run):
+                store.claims.release(run_id)
+            elif needs_collection(run) and not run.phase.final:
                 self._reporter.planned(run)
                 self.following.resume(run, printed(run, self._context, self._reporter.note))
             else:
@@ -243,6 +249,23 @@ class _Collection:
             latest = run.history[-1]
             self._failed_at[run.run_id] = self._context.clock()
             self.result.failed[run.run_id] = Unreachable(latest.cause, latest.action or "")
+
+    def _may_come(self, run: Run) -> bool:
+        """Whether a job that does not exist may have been asked for just now; notes it."""
+        now = self._context.clock()
+        if run.phase.final or creation.is_known_created(run):
+            return False
+        found = creation.missing(run, now)
+        if found is not None and found.phase.final:
+            return False
+        if found is not None:
+            run = self._context.store.move(run.run_id, found)
+        self._reporter.note(
+            f"{run.history[-1].cause} Collect it again in"
+            f" {times.duration(creation.settles_in(run, now))}."
+        )
+        self.result.going_on.append(run)
+        return True
 
     def _fail(self, run: Run, wrong: StoreError) -> None:
         self._context.store.claims.release(run.run_id)

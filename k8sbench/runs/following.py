@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import contextlib
 import math
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.model import times
-from k8sbench.model.errors import BenchError, StoreError
+from k8sbench.model import creation, times
+from k8sbench.model.errors import BenchError, NoRoom, StoreError
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.run import Run, Wish
 from k8sbench.model.sample import LogGap
@@ -28,7 +31,7 @@ from k8sbench.runs import wishes
 from k8sbench.runs.context import Reporter, RunContext, Stop
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import ThreadPoolExecutor
 
 GAPS = "log-gaps.json"
 """Artifact of a run whose logs the cluster did not have whole."""
@@ -45,6 +48,13 @@ REQUESTS = 4
 """Jobs that are created or deleted at a time, while others are followed."""
 RESUME_SECONDS = 1.0
 """After the first event of a job that is resumed, for its end to be reported if it has ended."""
+ANSWER_SECONDS = 5.0
+"""For the answer to a creation when k8sbench is asked to stop."""
+AGAIN_SECONDS = 2.0
+"""Until a quota is tried again that has no room for a job; twice as long each time."""
+LONGEST_AGAIN = 30.0
+ABSENT_SECONDS = 5.0
+"""Until a job is looked for again that may still come."""
 WAITING = frozenset({Phase.CREATED, Phase.QUEUED})
 """States in which a run's time does not count: it waits for its turn."""
 
@@ -76,8 +86,14 @@ class _Open(msgspec.Struct, kw_only=True):
     images: set[str] = set()
     read_until: dict[str, float] = {}
     """By replica: when the latest line that was read was printed, Unix seconds."""
+    create: Callable[[], None] | None = None
+    """Creates its job; None: it was created, by this process or before."""
     creation: Future[None] | None = None
     """While its job is being created by another thread."""
+    again_at: float | None = None
+    """When to ask again for a job that the cluster does not have, Unix seconds."""
+    tries: int = 0
+    """How often a quota had no room for it, or the cluster had no such job."""
     known_at: float = -math.inf
     """When the state of a job that is resumed was first reported, Unix seconds: it may have ended
     long before."""
@@ -124,7 +140,10 @@ class Following:
         if several:
             from concurrent.futures import ThreadPoolExecutor
 
-            self._workers = ThreadPoolExecutor(REQUESTS, thread_name_prefix="create")
+            self._workers = ThreadPoolExecutor(REQUESTS, thread_name_prefix="delete")
+        self.refused: list[tuple[Run, BaseException]] = []
+        """The runs whose jobs were not created, or not for certain, and why. Each is recorded and
+        left alone; who asked for it takes it from here."""
         self._removals: list[Future[Run]] = []
         self._open: dict[str, _Open] = {}
         self._over: deque[_Open] = deque()
@@ -144,16 +163,18 @@ class Following:
         return run_id in self._open or any(one.run.run_id == run_id for one in self._over)
 
     def start(self, run: Run, manifests: Sequence[Manifest]) -> None:
-        """Create a recorded run's job and follow it."""
-        folder = self._context.store.folder(run.run_id)
-        one = _Open(run=run, archive=self._context.store.archive(run.run_id))
+        """Create a recorded run's job and follow it; see :attr:`refused`."""
+        store, cluster = self._context.store, self._context.cluster
+        create = partial(cluster.create, run.plan, manifests, store.folder(run.run_id))
+        one = _Open(run=run, archive=store.archive(run.run_id))
         self._open[run.run_id] = one
-        create = self._context.cluster.create
-        if self._workers is not None:
-            one.creation = self._workers.submit(create, run.plan, manifests, folder)
+        if cluster.jobs_outlive_us:
+            # The API server may take long to answer; meanwhile others are followed, and the user
+            # may stop it.
+            one.create, one.creation = create, _started(create)
             return
         try:
-            create(run.plan, manifests, folder)
+            create()
         except BaseException:
             self._leave(one)
             raise
@@ -163,18 +184,67 @@ class Following:
         """Whether as many jobs are being created as may be at a time."""
         return sum(one.creation is not None for one in self._open.values()) >= REQUESTS
 
-    def rejected(self, *, wait: bool = False) -> list[tuple[Run, BaseException]]:
-        """Return the runs whose jobs could not be created, and why; they are left alone now."""
-        found: list[tuple[Run, BaseException]] = []
+    def stop_creating(self) -> None:
+        """Wait a moment for the creations that go on, and leave alone what has no job by then."""
+        wait([one.creation for one in self._open.values() if one.creation], ANSWER_SECONDS)
+        self._take_creations()
         for one in list(self._open.values()):
-            if one.creation is None or not (wait or one.creation.done()):
+            why = "k8sbench was asked to stop before that."
+            if one.creation is not None:
+                self._refuse(one, creation.unknown_error(one.run.run_id, why))
+            elif one.create is not None:
+                self._refuse(one, BenchError(why))
+
+    def _take_creations(self) -> None:
+        """Record what became of the creations that are done."""
+        for one in list(self._open.values()):
+            if one.creation is None or not one.creation.done():
                 continue
-            wrong = one.creation.exception()
-            one.creation = None
-            if wrong is not None:
-                self._leave(one)
-                found.append((one.run, wrong))
-        return found
+            wrong, one.creation = one.creation.exception(), None
+            if wrong is None:
+                one.create = None
+                if not creation.is_known_created(one.run):
+                    self._move(one, creation.created(self._context.clock()))
+            elif isinstance(wrong, NoRoom):
+                self._wait_for_room(one, wrong)
+            else:
+                self._refuse(one, wrong)
+
+    def _wait_for_room(self, one: _Open, wrong: NoRoom) -> None:
+        now = self._context.clock()
+        one.again_at = now + min(AGAIN_SECONDS * 2.0**one.tries, LONGEST_AGAIN)
+        one.tries += 1
+        transition = creation.waiting(wrong, now)
+        if one.run.history[-1].cause != transition.cause:
+            self._move(one, transition)
+            self._reporter.on_event(one.run, JobEvent(run_id=one.run.run_id, transition=transition))
+
+    def _refuse(self, one: _Open, wrong: BaseException) -> None:
+        """Record that a run has no job, or may have none, and leave it alone."""
+        run_id = one.run.run_id
+        self._move(one, creation.failed(run_id, wrong, self._context.clock()))
+        self._leave(one)
+        self._context.store.claims.release(run_id)
+        self.refused.append((one.run, wrong))
+
+    def _move(self, one: _Open, transition: Transition) -> None:
+        one.run = self._context.store.move(one.run.run_id, transition)
+
+    def _try_again(self) -> None:
+        """Create, or look for, the jobs whose time has come."""
+        now = self._context.clock()
+        for one in self._open.values():
+            if one.again_at is None or now < one.again_at:
+                continue
+            if one.create is None:
+                one.again_at = None
+                self._context.cluster.resume(one.run, {})
+                if one.ends is not None:
+                    cause, cause_id = one.ends.cause, one.ends.cause_id or "cancelled"
+                    self._context.cluster.cancel(one.run.run_id, cause, cause_id)
+            elif not self.is_busy:
+                one.again_at = None
+                one.creation = _started(one.create)
 
     def resume(self, run: Run, printed: Mapping[str, float] | None = {}) -> None:
         """Follow a job that was created before, from where its archive ends.
@@ -204,7 +274,12 @@ class Following:
         One that is not final was left alone: its logs cannot be read now.
         """
         patience = 0.0 if self._over else seconds
+        self._try_again()
+        if patience and all(one.again_at is not None for one in self._open.values()):
+            # The cluster follows none of them, and would return at once.
+            threading.Event().wait(patience)
         events = self._context.cluster.wait(patience)
+        self._take_creations()
         for event in events:
             one = self._open.get(event.run_id)
             if one is not None:
@@ -292,6 +367,8 @@ class Following:
         elif event.transition is not None and (
             event.transition.phase.final or event.transition.cause_id == LOGS_INCOMPLETE
         ):
+            if self._may_come(one, event.transition):
+                return
             event = self._end(one, self._known_end(one, event.transition))
         elif event.transition is not None:
             one.run = store.move(event.run_id, event.transition)
@@ -299,6 +376,26 @@ class Following:
                 waiting = one.run.history[-1]
                 self._cancel(one, waiting.cause, waiting.cause_id or "cannot-start")
         self._reporter.on_event(one.run, event)
+
+    def _may_come(self, one: _Open, reported: Transition) -> bool:
+        """Whether a job that does not exist may still come: then it is looked for again."""
+        if reported.cause_id != creation.JOB_GONE or creation.is_known_created(one.run):
+            return False
+        now, run_id = self._context.clock(), one.run.run_id
+        found = creation.missing(one.run, now)
+        if found is not None and found.phase.final:
+            return False
+        if found is not None:
+            self._move(one, found)
+        left_s = creation.settles_in(one.run, now)
+        if one.tries == 0:
+            self._reporter.note(
+                f"The cluster has no job {run_id}. It is looked for another"
+                f" {times.duration(left_s)}: a request for it may still be on its way."
+            )
+        one.tries += 1
+        one.again_at = now + min(left_s, ABSENT_SECONDS)
+        return True
 
     def _known_end(self, one: _Open, reported: Transition) -> Transition:
         """Return the end of a job as it is on record where k8sbench ended it, else as reported.
@@ -312,6 +409,8 @@ class Following:
         if ends is None or not (
             reported.phase in {Phase.CANCELLED, Phase.LOST} or reported.cause_id == ends.cause_id
         ):
+            if reported.cause_id == creation.JOB_GONE and not creation.is_known_created(one.run):
+                return creation.never(one.run.run_id, reported.at)
             return reported
         return msgspec.structs.replace(ends, at=max(reported.at, ends.at))
 
@@ -365,6 +464,10 @@ class Following:
         self._removals = [one for one in self._removals if one not in done]
         for one in done:
             one.result()
+        if done:
+            for waiting in self._open.values():
+                if waiting.create is not None and waiting.again_at is not None:
+                    waiting.again_at, waiting.tries = self._context.clock(), 0  # there may be room
 
     def _read_wishes(self) -> None:
         """Take in which runs other processes of the store wish to cancel.
@@ -385,7 +488,11 @@ class Following:
         now = self._context.clock()
         for one in list(self._open.values()):
             if one.ends is not None and one.cancelled_at == math.inf:
-                if one.has_read() or now >= one.read_by:
+                if one.create is not None and one.creation is None:
+                    # It waits for room, and has no job.
+                    final = msgspec.structs.replace(one.ends, at=now)
+                    self._reporter.on_event(one.run, self._end(one, final))
+                elif one.create is None and (one.has_read() or now >= one.read_by):
                     self._ask_to_cancel(one, one.ends)
                 continue
             if now - one.cancelled_at >= CANCEL_SECONDS and self._context.cluster.jobs_outlive_us:
@@ -451,6 +558,22 @@ def _wished_end(run: Run) -> Transition | None:
     """Return how a run is to end that is to be cancelled."""
     wish = run.wish("cancel")
     return None if wish is None else run.ended_by(wish)
+
+
+def _started(create: Callable[[], None]) -> Future[None]:
+    """Have a job created by a thread of its own, which does not keep the program from ending."""
+    future: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            create()
+        except BaseException as wrong:
+            future.set_exception(wrong)
+        else:
+            future.set_result(None)
+
+    threading.Thread(target=run, name="create", daemon=True).start()
+    return future
 
 
 def kept_gaps(store: Store, run_id: str) -> list[LogGap]:

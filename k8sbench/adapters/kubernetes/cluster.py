@@ -103,6 +103,11 @@ class KubernetesCluster:
         self._user = user
         """The store for which jobs are followed: they stay as long as other stores need them."""
         self._end_s, self._logs_s = end_s, logs_s
+        self.create_s = creating.RETRY_SECONDS
+        """How long a creation is repeated while the API server does not answer."""
+        self.note: Callable[[str], None] = lambda _: None
+        """Is told, on any thread, of creations that take long."""
+        self._noted: set[str] = set()
         self._jobs: dict[str, Followed] = {}
         self._runs: set[str] = set()
         """Those that are followed, and those that are being created: their objects are kept."""
@@ -147,16 +152,26 @@ class KubernetesCluster:
         self._jobs[plan.run_id] = followed
         try:
             marked = sharing.marked(manifests, self._user, waits=self._waits)
-            job, existed = creating.create(self.api, plan, marked)
+            created = creating.create(self.api, plan, marked, self._patience())
         except BaseException:
             self._drop(plan.run_id)
             raise
-        self._owners.add(plan.run_id)
+        if created.owns_config_map:
+            self._owners.add(plan.run_id)
         followed.since = time.monotonic()
-        if existed:
+        self._noted.clear()
+        if created.existed:
             self._watches.list_again()
             self._mark_used(plan.run_id)
-        self._queue.put(partial(self._take_created, plan.run_id, trimming.job(job)))
+        self._queue.put(partial(self._take_created, plan.run_id, trimming.job(created.job)))
+
+    def _patience(self) -> creating.Patience:
+        def note(text: str) -> None:
+            if text not in self._noted:  # several are created at once
+                self._noted.add(text)
+                self.note(text)
+
+        return creating.Patience(seconds=self.create_s, note=note, is_over=lambda: self._is_closed)
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
         """Follow a job that was created before; of one that is gone the end is reported."""

@@ -29,6 +29,7 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
+from k8sbench.model.creation import may_follow
 from k8sbench.model.errors import StoreError
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.measurement import SCHEMA, Measurement
@@ -177,8 +178,8 @@ class RunFolder:
     def events(self) -> tuple[tuple[Transition, ...], list[str]]:
         """Read the history as far as it goes, and what could not be read of it.
 
-        Nothing follows a final state, and a state that was written twice (the database said no
-        after the first) counts once.
+        Nothing follows a final state, unless no job was created and the run was submitted again. A
+        state that was written twice (the database said no after the first) counts once.
         """
         path = self.path / EVENTS
         history: list[Transition] = []
@@ -191,7 +192,7 @@ class RunFolder:
             except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
                 problems.append(f"{path}:{number}: {wrong}")
                 continue
-            if (history and history[-1].phase.final) or transition in history[-1:]:
+            if transition in history[-1:] or (history and not may_follow(history[-1], transition)):
                 continue
             history.append(transition)
         return tuple(history), problems

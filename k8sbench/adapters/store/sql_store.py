@@ -27,6 +27,7 @@ from k8sbench.adapters.store import artifacts, database, migrations, places
 from k8sbench.adapters.store.artifacts import LogWriter, RunFolder, Wishes
 from k8sbench.adapters.store.claims import FileClaims, PostgresClaims
 from k8sbench.adapters.store.database import Database
+from k8sbench.model import creation
 from k8sbench.model.errors import FilesElsewhere, NotFound, RepeatTaken, StoreError, UsageError
 from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.measurement import Measurement
@@ -201,6 +202,26 @@ class SqlStore:
         if wishes != run.wishes and run.artifacts is not None:
             self._folder(run.run_id).keep_wishes(wishes)
         return self._extend(db, run, wishes=wishes)
+
+    def reopen(self, plan: RunPlan, *, at: float, location: Location | None) -> Run:
+        """Take a run up again that has ended because its job was not created."""
+        with self.database.writing() as db:
+            run = self._locked(db, plan.run_id)
+            if not creation.may_be_submitted_again(run):
+                raise StoreError(f"Run {run.run_id} is {run.phase}.", "Take another --run-id.")
+            again = msgspec.structs.replace(
+                run,
+                plan=plan,
+                location=location,
+                history=(*run.history, creation.again(at)),
+                artifacts=str(self._folder(run.run_id).path),
+                artifacts_missing=None,
+            )
+            self._folder(run.run_id).adopt(again)
+            row = self._row(again)
+            changed = {name: row[name] for name in ("plan", "location", "files_at")}
+            db.execute(sa.update(RUNS).where(RUNS.c.run_id == run.run_id).values(changed))
+            return self._extend(db, run, **msgspec.structs.asdict(again))
 
     def measured(self, run_id: str, measurement: Measurement) -> Run:
         """Keep the run's measurement, replacing an earlier one."""

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import pathlib
 from collections.abc import Iterator, Sequence
 
 import msgspec
 import pytest
 
-from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
+from k8sbench.model.errors import BenchError, NoRoom, StoreError, Unreachable, UsageError
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run, Wish
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import FoundJob, JobEvent, LogLine, RunFilter, Store
+from k8sbench.ports import FoundJob, JobEvent, LogLine, Manifest, RunFilter, Store
 from k8sbench.runs import collecting, submitting, wishes
 from k8sbench.runs.collecting import CollectResult
 from k8sbench.runs.context import RunContext, Stop
@@ -229,6 +231,27 @@ def test_the_process_that_follows_a_run_knows_who_ended_its_job(store: Store, ru
         [run], context(store, cluster), Silent(), Stop(), FollowOptions(), follow=True
     ).closed
     assert end(closed) == (Phase.CANCELLED, "By hand.", "cancelled")
+    assert cluster.cancelled == []
+
+
+def test_a_run_that_waits_for_room_is_cancelled_without_a_job(store: Store) -> None:
+    class Full(FakeCluster):
+        def create(
+            self, plan: RunPlan, manifests: Sequence[Manifest], folder: pathlib.Path
+        ) -> None:
+            raise NoRoom("Quota few is full.")
+
+        def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+            if "seg-1" in store.ids() and store.run("seg-1").phase is Phase.QUEUED:
+                store.wish("seg-1", CANCEL)
+            return super().wait(seconds)
+
+    cluster = Full(outlives=True)
+    times = itertools.count(10.0, 1.0)
+    here = msgspec.structs.replace(context(store, cluster), clock=lambda: next(times))
+    args = (here, Silent(), Stop(), RunOptions(set_name="night"))
+    (one,) = submitting.submit([planned_case("kubernetes")], *args)
+    assert end(one.run) == (Phase.CANCELLED, "By hand.", "cancelled")
     assert cluster.cancelled == []
 
 
