@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from k8sbench.adapters.store.sql_store import SqlStore
+    from k8sbench.ports import Cluster
 
 CAUSE, CAUSE_ID = "Cancelled by k8sbench cancel.", "cancelled"
 
@@ -48,17 +49,26 @@ def delete(
 ) -> None:
     """Delete what runs have left on the cluster; one that goes on is cancelled first."""
     with stores.to_write(where) as store:
-        for run_id in lookup.ids_of(store, runs, access):
+        unreadable: set[str] = set()
+        for run_id in lookup.ids_of(store, runs, access, unreadable=unreadable):
+            if run_id in unreadable:
+                with connections.opened(connections.connect(access)) as cluster:
+                    _remove(cluster, run_id, reporter)
+                continue
             run = store.run(run_id)
             if run.plan.backend == "kubernetes" and not run.phase.final:
                 _end(store, run, access, reporter, stop)
             with connections.cluster_of(run, access, reporter.note) as cluster:
-                why = cluster.remove(run.run_id)
-            reporter.note(
-                f"Run {run.run_id} has nothing on the cluster any more."
-                if why is None
-                else f"Run {run.run_id} stays on the cluster: {why}"
-            )
+                _remove(cluster, run_id, reporter)
+
+
+def _remove(cluster: Cluster, run_id: str, reporter: Reporter) -> None:
+    why = cluster.remove(run_id)
+    reporter.note(
+        f"Run {run_id} has nothing on the cluster any more."
+        if why is None
+        else f"Run {run_id} stays on the cluster: {why}"
+    )
 
 
 def _end(store: SqlStore, run: Run, access: ClusterAccess, reporter: Reporter, stop: Stop) -> None:

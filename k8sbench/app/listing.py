@@ -48,11 +48,13 @@ def _of_namespace(
     with connections.glimpsed(connections.connect(access)) as cluster:
         place, jobs = cluster.api.place, cluster.jobs()
     recorded = [run for run in runs if collecting.same_place(run.location, place)]
-    found = {job.plan.run_id: job.phase for job in jobs}
+    found = {job.run_id: job.phase for job in jobs}
     alone = [run.run_id for run in recorded if stores.is_alone(store, run)]
     phases = {run_id: found.get(run_id, Phase.LOST) for run_id in alone}
-    foreign = foreign_jobs.matching(foreign_jobs.among(jobs, store.ids()), wanted)
+    unrecorded = foreign_jobs.among(jobs, store.ids())
+    foreign = foreign_jobs.matching(unrecorded, wanted)
     rows = _rows(recorded, phases, note) + [foreign_jobs.listed(job, place) for job in foreign]
+    foreign_jobs.note_unreadable(unrecorded, note)
     if not rows:
         note(f"No run matches in namespace {place.namespace} of {place.server}.")
     elif foreign:
@@ -80,7 +82,7 @@ def _on_clusters(store: Store, runs: Sequence[Run], note: Note) -> dict[str, Pha
         try:
             with connections.glimpsed(connections.connect_to(location, ClusterAccess())) as cluster:
                 place = cluster.api.place
-                found = {job.plan.run_id: job.phase for job in cluster.jobs()}
+                found = {job.run_id: job.phase for job in cluster.jobs()}
         except BenchError as wrong:
             note(f"warning: {_count(run_ids)} shown as last seen: {wrong.message}")
             continue

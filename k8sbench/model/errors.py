@@ -9,6 +9,7 @@ command that meets it. Adapters translate foreign errors into these and chain th
     ├── UsageError             2   the command, a flag or an option is wrong
     │   ├── InputError         2   a file that was given cannot be read or understood
     │   ├── NotFound           2   no such benchmark, run, set or pool
+    │   ├── PlanUnreadable     2   a job of the cluster whose plan cannot be read
     │   └── NotAvailableYet    2   designed, not built yet
     ├── StoreError             1   the store cannot be opened, read or written
     │   ├── RepeatTaken        1   (set, case, repeat) exists already: draw the next and try again
@@ -61,6 +62,15 @@ class InputError(UsageError):
 
 class NotFound(UsageError):
     """A name was given that stands for nothing; the action lists the nearest names."""
+
+
+class PlanUnreadable(UsageError):
+    """A run is known from its job alone, and the plan in the job's annotation cannot be read."""
+
+    def __init__(self, run_id: str, why: str) -> None:
+        action = "Use the k8sbench that submitted it, or delete the job with: k8sbench delete"
+        super().__init__(why, f"{action} {run_id}")
+        self.run_id = run_id
 
 
 class NotAvailableYet(UsageError):

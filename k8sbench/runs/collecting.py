@@ -120,7 +120,7 @@ def collect(
     if not follow:
         # A job that is gone is over, too: what is left of it is on record.
         jobs = context.cluster.jobs([run.run_id for run in runs if needs_collection(run)])
-        on_their_way = {job.plan.run_id for job in jobs if not job.phase.final}
+        on_their_way = {job.run_id for job in jobs if not job.phase.final}
     with _Collection(context, reporter, options) as collection:
         result = collection.result
         for run in runs:

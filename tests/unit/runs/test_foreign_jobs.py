@@ -15,7 +15,7 @@ from tests.unit.store.examples import NOW, plan
 
 
 def job(run_id: str, *, at: float = NOW, phase: Phase = Phase.RUNNING, **changes: Any) -> FoundJob:
-    return FoundJob(plan=plan(run_id, **changes), created_at=at, phase=phase)
+    return FoundJob(run_id=run_id, known_plan=plan(run_id, **changes), created_at=at, phase=phase)
 
 
 def test_those_of_the_store_and_those_of_doctor_are_none_of_them() -> None:
