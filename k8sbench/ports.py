@@ -51,6 +51,7 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
     """What happened to one job: exactly one of the fields after ``run_id`` is set."""
 
     run_id: str
+    """Empty: a note that concerns all jobs."""
     transition: Transition | None = None
     replica: ReplicaState | None = None
     line: LogLine | None = None

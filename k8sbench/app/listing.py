@@ -10,6 +10,7 @@ import msgspec
 from k8sbench.app import connections, context, stores
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.stores import Note
+from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
@@ -58,14 +59,14 @@ def _of_namespace(
     if not rows:
         note(f"No run matches in namespace {place.namespace} of {place.server}.")
     elif foreign:
-        note(f"{_count(foreign)} not recorded in this store; k8sbench watch records one.")
+        note(f"{_are(foreign)} not recorded in this store; k8sbench watch records one.")
     return sorted(rows, key=lambda row: row.created_at)
 
 
 def _rows(runs: Sequence[Run], phases: Mapping[str, Phase], note: Note) -> list[ListedRun]:
     over = [run_id for run_id, phase in phases.items() if phase.final]
     if over:
-        note(f"{_count(over)} over on the cluster, and not collected: k8sbench collect --all")
+        note(f"{_are(over)} over on the cluster, and not collected: k8sbench collect --all")
     return [
         msgspec.structs.replace(records.listed(run), on_cluster=phases.get(run.run_id))
         for run in runs
@@ -84,7 +85,7 @@ def _on_clusters(store: Store, runs: Sequence[Run], note: Note) -> dict[str, Pha
                 place = cluster.api.place
                 found = {job.run_id: job.phase for job in cluster.jobs()}
         except BenchError as wrong:
-            note(f"warning: {_count(run_ids)} shown as last seen: {wrong.message}")
+            note(f"warning: {_are(run_ids)} shown as last seen: {wrong.message}")
             continue
         # By another URL it may be the same cluster or not: a job that is not found is not lost.
         is_same = collecting.same_place(location, place)
@@ -92,11 +93,11 @@ def _on_clusters(store: Store, runs: Sequence[Run], note: Note) -> dict[str, Pha
         phases |= {run_id: found.get(run_id, Phase.LOST) for run_id in known}
         if unseen := run_ids - known:
             note(
-                f"warning: {_count(unseen)} shown as last seen: submitted to {location.server},"
+                f"warning: {_are(unseen)} shown as last seen: submitted to {location.server},"
                 f" and that kubeconfig now leads to {place.server}."
             )
     return phases
 
 
-def _count(runs: Sized) -> str:
-    return "1 run is" if len(runs) == 1 else f"{len(runs)} runs are"
+def _are(runs: Sized) -> str:
+    return counted(len(runs), "run", ("is", "are"))

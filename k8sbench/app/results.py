@@ -42,6 +42,9 @@ def results(
     check_accepted(accept)
     with stores.to_read(where, note) as store:
         runs = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
+        ids = [run.run_id for run in runs]
+        asked = tuple(records.resolve(ids, text) for text in wanted.runs)
+        wanted = msgspec.structs.replace(wanted, runs=asked)
         find = catalog.finder(note)
         report = reporting.report(runs, wanted, accept=accept, published=published, find=find)
         if not report.results:

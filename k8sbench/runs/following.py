@@ -173,7 +173,9 @@ class Following:
         events = self._context.cluster.wait(patience)
         for event in events:
             one = self._open.get(event.run_id)
-            if one is not None:
+            if not event.run_id and event.note is not None:
+                self._reporter.note(event.note)
+            elif one is not None:
                 with self._guarded(one):
                     self._take(one, event)
         self._end_what_is_due()

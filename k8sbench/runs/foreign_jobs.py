@@ -67,7 +67,7 @@ def record_all(context: RunContext, note: Callable[[str], None]) -> None:
         try:
             collecting.recorded(job, context)
         except UsageError as wrong:
-            note(f"warning: {job.run_id} is left out: {wrong}")
+            note(f"warning: left out: {wrong}")
 
 
 def note_unreadable(jobs: Sequence[FoundJob], note: Callable[[str], None]) -> None:
@@ -76,7 +76,7 @@ def note_unreadable(jobs: Sequence[FoundJob], note: Callable[[str], None]) -> No
         try:
             _ = job.plan
         except PlanUnreadable as wrong:
-            note(f"warning: {job.run_id} is left out: {wrong}")
+            note(f"warning: left out: {wrong}")
 
 
 def as_run(job: FoundJob, where: Location) -> Run:

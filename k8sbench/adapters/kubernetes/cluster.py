@@ -422,7 +422,7 @@ class KubernetesCluster:
         text = self._watches.report()
         if text is None:
             return []
-        return [JobEvent(run_id=one.plan.run_id, note=text) for one in self._followed()]
+        return [JobEvent(run_id="", note=text)]
 
     # -- requests on other threads --------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.options import accept_option, access_options, rows_option, store_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output, reporter
+from k8sbench.model.counts import counted
 from k8sbench.model.errors import Interrupted, UsageError
 from k8sbench.report.formats import FORMATS
 from k8sbench.runs.following import FollowOptions
@@ -71,7 +72,7 @@ def command(
         rows.write(collected.rows, form)
     if stop.cause is not None and result.going_on:
         raise Interrupted(
-            f"{stop.cause}: {len(result.going_on)} of the runs go on.",
+            f"{stop.cause}: {counted(len(result.going_on), 'run', ('goes', 'go'))} on.",
             "Come back with the same command.",
         )
     codes = (exit_codes.of_rows(collected.rows), exit_codes.of_failures(result.failed.values()))

@@ -8,6 +8,7 @@ from decimal import Decimal
 from k8sbench.diagnose.job.scheduling import requests
 from k8sbench.diagnose.preflight.facts import Asked, Facts, Line, Unknown, failure, ok
 from k8sbench.diagnose.preflight.findings import unseen
+from k8sbench.model.counts import counted
 from k8sbench.model.kinds import kinds_of
 from k8sbench.model.kube import KubeObject, conditions, is_true, name_of
 from k8sbench.model.pool import amount
@@ -78,7 +79,9 @@ def nodes(facts: Facts, asked: Asked) -> Iterator[Line]:
         return
     away = [f"{name_of(node)} ({why})" for node in facts.nodes if (why := _away(node, asked))]
     there = [node for node in facts.nodes if not _away(node, asked)]
-    ready = f"{len(there)} of {len(facts.nodes)} nodes of pool {pool.name} ({labels}) take pods"
+    take = "takes" if len(there) == 1 else "take"
+    nodes = f"{len(there)} of {counted(len(facts.nodes), 'node')}"
+    ready = f"{nodes} of pool {pool.name} ({labels}) {take} pods"
     if not there:
         yield failure(
             "nodes",
@@ -105,12 +108,14 @@ def _gpus(facts: Facts, asked: Asked, nodes: Sequence[KubeObject]) -> Iterator[L
         yield Line(
             id="device-plugin",
             level="failure" if len(without) == len(has) else "warning",
-            message=f"{len(without)} of {len(has)} nodes of pool {pool.name} offer no"
-            f" {pool.gpu_resource}: {_some(without)}.",
+            message=f"{len(without)} of {counted(len(has), 'node')} of pool {pool.name}"
+            f" {'offers' if len(without) == 1 else 'offer'} no {pool.gpu_resource}:"
+            f" {_some(without)}.",
             action="See whether the device plugin runs there, and whether the driver is loaded.",
         )
     else:
-        yield ok("device-plugin", f"All {len(has)} nodes offer {pool.gpu_resource}.")
+        offer = f"All {len(has)} nodes offer" if len(has) > 1 else "The node offers"
+        yield ok("device-plugin", f"{offer} {pool.gpu_resource}.")
     wants = _replica(asked)
     fits = [node for node in nodes if _fits(node, wants)]
     if len(fits) < asked.replicas:
@@ -122,7 +127,8 @@ def _gpus(facts: Facts, asked: Asked, nodes: Sequence[KubeObject]) -> Iterator[L
         )
         yield failure(
             "node-size",
-            f"{len(fits)} nodes are large enough for a replica on pool {pool.name}"
+            f"{counted(len(fits), 'node', ('is', 'are'))} large enough for a replica on pool"
+            f" {pool.name}"
             f" ({needed}), {asked.replicas} are needed; {name_of(best)} offers {offered}.",
             "Take fewer GPUs per replica (--gpus), or describe your nodes in a pools file.",
         )

@@ -260,7 +260,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
         {},
         "nodes",
         "warning",
-        "take pods: not b (not ready)",
+        "1 of 2 nodes of pool v100-32gb (nvidia.com/gpu.product=Tesla-V100-SXM2-32GB) takes pods",
     ),
     (
         "a cordoned node alone",
@@ -284,7 +284,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
         {},
         "device-plugin",
         "failure",
-        "1 of 1 nodes of pool v100-32gb offer no nvidia.com/gpu: a",
+        "1 of 1 node of pool v100-32gb offers no nvidia.com/gpu: a",
     ),
     (
         "one node without",
