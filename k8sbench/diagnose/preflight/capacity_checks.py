@@ -38,7 +38,7 @@ def quota(facts: Facts, asked: Asked) -> Iterator[Line]:
     needs["pods"] = needs["count/pods"] = Decimal(asked.replicas)
     for each in kinds_of(asked.frameworks):
         needs[f"count/{each.plural}.{each.group}"] = Decimal(1)
-    short, counted = [], []
+    short, room = [], []
     for quota in facts.quotas:
         status = quota.get("status", {})
         for resource, hard in status.get("hard", {}).items():
@@ -47,10 +47,10 @@ def quota(facts: Facts, asked: Asked) -> Iterator[Line]:
             used = status.get("used", {}).get(resource, "0")
             left = amount(hard) - amount(used)
             text = f"{resource}: {used} of {hard} used ({quota['metadata']['name']})"
-            counted.append(text)
+            room.append(text)
             if left < needs[resource]:
                 short.append(f"{text}, {_plain(needs[resource])} are needed")
-    job = f"{asked.replicas} replicas of {gpus} GPUs" if gpus else f"{asked.replicas} replicas"
+    job = counted(asked.replicas, "replica") + (f" of {counted(gpus, 'GPU')}" if gpus else "")
     if short:
         yield failure(
             "quota",
@@ -58,8 +58,39 @@ def quota(facts: Facts, asked: Asked) -> Iterator[Line]:
             "Wait until other jobs end, take fewer GPUs, or ask for more quota.",
         )
     else:
-        seen = "; ".join(counted) or "none of it counts what k8sbench asks for"
+        seen = "; ".join(room) or "none of it counts what k8sbench asks for"
         yield ok("quota", f"The quota has room for {job}: {seen}.")
+
+
+def limit_range(facts: Facts, asked: Asked) -> Iterator[Line]:
+    """Limit ranges admit the pods: their training container, and the pod as far as that is known.
+
+    Requests and limits of our pods are equal, so that no ratio between them is too large.
+    """
+    if isinstance(facts.limit_ranges, Unknown):
+        yield unseen("limit-range", f"the limit ranges of {asked.namespace}", facts.limit_ranges)
+        return
+    wants = _replica(asked)
+    wrong = [
+        f"LimitRange {name_of(found)} takes {side} {bound} of {resource} for a {one['type']}, and"
+        f" {_plain(wants[resource])} would be asked for"
+        for found in facts.limit_ranges
+        for one in (found.get("spec") or {}).get("limits") or ()
+        if one.get("type") in ("Container", "Pod")
+        for side, key in (("at least", "min"), ("at most", "max"))
+        for resource, bound in (one.get(key) or {}).items()
+        if resource in wants
+        and (wants[resource] < amount(bound) if key == "min" else wants[resource] > amount(bound))
+    ]
+    if wrong:
+        yield failure(
+            "limit-range",
+            f"No pod would be created: {'; '.join(wrong)}.",
+            "Take another number of GPUs per replica (--gpus) or another pool (--node-pool), or ask"
+            " who runs the namespace for other limits.",
+        )
+    else:
+        yield ok("limit-range", f"No limit range of {asked.namespace} forbids the pods.")
 
 
 def nodes(facts: Facts, asked: Asked) -> Iterator[Line]:

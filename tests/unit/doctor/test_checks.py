@@ -21,6 +21,7 @@ from tests.unit.doctor.clusters import (
     denied,
     deployment,
     facts,
+    limits,
     lines,
     namespace,
     node,
@@ -243,6 +244,44 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
         "quota",
         "ok",
         "room for 3 replicas of 8 GPUs",
+    ),
+    (
+        "a limit range that is too small for the pods",
+        {"limit_ranges": (limits(max={"memory": "100Gi", "cpu": "500"}),)},
+        {},
+        "limit-range",
+        "failure",
+        "LimitRange small takes at most 100Gi of memory for a Container, and ",
+    ),
+    (
+        "a limit range for larger pods",
+        {"limit_ranges": (limits("Pod", min={"nvidia.com/gpu": "16"}),)},
+        {},
+        "limit-range",
+        "failure",
+        "takes at least 16 of nvidia.com/gpu for a Pod, and 8 would be asked for",
+    ),
+    (
+        "limit ranges that admit the pods, or are about other things",
+        {
+            "limit_ranges": (
+                limits(max={"nvidia.com/gpu": "8"}, min={"cpu": "1m"}),
+                limits(max={"ephemeral-storage": "1"}),
+                limits("PersistentVolumeClaim", max={"memory": "1"}),
+            )
+        },
+        {},
+        "limit-range",
+        "ok",
+        "No limit range of team-a forbids the pods.",
+    ),
+    (
+        "limit ranges unseen",
+        {"limit_ranges": FORBIDDEN},
+        {},
+        "limit-range",
+        "warning",
+        "the limit ranges of team-a",
     ),
     (
         "a quota of other things",
