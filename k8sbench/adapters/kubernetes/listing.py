@@ -118,10 +118,7 @@ def _plan(job: KubeObject) -> tuple[RunPlan | None, str]:
         plan = creating.PLANS.decode(text)
         kind_of(plan)
     except (msgspec.MsgspecError, UnicodeError) as wrong:
-        return (
-            None,
-            f"its annotation {PLAN_ANNOTATION} was changed, or is a newer version's ({wrong})",
-        )
+        return None, f"its annotation {PLAN_ANNOTATION} holds none ({str(wrong).rstrip('.')})"
     except UsageError as wrong:
         return None, wrong.message.rstrip(".")
     if plan.schema > SCHEMA:
