@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from k8sbench.app import catalog, context, stores
-from k8sbench.model.errors import NotFound
+from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 from k8sbench.runs import records
@@ -43,6 +43,10 @@ def results(
     with stores.to_read(where, note) as store:
         runs = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
         ids = [run.run_id for run in runs]
+        sets = {run.plan.set_name for run in runs}
+        for text in wanted.runs:
+            if text in sets and text not in ids:
+                raise UsageError(f"{text!r} is a set, not a run.", f"Name it with --set {text}.")
         asked = tuple(records.resolve(ids, text) for text in wanted.runs)
         wanted = msgspec.structs.replace(wanted, runs=asked)
         find = catalog.finder(note)

@@ -89,6 +89,7 @@ def test_runs_are_named_by_ids_or_beginnings_of_them(fill: Fill, typed: Typed) -
     code, out, err = typed("nothing-like-it")
     assert (code, out) == (2, "")
     assert "There is no run 'nothing-like-it' in the store." in err
+    assert "'old' is a set, not a run.\n  Name it with --set old." in typed("old")[2]
 
 
 def test_every_format_comes_from_the_same_rows(fill: Fill, typed: Typed) -> None:
