@@ -44,11 +44,12 @@ def _container(role: str, container: KubeObject, plan: RunPlan) -> Iterator[str]
     gpus = str(limits.get(plan.pool.gpu_resource, 0))
     if gpus != str(plan.gpus_per_replica):
         yield f"{gpus} {plan.pool.gpu_resource} for each {role}, {plan.gpus_per_replica} planned"
-    image = container.get("image")
-    # The cluster may take it from a mirror of the registry.
-    if plan.image is not None and _name(str(image)) != _name(plan.image):
+    image = str(container.get("image"))
+    if plan.image is not None and not _is_same(image, plan.image):
         yield f"image {image} for {role}, {plan.image} planned"
 
 
-def _name(image: str) -> str:
-    return image.rpartition("/")[2]
+def _is_same(image: str, planned: str) -> bool:
+    """Whether two names are those of one image: a webhook may name a mirror, or add the digest."""
+    name, wanted = image.rpartition("/")[2], planned.rpartition("/")[2]
+    return name == wanted or name.startswith(f"{wanted}@")

@@ -73,11 +73,12 @@ def test_what_was_changed_is_named_with_what_was_planned(change: Change, said: s
     assert sentence(found) == f"The job was changed: {said}."
 
 
-def test_the_same_image_from_a_mirror_is_no_other_one() -> None:
+@pytest.mark.parametrize("digest", ["", "@sha256:0123"])
+def test_the_same_image_from_a_mirror_is_no_other_one(digest: str) -> None:
     found = plans.job(PLAN)
     for role in ("Master", "Worker"):
         one = container(found["spec"]["pytorchReplicaSpecs"], role)
-        one["image"] = f"mirror.example.com/cache/{one['image'].rpartition('/')[2]}"
+        one["image"] = f"mirror.example.com/cache/{one['image'].rpartition('/')[2]}{digest}"
     assert sentence(found) is None
 
 
