@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from k8sbench.model.errors import PlanUnreadable
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
@@ -50,6 +51,7 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
     """What happened to one job: exactly one of the fields after ``run_id`` is set."""
 
     run_id: str
+    """Empty: a note that concerns all jobs."""
     transition: Transition | None = None
     replica: ReplicaState | None = None
     line: LogLine | None = None
@@ -62,11 +64,22 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
 class FoundJob(msgspec.Struct, frozen=True, kw_only=True):
     """A k8sbench job that exists on a cluster, whichever store submitted it."""
 
-    plan: RunPlan
+    run_id: str
+    known_plan: RunPlan | None
+    """The plan in its annotation; None where that cannot be read."""
+    unreadable: str = ""
+    """Why its plan cannot be read: one sentence that names the job."""
     created_at: float
     """Unix seconds."""
     phase: Phase
     """From the job's own conditions; its pods are not read."""
+
+    @property
+    def plan(self) -> RunPlan:
+        """The plan; raises :class:`~k8sbench.model.errors.PlanUnreadable`."""
+        if self.known_plan is None:
+            raise PlanUnreadable(self.run_id, self.unreadable)
+        return self.known_plan
 
 
 class Cluster(Protocol):

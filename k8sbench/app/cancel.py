@@ -74,7 +74,11 @@ def delete(
     def work_unrecorded(run: Run) -> None:
         _end_unrecorded(run, access, reporter.note, and_delete=True)
 
-    _each(runs, where, access, reporter.note, work, work_unrecorded, "delete")
+    def work_unreadable(run_id: str) -> None:
+        with connections.opened(connections.connect(access)) as cluster:
+            _note_deleted(run_id, cluster.remove(run_id, force=True), reporter.note)
+
+    _each(runs, where, access, reporter.note, work, work_unrecorded, "delete", work_unreadable)
 
 
 def _each(
@@ -85,13 +89,21 @@ def _each(
     work: Callable[[SqlStore, Run], None],
     work_unrecorded: Callable[[Run], None],
     command: str,
+    work_unreadable: Callable[[str], None] | None = None,
 ) -> None:
-    """Do something to each run, also where the store cannot be written; that is raised then."""
+    """Do something to each run, also where the store cannot be written; that is raised then.
+
+    ``work_unreadable`` is for jobs whose plan cannot be read, which are an error without it.
+    """
     done: set[str] = set()
+    unreadable: set[str] | None = None if work_unreadable is None else set()
     try:
         with stores.to_write(where) as store:
-            for run_id in lookup.ids_of(store, texts, access):
-                work(store, store.run(run_id))
+            for run_id in lookup.ids_of(store, texts, access, unreadable=unreadable):
+                if work_unreadable is not None and unreadable and run_id in unreadable:
+                    work_unreadable(run_id)
+                else:
+                    work(store, store.run(run_id))
                 done.add(run_id)
         return
     except StoreError as error:

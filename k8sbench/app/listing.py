@@ -10,6 +10,7 @@ import msgspec
 from k8sbench.app import connections, context, stores
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.stores import Note
+from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
@@ -50,22 +51,24 @@ def _of_namespace(
         place, jobs = cluster.api.place, cluster.jobs()
     recorded = [run for run in runs if collecting.same_place(run.location, place)]
     _note_wishes(store, recorded, note)
-    found = {job.plan.run_id: job.phase for job in jobs}
+    found = {job.run_id: job.phase for job in jobs}
     alone = [run.run_id for run in recorded if stores.is_alone(store, run)]
     phases = {run_id: found.get(run_id, Phase.LOST) for run_id in alone}
-    foreign = foreign_jobs.matching(foreign_jobs.among(jobs, store.ids()), wanted)
+    unrecorded = foreign_jobs.among(jobs, store.ids())
+    foreign = foreign_jobs.matching(unrecorded, wanted)
     rows = _rows(recorded, phases, note) + [foreign_jobs.listed(job, place) for job in foreign]
+    foreign_jobs.note_unreadable(unrecorded, note)
     if not rows:
         note(f"No run matches in namespace {place.namespace} of {place.server}.")
     elif foreign:
-        note(f"{_count(foreign)} not recorded in this store; k8sbench watch records one.")
+        note(f"{_are(foreign)} not recorded in this store; k8sbench watch records one.")
     return sorted(rows, key=lambda row: row.created_at)
 
 
 def _rows(runs: Sequence[Run], phases: Mapping[str, Phase], note: Note) -> list[ListedRun]:
     over = [run_id for run_id, phase in phases.items() if phase.final]
     if over:
-        note(f"{_count(over)} over on the cluster, and not collected: k8sbench collect --all")
+        note(f"{_are(over)} over on the cluster, and not collected: k8sbench collect --all")
     return [
         msgspec.structs.replace(records.listed(run), on_cluster=phases.get(run.run_id))
         for run in runs
@@ -75,12 +78,11 @@ def _rows(runs: Sequence[Run], phases: Mapping[str, Phase], note: Note) -> list[
 def _note_wishes(store: Store, runs: Sequence[Run], note: Note) -> None:
     """Note which runs are still to be cancelled or deleted, and that no process does it now."""
     wished = [run for run in runs if run.wishes and stores.is_unclaimed(store, run)]
-    count = sum(run.phase.final for run in wished)
-    if count:
-        has = "1 run still has its job" if count == 1 else f"{count} runs still have their jobs"
+    if count := sum(run.phase.final for run in wished):
+        has = counted(count, "run", ("still has its job", "still have their jobs"))
         note(f"{has} on the cluster: k8sbench collect --all")
     if going_on := [run for run in wished if not run.phase.final]:
-        note(f"{_count(going_on)} still to be cancelled: k8sbench collect --all")
+        note(f"{_are(going_on)} still to be cancelled: k8sbench collect --all")
 
 
 def _on_clusters(store: Store, runs: Sequence[Run], note: Note) -> dict[str, Phase]:
@@ -93,9 +95,9 @@ def _on_clusters(store: Store, runs: Sequence[Run], note: Note) -> dict[str, Pha
         try:
             with connections.glimpsed(connections.connect_to(location, ClusterAccess())) as cluster:
                 place = cluster.api.place
-                found = {job.plan.run_id: job.phase for job in cluster.jobs()}
+                found = {job.run_id: job.phase for job in cluster.jobs()}
         except BenchError as wrong:
-            note(f"warning: {_count(run_ids)} shown as last seen: {wrong.message}")
+            note(f"warning: {_are(run_ids)} shown as last seen: {wrong.message}")
             continue
         # By another URL it may be the same cluster or not: a job that is not found is not lost.
         is_same = collecting.same_place(location, place)
@@ -103,11 +105,11 @@ def _on_clusters(store: Store, runs: Sequence[Run], note: Note) -> dict[str, Pha
         phases |= {run_id: found.get(run_id, Phase.LOST) for run_id in known}
         if unseen := run_ids - known:
             note(
-                f"warning: {_count(unseen)} shown as last seen: submitted to {location.server},"
+                f"warning: {_are(unseen)} shown as last seen: submitted to {location.server},"
                 f" and that kubeconfig now leads to {place.server}."
             )
     return phases
 
 
-def _count(runs: Sized) -> str:
-    return "1 run is" if len(runs) == 1 else f"{len(runs)} runs are"
+def _are(runs: Sized) -> str:
+    return counted(len(runs), "run", ("is", "are"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from k8sbench.app import connections, context
 from k8sbench.app.connections import ClusterAccess
-from k8sbench.model.errors import BenchError, NotFound
+from k8sbench.model.errors import BenchError, NotFound, PlanUnreadable
 from k8sbench.model.run import Run
 from k8sbench.runs import collecting, foreign_jobs
 from k8sbench.runs.context import RunContext
@@ -22,32 +22,51 @@ def run_of(store: Store, text: str, access: ClusterAccess) -> Run:
 
     A job that another store submitted is recorded here, from its own annotations.
     """
-    try:
-        return context.find(store, text)
-    except NotFound as missing:
+    found = _find(store, text, access)
+    return found if isinstance(found, Run) else collecting.recorded(*found)
+
+
+def ids_of(
+    store: Store, texts: Sequence[str], access: ClusterAccess, *, unreadable: set[str] | None = None
+) -> list[str]:
+    """Find several runs as :func:`run_of` does, each once; all before the first is touched.
+
+    Jobs whose plan cannot be read are added to ``unreadable`` instead of raising an error.
+    """
+    found: dict[str, None] = {}
+    for text in texts:
         try:
-            job, here = _foreign_job(store, text, access, missing)
-        except NotFound:
-            # Another process of this store may have recorded it just now.
-            with contextlib.suppress(NotFound):
-                return context.find(store, text)
-            raise
-        return collecting.recorded(job, here)
-
-
-def ids_of(store: Store, texts: Sequence[str], access: ClusterAccess) -> list[str]:
-    """Find several runs as :func:`run_of` does, each once; all before the first is touched."""
-    return list(dict.fromkeys(run_of(store, text, access).run_id for text in texts))
+            found[run_of(store, text, access).run_id] = None
+        except PlanUnreadable as wrong:
+            if unreadable is None:
+                raise
+            unreadable.add(wrong.run_id)
+            found[wrong.run_id] = None
+    return list(found)
 
 
 def look_up(store: Store, text: str, access: ClusterAccess) -> tuple[Run, bool]:
     """Find a run as :func:`run_of` does, and say whether it is recorded; records nothing."""
+    found = _find(store, text, access)
+    if isinstance(found, Run):
+        return found, True
+    job, here = found
+    assert here.location is not None
+    return foreign_jobs.as_run(job, here.location), False
+
+
+def _find(store: Store, text: str, access: ClusterAccess) -> Run | tuple[FoundJob, RunContext]:
     try:
-        return context.find(store, text), True
+        return context.find(store, text)
     except NotFound as missing:
-        job, here = _foreign_job(store, text, access, missing)
-        assert here.location is not None
-        return foreign_jobs.as_run(job, here.location), False
+        try:
+            return _foreign_job(store, text, access, missing)
+        except NotFound:
+            # Another process of this store may have recorded it meanwhile: then it is no foreign
+            # job any more.
+            with contextlib.suppress(NotFound):
+                return context.find(store, text)
+            raise
 
 
 def _foreign_job(
@@ -71,4 +90,6 @@ def _foreign_job(
         why = f"The cluster was not asked: {wrong.message}"
         raise NotFound(missing.message, f"{missing.action} {why}") from wrong
     known = store.ids()
+    if any(run_id.startswith(text) for run_id in known):
+        raise missing  # it was recorded meanwhile; another job may have a name that begins alike
     return foreign_jobs.named(foreign_jobs.among(jobs, known), text, known, place), here

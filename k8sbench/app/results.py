@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from k8sbench.app import catalog, context, stores
-from k8sbench.model.errors import BenchError, NotFound
+from k8sbench.model.errors import BenchError, NotFound, UsageError
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 from k8sbench.runs import records
@@ -44,6 +44,13 @@ def results(
     check_accepted(accept)
     with stores.to_read(where, note) as store:
         runs = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
+        ids = [run.run_id for run in runs]
+        sets = {run.plan.set_name for run in runs}
+        for text in wanted.runs:
+            if text in sets and text not in ids:
+                raise UsageError(f"{text!r} is a set, not a run.", f"Name it with --set {text}.")
+        asked = tuple(records.resolve(ids, text) for text in wanted.runs)
+        wanted = msgspec.structs.replace(wanted, runs=asked)
         find = catalog.finder(note)
         report = reporting.report(runs, wanted, accept=accept, published=published, find=find)
         if not report.results:

@@ -32,15 +32,20 @@ def _look(run: Run, access: ClusterAccess, note: Note) -> Sequence[JobEvent]:
     """Query the job's state; empty for a final run, or where the cluster does not answer."""
     if run.plan.backend != "kubernetes" or run.phase.final:
         return ()
+    from k8sbench.adapters.kubernetes import listing
+
     try:
         with connections.glimpse_of(run, access) as cluster:
             reported = cluster.look(run)
+            stranger = None if reported else listing.look_for(cluster.api, run.run_id)[1]
     except BenchError as wrong:
         if access.named and isinstance(wrong, UsageError):
             raise
         note(f"warning: {wrong.message} What is shown is on record. {wrong.action}")
         return ()
-    if not reported:
+    if stranger is not None:
+        note(f"warning: {stranger} What is shown is on record.")
+    elif not reported:
         note(
             f"warning: there is no job {run.run_id} on the cluster any more."
             f" Close the run with: k8sbench collect {run.run_id}"

@@ -222,7 +222,8 @@ def _finished_runs(
         of_case = submitting.finished_repeats(store, set_name, key)[: case.repeats]
         nothing = "" if len(of_case) < case.repeats else ": nothing to do"
         reporter.note(describe(case.draft))
-        reporter.note(f"  {len(of_case)} of {case.repeats} exist already{nothing}")
+        exist = "exists" if len(of_case) == 1 else "exist"
+        reporter.note(f"  {len(of_case)} of {case.repeats} {exist} already{nothing}")
         found += of_case
     return found
 

@@ -10,6 +10,7 @@ command that meets it. Adapters translate foreign errors into these and chain th
     │   ├── InputError         2   a file that was given cannot be read or understood
     │   ├── NotFound           2   no such benchmark, run, set or pool
     │   ├── NoRoom             2   a quota that other jobs fill has no room for the job now
+    │   ├── PlanUnreadable     2   a job of the cluster whose plan cannot be read
     │   └── NotAvailableYet    2   designed, not built yet
     ├── StoreError             1   the store cannot be opened, read or written
     │   ├── RepeatTaken        1   (set, case, repeat) exists already: draw the next and try again
@@ -67,6 +68,15 @@ class NotFound(UsageError):
 
 class NoRoom(UsageError):
     """The job was not created because a quota has no room for it now; it has when others end."""
+
+
+class PlanUnreadable(UsageError):
+    """A run is known from its job alone, and the plan in the job's annotation cannot be read."""
+
+    def __init__(self, run_id: str, why: str) -> None:
+        action = "Use the k8sbench that submitted it, or delete the job with: k8sbench delete"
+        super().__init__(why, f"{action} {run_id}")
+        self.run_id = run_id
 
 
 class NotAvailableYet(UsageError):

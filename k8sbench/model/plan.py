@@ -20,6 +20,8 @@ from k8sbench.model.spec import (
 
 Device = Literal["cuda", "cpu"]
 Backend = Literal["kubernetes", "local"]
+SCHEMA = 2
+"""Version of what a plan's fields mean; a reader knows this one and those before it."""
 TrainersBy = Literal["configmap", "image"]
 
 
@@ -48,7 +50,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     :data:`k8sbench.model.identity.CASE_FIELDS` or ``NOT_DECIDING``.
     """
 
-    schema: int = 2
+    schema: int = SCHEMA
     run_id: str
     set_name: str
     repeat: int

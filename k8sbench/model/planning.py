@@ -14,6 +14,7 @@ import msgspec
 
 from k8sbench.model import choices, speed_options
 from k8sbench.model.choices import Case, Request, Site
+from k8sbench.model.counts import counted
 from k8sbench.model.errors import NotAvailableYet, UsageError
 from k8sbench.model.kinds import default_kind
 from k8sbench.model.plan import PlannedWindow, RunPlan
@@ -179,8 +180,8 @@ def describe(plan: RunPlan) -> str:
     """The plan in one line, as printed before anything is created."""
     each, job = ("GPU", "GPU") if plan.device == "cuda" else ("process", "CPU process")
     shape = (
-        f"{_count(plan.replicas, 'replica')} × {_count(plan.processes_per_replica, each)}"
-        f" = {_count(plan.world_size, job)}"
+        f"{counted(plan.replicas, 'replica')} × {counted(plan.processes_per_replica, each)}"
+        f" = {counted(plan.world_size, job)}"
     )
     parts = [
         plan.benchmark,
@@ -200,11 +201,6 @@ def describe(plan: RunPlan) -> str:
     if plan.preset == "smoke":
         parts.append("smoke: checks the path, not the speed")
     return " · ".join(parts)
-
-
-def _count(number: int, noun: str) -> str:
-    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
-    return f"{number} {noun if number == 1 else plural}"
 
 
 def _own_command(

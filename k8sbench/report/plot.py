@@ -11,6 +11,7 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.group import Group, Result
 from k8sbench.report import layout, numbers
@@ -77,7 +78,7 @@ def words(group: Group) -> str:
     if group.spread is None:
         text = layout.no_figure(group)
     else:
-        runs = f"{group.counted} of {len(group.members)} runs"
+        runs = f"{group.counted} of {counted(len(group.members), 'run')}"
         text = f"{numbers.rate(group.spread.median)} ({runs})"
     return "; ".join([text, *layout.marks(group)])
 

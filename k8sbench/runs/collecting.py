@@ -125,8 +125,8 @@ def collect(
         # A job that is gone is over, too: what is left of it is on record.
         asked = {run.run_id for run in runs if not (run.phase.final or run.wish("cancel"))}
         jobs = context.cluster.jobs(sorted(asked))
-        on_their_way = asked & {job.plan.run_id for job in jobs if not job.phase.final}
-        missing = asked - {job.plan.run_id for job in jobs}
+        on_their_way = asked & {job.run_id for job in jobs if not job.phase.final}
+        missing = asked - {job.run_id for job in jobs}
     with _Collection(context, reporter, options) as collection:
         result = collection.result
         for run in runs:

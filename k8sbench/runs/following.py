@@ -282,7 +282,9 @@ class Following:
         self._take_creations()
         for event in events:
             one = self._open.get(event.run_id)
-            if one is not None:
+            if not event.run_id and event.note is not None:
+                self._reporter.note(event.note)
+            elif one is not None:
                 with self._guarded(one):
                     self._take(one, event)
         self._read_wishes()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
-from k8sbench.model.errors import UsageError
+from k8sbench.model.errors import PlanUnreadable, UsageError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import FoundJob, JobEvent, RunFilter
@@ -23,21 +23,25 @@ CAUSE = "Known from the cluster alone: this store did not submit it."
 def among(jobs: Sequence[FoundJob], known: Collection[str]) -> list[FoundJob]:
     """Return the jobs of which there is no record, oldest first."""
     # Doctor's own deletes itself at its end.
-    return [
-        job
-        for job in jobs
-        if job.plan.run_id not in known and job.plan.benchmark != bandwidth.BENCHMARK
-    ]
+    return [job for job in jobs if job.run_id not in known and not _is_doctors(job)]
+
+
+def _is_doctors(job: FoundJob) -> bool:
+    return job.known_plan is not None and job.known_plan.benchmark == bandwidth.BENCHMARK
 
 
 def matching(jobs: Sequence[FoundJob], wanted: RunFilter) -> list[FoundJob]:
-    """Return the jobs that match a filter of the store's runs; its limit does not apply."""
+    """Return the jobs that match a filter of the store's runs; its limit does not apply.
+
+    One whose plan cannot be read is left out.
+    """
     return [
         job
         for job in jobs
-        if wanted.benchmark in (None, job.plan.benchmark)
-        and wanted.framework in (None, job.plan.framework)
-        and wanted.set_name in (None, job.plan.set_name)
+        if (plan := job.known_plan) is not None
+        and wanted.benchmark in (None, plan.benchmark)
+        and wanted.framework in (None, plan.framework)
+        and wanted.set_name in (None, plan.set_name)
         and (wanted.since is None or job.created_at >= wanted.since)
         and wanted.phase in (None, job.phase)
     ]
@@ -48,7 +52,7 @@ def named(jobs: Sequence[FoundJob], text: str, known: Sequence[str], where: Loca
 
     ``known`` are the ids of the store's own runs, which do not match.
     """
-    ids = [job.plan.run_id for job in jobs]
+    ids = [job.run_id for job in jobs]
     places = f"in the store or in namespace {where.namespace} of {where.server}"
     return jobs[ids.index(records.resolve(ids, text, other_ids=known, where=places))]
 
@@ -63,6 +67,15 @@ def record_all(context: RunContext, note: Callable[[str], None]) -> None:
         try:
             collecting.recorded(job, context)
         except UsageError as wrong:
+            note(f"warning: left out: {wrong}")
+
+
+def note_unreadable(jobs: Sequence[FoundJob], note: Callable[[str], None]) -> None:
+    """Note which jobs are left out because their plans cannot be read."""
+    for job in jobs:
+        try:
+            _ = job.plan
+        except PlanUnreadable as wrong:
             note(f"warning: left out: {wrong}")
 
 

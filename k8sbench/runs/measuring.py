@@ -11,13 +11,14 @@ from pathlib import PurePath
 
 import msgspec
 
+from k8sbench.diagnose.job.changes import JOB_CHANGED
 from k8sbench.measure import verdict
-from k8sbench.measure.run import completeness, expectation, measuring
+from k8sbench.measure.run import completeness, expectation, measuring, reasons
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.log_facts import Source
 from k8sbench.model.errors import InputError
 from k8sbench.model.kinds import kind_of
-from k8sbench.model.measurement import Measurement
+from k8sbench.model.measurement import Measurement, Reason
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 
@@ -57,14 +58,18 @@ def measure_run(
         found = measuring.measure(opened, expected)
     except InputError as why:
         found = measuring.nothing_measured([log.name for log in opened], expected, why)
-    if not gaps:
+    more: list[Reason] = []
+    if gaps:
+        evidence = [place for log in watched for place in log.places]
+        first, *_ = kind_of(run.plan).names(run.plan.replicas)
+        more.append(completeness.gaps_reason(found, gaps, evidence, first=first))
+    changed = next((step for step in run.history if step.cause_id == JOB_CHANGED), None)
+    if changed is not None:
+        more.append(reasons.reason(JOB_CHANGED, changed.cause))
+    if not more:
         return found
-    evidence = [place for log in watched for place in log.places]
-    first, *_ = kind_of(run.plan).names(run.plan.replicas)
-    incomplete = completeness.gaps_reason(found, gaps, evidence, first=first)
     # What else was found has its marks already; that nothing was measured cannot be accepted.
-    reasons = (*found.reasons, *verdict.accepted([incomplete], accept))
-    return verdict.of_measurement(found, reasons, ())
+    return verdict.of_measurement(found, (*found.reasons, *verdict.accepted(more, accept)), ())
 
 
 def _watched(log: Source, gaps: Sequence[LogGap]) -> completeness.Watched:

@@ -186,7 +186,9 @@ def resolve(
     if fitting:
         shown = ", ".join(fitting[-FEW:])
         more = f" and {len(fitting) - FEW} more" if len(fitting) > FEW else ""
-        raise UsageError(f"{len(fitting)} runs begin with {text!r}: {shown}{more}.", "Give more.")
+        raise UsageError(
+            f"{len(fitting)} runs begin with {text!r}: {shown}{more}.", "Type more of the id."
+        )
     known = [*other_ids, *ids]
     near = difflib.get_close_matches(text, known, n=3, cutoff=0.5) or known[-3:]
     raise NotFound(

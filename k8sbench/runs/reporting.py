@@ -33,6 +33,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """Of every set that has a run created at or after, Unix seconds."""
     every: bool = False
     """All sets of each case, not only the latest."""
+    runs: tuple[str, ...] = ()
+    """Of the sets that these runs are in, and only the rows that they are part of; none: any."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +59,7 @@ def report(
     if wanted.set_name is not None:
         _check_set(wanted.set_name, groups)
     fitting = [group for group in groups if _fits(group, wanted)]
-    every = wanted.every or wanted.set_name is not None or wanted.since is not None
+    every = wanted.every or wanted.runs or wanted.set_name is not None or wanted.since is not None
     shown = fitting if every else latest(fitting)
     return _report(shown, groups, len(fitting) - len(shown), published=published, find=find)
 
@@ -103,6 +105,7 @@ def _fits(group: Group, wanted: Wanted) -> bool:
         and wanted.framework in (None, group.key.framework)
         and wanted.set_name in (None, group.key.set_name)
         and (wanted.since is None or group.latest >= wanted.since)
+        and (not wanted.runs or any(member.run_id in wanted.runs for member in group.members))
     )
 
 

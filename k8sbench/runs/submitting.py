@@ -283,7 +283,7 @@ def _existing(context: RunContext, case: PlannedCase, run_id: str) -> Run | None
         run = context.store.run(run_id)
     except NotFound:
         jobs = context.cluster.jobs([run_id]) if outlives else ()
-        job = next((job for job in jobs if job.plan.run_id == run_id), None)
+        job = next((job for job in jobs if job.run_id == run_id), None)
         if job is None:
             return None
         _check_case(case, job.plan)

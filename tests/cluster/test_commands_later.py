@@ -49,7 +49,7 @@ def test_a_detached_run_is_looked_at_and_collected(shell: Shell) -> None:
 
     going_on = shell.run("collect", "detached")
     assert going_on.out == ""
-    assert "detached goes on; wait for it with --follow" in going_on.err
+    assert "detached goes on; wait with --follow" in going_on.err
     logs.end()
     shell.finish("detached")
     shell.namespace.wait("condition=Succeeded", "pytorchjob/detached")
@@ -80,7 +80,7 @@ def test_everything_is_collected_with_nothing_but_the_cluster(own_shell: Shell) 
     colleague = own_shell.colleague()
     collected = colleague.run("collect", "--all", "--output=json")
     assert measured(collected.out) == {"first", "second"}
-    assert "third goes on; wait for it with --follow" in collected.err
+    assert "third goes on; wait with --follow" in collected.err
     assert own_shell.on_cluster() == ["third"]
     with colleague.started("collect", "--all", "--follow", "--output=json") as following:
         following.until("Running")

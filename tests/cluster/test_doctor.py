@@ -316,7 +316,7 @@ def test_nodes_without_a_device_plugin(
     try:
         wait_for_nodes(own_cluster, "a100-0")
         report = doctor(namespace, "--node-pool=a100")
-        assert "1 of 1 nodes of pool a100 offer no nvidia.com/gpu: a100-0." in (
+        assert "1 of 1 node of pool a100 offers no nvidia.com/gpu: a100-0." in (
             report.messages("device-plugin")
         )
         own_cluster.kubectl("cordon", "a100-0")

@@ -22,12 +22,12 @@ MISSING = "no-such-priority"
 
 
 def tried(kubeconfig: Path, namespace: Namespace, plan: RunPlan) -> list[Line]:
-    """Try a job; gives what is said about its pods, and about the namespace's quota."""
+    """Try a job; gives what is said about its pods, and the namespace's quota and limits."""
     wanted = following.objects(plan)
     with contextlib.closing(connect(kubeconfig=str(kubeconfig), namespace=namespace.name)) as api:
         found = dry_run.check(api, plan, wanted)
     assert namespace.get("pods") == []
-    return [line for line in found if line.id in {"pods", "quota"}]
+    return [line for line in found if line.id in {"pods", "quota", "limit-range"}]
 
 
 @pytest.fixture
@@ -76,13 +76,19 @@ def test_a_priority_class_that_does_not_exist(by_admin: Try) -> None:
     )
 
 
-def test_a_limit_range_that_the_pods_break(by_admin: Try, namespace: Namespace) -> None:
+def test_a_limit_range_that_the_pods_break(
+    by_admin: Try, by_user: Try, namespace: Namespace
+) -> None:
     limits = [{"type": "Container", "max": {"memory": "1Mi"}}]
     head: dict[str, Any] = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "a"}}
     namespace.create({**head, "spec": {"limits": limits}})
     (line,) = by_admin(following.plan())
-    assert line.level == "failure"
+    assert (line.id, line.level) == ("pods", "failure")
     assert "maximum memory usage per Container is 1Mi" in line.message
+    # Who may not create pods learns of it from the limit range itself.
+    (line,) = by_user(following.plan())
+    assert (line.id, line.level) == ("limit-range", "failure")
+    assert "LimitRange a takes at most 1Mi of memory for a Container, and " in line.message
 
 
 def test_a_quota_that_is_too_small_is_told_once(by_admin: Try, namespace: Namespace) -> None:

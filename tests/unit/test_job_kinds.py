@@ -14,7 +14,7 @@ from k8sbench.adapters.files import templates
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.local import launch
-from k8sbench.diagnose.job import state
+from k8sbench.diagnose.job import changes, state
 from k8sbench.diagnose.preflight import rules
 from k8sbench.model import identity
 from k8sbench.model.errors import UsageError
@@ -101,7 +101,11 @@ def test_it_has_its_path_and_its_permissions(demo: JobKind) -> None:
 
 def test_it_is_followed_and_looked_for(demo: JobKind) -> None:
     kept = trimming.job(plans.job(PLAN))
-    assert kept["spec"]["demoReplicaSpecs"]["Helper"] == {"replicas": 1, "restartPolicy": "Never"}
+    helper = kept["spec"]["demoReplicaSpecs"]["Helper"]
+    assert (helper["replicas"], helper["restartPolicy"]) == (1, "Never")
+    (container,) = helper["template"]["spec"]["containers"]
+    assert container.keys() == {"name", "image", "resources"}
+    assert changes.sentence(kept, PLAN) is None
     told = [
         line for line in clusters.lines(clusters.asked(frameworks=())) if line.id == "job-kinds"
     ]

@@ -43,7 +43,7 @@ from k8sbench.adapters.kubernetes.watching.reflector import (
 from k8sbench.adapters.kubernetes.watching.watches import Watches
 from k8sbench.diagnose.job import facts
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
-from k8sbench.model.kube import KubeObject
+from k8sbench.model.kube import RUN_LABEL, KubeObject, labels_of
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
@@ -463,7 +463,7 @@ class KubernetesCluster:
         text = self._watches.report()
         if text is None:
             return []
-        return [JobEvent(run_id=one.plan.run_id, note=text) for one in self._followed()]
+        return [JobEvent(run_id="", note=text)]
 
     # -- requests on other threads --------------------------------------------------------------
 
@@ -523,7 +523,11 @@ class KubernetesCluster:
         run_id = followed.plan.run_id
         try:
             path = kinds.path(followed.kind, self._namespace, run_id)
-            uid = followed.uid or self.api.get(path, retry_s=REQUEST_SECONDS)["metadata"]["uid"]
+            if (uid := followed.uid) is None:
+                job = self.api.get(path, retry_s=REQUEST_SECONDS)
+                if labels_of(job).get(RUN_LABEL) != run_id:
+                    return None  # it is someone else's
+                uid = job["metadata"]["uid"]
             self._cancel(followed.kind, run_id, uid, reason, retry_s=REQUEST_SECONDS)
         except ApiFault as fault:
             return None if fault.status == 404 else fault

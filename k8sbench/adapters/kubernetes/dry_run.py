@@ -10,7 +10,7 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.diagnose.job import admission
 from k8sbench.diagnose.preflight import checks
-from k8sbench.diagnose.preflight.facts import Asked, Line, failure, warning
+from k8sbench.diagnose.preflight.facts import NOT_TRIED, Asked, Line, failure, warning
 from k8sbench.model.kinds import KINDS, kind_of
 from k8sbench.model.plan import RunPlan
 from k8sbench.ports import Manifest
@@ -48,7 +48,13 @@ def check(api: Api, plan: RunPlan, objects: Sequence[Manifest]) -> list[Line]:
         pods = [line for job in jobs.values() for line in _pods(api, plan, job)]
     except ApiFault as fault:
         raise api.explained(fault, "the cluster be looked at") from fault
-    found = [line for line in checks.lines(facts, asked, image_table.load()) if line.level != "ok"]
+    # Where the pods were tried, the refusal names the limit range.
+    is_tried = all(line.id != NOT_TRIED for line in pods)
+    found = [
+        line
+        for line in checks.lines(facts, asked, image_table.load())
+        if line.level != "ok" and not (is_tried and line.id == "limit-range")
+    ]
     reported = {line.id for line in found}
     return [*found, *(line for line in pods if line.id not in reported)]
 
@@ -67,6 +73,13 @@ def _pods(api: Api, plan: RunPlan, job: Manifest) -> Iterator[Line]:
         except ApiFault as fault:
             if fault.denied:
                 # The Role does not permit it: the operator creates the pods.
+                denied = api.explained(fault, "the pods be tried").message
+                yield warning(
+                    NOT_TRIED,
+                    f"The pods themselves were not tried: {denied}",
+                    "A webhook or a policy may still refuse them: then the job says so when it is"
+                    " created.",
+                )
                 yield from _priority_class(api, plan)
                 return
             if fault.passes or fault.status is None:

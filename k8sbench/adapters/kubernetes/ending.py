@@ -21,11 +21,13 @@ def remove(
     """Delete a run's job, and with it its pods and its ConfigMap; idempotent.
 
     Returns why the job stays, or what its deletion waits for; else None. It stays where its uid is
-    not ``uid``, and where others than ``user`` follow or keep it. Unless it is known to own its
-    ConfigMap that is looked for: the process that created them may have been killed in between.
+    not ``uid``, where others than ``user`` follow or keep it, and where it does not bear the run's
+    label. Unless it is known to own its ConfigMap that is looked for: the process that created
+    them may have been killed in between.
     """
     try:
-        if (found := listing.find(api, run_id)) is not None:
+        found, stranger = listing.look_for(api, run_id)
+        if found is not None:
             kind, job = found
             if uid not in {None, job["metadata"]["uid"]}:
                 why: str | None = "another job of that name was created since."
@@ -47,4 +49,4 @@ def remove(
             api.delete(path, uid=orphan["metadata"]["uid"])
     except ApiFault as fault:
         raise api.explained(fault, f"job {run_id} be deleted") from fault
-    return None
+    return stranger

@@ -14,27 +14,57 @@ from k8sbench.diagnose.job import state
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import PLAN_ANNOTATION
 from k8sbench.model.kinds import KINDS, kind_of
-from k8sbench.model.kube import RUN_LABEL, KubeObject, annotations_of, labels_of, moment
+from k8sbench.model.kube import (
+    RUN_LABEL,
+    KubeObject,
+    annotations_of,
+    labels_of,
+    moment,
+    name_of,
+)
+from k8sbench.model.plan import SCHEMA, RunPlan
 from k8sbench.ports import FoundJob
 
 MOST_RUNS = 20
 """At most so many are named in a label selector; for more, all jobs are listed."""
+_READ = ("name", "creationTimestamp", "labels", "annotations")
+"""Of a job's metadata."""
 
 
 def find(api: Api, run_id: str) -> tuple[str, KubeObject] | None:
     """Return the kind and the job of a run; None: there is none that bears the run's label."""
+    return look_for(api, run_id)[0]
+
+
+def look_for(api: Api, run_id: str) -> tuple[tuple[str, KubeObject] | None, str | None]:
+    """Return the kind and the job of a run, or who has its name instead: a job without its label.
+
+    Both are None where no job has the name.
+    """
+    stranger = None
     for kind in KINDS:
         try:
             job = api.find(kinds.path(kind, api.place.namespace, run_id))
         except ApiFault as fault:
             raise api.explained(fault, f"job {run_id} be read") from fault
         if job is not None and labels_of(job).get(RUN_LABEL) == run_id:
-            return kind, job
-    return None
+            return (kind, job), None
+        if job is not None:
+            stranger = _stranger(kind, run_id, api.place.namespace)
+    return None, stranger
+
+
+def _stranger(kind: str, run_id: str, namespace: str) -> str:
+    label = f"{RUN_LABEL}={run_id}"
+    command = f"kubectl -n {namespace} label {KINDS[kind].singular} {run_id} {label}"
+    return (
+        f"the {kind} {run_id} in namespace {namespace} does not bear the label {label}; it may be"
+        f" someone else's, and is left alone. If it is the run's, label it: '{command}'."
+    )
 
 
 def jobs(api: Api, run_ids: Collection[str] | None = None) -> list[FoundJob]:
-    """Return the jobs in the namespace, oldest first; one whose plan cannot be read is left out.
+    """Return the jobs in the namespace, oldest first.
 
     With ``run_ids`` at least those of these runs; for none no request is sent.
     """
@@ -54,7 +84,7 @@ def jobs(api: Api, run_ids: Collection[str] | None = None) -> list[FoundJob]:
                 raise api.explained(fault, f"the {kind}s be listed") from fault
             missing.append(fault)
             continue
-        found += filter(None, map(_found_job, items))
+        found += [_found_job(kind, job, api.place.namespace) for job in items]
     if len(missing) == len(KINDS):
         raise api.explained(missing[0], "the jobs be listed") from missing[0]
     return sorted(found, key=lambda job: job.created_at)
@@ -62,16 +92,37 @@ def jobs(api: Api, run_ids: Collection[str] | None = None) -> list[FoundJob]:
 
 def _head(job: KubeObject) -> KubeObject:
     """Return of a job what its plan and its phase are read from."""
-    metadata = {key: job["metadata"].get(key) for key in ("creationTimestamp", "annotations")}
+    metadata = {key: job["metadata"].get(key) for key in _READ}
     spec = {"runPolicy": (job.get("spec") or {}).get("runPolicy")}
     return {"metadata": metadata, "spec": spec, "status": job.get("status")}
 
 
-def _found_job(job: KubeObject) -> FoundJob | None:
+def _found_job(kind: str, job: KubeObject, namespace: str) -> FoundJob:
+    plan, why = _plan(job)
+    which = f"{kind} {name_of(job)} in namespace {namespace}"
+    return FoundJob(
+        run_id=labels_of(job).get(RUN_LABEL) or name_of(job),
+        known_plan=plan,
+        unreadable=f"The plan of {which} cannot be read: {why}." if why else "",
+        created_at=moment(job["metadata"].get("creationTimestamp")) or 0.0,
+        phase=state.phase_alone(job, KINDS[kind]),
+    )
+
+
+def _plan(job: KubeObject) -> tuple[RunPlan | None, str]:
+    """Read the plan in a job's annotation; None, and why, where that is not possible."""
+    text = annotations_of(job).get(PLAN_ANNOTATION)
+    if text is None:
+        return None, f"it has no annotation {PLAN_ANNOTATION}"
     try:
-        plan = creating.PLANS.decode(annotations_of(job).get(PLAN_ANNOTATION, ""))
-        kind = kind_of(plan)
-    except (msgspec.MsgspecError, UsageError):
-        return None
-    created_at = moment(job["metadata"].get("creationTimestamp")) or 0.0
-    return FoundJob(plan=plan, created_at=created_at, phase=state.phase_alone(job, kind))
+        plan = creating.PLANS.decode(text)
+        kind_of(plan)
+    except (msgspec.MsgspecError, UnicodeError) as wrong:
+        return None, f"its annotation {PLAN_ANNOTATION} holds none ({str(wrong).rstrip('.')})"
+    except UsageError as wrong:
+        return None, wrong.message.rstrip(".")
+    if plan.schema > SCHEMA:
+        return None, f"a newer k8sbench wrote it (schema {plan.schema})"
+    if plan.run_id != labels_of(job).get(RUN_LABEL):
+        return None, f"its annotation {PLAN_ANNOTATION} is that of run {plan.run_id}"
+    return plan, ""

@@ -79,6 +79,7 @@ def ask(api: Api, asked: Asked, jobs: Mapping[str, KubeObject]) -> Facts:
         access = start(partial(_access, api, namespace))
         home = start(partial(api.find, kinds.path("Namespace", name=namespace)))
         quotas = start(partial(_list, api, kinds.path("ResourceQuota", namespace)))
+        limits = start(partial(_list, api, kinds.path("LimitRange", namespace)))
         nodes = start(partial(_list, api, kinds.path("Node"), labels=selector))
         running = partial(_list, api, kinds.path("Pod", namespace), labels=MANAGED, fields=RUNNING)
         pods = start(running)
@@ -101,6 +102,7 @@ def ask(api: Api, asked: Asked, jobs: Mapping[str, KubeObject]) -> Facts:
             role_file=str(ROLE),
             namespace=home.result(),
             quotas=quotas.result(),
+            limit_ranges=limits.result(),
             nodes=nodes.result(),
             pods=pods.result(),
             services=services.result(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -12,9 +13,12 @@ from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.options import accept_option, access_options, rows_option, store_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output, reporter
+from k8sbench.model.counts import counted
 from k8sbench.model.errors import Interrupted, UsageError
+from k8sbench.model.run import Run
 from k8sbench.report.formats import FORMATS
 from k8sbench.runs.following import FollowOptions
+from k8sbench.runs.records import FEW
 
 
 @click.command()
@@ -61,10 +65,8 @@ def command(
     with reporter.reporting() as progress:
         collected = collect_runs(options, progress, stop)
     result = collected.result
-    for run in result.going_on:
-        output.note(f"  {run.run_id} goes on; wait for it with --follow")
-    for run in result.followed:
-        output.note(f"  {run.run_id} is followed by another k8sbench process: left to it")
+    _note(result.going_on, ("goes", "go"), "on; wait with --follow")
+    _note(result.followed, ("is", "are"), "followed by another k8sbench process: left to it")
     if every and not (result.closed or result.going_on or result.followed or result.failed):
         output.note("Nothing needs collection here.")
     # Data is whole also where there is none.
@@ -72,8 +74,17 @@ def command(
         rows.write(collected.rows, form)
     if stop.cause is not None and result.going_on:
         raise Interrupted(
-            f"{stop.cause}: {len(result.going_on)} of the runs go on.",
+            f"{stop.cause}: {counted(len(result.going_on), 'run', ('goes', 'go'))} on.",
             "Come back with the same command.",
         )
     codes = (exit_codes.of_rows(collected.rows), exit_codes.of_failures(result.failed.values()))
     return exit_codes.worst(codes)
+
+
+def _note(runs: Sequence[Run], verbs: tuple[str, str], what: str) -> None:
+    """Note what becomes of runs, those of a few by their names."""
+    if len(runs) > FEW:
+        output.note(f"  {counted(len(runs), 'run', verbs)} {what}")
+        return
+    for run in runs:
+        output.note(f"  {run.run_id} {verbs[0]} {what}")

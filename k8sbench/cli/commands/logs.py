@@ -36,7 +36,8 @@ def command(
     there; with -f they are archived, too, and the run is closed at its end.
     """
     options = LogOptions(store=where, **asked)
-    logs.logs(options, _Printer(since, timestamps), SignalStop())
+    with output.piped():
+        logs.logs(options, _Printer(since, timestamps), SignalStop())
 
 
 class _Printer:

@@ -11,6 +11,7 @@ from k8sbench.app import results
 from k8sbench.cli import rows
 from k8sbench.cli.options import accept_option, not_available, since_option, store_option
 from k8sbench.cli.terminal import output
+from k8sbench.model.counts import counted
 from k8sbench.model.errors import NotAvailableYet, UsageError
 from k8sbench.report import formats
 from k8sbench.runs.reporting import Report, Wanted
@@ -30,6 +31,7 @@ class Form(click.Choice[str]):
 
 
 @click.command()
+@click.argument("runs", metavar="[RUN]...", nargs=-1)
 @click.option(
     "-o", "--output", "form", type=Form(FORMS), default="table", help="Format of the rows."
 )
@@ -55,8 +57,9 @@ def command(
 ) -> None:
     """Print summary tables of what was measured.
 
-    One row per case: the median of its valid runs, of the latest set. A figure that is not there
-    is –, and a footnote says why.
+    One row per case: the median of its valid runs, of the latest set; with RUN (ids, or unique
+    beginnings of them) the rows that these runs are part of. A figure that is not there is –, and a
+    footnote says why.
     """
     plot_form = None if plot is None else _plot_form(plot)
     report = results.results(
@@ -64,7 +67,8 @@ def command(
     )
     rows.write_report(report, form)
     if report.older and formats.FORMATS[form].for_people:
-        output.note(f"{report.older} rows of older sets are not shown; --all shows them.")
+        note = counted(report.older, "older row", ("is", "are"))
+        output.note(f"{note} not shown; --all shows all sets.")
     if plot is not None and plot_form is not None:
         _draw(report, plot, plot_form)
 

@@ -9,6 +9,7 @@ import click
 from k8sbench.app import stores
 from k8sbench.cli.options import store_option
 from k8sbench.cli.terminal import output
+from k8sbench.model.counts import counted
 from k8sbench.report.text_table import Column
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def info(form: str, where: str | None) -> None:
         f"Store:      {said.store}{'' if said.writable else ' (can only be read)'}\n"
         f"Database:   {said.kind}, schema {said.database_schema}\n"
         f"Artifacts:  {said.artifacts}\n"
-        f"Runs:       {_count(said.runs, 'run')} in {_count(said.sets, 'set')}"
+        f"Runs:       {counted(said.runs, 'run')} in {counted(said.sets, 'set')}"
         f"{': ' + phases if phases else ''}\n"
     )
 
@@ -62,10 +63,10 @@ def check(form: str, where: str | None) -> int:
     report = stores.check(where, output.note)
     _print(report, form)
     if report.findings:
-        found = f"{_count(len(report.findings), 'finding')} in {report.store}."
+        found = f"{counted(len(report.findings), 'finding')} in {report.store}."
         output.note(f"{found} k8sbench store rebuild updates the database from the folders.")
         return 1
-    output.note(f"The store {report.store} is whole: {_count(report.runs, 'run')}.")
+    output.note(f"The store {report.store} is whole: {counted(report.runs, 'run')}.")
     return 0
 
 
@@ -80,7 +81,7 @@ def rebuild(form: str, where: str | None) -> None:
     """
     report, damaged = stores.rebuild(where)
     _print(report, form)
-    runs = _count(report.runs, "run")
+    runs = counted(report.runs, "run")
     output.note(f"The database of {report.store} was updated from the folders: {runs}.")
     if damaged is not None:
         output.note(f"The damaged one is kept as {damaged}.")
@@ -94,7 +95,3 @@ def _print(report: StoreReport, form: str) -> None:
             (Column("FINDING"), Column("PATH", whole=True), Column("WHAT")),
             [(finding.id, finding.path, finding.message) for finding in report.findings],
         )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

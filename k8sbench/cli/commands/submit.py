@@ -22,6 +22,7 @@ from k8sbench.cli.options import (
 )
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output, reporter
+from k8sbench.diagnose.preflight.facts import NOT_TRIED
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.run import Run
 from k8sbench.runs import records
@@ -100,7 +101,9 @@ def _print_dry_run(done: DryRun, form: str) -> int:
         if line.action:
             output.note(f"    {line.action}")
     if done.checks is not None and not failed:
-        output.note("  The cluster takes it; nothing was created.")
+        tried = all(line.id != NOT_TRIED for line in done.checks)
+        takes = "it" if tried else "the job; whether it takes the pods is not known"
+        output.note(f"  The cluster takes {takes}. Nothing was created.")
     render.write(done.manifests, form)
     return Unreachable.exit_code if failed else 0
 

@@ -10,10 +10,11 @@ JSON documents carry ``schema``; what is in them is described in ``docs/schema.m
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
 import msgspec
@@ -38,14 +39,24 @@ def write(text: str, stream: TextIO | None = None) -> None:
     """Write text; what the stream's encoding lacks becomes ``?``."""
     stream = sys.stdout if stream is None else stream
     try:
-        stream.write(text)
-        stream.flush()
-    except BrokenPipeError:
-        # As an error of our own: click would turn the system's into exit code 1.
-        raise ReaderGone from None
+        with piped():
+            stream.write(text)
+            stream.flush()
     except UnicodeEncodeError:
         encoding = stream.encoding or "ascii"
         stream.write(text.encode(encoding, "replace").decode(encoding))
+
+
+@contextlib.contextmanager
+def piped() -> Iterator[None]:
+    """Turn the system's error about a closed pipe into :class:`ReaderGone`.
+
+    As an error of our own: click would turn the system's into exit code 1.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise ReaderGone from None
 
 
 def write_json(value: Any) -> None:

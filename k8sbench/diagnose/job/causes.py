@@ -95,6 +95,8 @@ ACTIONS: Mapping[str, str] = {
     "pod-deleted": "Submit again; the cluster's audit log knows who did it.",
     "replica-replaced": "Cancel it ('k8sbench cancel {job}') and submit again: the figures would"
     " not be those of one run, if it ends at all.",
+    "job-changed": "Cancel it ('k8sbench cancel {job}') and submit what is wanted: a run whose job"
+    " was changed is rejected.",
     "restart-loop": "Cancel it ('k8sbench cancel {job}') and read the log of {replica};"
     " restartPolicy Never ends at the first failure.",
     "backoff-limit": "Leave backoffLimit out of the manifest: it costs the logs that were not read"

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from k8sbench.diagnose.job import endings, reasons, waiting
+from k8sbench.diagnose.job import changes, endings, reasons, waiting
 from k8sbench.diagnose.job.causes import ACTIONS, Diagnosis, found
 from k8sbench.diagnose.job.facts import Facts, JobSnapshot, Replica, look
 from k8sbench.diagnose.job.reasons import EVENTS, POD_PHASES, TERMINATED, Event, Terminated, Waiting
@@ -87,8 +87,18 @@ def read(
     facts = look(seen, plan, now)
     for look_for in (_ended, _cancelled, _gone, _ended_unnoticed):
         if found_state := look_for(facts, lines or {}):
-            return found_state
-    return _going(facts)
+            return _with_changes(found_state, facts)
+    return _with_changes(_going(facts), facts)
+
+
+def _with_changes(state: JobState, facts: Facts) -> JobState:
+    """Add that the job was changed, where nothing else is wrong and it may still be measured."""
+    changed = changes.sentence(facts.job, facts.plan)
+    if changed is None or state.cause_id is not None or state.phase is Phase.CREATED:
+        return state
+    why = found(changes.JOB_CHANGED, changed, facts.names())
+    cause = f"{state.cause} {changed}"
+    return msgspec.structs.replace(state, cause=cause, cause_id=why.id, action=why.action)
 
 
 def half_placed(seen: JobSnapshot, plan: RunPlan, *, now: float) -> bool:
@@ -181,7 +191,10 @@ def _gone(facts: Facts, _: Mapping[str, Sequence[str]]) -> JobState | None:
     sentence = "The job was deleted by someone else, before its end was seen"
     if left := facts.seen.left_behind:
         pods = f"kubectl -n {facts.namespace} delete pods -l {RUN_LABEL}={facts.plan.run_id}"
-        sentence += f"; of its pods {left} were left behind and go on: '{pods}' ends them"
+        goes, them = ("was left behind and goes", "it")
+        if left > 1:
+            goes, them = "were left behind and go", "them"
+        sentence += f"; of its pods {left} {goes} on: '{pods}' ends {them}"
     sentence += "."
     return _final(facts, Phase.LOST, sentence, found("job-deleted", sentence))
 
@@ -200,7 +213,9 @@ def _ended_unnoticed(facts: Facts, lines: Mapping[str, Sequence[str]]) -> JobSta
         return _failed(facts, lines)
     beside = sorted({name for one in facts.replicas if not one.ended for name in one.sidecars})
     still = f"; {', '.join(beside)} ran on beside them" if beside else ""
-    return _final(facts, Phase.SUCCEEDED, f"All {len(facts.replicas)} replicas succeeded{still}.")
+    first, *others = facts.replicas
+    all_of_them = f"All {len(facts.replicas)} replicas" if others else first.name
+    return _final(facts, Phase.SUCCEEDED, f"{all_of_them} succeeded{still}.")
 
 
 def _going(facts: Facts) -> JobState:
@@ -272,7 +287,11 @@ def _calm(facts: Facts, phase: Phase) -> str:
             return f"Image being pulled for {names(pulling)}."
         case Phase.STARTING:
             started = sum(one.started for one in facts.replicas)
-            return f"{started} of {count} replicas have started."
+            return (
+                f"{started} of {count} replicas have started."
+                if count > 1
+                else "The replica has not started yet."
+            )
         case Phase.RUNNING:
             if _unseen_for(facts) is not None:
                 return "The operator says that the job runs; none of its pods is seen."
@@ -281,6 +300,8 @@ def _calm(facts: Facts, phase: Phase) -> str:
                 return some if count > 1 else "The replica has ended."
             return f"All {count} replicas run." if count > 1 else "The replica runs."
         case _:
+            if count == 1:
+                return "The replica has a node." if placed else "The replica has no node yet."
             return f"{placed} of {count} replicas have a node."
 
 

@@ -14,6 +14,7 @@ from k8sbench.diagnose.job.causes import Diagnosis, found
 from k8sbench.diagnose.job.facts import Facts, Replica
 from k8sbench.diagnose.job.reasons import Event
 from k8sbench.diagnose.job.words import names, quoted
+from k8sbench.model.counts import counted
 from k8sbench.model.kube import QUEUE_LABEL, KubeObject, labels_of, moment
 from k8sbench.model.phase import Phase
 
@@ -118,7 +119,7 @@ def _operator(facts: Facts) -> Iterator[Diagnosis | float]:
     if touched or elsewhere:
         text = (
             f"After {facts.now - begun:.0f} s the training operator has created"
-            f" {count - len(missing)} of {count} pods."
+            f" {count - len(missing)} of {counted(count, 'pod')}."
         )
         yield found("operator-slow", text)
     else:

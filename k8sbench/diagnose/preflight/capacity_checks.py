@@ -8,6 +8,7 @@ from decimal import Decimal
 from k8sbench.diagnose.job.scheduling import requests
 from k8sbench.diagnose.preflight.facts import Asked, Facts, Line, Unknown, failure, ok
 from k8sbench.diagnose.preflight.findings import unseen
+from k8sbench.model.counts import counted
 from k8sbench.model.kinds import kinds_of
 from k8sbench.model.kube import KubeObject, conditions, is_true, name_of
 from k8sbench.model.pool import amount
@@ -37,7 +38,7 @@ def quota(facts: Facts, asked: Asked) -> Iterator[Line]:
     needs["pods"] = needs["count/pods"] = Decimal(asked.replicas)
     for each in kinds_of(asked.frameworks):
         needs[f"count/{each.plural}.{each.group}"] = Decimal(1)
-    short, counted = [], []
+    short, room = [], []
     for quota in facts.quotas:
         status = quota.get("status", {})
         for resource, hard in status.get("hard", {}).items():
@@ -46,10 +47,10 @@ def quota(facts: Facts, asked: Asked) -> Iterator[Line]:
             used = status.get("used", {}).get(resource, "0")
             left = amount(hard) - amount(used)
             text = f"{resource}: {used} of {hard} used ({quota['metadata']['name']})"
-            counted.append(text)
+            room.append(text)
             if left < needs[resource]:
                 short.append(f"{text}, {_plain(needs[resource])} are needed")
-    job = f"{asked.replicas} replicas of {gpus} GPUs" if gpus else f"{asked.replicas} replicas"
+    job = counted(asked.replicas, "replica") + (f" of {counted(gpus, 'GPU')}" if gpus else "")
     if short:
         yield failure(
             "quota",
@@ -57,8 +58,39 @@ def quota(facts: Facts, asked: Asked) -> Iterator[Line]:
             "Wait until other jobs end, take fewer GPUs, or ask for more quota.",
         )
     else:
-        seen = "; ".join(counted) or "none of it counts what k8sbench asks for"
+        seen = "; ".join(room) or "none of it counts what k8sbench asks for"
         yield ok("quota", f"The quota has room for {job}: {seen}.")
+
+
+def limit_range(facts: Facts, asked: Asked) -> Iterator[Line]:
+    """Limit ranges admit the pods: their training container, and the pod as far as that is known.
+
+    Requests and limits of our pods are equal, so that no ratio between them is too large.
+    """
+    if isinstance(facts.limit_ranges, Unknown):
+        yield unseen("limit-range", f"the limit ranges of {asked.namespace}", facts.limit_ranges)
+        return
+    wants = _replica(asked)
+    wrong = [
+        f"LimitRange {name_of(found)} takes {side} {bound} of {resource} for a {one['type']}, and"
+        f" {_plain(wants[resource])} would be asked for"
+        for found in facts.limit_ranges
+        for one in (found.get("spec") or {}).get("limits") or ()
+        if one.get("type") in ("Container", "Pod")
+        for side, key in (("at least", "min"), ("at most", "max"))
+        for resource, bound in (one.get(key) or {}).items()
+        if resource in wants
+        and (wants[resource] < amount(bound) if key == "min" else wants[resource] > amount(bound))
+    ]
+    if wrong:
+        yield failure(
+            "limit-range",
+            f"No pod would be created: {'; '.join(wrong)}.",
+            "Take another number of GPUs per replica (--gpus) or another pool (--node-pool), or ask"
+            " who runs the namespace for other limits.",
+        )
+    else:
+        yield ok("limit-range", f"No limit range of {asked.namespace} forbids the pods.")
 
 
 def nodes(facts: Facts, asked: Asked) -> Iterator[Line]:
@@ -78,7 +110,9 @@ def nodes(facts: Facts, asked: Asked) -> Iterator[Line]:
         return
     away = [f"{name_of(node)} ({why})" for node in facts.nodes if (why := _away(node, asked))]
     there = [node for node in facts.nodes if not _away(node, asked)]
-    ready = f"{len(there)} of {len(facts.nodes)} nodes of pool {pool.name} ({labels}) take pods"
+    take = "takes" if len(there) == 1 else "take"
+    nodes = f"{len(there)} of {counted(len(facts.nodes), 'node')}"
+    ready = f"{nodes} of pool {pool.name} ({labels}) {take} pods"
     if not there:
         yield failure(
             "nodes",
@@ -105,12 +139,14 @@ def _gpus(facts: Facts, asked: Asked, nodes: Sequence[KubeObject]) -> Iterator[L
         yield Line(
             id="device-plugin",
             level="failure" if len(without) == len(has) else "warning",
-            message=f"{len(without)} of {len(has)} nodes of pool {pool.name} offer no"
-            f" {pool.gpu_resource}: {_some(without)}.",
+            message=f"{len(without)} of {counted(len(has), 'node')} of pool {pool.name}"
+            f" {'offers' if len(without) == 1 else 'offer'} no {pool.gpu_resource}:"
+            f" {_some(without)}.",
             action="See whether the device plugin runs there, and whether the driver is loaded.",
         )
     else:
-        yield ok("device-plugin", f"All {len(has)} nodes offer {pool.gpu_resource}.")
+        offer = f"All {len(has)} nodes offer" if len(has) > 1 else "The node offers"
+        yield ok("device-plugin", f"{offer} {pool.gpu_resource}.")
     wants = _replica(asked)
     fits = [node for node in nodes if _fits(node, wants)]
     if len(fits) < asked.replicas:
@@ -122,7 +158,8 @@ def _gpus(facts: Facts, asked: Asked, nodes: Sequence[KubeObject]) -> Iterator[L
         )
         yield failure(
             "node-size",
-            f"{len(fits)} nodes are large enough for a replica on pool {pool.name}"
+            f"{counted(len(fits), 'node', ('is', 'are'))} large enough for a replica on pool"
+            f" {pool.name}"
             f" ({needed}), {asked.replicas} are needed; {name_of(best)} offers {offered}.",
             "Take fewer GPUs per replica (--gpus), or describe your nodes in a pools file.",
         )

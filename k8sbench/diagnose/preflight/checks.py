@@ -23,7 +23,7 @@ CHECKS: tuple[Callable[[Facts, Asked], Iterator[Line]], ...] = (
     *(operator_checks.job_kinds, operator_checks.webhook, operator_checks.admission),
     *(operator_checks.deployment, operator_checks.rate),
     *(access_checks.pod_security, operator_checks.init_container),
-    *(capacity_checks.quota, capacity_checks.nodes),
+    *(capacity_checks.quota, capacity_checks.limit_range, capacity_checks.nodes),
     *(surroundings_checks.metrics, surroundings_checks.claims, surroundings_checks.queueing),
 )
 """The checks, in the order in which problems are best solved."""

@@ -82,6 +82,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Path of the file with the Role and the ClusterRole that k8sbench needs, for messages."""
     namespace: KubeObject | Unknown | None
     quotas: Sequence[KubeObject] | Unknown
+    limit_ranges: Sequence[KubeObject] | Unknown
     nodes: Sequence[KubeObject] | Unknown
     """Nodes with the pool's labels."""
     pods: Sequence[KubeObject] | Unknown
@@ -96,6 +97,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """The LocalQueue that was asked about."""
 
 
+NOT_TRIED = "not-tried"
+"""Id of the line that says what a dry run could not try."""
 Level = Literal["ok", "warning", "failure"]
 
 

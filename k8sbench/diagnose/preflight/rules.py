@@ -9,7 +9,10 @@ import msgspec
 
 from k8sbench.model.kube import KubeObject
 
-HELPFUL = {"namespaces", "resourcequotas", "persistentvolumeclaims", "localqueues", "workloads"}
+HELPFUL = {
+    *("namespaces", "resourcequotas", "limitranges", "persistentvolumeclaims"),
+    *("localqueues", "workloads"),
+}
 """Resources of the Role that a run can do without: the preflight and diagnoses read them."""
 
 

@@ -15,6 +15,7 @@ from k8sbench.measure.run import clocks, models, redaction
 from k8sbench.measure.run.log_facts import EpochEnd, LogFacts
 from k8sbench.measure.run.rank_series import RankSeries
 from k8sbench.measure.run.reasons import reason
+from k8sbench.model.counts import counted
 from k8sbench.model.measurement import Reason, Throughput
 from k8sbench.model.sample import Record
 from k8sbench.parse.reading import OURS
@@ -132,7 +133,9 @@ def _gpus(case: Case) -> Iterator[Reason]:
         missing = sorted(set(range(trainers)) - log.started)
         which = f"; rank {', '.join(map(str, missing[:8]))} is missing" if missing else ""
         yield reason(
-            "trainer-count", f"{trainers} ranks were planned, {len(log.started)} started{which}."
+            "trainer-count",
+            f"{counted(trainers, 'rank', ('was', 'were'))} planned,"
+            f" {len(log.started)} started{which}.",
         )
 
 
@@ -262,11 +265,12 @@ def _iterations(case: Case, series: RankSeries) -> Iterator[Reason]:
 
 def _loss(series: RankSeries) -> Iterator[Reason]:
     if series.odd["not-finite"]:
-        text = f"The loss is NaN or infinite in {series.odd['not-finite'].count} training lines."
+        lines = counted(series.odd["not-finite"].count, "training line")
+        text = f"The loss is NaN or infinite in {lines}."
         yield reason("loss-not-finite", text, series.odd["not-finite"].places)
     elif series.odd["not-finite-early"]:
         early = series.odd["not-finite-early"]
-        text = f"The loss is NaN or infinite in {early.count} lines of the warm-up."
+        text = f"The loss is NaN or infinite in {counted(early.count, 'line')} of the warm-up."
         yield reason("loss-not-finite", text, early.places, severity="warn")
 
 

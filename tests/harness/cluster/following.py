@@ -117,8 +117,8 @@ class Port:
         return [one.line for one in mine if one.line is not None]
 
     def notes(self) -> list[str]:
-        """All notes, one for all jobs that it was told of."""
-        return list(dict.fromkeys(one.note for one in self.events if one.note is not None))
+        """All notes."""
+        return [one.note for one in self.events if one.note is not None]
 
     def told(self) -> str:
         """All but the lines, to read in a failure."""

@@ -193,7 +193,7 @@ def test_a_job_is_found_by_its_name_where_no_store_can_be_opened(
 ) -> None:
     with open_store(str(root)) as store:
         plan = store.run("seg-1").plan
-    cluster.found = [FoundJob(plan=plan, created_at=5.0, phase=Phase.RUNNING)]
+    cluster.found = [FoundJob(run_id="seg-1", known_plan=plan, created_at=5.0, phase=Phase.RUNNING)]
     cluster.api = SimpleNamespace(place=LOCATION)
     monkeypatch.setattr(connections, "configured", lambda _: True)
     monkeypatch.setattr(connections, "connect", lambda _: None)

@@ -58,6 +58,17 @@ def test_several_replicas_are_merged_by_time_and_named(
     assert err == ""
 
 
+def test_a_reader_that_has_seen_enough_ends_it_quietly(root: pathlib.Path) -> None:
+    with open_store() as store:
+        fill(store)
+    argv = [sys.executable, "-m", "k8sbench", "logs", "seg-1"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as logs:
+        assert logs.stdout is not None
+        logs.stdout.close()  # as head does
+        assert logs.stderr is not None
+        assert (logs.stderr.read(), logs.wait(PATIENCE)) == (b"", 141)
+
+
 def test_one_replica_is_printed_as_it_was(
     root: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

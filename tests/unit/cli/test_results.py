@@ -67,8 +67,29 @@ def test_rows_go_to_stdout_and_nothing_else_does(fill: Fill, typed: Typed) -> No
     code, out, err = typed()
     assert code == 0
     assert "101.00 images/s" in out
-    assert "1 rows of older sets" not in out
-    assert "--all shows them" in err
+    assert "1 older row is not shown; --all shows all sets." in err
+
+
+def test_runs_are_named_by_ids_or_beginnings_of_them(fill: Fill, typed: Typed) -> None:
+    new, old = repeats([100.0, 101.0, 102.0]), run(90.0, set_name="old", run_id="aged", at=START)
+    fill([*new, old])
+
+    def rows(*words: str) -> list[list[str]]:
+        code, out, err = typed(*words, "-o", "json")
+        found = json.loads(out)["rows"]
+        assert (code, bool(err)) == (0, not found)
+        return [[one["run_id"] for one in row["members"]] for row in found]
+
+    # A row of an older set, too; a run's row is that of all repeats of its case.
+    assert rows("aged") == rows("ag") == [["aged"]]
+    group = [one.run_id for one in new]
+    assert rows(group[1]) == [group]
+    assert sorted(rows("aged", *group)) == sorted([["aged"], group])
+    assert rows("aged", f"--set={new[0].plan.set_name}") == []
+    code, out, err = typed("nothing-like-it")
+    assert (code, out) == (2, "")
+    assert "There is no run 'nothing-like-it' in the store." in err
+    assert "'old' is a set, not a run.\n  Name it with --set old." in typed("old")[2]
 
 
 def test_every_format_comes_from_the_same_rows(fill: Fill, typed: Typed) -> None:

@@ -83,6 +83,11 @@ def quota(**used_and_hard: tuple[str, str]) -> dict[str, Any]:
     }
 
 
+def limits(kind: str = "Container", **bounds: dict[str, str]) -> dict[str, Any]:
+    """A LimitRange: ``min`` and ``max`` by resource."""
+    return {"metadata": {"name": "small"}, "spec": {"limits": [{"type": kind, **bounds}]}}
+
+
 def service(name: str, **labels: str) -> dict[str, Any]:
     labels = {key.replace("__", "/").replace("_", "-"): value for key, value in labels.items()}
     return {"metadata": {"namespace": "monitoring", "name": name, "labels": labels}}
@@ -114,6 +119,7 @@ READY = Facts(
     role_file="/k8sbench/role.yaml",
     namespace=namespace(**{findings.ENFORCE: "restricted"}),
     quotas=(),
+    limit_ranges=(),
     nodes=(node("gpu-0"), node("gpu-1")),
     pods=(),
     services=(

@@ -21,6 +21,7 @@ from tests.unit.doctor.clusters import (
     denied,
     deployment,
     facts,
+    limits,
     lines,
     namespace,
     node,
@@ -245,6 +246,44 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
         "room for 3 replicas of 8 GPUs",
     ),
     (
+        "a limit range that is too small for the pods",
+        {"limit_ranges": (limits(max={"memory": "100Gi", "cpu": "500"}),)},
+        {},
+        "limit-range",
+        "failure",
+        "LimitRange small takes at most 100Gi of memory for a Container, and ",
+    ),
+    (
+        "a limit range for larger pods",
+        {"limit_ranges": (limits("Pod", min={"nvidia.com/gpu": "16"}),)},
+        {},
+        "limit-range",
+        "failure",
+        "takes at least 16 of nvidia.com/gpu for a Pod, and 8 would be asked for",
+    ),
+    (
+        "limit ranges that admit the pods, or are about other things",
+        {
+            "limit_ranges": (
+                limits(max={"nvidia.com/gpu": "8"}, min={"cpu": "1m"}),
+                limits(max={"ephemeral-storage": "1"}),
+                limits("PersistentVolumeClaim", max={"memory": "1"}),
+            )
+        },
+        {},
+        "limit-range",
+        "ok",
+        "No limit range of team-a forbids the pods.",
+    ),
+    (
+        "limit ranges unseen",
+        {"limit_ranges": FORBIDDEN},
+        {},
+        "limit-range",
+        "warning",
+        "the limit ranges of team-a",
+    ),
+    (
         "a quota of other things",
         {"quotas": (quota(secrets=("1", "1")),)},
         {},
@@ -260,7 +299,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
         {},
         "nodes",
         "warning",
-        "take pods: not b (not ready)",
+        "1 of 2 nodes of pool v100-32gb (nvidia.com/gpu.product=Tesla-V100-SXM2-32GB) takes pods",
     ),
     (
         "a cordoned node alone",
@@ -284,7 +323,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
         {},
         "device-plugin",
         "failure",
-        "1 of 1 nodes of pool v100-32gb offer no nvidia.com/gpu: a",
+        "1 of 1 node of pool v100-32gb offers no nvidia.com/gpu: a",
     ),
     (
         "one node without",

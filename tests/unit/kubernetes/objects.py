@@ -24,8 +24,9 @@ def stamp(after: float) -> str:
 
 
 def job(*conditions: Object, annotations: dict[str, str] | None = None, **policy: Any) -> Object:
-    """A PyTorchJob of one master and one worker."""
+    """A PyTorchJob of one master and, unless ``workers`` says otherwise, one worker."""
     role = {"replicas": 1, "restartPolicy": policy.pop("restart_policy", "Never")}
+    others = role | {"replicas": policy.pop("workers", 1)}
     labels = policy.pop("labels", {})
     return {
         "metadata": {
@@ -36,7 +37,7 @@ def job(*conditions: Object, annotations: dict[str, str] | None = None, **policy
             "annotations": annotations or {},
             "labels": labels,
         },
-        "spec": {"runPolicy": policy, "pytorchReplicaSpecs": {"Master": role, "Worker": role}},
+        "spec": {"runPolicy": policy, "pytorchReplicaSpecs": {"Master": role, "Worker": others}},
         "status": {"conditions": list(conditions)} if conditions else {},
     }
 

@@ -51,6 +51,9 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
     phase: Phase | None = None
 
 
+DONE = condition("Succeeded", at=61)
+
+
 def alone(*pods: dict[str, Any], **more: Any) -> state.JobSnapshot:
     """What was seen of a job without the master that otherwise runs."""
     found = seen(**more)
@@ -785,6 +788,18 @@ EXAMPLES: dict[str, list[Example]] = {
             phase=Phase.RUNNING,
         )
     ],
+    "job-changed": [
+        Example(
+            seen=seen(pod(), of=job(condition("Running"), workers=3)),
+            words="The job was changed: 3 Worker replicas, 1 planned.",
+            phase=Phase.RUNNING,
+        ),
+        Example(
+            seen=seen(pod("master-0", ended(0)), pod(state=ended(0)), of=job(DONE, workers=3)),
+            words="All 2 replicas succeeded. The job was changed: 3 Worker replicas, 1 planned.",
+            phase=Phase.SUCCEEDED,
+        ),
+    ],
     "restart-loop": [
         Example(
             seen=seen(
@@ -963,7 +978,8 @@ def test_of_many_pods_the_event_that_stands_for_all_tells_of_no_restart() -> Non
 def nothing_but(count: int, events: list[dict[str, Any]]) -> state.JobSnapshot:
     """What was seen of a job of so many pods that all run."""
     names = ["master-0", *(f"worker-{number}" for number in range(count - 1))]
-    return seen(*map(pod, names), of=job(condition("Running")), events=events)
+    of = job(condition("Running"), workers=count - 1)
+    return seen(*map(pod, names), of=of, events=events)
 
 
 def test_a_pod_that_was_seen_to_be_replaced_counts_though_no_event_says_so() -> None:

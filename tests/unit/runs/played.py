@@ -63,7 +63,7 @@ class FakeCluster:
         self.going_on[run.run_id] = deque(self.script)
 
     def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
-        return [job for job in self.found if run_ids is None or job.plan.run_id in run_ids]
+        return [job for job in self.found if run_ids is None or job.run_id in run_ids]
 
     def look(self, run: Run) -> Sequence[JobEvent]:
         return ()

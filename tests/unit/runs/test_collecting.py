@@ -57,7 +57,7 @@ def collect(
 
 
 def on_cluster(plan: RunPlan, phase: Phase) -> FoundJob:
-    return FoundJob(plan=plan, created_at=5.0, phase=phase)
+    return FoundJob(run_id=plan.run_id, known_plan=plan, created_at=5.0, phase=phase)
 
 
 def test_a_detached_run_is_recorded_with_its_location_and_still_owed(store: Store) -> None:

@@ -157,7 +157,9 @@ def test_a_job_whose_creation_was_not_answered_is_collected(store: Store) -> Non
     submitted(store, Refusing(refusals=[LOST_ANSWER]), detach=True)
     cluster = FakeCluster(at(Phase.RUNNING), ENDED, outlives=True)
     plan = store.run("mine").plan
-    cluster.found = [FoundJob(plan=plan, created_at=NOW, phase=Phase.SUCCEEDED)]
+    cluster.found = [
+        FoundJob(run_id="mine", known_plan=plan, created_at=NOW, phase=Phase.SUCCEEDED)
+    ]
     (run,) = collected(store, cluster, now=NOW).closed
     assert run.measurement is not None
 

@@ -49,6 +49,23 @@ def test_what_a_run_waited_for_is_told_when_its_time_is_up(store: Store) -> None
     )
 
 
+def test_what_concerns_the_cluster_is_noted_once_however_many_runs_are_followed(
+    store: Store,
+) -> None:
+    class Silenced(FakeCluster):
+        def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+            if len(self.going_on) == 3 and not noted:
+                noted.append("Silent.")
+                return [JobEvent(run_id="", note="Silent.")]
+            return super().wait(seconds) if noted else []
+
+    noted: list[str] = []
+    reporter = Silent()
+    cluster = Silenced(at(Phase.SUCCEEDED), outlives=True)
+    submit(store, cluster, cases=3, parallel=3, reporter=reporter)
+    assert reporter.told.count("Silent.") == 1
+
+
 def test_the_time_of_a_run_that_waits_in_a_queue_does_not_count(store: Store) -> None:
     cluster = FakeCluster(at(Phase.QUEUED), at(Phase.SUCCEEDED), outlives=True)
     (run,) = submit(store, cluster, timeout_s=30.0, now=1000.0)

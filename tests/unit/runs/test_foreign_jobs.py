@@ -15,7 +15,7 @@ from tests.unit.store.examples import NOW, plan
 
 
 def job(run_id: str, *, at: float = NOW, phase: Phase = Phase.RUNNING, **changes: Any) -> FoundJob:
-    return FoundJob(plan=plan(run_id, **changes), created_at=at, phase=phase)
+    return FoundJob(run_id=run_id, known_plan=plan(run_id, **changes), created_at=at, phase=phase)
 
 
 def test_those_of_the_store_and_those_of_doctor_are_none_of_them() -> None:
@@ -75,6 +75,26 @@ def test_all_are_recorded_but_one_whose_number_is_taken_which_is_told(store: Sto
     (said,) = told
     assert said.startswith("warning: left out: The cluster has run theirs, repeat 1 of seg/")
     assert "k8sbench collect theirs --store FOLDER" in said
+
+
+def test_one_whose_plan_cannot_be_read_is_named_and_the_others_are_recorded(store: Store) -> None:
+    cluster = FakeCluster(outlives=True)
+    bad = FoundJob(
+        run_id="bad",
+        known_plan=None,
+        unreadable="Its plan is cut.",
+        created_at=NOW,
+        phase=Phase.RUNNING,
+    )
+    cluster.found = [bad, job("theirs")]
+    told: list[str] = []
+    foreign_jobs.record_all(context(store, cluster), told.append)
+    assert store.ids() == ["theirs"]
+    foreign_jobs.note_unreadable(cluster.found, told.append)
+    action = "Use the k8sbench that submitted it, or delete the job with: k8sbench delete bad"
+    assert told == [f"warning: left out: Its plan is cut. {action}"] * 2
+    assert foreign_jobs.matching([bad], RunFilter()) == []
+    assert foreign_jobs.among([bad], {"bad"}) == []
 
 
 def test_looked_at_it_is_a_run_in_the_state_that_its_job_is_in() -> None:

@@ -220,7 +220,9 @@ def test_a_run_id_that_exists_joins_its_run_instead_of_making_a_second_job(store
 def test_a_run_id_that_the_cluster_knows_joins_the_job_with_its_own_set(store: Store) -> None:
     plan = planned_case("kubernetes").plan("mine", "elsewhere", 3)
     cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
-    cluster.found = [FoundJob(plan=plan, created_at=5.0, phase=Phase.RUNNING)]
+    cluster.found = [
+        FoundJob(run_id=plan.run_id, known_plan=plan, created_at=5.0, phase=Phase.RUNNING)
+    ]
     options = RunOptions(set_name="mine", run_id="mine")
     args = ([planned_case("kubernetes")], context(store, cluster), Silent(), Stop(), options)
     (run,) = runs_of(submitting.submit(*args))
@@ -265,7 +267,9 @@ def test_a_run_is_claimed_before_anyone_can_see_it(
 def test_a_run_id_of_another_case_on_the_cluster_leaves_no_trace(store: Store) -> None:
     cluster = FakeCluster(outlives=True)
     plan = planned_case("kubernetes", replicas=2).plan("mine", "elsewhere", 1)
-    cluster.found = [FoundJob(plan=plan, created_at=5.0, phase=Phase.RUNNING)]
+    cluster.found = [
+        FoundJob(run_id=plan.run_id, known_plan=plan, created_at=5.0, phase=Phase.RUNNING)
+    ]
     options = RunOptions(set_name="mine", run_id="mine")
     args = ([planned_case("kubernetes")], context(store, cluster), Silent(), Stop(), options)
     with pytest.raises(UsageError, match=r"another case: .*\(other: .*replicas"):

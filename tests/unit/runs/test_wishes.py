@@ -74,7 +74,10 @@ class Going(FakeCluster):
 
     def __init__(self, *runs: Run, script: Sequence[JobEvent] = ()) -> None:
         super().__init__(*script, outlives=True)
-        self.found = [FoundJob(plan=one.plan, created_at=5.0, phase=Phase.RUNNING) for one in runs]
+        self.found = [
+            FoundJob(run_id=one.run_id, known_plan=one.plan, created_at=5.0, phase=Phase.RUNNING)
+            for one in runs
+        ]
 
 
 # -- to cancel ------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Trimming of the API server's objects before they are kept in memory, for thousands of pods.
 
 Pure. Fields that no diagnosis reads are dropped: managed fields, the containers' environment and
-commands, the job's pod templates, the plan's annotation, addresses.
+commands, most of the job's pod templates, the plan's annotation, addresses.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 from k8sbench.model.identity import LABEL_DOMAIN, PLAN_ANNOTATION
 from k8sbench.model.kinds import KINDS
+from k8sbench.model.kinds.kind import JobKind
 from k8sbench.model.kube import RUN_LABEL, KubeObject, annotations_of, labels_of
 
 _METADATA = (
@@ -29,14 +30,29 @@ _EVENT = (
 
 
 def job(found: KubeObject) -> dict[str, Any]:
-    """Keep of a job its metadata, its run policy, the counts of its replicas and its status."""
+    """Keep of a job its metadata, its run policy and its status; of its replicas their counts, and
+    the image and the limits of the training container.
+    """
     spec = dict(found.get("spec") or {})
     for kind in KINDS.values():
         if (key := kind.replicas_key) in spec:
-            spec[key] = {
-                role: _some(one, ("replicas", "restartPolicy")) for role, one in spec[key].items()
-            }
+            spec[key] = {role: _replicas(kind, one) for role, one in spec[key].items()}
     return {"metadata": _metadata(found), "spec": spec, "status": found.get("status") or {}}
+
+
+def _replicas(kind: JobKind, found: KubeObject) -> dict[str, Any]:
+    kept = _some(found, ("replicas", "restartPolicy"))
+    containers = ((found.get("template") or {}).get("spec") or {}).get("containers") or ()
+    for one in containers:
+        if one.get("name") == kind.container:
+            limits = (one.get("resources") or {}).get("limits") or {}
+            main = {
+                "name": kind.container,
+                "image": one.get("image"),
+                "resources": {"limits": limits},
+            }
+            kept["template"] = {"spec": {"containers": [main]}}
+    return kept
 
 
 def pod(found: KubeObject) -> dict[str, Any]:

@@ -1,0 +1,89 @@
+"""What commands say of jobs that others record, edit or take over meanwhile."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.harness.cluster import fault_proxy
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.shell import Shell, until
+
+ENDLESS = "--node-pool=endless"
+JOBS = r"/pytorchjobs\?"
+
+
+def test_logs_are_followed_of_a_run_that_is_recorded_while_it_is_looked_for(shell: Shell) -> None:
+    logs = shell.logs("raced")
+    logs.begin()
+    with fault_proxy.before(Path(shell.environment["KUBECONFIG"])) as (proxy, path):
+        list_held = proxy.hold(JOBS, method="GET", times=1)
+        with shell.started("logs", "raced", "-f", f"--kubeconfig={path}") as followed:
+            list_held.wait()  # it has not found the run in the store, and asks the cluster
+            shell.submit("raced", ENDLESS, "--detach")
+            list_held.end()
+            followed.until(logs.expected["worker-0"][-1])
+            logs.end()
+            shell.finish("raced")
+            followed.ends()
+    assert "Nearest" not in followed.err
+    assert "Run raced is Succeeded." in followed.err
+
+
+def test_a_job_whose_plan_was_edited_is_named_everywhere_and_can_be_deleted(
+    own_shell: Shell, namespace: Namespace
+) -> None:
+    own_shell.submit("edited", ENDLESS, "--detach")
+    namespace.kubectl(
+        "annotate", "--overwrite", "pytorchjob/edited", 'k8sbench.io/plan={"run_id": "edited"'
+    )
+    # Who has it on record needs no plan from the cluster: it goes on, and is not lost.
+    until(lambda: own_shell.json("list")[0]["on_cluster"] == "Running", "it to run")
+    assert "edited goes on" in own_shell.run("collect", "edited").err
+    colleague = own_shell.colleague()
+    wrong = "The plan of PyTorchJob edited in namespace"
+    listed = colleague.run("list", f"--namespace={namespace.name}")
+    assert (listed.out, f"warning: left out: {wrong}" in listed.err) == ("", True)
+    assert f"warning: left out: {wrong}" in colleague.run("collect", "--all").err
+    for words in (("watch",), ("status",)):
+        told = colleague.run(*words, "edited", code=2)
+        assert f"{wrong} {namespace.name} cannot be read: its annotation" in told.err
+        assert "delete the job with: k8sbench delete edited" in told.err
+    assert "nothing on the cluster any more" in colleague.run("delete", "edited").err
+    assert own_shell.on_cluster() == []
+
+
+def test_a_job_whose_workers_were_scaled_by_hand_is_rejected(shell: Shell) -> None:
+    logs = shell.logs("scaled")
+    logs.begin()
+    shell.submit("scaled", ENDLESS, "--detach")
+    wanted = {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 3}}}}
+    patch = ("--type=merge", f"--patch={json.dumps(wanted)}")
+    shell.namespace.kubectl("patch", "pytorchjob/scaled", *patch)
+    shell.namespace.wait_for_pods(4, "--selector=k8sbench.io/run=scaled")
+    status = shell.json("status", "scaled")["on_cluster"]
+    changed = "The job was changed: 3 Worker replicas, 1 planned."
+    assert (status["phase"], status["cause_id"]) == ("Running", "job-changed")
+    assert changed in status["cause"]
+    logs.end()
+    shell.namespace.finish("scaled")
+    shell.namespace.wait("condition=Succeeded", "pytorchjob/scaled")
+    rejected = shell.run("collect", "scaled", code=5)
+    assert f"reject job-changed: All 2 replicas succeeded. {changed}" in rejected.err
+    reasons = shell.json("status", "scaled")["measurement"]["reasons"]
+    assert "job-changed" in [one["id"] for one in reasons]
+
+
+def test_a_job_without_its_label_is_left_alone_and_that_is_said(own_shell: Shell) -> None:
+    own_shell.submit("bare", "--node-pool=nowhere", "--detach")
+    label = ("label", "--overwrite", "pytorchjob/bare")
+    own_shell.namespace.kubectl(*label, "k8sbench.io/run-")
+    bare = f"the PyTorchJob bare in namespace {own_shell.namespace.name} does not bear the label"
+    assert f"warning: {bare} k8sbench.io/run=bare; " in own_shell.run("status", "bare").err
+    told = own_shell.run("delete", "bare").err
+    assert f"bare stays on the cluster: {bare} k8sbench.io/run=bare; " in told
+    assert "nothing on the cluster" not in told
+    assert own_shell.namespace.get("pytorchjob/bare")
+    own_shell.namespace.kubectl(*label, "k8sbench.io/run=bare")
+    assert "nothing on the cluster any more" in own_shell.run("delete", "bare").err
+    assert own_shell.on_cluster() == []

@@ -1,0 +1,90 @@
+"""Jobs that someone has changed since they were created: what is unlike the plan is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from k8sbench.adapters.kubernetes.watching import trimming
+from k8sbench.diagnose.job import changes
+from k8sbench.model.phase import Phase
+from k8sbench.model.plan import RunPlan
+from tests.unit.kubernetes.objects import (
+    JOB,
+    PLAN,
+    condition,
+    job,
+    pod,
+    read,
+    seen,
+    unplaced,
+)
+from tests.unit.render import plans
+from tests.unit.render.plans import plan
+
+Change = Callable[[dict[str, Any]], object]
+PLANS = [
+    PLAN,
+    plan("1x8", run_id=JOB),
+    plan("2x8", run_id=JOB, framework="paddle"),
+    plan("2x1-cpu", run_id=JOB),
+]
+
+
+def sentence(found: dict[str, Any], of: RunPlan = PLAN) -> str | None:
+    """What is said of a job as it is kept while it is followed."""
+    return changes.sentence(trimming.job(found), of)
+
+
+@pytest.mark.parametrize("of", PLANS, ids=lambda one: f"{one.framework}-{one.case}")
+def test_a_job_that_nobody_has_touched_is_as_it_was_planned(of: RunPlan) -> None:
+    assert sentence(plans.job(of), of) is None
+
+
+def test_of_a_job_that_was_not_seen_nothing_is_said() -> None:
+    assert changes.sentence({}, PLAN) is None
+
+
+def container(roles: dict[str, Any], role: str = "Worker") -> dict[str, Any]:
+    found: dict[str, Any] = roles[role]["template"]["spec"]["containers"][0]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda roles: roles["Worker"].update(replicas=3), "3 Worker replicas, 1 planned"),
+        (lambda roles: roles.pop("Worker"), "0 Worker replicas, 1 planned"),
+        (
+            lambda roles: container(roles)["resources"]["limits"].update({"nvidia.com/gpu": "4"}),
+            "4 nvidia.com/gpu for each Worker, 8 planned",
+        ),
+        (
+            lambda roles: container(roles, "Master").update(image="nvcr.io/nvidia/pytorch:1"),
+            f"image nvcr.io/nvidia/pytorch:1 for Master, {PLAN.image} planned",
+        ),
+    ],
+)
+def test_what_was_changed_is_named_with_what_was_planned(change: Change, said: str) -> None:
+    found = plans.job(PLAN)
+    change(found["spec"]["pytorchReplicaSpecs"])
+    assert sentence(found) == f"The job was changed: {said}."
+
+
+@pytest.mark.parametrize("digest", ["", "@sha256:0123"])
+def test_the_same_image_from_a_mirror_is_no_other_one(digest: str) -> None:
+    found = plans.job(PLAN)
+    for role in ("Master", "Worker"):
+        one = container(found["spec"]["pytorchReplicaSpecs"], role)
+        one["image"] = f"mirror.example.com/cache/{one['image'].rpartition('/')[2]}{digest}"
+    assert sentence(found) is None
+
+
+def test_what_keeps_a_job_from_running_is_told_first() -> None:
+    found = job(condition("Created"), workers=3)
+    full = unplaced("0/1 nodes are available: 1 Insufficient nvidia.com/gpu.")
+    assert read(seen(full, of=found)).cause_id == "half-placed"
+    assert read(seen(pod(), of=found)).cause_id == "job-changed"
+    assert read(seen(pod(), of=found)).phase is Phase.RUNNING
