@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -16,7 +16,7 @@ from k8sbench.model.errors import PlanUnreadable
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Location, Owner, Run
+from k8sbench.model.run import Location, Owner, Run, Wish
 from k8sbench.model.sample import LogGap
 
 Manifest = Mapping[str, Any]
@@ -94,7 +94,12 @@ class Cluster(Protocol):
     """Whether jobs continue when this process ends."""
 
     def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> None:
-        """Create the job and follow it. One that exists already is not created again."""
+        """Create the job and follow it. One that exists already is not created again.
+
+        Raises :class:`~k8sbench.model.errors.CreationUnknown` where the job, or what is created for
+        it, may exist. After any other :class:`~k8sbench.model.errors.BenchError` nothing of it
+        does; :class:`~k8sbench.model.errors.NoRoom` says that another try may succeed.
+        """
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
         """Follow a job that was created before; ``marks`` say how far its logs are archived.
@@ -134,10 +139,11 @@ class Cluster(Protocol):
     def release(self, run_id: str) -> None:
         """Stop following a job, which continues. No further event of it is returned."""
 
-    def remove(self, run_id: str) -> str | None:
+    def remove(self, run_id: str, *, force: bool = False) -> str | None:
         """Delete what :meth:`create` made of a job whose final transition was returned; idempotent.
 
-        Returns the reason if it is kept (another store still uses it, or ``--keep``), else None.
+        Returns the reason if it is kept, else None. With ``force`` it is deleted also where another
+        store still uses or keeps it.
         """
 
     def close(self) -> None:
@@ -164,7 +170,10 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Created at or after, Unix seconds."""
     phase: Phase | None = None
     unfinished: bool = False
-    """Only runs that are not final, or that succeeded and are not measured yet."""
+    """Only runs that are not final, that succeeded and are not measured yet, or that have a wish
+    which is not fulfilled."""
+    wished: bool = False
+    """Only runs that have a wish which is not fulfilled."""
     limit: int | None = None
     """The newest this many."""
 
@@ -210,8 +219,27 @@ class Store(Protocol):
         :class:`~k8sbench.model.errors.UsageError` if the run id does.
         """
 
-    def move(self, run_id: str, transition: Transition) -> Run:
-        """Add a transition; a run that is final already stays as it is."""
+    def move(self, run_id: str, transition: Transition, *, owes: Wish | None = None) -> Run:
+        """Add a transition; a run that is final already stays as it is.
+
+        With a final one the wish to cancel the run is moot. The wish ``owes`` is recorded with the
+        transition, or before it, unless there is one of its kind.
+        """
+
+    def wish(self, run_id: str, wish: Wish) -> Run:
+        """Record a wish before the cluster is asked for it, replacing an earlier one of its kind.
+
+        A run that is final is not cancelled any more: then nothing is recorded.
+        """
+
+    def fulfilled(self, run_id: str, kind: Literal["cancel", "delete"]) -> Run:
+        """Take back a wish that was fulfilled, or refused; does nothing if there is none."""
+
+    def reopen(self, plan: RunPlan, *, at: float, location: Location | None) -> Run:
+        """Take a run up again that has ended because its job was not created.
+
+        ``plan`` is of the same case, set and repeat, and replaces the one that is recorded.
+        """
 
     def record_image(self, run_id: str, digest: str) -> Run:
         """Keep the digest of the image that the run's replicas really ran."""

@@ -1,16 +1,22 @@
-"""``cancel`` and ``delete``: end runs, and take what they left off the cluster."""
+"""``cancel`` and ``delete``: end runs, and take what they left off the cluster.
+
+What is wished is recorded before the cluster is asked. Where the store cannot be written it is done
+all the same, on the cluster alone.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from k8sbench.app import connections, context, follow, lookup, stores
 from k8sbench.app.connections import ClusterAccess
-from k8sbench.model.errors import Interrupted, UsageError
-from k8sbench.model.run import Run
-from k8sbench.runs import collecting
+from k8sbench.model.errors import BenchError, Interrupted, StoreError, Unreachable, UsageError
+from k8sbench.model.run import Run, Wish
+from k8sbench.runs import collecting, foreign_jobs, wishes
 from k8sbench.runs.context import Reporter, Stop
 from k8sbench.runs.following import FollowOptions
 
@@ -18,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from k8sbench.adapters.store.sql_store import SqlStore
-    from k8sbench.ports import Cluster
+    from k8sbench.app.stores import Note
 
 CAUSE, CAUSE_ID = "Cancelled by k8sbench cancel.", "cancelled"
 
@@ -31,13 +37,22 @@ def cancel(
     stop: Stop,
 ) -> None:
     """End runs and wait for their ends; one that is over stays as it is."""
-    with stores.to_write(where) as store:
-        for run_id in lookup.ids_of(store, runs, access):
-            run = store.run(run_id)
-            if run.phase.final:
-                reporter.note(f"Run {run.run_id} is {run.phase} already.")
-                continue
+
+    def work(store: SqlStore, run: Run) -> None:
+        if not run.phase.final:
             _end(store, run, access, reporter, stop)
+            return
+        reporter.note(f"Run {run.run_id} is {run.phase} already.")
+        if run.wishes:
+            _delete(store, run, access, reporter.note)
+
+    def work_unrecorded(run: Run) -> None:
+        if run.phase.final:
+            reporter.note(f"Run {run.run_id} is {run.phase} already.")
+        else:
+            _end_unrecorded(run, access, reporter.note, and_delete=False)
+
+    _each(runs, where, access, reporter.note, work, work_unrecorded, "cancel")
 
 
 def delete(
@@ -48,27 +63,70 @@ def delete(
     stop: Stop,
 ) -> None:
     """Delete what runs have left on the cluster; one that goes on is cancelled first."""
-    with stores.to_write(where) as store:
-        unreadable: set[str] = set()
-        for run_id in lookup.ids_of(store, runs, access, unreadable=unreadable):
-            if run_id in unreadable:
-                with connections.opened(connections.connect(access)) as cluster:
-                    _remove(cluster, run_id, reporter)
-                continue
-            run = store.run(run_id)
-            if run.plan.backend == "kubernetes" and not run.phase.final:
+
+    def work(store: SqlStore, run: Run) -> None:
+        if run.plan.backend == "kubernetes":
+            run = store.wish(run.run_id, wishes.by_name(context.now()))
+            if not run.phase.final:
                 _end(store, run, access, reporter, stop)
-            with connections.cluster_of(run, access, reporter.note) as cluster:
-                _remove(cluster, run_id, reporter)
+        _delete(store, run, access, reporter.note)
+
+    def work_unrecorded(run: Run) -> None:
+        _end_unrecorded(run, access, reporter.note, and_delete=True)
+
+    def work_unreadable(run_id: str) -> None:
+        with connections.opened(connections.connect(access)) as cluster:
+            _note_deleted(run_id, cluster.remove(run_id, force=True), reporter.note)
+
+    _each(runs, where, access, reporter.note, work, work_unrecorded, "delete", work_unreadable)
 
 
-def _remove(cluster: Cluster, run_id: str, reporter: Reporter) -> None:
-    why = cluster.remove(run_id)
-    reporter.note(
-        f"Run {run_id} has nothing on the cluster any more."
-        if why is None
-        else f"Run {run_id} stays on the cluster: {why}"
-    )
+def _each(
+    texts: Sequence[str],
+    where: str | None,
+    access: ClusterAccess,
+    note: Note,
+    work: Callable[[SqlStore, Run], None],
+    work_unrecorded: Callable[[Run], None],
+    command: str,
+    work_unreadable: Callable[[str], None] | None = None,
+) -> None:
+    """Do something to each run, also where the store cannot be written; that is raised then.
+
+    ``work_unreadable`` is for jobs whose plan cannot be read, which are an error without it.
+    """
+    done: set[str] = set()
+    unreadable: set[str] | None = None if work_unreadable is None else set()
+    try:
+        with stores.to_write(where) as store:
+            for run_id in lookup.ids_of(store, texts, access, unreadable=unreadable):
+                if work_unreadable is not None and unreadable and run_id in unreadable:
+                    work_unreadable(run_id)
+                else:
+                    work(store, store.run(run_id))
+                done.add(run_id)
+        return
+    except StoreError as error:
+        wrong = error
+    left = [run for run in _found(texts, where, access) if run.run_id not in done]
+    note(f"warning: {wrong.message} What is asked for is done without a record.")
+    for run in left:
+        work_unrecorded(run)
+    names = " ".join(run.run_id for run in left)
+    raise StoreError(
+        f"What became of {names.replace(' ', ', ')} could not be recorded: {wrong.message}",
+        f"{wrong.action} Then record it with: k8sbench {command} {names}".lstrip(),
+    ) from wrong
+
+
+def _found(texts: Sequence[str], where: str | None, access: ClusterAccess) -> list[Run]:
+    """Find runs as far as the store can be read, else by their names on the cluster."""
+    try:
+        with stores.to_read(where, lambda _: None) as store:
+            return [lookup.look_up(store, text, access)[0] for text in texts]
+    except StoreError:
+        with stores.without_any() as store:
+            return [lookup.look_up(store, text, access)[0] for text in texts]
 
 
 def _end(store: SqlStore, run: Run, access: ClusterAccess, reporter: Reporter, stop: Stop) -> None:
@@ -76,22 +134,94 @@ def _end(store: SqlStore, run: Run, access: ClusterAccess, reporter: Reporter, s
     if run.plan.backend == "local":
         _end_process(run)
         run = follow.follow(store, run, access, FollowOptions(), reporter, stop)
-    elif store.claims.claim(run_id):
-        with connections.cluster_of(run, access, note, store=store) as cluster, stop:
-            here = context.run_context(store, cluster, location=run.location)
-            closed = collecting.cancel(run, here, reporter, stop, CAUSE, CAUSE_ID)
-        if closed is None:
-            raise Interrupted(
-                f"{stop.cause}: whether {run_id} ends was not waited for.",
-                f"See: k8sbench status {run_id}",
-            )
-        run = closed
-    else:
-        # The process that follows it archives its logs and closes it.
-        with connections.cluster_of(run, access, note) as cluster:
-            cluster.cancel(run_id, CAUSE, CAUSE_ID)
-        run = follow.follow(store, run, access, FollowOptions(), reporter, stop)
+        note(f"Run {run_id} is {run.phase}. {run.history[-1].cause}")
+        return
+    wish = Wish(kind="cancel", at=context.now(), cause=CAUSE, cause_id=CAUSE_ID)
+    run = store.wish(run_id, wish)
+    with _on_record(store, run_id, "cancel"):
+        if store.claims.claim(run_id):
+            with connections.cluster_of(run, access, note, store=store) as cluster:
+                here = context.run_context(store, cluster, location=run.location)
+                closed = collecting.cancel(run, here, reporter, stop)
+            if closed is None:
+                raise Interrupted(
+                    f"{stop.cause}: whether {run_id} ends was not waited for.",
+                    f"See: k8sbench status {run_id}",
+                )
+            run = closed
+        else:
+            # The process that follows it archives its logs and closes it.
+            with connections.cluster_of(run, access, note) as cluster:
+                cluster.cancel(run_id, CAUSE, CAUSE_ID)
+            run = follow.follow(store, run, access, FollowOptions(), reporter, stop)
     note(f"Run {run_id} is {run.phase}. {run.history[-1].cause}")
+
+
+def _delete(store: SqlStore, run: Run, access: ClusterAccess, note: Note) -> None:
+    run_id = run.run_id
+    with (
+        _on_record(store, run_id, "delete"),
+        connections.cluster_of(run, access, note, store=store) as cluster,
+    ):
+        _, why = wishes.delete(context.run_context(store, cluster), run_id)
+    _note_deleted(run_id, why, note)
+
+
+@contextlib.contextmanager
+def _on_record(store: SqlStore, run_id: str, command: str) -> Iterator[None]:
+    """Say that a wish is on record where it was not carried out; one to cancel may be refused."""
+    what = "to be cancelled" if command == "cancel" else "to be deleted"
+    again = f"That {run_id} is {what} is recorded; carry it out with: k8sbench collect {run_id}"
+    try:
+        yield
+    except Unreachable as wrong:
+        if command == "cancel" and wishes.is_refused(wrong):
+            _take_back(store, run_id)
+            raise
+        raise Unreachable(wrong.message, f"{wrong.action} {again}".lstrip()) from wrong
+    except Interrupted as wrong:
+        raise Interrupted(wrong.message, again) from wrong
+    except KeyboardInterrupt as wrong:
+        raise Interrupted("Interrupted (Ctrl-C).", again) from wrong
+    except BenchError as wrong:
+        if command == "cancel" and not isinstance(wrong, StoreError):
+            _take_back(store, run_id)
+        raise
+
+
+def _take_back(store: SqlStore, run_id: str) -> None:
+    """Forget what is wished for a run that goes on because it may not be cancelled."""
+    store.fulfilled(run_id, "cancel")
+    store.fulfilled(run_id, "delete")
+
+
+def _end_unrecorded(run: Run, access: ClusterAccess, note: Note, *, and_delete: bool) -> None:
+    """End a run, and delete what is left of it, with nothing but the cluster."""
+    run_id = run.run_id
+    if run.plan.backend == "local" and not and_delete:
+        _end_process(run)
+        note(f"The process of run {run_id} was asked to end.")
+        return
+    with connections.cluster_of(run, access, note) as cluster:
+        seen = cluster.look(run)
+        there = foreign_jobs.as_reported(run, seen)
+        if not seen:
+            note(f"The cluster has no job of run {run_id}.")
+        elif there.phase.final and not and_delete:
+            note(f"The job of run {run_id} is {there.phase} already; it stays, with its logs.")
+        elif not there.phase.final:
+            cluster.cancel(run_id, CAUSE, CAUSE_ID, wait=True)
+            note(f"The job of run {run_id} is cancelled; lines that were not archived are lost.")
+        if and_delete:
+            _note_deleted(run_id, cluster.remove(run_id, force=True), note)
+
+
+def _note_deleted(run_id: str, why: str | None, note: Note) -> None:
+    note(
+        f"Run {run_id} has nothing on the cluster any more."
+        if why is None
+        else f"Run {run_id} stays on the cluster: {why}"
+    )
 
 
 def _end_process(run: Run) -> None:

@@ -43,10 +43,13 @@ def follow(
 ) -> Run:
     """Follow a run until it is closed, or watch its record while another process follows it.
 
-    Asked to stop before that it raises :class:`Interrupted`; the run goes on.
+    The deletion of its job, where that is owed, is tried once. Asked to stop before that it raises
+    :class:`Interrupted`; the run goes on.
     """
+    owes = bool(run.wishes)
     with stop:
-        while not watching.is_closed(run) and stop.cause is None:
+        while (owes or not watching.is_closed(run)) and stop.cause is None:
+            owes = False
             if run.plan.backend == "kubernetes" and store.claims.claim(run.run_id):
                 with connections.cluster_of(
                     run, access, reporter.note, keep=options.keep, store=store

@@ -36,6 +36,7 @@ def list_runs(
         if access.named:
             rows = _of_namespace(store, runs, asked, access, note)
             return rows if wanted.limit is None else rows[-wanted.limit :]
+        _note_wishes(store, runs, note)
         rows = _rows(runs, _on_clusters(store, runs, note), note)
         if not rows:
             stores.note_no_match(store, note)
@@ -49,6 +50,7 @@ def _of_namespace(
     with connections.glimpsed(connections.connect(access)) as cluster:
         place, jobs = cluster.api.place, cluster.jobs()
     recorded = [run for run in runs if collecting.same_place(run.location, place)]
+    _note_wishes(store, recorded, note)
     found = {job.run_id: job.phase for job in jobs}
     alone = [run.run_id for run in recorded if stores.is_alone(store, run)]
     phases = {run_id: found.get(run_id, Phase.LOST) for run_id in alone}
@@ -71,6 +73,16 @@ def _rows(runs: Sequence[Run], phases: Mapping[str, Phase], note: Note) -> list[
         msgspec.structs.replace(records.listed(run), on_cluster=phases.get(run.run_id))
         for run in runs
     ]
+
+
+def _note_wishes(store: Store, runs: Sequence[Run], note: Note) -> None:
+    """Note which runs are still to be cancelled or deleted, and that no process does it now."""
+    wished = [run for run in runs if run.wishes and stores.is_unclaimed(store, run)]
+    if count := sum(run.phase.final for run in wished):
+        has = counted(count, "run", ("still has its job", "still have their jobs"))
+        note(f"{has} on the cluster: k8sbench collect --all")
+    if going_on := [run for run in wished if not run.phase.final]:
+        note(f"{_are(going_on)} still to be cancelled: k8sbench collect --all")
 
 
 def _on_clusters(store: Store, runs: Sequence[Run], note: Note) -> dict[str, Phase]:

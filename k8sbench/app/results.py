@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from k8sbench.app import catalog, context, stores
-from k8sbench.model.errors import NotFound, UsageError
+from k8sbench.model.errors import BenchError, NotFound, UsageError
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 from k8sbench.runs import records
@@ -26,6 +26,8 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
     report: Report
     rejected: frozenset[str]
     """Those of the runs that are rejected, also where only their group shows it (an outlier)."""
+    refusals: tuple[BenchError, ...] = ()
+    """Why jobs of some of the runs were not created."""
 
 
 def results(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,10 +25,12 @@ __all__ = [
     "check",
     "info",
     "is_alone",
+    "is_unclaimed",
     "note_no_match",
     "rebuild",
     "to_read",
     "to_write",
+    "without_any",
 ]
 
 Note = Callable[[str], None]
@@ -59,13 +62,27 @@ def to_read(where: str | None, note: Note) -> Iterator[SqlStore]:
                 note(f"warning: run {run_id} is left out: {why}")
 
 
+@contextlib.contextmanager
+def without_any() -> Iterator[SqlStore]:
+    """Give an empty store that is nowhere, for what a cluster alone knows."""
+    from k8sbench.adapters.store import database
+    from k8sbench.adapters.store.sql_store import SqlStore
+
+    with SqlStore(database.open_memory("nowhere"), Path(os.devnull), absent=True) as store:
+        yield store
+
+
 def is_alone(store: Store, run: Run) -> bool:
-    """Whether a run goes on on a cluster and no process is seen to follow it.
+    """Whether a run goes on on a cluster and no process is seen to follow it."""
+    is_over = run.plan.backend != "kubernetes" or run.phase.final
+    return not is_over and is_unclaimed(store, run)
+
+
+def is_unclaimed(store: Store, run: Run) -> bool:
+    """Whether no process is seen to follow a run.
 
     In a store that can only be read none can be seen: then the cluster is queried.
     """
-    if run.plan.backend != "kubernetes" or run.phase.final:
-        return False
     try:
         alone = store.claims.claim(run.run_id)
     except StoreError:

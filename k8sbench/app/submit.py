@@ -17,7 +17,8 @@ from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.context import new_set_name, run_context
 from k8sbench.app.results import Rows
 from k8sbench.app.targets import Target
-from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model import creation
+from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.identity import case_key, checked_run_id, checked_set_name
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe
@@ -27,7 +28,7 @@ from k8sbench.ports import Cluster, Manifest, Store
 from k8sbench.runs import submitting
 from k8sbench.runs.context import PlannedCase, Reporter, RunContext, Stop
 from k8sbench.runs.following import FollowOptions
-from k8sbench.runs.submitting import RunOptions
+from k8sbench.runs.submitting import RunOptions, Submitted
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
@@ -71,7 +72,7 @@ class Detached(msgspec.Struct, frozen=True, kw_only=True):
 
     runs: tuple[Run, ...]
     failure: BenchError | None = None
-    """Why no more were created; the runs go on."""
+    """Why not all were created; the runs go on."""
 
 
 def submit(options: SubmitOptions, reporter: Reporter, stop: Stop) -> Rows | Detached | DryRun:
@@ -99,7 +100,10 @@ def submit(options: SubmitOptions, reporter: Reporter, stop: Stop) -> Rows | Det
         parallel=options.parallel,
         follow=options.follow,
     )
-    with stores.to_write(options.store) as store, _cluster(target, options, store) as cluster:
+    with (
+        stores.to_write(options.store) as store,
+        _cluster(target, options, store, reporter) as cluster,
+    ):
         place = target.api.place if target.api else None
         context = run_context(store, cluster, location=place, accept=options.accept)
         finished_runs: list[Run] = []
@@ -114,8 +118,12 @@ def submit(options: SubmitOptions, reporter: Reporter, stop: Stop) -> Rows | Det
         reporter.note(target.why)
         if options.detach:
             return _create(cases_to_run, context, run_options, reporter, stop)
-        runs = _run(cases_to_run, context, store, run_options, options.access, reporter, stop)
-        return results.rows(store, [*finished_runs, *runs], reporter.note, accept=options.accept)
+        runs, refusals = _run(
+            cases_to_run, context, store, run_options, options.access, reporter, stop
+        )
+        runs = [*finished_runs, *runs]
+        rows = results.rows(store, runs, reporter.note, accept=options.accept)
+        return msgspec.structs.replace(rows, refusals=refusals)
 
 
 def _rendered(
@@ -151,17 +159,26 @@ def _create(
     stop: Stop,
 ) -> Detached:
     """Create the jobs; those that were created before an error are part of the outcome."""
-    runs: list[Run] = []
+    done: list[Submitted] = []
+    failure: BenchError | None = None
     try:
         with stop:
             created = submitting.create_all(cases_to_run, context, reporter, stop, options)
             # One by one: before an error, too, the list holds what was created.
-            runs.extend(each.run for each in created)
+            done.extend(created)
     except BenchError as wrong:
-        if not runs:
-            raise
-        return Detached(runs=tuple(runs), failure=wrong)
-    return Detached(runs=tuple(runs))
+        failure = wrong
+    runs = tuple(each.run for each in done if each.wrong is None)
+    failure = failure or _worst([each.wrong for each in done if each.wrong is not None])
+    if failure is not None and not runs:
+        raise failure
+    return Detached(runs=runs, failure=failure)
+
+
+def _worst(refusals: Sequence[BenchError]) -> BenchError | None:
+    """Return the refusal that decides the exit code: of a cluster that is not ready, if any."""
+    unready = (wrong for wrong in refusals if isinstance(wrong, Unreachable))
+    return next(unready, refusals[0] if refusals else None)
 
 
 def _run(
@@ -172,11 +189,17 @@ def _run(
     access: ClusterAccess,
     reporter: Reporter,
     stop: Stop,
-) -> list[Run]:
-    """Run the cases; a joined run that another process follows is watched by its record."""
+) -> tuple[list[Run], tuple[BenchError, ...]]:
+    """Run the cases; a joined run that another process follows is watched by its record.
+
+    Returns the runs, and why jobs of some were not created; raises that where none was.
+    """
     runs: list[Run] = []
     with stop:
         outcomes = list(submitting.submit(cases_to_run, context, reporter, stop, options))
+    refusals = [outcome.wrong for outcome in outcomes if outcome.wrong is not None]
+    if (refusal := _worst(refusals)) is not None and len(refusals) == len(outcomes):
+        raise refusal
     for outcome in outcomes:
         run = outcome.run
         if outcome.state == "followed-elsewhere":
@@ -186,7 +209,7 @@ def _run(
             of_set = "" if own_set == options.set_name else f" of set {own_set}"
             reporter.note(f"Run {run.run_id}{of_set} was over before, and is not run again.")
         runs.append(run)
-    return runs
+    return runs, tuple(refusals)
 
 
 def _finished_runs(
@@ -263,7 +286,9 @@ def _check_frameworks(spec: BenchmarkSpec, frameworks: set[Framework]) -> None:
 
 
 @contextlib.contextmanager
-def _cluster(target: Target, options: SubmitOptions, store: SqlStore) -> Iterator[Cluster]:
+def _cluster(
+    target: Target, options: SubmitOptions, store: SqlStore, reporter: Reporter
+) -> Iterator[Cluster]:
     if target.api is None:
         from k8sbench.adapters.local.cluster import LocalCluster
 
@@ -274,4 +299,7 @@ def _cluster(target: Target, options: SubmitOptions, store: SqlStore) -> Iterato
     user = None if options.detach else store
     keep, waits = options.follow.keep, options.follow.wait
     with connections.opened(target.api, keep=keep, waits=waits, store=user) as cluster:
+        cluster.note = reporter.note
+        if not options.detach:
+            cluster.create_s = creation.TRY_SECONDS
         yield cluster

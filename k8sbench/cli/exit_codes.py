@@ -11,6 +11,7 @@ from k8sbench.model.errors import (
     FilesElsewhere,
     JobFailed,
     TimedOut,
+    Unreachable,
 )
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
@@ -23,7 +24,9 @@ ORDER = (1, 6, 3, 4, REJECTED_EXIT_CODE, 0)
 
 
 def of_run(run: Run) -> int:
-    """The exit code that one finished run stands for."""
+    """The exit code that one run stands for, finished or left because its logs cannot be read."""
+    if not run.phase.final:
+        return Unreachable.exit_code
     if run.phase is Phase.SUCCEEDED:
         valid = run.measurement is not None and run.measurement.verdict == "valid"
         return 0 if valid else REJECTED_EXIT_CODE
@@ -36,8 +39,12 @@ def of_runs(runs: Iterable[Run]) -> int:
 
 
 def of_rows(rows: Rows) -> int:
-    """The exit code of a command that prints these rows; a group may reject a run that is valid."""
-    return worst([of_runs(rows.runs), REJECTED_EXIT_CODE if rows.rejected else 0])
+    """The exit code of a command that prints these rows; a group may reject a run that is valid.
+
+    A run that was refused has failed, or could not reach a cluster that is ready.
+    """
+    refused = (wrong.exit_code for wrong in rows.refusals)
+    return worst([of_runs(rows.runs), REJECTED_EXIT_CODE if rows.rejected else 0, *refused])
 
 
 def of_failures(errors: Iterable[BenchError]) -> int:

@@ -9,6 +9,7 @@ command that meets it. Adapters translate foreign errors into these and chain th
     ├── UsageError             2   the command, a flag or an option is wrong
     │   ├── InputError         2   a file that was given cannot be read or understood
     │   ├── NotFound           2   no such benchmark, run, set or pool
+    │   ├── NoRoom             2   a quota that other jobs fill has no room for the job now
     │   ├── PlanUnreadable     2   a job of the cluster whose plan cannot be read
     │   └── NotAvailableYet    2   designed, not built yet
     ├── StoreError             1   the store cannot be opened, read or written
@@ -17,6 +18,7 @@ command that meets it. Adapters translate foreign errors into these and chain th
     ├── JobFailed              3   the job ran and failed, or can never start
     ├── TimedOut               4   the run outlived its --timeout
     ├── Unreachable            6   the cluster cannot be reached or is not ready
+    │   └── CreationUnknown    6   the answer to a creation was lost: the object may exist
     └── Interrupted          130   Ctrl-C or SIGTERM
 """
 
@@ -64,6 +66,10 @@ class NotFound(UsageError):
     """A name was given that stands for nothing; the action lists the nearest names."""
 
 
+class NoRoom(UsageError):
+    """The job was not created because a quota has no room for it now; it has when others end."""
+
+
 class PlanUnreadable(UsageError):
     """A run is known from its job alone, and the plan in the job's annotation cannot be read."""
 
@@ -108,6 +114,10 @@ class Unreachable(BenchError):
     """The cluster does not answer, or is not ready for the job."""
 
     exit_code = 6
+
+
+class CreationUnknown(Unreachable):
+    """The cluster did not say whether a job was created, or what was created for it is left."""
 
 
 class Interrupted(BenchError):

@@ -34,6 +34,13 @@ class Phase(enum.StrEnum):
 FINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED, Phase.LOST})
 
 
+LOGS_BEING_READ = "logs-being-read"
+"""Cause id of a run that waits for its logs when its job has ended; nothing is wrong."""
+LOGS_INCOMPLETE = "logs-incomplete"
+"""Cause id of a run that is left alone because logs cannot be read now: its job has ended, stays on
+the cluster with its pods, and is to be collected."""
+
+
 class Transition(msgspec.Struct, frozen=True, kw_only=True):
     """One change of state: when, and in one sentence why."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from k8sbench.model.identity import GroupKey, case_key, group_key
@@ -34,6 +36,18 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
     """Absolute path, where one was named; None: the usual places."""
 
 
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to happen to a run's job; recorded before the cluster is asked for it."""
+
+    kind: Literal["cancel", "delete"]
+    """``delete`` is what is left of the job on the cluster."""
+    at: float
+    """Unix seconds."""
+    cause: str
+    """Why, one sentence."""
+    cause_id: str | None = None
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """One run: what was planned, what became of it, what was measured."""
 
@@ -53,6 +67,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """What its replicas really ran (``sha256:…``); None where that is not known."""
     location: Location | None = None
     """None for local runs."""
+    wishes: tuple[Wish, ...] = ()
+    """Not fulfilled yet; at most one of each kind."""
 
     @property
     def run_id(self) -> str:
@@ -73,6 +89,22 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     def ended_at(self) -> float | None:
         """When the run reached its final state, Unix seconds; None while it goes on."""
         return self.history[-1].at if self.phase.final else None
+
+    def wish(self, kind: Literal["cancel", "delete"]) -> Wish | None:
+        """Return the wish of a kind that is not fulfilled yet."""
+        return next((wish for wish in self.wishes if wish.kind == kind), None)
+
+    def ended_by(self, wish: Wish) -> Transition:
+        """Return the end of the run if a wish to cancel it is what ends its job.
+
+        A run that is cancelled because it waits for what cannot come has failed.
+        """
+        for step in self.history:
+            if step.unrecoverable and step.cause == wish.cause:
+                return msgspec.structs.replace(step, phase=Phase.FAILED, at=wish.at)
+        return Transition(
+            phase=Phase.CANCELLED, at=wish.at, cause=wish.cause, cause_id=wish.cause_id
+        )
 
     @property
     def group_key(self) -> GroupKey:

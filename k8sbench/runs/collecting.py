@@ -7,20 +7,21 @@ passed over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from k8sbench.model.errors import BenchError, RepeatTaken, StoreError, UsageError
+from k8sbench.model import creation, times
+from k8sbench.model.errors import BenchError, RepeatTaken, StoreError, Unreachable, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import Cluster, FoundJob, RunFilter
-from k8sbench.runs import records
+from k8sbench.runs import records, watching, wishes
 from k8sbench.runs.context import Reporter, RunContext, Stop
-from k8sbench.runs.following import LOOK_SECONDS, Following, FollowOptions, kept_gaps
+from k8sbench.runs.following import LOOK_SECONDS, READ_SECONDS, Following, FollowOptions, kept_gaps
 
-READ_SECONDS = 60.0
-"""For what a run has printed to be archived before it is cancelled; the rest is read as it goes."""
+END_SECONDS = 240.0
+"""For a job to end that is cancelled by command, after what it has printed is archived."""
 LIST_SECONDS = 15.0
 """Between two lists of the jobs of a namespace that is served."""
 RETRY_SECONDS = 300.0
@@ -47,15 +48,16 @@ class CollectResult(msgspec.Struct, kw_only=True):
 
 
 def needs_collection(run: Run) -> bool:
-    """Whether something of a run on a cluster is still to be fetched or measured."""
-    return run.plan.backend == "kubernetes" and (not run.phase.final or records.is_unmeasured(run))
+    """Whether something of a run on a cluster is still to be fetched, measured or deleted."""
+    return run.plan.backend == "kubernetes" and (not watching.is_closed(run) or run.wishes != ())
 
 
 def recorded(job: FoundJob, context: RunContext) -> Run:
     """Record a job of the cluster as a run of this store."""
     plan = job.plan
     try:
-        return context.store.record(plan, at=job.created_at, owner=None, location=context.location)
+        context.store.record(plan, at=job.created_at, owner=None, location=context.location)
+        return context.store.move(plan.run_id, creation.created(job.created_at))
     except RepeatTaken as wrong:
         raise UsageError(
             f"The cluster has run {plan.run_id}, repeat {plan.repeat} of {case_key(plan)} in set"
@@ -114,13 +116,17 @@ def collect(
 ) -> CollectResult:
     """Close the runs whose jobs are over; with ``follow`` also wait for the others.
 
-    Asked to stop it returns early, with the runs that go on.
+    Those that are to be cancelled are cancelled, and what is left of others is deleted. Asked to
+    stop it returns early, with the runs that go on.
     """
     on_their_way: set[str] = set()
+    missing: set[str] = set()
     if not follow:
         # A job that is gone is over, too: what is left of it is on record.
-        jobs = context.cluster.jobs([run.run_id for run in runs if needs_collection(run)])
-        on_their_way = {job.run_id for job in jobs if not job.phase.final}
+        asked = {run.run_id for run in runs if not (run.phase.final or run.wish("cancel"))}
+        jobs = context.cluster.jobs(sorted(asked))
+        on_their_way = asked & {job.run_id for job in jobs if not job.phase.final}
+        missing = asked - {job.run_id for job in jobs}
     with _Collection(context, reporter, options) as collection:
         result = collection.result
         for run in runs:
@@ -128,9 +134,9 @@ def collect(
                 result.closed.append(run)
             elif run.run_id in on_their_way:
                 result.going_on.append(run)
-            elif not collection.take(run):
+            elif not collection.take(run, missing=run.run_id in missing):
                 result.followed.append(run)
-        result.closed += collection.following.to_the_end(stop, lambda: False)
+        collection.sort(collection.following.to_the_end(stop, lambda: False))
         result.going_on += collection.following.runs()
     return result
 
@@ -163,7 +169,7 @@ def serve(
                         reporter.note(f"warning: new jobs are not seen for now: {wrong}")
                     reported = str(wrong)
                 due = context.clock() + LIST_SECONDS
-            result.closed += collection.following.step(LOOK_SECONDS)
+            collection.sort(collection.following.step(LOOK_SECONDS))
         result.going_on += collection.following.runs()
     return result
 
@@ -172,7 +178,7 @@ class _Collection:
     """The runs that one call collects; those that cannot be are passed over."""
 
     def __init__(self, context: RunContext, reporter: Reporter, options: FollowOptions) -> None:
-        self._context, self._reporter = context, reporter
+        self._context, self._reporter, self._keep = context, reporter, options.keep
         self.following = Following(context, reporter, options, on_failure=self._fail)
         self.result = CollectResult()
         self._claimed: set[str] = set()
@@ -186,8 +192,12 @@ class _Collection:
         for run_id in self._claimed:
             self._context.store.claims.release(run_id)
 
-    def take(self, run: Run) -> bool:
-        """Measure a run that is over, follow any other; False if another process follows it."""
+    def take(self, run: Run, *, missing: bool = False) -> bool:
+        """Measure a run that is over and delete its job, follow any other.
+
+        Where the cluster has no such job (``missing``) that may still come, it is left to go on.
+        Returns False if another process follows it.
+        """
         run_id, store = run.run_id, self._context.store
         failed_at = self._failed_at.get(run_id)
         if self.following.has(run_id) or (
@@ -200,24 +210,62 @@ class _Collection:
             self._claimed.add(run_id)
             # Another process may have closed it since it was read.
             run = store.run(run_id)
-            if needs_collection(run) and not run.phase.final:
-                self._reporter.planned(run)
-                self.following.resume(run)
-            else:
-                self.result.closed.append(self._measured(run) if needs_collection(run) else run)
+            if missing and self._may_come(run):
                 store.claims.release(run_id)
+            elif needs_collection(run) and not run.phase.final:
+                self._reporter.planned(run)
+                self.following.resume(run, printed(run, self._context, self._reporter.note))
+            else:
+                self._close(run)
         except StoreError as wrong:
             self._fail(run, wrong)
             return True
         self.result.failed.pop(run_id, None)
         return True
 
-    def _measured(self, run: Run) -> Run:
-        context = self._context
-        gaps = kept_gaps(context.store, run.run_id)
-        run = context.store.measured(run.run_id, context.measure(run, gaps))
-        self._reporter.ended(run)
-        return run
+    def _close(self, run: Run) -> None:
+        """Do what another process left of a run that is over."""
+        store, run_id = self._context.store, run.run_id
+        if records.is_unmeasured(run):
+            gaps = kept_gaps(store, run_id)
+            run = store.measured(run_id, self._context.measure(run, gaps))
+            self._reporter.ended(run)
+        if run.wishes and self._keep and not wishes.is_by_name(run):
+            run = store.fulfilled(run_id, "delete")
+        elif run.wishes:
+            run = self.following.remove(run)
+            if run.wishes:
+                self._failed_at[run_id] = self._context.clock()
+        store.claims.release(run_id)
+        if run_id not in {one.run_id for one in self.result.closed}:
+            self.result.closed.append(run)
+
+    def sort(self, runs: Iterable[Run]) -> None:
+        """Take in runs that are followed no more; one that is not final could not be collected."""
+        for run in runs:
+            if run.phase.final:
+                self.result.closed.append(run)
+                continue
+            latest = run.history[-1]
+            self._failed_at[run.run_id] = self._context.clock()
+            self.result.failed[run.run_id] = Unreachable(latest.cause, latest.action or "")
+
+    def _may_come(self, run: Run) -> bool:
+        """Whether a job that does not exist may have been asked for just now; notes it."""
+        now = self._context.clock()
+        if run.phase.final or creation.is_known_created(run):
+            return False
+        found = creation.missing(run, now)
+        if found is not None and found.phase.final:
+            return False
+        if found is not None:
+            run = self._context.store.move(run.run_id, found)
+        self._reporter.note(
+            f"{run.history[-1].cause} Collect it again in"
+            f" {times.duration(creation.settles_in(run, now))}."
+        )
+        self.result.going_on.append(run)
+        return True
 
     def _fail(self, run: Run, wrong: StoreError) -> None:
         self._context.store.claims.release(run.run_id)
@@ -228,26 +276,48 @@ class _Collection:
         self.result.failed[run.run_id] = wrong
 
 
-def cancel(
-    run: Run, context: RunContext, reporter: Reporter, stop: Stop, cause: str, cause_id: str
-) -> Run | None:
-    """End a run that no other process follows, and close it; None if asked to stop before that.
+def printed(
+    run: Run, context: RunContext, note: Callable[[str], None]
+) -> Mapping[str, float] | None:
+    """Return until when the replicas of a run that is to be cancelled have printed, Unix seconds.
 
-    What its pods have printed until now is archived first: they are deleted with the job.
+    None where their logs cannot be read now, which is noted. Raises :class:`BenchError` if the
+    cluster cannot be reached at all.
     """
-    following = Following(context, reporter, FollowOptions())
-    until = context.clock() + READ_SECONDS
+    if run.wish("cancel") is None:
+        return {}
+    try:
+        return {line.replica: line.at for line in context.cluster.printed(run)}
+    except BenchError as wrong:
+        if wrong.cause_id in wishes.NO_ANSWER:
+            raise
+        note(f"warning: what {run.run_id} has printed cannot all be read: {wrong}")
+        return None
+
+
+def cancel(run: Run, context: RunContext, reporter: Reporter, stop: Stop) -> Run | None:
+    """End a run that is to be cancelled and that no other process follows, and close it.
+
+    What its pods have printed until now is archived first: they are deleted with the job. Returns
+    None if asked to stop before that; raises :class:`BenchError` if the cluster refuses it, or does
+    not answer for long. The wish is recorded already.
+    """
+
+    def refused(_: Run, wrong: BenchError) -> None:
+        raise wrong
+
+    following = Following(context, reporter, FollowOptions(), on_refusal=refused)
     closed: list[Run] = []
     try:
-        printed = {line.replica: line.at for line in context.cluster.printed(run)}
-        following.resume(run)
-        while not following.has_read(run.run_id, printed) and context.clock() < until:
-            closed += following.step(LOOK_SECONDS)
-            if stop.cause is not None:
-                return None
-        following.cancel(run.run_id, cause, cause_id)
-        closed += following.to_the_end(stop, lambda: False)
-        return closed[-1] if closed else None
+        following.resume(run, printed(run, context, reporter.note))
+        give_up_at = context.clock() + READ_SECONDS + END_SECONDS
+        with stop:
+            while not closed and stop.cause is None:
+                if context.clock() >= give_up_at:
+                    waited = times.duration(READ_SECONDS + END_SECONDS)
+                    raise Unreachable(f"The job of run {run.run_id} has not ended in {waited}.")
+                closed += following.step(LOOK_SECONDS)
+        return closed[0] if closed else None
     finally:
         following.close()
         context.store.claims.release(run.run_id)

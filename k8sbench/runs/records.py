@@ -20,7 +20,7 @@ from k8sbench.model.errors import NotFound, StoreError, UsageError
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Location, Owner, Run
+from k8sbench.model.run import Location, Owner, Run, Wish
 from k8sbench.ports import JobEvent, RunFilter, Store
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -100,6 +100,8 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     log_files: tuple[str, ...]
     location: Location | None
     image_digest: str | None
+    wishes: tuple[Wish, ...]
+    """What its cluster is still to be asked for."""
     on_cluster: ClusterState | None
     recorded: bool = True
     """False: the store has no record of it, the cluster alone knows it."""

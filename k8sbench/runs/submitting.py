@@ -10,24 +10,35 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import msgspec
 
-from k8sbench.model import times
-from k8sbench.model.errors import BenchError, Interrupted, NotFound, RepeatTaken, UsageError
+from k8sbench.model import creation, times
+from k8sbench.model.errors import (
+    BenchError,
+    Interrupted,
+    NotFound,
+    RepeatTaken,
+    Unreachable,
+    UsageError,
+)
 from k8sbench.model.identity import case_key, case_values, fields_for
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
-from k8sbench.ports import Manifest, RunFilter, Store
+from k8sbench.ports import JobEvent, Manifest, RunFilter, Store
 from k8sbench.runs import collecting, records
 from k8sbench.runs.context import PlannedCase, Reporter, RunContext, Stop
 from k8sbench.runs.following import Following, FollowOptions, kept_gaps
 
 REPEAT_TRIES = 100
 """Other submits into the same set may take a repeat number first; more than this is a fault."""
+MANIFEST = "manifest.yaml"
+"""Artifact of a run: what is asked of the cluster."""
+OF_ALL = frozenset({"namespace-missing", "namespace-terminating"})
+"""Cause ids of refusals that every job meets, beside those of a cluster that is not ready."""
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,9 +56,12 @@ class Submitted(msgspec.Struct, frozen=True):
     """One run, and what was done with it."""
 
     run: Run
-    state: Literal["closed", "created", "joined", "over-before", "followed-elsewhere"]
+    state: Literal["closed", "created", "joined", "over-before", "followed-elsewhere", "refused"]
     """Followed to its end; recorded, and its job created; found, and claimed by this process; found
-    in its final state; found, and followed by another process."""
+    in its final state; found, and followed by another process; recorded, and its job not created,
+    or not for certain."""
+    wrong: BenchError | None = None
+    """Why it was refused."""
 
 
 def submit(
@@ -59,50 +73,64 @@ def submit(
 ) -> Iterator[Submitted]:
     """Run cases, each to its end; yields the runs as they are closed, measured if they succeeded.
 
-    Asked to stop it raises :class:`Interrupted`, when local jobs are ended; jobs of a cluster go
-    on.
+    A run whose logs cannot be read is yielded, too, and is not final: it is to be collected later.
+    A job that cannot be created does not keep the others from being followed, and later ones from
+    being tried, unless they would meet the same. Asked to stop it raises :class:`Interrupted`, when
+    local jobs are ended; jobs of a cluster go on.
     """
     following = Following(context, reporter, options.follow, several=options.parallel > 1)
     waiting = deque(cases)
-    not_followed: list[Submitted] = []
+    others: list[Submitted] = []
     closed: Run | None = None
 
+    def take_refused() -> None:
+        while following.refused:
+            run, wrong = following.refused.pop(0)
+            others.append(_refused(run, wrong, reporter, several=len(cases) > 1))
+            if _concerns_all(wrong) and waiting:
+                reporter.note(f"{len(waiting)} more are not started: {wrong}")
+                waiting.clear()
+
     def start_next() -> bool:
-        _raise_rejected(following, context)
+        take_refused()
         if not waiting or len(following) >= options.parallel or following.is_busy:
             return False
         case = waiting.popleft()
         one, manifests = _recorded(case, context, reporter, options)
         if one.state == "created":
-            _create(one.run, manifests, case, context, following.start)
+            with _failing(one.run, context):
+                following.start(one.run, manifests)
         elif one.state == "joined":
             following.resume(one.run)
         else:
-            not_followed.append(one)
+            others.append(one)
         return True
 
     try:
         for closed in following.to_the_end(stop, start_next):
             yield Submitted(closed, "closed")
-        _raise_rejected(following, context, wait=True)
+        following.stop_creating()
+        take_refused()
         if stop.cause is not None:
-            left = following.runs() or ([closed] if closed else [])
+            left = following.runs() or [one.run for one in others if one.wrong is not None]
+            left = left or ([closed] if closed else [])
             raise _interrupted(stop, context, left, len(waiting), options.set_name)
-        yield from not_followed
+        yield from others
     except BaseException as wrong:
-        left = following.runs()
+        left = following.unclosed()
         if not context.cluster.jobs_outlive_us:
             for run in left:
                 _fail(run, context, wrong)
         elif left and isinstance(wrong, BenchError) and stop.cause is None:
             which = left[0].run_id if len(left) == 1 else "--all"
             reporter.note(
-                f"What was created goes on. Resume it with: k8sbench collect {which} --follow"
+                "What was created stays on the cluster."
+                f" Resume it with: k8sbench collect {which} --follow"
             )
         raise
     finally:
         with contextlib.suppress(Exception):  # the first error is the one to report
-            _raise_rejected(following, context, wait=True)
+            following.stop_creating()
         following.close()
 
 
@@ -115,27 +143,31 @@ def create_all(
 ) -> Iterator[Submitted]:
     """Create the jobs of all cases and follow none of them: ``--detach``.
 
+    A job that is refused does not keep the next from being tried, unless that would meet the same.
     Asked to stop before the last one it raises :class:`Interrupted`; what was created goes on.
     """
-
-    def create(run: Run, manifests: Sequence[Manifest]) -> None:
-        context.cluster.create(run.plan, manifests, context.store.folder(run.run_id))
-
+    refused = 0
     for number, case in enumerate(cases):
         if stop.cause is not None:
             raise Interrupted(
-                f"{stop.cause}: {number} of {len(cases)} jobs were created.",
+                f"{stop.cause}: {number - refused} of {len(cases)} jobs were created.",
                 _resuming(context, options.set_name),
             )
         one, manifests = _recorded(case, context, reporter, options)
+        run_id = one.run.run_id
         try:
             if one.state == "created":
-                _create(one.run, manifests, case, context, create)
+                one = _create(one.run, manifests, context, reporter, several=len(cases) > 1)
         finally:
-            if one.state == "created":
-                context.cluster.release(one.run.run_id)
-            context.store.claims.release(one.run.run_id)
+            if one.state in {"created", "refused"}:
+                context.cluster.release(run_id)
+            context.store.claims.release(run_id)
         yield one
+        refused += one.wrong is not None
+        if one.wrong is not None and _concerns_all(one.wrong):
+            if left := len(cases) - number - 1:
+                reporter.note(f"{left} more are not started: {one.wrong}")
+            return
 
 
 def finished_repeats(store: Store, set_name: str, key: str) -> list[Run]:
@@ -162,6 +194,9 @@ def _interrupted(
         state = f"; it is {runs[0].phase}" if len(runs) == 1 else ""
         message = f"{stop.cause}: the local processes of {names} were ended{state}.{left}"
         return Interrupted(message, resuming)
+    latest = runs[0].history[-1] if len(runs) == 1 else None
+    if latest is not None and latest.cause_id in {creation.NOT_CREATED, creation.CREATION_UNKNOWN}:
+        return Interrupted(f"{stop.cause}: {latest.cause}{left}", latest.action or resuming)
     whose, follow, run_id = "their jobs go", "collect --all --follow", "RUN"
     if len(runs) == 1:
         run_id = runs[0].run_id
@@ -182,37 +217,58 @@ def _resuming(context: RunContext, set_name: str) -> str:
 def _create(
     run: Run,
     manifests: Sequence[Manifest],
-    case: PlannedCase,
     context: RunContext,
-    create: Callable[[Run, Sequence[Manifest]], None],
-) -> None:
+    reporter: Reporter,
+    *,
+    several: bool,
+) -> Submitted:
+    """Create the job of a run that is not followed, and record that, or why not."""
+    store = context.store
     try:
-        context.store.keep(run.run_id, "manifest.yaml", case.text(manifests))
-        create(run, manifests)
+        context.cluster.create(run.plan, manifests, store.folder(run.run_id))
+    except BaseException as wrong:
+        run = store.move(run.run_id, creation.failed(run.run_id, wrong, context.clock()))
+        return _refused(run, wrong, reporter, several=several)
+    return Submitted(store.move(run.run_id, creation.created(context.clock())), "created")
+
+
+@contextlib.contextmanager
+def _failing(run: Run, context: RunContext) -> Iterator[None]:
+    """Close a run of which nothing was created because k8sbench itself failed."""
+    try:
+        yield
     except BaseException as wrong:
         _fail(run, context, wrong)
         raise
 
 
-def _raise_rejected(following: Following, context: RunContext, *, wait: bool = False) -> None:
-    """Close the runs whose jobs could not be created; raises the first such error."""
-    rejected = following.rejected(wait=wait)
-    for run, wrong in rejected:
-        _fail(run, context, wrong)
-    for _, wrong in rejected[:1]:
+def _refused(run: Run, wrong: BaseException, reporter: Reporter, *, several: bool) -> Submitted:
+    """Report, among several, that a job was not created; raises what is no refusal."""
+    if not isinstance(wrong, BenchError):
         raise wrong
+    if several:  # of a single one the command's error says it
+        reporter.on_event(run, JobEvent(run_id=run.run_id, transition=run.history[-1]))
+    reporter.ended(run)
+    return Submitted(run, "refused", wrong)
+
+
+def _concerns_all(wrong: BaseException) -> bool:
+    """Whether further jobs would be refused for the same cause."""
+    return isinstance(wrong, Unreachable) or getattr(wrong, "cause_id", None) in OF_ALL
 
 
 def _fail(run: Run, context: RunContext, wrong: BaseException) -> None:
     """Close a run that never became a job, or whose job ends with this process."""
     error = wrong if isinstance(wrong, BenchError) else BenchError(type(wrong).__name__)
-    final = Transition(
-        phase=Phase.FAILED,
-        at=context.clock(),
-        cause=f"k8sbench could not go on: {error.message}",
-        cause_id="k8sbench-failed",
-        action=error.action or None,
-    )
+    final = creation.refused(run.run_id, error, context.clock())
+    if not context.cluster.jobs_outlive_us:
+        final = Transition(
+            phase=Phase.FAILED,
+            at=final.at,
+            cause=f"k8sbench could not go on: {error.message}",
+            cause_id="k8sbench-failed",
+            action=error.action or None,
+        )
     # The first error is the one to report.
     with contextlib.suppress(BenchError):
         context.store.move(run.run_id, final)
@@ -271,19 +327,38 @@ def _recorded(
                 raise
         else:
             reporter.planned(run)
+            with _failing(run, context):
+                context.store.keep(run.run_id, MANIFEST, case.text(manifests))
             return Submitted(run, "created"), manifests
-    if existing.phase.final:
+    is_over = existing.phase.final and not creation.may_be_submitted_again(existing)
+    if not existing.phase.final:
+        limit = existing.plan.timeout_s
+        reporter.note(
+            f"run {existing.run_id} exists and is joined as it is: set {existing.plan.set_name},"
+            f" --timeout {'none' if limit is None else times.duration(limit)}"
+        )
+    if is_over:
         return Submitted(existing, "over-before"), ()
-    limit = existing.plan.timeout_s
-    reporter.note(
-        f"run {existing.run_id} exists and is joined as it is: set {existing.plan.set_name},"
-        f" --timeout {'none' if limit is None else times.duration(limit)}"
-    )
     outlives = context.cluster.jobs_outlive_us
     if not (outlives and context.store.claims.claim(existing.run_id)):
         return Submitted(existing, "followed-elsewhere"), ()
+    # Another process may have gone on with it since it was read.
+    existing = context.store.run(existing.run_id)
+    if creation.may_be_submitted_again(existing):
+        plan = case.plan(existing.run_id, existing.plan.set_name, existing.plan.repeat)
+        existing = context.store.reopen(plan, at=context.clock(), location=context.location)
+        reporter.note(f"run {existing.run_id} has never had a job, and is submitted again")
+    elif existing.phase.final:
+        context.store.claims.release(existing.run_id)
+        return Submitted(existing, "over-before"), ()
     reporter.planned(existing)
-    return Submitted(existing, "joined"), ()
+    if creation.is_known_created(existing):
+        return Submitted(existing, "joined"), ()
+    # A job that exists is found, and not created again.
+    manifests = case.manifests(existing.plan)
+    context.store.ensure_folder(existing.run_id)
+    context.store.keep(existing.run_id, MANIFEST, case.text(manifests))
+    return Submitted(existing, "created"), manifests
 
 
 def _record(

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from k8sbench.adapters.kubernetes import listing
-from k8sbench.adapters.kubernetes.watching.followed import LOGS_BEING_READ
 from k8sbench.model.errors import UsageError
-from k8sbench.model.phase import Phase
+from k8sbench.model.phase import LOGS_BEING_READ, Phase
 from tests.harness.cluster import following, wire
 from tests.harness.cluster.following import Port
 from tests.harness.cluster.namespace import Namespace

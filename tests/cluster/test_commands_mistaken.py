@@ -45,7 +45,7 @@ def test_what_was_created_before_a_refusal_is_named(own_shell: Shell) -> None:
     assert refused.out.split() == sorted(own_shell.on_cluster(), key=refused.out.index)
     assert len(refused.out.split()) == 2
     assert "Detached. Collect what it measures with: k8sbench collect --all --follow" in refused.err
-    assert "exceeded quota: few" in refused.err
+    assert f"quota few allows {counted} 2, of which 2 used, and 1 more asked for." in refused.err
 
 
 def test_ctrl_c_before_the_last_job_is_created_says_how_many_are(own_shell: Shell) -> None:

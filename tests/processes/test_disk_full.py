@@ -82,6 +82,8 @@ def test_a_small_disk(tmp_path: pathlib.Path, size: str) -> None:
         assert "full" in message
         assert "Free some space" in message
         if recorded:
+            with open_store(str(disk / "store")) as store:
+                assert len(store.ids()) >= recorded, "what is there can be read"
             subprocess.run(["mount", "-o", "remount,size=10m", str(disk)], check=True)
             check(disk / "store", recorded)
     finally:

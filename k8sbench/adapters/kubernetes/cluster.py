@@ -26,7 +26,7 @@ import msgspec
 from k8sbench.adapters.kubernetes import creating, ending, kinds, listing, looking, sharing
 from k8sbench.adapters.kubernetes.client.api import RETRY_SECONDS, Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.logs.streams import LIMIT, LogStreams
+from k8sbench.adapters.kubernetes.logs.streams import LIMIT, Failing, LogStreams
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.kubernetes.watching.extra_queries import ExtraQueries
 from k8sbench.adapters.kubernetes.watching.followed import Followed
@@ -58,6 +58,11 @@ SETTLE_SECONDS = 1.0
 """Wait for pods that were not seen of a job that has ended; some never were."""
 REPORT_SECONDS = 0.3
 """The end of a job is reported before its logs are complete where these take longer than this."""
+LOGS_SECONDS = 300.0
+"""For logs that cannot be read, though they may still exist, to be read when a job has ended; then
+the job and its pods are left on the cluster."""
+LAST_LOGS_SECONDS = 15.0
+"""The same for what is about to be deleted: the pods of a job that is cancelled or deleted."""
 REQUEST_SECONDS = 5.0
 """For one request of a cancellation that is retried."""
 LINES_WAITING = 5000
@@ -83,6 +88,7 @@ class KubernetesCluster:
         watch_s: float = WATCH_SECONDS,
         longest_pause: float = LONGEST_PAUSE,
         end_s: float = END_SECONDS,
+        logs_s: float = LOGS_SECONDS,
         streams: int = LIMIT,
         user: sharing.User | None = None,
         waits: bool = False,
@@ -96,7 +102,12 @@ class KubernetesCluster:
         """Whether jobs that are created wait even where their cause cannot recover."""
         self._user = user
         """The store for which jobs are followed: they stay as long as other stores need them."""
-        self._end_s = end_s
+        self._end_s, self._logs_s = end_s, logs_s
+        self.create_s = creating.RETRY_SECONDS
+        """How long a creation is repeated while the API server does not answer."""
+        self.note: Callable[[str], None] = lambda _: None
+        """Is told, on any thread, of creations that take long."""
+        self._noted: set[str] = set()
         self._jobs: dict[str, Followed] = {}
         self._runs: set[str] = set()
         """Those that are followed, and those that are being created: their objects are kept."""
@@ -121,6 +132,7 @@ class KubernetesCluster:
             self._put_log,
             limit=streams,
             when_drained=lambda run_id: self._queue.put(partial(self._reread, {run_id})),
+            is_away=lambda: bool(self._watches.failures),
         )
         self._extra = ExtraQueries(api, self._query, self._reread)
         self._workers: ThreadPoolExecutor | None = None
@@ -140,16 +152,26 @@ class KubernetesCluster:
         self._jobs[plan.run_id] = followed
         try:
             marked = sharing.marked(manifests, self._user, waits=self._waits)
-            job, existed = creating.create(self.api, plan, marked)
+            created = creating.create(self.api, plan, marked, self._patience())
         except BaseException:
             self._drop(plan.run_id)
             raise
-        self._owners.add(plan.run_id)
+        if created.owns_config_map:
+            self._owners.add(plan.run_id)
         followed.since = time.monotonic()
-        if existed:
+        self._noted.clear()
+        if created.existed:
             self._watches.list_again()
             self._mark_used(plan.run_id)
-        self._queue.put(partial(self._take_created, plan.run_id, trimming.job(job)))
+        self._queue.put(partial(self._take_created, plan.run_id, trimming.job(created.job)))
+
+    def _patience(self) -> creating.Patience:
+        def note(text: str) -> None:
+            if text not in self._noted:  # several are created at once
+                self._noted.add(text)
+                self.note(text)
+
+        return creating.Patience(seconds=self.create_s, note=note, is_over=lambda: self._is_closed)
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
         """Follow a job that was created before; of one that is gone the end is reported."""
@@ -201,6 +223,8 @@ class KubernetesCluster:
                     raise self.api.explained(fault, f"job {run_id} be cancelled") from fault
             return
         if followed.ended_at is not None:
+            followed.is_unwanted = followed.is_unwanted or wait
+            self._queue.put(partial(self._reread, {run_id}))
             return
         reported = followed.reported
         is_failure = reported.unrecoverable and reported.cause_id == cause_id
@@ -208,6 +232,7 @@ class KubernetesCluster:
         refusal = self._try_to_cancel(followed, reason) if wait else None
         if refusal is not None and not refusal.passes:
             raise self.api.explained(refusal, f"job {run_id} be cancelled") from refusal
+        followed.is_unwanted = wait
         if not wait or refusal is not None:
             self._start(partial(self._cancel_followed, followed, reason))
 
@@ -216,12 +241,12 @@ class KubernetesCluster:
         self._mark_unused([run_id])
         self._drop(run_id)
 
-    def remove(self, run_id: str) -> str | None:
+    def remove(self, run_id: str, *, force: bool = False) -> str | None:
         """Delete the job, and with it its pods and its ConfigMap; idempotent."""
         return ending.remove(
             self.api,
             run_id,
-            user=self._user,
+            user=None if force else self._user,
             uid=self._uids.get(run_id),
             owns_config_map=run_id in self._owners,
         )
@@ -376,7 +401,21 @@ class KubernetesCluster:
                 return events
         if moment >= report_at:
             events += followed.ending(reading, now)
-        followed.look_at = min((at for at in (logs_at, report_at) if at > moment), default=None)
+        look_at = [at for at in (logs_at, report_at) if at > moment]
+        if moment >= logs_at:
+            failing = self._logs.failing(run_id)
+            why = logs_to_wait_for(followed, replicas, failing)
+            patience = self._logs_s if why else min(self._logs_s, LAST_LOGS_SECONDS)
+            give_up_at = (moment if failing is None else failing.since) + patience
+            if give_up_at > moment:
+                look_at.append(give_up_at)
+            elif why:
+                events.append(followed.incomplete(reading, now, why))
+                self._drop(run_id)
+                return events
+            else:
+                self._logs.give_up(run_id)
+        followed.look_at = min(look_at, default=None)
         return events
 
     def _follow_logs(
@@ -390,8 +429,9 @@ class KubernetesCluster:
                 continue
             uid, restarts = one.meta["uid"], int(one.main.get("restartCount", 0))
             failing = one.phase == "Failed" or restarts > 0
-            if followed.logs.get(one.name) != (uid, restarts, failing):
-                followed.logs[one.name] = uid, restarts, failing
+            given = uid, restarts, failing, one.has_log
+            if followed.logs.get(one.name) != given:
+                followed.logs[one.name] = given
                 self._logs.want(
                     run_id,
                     one.name,
@@ -401,6 +441,7 @@ class KubernetesCluster:
                     rank=rank,
                     restarts=restarts,
                     failing=failing,
+                    exists=one.has_log,
                     mark=followed.marks.get(one.name),
                 )
             if all_over or one.ended or one.gone or one.on_lost_node:
@@ -528,3 +569,16 @@ class KubernetesCluster:
                 with contextlib.suppress(ApiFault):
                     annotate(None)
             raise
+
+
+def logs_to_wait_for(
+    followed: Followed, replicas: Sequence[facts.Replica], failing: Failing | None
+) -> dict[str, str]:
+    """Return the replicas whose logs cannot be read now and may be later, and why not now.
+
+    Not those whose pods are being deleted, or will be with their job.
+    """
+    if failing is None or followed.is_ending:
+        return {}
+    staying = {one.name for one in replicas if one.pod and not (one.gone or one.terminating)}
+    return {name: why for name, why in failing.why.items() if name in staying}

@@ -7,16 +7,20 @@ API server guarantees that there is only one.
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
+import urllib3
 
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.diagnose.job import admission
+from k8sbench.model import creation, times
+from k8sbench.model.errors import BenchError, CreationUnknown, NoRoom, UsageError
 from k8sbench.model.identity import PLAN_ANNOTATION
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.kube import RUN_LABEL, KubeObject, annotations_of, labels_of
@@ -24,89 +28,195 @@ from k8sbench.model.plan import RunPlan
 
 RETRY_SECONDS = 60.0
 """How long a creation is repeated while the API server does not answer."""
+FIND_SECONDS = 5.0
+"""For the request that looks for an object."""
+NOTE_SECONDS = 5.0
+"""After which a creation without an answer is told of."""
 # Made once, here: msgspec crashes where two threads are the first to use a type.
 PLANS = msgspec.json.Decoder(RunPlan)
+NOT_THE_JOB = frozenset(
+    {"schema", "spec_source", "spec_digest", "image_reason", "timeout_s", "notes"}
+)
+"""Fields of a plan that do not reach the job but for its annotation: where the benchmark's file
+lies and how it is written, explanations, and for how long a store follows the job."""
 _Object = tuple[KubeObject, bool]
 """An object that exists now, and whether it existed before."""
 
 
-def create(api: Api, plan: RunPlan, manifests: Sequence[Mapping[str, Any]]) -> _Object:
-    """Create the job and what it mounts, or find them; raises :class:`BenchError`."""
-    until = time.monotonic() + RETRY_SECONDS
-    *others, job = manifests
-    found = [_create(api, plan, one, until) for one in others]
-    try:
-        created, existed = _create(api, plan, job, until)
-    except BenchError as error:
-        # Without an answer the job may have been created all the same.
-        if not isinstance(error.__cause__, ApiFault) or error.__cause__.status is not None:
-            for manifest, (other, other_existed) in zip(others, found, strict=True):
-                if not other_existed:
-                    _delete(api, manifest, other)
-        raise
-    owner = {
-        "apiVersion": job["apiVersion"],
-        "kind": job["kind"],
-        "name": created["metadata"]["name"],
-        "uid": created["metadata"]["uid"],
-    }
-    for manifest, (other, _) in zip(others, found, strict=True):
-        _set_owner(api, plan, manifest, other, owner, until)
-    return created, existed
+class Patience(msgspec.Struct, frozen=True, kw_only=True):
+    """How a creation goes on while the API server does not answer."""
+
+    seconds: float = RETRY_SECONDS
+    """How long it is repeated."""
+    note: Callable[[str], None] = lambda _: None
+    """Is told, on another thread, that it takes long."""
+    is_over: Callable[[], bool] = lambda: False
+    """Whether nobody waits for it any more."""
 
 
-def _set_owner(
-    api: Api,
-    plan: RunPlan,
-    manifest: Mapping[str, Any],
-    found: KubeObject,
-    owner: Mapping[str, str],
-    until: float,
-) -> None:
-    owners = found["metadata"].get("ownerReferences") or ()
-    if any(one["uid"] == owner["uid"] for one in owners):
-        return
-    metadata = {"ownerReferences": [owner]}
-    if owners:
-        # It belongs to an earlier job of the name, and the cluster may delete it at any moment.
-        _delete(api, manifest, found)
-        _create(api, plan, {**manifest, "metadata": {**manifest["metadata"], **metadata}}, until)
-        return
-    path = _path(api, manifest)
-    try:
-        api.patch(path, {"metadata": metadata})
-    except ApiFault as fault:
-        raise api.explained(fault, f"{path} be changed") from fault
+class Created(NamedTuple):
+    """A job that exists now."""
+
+    job: KubeObject
+    existed: bool
+    """Whether it existed before."""
+    owns_config_map: bool
 
 
-def _create(api: Api, plan: RunPlan, manifest: Mapping[str, Any], until: float) -> _Object:
-    """Create one object, or find that it is ours already."""
-    kind = manifest["kind"]
-    doing = f"{kind} {manifest['metadata']['name']} be created"
-    attempts = 0
-    while True:
-        attempts += 1
+def create(
+    api: Api, plan: RunPlan, manifests: Sequence[Mapping[str, Any]], patience: Patience
+) -> Created:
+    """Create the job and what it mounts, or find them.
+
+    Raises :class:`NoRoom`, :class:`CreationUnknown`, or another :class:`BenchError` where there is
+    certainly no job of ours, and nothing that was created for it is left.
+    """
+    return _Creation(api, plan, patience).create(manifests)
+
+
+class _Creation:
+    """The creation of one run's objects."""
+
+    def __init__(self, api: Api, plan: RunPlan, patience: Patience) -> None:
+        self._api, self._plan, self._patience = api, plan, patience
+        self._began = time.monotonic()
+        self._trouble = "no answer yet"
+        """Why it is not created yet."""
+
+    def create(self, manifests: Sequence[Mapping[str, Any]]) -> Created:
+        """Create the objects, the job last."""
+        *others, job = manifests
+        found: list[_Object] = []
+        alarm = threading.Timer(NOTE_SECONDS, self._tell)
+        alarm.daemon = True
+        alarm.start()
         try:
-            return api.create(kinds.path(kind, api.place.namespace), manifest), False
-        except ApiFault as fault:
-            if fault.reason == "AlreadyExists":
-                found = _existing(api, manifest, doing)
+            found += map(self._create, others)
+            created, existed = self._create(job)
+        except CreationUnknown:
+            raise  # the job may be there, and mount them
+        except BenchError as error:
+            self._take_back(others, found, error)
+            raise
+        finally:
+            alarm.cancel()
+        owner = {
+            "apiVersion": job["apiVersion"],
+            "kind": job["kind"],
+            "name": created["metadata"]["name"],
+            "uid": created["metadata"]["uid"],
+        }
+        try:
+            for manifest, (other, _) in zip(others, found, strict=True):
+                self._set_owner(manifest, other, owner)
+        except (ApiFault, BenchError):
+            # The job runs all the same; what it does not own is looked for when it is removed.
+            return Created(created, existed, owns_config_map=False)
+        return Created(created, existed, owns_config_map=True)
+
+    def _tell(self) -> None:
+        self._patience.note(
+            f"The API server does not answer ({self._trouble}); creation of the job is tried for up"
+            f" to {times.duration(self._patience.seconds)}."
+        )
+
+    def _set_owner(
+        self, manifest: Mapping[str, Any], found: KubeObject, owner: Mapping[str, str]
+    ) -> None:
+        owners = found["metadata"].get("ownerReferences") or ()
+        if any(one["uid"] == owner["uid"] for one in owners):
+            return
+        metadata = {"ownerReferences": [owner]}
+        path = _path(self._api, manifest)
+        if owners:
+            # It belongs to an earlier job of the name, and the cluster may delete it at any moment.
+            self._api.delete(path, uid=found["metadata"]["uid"])
+            self._create({**manifest, "metadata": {**manifest["metadata"], **metadata}})
+            return
+        self._api.patch(path, {"metadata": metadata})
+
+    def _create(self, manifest: Mapping[str, Any]) -> _Object:
+        """Create one object, or find that it is ours already."""
+        api, path = self._api, kinds.path(manifest["kind"], self._api.place.namespace)
+        attempts, is_unsure = 0, False
+        while True:
+            attempts += 1
+            try:
+                return api.create(path, manifest), False
+            except ApiFault as fault:
+                wrong = fault
+            exists = wrong.reason == "AlreadyExists"
+            is_unsure = is_unsure or _may_have_acted(wrong)
+            is_last = self._is_over() or not (exists or wrong.passes)
+            if exists or (is_unsure and is_last):
+                # It may be ours, created by a request whose answer was lost. That one may also be
+                # why a quota refuses the next.
+                found, unread = self._find(manifest)
                 if found is not None:
-                    _check_ours(plan, kind, found)
-                    # After a retry it may be ours, created by a request whose answer was lost.
-                    return found, attempts == 1
-            elif not fault.passes:
-                raise api.explained(fault, doing) from fault
-            if time.monotonic() > until:
-                raise api.explained(fault, doing) from fault
-        api.pause(min(0.2 * 2.0**attempts, 5.0))
+                    return found, exists and attempts == 1
+                if unread is not None:
+                    wrong, is_unsure = unread, is_unsure or unread.passes
+                    is_last = is_last or not unread.passes
+            if is_last and is_unsure:
+                seconds = times.duration(time.monotonic() - self._began)
+                why = f"the API server gave no clear answer within {seconds} ({wrong.message})."
+                raise creation.unknown_error(self._plan.run_id, why) from wrong
+            if is_last:
+                raise self._explained(wrong, manifest)
+            self._trouble = wrong.message
+            api.pause(min(0.2 * 2.0**attempts, 5.0))
+
+    def _is_over(self) -> bool:
+        waited_s = time.monotonic() - self._began
+        return waited_s > self._patience.seconds or self._patience.is_over()
+
+    def _find(self, manifest: Mapping[str, Any]) -> tuple[KubeObject | None, ApiFault | None]:
+        """Look for an object; raises :class:`UsageError` where it is not as wanted."""
+        try:
+            found = self._api.get(_path(self._api, manifest), retry_s=FIND_SECONDS)
+        except ApiFault as fault:
+            return None, None if fault.status == 404 else fault
+        _check_ours(self._plan, manifest["kind"], found)
+        return found, None
+
+    def _explained(self, fault: ApiFault, manifest: Mapping[str, Any]) -> BenchError:
+        name = f"{manifest['kind']} {manifest['metadata']['name']}"
+        error = self._api.explained(fault, f"{name} be created")
+        if error.cause_id != "quota-exceeded":
+            return error
+        where = {"namespace": self._api.place.namespace}
+        quota = admission.cause(fault.message, f"{name} is not created", where)
+        kind = UsageError if quota.unrecoverable else NoRoom
+        told = kind(quota.sentence, quota.action)
+        told.cause_id, told.__cause__ = quota.id, fault
+        return told
+
+    def _take_back(
+        self, others: Sequence[Mapping[str, Any]], found: Sequence[_Object], error: BenchError
+    ) -> None:
+        """Delete what was created for a job that there is not."""
+        for manifest, (other, _) in zip(others, found, strict=False):
+            metadata = other["metadata"]
+            if metadata.get("ownerReferences"):
+                continue  # an earlier job's, which goes with it
+            try:
+                self._api.delete(_path(self._api, manifest), uid=metadata["uid"])
+            except ApiFault as fault:
+                if fault.passes:
+                    raise creation.unknown_error(
+                        self._plan.run_id,
+                        f"{error.message} Its {manifest['kind']} could not be deleted"
+                        f" ({fault.message}).",
+                    ) from error
 
 
-def _existing(api: Api, manifest: Mapping[str, Any], doing: str) -> KubeObject | None:
-    try:
-        return api.find(_path(api, manifest))
-    except ApiFault as fault:
-        raise api.explained(fault, doing) from fault
+def _may_have_acted(fault: ApiFault) -> bool:
+    """Whether the API server may have done what it was asked without saying so."""
+    if fault.status is not None:
+        # With Retry-After it says that it did not begin.
+        return fault.status >= 500 and fault.passes and fault.retry_after is None
+    unsent = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
+    return fault.reason == "" and not isinstance(fault.__cause__, unsent)
 
 
 def _check_ours(plan: RunPlan, kind: str, found: KubeObject) -> None:
@@ -134,7 +244,9 @@ def _check_ours(plan: RunPlan, kind: str, found: KubeObject) -> None:
             "Choose another --run-id.",
         ) from None
     differing = [
-        field for field in plan.__struct_fields__ if getattr(plan, field) != getattr(other, field)
+        field
+        for field in plan.__struct_fields__
+        if field not in NOT_THE_JOB and getattr(plan, field) != getattr(other, field)
     ]
     if differing:
         raise UsageError(
@@ -145,11 +257,3 @@ def _check_ours(plan: RunPlan, kind: str, found: KubeObject) -> None:
 
 def _path(api: Api, manifest: Mapping[str, Any]) -> str:
     return kinds.path(manifest["kind"], api.place.namespace, manifest["metadata"]["name"])
-
-
-def _delete(api: Api, manifest: Mapping[str, Any], found: KubeObject) -> None:
-    """Delete an object that no job uses; a refusal is ignored: the user must read the job's."""
-    try:
-        api.delete(_path(api, manifest), uid=found["metadata"]["uid"], retry_s=5.0)
-    except ApiFault:
-        return

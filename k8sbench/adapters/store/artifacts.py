@@ -7,6 +7,7 @@
                   measurement.json  the figures and the verdict
                   manifest.yaml     what was asked of the cluster
                   image-digest.txt  the image that its replicas really ran
+                  wishes.json       what its cluster is still to be asked for, if anything
                   logs/<replica>.log   every line of every replica, stamped
 
 A process can be killed between any two steps here. Whole files are therefore written under
@@ -28,12 +29,13 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
+from k8sbench.model.creation import may_follow
 from k8sbench.model.errors import StoreError
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Location, Owner, Run
+from k8sbench.model.run import Location, Owner, Run, Wish
 from k8sbench.ports import LogLine, LogMark
 
 RUNS = "runs"
@@ -41,6 +43,7 @@ RUN_FILE = "run.json"
 EVENTS = "events.jsonl"
 MEASUREMENT = "measurement.json"
 IMAGE = "image-digest.txt"
+WISHES = "wishes.json"
 LOGS = "logs"
 LOG_SUFFIX = ".log"
 UNFINISHED = re.compile(r"^\..*\.tmp$")
@@ -63,6 +66,13 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
     owner: Owner | None
     location: Location | None = None
+
+
+class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+    """``wishes.json``: what is to happen to a run's job and has not happened yet."""
+
+    schema: int = SCHEMA
+    wishes: tuple[Wish, ...]
 
 
 class RunFolder:
@@ -100,6 +110,8 @@ class RunFolder:
             self.keep_measurement(run.measurement)
         if run.image_digest is not None:
             self.keep_image(run.image_digest)
+        if run.wishes:
+            self.keep_wishes(run.wishes)
         record = RunRecord(
             plan=run.plan,
             case_key=run.case_key,
@@ -133,6 +145,19 @@ class RunFolder:
         """Write which image the replicas really ran."""
         self.write(IMAGE, f"{digest}\n".encode())
 
+    def keep_wishes(self, wishes: tuple[Wish, ...]) -> None:
+        """Write what the run's cluster is still to be asked for; without any there is no file."""
+        if wishes:
+            self.write(WISHES, _pretty(Wishes(wishes=wishes)))
+            return
+        with translated(f"remove {self.path / WISHES}"):
+            (self.path / WISHES).unlink(missing_ok=True)
+
+    def wishes(self) -> tuple[Wish, ...]:
+        """Read what the run's cluster is still to be asked for."""
+        data = _read(self.path / WISHES)
+        return () if data is None else decoded(data, Wishes, str(self.path / WISHES)).wishes
+
     def image(self) -> str | None:
         """Read the digest of the image that the replicas ran; None if that is not known."""
         return (_read(self.path / IMAGE) or b"").decode(errors="replace").strip() or None
@@ -153,8 +178,8 @@ class RunFolder:
     def events(self) -> tuple[tuple[Transition, ...], list[str]]:
         """Read the history as far as it goes, and what could not be read of it.
 
-        Nothing follows a final state, and a state that was written twice (the database said no
-        after the first) counts once.
+        Nothing follows a final state, unless no job was created and the run was submitted again. A
+        state that was written twice (the database said no after the first) counts once.
         """
         path = self.path / EVENTS
         history: list[Transition] = []
@@ -167,7 +192,7 @@ class RunFolder:
             except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
                 problems.append(f"{path}:{number}: {wrong}")
                 continue
-            if (history and history[-1].phase.final) or transition in history[-1:]:
+            if transition in history[-1:] or (history and not may_follow(history[-1], transition)):
                 continue
             history.append(transition)
         return tuple(history), problems
@@ -189,6 +214,11 @@ class RunFolder:
         except StoreError as wrong:
             measurement = None
             problems.append(str(wrong))
+        try:
+            wishes = self.wishes()
+        except StoreError as wrong:
+            wishes = ()
+            problems.append(str(wrong))
         run = Run(
             plan=record.plan,
             created_at=record.created_at,
@@ -198,6 +228,7 @@ class RunFolder:
             measurement=measurement,
             location=record.location,
             image_digest=self.image(),
+            wishes=pertinent(wishes, history[-1].phase),
         )
         return run, problems
 
@@ -354,6 +385,11 @@ def stamp(at: float) -> bytes:
 def created(at: float) -> Transition:
     """Build the first state of every run."""
     return Transition(phase=Phase.CREATED, at=at, cause="Recorded; nothing was started yet.")
+
+
+def pertinent(wishes: tuple[Wish, ...], phase: Phase) -> tuple[Wish, ...]:
+    """Return the wishes of a run in a phase: one that is final is not cancelled any more."""
+    return tuple(wish for wish in wishes if not (phase.final and wish.kind == "cancel"))
 
 
 def decoded(data: bytes | str, kind: type[_T], where: str) -> _T:

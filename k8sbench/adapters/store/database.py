@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import shutil
 import sqlite3
 import urllib.parse
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ DATABASE = "k8sbench.db"
 BUSY_SECONDS = 30.0
 """How long to wait for another process's transaction."""
 POSTGRES_CONNECT_SECONDS = 10
+SIDE_FILES_SIZE = 1 << 16
+"""Bytes that SQLite takes at least for its write-ahead log and the index of that."""
 _WRITES = "k8sbench_writes"
 
 
@@ -30,19 +33,34 @@ class DamagedDatabase(StoreError):
     """The file of a SQLite database cannot be read as one; the runs' folders can."""
 
 
+class NotWritable(StoreError):
+    """The file of a SQLite database cannot be written, or the files beside it cannot be made."""
+
+
 class Database:
     """An open database with its transactions."""
 
     def __init__(
-        self, engine: sa.Engine, *, shown: str, writable: bool = True, secret: str | None = None
+        self,
+        engine: sa.Engine,
+        *,
+        shown: str,
+        read_only: StoreError | None = None,
+        secret: str | None = None,
     ) -> None:
         self.engine = engine
         self.writing_engine = engine.execution_options(**{_WRITES: True})
         """The engine whose transactions take SQLite's write lock as they begin."""
         self.shown = shown
         """Where it is, for people: SQLite's folder, or the URL without its password."""
-        self.writable = writable
+        self.read_only = read_only
+        """Why it can only be read; None where it can be written."""
         self._secret = secret
+
+    @property
+    def writable(self) -> bool:
+        """Whether it can be written."""
+        return self.read_only is None
 
     @property
     def kind(self) -> str:
@@ -58,11 +76,8 @@ class Database:
     @contextlib.contextmanager
     def writing(self) -> Iterator[sa.Connection]:
         """A transaction that writes; on SQLite no other process writes meanwhile."""
-        if not self.writable:
-            raise StoreError(
-                f"The store {self.shown} can only be read.",
-                "Name another place with --store or K8SBENCH_STORE.",
-            )
+        if self.read_only is not None:
+            raise self.read_only
         with self.translated(), self.writing_engine.begin() as db:
             yield db
 
@@ -92,16 +107,32 @@ class Database:
 def open_sqlite(folder: Path, name: str = DATABASE) -> Database:
     """Open a folder's database, making it if need be.
 
-    A folder that cannot be written is opened for reading if it has a database. A database in WAL
-    mode wants to make files beside it even to be read; without a log (nobody has it open then) it
-    is therefore read as a file that nobody changes.
+    One that cannot be written (the folder's rights, a full disk) is opened for reading, if it is
+    there. A database in WAL mode wants to make files beside it even to be read; without a log
+    (nobody has it open then) it is therefore read as a file that nobody changes.
     """
     path = folder / name
-    options = "mode=rwc"
-    writable = os.access(folder, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
-    if not writable:
-        log = path.with_name(f"{name}-wal")
-        options = "mode=ro" if log.exists() else "mode=ro&immutable=1"
+    log = path.with_name(f"{name}-wal")
+    if os.access(folder, os.W_OK) and (not path.exists() or os.access(path, os.W_OK)):
+        try:
+            return _open_sqlite(folder, path, "mode=rwc", None)
+        except NotWritable as wrong:
+            if not path.exists():
+                raise
+            # The attempt leaves an empty log.
+            has_log = log.exists() and log.stat().st_size > 0
+            read_only = wrong
+    else:
+        has_log = log.exists()
+        read_only = NotWritable(
+            f"The store {folder} can only be read.",
+            "Name another place with --store or K8SBENCH_STORE.",
+        )
+    options = "mode=ro" if has_log else "mode=ro&immutable=1"
+    return _open_sqlite(folder, path, options, read_only)
+
+
+def _open_sqlite(folder: Path, path: Path, options: str, read_only: StoreError | None) -> Database:
 
     def connect() -> sqlite3.Connection:
         raw = sqlite3.connect(
@@ -119,7 +150,7 @@ def open_sqlite(folder: Path, name: str = DATABASE) -> Database:
 
     try:
         with contextlib.closing(connect()) as raw:
-            if writable:
+            if read_only is None:
                 use_wal(raw)
     except sqlite3.Error as wrong:
         raise sqlite_error(wrong, str(folder)) from wrong
@@ -129,7 +160,7 @@ def open_sqlite(folder: Path, name: str = DATABASE) -> Database:
         poolclass=pool.QueuePool,
         pool_timeout=BUSY_SECONDS,
     )
-    return Database(_with_begin(engine), shown=str(folder), writable=writable)
+    return Database(_with_begin(engine), shown=str(folder), read_only=read_only)
 
 
 def open_memory(shown: str) -> Database:
@@ -219,8 +250,9 @@ def sqlite_error(wrong: sqlite3.Error, folder: str) -> StoreError:
             "Try again; if no other k8sbench runs, look who holds the file with: fuser -v "
             + shlex.quote(f"{folder}/{DATABASE}"),
         )
-    if _is(wrong, "SQLITE_FULL"):
-        return StoreError(
+    unwritable = _is(wrong, "SQLITE_IOERR", "SQLITE_CANTOPEN")
+    if _is(wrong, "SQLITE_FULL") or (unwritable and _is_full(folder)):
+        return NotWritable(
             f"The store {folder} cannot be written: the disk is full.",
             "Free some space and try again; what was recorded before is kept.",
         )
@@ -231,10 +263,19 @@ def sqlite_error(wrong: sqlite3.Error, folder: str) -> StoreError:
             f"Nothing is lost: every run has its folder. Make it anew with: "
             f"{rebuild_command(folder)}",
         )
-    return StoreError(
+    kind = NotWritable if unwritable else StoreError
+    return kind(
         f"The store {folder} cannot be opened or written: {wrong}.",
         "Check the disk and the rights to the files, or name another place with --store.",
     )
+
+
+def _is_full(folder: str) -> bool:
+    """Whether a disk has no room for the files that SQLite makes beside a database."""
+    try:
+        return shutil.disk_usage(folder).free < SIDE_FILES_SIZE
+    except OSError:
+        return False
 
 
 def rebuild_command(folder: str | Path) -> str:

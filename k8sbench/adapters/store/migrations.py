@@ -184,6 +184,12 @@ def m006_unrecoverable(db: sa.Connection) -> None:
     db.execute(sa.text("ALTER TABLE transitions RENAME COLUMN hopeless TO unrecoverable"))
 
 
+@migration
+def m007_wishes(db: sa.Connection) -> None:
+    """Wishes: what the cluster is still to be asked for, as JSON text; null where there is none."""
+    db.execute(sa.text("ALTER TABLE runs ADD COLUMN wishes TEXT"))
+
+
 def version(db: sa.Connection) -> int:
     """Tell how many steps a database has had; 0 for an empty one.
 

@@ -18,21 +18,22 @@ import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 import sqlalchemy as sa
 
 from k8sbench.adapters.store import artifacts, database, migrations, places
-from k8sbench.adapters.store.artifacts import LogWriter, RunFolder
+from k8sbench.adapters.store.artifacts import LogWriter, RunFolder, Wishes
 from k8sbench.adapters.store.claims import FileClaims, PostgresClaims
 from k8sbench.adapters.store.database import Database
+from k8sbench.model import creation
 from k8sbench.model.errors import FilesElsewhere, NotFound, RepeatTaken, StoreError, UsageError
 from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import FINAL, Phase, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Location, Owner, Run
+from k8sbench.model.run import Location, Owner, Run, Wish
 from k8sbench.ports import LogMark, RunFilter
 
 _T = TypeVar("_T", bound=msgspec.Struct)
@@ -43,7 +44,7 @@ _OF_THE_PLAN = ("run_id", "set_name", "repeat", "benchmark", "framework", "backe
 """Columns of a run that are fields of its plan, for lists and filters."""
 _OTHERS = (
     *("case_key", "phase", "created_at", "artifacts", "plan", "owner", "measurement"),
-    *("location", "image_digest", "files_at"),
+    *("location", "image_digest", "files_at", "wishes"),
 )
 RUNS = sa.table("runs", *map(sa.column, (*_OF_THE_PLAN, *_OTHERS)))
 """As the steps in :mod:`k8sbench.adapters.store.migrations` left it; a test holds the two equal."""
@@ -164,8 +165,8 @@ class SqlStore:
             raise
         return run
 
-    def move(self, run_id: str, transition: Transition) -> Run:
-        """Add a transition; a run that is final already stays as it is."""
+    def move(self, run_id: str, transition: Transition, *, owes: Wish | None = None) -> Run:
+        """Add a transition, and a wish that comes with it; a final run stays as it is."""
         transition = msgspec.structs.replace(
             transition,
             cause=_clean(transition.cause),
@@ -175,9 +176,52 @@ class SqlStore:
             run = self._locked(db, run_id)
             if run.phase.final or run.history[-1] == transition:
                 return run
+            if owes is not None and run.wish(owes.kind) is None:
+                run = self._wishing(db, run, (*run.wishes, owes))
             if run.artifacts is not None:
                 self._folder(run_id).append(transition)
-            return self._extend(db, run, history=(*run.history, transition))
+            moved = self._extend(db, run, history=(*run.history, transition))
+            return self._wishing(db, moved, artifacts.pertinent(run.wishes, transition.phase))
+
+    def wish(self, run_id: str, wish: Wish) -> Run:
+        """Record a wish, replacing an earlier one of its kind; a final run is not cancelled."""
+        wish = msgspec.structs.replace(wish, cause=_clean(wish.cause))
+        with self.database.writing() as db:
+            run = self._locked(db, run_id)
+            others = tuple(one for one in run.wishes if one.kind != wish.kind)
+            return self._wishing(db, run, artifacts.pertinent((*others, wish), run.phase))
+
+    def fulfilled(self, run_id: str, kind: Literal["cancel", "delete"]) -> Run:
+        """Take back a wish that was fulfilled, or refused; does nothing if there is none."""
+        with self.database.writing() as db:
+            run = self._locked(db, run_id)
+            left = tuple(one for one in run.wishes if one.kind != kind)
+            return self._wishing(db, run, left)
+
+    def _wishing(self, db: sa.Connection, run: Run, wishes: tuple[Wish, ...]) -> Run:
+        if wishes != run.wishes and run.artifacts is not None:
+            self._folder(run.run_id).keep_wishes(wishes)
+        return self._extend(db, run, wishes=wishes)
+
+    def reopen(self, plan: RunPlan, *, at: float, location: Location | None) -> Run:
+        """Take a run up again that has ended because its job was not created."""
+        with self.database.writing() as db:
+            run = self._locked(db, plan.run_id)
+            if not creation.may_be_submitted_again(run):
+                raise StoreError(f"Run {run.run_id} is {run.phase}.", "Take another --run-id.")
+            again = msgspec.structs.replace(
+                run,
+                plan=plan,
+                location=location,
+                history=(*run.history, creation.again(at)),
+                artifacts=str(self._folder(run.run_id).path),
+                artifacts_missing=None,
+            )
+            self._folder(run.run_id).adopt(again)
+            row = self._row(again)
+            changed = {name: row[name] for name in ("plan", "location", "files_at")}
+            db.execute(sa.update(RUNS).where(RUNS.c.run_id == run.run_id).values(changed))
+            return self._extend(db, run, **msgspec.structs.asdict(again))
 
     def measured(self, run_id: str, measurement: Measurement) -> Run:
         """Keep the run's measurement, replacing an earlier one."""
@@ -215,6 +259,7 @@ class SqlStore:
                 history=new.history,
                 measurement=new.measurement,
                 image_digest=new.image_digest,
+                wishes=new.wishes,
             )
 
     def run(self, run_id: str) -> Run:
@@ -338,7 +383,8 @@ class SqlStore:
         new = msgspec.structs.replace(run, **changes)
         if new != run:
             row = self._row(new)
-            changed = {name: row[name] for name in ("phase", "measurement", "image_digest")}
+            names = ("phase", "measurement", "image_digest", "wishes")
+            changed = {name: row[name] for name in names}
             db.execute(sa.update(RUNS).where(RUNS.c.run_id == run.run_id).values(changed))
         if new.history != run.history:
             db.execute(sa.delete(TRANSITIONS).where(TRANSITIONS.c.run_id == run.run_id))
@@ -357,6 +403,7 @@ class SqlStore:
             "measurement": _json(run.measurement),
             "location": _json(run.location),
             "image_digest": run.image_digest,
+            "wishes": _json(Wishes(wishes=run.wishes)) if run.wishes else None,
             "files_at": self._here(),
         }
 
@@ -378,6 +425,7 @@ class SqlStore:
             known = f"; they were last written on {row['files_at']}" if row["files_at"] else ""
             missing = f"The files of run {row['run_id']} are not in {folder.path}{known}."
         plan = _decoded(row, "plan", RunPlan)
+        wishes = _decoded(row, "wishes", Wishes)
         assert plan is not None
         return Run(
             plan=plan,
@@ -389,6 +437,7 @@ class SqlStore:
             measurement=_decoded(row, "measurement", Measurement),
             location=_decoded(row, "location", Location),
             image_digest=row["image_digest"],
+            wishes=() if wishes is None else wishes.wishes,
         )
 
     def _folder(self, run_id: str) -> RunFolder:
@@ -409,15 +458,20 @@ def free_repeat(db: sa.Connection, set_name: str, case_key: str) -> int:
 def merged(row: Run, kept: Run) -> Run:
     """Combine a run's row with its folder, which is written first and so holds more.
 
-    Only a folder that lost lines (a damaged disk, an editor) holds less than the row.
+    Only a folder that lost lines (a damaged disk, an editor) holds less than the row. Another
+    machine may have recorded a wish in the row alone; one that is fulfilled already does no harm.
     """
+    history = kept.history if len(kept.history) >= len(row.history) else row.history
+    kinds = {wish.kind for wish in kept.wishes}
+    wishes = (*kept.wishes, *(wish for wish in row.wishes if wish.kind not in kinds))
     return msgspec.structs.replace(
         kept,
         # The row may carry another repeat number, given by an earlier rebuild.
         plan=msgspec.structs.replace(kept.plan, repeat=row.plan.repeat),
-        history=kept.history if len(kept.history) >= len(row.history) else row.history,
+        history=history,
         measurement=kept.measurement or row.measurement,
         image_digest=kept.image_digest or row.image_digest,
+        wishes=artifacts.pertinent(wishes, history[-1].phase),
     )
 
 
@@ -438,9 +492,13 @@ def _filtered(wanted: RunFilter) -> sa.Select[Any]:
             query = query.where(column == value)
     if wanted.since is not None:
         query = query.where(RUNS.c.created_at >= wanted.since)
+    wished = RUNS.c.wishes.is_not(sa.null())
+    if wanted.wished:
+        query = query.where(wished)
     if wanted.unfinished:
         owing = sa.and_(RUNS.c.phase == Phase.SUCCEEDED.value, RUNS.c.measurement.is_(sa.null()))
-        query = query.where(sa.or_(RUNS.c.phase.not_in([phase.value for phase in FINAL]), owing))
+        going_on = RUNS.c.phase.not_in([phase.value for phase in FINAL])
+        query = query.where(sa.or_(going_on, owing, wished))
     return query
 
 

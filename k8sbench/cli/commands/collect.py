@@ -50,10 +50,11 @@ def command(
 ) -> int:
     """Archive the logs of runs that are over, measure them and print their rows.
 
-    Works with nothing but the cluster: jobs of other people's stores are collected from their own
-    annotations. Again is harmless. A run that cannot be collected is reported and passed over.
-    Ctrl-C leaves the jobs alone. With --all --follow it goes on with new jobs until it is told to
-    stop, and prints the rows then. Exit codes are those of submit.
+    Cancels and deletes what could not be before. Works with nothing but the cluster: jobs of other
+    people's stores are collected from their own annotations. Again is harmless. A run that cannot
+    be collected is reported and passed over. Ctrl-C leaves the jobs alone. With --all --follow it
+    goes on with new jobs until it is told to stop, and prints the rows then. Exit codes are those
+    of submit.
     """
     if every == bool(runs):
         raise UsageError("Name runs, or all of them with --all.", "k8sbench list shows the runs.")

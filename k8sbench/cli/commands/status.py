@@ -17,6 +17,11 @@ from k8sbench.model.planning import describe
 from k8sbench.report.text_table import Column, clean
 from k8sbench.runs.records import RunStatus
 
+_TO_DO = {
+    "cancel": "Its job is still to be cancelled:",
+    "delete": "Its job is still to be deleted:",
+}
+"""Kind of a wish → what is shown of it."""
 REPLICAS = (
     Column("REPLICA", whole=True),
     Column("STATE"),
@@ -59,6 +64,10 @@ def _print(status: RunStatus) -> None:
         ("Phase", f"{status.phase}{id_part}: {status.cause}"),
         *([("Phase", status.action)] if status.action else []),
         *_now(status),
+        *(
+            ("To do", f"{_TO_DO[wish.kind]} k8sbench collect {status.run_id}")
+            for wish in status.wishes
+        ),
         ("Plan", describe(plan)),
         *(("Note", text) for text in plan.notes),
         ("Set", f"{plan.set_name}, repeat {plan.repeat}; group {status.group}"),

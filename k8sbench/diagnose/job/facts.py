@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from k8sbench.diagnose.job.reasons import EVENTS, Event, Outside
+from k8sbench.diagnose.job.reasons import EVENTS, TERMINATED, Event, Outside, Terminated
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.kube import KubeObject, conditions, is_suspended, is_true, moment
 from k8sbench.model.phase import Phase
@@ -20,6 +20,9 @@ from k8sbench.model.plan import RunPlan
 DELETED = "_deleted"
 """Set in the last state of a pod that is gone."""
 _TAINTED = "DeletionByTaintManager"
+_WITHOUT_LOG = {"ContainerStatusUnknown"} | {
+    reason for reason, what in TERMINATED.items() if what is Terminated.NEVER_STARTED
+}
 _COMBINED = "(combined from similar events): "
 """Before the newest message of many about one object, for one reason, that differ in nothing else:
 from the tenth on they are one event, and its count is that of all of them."""
@@ -143,6 +146,14 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
     def last_state(self) -> KubeObject:
         """State of the training container before its last restart."""
         return self.main.get("lastState") or {}
+
+    @property
+    def has_log(self) -> bool:
+        """Whether its node is to have its container's log: it ran, and no eviction removed it."""
+        ending = self.ending
+        if self.status.get("reason") == "Evicted" or (ending and ending.reason in _WITHOUT_LOG):
+            return False
+        return ending is not None or "running" in (self.main.get("state") or {})
 
     @property
     def sidecars(self) -> Sequence[str]:

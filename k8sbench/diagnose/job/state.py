@@ -16,6 +16,7 @@ from k8sbench.diagnose.job.causes import ACTIONS, Diagnosis, found
 from k8sbench.diagnose.job.facts import Facts, JobSnapshot, Replica, look
 from k8sbench.diagnose.job.reasons import EVENTS, POD_PHASES, TERMINATED, Event, Terminated, Waiting
 from k8sbench.diagnose.job.words import names
+from k8sbench.model.creation import JOB_GONE
 from k8sbench.model.identity import LABEL_DOMAIN
 from k8sbench.model.kinds.kind import JobKind
 from k8sbench.model.kube import (
@@ -185,7 +186,7 @@ def _gone(facts: Facts, _: Mapping[str, Sequence[str]]) -> JobState | None:
     if facts.seen.job is None:
         sentence = "The cluster has no such job any more, and its end was not seen."
         action = "Submit it again; what was archived of its logs is kept."
-        gone = Diagnosis(id="job-gone", sentence=sentence, action=action)
+        gone = Diagnosis(id=JOB_GONE, sentence=sentence, action=action)
         return _final(facts, Phase.LOST, sentence, gone)
     sentence = "The job was deleted by someone else, before its end was seen"
     if left := facts.seen.left_behind:

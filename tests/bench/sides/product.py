@@ -46,16 +46,16 @@ def _tap(moves: list[tuple[str, str, float]], requests: dict[str, int]) -> list[
     from k8sbench.adapters.kubernetes.client.answers import LineStream
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
-    from k8sbench.adapters.kubernetes.watching.followed import LOGS_BEING_READ
     from k8sbench.adapters.store.sql_store import SqlStore
+    from k8sbench.model.phase import LOGS_BEING_READ
 
     move, close = SqlStore.move, KubernetesCluster.close
     stream, close_stream = Api.stream, LineStream.close
     logs: set[LineStream] = set()
     most_logs = [0]
 
-    def noting_move(self: SqlStore, run_id: str, transition: Any) -> Any:
-        run = move(self, run_id, transition)
+    def noting_move(self: SqlStore, run_id: str, transition: Any, **more: Any) -> Any:
+        run = move(self, run_id, transition, **more)
         is_ending = transition.cause_id == LOGS_BEING_READ
         moves.append((run_id, ENDING if is_ending else str(transition.phase), time.time()))
         return run

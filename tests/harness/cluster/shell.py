@@ -55,6 +55,13 @@ pools:
 """
 """Pods of the pool ``quick`` end at once, those of ``endless`` when they are told to, and those of
 ``nowhere`` never begin."""
+IMPATIENT = """
+import runpy
+from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
+KubernetesCluster.__init__.__kwdefaults__["logs_s"] = 0.5
+runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
+"""
+"""k8sbench that does not wait for minutes until a log can be read."""
 REPLICAS = 2
 CASE = ("resnet50", f"--replicas={REPLICAS}", "--gpus=1", "--preset=smoke")
 
@@ -86,6 +93,8 @@ class Shell:
         self._kubeconfig = kubeconfig
 
     python = sys.executable
+    program: tuple[str, ...] = ("-m", "k8sbench")
+    """What Python is to run; a test may put another in its place."""
 
     def colleague(self) -> Shell:
         """Another user: an empty store, and only the cluster in common."""
@@ -94,7 +103,7 @@ class Shell:
     def run(self, *words: str, code: int = 0, **changes: str | None) -> Done:
         """Run a command to its end, which is to be this exit code."""
         done = subprocess.run(
-            [sys.executable, "-m", "k8sbench", *words],
+            [sys.executable, *self.program, *words],
             cwd=self.folder,
             env=self._changed(changes),
             stdin=subprocess.DEVNULL,
@@ -113,7 +122,7 @@ class Shell:
     @contextlib.contextmanager
     def started(self, *words: str, columns: int | None = None) -> Iterator[Running]:
         """Start a command, with a terminal of so many columns or with none, and end it."""
-        running = Running([sys.executable, "-m", "k8sbench", *words], self, columns)
+        running = Running([sys.executable, *self.program, *words], self, columns)
         try:
             yield running
         finally:

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from k8sbench.adapters.kubernetes import sharing
-from k8sbench.adapters.kubernetes.watching.followed import LOGS_BEING_READ, Followed
+from k8sbench.adapters.kubernetes.cluster import logs_to_wait_for
+from k8sbench.adapters.kubernetes.logs.streams import Failing
+from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted
-from k8sbench.model.phase import Phase, Transition
+from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
+from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.ports import JobEvent
-from tests.unit.kubernetes.objects import JOB, PLAN, START, condition, job, pod, waits
+from tests.unit.kubernetes.objects import (
+    JOB,
+    PLAN,
+    START,
+    condition,
+    ended,
+    job,
+    pod,
+    stamp,
+    waits,
+)
 
+OURS = {"ownerReferences": [{"uid": "job-1"}]}
 END, LATER = 60, 65
 """Seconds after the job was created."""
 
@@ -20,8 +36,12 @@ def followed(phase: Phase = Phase.RUNNING) -> Followed:
     one = Followed(PLAN, reported=Transition(phase=phase, at=START + 1, cause=""), since=0.0)
     succeeded = job(condition("Running", status="False"), condition("Succeeded", at=END))
     one.take(Changed("PyTorchJob", succeeded))
-    one.take(Changed("Pod", pod()))
+    one.take(Changed("Pod", pod(metadata=OURS)))
     return one
+
+
+def take(one: Followed, worker: dict[str, Any]) -> None:
+    one.take(Changed("Pod", {**worker, "metadata": {**worker["metadata"], **OURS}}))
 
 
 def told(event: JobEvent) -> Transition:
@@ -52,9 +72,84 @@ def test_a_job_that_never_ran_is_not_said_to_run_when_it_has_ended() -> None:
     assert told(event).phase is Phase.PENDING
 
 
+# -- logs that cannot be read ---------------------------------------------------------------------
+
+
+def test_a_job_that_stays_for_its_logs_says_so_and_what_to_do() -> None:
+    one, now = followed(), START + LATER
+    reading, _ = one.read(now)
+    left = told(one.incomplete(reading, now, {"master-0": "HTTP status 502", "worker-0": "x"}))
+    assert (left.phase, left.cause_id) == (Phase.RUNNING, LOGS_INCOMPLETE)
+    # The run has ended when its job did, and not when its logs were read in the end.
+    assert (left.at, told(one.move(reading, now + 1)).at) == (START + END, START + END)
+    assert left.cause == (
+        "The job has succeeded, and it stays with its pods: the log of master-0 and 1 more cannot"
+        " be read now (HTTP status 502)."
+    )
+    assert left.action == (
+        "When logs can be read again: k8sbench collect job; to end the run without these lines:"
+        " k8sbench cancel job"
+    )
+
+
+DELETED = {"deletionTimestamp": stamp(70), "deletionGracePeriodSeconds": 30}
+
+
+@pytest.mark.parametrize(
+    ("worker", "stays"),
+    [(pod(state=ended(0)), True), (pod(state=ended(3)), True), (pod(metadata=DELETED), False)],
+    ids=["succeeded", "failed", "being deleted"],
+)
+def test_only_logs_of_pods_that_stay_are_waited_for(worker: dict[str, Any], stays: bool) -> None:
+    one, failing = followed(), Failing(0.0, {"worker-0": "HTTP status 502"})
+    take(one, worker)
+    _, replicas = one.read(START + LATER)
+    assert bool(logs_to_wait_for(one, replicas, failing)) is stays
+    assert logs_to_wait_for(one, replicas, None) == {}
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        Changed("PyTorchJob", job(condition("Succeeded"), annotations={CANCEL_ANNOTATION: "{}"})),
+        Deleted("PyTorchJob", JOB, "job-1", None),
+        None,
+    ],
+    ids=["cancelled", "deleted", "unwanted"],
+)
+def test_no_log_is_waited_for_of_a_job_that_is_to_end(end: Changed | Deleted | None) -> None:
+    one, failing = followed(), Failing(0.0, {"worker-0": "HTTP status 502"})
+    _, replicas = one.read(START + LATER)
+    assert logs_to_wait_for(one, replicas, failing)
+    if end is None:
+        one.is_unwanted = True
+    else:
+        one.take(end)
+    assert logs_to_wait_for(one, replicas, failing) == {}
+
+
+@pytest.mark.parametrize(
+    ("worker", "exists"),
+    [
+        (pod(), True),
+        (pod(state=ended(1)), True),
+        (pod(state=waits("CrashLoopBackOff"), last=ended(1)), True),
+        (pod(state=waits("ContainerCreating")), False),
+        (pod(state=ended(128, "StartError")), False),
+        (pod(state=ended(137, "ContainerStatusUnknown")), False),
+        (pod(state=ended(137), status={"reason": "Evicted"}), False),
+    ],
+)
+def test_a_container_that_ran_has_a_log_unless_an_eviction_removed_it(
+    worker: dict[str, Any], exists: bool
+) -> None:
+    one = followed()
+    take(one, worker)
+    assert one.read(START + LATER)[1][1].has_log is exists
+
+
 # -- clocks, and names that are given again -------------------------------------------------------
 
-OURS = {"ownerReferences": [{"uid": "job-1"}]}
 AHEAD = 600.0
 
 

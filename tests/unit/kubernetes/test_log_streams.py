@@ -24,6 +24,36 @@ from tests.unit.kubernetes.log_files import T0, served, stamp
 SECONDS = 20.0
 MISSING = 'previous terminated container "pytorch" in pod "p" not found'
 WAITING = 'container "pytorch" in pod "p" is waiting to start: PodInitializing'
+UNKNOWN = 'container "pytorch" in pod "p" is not available'
+KUBELET = 'Get "https://10.0.0.9:10250/containerLogs/ns/p/pytorch?timestamps=true"'
+REFUSED = "dial tcp 10.0.0.9:10250: connect: connection refused"
+FAILURES: dict[str, tuple[ApiFault | bytes, str]] = {
+    "kubelet away": (
+        ApiFault(500, "", f"{KUBELET}: {REFUSED}"),
+        f"kubelet at 10.0.0.9:10250: {REFUSED}",
+    ),
+    "500": (ApiFault(500, "", ""), "HTTP status 500"),
+    "502": (ApiFault(502, "", "<html>bad gateway</html>"), "<html>bad gateway</html>"),
+    "503": (ApiFault(503, "ServiceUnavailable", "not now."), "not now"),
+    "429": (ApiFault(429, "TooManyRequests", "slow down", 1.0), "slow down"),
+    "401": (ApiFault(401, "Unauthorized", "Unauthorized"), "Unauthorized"),
+    "403": (
+        ApiFault(403, "Forbidden", "pods/log is forbidden"),
+        "pods/log is forbidden (it takes the permission get on pods/log)",
+    ),
+    "400": (ApiFault(400, "BadRequest", ""), "HTTP status 400"),
+    "400 waiting": (ApiFault(400, "BadRequest", WAITING), WAITING),
+    "400 unknown": (ApiFault(400, "BadRequest", UNKNOWN), UNKNOWN),
+    # A kubelet that has just started does not know its pods.
+    "404 of a kubelet": (
+        ApiFault(404, "NotFound", "the server could not find it"),
+        "could not find",
+    ),
+    "broken": (ApiFault(None, "", "connection reset by peer"), "connection reset by peer"),
+    "runtime away": (b"unable to retrieve container logs for containerd://c1", "containerd://c1"),
+    "error in the log": (b"rpc error: code = Unavailable", "rpc error: code = Unavailable"),
+}
+"""Answers for a log that exists, and how they are quoted."""
 
 Lines = list[tuple[int, str]]
 
@@ -114,7 +144,14 @@ class Pod:
         self.node = Node()
         self.events: list[JobEvent] = []
         self.told = threading.Condition()
-        self.streams = LogStreams(self.node, "ns", self.take, when_drained=self.drained)
+        self.streams = LogStreams(
+            self.node,
+            "ns",
+            self.take,
+            when_drained=self.drained,
+            is_away=lambda: self.is_away,
+        )
+        self.is_away = False
         self._is_drained = False
         self.uid, self.restarts = "u1", 0
 
@@ -140,6 +177,16 @@ class Pod:
         more |= {"uid": self.uid, "restarts": self.restarts}
         self.streams.want("run", "master-0", pod="p", container="pytorch", rank=0, **more)
 
+    def until_failing(self) -> streams.Failing:
+        until = time.monotonic() + SECONDS
+        while (found := self.streams.failing("run")) is None:
+            assert time.monotonic() < until, self.events
+        return found
+
+    @property
+    def notes(self) -> list[str]:
+        return [event.note for event in self.events if event.note]
+
     def until_lines(self, count: int) -> None:
         with self.told:
             assert self.told.wait_for(lambda: len(self.lines) >= count, SECONDS), self.events
@@ -156,13 +203,16 @@ class Pod:
             self.node.do(lambda node: setattr(node, "runs", False))
         self.streams.ended("run", "master-0", gone=gone)
         self.node.do(then)
+        self.until_drained()
+
+    def until_drained(self) -> None:
         with self.told:
             assert self.told.wait_for(lambda: self._is_drained, SECONDS), self.events
 
 
 @pytest.fixture
 def pod(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pod]:
-    for name in ("SOONEST", "ENDED_BY_ITSELF", "LOOK_SECONDS"):
+    for name in ("SOONEST", "LATEST", "ENDED_BY_ITSELF", "LOOK_SECONDS"):
         monkeypatch.setattr(streams, name, 0.001)
     made = Pod()
     yield made
@@ -206,7 +256,7 @@ def test_a_container_that_waits_is_asked_for_again_when_its_pod_changes(
     assert pod.gaps == []
 
 
-@pytest.mark.parametrize("said", [WAITING, 'container "pytorch" in pod "p" is not available'])
+@pytest.mark.parametrize("said", [WAITING, UNKNOWN])
 def test_a_container_that_never_started_has_no_log_and_no_gap(pod: Pod, said: str) -> None:
     pod.node.answers = [ApiFault(400, "BadRequest", said)] * 1000
     pod.want()
@@ -223,39 +273,134 @@ def test_a_busy_api_server_is_asked_again(pod: Pod) -> None:
     assert pod.gaps == []
 
 
-@pytest.mark.parametrize("status", [401, 429, 503])
-def test_a_log_that_ended_waits_for_an_api_server_that_serves_nobody(
-    pod: Pod, monkeypatch: pytest.MonkeyPatch, status: int
+def fail(pod: Pod, failure: ApiFault | bytes) -> streams.Failing:
+    """Let the container end, and every request for its log fail; return what is known then."""
+    pod.node.answers, pod.node.runs = [failure] * 100_000, False
+    pod.want(exists=True)
+    pod.streams.ended("run", "master-0")
+    pod.node.until(lambda node: len(node.asked) > 40)
+    return pod.until_failing()
+
+
+@pytest.mark.parametrize(("failure", "why"), FAILURES.values(), ids=FAILURES)
+def test_a_log_that_exists_is_requested_until_it_can_be_read(
+    pod: Pod, failure: ApiFault | bytes, why: str
 ) -> None:
-    monkeypatch.setattr(streams, "LATEST", 0.001)
-    pod.node.answers = [ApiFault(status, "", "not now")] * 30
-    pod.node.now = lines(0, 3)
-    pod.want()
-    pod.end()
+    failing = fail(pod, failure)
+    assert list(failing.why) == ["master-0"]
+    assert why in failing.why["master-0"]
+    assert not pod.streams.drained("run")
+
+    def mend(node: Node) -> None:
+        node.now, node.answers = lines(0, 3), []
+
+    pod.node.do(mend)
+    pod.until_drained()
     assert pod.lines == texts((0, 3))
+    assert pod.gaps == []
+    assert pod.streams.failing("run") is None
+
+
+@pytest.mark.parametrize(("failure", "why"), FAILURES.values(), ids=FAILURES)
+def test_a_log_that_is_given_up_is_a_gap(pod: Pod, failure: ApiFault | bytes, why: str) -> None:
+    fail(pod, failure)
+    pod.streams.give_up("run")
+    pod.until_drained()
+    (gap,) = pod.gaps
+    assert gap.why.startswith("It could not be read: ")
+    assert why in gap.why
+    assert (gap.after, gap.before) == (None, None)
+
+
+def test_a_stream_that_ended_with_its_kubelet_does_not_count_as_read_to_its_end(pod: Pod) -> None:
+    pod.node.now = lines(0, 3)
+    pod.want(exists=True)
+    pod.until_lines(3)
+
+    def die(node: Node) -> None:
+        node.runs, node.answers = False, [FAILURES["kubelet away"][0]] * 100_000
+
+    pod.node.do(die)
+    pod.streams.ended("run", "master-0")
+    pod.until_failing()
+
+    def mend(node: Node) -> None:
+        node.now, node.answers = lines(0, 5), []
+
+    pod.node.do(mend)
+    pod.until_drained()
+    assert pod.lines == texts((0, 5))
     assert pod.gaps == []
 
 
-def test_what_an_api_server_never_serves_is_a_gap_in_the_end(
+def test_a_log_that_is_read_in_pieces_does_not_fail_for_as_long_as_it_goes_on(pod: Pod) -> None:
+    first = fail(pod, FAILURES["broken"][0])
+    failure, piece = pod.node.answers[0], served(lines(0, 2), 0)
+
+    def go_on(node: Node) -> None:
+        node.now, node.answers = lines(0, 5), [len(piece), *[failure] * 100_000]
+
+    pod.node.do(go_on)
+    pod.until_lines(2)
+    assert pod.until_failing().since > first.since
+
+
+def test_an_empty_answer_of_a_kubelet_that_stops_is_not_taken_for_an_empty_log(pod: Pod) -> None:
+    pod.node.now, pod.node.runs = lines(0, 3), False
+    pod.node.answers = [0, ApiFault(500, "", REFUSED), 0]
+    pod.streams = LogStreams(pod.node, "ns", pod.take, limit=0, when_drained=pod.drained)
+    pod.want(exists=True)
+    pod.end()
+    assert pod.lines == texts((0, 3))
+
+
+def test_what_the_node_says_of_a_log_that_need_not_exist_may_be_final(pod: Pod) -> None:
+    """As of a container that was evicted: the caller need not wait for it."""
+    pod.node.answers, pod.node.runs = [b"rpc error: code = NotFound"] * 100_000, False
+    pod.want(exists=False)
+    pod.streams.ended("run", "master-0")
+    assert pod.until_failing().why == {}
+
+
+def test_while_one_log_of_a_run_is_read_the_run_does_not_fail(pod: Pod) -> None:
+    fail(pod, FAILURES["500"][0])
+    pod.streams.want("run", "worker-0", pod="q", uid="u2", container="pytorch", rank=1)
+    assert pod.streams.failing("run") is None
+    assert pod.streams.failing("other") is None
+
+
+def test_that_logs_cannot_be_read_is_noted_once_for_a_run_and_cause(
     pod: Pod, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "LATEST", 0.001)
-    pod.node.answers = [ApiFault(503, "ServiceUnavailable", "not now")] * 1000
-    pod.want()
-    pod.end()
-    (gap,) = pod.gaps
-    assert gap.why == "It could not be read: not now."
+    monkeypatch.setattr(streams, "NOTE_SECONDS", 0.0)
+    pod.node.answers = [FAILURES["kubelet away"][0]] * 100_000
+    pod.streams.want("run", "worker-0", pod="q", uid="u2", container="pytorch", rank=1)
+    pod.streams.ended("run", "worker-0")
+    fail(pod, FAILURES["kubelet away"][0])
+    (note,) = pod.notes
+    assert f": kubelet at 10.0.0.9:10250: {REFUSED}); retrying." in note
+    pod.node.do(lambda node: setattr(node, "answers", [FAILURES["403"][0]] * 100_000))
+    pod.node.until(lambda node: len(node.asked) > 100 and len(pod.notes) > 1)
+    assert len(pod.notes) == 2
 
 
-def test_without_the_permission_it_is_said_once_and_is_a_gap(pod: Pod) -> None:
-    pod.node.answers = [ApiFault(403, "Forbidden", "pods/log is forbidden")] * 1000
-    pod.want()
-    pod.node.until(lambda node: len(node.asked) >= 3)
-    pod.end()
-    notes = [event.note for event in pod.events if event.note]
-    assert notes == ["Logs cannot be read: pods/log is forbidden."]
-    (gap,) = pod.gaps
-    assert "permission" in gap.why
+def test_what_passes_within_seconds_is_not_noted_and_a_missing_permission_is_at_once(
+    pod: Pod,
+) -> None:
+    fail(pod, FAILURES["503"][0])
+    assert pod.notes == []
+    pod.node.do(lambda node: setattr(node, "answers", [FAILURES["403"][0]] * 100_000))
+    pod.node.until(lambda _: bool(pod.notes))
+    assert "pods/log is forbidden" in pod.notes[0]
+
+
+def test_that_the_api_server_is_away_is_not_noted_for_logs_as_well(
+    pod: Pod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "NOTE_SECONDS", 0.0)
+    pod.is_away = True
+    fail(pod, FAILURES["broken"][0])
+    assert pod.notes == []
 
 
 def test_a_container_that_was_started_again_goes_on_in_the_same_log(pod: Pod) -> None:
@@ -371,15 +516,6 @@ def test_a_pod_that_is_gone_is_not_asked_for_by_its_name(pod: Pod) -> None:
     assert pod.lines == texts((0, 5))
     assert pod.gaps == []
     assert all("follow" in asked for asked in pod.node.asked)
-
-
-def test_a_log_that_the_node_never_gives_back_is_a_gap(pod: Pod) -> None:
-    pod.node.answers = [ApiFault(500, "InternalError", "dial tcp: connection refused")] * 1000
-    pod.want(mark=LogMark(T0 / 1_000_000, 1))
-    pod.end()
-    (gap,) = pod.gaps
-    assert (gap.after, gap.before) == (T0 / 1_000_000, None)
-    assert "connection refused" in gap.why
 
 
 def test_a_fetch_that_a_node_cuts_short_without_a_word_is_gone_on_with(pod: Pod) -> None:

@@ -88,7 +88,7 @@ class FakeCluster:
         self.released.append(run_id)
         self.going_on.pop(run_id, None)
 
-    def remove(self, run_id: str) -> str | None:
+    def remove(self, run_id: str, *, force: bool = False) -> str | None:
         self.removed.append(run_id)
         return None
 

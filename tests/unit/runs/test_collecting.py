@@ -7,7 +7,8 @@ import pathlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,9 +16,9 @@ import pytest
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.model.errors import StoreError, Unreachable, UsageError
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.phase import Phase
+from k8sbench.model.phase import LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Run
+from k8sbench.model.run import Run, Wish
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Store
 from k8sbench.runs import collecting, foreign_jobs, submitting
@@ -33,15 +34,16 @@ from tests.unit.runs.played import (
     context,
     line,
     planned_case,
+    ran,
     runs_of,
 )
 
 
-def detached(store: Store, cases: int = 1) -> list[Run]:
+def detached(store: Store, cases: int = 1, **asked: Any) -> list[Run]:
     cluster = FakeCluster(outlives=True)
     options = RunOptions(set_name="night")
     args = (context(store, cluster), Silent(), Stop(), options)
-    runs = runs_of(submitting.create_all([planned_case("kubernetes")] * cases, *args))
+    runs = runs_of(submitting.create_all([planned_case("kubernetes", **asked)] * cases, *args))
     assert cluster.released == [run.run_id for run in runs]
     return runs
 
@@ -277,6 +279,14 @@ def test_a_run_that_cannot_be_measured_never_stops_the_others(store: Store) -> N
     assert cluster.removed == [runs[1].run_id]
 
 
+def cancel(
+    store: Store, run: Run, cluster: FakeCluster, reporter: Silent | None = None
+) -> Run | None:
+    wish = Wish(kind="cancel", at=9.0, cause="By hand.", cause_id="cancelled")
+    wished = store.wish(run.run_id, wish)
+    return collecting.cancel(wished, context(store, cluster), reporter or Silent(), Stop())
+
+
 class Printed(FakeCluster):
     """A cluster that says at once what a job has printed."""
 
@@ -288,8 +298,7 @@ def test_what_a_run_has_printed_is_archived_before_it_is_cancelled(store: Store)
     (run,) = detached(store)
     # Cancelled at once, its pods would be gone before their line was read.
     cluster = Printed(at(Phase.RUNNING), line("x"), outlives=True)
-    told = (context(store, cluster), Silent(), Stop(), "By hand.", "cancelled")
-    closed = collecting.cancel(run, *told)
+    closed = cancel(store, run, cluster)
     assert closed is not None
     assert (closed.phase, closed.history[-1].cause) == (Phase.CANCELLED, "By hand.")
     (log,) = store.log_files(run.run_id)
@@ -301,11 +310,107 @@ def test_a_run_whose_job_is_over_is_not_cancelled_any_more(store: Store) -> None
     (run,) = detached(store)
     cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
     cluster.cancel = lambda *_, **__: None  # type: ignore[method-assign]
-    told = (context(store, cluster), Silent(), Stop(), "By hand.", "cancelled")
-    closed = collecting.cancel(run, *told)
+    closed = cancel(store, run, cluster)
     assert closed is not None
     assert closed.phase is Phase.SUCCEEDED
     assert closed.measurement is not None
+
+
+def test_a_run_is_cancelled_also_where_what_it_printed_cannot_be_read(store: Store) -> None:
+    class Unread(FakeCluster):
+        def printed(self, run: Run) -> Iterator[LogLine]:
+            raise Unreachable("The kubelet does not answer.")
+
+    (run,) = detached(store)
+    cluster, reporter = Unread(at(Phase.RUNNING), outlives=True), Silent()
+    closed = cancel(store, run, cluster, reporter)
+    assert closed is not None
+    assert closed.phase is Phase.CANCELLED
+    assert any("kubelet does not answer" in text for text in reporter.told)
+
+
+def unread() -> JobEvent:
+    """The job has ended, and its logs cannot be read."""
+    cause, action = "The job stays: its logs cannot be read.", "Collect it."
+    return at(Phase.RUNNING, cause, LOGS_INCOMPLETE, action=action)
+
+
+def test_a_run_whose_logs_cannot_be_read_keeps_its_job_and_is_collected_later(
+    store: Store,
+) -> None:
+    runs = detached(store)
+    (run,) = runs
+    cluster = FakeCluster(line("x"), unread(), outlives=True)
+    taken = collect(store, cluster, runs)
+    assert (taken.closed, taken.going_on) == ([], [])
+    (wrong,) = taken.failed.values()
+    assert str(wrong) == "The job stays: its logs cannot be read. Collect it."
+    assert wrong.exit_code == Unreachable.exit_code
+    assert cluster.removed == []
+    assert cluster.released == [], "this store's mark stays on the job"
+    (left,) = collecting.open_runs(context(store, cluster))
+    assert (left.phase, left.history[-1].cause_id) == (Phase.RUNNING, LOGS_INCOMPLETE)
+    again = FakeCluster(line("y"), at(Phase.SUCCEEDED), outlives=True)
+    (closed,) = collect(store, again, [left]).closed
+    assert closed.measurement is not None
+    assert again.marks[run.run_id]["master-0"].lines == 1
+    assert again.removed == [run.run_id]
+    (log,) = store.log_files(run.run_id)
+    assert [text.partition(" ")[2] for text in log.read_text().splitlines()] == ["x", "y"]
+
+
+def test_one_that_serves_takes_up_again_what_it_had_to_leave(store: Store) -> None:
+    (run,) = detached(store)
+    now = [10.0]
+    stop = Stop()
+
+    class Mended(FakeCluster):
+        resumed = 0
+
+        def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
+            self.resumed += 1
+            super().resume(run, marks)
+
+        def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+            now[0] += 60.0
+            if now[0] > 1000.0:
+                self.script = (line("y"), at(Phase.SUCCEEDED))
+            if self.removed:
+                stop("Enough.")
+            return super().wait(seconds)
+
+    cluster = Mended(line("x"), unread(), outlives=True)
+    here = msgspec.structs.replace(context(store, cluster), clock=lambda: now[0])
+    result = collecting.serve(
+        lambda: collecting.open_runs(here), here, Silent(), stop, FollowOptions()
+    )
+    assert [one.run_id for one in result.closed] == [run.run_id]
+    assert result.failed == {}
+    assert 2 <= cluster.resumed <= 5, "it is tried again, but not all the time"
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_the_time_of_a_job_that_is_resumed_counts_once_its_state_is_known(
+    store: Store, ends: bool
+) -> None:
+    """It may have ended in time, and only be collected late."""
+
+    class Slow(FakeCluster):
+        now = 1000.0
+
+        def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+            self.now += 10.0
+            return super().wait(seconds) if self.now > 1050.0 else []
+
+    (run,) = detached(store, timeout_s=30.0)
+    run = store.move(run.run_id, Transition(phase=Phase.RUNNING, at=20.0, cause=""))
+    more = [at(Phase.SUCCEEDED)] if ends else []
+    cluster = Slow(ran("sha256:a"), *more, outlives=True)
+    here = msgspec.structs.replace(context(store, cluster), clock=lambda: cluster.now)
+    told = (here, Silent(), Stop(), FollowOptions())
+    (closed,) = collecting.collect([run], *told, follow=True).closed
+    assert closed.phase is (Phase.SUCCEEDED if ends else Phase.CANCELLED)
+    assert [cause_id for _, cause_id in cluster.cancelled] == ([] if ends else ["timeout"])
 
 
 def test_a_run_that_may_not_be_cancelled_goes_on(store: Store) -> None:
@@ -315,9 +420,9 @@ def test_a_run_that_may_not_be_cancelled_goes_on(store: Store) -> None:
             raise UsageError("No jobs are deleted on Fridays.")
 
     (run,) = detached(store)
-    told = (context(store, Guarded(outlives=True)), Silent(), Stop(), "By hand.", "cancelled")
     with pytest.raises(UsageError, match="on Fridays"):
-        collecting.cancel(run, *told)
+        cancel(store, run, Guarded(outlives=True))
+    assert store.run(run.run_id).wishes == (), "it is not asked again"
     assert not store.run(run.run_id).phase.final
     assert store.claims.claim(run.run_id), "somebody else may follow it"
 

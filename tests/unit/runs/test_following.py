@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+import pytest
 
-from k8sbench.model.phase import Phase
+from k8sbench.cli import exit_codes
+from k8sbench.model.errors import StoreError, Unreachable
+from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase
+from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, Store
 from k8sbench.runs import submitting
@@ -66,6 +70,44 @@ def test_the_time_of_a_run_that_waits_in_a_queue_does_not_count(store: Store) ->
     cluster = FakeCluster(at(Phase.QUEUED), at(Phase.SUCCEEDED), outlives=True)
     (run,) = submit(store, cluster, timeout_s=30.0, now=1000.0)
     assert run.phase is Phase.SUCCEEDED
+
+
+class Passing(FakeCluster):
+    """A cluster on which ten seconds pass with each event."""
+
+    now = 20.0
+
+    def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+        self.now += 10.0
+        return super().wait(seconds)
+
+
+def submit_while_time_passes(store: Store, cluster: Passing, reporter: Silent) -> Run:
+    there = msgspec.structs.replace(context(store, cluster), clock=lambda: cluster.now)
+    cases, options = [planned_case(timeout_s=30.0)], RunOptions(set_name="night")
+    (run,) = runs_of(submitting.submit(cases, there, reporter, Stop(), options))
+    return run
+
+
+def test_the_time_in_which_the_logs_of_a_job_that_is_over_are_read_does_not_count(
+    store: Store,
+) -> None:
+    over = at(Phase.RUNNING, "The job has succeeded.", LOGS_BEING_READ)
+    slow = [line("x")] * 5
+    cluster = Passing(at(Phase.RUNNING), over, *slow, at(Phase.SUCCEEDED), outlives=True)
+    assert submit_while_time_passes(store, cluster, Silent()).phase is Phase.SUCCEEDED
+    assert cluster.cancelled == []
+
+
+def test_a_run_whose_logs_cannot_be_read_is_left_and_keeps_its_job(store: Store) -> None:
+    left = at(Phase.RUNNING, "The job stays.", LOGS_INCOMPLETE, action="Collect it.")
+    cluster, reporter = Passing(at(Phase.RUNNING), line("x"), left, outlives=True), Silent()
+    run = submit_while_time_passes(store, cluster, reporter)
+    assert (run.phase, run.history[-1].cause_id) == (Phase.RUNNING, LOGS_INCOMPLETE)
+    assert run.measurement is None
+    assert exit_codes.of_run(run) == Unreachable.exit_code
+    assert cluster.removed == []
+    assert store.claims.claim(run.run_id), "another process may collect it"
 
 
 def test_with_keep_a_run_beyond_its_time_is_left_alone_and_how_to_end_it_is_said(
@@ -174,7 +216,7 @@ def test_replicas_of_different_images_have_none_in_common(store: Store) -> None:
 class Used(FakeCluster):
     """A cluster whose jobs somebody else has a use for."""
 
-    def remove(self, run_id: str) -> str:
+    def remove(self, run_id: str, *, force: bool = False) -> str:
         super().remove(run_id)
         return "k8sbench on lab-7 follows it, too. End it there."
 
@@ -186,3 +228,20 @@ def test_a_job_that_somebody_else_needs_stays_and_how_to_delete_it_is_said(store
     assert reporter.told[-1] == (
         "seg-1 stays on the cluster: k8sbench on lab-7 follows it, too. End it there."
     )
+
+
+@pytest.mark.parametrize("broken", ["move", "measured"])
+def test_where_an_end_cannot_be_recorded_it_is_said_that_the_job_is_still_there(
+    store: Store, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    def full(*_: object, **__: object) -> Run:
+        raise StoreError("The disk is full.")
+
+    monkeypatch.setattr(store, broken, full)
+    reporter, cluster = Silent(), FakeCluster(at(Phase.SUCCEEDED), outlives=True)
+    with pytest.raises(StoreError, match="full"):
+        submit(store, cluster, reporter=reporter)
+    assert reporter.told[-1] == (
+        "What was created stays on the cluster. Resume it with: k8sbench collect seg-1 --follow"
+    )
+    assert cluster.removed == []

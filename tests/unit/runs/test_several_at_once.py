@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from k8sbench.model.errors import Unreachable, UsageError
+from k8sbench.model.errors import Unreachable
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.ports import JobEvent, Manifest, Store
@@ -39,29 +39,12 @@ def test_a_state_is_recorded_while_the_next_job_is_being_created(store: Store) -
     assert len(runs) == 2
 
 
-def test_a_job_among_others_that_cannot_be_created_is_a_failed_run(store: Store) -> None:
-    class Refusing(FakeCluster):
-        def create(
-            self, plan: RunPlan, manifests: Sequence[Manifest], folder: pathlib.Path
-        ) -> None:
-            if plan.run_id == "seg-2":
-                raise UsageError("The webhook refused it.", "Mend it.")
-            super().create(plan, manifests, folder)
-
-    with pytest.raises(UsageError, match="webhook"):
-        submit(store, Refusing(outlives=True), cases=2, parallel=2)
-    assert store.run("seg-1").phase is Phase.CREATED  # it goes on
-    assert store.run("seg-2").phase is Phase.FAILED
-    assert store.run("seg-2").history[-1].action == "Mend it."
-    assert store.claims.claim("seg-2")
-
-
 @pytest.mark.parametrize("parallel", [1, 2])
 def test_a_job_that_cannot_be_deleted_is_told_of_and_its_run_is_measured(
     store: Store, parallel: int
 ) -> None:
     class Keeping(FakeCluster):
-        def remove(self, run_id: str) -> None:
+        def remove(self, run_id: str, *, force: bool = False) -> None:
             raise Unreachable(f"{run_id} could not be deleted.", "Ask for the right to.")
 
     reporter = Silent()

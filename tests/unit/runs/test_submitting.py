@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from k8sbench.model import creation
 from k8sbench.model.choices import Request
 from k8sbench.model.errors import Interrupted, StoreError, UsageError
 from k8sbench.model.identity import case_key
@@ -118,8 +119,7 @@ def test_a_job_that_cannot_be_created_is_a_failed_run(store: Store) -> None:
         def create(self, *_: Any) -> None:
             raise UsageError("The webhook refused it.", "Mend it.")
 
-    with pytest.raises(UsageError):
-        submit(store, Refusing(outlives=True))
+    submit(store, Refusing(outlives=True))
     assert store.run("seg-1").phase is Phase.FAILED
     assert store.run("seg-1").history[-1].action == "Mend it."
 
@@ -237,6 +237,7 @@ def test_a_run_that_another_process_records_at_the_same_moment_is_joined(store: 
     def jobs(run_ids: Collection[str] | None = None) -> list[FoundJob]:
         # Asked for what the store does not know.
         store.record(plan, at=1.0, owner=None)
+        store.move(plan.run_id, creation.created(2.0))
         return []
 
     cluster.jobs = jobs  # type: ignore[method-assign]

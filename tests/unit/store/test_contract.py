@@ -8,12 +8,15 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from k8sbench.adapters.store import upkeep
 from k8sbench.adapters.store.sql_store import SqlStore
+from k8sbench.model import creation
 from k8sbench.model.errors import FilesElsewhere, NotFound, RepeatTaken, StoreError, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Location
 from k8sbench.ports import LogLine, RunFilter, Store
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.examples import (
@@ -343,3 +346,28 @@ def test_any_measurement_comes_back_as_it_went(store: SqlStore, kept: Measuremen
     store.measured("seg-1", kept)
     assert store.run("seg-1").measurement == kept
     assert pathlib.Path(store.folder("seg-1") / "measurement.json").stat().st_size > 0
+
+
+def test_a_run_that_had_no_job_is_taken_up_again_with_another_plan(
+    store: SqlStore, open_again: OpenStore
+) -> None:
+    store.record(plan(timeout_s=60.0), at=NOW, owner=None)
+    store.move("seg-1", creation.refused("seg-1", UsageError("The webhook refused it."), NOW + 1))
+    there = Location(server="https://cluster.example:6443", namespace="bench")
+    run = store.reopen(plan(timeout_s=90.0), at=NOW + 2, location=there)
+    assert [step.cause_id for step in run.history] == [None, "not-created", None]
+    assert (run.phase, run.plan.timeout_s, run.location) == (Phase.CREATED, 90.0, there)
+    run = store.move("seg-1", creation.created(NOW + 3))
+    assert open_again().run("seg-1") == run
+    # The folder holds the same.
+    assert upkeep.check(store).findings == ()
+    assert store.update_from_folder("seg-1") == run
+
+
+@pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.FAILED, Phase.SUCCEEDED])
+def test_a_run_that_had_a_job_is_not_taken_up_again(store: SqlStore, phase: Phase) -> None:
+    store.record(plan(), at=NOW, owner=None)
+    run = store.move("seg-1", step(phase))
+    with pytest.raises(StoreError, match=f"Run seg-1 is {phase}"):
+        store.reopen(plan(), at=NOW + 2, location=None)
+    assert store.run("seg-1") == run

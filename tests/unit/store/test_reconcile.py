@@ -10,7 +10,7 @@ import pytest
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.model import times
-from k8sbench.model.errors import NotFound, UsageError
+from k8sbench.model.errors import NotFound, StoreError, UsageError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Owner
 from k8sbench.ports import LogLine, RunFilter
@@ -126,7 +126,7 @@ def test_a_store_that_can_only_be_read_still_tells(
 ) -> None:
     with open_store(str(root)) as store:
         store.record(plan(), at=NOW, owner=OWNER)
-        store.database.writable = False
+        store.database.read_only = StoreError("It can only be read.")
         runs = records.listing(store, RunFilter(), alive=gone, now=NOW + 10)
         assert [run.phase for run in runs] == [Phase.LOST]
         assert records.find(store, "seg", alive=gone, now=NOW + 10).phase is Phase.LOST

@@ -12,7 +12,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from k8sbench.adapters.store.artifacts import RunRecord
+from k8sbench.adapters.store.artifacts import RunRecord, Wishes
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.adapters.store.upkeep import StoreInfo, StoreReport
 from k8sbench.cli.commands.images import ImageList
@@ -35,6 +35,7 @@ DOCUMENTS: dict[str, Any] = {
     "k8sbench store check -o json": StoreReport,
     "k8sbench store rebuild -o json": StoreReport,
     "run.json": RunRecord,
+    "wishes.json": Wishes,
     "measurement.json": Measurement,
     "events.jsonl, each line": Transition,
 }

@@ -7,9 +7,11 @@ all others are fetched when they end. A stream that broke is resumed where it en
 (:mod:`~k8sbench.adapters.kubernetes.logs.resume`).
 
 That a stream ends without an error says little: the API server ends it so when the container has
-ended, but also when the node's kubelet goes away. So every log is asked for once more when its
-container is known to have ended, from where we are; what could not be read is reported as a
-:class:`~k8sbench.ports.LogGap`.
+ended, but also when the node's kubelet goes away. So every log is requested once more when its
+container is known to have ended, from where we are. Lines that the node no longer has are reported
+as a :class:`~k8sbench.ports.LogGap`. A request that is rejected or breaks is repeated until it
+succeeds, or until :meth:`LogStreams.give_up`: for how long is for the caller to decide, who knows
+whether the pod will stay (:meth:`LogStreams.failing`).
 """
 
 from __future__ import annotations
@@ -18,13 +20,13 @@ import contextlib
 import enum
 import heapq
 import itertools
-import math
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
@@ -42,12 +44,10 @@ SOONEST, LATEST = 0.25, 10.0
 ENDED_BY_ITSELF = 1.0
 """Seconds before a stream that ended without an error is requested again: mostly its container has
 ended, and the API server needs about as long to report that."""
-TRIES = 6
-"""Requests for an ended container's log while its node rejects them: 15 s in all."""
-BUSY_TRIES = 36
-"""The same while the API server rejects every request: 5 minutes."""
-_BUSY = frozenset({401, 429, 502, 503, 504})
-"""Its status codes; a node's are 400, 404 and 500. After 401 credentials may be renewed."""
+FETCHES_PER_SECOND = 50.0
+"""Requests that are repeated, at most: of thousands of logs each is requested less often."""
+NOTE_SECONDS = 5.0
+"""A log that cannot be read for so long is reported to the user."""
 LOOK_SECONDS = 0.5
 STREAM_FETCHES = 5
 """Fetches without anything new until the stream of a container that ended is closed. The kubelet
@@ -81,12 +81,20 @@ class _End(enum.Enum):
     COMPLETE = "read to its end, from the mark on"
     EMPTY = "read to its end, without the mark and anything after it"
     LOST = "lines after the mark, but not the mark's own: nothing was taken"
-    BROKEN = "broken, or rejected for now"
+    BROKEN = "broken, or rejected: it may succeed later"
     UNAVAILABLE = "the node has no such log"
     WAITING = "its container has not started"
     GONE = "its pod does not exist"
-    REFUSED = "not permitted"
     TAKEN = "another thread reads it now"
+
+
+class Failing(NamedTuple):
+    """That no log of a run that is left to read can be read now."""
+
+    since: float
+    """When the last of them began to fail, monotonic seconds."""
+    why: dict[str, str]
+    """The last fault of those that may still exist, by replica, rank 0's first."""
 
 
 class _Log:
@@ -102,6 +110,10 @@ class _Log:
         """Whether everything that exists of it was handed over."""
         self.is_gone = False
         """Whether its pod was deleted."""
+        self.exists = False
+        """Whether its node must have it: its container has run, and is not known to be removed."""
+        self.is_given_up = False
+        """Whether to request it once more, and no more after a failure."""
         self.is_displaced = False
         """Whether a more urgent log needs its stream."""
         self.wake = threading.Event()
@@ -126,9 +138,14 @@ class _Log:
         """Why lines are missing before the next one."""
         self.why = ""
         """The last fault."""
-        self.most_tries: float = TRIES
-        """How often to request it, by the kind of the last fault."""
+        self.is_node_s_word = False
+        """Whether the node itself said so, and not a server on the way to it."""
+        self.failing_since: float | None = None
+        """When requests began to fail that nothing new was read since, monotonic seconds."""
+        self.failures = 0
+        """Failures without an answer between them."""
         self.tries = 0
+        """Answers since the last failure."""
         self.looked_at: Mark | None = None
         """The mark when a fetch last found less than the stream has read."""
 
@@ -138,7 +155,8 @@ class LogStreams:
 
     ``sink`` may block: nothing is read faster than it takes. It is called by many threads, for one
     replica by one at a time and in order. ``when_drained`` gets a run's id, at least once, when the
-    last line of the last of its logs was handed over.
+    last line of the last of its logs was handed over. ``is_away`` says whether it is known already
+    that the API server does not answer: that its logs cannot be read need not be said then.
     """
 
     def __init__(
@@ -149,9 +167,10 @@ class LogStreams:
         *,
         limit: int = LIMIT,
         when_drained: Callable[[str], None] = lambda _: None,
+        is_away: Callable[[], bool] = lambda: False,
     ) -> None:
         self._api, self._namespace, self._sink = api, namespace, sink
-        self._limit, self._when_drained = limit, when_drained
+        self._limit, self._when_drained, self._is_away = limit, when_drained, is_away
         self._lock = threading.Condition()
         self._runs: dict[str, dict[str, _Log]] = {}
         self._following: set[_Log] = set()
@@ -162,7 +181,8 @@ class LogStreams:
         self._order = itertools.count()
         self._fetchers: list[threading.Thread] = []
         self._is_closed = False
-        self._refused_runs: set[str] = set()
+        self._noted: set[tuple[str, int | None]] = set()
+        """Runs, and the status codes by which their logs are known to be rejected."""
 
     def want(
         self,
@@ -175,12 +195,14 @@ class LogStreams:
         rank: int,
         restarts: int = 0,
         failing: bool = False,
+        exists: bool = False,
         mark: LogMark | None = None,
     ) -> None:
         """Follow a replica's log as soon as a stream is free; call it again when its pod changes.
 
         Only for a container that has started. ``mark``, what is archived of it, counts the first
-        time only. A ``failing`` replica comes before others.
+        time only. A ``failing`` replica comes before others. Of a log that ``exists`` the node's
+        word that there is none is not taken.
         """
         with self._lock:
             logs = self._runs.setdefault(run_id, {})
@@ -191,7 +213,7 @@ class LogStreams:
             elif log.is_over and (uid, restarts) != (log.uid, log.restarts):
                 log.is_over = log.is_done = False  # a new pod, or started again
                 fresh = True
-            log.is_gone = log.is_gone and uid == log.uid
+            log.is_gone, log.exists = log.is_gone and uid == log.uid, exists
             log.pod, log.uid, log.container, log.restarts = pod, uid, container, restarts
             urgency = 0 if rank == 0 else 1 if failing else 2
             if not log.is_over and (fresh or log in self._waiting[log.urgency]):
@@ -214,7 +236,7 @@ class LogStreams:
             log.is_gone = log.is_gone or gone
             if log.is_over:
                 return
-            log.is_over, log.tries = True, 0
+            log.is_over, log.tries, log.failures, log.failing_since = True, 0, 0, None
             self._waiting[log.urgency].pop(log, None)
             log.wake.set()
             self._fetch(log, 0.0)
@@ -224,9 +246,29 @@ class LogStreams:
         with self._lock:
             return all(log.is_done for log in self._runs.get(run_id, {}).values())
 
+    def failing(self, run_id: str) -> Failing | None:
+        """What keeps a run from being drained; None while any of its logs may be read on."""
+        with self._lock:
+            left = [log for log in self._runs.get(run_id, {}).values() if not log.is_done]
+            since = [log.failing_since for log in left if log.is_over]
+            known = [at for at in since if at is not None]
+            if not left or len(known) < len(left):
+                return None
+            may_exist = (log for log in left if log.exists or not log.is_node_s_word)
+            return Failing(max(known), {log.replica: log.why for log in may_exist})
+
+    def give_up(self, run_id: str) -> None:
+        """Request what is left of a run's logs once more; what cannot be read then is a gap."""
+        with self._lock:
+            for log in self._runs.get(run_id, {}).values():
+                if not (log.is_done or log.is_given_up):
+                    log.is_given_up = True
+                    self._fetch(log, 0.0)
+
     def forget(self, run_id: str) -> None:
         """Stop following a run's logs; idempotent."""
         with self._lock:
+            self._noted = {one for one in self._noted if one[0] != run_id}
             logs = list(self._runs.pop(run_id, {}).values())
             for log in logs:
                 log.is_over = log.is_done = True
@@ -354,8 +396,6 @@ class LogStreams:
 
         Returns after how many seconds to try again, or None: everything that exists was read.
         """
-        log.tries += 1
-        again = _jittered(min(SOONEST * 2**log.tries, LATEST))
         end = _End.COMPLETE
         if log.mark is None and log.restarts and not log.looked_back:
             end = self._look_back(log)
@@ -364,14 +404,18 @@ class LogStreams:
             end = self._read(log)
         if log.is_done or self._is_closed:
             return None
+        if end is _End.BROKEN:
+            log.tries = 0
+            if not log.is_given_up:
+                return self._pause(log)
+        log.tries, log.failures = log.tries + 1, 0
         # A kubelet that stops cuts an answer short without an error: only an answer that comes
         # twice counts.
-        if end is _End.COMPLETE and log.mark != before:
+        unsure = log.tries == 1 and (log.mark is None or log.failing_since is not None)
+        if end is _End.COMPLETE and (log.mark != before or unsure):
             return 0.0
         if end is _End.EMPTY and log.tries < EMPTY_FETCHES:
             return LOOK_SECONDS
-        if end is _End.BROKEN and log.tries < log.most_tries:
-            return again
         found = end is _End.COMPLETE and log.mark is not None
         if not found and log.stream is not None and end is not _End.BROKEN:
             # The node has rotated the log away, but the stream reads the old file to its end.
@@ -385,17 +429,22 @@ class LogStreams:
             log.is_intact = log.is_intact or log.is_in_place
         if end is _End.LOST or (end is _End.EMPTY and not log.is_intact):
             if self._look_back(log) is _End.BROKEN:
-                if log.tries < log.most_tries:
-                    return again
+                if not log.is_given_up:
+                    return self._pause(log)
                 log.is_new, log.gap = True, _ROTATED
             if end is _End.LOST:
                 return 0.0
-        elif end in {_End.UNAVAILABLE, _End.BROKEN, *_WHY}:
-            why = _WHY.get(end, f"It could not be read: {log.why}.")
+        elif end in {_End.UNAVAILABLE, _End.BROKEN, _End.GONE}:
+            why = _DELETED if end is _End.GONE else f"It could not be read: {log.why}."
             log.gap = None if log.is_intact else log.gap or why
         if log.gap is not None:
             self._gap(log, None, log.gap)
         return None
+
+    def _pause(self, log: _Log) -> float:
+        """Return after how many seconds to request a log again whose request failed."""
+        pause = min(SOONEST * 2 ** min(log.failures, 10), LATEST)
+        return _jittered(max(pause, len(self._due) / FETCHES_PER_SECOND))
 
     # One request
 
@@ -440,7 +489,7 @@ class LogStreams:
         except ApiFault as fault:
             return self._refused(log, fault)
         if follow:
-            log.stream, log.is_in_place = served, resume.found
+            log.stream, log.is_in_place, log.failing_since = served, resume.found, None
         try:
             for chunk in () if follow and self._is_released(log, turn) else served.chunks():
                 new = resume.feed(text.feed(chunk))
@@ -462,9 +511,11 @@ class LogStreams:
             return _End.TAKEN
         rest = text.end()
         if text.error is not None:
-            log.why, log.most_tries = text.error.strip().rstrip("."), TRIES
             log.is_intact = log.is_intact and not follow
-            return _End.UNAVAILABLE if "unable to retrieve" in text.error else _End.BROKEN
+            log.why = text.error.strip().rstrip(".")
+            if "unable to retrieve" in text.error and (previous or not log.exists):
+                return _End.UNAVAILABLE
+            return self._failed(log, log.why, None, is_node_s_word=True)
         if follow:
             log.is_intact = log.is_intact or resume.found
         elif previous or log.mark == began:
@@ -492,24 +543,36 @@ class LogStreams:
         return self._api.stream(path, silence_s=silence, **query)
 
     def _refused(self, log: _Log, fault: ApiFault) -> _End:
-        log.why = fault.message.rstrip(".")
-        log.most_tries = TRIES
-        if fault.status is None:  # without an answer there is no limit
-            log.most_tries = math.inf
-        elif fault.status in _BUSY:
-            log.most_tries = BUSY_TRIES
-        if fault.status == 403:
-            if log.run_id not in self._refused_runs:
-                self._refused_runs.add(log.run_id)
-                self._sink(JobEvent(run_id=log.run_id, note=f"Logs cannot be read: {log.why}."))
-            return _End.REFUSED
-        if fault.status == 404:
+        # A kubelet that has just started answers 404 and 400 until it knows its pods.
+        if log.is_gone or (fault.status == 404 and 'pods "' in fault.message):
             return _End.GONE
-        if fault.status == 400:
+        if fault.status == 400 and "previous terminated container" in fault.message:
+            return _End.UNAVAILABLE
+        if fault.status == 400 and not log.exists:
             # Not available: a node that rejected or evicted the pod never had the container.
             never = "is not available" in fault.message and log.mark is None
+            log.why = fault.message.rstrip(".")
             waits = "waiting to start" in fault.message
             return _End.WAITING if waits or never else _End.UNAVAILABLE
+        why = _REQUEST.sub(r"kubelet at \1", fault.message) or f"HTTP status {fault.status}"
+        if fault.status == 403:
+            why = f"{why.rstrip('.')} (it takes the permission get on pods/log)"
+        return self._failed(log, why, fault.status, is_node_s_word=fault.status == 400)
+
+    def _failed(self, log: _Log, why: str, status: int | None, *, is_node_s_word: bool) -> _End:
+        """Record that a request failed, and report it once for each run and status."""
+        now = time.monotonic()
+        log.why, log.is_node_s_word = why.rstrip("."), is_node_s_word
+        log.failures += 1
+        since = log.failing_since = log.failing_since or now
+        is_reported = status is None and not is_node_s_word and self._is_away()
+        if (status == 403 or now - since >= NOTE_SECONDS) and not is_reported:
+            with self._lock:
+                is_new = (log.run_id, status) not in self._noted
+                self._noted.add((log.run_id, status))
+            if is_new:
+                note = f"Logs cannot be read now ({log.replica}: {log.why}); retrying."
+                self._sink(JobEvent(run_id=log.run_id, note=note))
         return _End.BROKEN
 
     def _hand_over(self, log: _Log, resume: Resume, new: list[Line], *, alone: bool) -> None:
@@ -518,7 +581,7 @@ class LogStreams:
             log.turn += 1
         if not new:
             return
-        log.is_intact = False
+        log.is_intact, log.failing_since = False, None
         if log.gap is not None:
             self._gap(log, new[0].at, log.gap)
         for at, line in new:
@@ -541,10 +604,9 @@ class LogStreams:
 _ROTATED = "Its node had rotated this part of the log away before it was read (rotation)."
 _RESTARTED = "Its container was restarted, and the node did not keep this part of the log."
 _REPLACED = "Its pod was replaced before its log was read to the end."
-_WHY = {
-    _End.GONE: "Its pod was deleted before its log was read to the end.",
-    _End.REFUSED: "Logs may not be read here: the permission get on pods/log is missing.",
-}
+_DELETED = "Its pod was deleted before its log was read to the end."
+_REQUEST = re.compile(r'Get "https?://([^/"]+)[^"]*"')
+"""How the API server begins a message about a kubelet that it cannot reach."""
 
 
 def _jittered(seconds: float) -> float:

@@ -15,10 +15,16 @@ from k8sbench.adapters.kubernetes import sharing
 from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted
 from k8sbench.diagnose.job import facts, state
 from k8sbench.diagnose.job.facts import DELETED, JobSnapshot
-from k8sbench.diagnose.job.state import JobState
+from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, JobState
 from k8sbench.model.kinds import kind_of
-from k8sbench.model.kube import KubeObject, conditions, is_suspended, moment
-from k8sbench.model.phase import Phase, ReplicaState, Transition
+from k8sbench.model.kube import KubeObject, annotations_of, conditions, is_suspended, moment
+from k8sbench.model.phase import (
+    LOGS_BEING_READ,
+    LOGS_INCOMPLETE,
+    Phase,
+    ReplicaState,
+    Transition,
+)
 from k8sbench.model.plan import RunPlan
 from k8sbench.ports import JobEvent, LogLine, LogMark
 
@@ -26,8 +32,6 @@ EVENTS = 200
 """The newest Kubernetes events of one job that are kept."""
 LINES = 20
 """The last lines of one replica's log that are kept."""
-LOGS_BEING_READ = "logs-being-read"
-"""Cause id of a run that waits for its logs when its job has ended; nothing is wrong."""
 _ENDED = {
     Phase.SUCCEEDED: "has succeeded",
     Phase.FAILED: "has failed",
@@ -60,9 +64,12 @@ class Followed:
         """When to read it again although nothing happens, monotonic seconds."""
         self.ahead = 0.0
         """Seconds by which the cluster's clock, and its time stamps, are ahead of ours."""
+        self.is_unwanted = False
+        """Whether the user has asked to end it, so that its pods need not stay for their logs."""
         self.uid: str | None = None
-        self.logs: dict[str, tuple[str, int, bool]] = {}
-        """Replica → what the log streams were given: its pod's uid, restarts, whether it fails."""
+        self.logs: dict[str, tuple[str, int, bool, bool]] = {}
+        """Replica → what the log streams were given: its pod's uid, restarts, whether it fails, and
+        whether its log exists."""
         self._reported = reported
         self._replicas: dict[str, ReplicaState] = {}
         self._job: KubeObject | None = None
@@ -171,6 +178,13 @@ class Followed:
         """Whether the job waits in a queue."""
         return self.plan.queue is not None and is_suspended(self._job or {})
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether it is cancelled or deleted, so that its pods do not stay."""
+        job = self._job or {}
+        is_deleted = self._is_deleted or "deletionTimestamp" in (job.get("metadata") or {})
+        return self.is_unwanted or is_deleted or CANCEL_ANNOTATION in annotations_of(job)
+
     def operator_seen_at(self) -> float | None:
         """When the operator last changed the job's state, Unix seconds."""
         known = conditions(self._job or {}).values()
@@ -208,6 +222,25 @@ class Followed:
             cause_id=LOGS_BEING_READ,
         )
         yield JobEvent(run_id=self.plan.run_id, transition=self._reported)
+
+    def incomplete(self, reading: JobState, now: float, why: Mapping[str, str]) -> JobEvent:
+        """Return that the job has ended, and stays because logs of it cannot be read now.
+
+        ``why`` holds the replicas whose logs those are.
+        """
+        first, *others = why
+        more = f" and {len(others)} more" if others else ""
+        run_id = self.plan.run_id
+        self._reported = Transition(
+            phase=self._reported.phase,
+            at=self._at(reading.phase, now),
+            cause=f"The job {_ENDED[reading.phase]}, and it stays with its pods: the log of {first}"
+            f"{more} cannot be read now ({why[first]}).",
+            cause_id=LOGS_INCOMPLETE,
+            action=f"When logs can be read again: k8sbench collect {run_id}; to end the run without"
+            f" these lines: k8sbench cancel {run_id}",
+        )
+        return JobEvent(run_id=run_id, transition=self._reported)
 
     def move(self, reading: JobState, now: float) -> JobEvent:
         """Return the transition to a state, such as the final one."""

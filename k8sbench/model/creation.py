@@ -1,0 +1,150 @@
+"""What is known of the creation of a run's job: the transitions that say it, and what they mean.
+
+The API server may create a job and its answer may be lost, and k8sbench may be killed in between.
+So a recorded run has a job for certain, or has none for certain, or may have one; the latest of
+these transitions says which.
+"""
+
+from __future__ import annotations
+
+import math
+
+from k8sbench.model.errors import BenchError, CreationUnknown
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.run import Run
+
+JOB_CREATED = "job-created"
+CREATION_UNKNOWN = "creation-unknown"
+QUOTA_FULL = "quota-full"
+NOT_CREATED = "not-created"
+AGAIN = "Submit it again, under its name with --run-id {run_id}."
+JOB_GONE = "job-gone"
+"""Cause id of the end of a job that the cluster does not have and that was not seen there."""
+TRY_SECONDS = 300.0
+"""How long a job that is to be followed is tried to be created without an answer."""
+SETTLE_SECONDS = 90.0
+"""After the last request for a job, until it does not come any more: the API server gives up a
+request after 60 s."""
+
+
+def created(at: float) -> Transition:
+    """Build the transition of a run whose job the API server has confirmed."""
+    return Transition(
+        phase=Phase.CREATED, at=at, cause="Its job was created.", cause_id=JOB_CREATED
+    )
+
+
+def again(at: float) -> Transition:
+    """Build the transition of a run that is submitted again; it had no job before."""
+    return Transition(phase=Phase.CREATED, at=at, cause="Submitted again; nothing was started yet.")
+
+
+def unknown_error(run_id: str, why: str) -> CreationUnknown:
+    """Build the error of a run whose job may exist; ``why`` ends the sentence."""
+    return CreationUnknown(
+        f"Whether the job {run_id} exists is not known: {why}",
+        f"Find out with: k8sbench collect {run_id}; end it with: k8sbench cancel {run_id}",
+    )
+
+
+def unknown(wrong: CreationUnknown, at: float) -> Transition:
+    """Build the transition of a run whose job may exist."""
+    return Transition(
+        phase=Phase.CREATED,
+        at=at,
+        cause=wrong.message,
+        cause_id=CREATION_UNKNOWN,
+        action=wrong.action,
+    )
+
+
+def waiting(wrong: BenchError, at: float) -> Transition:
+    """Build the transition of a run that waits for room in a quota."""
+    return Transition(
+        phase=Phase.QUEUED,
+        at=at,
+        cause=wrong.message,
+        cause_id=QUOTA_FULL,
+        action="It is tried again until there is room.",
+    )
+
+
+def refused(run_id: str, wrong: BenchError, at: float) -> Transition:
+    """Build the final transition of a run whose job was certainly not created."""
+    return Transition(
+        phase=Phase.FAILED,
+        at=at,
+        cause=f"Its job was not created: {wrong.message}",
+        cause_id=NOT_CREATED,
+        action=wrong.action or AGAIN.format(run_id=run_id),
+    )
+
+
+def failed(run_id: str, wrong: BaseException, at: float) -> Transition:
+    """Build the transition of a run whose creation has raised an error."""
+    if isinstance(wrong, BenchError) and not isinstance(wrong, CreationUnknown):
+        return refused(run_id, wrong, at)
+    if not isinstance(wrong, CreationUnknown):
+        wrong = unknown_error(run_id, f"k8sbench broke off ({type(wrong).__name__}).")
+    return unknown(wrong, at)
+
+
+def never(run_id: str, at: float) -> Transition:
+    """Build the final transition of a run whose job was looked for and does not exist."""
+    return Transition(
+        phase=Phase.FAILED,
+        at=at,
+        cause="Its job was never created: the cluster has none of its name.",
+        cause_id=NOT_CREATED,
+        action=AGAIN.format(run_id=run_id),
+    )
+
+
+def is_known_created(run: Run) -> bool:
+    """Whether the job is known to have existed since the run was submitted last."""
+    for step in reversed(run.history):
+        if step.cause_id == NOT_CREATED:
+            return False
+        is_open = step.phase is Phase.CREATED and step.cause_id in {None, CREATION_UNKNOWN}
+        if not is_open and step.cause_id != QUOTA_FULL:
+            return True
+    return False
+
+
+def may_be_submitted_again(run: Run) -> bool:
+    """Whether the run has ended without ever having had a job."""
+    return run.phase.final and run.history[-1].cause_id == NOT_CREATED
+
+
+def may_follow(last: Transition, following: Transition) -> bool:
+    """Whether a transition may come after another: after a final one only a new submission."""
+    if not last.phase.final:
+        return True
+    return last.cause_id == NOT_CREATED and following.phase is Phase.CREATED
+
+
+def missing(run: Run, now: float) -> Transition | None:
+    """Say what follows where the cluster has no job of a run that is not known to have had one.
+
+    Final when a request for it cannot be on its way any more; None: nothing new.
+    """
+    settled_at = _settled_at(run)
+    if now >= settled_at:
+        return never(run.run_id, now)
+    if settled_at <= now + SETTLE_SECONDS:
+        return None
+    why = "the cluster has none, but a request for it may still be on its way."
+    return unknown(unknown_error(run.run_id, why), now)
+
+
+def settles_in(run: Run, now: float) -> float:
+    """Seconds after which a job that the cluster does not have will not come any more."""
+    return max(0.0, _settled_at(run) - now)
+
+
+def _settled_at(run: Run) -> float:
+    latest = run.history[-1]
+    if latest.cause_id == CREATION_UNKNOWN:
+        return latest.at + SETTLE_SECONDS
+    # Of one that waits for a quota it is not known when its creation was tried last.
+    return math.inf if latest.cause_id == QUOTA_FULL else latest.at + TRY_SECONDS + SETTLE_SECONDS

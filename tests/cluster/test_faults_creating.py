@@ -1,0 +1,120 @@
+"""Creations whose requests or answers are lost, a kill between two of them, and a full quota."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from k8sbench.adapters.kubernetes import creating
+from k8sbench.model.errors import CreationUnknown, Unreachable
+from tests.harness.cluster import fault_proxy, following
+from tests.harness.cluster.fault_proxy import FaultProxy
+from tests.harness.cluster.following import Port
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.shell import CASE, Shell
+
+JOBS = "/pytorchjobs"
+COUNTED = "count/pytorchjobs.kubeflow.org"
+
+
+@pytest.fixture
+def proxied(own_shell: Shell) -> Iterator[FaultProxy]:
+    """Put a proxy between the user and the API server."""
+    with fault_proxy.before(Path(own_shell.environment["KUBECONFIG"])) as (proxy, path):
+        own_shell.environment["KUBECONFIG"] = str(path)
+        yield proxy
+
+
+@pytest.fixture
+def port(user: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[FaultProxy, Port]]:
+    """Give a port behind a proxy, which has no patience."""
+    monkeypatch.setattr(creating, "FIND_SECONDS", 0.1)
+    with fault_proxy.before(user) as (proxy, path), following.opened(path) as opened:
+        opened.cluster.create_s = 0.1
+        yield proxy, opened
+
+
+def test_a_job_whose_answer_is_lost_is_found_and_followed_to_its_end(
+    own_shell: Shell, proxied: FaultProxy
+) -> None:
+    with proxied.lose_answer(JOBS, method="POST", times=1) as lost:
+        own_shell.submit("found", code=5)  # the pods print nothing
+    assert lost.hits == 1
+    assert own_shell.phase("found") == "Succeeded"
+    assert own_shell.on_cluster() == own_shell.on_cluster("configmaps") == []
+
+
+def test_a_job_that_may_exist_is_unknown_and_one_that_was_not_asked_for_is_not_created(
+    port: tuple[FaultProxy, Port], namespace: Namespace
+) -> None:
+    proxy, opened = port
+    plan = following.plan("1x1")
+    # The job is created; neither that nor its presence is answered.
+    with (
+        proxy.lose_answer(JOBS, method="POST"),
+        proxy.drop(JOBS, method="GET"),
+        pytest.raises(CreationUnknown, match=f"Whether the job {plan.run_id} exists"),
+    ):
+        opened.submit(plan)
+    assert namespace.get("pytorchjob", plan.run_id)
+    opened.resume(plan)
+    opened.end_of(plan)
+    # Nothing was created, and what was is taken back.
+    refused = following.plan("1x1")
+    with (
+        proxy.answer(429, JOBS, method="POST"),
+        pytest.raises(Unreachable) as raised,
+    ):
+        opened.submit(refused)
+    assert not isinstance(raised.value, CreationUnknown)
+    assert refused.run_id not in namespace.kubectl("get", "configmaps", "--output=name")
+
+
+def test_a_submit_that_is_killed_before_its_job_is_created_is_done_again(
+    own_shell: Shell, proxied: FaultProxy
+) -> None:
+    held = proxied.drop(JOBS, method="POST")
+    with own_shell.submitted("again") as submit:
+        held.wait()
+        submit.kill()
+    held.end()
+    assert own_shell.on_cluster("configmaps") == ["again"]
+    known = own_shell.run("collect", "--all")
+    assert "Whether the job again exists is not known: the cluster has none" in known.err
+    # Another time with the same words; the catalog's own file would do from any path.
+    own_shell.submit("again", "--node-pool=endless", "--detach")
+    assert own_shell.json("status", "again")["cause"] == "Its job was created."
+    own_shell.run("delete", "again")
+    assert own_shell.on_cluster() == own_shell.on_cluster("configmaps") == []
+
+
+def test_a_creation_that_hangs_is_told_of_and_ctrl_c_leaves_it_open(
+    own_shell: Shell, proxied: FaultProxy
+) -> None:
+    held = proxied.hold(JOBS, method="POST")
+    with own_shell.submitted("hanging") as submit:
+        submit.until("creation of the job is tried for up to 5m.")
+        submit.interrupt()
+        submit.until("Whether the job hanging exists is not known")
+        held.end()
+        submit.ends(130)
+    assert own_shell.json("status", "hanging")["cause_id"] == "creation-unknown"
+    # It came after all, and is ended by its name.
+    own_shell.namespace.wait("create", "pytorchjob/hanging")
+    own_shell.run("cancel", "hanging")
+    assert own_shell.on_cluster() == []
+
+
+def test_runs_wait_for_room_in_a_quota_that_others_fill_and_all_end(own_shell: Shell) -> None:
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}}
+    own_shell.namespace.create({**quota, "spec": {"hard": {COUNTED: "2"}}})
+    own_shell.namespace.until(
+        lambda few: COUNTED in few.get("status", {}).get("used", {}), "resourcequota/few"
+    )
+    done = own_shell.run("submit", *CASE, "--repeats=4", "--parallel=4", "--set=some", code=5)
+    assert "Queued: PyTorchJob resnet50-" in done.err
+    assert f"quota few allows {COUNTED} 2, of which 2 used, and 1 more asked for." in done.err
+    runs = own_shell.json("list")
+    assert [(run["phase"], run["verdict"]) for run in runs] == [("Succeeded", "rejected")] * 4

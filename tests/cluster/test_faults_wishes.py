@@ -1,0 +1,162 @@
+"""What is to be cancelled or deleted is on record before the API server is asked for it.
+
+Each fault is one that lets k8sbench forget what it was about: an outage, a lost answer and a kill,
+a kill before a deletion, a store that cannot be written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from k8sbench.adapters.kubernetes.client import api
+from k8sbench.cli.main import main
+from tests.harness.cluster import fault_proxy
+from tests.harness.cluster.fault_proxy import FaultProxy
+from tests.harness.cluster.shell import CASE, Shell, until
+from tests.harness.cluster.trainer_logs import TrainerLogs
+
+ENDLESS = "--node-pool=endless"
+
+
+@pytest.fixture
+def proxy(shell: Shell, user_config: Path) -> Iterator[FaultProxy]:
+    """Put a proxy before the API server, for all commands of the shell."""
+    with fault_proxy.before(user_config) as (found, path):
+        shell.environment["KUBECONFIG"] = str(path)
+        yield found
+
+
+@pytest.fixture
+def user_config(shell: Shell) -> Path:
+    return Path(shell.environment["KUBECONFIG"])
+
+
+def detached(shell: Shell, run_id: str, *words: str) -> TrainerLogs:
+    """Submit a run whose pods have printed something and run on."""
+    logs = shell.logs(run_id)
+    logs.begin()
+    shell.submit(run_id, ENDLESS, "--detach", *words)
+    until(lambda: shell.json("status", run_id)["on_cluster"]["phase"] == "Running", "running")
+    return logs
+
+
+def record_of(shell: Shell, run_id: str) -> tuple[str, str, str | None]:
+    status = shell.json("status", run_id)
+    return status["phase"], status["cause"], status["cause_id"]
+
+
+CANCELLED = ("Cancelled", "Cancelled by k8sbench cancel.", "cancelled")
+
+
+def test_a_cancel_during_an_outage_is_carried_out_by_collect(
+    shell: Shell,
+    proxy: FaultProxy,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    logs = detached(shell, "outage")
+    for name in ("KUBECONFIG", "K8SBENCH_STORE"):
+        monkeypatch.setenv(name, shell.environment[name])
+    with monkeypatch.context() as short, proxy.drop():
+        short.setattr(api, "RETRY_SECONDS", 1.0)
+        assert main(["cancel", "outage"]) == 6
+    said = capsys.readouterr().err
+    assert "That outage is to be cancelled is recorded" in said
+    assert "k8sbench collect outage" in said
+    assert "outage" in shell.on_cluster()
+    assert [wish["kind"] for wish in shell.json("status", "outage")["wishes"]] == ["cancel"]
+    assert "1 run is still to be cancelled" in shell.run("list").err
+    assert main(["collect", "outage"]) == 3
+    assert record_of(shell, "outage") == CANCELLED
+    assert shell.archived("outage") == logs.expected["master-0"]
+    assert "outage" not in shell.on_cluster()
+
+
+def test_a_cancel_whose_answer_was_lost_before_a_kill_is_not_somebody_elses(
+    shell: Shell, proxy: FaultProxy
+) -> None:
+    detached(shell, "lost")
+    jobs = "/pytorchjobs/lost"
+    with proxy.lose_answer(jobs, method="DELETE", times=1) as lost:
+        again = proxy.hold(jobs, method="DELETE")
+        with shell.started("cancel", "lost") as cancel:
+            again.wait()
+            cancel.kill()
+        again.end()
+    assert lost.hits == 1
+    until(lambda: "lost" not in shell.on_cluster(), "the end of the job")
+    shell.run("collect", "lost", code=3)
+    assert record_of(shell, "lost") == CANCELLED
+
+
+def test_a_kill_between_measuring_and_deleting_leaves_a_deletion_that_collect_all_knows_of(
+    shell: Shell, proxy: FaultProxy
+) -> None:
+    logs = shell.logs("owed")
+    logs.begin()
+    logs.end()
+    with proxy.hold("/pytorchjobs/owed", method="DELETE") as held:
+        with shell.started("submit", *CASE, "--run-id=owed") as submit:
+            held.wait()
+            submit.kill()
+        measured = shell.json("status", "owed")["measurement"]
+        assert measured["verdict"] == "valid"
+        assert "1 run still has its job on the cluster: k8sbench collect --all" in (
+            shell.run("list").err
+        )
+    shell.run("collect", "--all")
+    until(lambda: "owed" not in shell.on_cluster(), "the end of the job")
+    status = shell.json("status", "owed")
+    assert (status["wishes"], status["measurement"]) == ([], measured)
+    assert "Nothing needs collection here." in shell.run("collect", "--all").err
+
+
+@contextlib.contextmanager
+def full(disk: Path) -> Iterator[None]:
+    """Leave no room on a disk."""
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(b"\0" * 4096):
+            pass
+    yield
+    filler.unlink()
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small disk of a test's own."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "k8sbench-test", str(place)]
+    mounted = subprocess.run(command, check=False, capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"mounting is not permitted here: {mounted.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
+def test_cancel_ends_a_job_though_the_disk_is_full(shell: Shell, disk: Path) -> None:
+    shell.environment["K8SBENCH_STORE"] = str(disk / "store")
+    shell.submit("full", ENDLESS, "--detach")
+    with full(disk):
+        said = shell.run("cancel", "full", code=1).err
+        assert "The job of run full is cancelled" in said
+        assert "What became of full could not be recorded" in said
+        assert "k8sbench cancel full" in said
+        until(lambda: "full" not in shell.on_cluster(), "the end of the job")
+    shell.run("cancel", "full")
+    assert record_of(shell, "full") == CANCELLED
+
+
+def test_delete_finds_a_job_by_its_name_where_there_can_be_no_store(shell: Shell) -> None:
+    shell.submit("no-store", ENDLESS, "--detach")
+    said = shell.run("delete", "no-store", code=1, K8SBENCH_STORE="/proc/no-store").err
+    assert "What became of no-store could not be recorded" in said
+    until(lambda: "no-store" not in shell.on_cluster(), "the end of the job")

@@ -1,0 +1,138 @@
+"""Wishes in the store: first in the folder, then in the row; what one has lost is in the other."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import msgspec
+import pytest
+
+from k8sbench.adapters.store import upkeep
+from k8sbench.adapters.store.artifacts import RunFolder
+from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.model.errors import StoreError
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Wish
+from k8sbench.ports import RunFilter
+from tests.unit.store.conftest import OpenStore
+from tests.unit.store.examples import NOW, plan, step
+
+CANCEL = Wish(kind="cancel", at=NOW, cause="By hand.", cause_id="cancelled")
+DELETE = Wish(kind="delete", at=NOW, cause="The run has ended.")
+
+
+def recorded(store: SqlStore) -> None:
+    store.record(plan(), at=NOW, owner=None)
+
+
+def test_a_wish_is_seen_by_other_processes_until_it_is_fulfilled(
+    store: SqlStore, open_again: OpenStore
+) -> None:
+    recorded(store)
+    other = open_again()
+    assert store.wish("seg-1", CANCEL) == other.run("seg-1")
+    store.wish("seg-1", DELETE)
+    assert other.run("seg-1").wishes == (CANCEL, DELETE)
+    assert json.loads((store.folder("seg-1") / "wishes.json").read_text())["wishes"]
+    other.fulfilled("seg-1", "cancel")
+    assert store.fulfilled("seg-1", "cancel").wishes == (DELETE,)
+    assert store.fulfilled("seg-1", "delete").wishes == ()
+    assert not (store.folder("seg-1") / "wishes.json").exists()
+
+
+def test_of_a_kind_there_is_one_wish(store: SqlStore) -> None:
+    recorded(store)
+    store.wish("seg-1", DELETE)
+    by_name = msgspec.structs.replace(DELETE, cause="By\0name.")
+    (kept,) = store.wish("seg-1", by_name).wishes
+    assert kept.cause == "By\N{REPLACEMENT CHARACTER}name."
+
+
+def test_a_run_that_is_final_is_not_to_be_cancelled_any_more(store: SqlStore) -> None:
+    recorded(store)
+    for wish in (CANCEL, DELETE):
+        store.wish("seg-1", wish)
+    assert store.move("seg-1", step(Phase.SUCCEEDED)).wishes == (DELETE,)
+    assert store.run("seg-1").wishes == (DELETE,)
+    assert store.wish("seg-1", CANCEL).wishes == (DELETE,)
+    assert [run.run_id for run in store.runs(RunFilter(unfinished=True))] == ["seg-1"]
+
+
+def test_a_wish_comes_with_the_end_of_a_run_unless_there_is_one_of_its_kind(
+    store: SqlStore,
+) -> None:
+    recorded(store)
+    store.wish("seg-1", CANCEL)
+    assert store.move("seg-1", step(Phase.FAILED), owes=DELETE).wishes == (DELETE,)
+    assert RunFolder(store.folder("seg-1")).run()[0].wishes == (DELETE,)
+    store.record(plan("seg-2", repeat=2), at=NOW, owner=None)
+    by_name = msgspec.structs.replace(DELETE, cause="By name.")
+    store.wish("seg-2", by_name)
+    assert store.move("seg-2", step(Phase.FAILED), owes=DELETE).wishes == (by_name,)
+
+
+def test_a_wish_that_reached_the_folder_alone_is_taken_from_there(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded(store)
+    with monkeypatch.context() as broken:
+        broken.setattr(store, "_extend", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            store.wish("seg-1", CANCEL)
+    assert store.run("seg-1").wishes == ()
+    assert store.update_from_folder("seg-1").wishes == (CANCEL,)
+    assert store.run("seg-1").wishes == (CANCEL,)
+
+
+def test_a_check_compares_wishes_and_a_rebuild_restores_them(sqlite_store: SqlStore) -> None:
+    store = sqlite_store
+    recorded(store)
+    RunFolder(store.folder("seg-1")).keep_wishes((CANCEL,))
+    assert [one.id for one in upkeep.check(store).findings] == ["row-differs"]
+    upkeep.rebuild_rows(store)
+    assert store.run("seg-1").wishes == (CANCEL,)
+    (store.root / "k8sbench.db").unlink()
+    upkeep.rebuild(str(store.root))
+    with open_store(str(store.root)) as again:
+        assert again.run("seg-1").wishes == (CANCEL,)
+
+
+def test_a_wish_that_another_machine_recorded_in_the_row_survives_a_rebuild(
+    store: SqlStore,
+) -> None:
+    recorded(store)
+    store.wish("seg-1", CANCEL)
+    RunFolder(store.folder("seg-1")).keep_wishes(())
+    assert store.update_from_folder("seg-1").wishes == (CANCEL,)
+
+
+def test_a_file_of_wishes_that_cannot_be_read_is_a_finding(sqlite_store: SqlStore) -> None:
+    recorded(sqlite_store)
+    file = sqlite_store.folder("seg-1") / "wishes.json"
+    file.write_text("[")
+    (finding,) = upkeep.check(sqlite_store).findings
+    assert (finding.id, str(file) in finding.message) == ("damaged-run", True)
+
+
+def test_a_folder_that_is_made_of_a_row_has_its_wishes(
+    store: SqlStore, open_again: OpenStore
+) -> None:
+    recorded(store)
+    store.wish("seg-1", CANCEL)
+    for path in store.folder("seg-1").iterdir():
+        path.unlink()
+    store.ensure_folder("seg-1")
+    assert RunFolder(store.folder("seg-1")).run()[0].wishes == (CANCEL,)
+
+
+def test_a_store_that_cannot_be_written_takes_no_wish(
+    sqlite_store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded(sqlite_store)
+    sqlite_store.close()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with open_store(str(sqlite_store.root)) as store:
+        assert store.ids() == ["seg-1"]
+        with pytest.raises(StoreError, match="can only be read"):
+            store.wish("seg-1", CANCEL)
