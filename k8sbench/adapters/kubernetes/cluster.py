@@ -222,8 +222,8 @@ class KubernetesCluster:
                 except ApiFault as fault:
                     raise self.api.explained(fault, f"job {run_id} be cancelled") from fault
             return
+        followed.is_unwanted = followed.is_unwanted or wait
         if followed.ended_at is not None:
-            followed.is_unwanted = followed.is_unwanted or wait
             self._queue.put(partial(self._reread, {run_id}))
             return
         reported = followed.reported
@@ -232,7 +232,6 @@ class KubernetesCluster:
         refusal = self._try_to_cancel(followed, reason) if wait else None
         if refusal is not None and not refusal.passes:
             raise self.api.explained(refusal, f"job {run_id} be cancelled") from refusal
-        followed.is_unwanted = wait
         if not wait or refusal is not None:
             self._start(partial(self._cancel_followed, followed, reason))
 

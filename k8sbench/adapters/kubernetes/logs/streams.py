@@ -141,9 +141,9 @@ class _Log:
         self.is_node_s_word = False
         """Whether the node itself said so, and not a server on the way to it."""
         self.failing_since: float | None = None
-        """When requests began to fail that nothing new was read since, monotonic seconds."""
+        """When the first request failed since which nothing new was read, monotonic seconds."""
         self.failures = 0
-        """Failures without an answer between them."""
+        """Requests that failed since then."""
         self.tries = 0
         """Answers since the last failure."""
         self.looked_at: Mark | None = None
@@ -408,7 +408,7 @@ class LogStreams:
             log.tries = 0
             if not log.is_given_up:
                 return self._pause(log)
-        log.tries, log.failures = log.tries + 1, 0
+        log.tries += 1
         # A kubelet that stops cuts an answer short without an error: only an answer that comes
         # twice counts.
         unsure = log.tries == 1 and (log.mark is None or log.failing_since is not None)
@@ -581,7 +581,7 @@ class LogStreams:
             log.turn += 1
         if not new:
             return
-        log.is_intact, log.failing_since = False, None
+        log.is_intact, log.failing_since, log.failures = False, None, 0
         if log.gap is not None:
             self._gap(log, new[0].at, log.gap)
         for at, line in new:
