@@ -136,15 +136,22 @@ def glimpse_of(run: Run, access: ClusterAccess) -> Iterator[KubernetesCluster]:
 
 def silence(api: Api, seconds: float) -> BenchError | None:
     """Say why an API server does not answer; None where it does, be it with a refusal."""
-    fault = api.no_answer(seconds)
+    fault = api.no_answer(seconds, retry_s=seconds)
     if fault is None or (fault.status is not None and not fault.passes):
         return None
     return api.explained(fault, "its version be read")
 
 
 def note_silence(api: Api, note: Callable[[str], None]) -> None:
-    """Note that the API server does not answer: what is asked of it next is tried for a while."""
+    """Note that the API server does not answer: what is asked of it next is tried for a while.
+
+    Raises what is wrong with the credentials.
+    """
+    from k8sbench.adapters.kubernetes.client import faults
+
     fault = api.no_answer(SILENT_SECONDS)
+    if fault is not None and fault.reason == faults.CREDENTIALS:
+        raise api.explained(fault, "its version be read")
     if fault is not None and fault.passes:
         note(f"The API server does not answer ({fault.message}); retrying.")
 

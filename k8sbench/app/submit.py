@@ -89,9 +89,11 @@ def submit(options: SubmitOptions, reporter: Reporter, stop: Stop) -> Rows | Det
     if options.run_id is not None and sum(case.repeats for case in planned) > 1:
         raise UsageError("--run-id names one run.", "Ask for one case without repeats.")
     rendered = _rendered(planned, options.run_id)
-    if options.dry_run is not None:
+    if options.dry_run == "client":
         return _dry_run(options, target, rendered, reporter)
     _check_readiness(target, options, loaded.spec, planned)
+    if options.dry_run == "server":
+        return _dry_run(options, target, rendered, reporter)
     # A run and its set have the same name where only the run was named.
     set_name = options.resume or options.set_name or options.run_id or new_set_name()
     run_options = RunOptions(

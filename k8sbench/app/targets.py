@@ -10,14 +10,14 @@ import msgspec
 from k8sbench.app import connections
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.model.choices import Site
-from k8sbench.model.errors import BenchError, Unreachable
+from k8sbench.model.errors import Unreachable
 from k8sbench.model.pool import CPU_POOL
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
 
 ANSWER_SECONDS = 10.0
-"""For a cluster to answer, however slowly: what is meant for one must not run on this machine."""
+"""For a cluster to answer, and to ask again while it does not."""
 
 
 class TargetOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,30 +39,28 @@ class Target:
 
 
 def for_submit(options: TargetOptions, access: ClusterAccess) -> Target:
-    """Choose where ``submit`` runs.
+    """Choose where ``submit`` runs; nothing is asked of a cluster yet.
 
-    ``--backend auto`` takes the cluster that is configured, if there is one that answers, and this
-    machine otherwise. Naming a cluster is asking for it. One that rejects our credentials answers,
-    too: a run that was meant for it is not started here.
+    ``--backend auto`` takes the cluster that is configured, and this machine only where there is
+    none: a run that was meant for a cluster is not started here. Naming a cluster is asking for it.
     """
     if options.backend == "local":
         return local(None)
-    if options.backend == "kubernetes" or access.named:
-        return _on(connections.connect(access), options)
-    if not connections.configured(access):
-        return local("no cluster is configured")
+    asked = options.backend == "kubernetes" or access.named
+    if not asked and not connections.configured(access):
+        return local("no cluster is configured: there is no ~/.kube/config, and this is no pod")
     from k8sbench.adapters.kubernetes.client import connection
 
     try:
-        api = connections.connect(access)
+        return _on(connections.connect(access), options)
     except connection.NoCluster as wrong:
+        if asked:
+            raise
         return local(f"{wrong.message[0].lower()}{wrong.message[1:].rstrip('.')}")
-    except BenchError as wrong:
-        return local(f"no cluster answers ({wrong.message.rstrip('.')})")
-    silence = connections.silence(api, ANSWER_SECONDS)
-    if silence is not None:
-        return local(f"no cluster answers ({silence.message.rstrip('.')})")
-    return _on(api, options)
+    except Unreachable as wrong:
+        if asked:
+            raise
+        raise _or_here(wrong) from wrong
 
 
 def check_answers(api: Api, *, asked: bool) -> None:
@@ -74,12 +72,19 @@ def check_answers(api: Api, *, asked: bool) -> None:
     from k8sbench.adapters.kubernetes.client import connection
 
     try:
-        connection.check_answers(api, seconds=ANSWER_SECONDS)
+        connection.check_answers(api, seconds=ANSWER_SECONDS, retry_s=ANSWER_SECONDS)
     except Unreachable as wrong:
         if asked:
             raise
-        way = f"{wrong.action} Or run it on this machine: --backend local"
-        raise Unreachable(wrong.message, way.lstrip()) from wrong
+        raise _or_here(wrong) from wrong
+
+
+def _or_here(wrong: Unreachable) -> Unreachable:
+    """Add the way to run on this machine to the error of a cluster that cannot be used."""
+    way = f"{wrong.action} Or run on this machine: --backend local"
+    found = Unreachable(wrong.message, way.lstrip())
+    found.cause_id = wrong.cause_id
+    return found
 
 
 def for_render(options: TargetOptions) -> Target:

@@ -12,7 +12,8 @@ import pytest
 from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.connection import NoCluster, connect
-from k8sbench.model.errors import InputError, NotFound
+from k8sbench.adapters.kubernetes.client.kubeconfig import KubeconfigFault
+from k8sbench.model.errors import InputError, NotFound, Unreachable
 
 
 def config(*names: str, current: str | None = "", **cluster: Any) -> dict[str, Any]:
@@ -26,6 +27,9 @@ def config(*names: str, current: str | None = "", **cluster: Any) -> dict[str, A
         ],
         "users": [{"name": name, "user": {"token": f"token-of-{name}"}} for name in names],
     }
+
+
+CONTEXT = "contexts: [{name: a, context: {cluster: x}}]\ncurrent-context: a\n"
 
 
 @pytest.fixture
@@ -110,7 +114,20 @@ def test_in_a_pod_its_service_account_is_used(home: Path) -> None:
     assert (api.place.server, api.place.namespace) == ("https://[fd00::1]:443", "team")
     assert api.place.context is None
     assert api.why == "in-cluster configuration"
-    assert api._credentials.current().authorization == "bearer secret"
+    assert api._credentials.current().authorization == "Bearer secret"
+
+
+def test_a_pod_without_a_service_account_has_no_cluster(home: Path) -> None:
+    environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+    with pytest.raises(NoCluster, match="this pod has no service account"):
+        reached(home, environ=environ)
+    # One whose token is missing has one that cannot be used.
+    account = home / "account"
+    account.mkdir()
+    (account / "ca.crt").write_text("the authority")
+    api = connect(environ={"HOME": str(home), **environ}, service_account=account)
+    with pytest.raises(KubeconfigFault, match="token of the pod's service account, cannot be read"):
+        api._credentials.current()
 
 
 def test_without_any_cluster_it_says_what_was_looked_for(home: Path) -> None:
@@ -136,7 +153,7 @@ def test_a_context_that_is_not_there_is_told_with_the_nearest(home: Path) -> Non
 
 def test_without_a_current_context_one_must_be_named(home: Path) -> None:
     write(home / ".kube" / "config", config("a", "b", current=None))
-    with pytest.raises(NotFound, match="no current context") as wrong:
+    with pytest.raises(KubeconfigFault, match="no current context") as wrong:
         reached(home)
     assert wrong.value.action == "Choose one with --context: a, b."
 
@@ -147,16 +164,54 @@ def test_without_a_current_context_one_must_be_named(home: Path) -> None:
         ("a: [", r"config:\d: the kubeconfig is no YAML: "),
         ("- a\n- b\n", "this is no kubeconfig"),
         ("contexts: {a: b}\n", "this is no kubeconfig"),
-        ("contexts: [{name: a, context: {cluster: x}}]\ncurrent-context: a\n", "has no server"),
+        ("current-context: a\n", "has no context a, which is its current context"),
+        (CONTEXT, "context a names the cluster 'x', which is not there"),
+        (f"{CONTEXT}clusters: [{{name: x}}]\n", "the cluster x of context a has no server"),
+        (f"{CONTEXT}clusters: [{{name: x, cluster: {{server: 7}}}}]\n", "Expected `str"),
+        (
+            """{current-context: a, contexts: [{name: a, context: {cluster: x, user: u}}],
+            clusters: [{name: x, cluster: {server: 'https://x'}}]}""",
+            "context a names the user 'u', which is not there",
+        ),
     ],
 )
 def test_a_kubeconfig_that_is_broken_is_named_with_what_is_wrong(
     home: Path, text: str, sentence: str
 ) -> None:
     path = write(home / ".kube" / "config", text)
-    with pytest.raises(InputError, match=sentence) as wrong:
+    with pytest.raises(Unreachable, match=sentence) as wrong:
         reached(home)
+    assert wrong.value.exit_code == 6
     assert str(path) in str(wrong.value)
+
+
+def test_a_kubeconfig_that_cannot_be_read_is_not_taken_for_none(home: Path) -> None:
+    path = home / ".kube" / "config"
+    path.mkdir()
+    with pytest.raises(KubeconfigFault, match="cannot be read: is a directory"):
+        reached(home)
+    path.rmdir()
+    path.symlink_to(home / "gone")
+    with pytest.raises(KubeconfigFault, match="cannot be read: no such file or directory"):
+        reached(home)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{clusters: null, contexts: null, users: null, current-context: '', preferences: {}}",
+        "users: [{name: left, user: {token: over}}]\n",
+    ],
+)
+def test_a_kubeconfig_that_names_no_cluster_counts_as_none(home: Path, text: str) -> None:
+    path = write(home / ".kube" / "config", text)
+    with pytest.raises(NoCluster, match=r"~/.kube/config names none, and this is no pod"):
+        reached(home)
+    with pytest.raises(NoCluster, match=f"{path} names none"):
+        reached(home, kubeconfig=str(path))
+    with pytest.raises(NotFound, match=r"no context a: .* names none"):
+        reached(home, context="a")
 
 
 @pytest.mark.parametrize(
@@ -188,6 +243,11 @@ def test_proxies_are_used_as_kubectl_uses_them(
     server: str, environ: dict[str, str], proxy: str | None
 ) -> None:
     assert connection.proxy_for(server, environ) == proxy
+
+
+def test_a_server_without_a_scheme_is_asked_by_https(home: Path) -> None:
+    write(home / ".kube" / "config", config("a", server="a.example:6443/"))
+    assert reached(home).place.server == "https://a.example:6443"
 
 
 def test_a_kubeconfig_s_proxy_comes_first(home: Path) -> None:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
+import logging
 import sys
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
+from k8sbench.adapters.kubernetes.client import exec_plugin
 from k8sbench.adapters.kubernetes.client.connection import connect
-from k8sbench.adapters.kubernetes.client.credentials import Credentials, CredentialsFault
+from k8sbench.adapters.kubernetes.client.credentials import Credentials
+from k8sbench.adapters.kubernetes.client.exec_plugin import PluginFault
+from k8sbench.adapters.kubernetes.client.kubeconfig import KubeconfigFault
 
 VERSION = "client.authentication.k8s.io/v1"
 
@@ -129,28 +136,139 @@ def test_a_plugin_may_give_a_certificate(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("import sys; sys.exit('no session: log in first')", "no session: log in first"),
-        ("print('hello')", "failed to decode process output"),
-        ("print('{}')", "malformed response"),
-        (answer(), "missing token or clientCertificateData"),
-        (answer("v0", token="t"), "plugin api version v0 does not match"),
+        (
+            "import sys; print('first', file=sys.stderr); sys.exit('no session: log in first.')",
+            "failed with exit code 1: no session: log in first",
+        ),
+        ("import sys; sys.exit(3)", "failed with exit code 3"),
+        ("import os; os.kill(os.getpid(), 15)", "ended by signal 15"),
+        ("print('hello')", "printed no ExecCredential: JSON is malformed"),
+        ("print('{}')", "printed no ExecCredential: .*missing required field"),
+        (answer(token="t", expirationTimestamp="soon"), "printed no ExecCredential: .*soon"),
+        (answer(), "printed neither a token nor a client certificate"),
+        (answer(clientCertificateData="c"), "a client certificate without its key"),
+        (answer("v0", token="t"), f"printed apiVersion v0 instead of {VERSION}"),
     ],
 )
 def test_a_plugin_that_fails_is_told_with_its_reason(
     tmp_path: Path, text: str, sentence: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(CredentialsFault, match=f"credential plugin .*{sentence}") as wrong:
-        of(tmp_path, exec=plugin(tmp_path, text))
+    found = of(tmp_path, exec=plugin(tmp_path, text))
+    with pytest.raises(PluginFault, match=f"credential plugin .*{sentence}") as wrong:
+        found.current()
     assert wrong.value.exit_code == 6
     assert capfd.readouterr().err == ""
 
 
-def test_a_plugin_that_is_not_there_is_named(tmp_path: Path) -> None:
-    missing = {"apiVersion": VERSION, "command": "./no-such-plugin"}
-    with pytest.raises(CredentialsFault, match="no-such-plugin"):
-        of(tmp_path, exec=missing)
+def test_a_plugin_that_is_not_there_is_named_with_how_to_install_it(tmp_path: Path) -> None:
+    missing = {"apiVersion": VERSION, "command": "no-such-plugin"}
+    with pytest.raises(PluginFault, match="no-such-plugin of the kubeconfig is not inst") as wrong:
+        of(tmp_path, exec=missing).current()
+    assert "PATH" in wrong.value.action
+    hint = {**missing, "command": "./here", "installHint": "Install it with: krew install it"}
+    with pytest.raises(PluginFault, match=r"plugin \./here .* is not installed") as wrong:
+        of(tmp_path, exec=hint).current()
+    assert wrong.value.action == "Install it with: krew install it"
 
 
-def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CredentialsFault, match=r"No such file or directory: .*token"):
-        of(tmp_path, tokenFile="token")
+def test_a_plugin_that_is_no_program_is_named(tmp_path: Path) -> None:
+    (tmp_path / "here").write_text("no program")
+    with pytest.raises(PluginFault, match=r"plugin \./here .* cannot be run: permission denied"):
+        of(tmp_path, exec={"apiVersion": VERSION, "command": "./here"}).current()
+
+
+def test_a_plugin_that_needs_a_terminal_is_not_run_without_one(tmp_path: Path) -> None:
+    entry = plugin(tmp_path, answer(token="t"), interactiveMode="Always")
+    with pytest.raises(PluginFault, match="needs a terminal"):
+        of(tmp_path, exec=entry).current()
+
+
+HANGS = """echo open http://localhost:8000 >&2
+sleep 1000 &
+echo $! > part && mv part child
+wait
+"""
+
+
+def hanging(folder: Path) -> Credentials:
+    """Take the credentials of a plugin that waits for a program that it has started."""
+    words = {"command": "sh", "args": ["-c", f"cd {folder}\n{HANGS}"]}
+    return of(folder, exec=plugin(folder, "", **words))
+
+
+def check_child_is_gone(folder: Path) -> None:
+    """Wait until what the plugin has started is ended; whose child it is then may not have seen."""
+    pid = int((folder / "child").read_text())
+    with contextlib.suppress(psutil.NoSuchProcess):
+        while psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+            pass
+
+
+def test_a_plugin_that_hangs_is_noted_then_ended_with_what_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(exec_plugin, "NOTE_SECONDS", 1.0)
+    monkeypatch.setattr(exec_plugin, "LIMIT_SECONDS", 1.5)
+    with pytest.raises(PluginFault, match="has not answered within 2 s, and was ended"):
+        hanging(tmp_path).current()
+    (note,) = caplog.messages
+    assert "has not answered yet; waiting. It says: open http://localhost:8000" in note
+    assert caplog.records[0].levelno == logging.WARNING
+    check_child_is_gone(tmp_path)
+
+
+def test_closing_ends_a_plugin_that_is_waited_for(tmp_path: Path) -> None:
+    found = hanging(tmp_path)
+    wrongs: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            found.current()
+        except PluginFault as wrong:
+            wrongs.append(wrong)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    while not (tmp_path / "child").exists():
+        assert asking.is_alive()
+    found.close()
+    asking.join()
+    assert "ended by signal 9" in str(wrongs)
+    check_child_is_gone(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("user", "sentence"),
+    [
+        ({"tokenFile": "gone"}, "gone, the tokenFile of .*config, cannot be read: no such file"),
+        ({"client-certificate": "gone"}, "gone, the client-certificate of .*cannot be read"),
+        ({"client-key": "."}, "the client-key of .*cannot be read: is a directory"),
+        ({"client-key-data": "a"}, "client-key-data is no base64"),
+        ({"token": "a\nb"}, "The token of user me of .* is no token"),
+    ],
+)
+def test_what_a_user_s_entry_lacks_is_named(
+    tmp_path: Path, user: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(KubeconfigFault, match=sentence) as wrong:
+        of(tmp_path, **user).current()
+    assert wrong.value.exit_code == 6
+    assert wrong.value.action
+
+
+def test_a_token_in_a_file_comes_before_the_one_beside_it(tmp_path: Path) -> None:
+    found = of(tmp_path, tokenFile="token", token="beside")
+    assert found.current().authorization == "Bearer beside"
+    (tmp_path / "token").write_text("of the file\n".replace(" ", "-"))
+    assert found.current().authorization == "Bearer of-the-file"
+
+
+def test_who_is_impersonated_is_said_by_headers(tmp_path: Path) -> None:
+    user = {"as": "ann", "as-uid": "7", "as-groups": ["a", "b"], "as-user-extra": {"x/y": ["1"]}}
+    assert of(tmp_path, token="t", **user).current().impersonation == (
+        ("Impersonate-User", "ann"),
+        ("Impersonate-Uid", "7"),
+        ("Impersonate-Group", "a"),
+        ("Impersonate-Group", "b"),
+        ("Impersonate-Extra-x%2Fy", "1"),
+    )

@@ -1,33 +1,78 @@
-"""What is taken of the official client, and what is left alone; each in a process of its own."""
+"""What the official client is used for, and that it is not imported for anything else."""
 
 from __future__ import annotations
 
+import base64
+import json
 import subprocess
 import sys
+import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-OURS = "from k8sbench.adapters.kubernetes.client import official"
-MODELS = "kubernetes.client.models"
+from k8sbench.adapters.kubernetes.client.connection import connect
+from k8sbench.adapters.kubernetes.client.credentials import Credentials
+from k8sbench.adapters.kubernetes.client.kubeconfig import KubeconfigFault
 
 
-def said(*lines: str) -> str:
-    program = "\n".join(("import sys", *lines))
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
+def written(folder: Path, **user: Any) -> str:
+    """Write the kubeconfig of a user."""
+    config = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "me"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://a.example"}}],
+        "users": [{"name": "me", "user": user}],
+    }
+    (folder / "config").write_text(json.dumps(config))
+    return str(folder / "config")
 
 
-def test_its_typed_models_are_not_imported() -> None:
-    found = said(OURS, "official.load_kube_config", f"print({MODELS!r} in sys.modules)")
-    assert found == "False"
+def of(folder: Path, name: str, **config: str) -> Credentials:
+    """Take the credentials of a user with a provider."""
+    path = written(folder, **{"auth-provider": {"name": name, "config": config}})
+    return connect(kubeconfig=path, environ={})._credentials
 
 
-@pytest.mark.parametrize(
-    "order", [(OURS, "import kubernetes"), ("import kubernetes", OURS)], ids=["after", "before"]
-)
+def jwt(expires_at: float) -> str:
+    """Make a token that says when it expires."""
+    claims = base64.urlsafe_b64encode(json.dumps({"exp": expires_at}).encode()).decode()
+    return f"head.{claims.rstrip('=')}.signature"
+
+
 @pytest.mark.slow
-def test_whoever_wants_all_of_it_finds_it(order: tuple[str, str]) -> None:
-    same = "print(official.Configuration is kubernetes.client.Configuration)"
-    assert said(*order, "kubernetes.client.V1Pod", same) == "True"
+def test_a_provider_s_token_is_sent(tmp_path: Path) -> None:
+    token = jwt(time.time() + 3600)
+    found = of(tmp_path, "oidc", **{"id-token": token}).current()
+    assert found.authorization == f"Bearer {token}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "config", "sentence"),
+    [
+        ("oidc", {"id-token": jwt(1.0)}, r"auth-provider oidc\): .*idp-issuer-url"),
+        ("unheard-of", {}, r"no valid token of user me .*auth-provider unheard-of"),
+    ],
+)
+def test_a_provider_that_gives_none_is_named(
+    tmp_path: Path, name: str, config: dict[str, str], sentence: str
+) -> None:
+    with pytest.raises(KubeconfigFault, match=sentence) as wrong:
+        of(tmp_path, name, **config).current()
+    assert wrong.value.exit_code == 6
+
+
+def test_nothing_of_it_is_imported_for_other_users(tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "from k8sbench.adapters.kubernetes.client.connection import connect\n"
+        "connect(kubeconfig=sys.argv[1])._credentials.current()\n"
+        "print({'kubernetes', 'requests', 'oauthlib', 'subprocess'} & sys.modules.keys())"
+    )
+    path = written(tmp_path, token="t")
+    done = subprocess.run(
+        [sys.executable, "-c", program, path], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "set()"

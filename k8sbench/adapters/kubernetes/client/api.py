@@ -9,6 +9,7 @@ does not read Status objects, so it is not used.
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import random
 import threading
@@ -23,17 +24,19 @@ import msgspec
 import urllib3
 
 from k8sbench.adapters.kubernetes import kinds
-from k8sbench.adapters.kubernetes.client import faults, transport
+from k8sbench.adapters.kubernetes.client import faults, transport, validity
 from k8sbench.adapters.kubernetes.client.answers import LineStream, Watch
 from k8sbench.adapters.kubernetes.client.credentials import Credentials, Secrets
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.client.transport import Transport
+from k8sbench.model import times
 from k8sbench.model.errors import BenchError
 from k8sbench.model.kube import KubeObject
 from k8sbench.model.run import Location
 
 __all__ = ["Api", "ApiFault", "KubeObject", "LineStream", "Watch"]
 
+LOG = logging.getLogger(__name__)
 FIELD_MANAGER = "k8sbench"
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 30.0
@@ -42,6 +45,8 @@ RETRY_SECONDS = 30.0
 PAGE = 250
 """Objects in one part of a list: some MB of pods."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
+ABSENT_SECONDS = 1.0
+"""How long to look for a server where there is none, or no such name."""
 QUICK_CONNECT_SECONDS = 2.0
 """For a connection to a server that may not be there."""
 JUST_BACK_SECONDS = 20.0
@@ -49,6 +54,8 @@ JUST_BACK_SECONDS = 20.0
 the roles yet. Such rejections are raised as 503."""
 SAME_TIME_SECONDS = 5.0
 """Clocks that differ by less count as equal: answers carry whole seconds, and take some time."""
+OTHER_TIME_SECONDS = 60.0
+"""Clocks that differ by more are noted."""
 _DATES = 8
 """The last answers whose times are compared with ours; the fastest of them is used."""
 
@@ -89,8 +96,9 @@ class Api:
         self._credentials = credentials
         self._lock = threading.Lock()
         self._pool: urllib3.PoolManager | None = None
-        self._certificates: tuple[bytes | None, ...] = ()
+        self._certificates: tuple[bytes | None, bytes | None] | None = None
         """Those of the connection pool: the client's, and the authority's."""
+        self._is_clock_noted = False
         self._is_closed = threading.Event()
         self._away_at = -math.inf
         """When it last did not answer, monotonic seconds."""
@@ -213,15 +221,17 @@ class Api:
         """Return an answer as it arrives, such as a log that is followed."""
         return LineStream(self._send(_Request("get", path, query), read_s=silence_s))
 
-    def no_answer(self, seconds: float = 2.0) -> ApiFault | None:
-        """Request the server's version once; return the fault where it does not answer in time.
+    def no_answer(self, seconds: float = 2.0, *, retry_s: float = 0.0) -> ApiFault | None:
+        """Request the server's version; return the fault where it does not answer in time.
 
-        A server that runs accepts the connection at once, but its answer may be slow.
+        A server that runs accepts the connection at once, but its answer may be slow. Where there
+        is none, or there are no credentials, soon after is as good as later.
         """
+        version = _Request("get", "/version")
         connect_s = min(seconds, QUICK_CONNECT_SECONDS)
+        soon = {faults.ABSENT: min(retry_s, ABSENT_SECONDS), faults.CREDENTIALS: 0.0}
         try:
-            version = _Request("get", "/version")
-            _read(self._send(version, read_s=seconds, connect_s=connect_s))
+            self._ask(version, retry_s, read_s=seconds, connect_s=connect_s, soon=soon)
         except ApiFault as fault:
             return fault
         return None
@@ -237,7 +247,7 @@ class Api:
     def explained(self, fault: ApiFault, doing: str) -> BenchError:
         """Return the error that a fault means to the user; see :func:`.faults.explained`."""
         known = fault.status == 404 and self.has_trainer_v2()
-        return faults.explained(fault, doing, self.place, trainer_v2=known)
+        return faults.explained(self._dated(fault), doing, self.place, trainer_v2=known)
 
     def pause(self, seconds: float) -> None:
         """Wait, at most until :meth:`close`."""
@@ -249,6 +259,7 @@ class Api:
         with self._lock:
             if self._pool is not None:
                 self._pool.clear()
+        self._credentials.close()
 
     # -- sending --------------------------------------------------------------------------------
 
@@ -260,15 +271,28 @@ class Api:
             raise ApiFault(None, "", f"its answer is not JSON: {error}") from error
         return found
 
-    def _ask(self, request: _Request, retry_s: float) -> bytes:
-        """Send a request, repeat it where that helps and does no harm; return the whole answer."""
-        until = time.monotonic() + min(retry_s, self.retry_s)
-        read_s = min(READ_SECONDS, self.retry_s)
+    def _ask(
+        self,
+        request: _Request,
+        retry_s: float,
+        *,
+        read_s: float = READ_SECONDS,
+        connect_s: float = CONNECT_SECONDS,
+        soon: Mapping[str, float] = {},
+    ) -> bytes:
+        """Send a request, repeat it where that helps and does no harm; return the whole answer.
+
+        ``soon``: reason of a fault → seconds after which it is not repeated any more.
+        """
+        began = time.monotonic()
+        longest = min(retry_s, self.retry_s)
+        read_s = min(read_s, self.retry_s)
         pause = _FIRST_PAUSE
         while True:
             try:
-                return _read(self._send(request, read_s=read_s))
+                return self._read(self._send(request, read_s=read_s, connect_s=connect_s))
             except ApiFault as fault:
+                until = began + soon.get(fault.reason, longest)
                 # A creation is repeated only where the server says that it did not begin it.
                 again = fault.passes and (request.verb != "create" or fault.retry_after is not None)
                 wait = fault.retry_after or random.uniform(pause / 2, pause)  # noqa: S311
@@ -293,7 +317,7 @@ class Api:
             raise ApiFault(None, faults.CREDENTIALS, error.message) from error
         if response.status < 400:
             return response
-        fault = _fault(response)
+        fault = self._fault(response)
         if fault.status in {401, 403} and time.monotonic() - self._away_at < JUST_BACK_SECONDS:
             raise ApiFault(503, "JustBack", fault.message, retry_after=1.0)
         if response.status >= 500:
@@ -307,9 +331,10 @@ class Api:
             response = self._send_once(request, timeout, secrets)
             if response.status != 401 or not self._credentials.renew(secrets):
                 return response
-            _read(response)
+            self._read(response)
         except ApiFault as fault:
-            if fault.reason != faults.CERTIFICATE or not self._credentials.renew(secrets):
+            certificates = {faults.CERTIFICATE, faults.CLIENT_CERTIFICATE}
+            if fault.reason not in certificates or not self._credentials.renew(secrets):
                 raise
         return self._send_once(request, timeout, self._credentials.current())
 
@@ -317,7 +342,9 @@ class Api:
         self, request: _Request, timeout: urllib3.Timeout, secrets: Secrets
     ) -> urllib3.BaseHTTPResponse:
         verb, path, query, body = request
-        headers = {"User-Agent": "k8sbench"}
+        headers = urllib3.HTTPHeaderDict({"User-Agent": "k8sbench"})
+        for name, value in secrets.impersonation:
+            headers.add(name, value)
         if not path.endswith("/log"):
             headers["Accept"] = "application/json"
         if verb in {"get", "list"} and timeout.read_timeout is not None:
@@ -343,7 +370,7 @@ class Api:
             )
         except (urllib3.exceptions.HTTPError, OSError) as error:
             self._away_at = time.monotonic()
-            raise faults.from_transport(error) from error
+            raise faults.from_transport(error, self._transport.proxy) from error
         self._compare_clocks(response.headers.get("Date", ""))
         return response
 
@@ -353,6 +380,58 @@ class Api:
             # An answer that took long seems to come from a clock that is behind.
             most = max(self._aheads)
             self.ahead = most if abs(most) >= SAME_TIME_SECONDS else 0.0
+            if abs(most) >= OTHER_TIME_SECONDS and not self._is_clock_noted:
+                self._is_clock_noted = True
+                LOG.warning(
+                    "warning: this machine's clock is %s %s that of the API server %s."
+                    " Times are shown by this machine's clock.",
+                    times.duration(abs(most)),
+                    "behind" if most > 0 else "ahead of",
+                    self.place.server,
+                )
+
+    def _dated(self, fault: ApiFault) -> ApiFault:
+        """Return a fault of a certificate with its dates, where they are what is wrong."""
+        now, (ours, authority) = self.clock(), self._certificates or (None, None)
+        if fault.reason == faults.CLIENT_CERTIFICATE or (fault.status == 401 and ours):
+            wrong = _wrong(ours, now)
+            return fault if wrong is None else ApiFault(401, faults.CLIENT_CERTIFICATE, wrong)
+        if fault.reason != faults.CERTIFICATE:
+            return fault
+        timeout = urllib3.Timeout(QUICK_CONNECT_SECONDS)
+        if (wrong := _wrong(transport.server_certificate(self._transport, timeout), now)) is None:
+            wrong = _wrong(authority, now)
+            whose = "its authority's certificate"
+        else:
+            whose = "its certificate"
+        return (
+            fault if wrong is None else ApiFault(None, faults.CERTIFICATE_DATES, f"{whose} {wrong}")
+        )
+
+    def _read(self, response: urllib3.BaseHTTPResponse) -> bytes:
+        try:
+            return response.read(decode_content=True)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise faults.from_transport(error, self._transport.proxy) from error
+        finally:
+            response.release_conn()
+
+    def _fault(self, response: urllib3.BaseHTTPResponse) -> ApiFault:
+        """Make a fault of an answer that is a refusal; a proxy's may be no Status."""
+        retry_after: float | None = None
+        with contextlib.suppress(KeyError, ValueError):
+            retry_after = float(response.headers["Retry-After"])
+        text = self._read(response)
+        status: Any = None
+        with contextlib.suppress(msgspec.DecodeError):
+            status = msgspec.json.decode(text)
+        if isinstance(status, dict) and status.get("kind") == "Status":
+            return faults.from_status({"code": response.status, **status}, retry_after)
+        # Of a load balancer's page its title says nothing more than the status.
+        message = "" if text.lstrip().startswith(b"<") else text.decode(errors="replace").strip()
+        return ApiFault(
+            response.status, "", message[:300] or str(response.reason or ""), retry_after
+        )
 
     def _pool_for(self, secrets: Secrets) -> urllib3.PoolManager:
         """Return the connection pool; a new one where a certificate has changed."""
@@ -387,25 +466,7 @@ def _query(**values: str) -> dict[str, str]:
     return {name: value for name, value in values.items() if value}
 
 
-def _read(response: urllib3.BaseHTTPResponse) -> bytes:
-    try:
-        return response.read(decode_content=True)
-    except (urllib3.exceptions.HTTPError, OSError) as error:
-        raise faults.from_transport(error) from error
-    finally:
-        response.release_conn()
-
-
-def _fault(response: urllib3.BaseHTTPResponse) -> ApiFault:
-    """Make a fault of an answer that is a refusal; a proxy's may be no Status."""
-    retry_after: float | None = None
-    with contextlib.suppress(KeyError, ValueError):
-        retry_after = float(response.headers["Retry-After"])
-    text = _read(response)
-    status: Any = None
-    with contextlib.suppress(msgspec.DecodeError):
-        status = msgspec.json.decode(text)
-    if isinstance(status, dict) and status.get("kind") == "Status":
-        return faults.from_status({"code": response.status, **status}, retry_after)
-    message = text.decode(errors="replace").strip()[:300]
-    return ApiFault(response.status, "", message or str(response.reason or ""), retry_after)
+def _wrong(certificate: bytes | None, now: float) -> str | None:
+    """Say what is wrong with the dates of a certificate."""
+    found = validity.of(certificate)
+    return None if found is None else found.wrong(now)

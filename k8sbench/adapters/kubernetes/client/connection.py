@@ -6,31 +6,27 @@ or the current context; else, in a pod, its service account. Connecting sends no
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 
-import yaml
-
-from k8sbench.adapters.kubernetes.client import credentials, official
+from k8sbench.adapters.kubernetes.client import credentials
 from k8sbench.adapters.kubernetes.client.api import Api
-from k8sbench.adapters.kubernetes.client.official import Configuration
+from k8sbench.adapters.kubernetes.client.credentials import KubeconfigUser, ServiceAccount, Source
+from k8sbench.adapters.kubernetes.client.kubeconfig import Kubeconfig
 from k8sbench.adapters.kubernetes.client.transport import Transport
 from k8sbench.model.errors import InputError, NotFound, Unreachable
 from k8sbench.model.run import Location
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 DEFAULT_NAMESPACE = "default"
-_REPAIR = "Repair it (`kubectl config view` shows the same), or name another with --kubeconfig."
 
 
 class NoCluster(Unreachable):
-    """No cluster is configured: there is no kubeconfig, and this is no pod."""
+    """No cluster is configured: no kubeconfig names one, and this is no pod."""
 
 
 def connect(
@@ -41,33 +37,39 @@ def connect(
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> Api:
-    """Choose the cluster; no request is sent.
+    """Choose the cluster; no request is sent, and no credential is read.
 
-    Raises :class:`NoCluster` if none is configured, :class:`InputError` for a kubeconfig that
-    cannot be read, :class:`NotFound` for a context that is not in it.
+    Raises :class:`NoCluster` if none is configured, :class:`KubeconfigFault` for a kubeconfig that
+    cannot be used, :class:`NotFound` for a context that is not in it.
     """
     paths, source = _files(kubeconfig, environ)
-    found = [path for path in paths if path.is_file()]
-    if found:
-        return _from_kubeconfig(found, source, kubeconfig, context, namespace, environ)
-    if kubeconfig is not None:
+    # A link to a file that has gone is a kubeconfig that cannot be read.
+    found = [path for path in paths if os.path.lexists(path)]
+    config = Kubeconfig(found)
+    if not config.is_empty:
+        return _from_kubeconfig(config, source, kubeconfig, context, namespace, environ)
+    missing = f"{source} names none" if found else f"{source} does not exist"
+    if kubeconfig is not None and not found:
         raise InputError("there is no such kubeconfig.", "Check --kubeconfig.", file=kubeconfig)
     if context is not None:
         raise NotFound(
-            f"There is no context {context}: {source} does not exist.",
-            "Name the file with --kubeconfig.",
+            f"There is no context {context}: {missing}.", "Name the file with --kubeconfig."
         )
-    if environ.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").is_file():
-        return _in_cluster(namespace, environ, service_account)
+    if kubeconfig is None and environ.get("KUBERNETES_SERVICE_HOST"):
+        if service_account.is_dir():
+            return _in_cluster(namespace, environ, service_account)
+        missing += ", and this pod has no service account"
+    else:
+        missing += ", and this is no pod of a cluster"
     raise NoCluster(
-        f"No cluster is configured: {source} does not exist, and this is no pod of a cluster.",
+        f"No cluster is configured: {missing}.",
         "Name a kubeconfig with --kubeconfig or KUBECONFIG, or use --backend local.",
     )
 
 
-def check_answers(api: Api, *, seconds: float = 2.0) -> None:
-    """Request the API server's version once; raises :class:`Unreachable`."""
-    fault = api.no_answer(seconds)
+def check_answers(api: Api, *, seconds: float = 2.0, retry_s: float = 0.0) -> None:
+    """Request the API server's version; raises :class:`Unreachable`."""
+    fault = api.no_answer(seconds, retry_s=retry_s)
     if fault is not None:
         raise api.explained(fault, "its version be read")
 
@@ -84,143 +86,75 @@ def _files(kubeconfig: str | None, environ: Mapping[str, str]) -> tuple[list[Pat
     return [folder / ".kube" / "config"], "~/.kube/config"
 
 
-class _Kubeconfig:
-    """The contexts and clusters of one or several kubeconfigs; the first file to set a value wins.
-
-    The official client reads them once more, with the users; it does not report what is wrong with
-    a file, nor which contexts there are.
-    """
-
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self.path = os.pathsep.join(map(str, paths))
-        self.current: str | None = None
-        self.contexts: dict[str, Mapping[str, Any]] = {}
-        self.clusters: dict[str, Mapping[str, Any]] = {}
-        for path in paths:
-            config = _read(path)
-            try:
-                self.current = self.current or config.get("current-context")
-                for one in config.get("contexts") or ():
-                    self.contexts.setdefault(one["name"], one.get("context") or {})
-                for one in config.get("clusters") or ():
-                    self.clusters.setdefault(one["name"], one.get("cluster") or {})
-            except (TypeError, KeyError, AttributeError) as error:
-                raise InputError("this is no kubeconfig.", _REPAIR, file=str(path)) from error
-
-    def chosen(self, context: str | None) -> tuple[str, Mapping[str, Any], Mapping[str, Any]]:
-        """Return the context that was named, or the current one: its name, it, and its cluster."""
-        name = context or self.current
-        if not name:
-            raise NotFound(
-                f"{self.path} has no current context.",
-                f"Choose one with --context: {_listed(self.contexts)}.",
-            )
-        if name not in self.contexts:
-            near = difflib.get_close_matches(name, self.contexts, n=3) or list(self.contexts)
-            raise NotFound(f"{self.path} has no context {name}.", f"It has: {_listed(near)}.")
-        cluster = self.contexts[name].get("cluster", "")
-        if not self.clusters.get(cluster, {}).get("server"):
-            raise InputError(
-                f"context {name} names the cluster {cluster!r}, which has no server.",
-                _REPAIR,
-                file=self.path,
-            )
-        return name, self.contexts[name], self.clusters[cluster]
-
-
-def _read(path: Path) -> Any:
-    try:
-        return yaml.load(
-            path.read_text(),
-            Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader),  # noqa: S506
-        )
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise InputError(
-            f"the kubeconfig cannot be read: {why}.", "Check its permissions.", file=str(path)
-        ) from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        raise InputError(
-            f"the kubeconfig is no YAML: {getattr(error, 'problem', None) or 'it is broken'}.",
-            _REPAIR,
-            file=str(path),
-            line=None if mark is None else mark.line + 1,
-        ) from error
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names)) or "none"
-
-
 def _from_kubeconfig(
-    paths: Sequence[Path],
+    config: Kubeconfig,
     source: str,
     kubeconfig: str | None,
     context: str | None,
     namespace: str | None,
     environ: Mapping[str, str],
 ) -> Api:
-    config = _Kubeconfig(paths)
-    name, entry, cluster = config.chosen(context)
+    chosen = config.chosen(context)
+    cluster, paths = chosen.cluster, config.paths
 
-    def load() -> Configuration:
-        found = Configuration()
-        official.load_kube_config(config.path, name, found, persist_config=False)
-        return found
+    def load() -> Source:
+        found = Kubeconfig(paths).chosen(chosen.context)
+        if found.user.auth_provider is None:
+            return KubeconfigUser(found)
+        from k8sbench.adapters.kubernetes.client.official import ProviderUser
 
+        return ProviderUser(found, config.path)
+
+    server = (cluster.server or "").rstrip("/")
+    if "://" not in server:
+        server = f"https://{server}"
     return _api(
+        server,
         load,
-        f"{'' if context else 'current '}context {name} of {source}",
-        environ,
-        # The official client does not support proxy-url, and ignores NO_PROXY.
-        proxy=cluster.get("proxy-url"),
-        namespace=namespace or entry.get("namespace"),
-        context=name,
+        f"{'' if context else 'current '}context {chosen.context} of {source}",
+        namespace=namespace or chosen.namespace,
+        context=chosen.context,
         kubeconfig=None if kubeconfig is None else str(Path(kubeconfig).expanduser().resolve()),
+        verify=not cluster.insecure_skip_tls_verify,
+        server_name=cluster.tls_server_name,
+        proxy=cluster.proxy_url or proxy_for(server, environ),
     )
 
 
 def _in_cluster(namespace: str | None, environ: Mapping[str, str], service_account: Path) -> Api:
-    def load() -> Configuration:
-        found = Configuration()
-        official.InClusterConfigLoader(
-            token_filename=str(service_account / "token"),
-            cert_filename=str(service_account / "ca.crt"),
-            environ=environ,
-        ).load_and_set(found)
-        return found
-
+    host, port = environ["KUBERNETES_SERVICE_HOST"], environ.get("KUBERNETES_SERVICE_PORT", "443")
+    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
     own = service_account / "namespace"
     if namespace is None and own.is_file():
         namespace = own.read_text().strip()
-    return _api(load, "in-cluster configuration", environ, namespace=namespace)
+    return _api(
+        server,
+        lambda: ServiceAccount(service_account),
+        "in-cluster configuration",
+        namespace=namespace,
+        proxy=proxy_for(server, environ),
+    )
 
 
 def _api(
-    load: Callable[[], Configuration],
+    server: str,
+    load: Callable[[], Source],
     why: str,
-    environ: Mapping[str, str],
     *,
-    proxy: str | None = None,
     namespace: str | None,
     context: str | None = None,
     kubeconfig: str | None = None,
+    verify: bool = True,
+    server_name: str | None = None,
+    proxy: str | None = None,
 ) -> Api:
-    with credentials.translated_errors():
-        found = load()
     location = Location(
-        server=found.host,
+        server=server,
         namespace=namespace or DEFAULT_NAMESPACE,
         context=context,
         kubeconfig=kubeconfig,
     )
-    transport = Transport(
-        server=found.host,
-        verify=found.verify_ssl,
-        server_name=found.tls_server_name,
-        proxy=proxy or proxy_for(found.host, environ),
-    )
+    transport = Transport(server=server, verify=verify, server_name=server_name, proxy=proxy)
     return Api(location, why, transport, credentials.Credentials(load))
 
 

@@ -1,24 +1,26 @@
 """Credentials of a kubeconfig's user or a pod's service account.
 
-The official client's loaders support tokens, certificates, credential plugins and cloud providers,
-and renew what expires. Their errors, which they log or raise, become :class:`CredentialsFault`.
-When the API server rejects the credentials, or its certificate is not of the given authority,
-everything is loaded once more, since the kubeconfig may have changed. The files that it names are
-read for each request.
+The files that they come from are read for each request, and a plugin is run again when what it
+gave expires. When the API server rejects the credentials, or its certificate is not of the given
+authority, everything is loaded once more, since the kubeconfig may have changed.
 """
 
 from __future__ import annotations
 
-import contextlib
-import logging
+import base64
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import quote
 
 import msgspec
 
-from k8sbench.adapters.kubernetes.client.official import ConfigException, Configuration
-from k8sbench.model.errors import Unreachable
+from k8sbench.adapters.kubernetes.client import kubeconfig
+from k8sbench.adapters.kubernetes.client.kubeconfig import Chosen, KubeconfigFault, User
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.kubernetes.client.exec_plugin import ExecPlugin
 
 
 class Secrets(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,22 +32,30 @@ class Secrets(msgspec.Struct, frozen=True, kw_only=True):
     """Client certificate and key, PEM."""
     authority: bytes | None = None
     """Authority of the API server's certificate, PEM; None: the system's authorities."""
+    impersonation: tuple[tuple[str, str], ...] = ()
+    """The HTTP headers that name the user for whom requests are sent; a name may repeat."""
 
 
-class CredentialsFault(Unreachable):
-    """There are no credentials: a file is missing, or a plugin failed."""
+class Source(Protocol):
+    """Where secrets come from, as a kubeconfig or a pod has them."""
+
+    def secrets(self) -> Secrets:
+        """Return valid secrets; raises :class:`.Unreachable`."""
+
+    def end(self) -> None:
+        """Stop waiting for them; another thread may call."""
 
 
 class Credentials:
     """The secrets of one user, renewed when they expire; any thread may call."""
 
-    def __init__(self, load: Callable[[], Configuration]) -> None:
+    def __init__(self, load: Callable[[], Source]) -> None:
         self._load = load
         self._lock = threading.Lock()
-        self._configuration: Configuration | None = None
+        self._source: Source | None = None
 
     def current(self) -> Secrets:
-        """Return valid secrets; raises CredentialsFault."""
+        """Return valid secrets; raises :class:`.Unreachable`."""
         with self._lock:
             return self._secrets()
 
@@ -53,59 +63,107 @@ class Credentials:
         """Load the secrets again after these were refused; return whether they have changed."""
         with self._lock:
             if self._secrets() == refused:
-                self._configuration = None
+                self._source = None
             return self._secrets() != refused
 
+    def close(self) -> None:
+        """End a plugin that is being waited for."""
+        if (source := self._source) is not None:
+            source.end()
+
     def _secrets(self) -> Secrets:
-        with translated_errors():
-            if self._configuration is None:
-                self._configuration = self._load()
-            found = self._configuration
-            files = [Path(one) for one in (found.cert_file, found.key_file) if one]
-            header = (found.get_api_key_with_prefix("authorization") or "").strip()
-            return Secrets(
-                authorization=header or None,
-                certificate=b"\n".join(file.read_bytes() for file in files) or None,
-                authority=Path(found.ssl_ca_cert).read_bytes() if found.ssl_ca_cert else None,
+        if self._source is None:
+            self._source = self._load()
+        return self._source.secrets()
+
+
+class ServiceAccount:
+    """The token of a pod's service account, which the kubelet renews."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def secrets(self) -> Secrets:
+        """Read them."""
+        what = "of the pod's service account"
+        token = _text(self._folder / "token", f"the token {what}")
+        authority = kubeconfig.read(self._folder / "ca.crt", f"the authority {what}")
+        if not token:
+            raise KubeconfigFault(
+                f"{self._folder / 'token'}, the token {what}, is empty.",
+                "Have the pod made again; the kubelet writes it.",
             )
+        return Secrets(authorization=_bearer(token, "the pod"), authority=authority)
+
+    def end(self) -> None:
+        """Do nothing: there is nothing to wait for."""
 
 
-@contextlib.contextmanager
-def translated_errors() -> Iterator[None]:
-    """Raise what the official loaders raise, or only log, as :class:`CredentialsFault`."""
-    log = _ErrorLog()
-    # They use the root logger; without a handler it would write to the terminal.
-    logging.getLogger().addHandler(log)
-    try:
-        yield
-    except (ConfigException, OSError, ValueError) as error:
-        raise _fault(str(error)) from error
-    finally:
-        logging.getLogger().removeHandler(log)
-    if log.errors:
-        raise _fault(log.errors[-1])
+class KubeconfigUser:
+    """The user of a context: a token, a certificate, a plugin, or a name and a password."""
+
+    def __init__(self, chosen: Chosen) -> None:
+        self._chosen = chosen
+        self._plugin: ExecPlugin | None = None
+        user = chosen.user
+        if user.exec is not None and not (user.token or user.token_file):
+            from k8sbench.adapters.kubernetes.client.exec_plugin import ExecPlugin
+
+            self._plugin = ExecPlugin(user.exec, chosen)
+
+    def secrets(self) -> Secrets:
+        """Read files, and run the plugin where what it gave has expired."""
+        chosen = self._chosen
+        given = None if self._plugin is None else self._plugin.credential()
+        return Secrets(
+            authorization=self._authorization(given.token if given else None),
+            certificate=(given.certificate if given else None) or chosen.certificate(),
+            authority=chosen.authority(),
+            impersonation=tuple(_impersonation(chosen.user)),
+        )
+
+    def end(self) -> None:
+        """End the plugin if it is running."""
+        if self._plugin is not None:
+            self._plugin.end()
+
+    def _authorization(self, token: str | None) -> str | None:
+        user, file = self._chosen.user, self._chosen.user_file
+        token = token or user.token
+        if user.token_file:
+            try:
+                token = _text(file.parent / user.token_file, f"the tokenFile of {file}")
+            except KubeconfigFault:
+                if not token:
+                    raise
+        if token:
+            return _bearer(token, f"user {self._chosen.user_name} of {file}")
+        if user.username is not None and user.password is not None:
+            return f"Basic {base64.b64encode(f'{user.username}:{user.password}'.encode()).decode()}"
+        return None
 
 
-class _ErrorLog(logging.Handler):
-    """Keeps the errors that this thread logs."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.errors: list[str] = []
-        self._thread = threading.get_ident()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep an error."""
-        if record.thread == self._thread:
-            self.errors.append(record.getMessage())
+def _text(path: Path, what: str) -> str:
+    return kubeconfig.read(path, what).decode(errors="replace").strip()
 
 
-def _fault(message: str) -> CredentialsFault:
-    plugin = message.startswith("exec: ")
-    what = "The credential plugin of the kubeconfig" if plugin else "The kubeconfig"
-    fault = CredentialsFault(
-        f"{what} gives no credentials: {message.removeprefix('exec: ').strip().rstrip('.')}.",
-        "Sign in again, or mend the user's entry; kubectl shows the same fault.",
-    )
-    fault.cause_id = "unauthorized"
-    return fault
+def _bearer(token: str, whose: str) -> str:
+    """Return the header of a token; rejects one that no header can hold."""
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise KubeconfigFault(
+            f"The token of {whose} is no token: it has characters that none has.",
+            "Sign in again, or correct the user's entry.",
+        )
+    return f"Bearer {token}"
+
+
+def _impersonation(user: User) -> Iterator[tuple[str, str]]:
+    if user.as_user:
+        yield "Impersonate-User", user.as_user
+    if user.as_uid:
+        yield "Impersonate-Uid", user.as_uid
+    for group in user.as_groups or ():
+        yield "Impersonate-Group", group
+    for key, values in (user.as_user_extra or {}).items():
+        for value in values:
+            yield f"Impersonate-Extra-{quote(key, safe='')}", value

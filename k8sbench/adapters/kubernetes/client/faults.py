@@ -6,11 +6,16 @@ turns one into the error that the user reads: one sentence on what is wrong, one
 
 from __future__ import annotations
 
+import http.client
 import re
+import socket
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+
+import urllib3.exceptions
 
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.kinds import KINDS
@@ -22,6 +27,14 @@ CREDENTIALS = "Credentials"
 """Reason of an ApiFault: there are no credentials. ``__cause__`` is the BenchError."""
 CERTIFICATE = "Certificate"
 """Reason of an ApiFault: the server's certificate is not trusted."""
+CERTIFICATE_DATES = "CertificateDates"
+"""Reason of an ApiFault: the server's certificate has expired or is not valid yet."""
+CLIENT_CERTIFICATE = "ClientCertificate"
+"""Reason of an ApiFault: our certificate cannot be used, or the server rejects it."""
+LONG_WAIT_SECONDS = 5.0
+"""A Retry-After of less is not worth saying."""
+ABSENT = "Absent"
+"""Reason of an ApiFault: no server is at the address, or it is no address."""
 
 
 class ApiFault(Exception):
@@ -34,7 +47,7 @@ class ApiFault(Exception):
         self.status = status
         """HTTP status; None: no answer (refused, reset, timed out)."""
         self.reason = reason
-        """Kubernetes' Status.reason (``NotFound``, ``Expired``), one of the two above, or empty."""
+        """Kubernetes' Status.reason (``NotFound``, ``Expired``), one of those above, or empty."""
         self.message = message
         """Status.message, or the transport's message."""
         self.retry_after = retry_after
@@ -49,7 +62,7 @@ class ApiFault(Exception):
     def passes(self) -> bool:
         """Whether the fault may be temporary, so that a retry helps."""
         if self.status is None:
-            return self.reason != CERTIFICATE
+            return self.reason not in {CERTIFICATE, CLIENT_CERTIFICATE}
         if self.status == 500 and "failed calling webhook" in self.message:
             return False
         return self.status in {408, 429, 500, 502, 503, 504}
@@ -57,23 +70,76 @@ class ApiFault(Exception):
 
 def from_status(status: Mapping[str, Any], retry_after: float | None = None) -> ApiFault:
     """Make a fault of a Status object of the API server."""
-    return ApiFault(
-        status.get("code"), status.get("reason") or "", status.get("message") or "", retry_after
-    )
+    code = status.get("code")
+    message = status.get("message") or http.client.responses.get(code or 0, "")
+    return ApiFault(code, status.get("reason") or "", message, retry_after)
 
 
-def from_transport(error: BaseException) -> ApiFault:
-    """Make a fault of an error of urllib3 or of the socket."""
+_TRANSPORT: tuple[tuple[type[BaseException], str, str], ...] = (
+    (ssl.SSLEOFError, "", "it closed the connection during the TLS handshake"),
+    (socket.gaierror, ABSENT, "its name cannot be resolved"),
+    (ConnectionRefusedError, ABSENT, "connection refused"),
+    (http.client.RemoteDisconnected, "", "it closed the connection without an answer"),
+    (http.client.IncompleteRead, "", "it closed the connection before the end of its answer"),
+    (http.client.HTTPException, "", "its answer is no HTTP"),
+    (urllib3.exceptions.InvalidHeader, "", "its answer is no HTTP"),
+    (urllib3.exceptions.DecodeError, "", "its answer cannot be decompressed"),
+    (urllib3.exceptions.LocationValueError, ABSENT, "its address is no URL of a server"),
+    (urllib3.exceptions.ProxySchemeUnknown, ABSENT, "this kind of proxy is not supported"),
+)
+"""Error of urllib3, http.client or the socket → reason and message. The first that fits counts."""
+_NO_TLS = {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE"}
+_ALERT = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_ALERT_")
+
+
+def from_transport(error: BaseException, proxy: str | None = None) -> ApiFault:
+    """Make a fault of an error of urllib3 or of the socket; ``proxy`` is the URL of the proxy."""
     chain = _chain(error)
+    reason, message = _meaning(chain)
+    if proxy is None:
+        return ApiFault(None, reason, message)
+    # A proxy's URL may hold a password.
+    shown = f"the proxy {urlsplit(proxy).netloc.rpartition('@')[2] or 'of the kubeconfig'}"
+    if not any(isinstance(one, urllib3.exceptions.ProxyError) for one in chain):
+        return ApiFault(None, reason, f"{message} (asked through {shown})")
+    refusal = re.search(r"Tunnel connection failed: (.*)", str(error))
+    if refusal is not None:
+        return ApiFault(
+            None, "", f"{shown} refuses to connect to it: {refusal[1].rstrip(chr(39) + ')')}"
+        )
+    return ApiFault(None, reason, f"{shown} cannot be reached: {message.removeprefix('its ')}")
+
+
+def _meaning(chain: list[BaseException]) -> tuple[str, str]:
+    """Return the reason and the message of an error with its causes."""
     for one in chain:
         if isinstance(one, ssl.SSLCertVerificationError):
-            return ApiFault(None, CERTIFICATE, f"its certificate: {one.verify_message}")
-    if any(isinstance(one, TimeoutError) for one in chain) or "Timeout" in type(error).__name__:
-        return ApiFault(None, "", "it did not answer in time")
+            return CERTIFICATE, f"its certificate: {one.verify_message}"
+    is_timeout = any(isinstance(one, TimeoutError) for one in chain)
+    if is_timeout or "Timeout" in type(chain[0]).__name__:
+        return "", "it did not answer in time"
+    for kind, reason, message in _TRANSPORT:
+        for one in chain:
+            if isinstance(one, kind):
+                why = one.strerror if isinstance(one, socket.gaierror) else None
+                return reason, f"{message} ({why.lower()})" if why else message
+    tls = next((one for one in chain if isinstance(one, ssl.SSLError)), None)
+    if tls is not None:
+        return _tls(tls.reason or "")
     for one in reversed(chain):
         if isinstance(one, OSError) and one.strerror:
-            return ApiFault(None, "", one.strerror[0].lower() + one.strerror[1:])
-    return ApiFault(None, "", str(error).strip().partition("\n")[0] or type(error).__name__)
+            return "", one.strerror[0].lower() + one.strerror[1:]
+    return "", "the connection failed"
+
+
+def _tls(reason: str) -> tuple[str, str]:
+    """Return the reason and the message of a name that OpenSSL has for what is wrong."""
+    if reason in _NO_TLS:
+        return "", "it does not speak TLS; its address may have to begin with http://"
+    words = _ALERT.sub("", reason).replace("_", " ").lower()
+    if _ALERT.match(reason) and "CERTIFICATE" in reason:
+        return CLIENT_CERTIFICATE, f"is rejected ({words})"
+    return "", f"TLS cannot be agreed on ({words or 'no reason given'})"
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:
@@ -104,6 +170,16 @@ _ERRORS: Mapping[str, tuple[type[Unreachable] | type[UsageError], str, str]] = {
         Unreachable,
         "The API server {server}{context} is not trusted; {message}.",
         "Check certificate-authority in the kubeconfig: the cluster may have been made anew.",
+    ),
+    "api-certificate-dates": (
+        Unreachable,
+        "The API server {server}{context} is not trusted; {message}.",
+        "Correct this machine's clock if it is wrong; else have the server's certificate renewed.",
+    ),
+    "client-certificate": (
+        Unreachable,
+        "The API server {server}{context} cannot be asked: our client certificate {message}.",
+        "Sign in again or renew it; if this machine's clock is wrong, correct that first.",
     ),
     "api-unreachable": (
         Unreachable,
@@ -165,6 +241,12 @@ _MESSAGES = (
     ("strict decoding error", "manifest-refused"),
 )
 """Regular expression of the API server's message → cause id."""
+_CAUSES = {
+    CERTIFICATE: "api-not-trusted",
+    CERTIFICATE_DATES: "api-certificate-dates",
+    CLIENT_CERTIFICATE: "client-certificate",
+}
+"""Reason of an ApiFault → cause id."""
 
 
 def explained(
@@ -194,7 +276,7 @@ def _explained(fault: ApiFault, doing: str, place: Location, trainer_v2: bool) -
         server=place.server,
         context=f" of context {place.context}" if place.context else "",
         namespace=place.namespace,
-        message=fault.message.rstrip("."),
+        message=fault.message.rstrip(".") + _wait(fault),
         status=fault.status,
         doing=doing,
         kinds=" and no ".join(KINDS),
@@ -204,9 +286,18 @@ def _explained(fault: ApiFault, doing: str, place: Location, trainer_v2: bool) -
     return error
 
 
+def _wait(fault: ApiFault) -> str:
+    """Say for how long the API server wants to be left alone, where that is long."""
+    if fault.retry_after is None or fault.retry_after < LONG_WAIT_SECONDS:
+        return ""
+    return f"; it asks to be left alone for {fault.retry_after:.0f} s"
+
+
 def _cause_id(fault: ApiFault) -> str:
+    if fault.reason in _CAUSES:
+        return _CAUSES[fault.reason]
     if fault.status is None:
-        return "api-not-trusted" if fault.reason == CERTIFICATE else "api-unreachable"
+        return "api-unreachable"
     if fault.status == 401:
         return "unauthorized"
     found = (cause_id for pattern, cause_id in _MESSAGES if re.search(pattern, fault.message))

@@ -1,48 +1,57 @@
-"""What is used of the official client: its configuration, and what loads it.
+"""Users with an ``auth-provider`` (oidc, azure, gcp), which the official client's loader signs in.
 
-``import kubernetes`` imports 700 typed models that k8sbench does not use: 0.2 s of 0.8 s on a slow
-machine, more than anything else that ``submit --detach`` does. The client offers no import of its
-loaders alone: ``kubernetes.config`` imports ``kubernetes.client``, whose package imports every
-model. So the loaders are imported while empty packages stand in for those around them. Where the
-client is imported already, or a later version is laid out otherwise, it is imported as it is.
+kubectl has replaced all but oidc by plugins, so that this is rare; the client imports 700 typed
+models, requests and oauthlib.
 """
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
-import sys
-from pathlib import Path
-from types import ModuleType
+from typing import Any
 
-__all__ = ["ConfigException", "Configuration", "InClusterConfigLoader", "load_kube_config"]
-
-_PACKAGE, _CLIENT = "kubernetes", "kubernetes.client"
+from k8sbench.adapters.kubernetes.client.credentials import Secrets
+from k8sbench.adapters.kubernetes.client.kubeconfig import Chosen, KubeconfigFault
 
 
-def _import_without_models() -> None:
-    found = importlib.util.find_spec(_PACKAGE)
-    if _PACKAGE in sys.modules or found is None or not found.submodule_search_locations:
-        return
-    package, client = ModuleType(_PACKAGE), ModuleType(_CLIENT)
-    package.__path__ = list(found.submodule_search_locations)
-    client.__path__ = [str(Path(one) / "client") for one in package.__path__]
-    sys.modules |= {_PACKAGE: package, _CLIENT: client}
-    try:
-        with contextlib.suppress(ImportError, AttributeError):
-            configuration = importlib.import_module(f"{_CLIENT}.configuration")
-            # The second only builds clients for those who ask for one.
-            vars(client).update(Configuration=configuration.Configuration, ApiClient=None)
-            importlib.import_module(f"{_PACKAGE}.config")
-    finally:
-        # Who wants the whole of it finds it.
-        del sys.modules[_CLIENT], sys.modules[_PACKAGE]
+class ProviderUser:
+    """A user whose token a provider gives and renews."""
 
+    def __init__(self, chosen: Chosen, paths: str) -> None:
+        self._chosen, self._paths = chosen, paths
+        self._configuration: Any = None
 
-_import_without_models()
+    def secrets(self) -> Secrets:
+        """Have the token renewed where it has expired."""
+        provider = (self._chosen.user.auth_provider or {}).get("name")
+        who = (
+            f"user {self._chosen.user_name} of {self._chosen.user_file} (auth-provider {provider})"
+        )
+        try:
+            header = self._header()
+        # Of the client, of requests, of oauthlib, or of a library that is not installed.
+        except Exception as error:
+            raise KubeconfigFault(
+                f"There is no token of {who}: {str(error).rstrip('.')}.",
+                "Sign in again; or use a credential plugin, as kubectl does.",
+            ) from error
+        if not header:
+            raise KubeconfigFault(f"There is no valid token of {who}.", "Sign in again.")
+        return Secrets(
+            authorization=header,
+            certificate=self._chosen.certificate(),
+            authority=self._chosen.authority(),
+        )
 
-# From the modules, not from their packages, which would be imported.
-from kubernetes.client.configuration import Configuration  # noqa: E402
-from kubernetes.config.config_exception import ConfigException  # noqa: E402
-from kubernetes.config.incluster_config import InClusterConfigLoader  # noqa: E402
-from kubernetes.config.kube_config import load_kube_config  # noqa: E402
+    def end(self) -> None:
+        """Do nothing: the client's requests cannot be ended."""
+
+    def _header(self) -> str:
+        from kubernetes.client import Configuration
+        from kubernetes.config import kube_config
+
+        if self._configuration is None:
+            found = Configuration()
+            kube_config.load_kube_config(
+                self._paths, self._chosen.context, found, persist_config=False
+            )
+            self._configuration = found
+        return (self._configuration.get_api_key_with_prefix("authorization") or "").strip()

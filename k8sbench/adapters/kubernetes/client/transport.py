@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 import tempfile
@@ -51,9 +52,36 @@ def pool(transport: Transport, secrets: Secrets) -> urllib3.PoolManager:
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
             options["cert_reqs"] = "CERT_NONE"
             options["assert_hostname"] = False
-    if transport.proxy is not None:
+    if transport.proxy is None:
+        return urllib3.PoolManager(**options)
+    try:
         return urllib3.ProxyManager(transport.proxy, **options)
-    return urllib3.PoolManager(**options)
+    except urllib3.exceptions.HTTPError as error:
+        raise faults.from_transport(error, transport.proxy) from error
+
+
+def server_certificate(transport: Transport, timeout: urllib3.Timeout) -> bytes | None:
+    """Return the certificate that the API server shows, DER, unverified; None: it shows none.
+
+    Nothing is sent to it that identifies us.
+    """
+    unverified = msgspec.structs.replace(transport, verify=False)
+    with (
+        contextlib.suppress(ApiFault, urllib3.exceptions.HTTPError, OSError),
+        pool(unverified, Secrets()) as connections,
+    ):
+        response = connections.request(
+            "GET",
+            f"{transport.server}/version",
+            timeout=timeout,
+            retries=False,
+            redirect=False,
+            preload_content=False,
+        )
+        connection = getattr(response.connection, "sock", None)
+        if isinstance(connection, ssl.SSLSocket):
+            return connection.getpeercert(binary_form=True)
+    return None
 
 
 def _tls(transport: Transport, secrets: Secrets) -> ssl.SSLContext | None:
@@ -63,7 +91,8 @@ def _tls(transport: Transport, secrets: Secrets) -> ssl.SSLContext | None:
     try:
         context = ssl.create_default_context(cadata=authority.decode() if authority else None)
     except (ssl.SSLError, ValueError) as error:
-        raise ApiFault(None, faults.CERTIFICATE, f"its certificate authority: {error}") from error
+        why = "the certificate authority of the kubeconfig cannot be read"
+        raise ApiFault(None, faults.CERTIFICATE, f"{why}: {error}") from error
     if not transport.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -81,4 +110,15 @@ def _load(context: ssl.SSLContext, certificate: bytes) -> None:
             # With a password OpenSSL does not prompt for one on the terminal.
             context.load_cert_chain(file.name, password="")
         except (ssl.SSLError, ValueError) as error:
-            raise ApiFault(None, faults.CERTIFICATE, f"our client certificate: {error}") from error
+            why = f"cannot be used: {_openssl(error)}"
+            raise ApiFault(None, faults.CLIENT_CERTIFICATE, why) from error
+
+
+def _openssl(error: Exception) -> str:
+    """Return what OpenSSL found wrong with a file, in words."""
+    reason = error.reason if isinstance(error, ssl.SSLError) else None
+    return {
+        "KEY_VALUES_MISMATCH": "the key is another certificate's",
+        "NO_START_LINE": "it is no certificate with a key in PEM",
+        "PEM_LIB": "it is no certificate with a key in PEM",
+    }.get(reason or "", (reason or str(error)).replace("_", " ").lower())

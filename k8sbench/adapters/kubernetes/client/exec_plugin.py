@@ -1,0 +1,203 @@
+"""Credential plugins: programs that a kubeconfig names, which print a token or a certificate.
+
+https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import IO, Any
+
+import msgspec
+
+from k8sbench.adapters.kubernetes.client.kubeconfig import Chosen, Exec
+from k8sbench.model.errors import Unreachable
+from k8sbench.model.kube import moment
+
+LOG = logging.getLogger(__name__)
+NOTE_SECONDS = 5.0
+"""After which it is said that a plugin has not answered yet."""
+LIMIT_SECONDS = 120.0
+"""After which a plugin is ended. A user who is to sign in in a browser needs a while."""
+EARLY_SECONDS = 10.0
+"""So long before its end a credential counts as expired."""
+_CONFIG = "client.authentication.k8s.io/exec"
+"""Name of the extension of a cluster that is for its plugin."""
+_SIGN_IN = "Sign in again, or correct the user's entry; kubectl meets the same fault."
+
+
+class PluginFault(Unreachable):
+    """A credential plugin gave no credentials."""
+
+    def __init__(self, command: str, what: str, action: str = _SIGN_IN) -> None:
+        super().__init__(f"The credential plugin {command} of the kubeconfig {what}.", action)
+        self.cause_id = "unauthorized"
+
+
+class Credential(msgspec.Struct, frozen=True, rename="camel"):
+    """What a plugin gives."""
+
+    token: str | None = None
+    client_certificate_data: str | None = None
+    client_key_data: str | None = None
+    expiration_timestamp: str | None = None
+
+    @property
+    def certificate(self) -> bytes | None:
+        """The client's certificate and key, PEM."""
+        if self.client_certificate_data is None:
+            return None
+        return f"{self.client_certificate_data}\n{self.client_key_data}".encode()
+
+
+class _Answer(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: str
+    kind: str
+    status: Credential
+
+
+class ExecPlugin:
+    """The credential plugin of a user, which is run again when what it gave expires."""
+
+    def __init__(self, plugin: Exec, chosen: Chosen) -> None:
+        self._plugin, self._chosen = plugin, chosen
+        self._credential: Credential | None = None
+        self._until: float | None = None
+        self._end: Callable[[], None] | None = None
+        self._is_ended = False
+
+    def credential(self) -> Credential:
+        """Return what the plugin gives; raises :class:`PluginFault`."""
+        expired = self._until is not None and time.time() >= self._until - EARLY_SECONDS
+        if self._credential is None or expired:
+            found = self._checked(self._run())
+            self._until = moment(found.expiration_timestamp)
+            self._credential = found
+        return self._credential
+
+    def end(self) -> None:
+        """End the plugin if it is running; it is not run again. Another thread may call."""
+        self._is_ended = True
+        if self._end is not None:
+            self._end()
+
+    def _fault(self, what: str, action: str = _SIGN_IN) -> PluginFault:
+        return PluginFault(self._plugin.command, what, action)
+
+    def _checked(self, printed: bytes) -> Credential:
+        try:
+            answer = msgspec.json.decode(printed, type=_Answer)
+            moment(answer.status.expiration_timestamp)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise self._fault(f"printed no ExecCredential: {error}") from error
+        version, found = self._plugin.api_version, answer.status
+        if answer.api_version != version:
+            raise self._fault(f"printed apiVersion {answer.api_version} instead of {version}")
+        if found.token is None and found.client_certificate_data is None:
+            raise self._fault("printed neither a token nor a client certificate")
+        if found.client_certificate_data is not None and found.client_key_data is None:
+            raise self._fault("printed a client certificate without its key")
+        return found
+
+    def _run(self) -> bytes:
+        """Run the plugin; returns what it printed."""
+        plugin, command = self._plugin, self._plugin.command
+        mode = plugin.interactive_mode or "IfAvailable"
+        interactive = mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
+        if mode == "Always" and not interactive:
+            raise self._fault("needs a terminal, and standard input is none")
+        if os.sep in command:
+            command = str(self._chosen.user_file.parent / command)
+        environ = {one.name: one.value for one in plugin.env or ()}
+        info = {"KUBERNETES_EXEC_INFO": self._info(interactive=interactive)}
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            try:
+                process = subprocess.Popen(
+                    [command, *(plugin.args or ())],
+                    stdin=None if interactive else subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=None if interactive else err,
+                    env={**os.environ, **environ, **info},
+                    # Without a terminal it is in a group of its own: Ctrl-C is for k8sbench, and
+                    # the programs that it has started are ended with it.
+                    start_new_session=not interactive,
+                )
+            except FileNotFoundError as error:
+                action = plugin.install_hint or "Install it, and make sure that it is in PATH."
+                raise self._fault("is not installed: there is no such command", action) from error
+            except OSError as error:
+                why = (error.strerror or str(error)).lower()
+                raise self._fault(f"cannot be run: {why}") from error
+            code = self._wait(process, err, own_group=not interactive)
+            if code != 0:
+                ended = f"failed with exit code {code}" if code > 0 else f"ended by signal {-code}"
+                said = _last_line(err)
+                raise self._fault(f"{ended}: {said.rstrip('.')}" if said else ended)
+            out.seek(0)
+            return out.read()
+
+    def _wait(self, process: subprocess.Popen[bytes], err: IO[bytes], *, own_group: bool) -> int:
+        """Wait for the plugin's end, at most :data:`LIMIT_SECONDS`; returns its exit code."""
+
+        def end() -> None:
+            with contextlib.suppress(ProcessLookupError):
+                if own_group:
+                    os.killpg(process.pid, signal.SIGKILL)
+                else:
+                    process.kill()
+
+        self._end = end
+        try:
+            if self._is_ended:
+                raise self._fault("was ended")
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.wait(NOTE_SECONDS)
+            said = _last_line(err)
+            LOG.warning(
+                "The credential plugin %s has not answered yet; waiting.%s",
+                self._plugin.command,
+                f" It says: {said}" if said else "",
+            )
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.wait(max(0.0, LIMIT_SECONDS - NOTE_SECONDS))
+            raise self._fault(f"has not answered within {LIMIT_SECONDS:.0f} s, and was ended")
+        finally:
+            self._end = None
+            if process.poll() is None:
+                end()
+                process.wait()
+
+    def _info(self, *, interactive: bool) -> str:
+        spec: dict[str, Any] = {"interactive": interactive}
+        if self._plugin.provide_cluster_info:
+            cluster = self._chosen.cluster
+            authority = self._chosen.authority()
+            configs = (one.extension for one in cluster.extensions or () if one.name == _CONFIG)
+            entries = {
+                "server": cluster.server,
+                "tls-server-name": cluster.tls_server_name,
+                "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
+                "certificate-authority-data": authority and base64.b64encode(authority).decode(),
+                "proxy-url": cluster.proxy_url,
+                "config": next(configs, None),
+            }
+            spec["cluster"] = {key: value for key, value in entries.items() if value is not None}
+        info = {"apiVersion": self._plugin.api_version, "kind": "ExecCredential", "spec": spec}
+        return msgspec.json.encode(info).decode()
+
+
+def _last_line(file: IO[bytes]) -> str:
+    """Return the last line that is not empty, without what a terminal would not print."""
+    end = file.seek(0, os.SEEK_END)
+    file.seek(max(0, end - 4096))
+    lines = file.read().decode(errors="replace").strip().splitlines() or [""]
+    return "".join(one for one in lines[-1].strip() if one.isprintable())[:300]

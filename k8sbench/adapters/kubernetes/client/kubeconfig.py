@@ -1,0 +1,255 @@
+"""Kubeconfigs as typed values: contexts, clusters and users, of one file or several.
+
+The first file that has an entry or a value wins, and relative paths are relative to the file in
+which they stand, as with kubectl.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import difflib
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import yaml
+
+from k8sbench.model.errors import NotFound, Unreachable
+
+T = TypeVar("T")
+_REPAIR = "Repair it (`kubectl config view` shows the same), or name another with --kubeconfig."
+
+
+class KubeconfigFault(Unreachable):
+    """A kubeconfig exists and cannot be used, or a file that it names."""
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster, a user and a namespace by one name."""
+
+    cluster: str | None = None
+    user: str | None = None
+    namespace: str | None = None
+
+
+class Extension(msgspec.Struct, frozen=True, kw_only=True):
+    """What a program of others keeps in an entry."""
+
+    name: str
+    extension: Any = None
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """An API server and how it is reached."""
+
+    server: str | None = None
+    certificate_authority: str | None = None
+    certificate_authority_data: str | None = None
+    insecure_skip_tls_verify: bool | None = None
+    tls_server_name: str | None = None
+    proxy_url: str | None = None
+    extensions: list[Extension] | None = None
+
+
+class Variable(msgspec.Struct, frozen=True, kw_only=True):
+    """A variable of a plugin's environment."""
+
+    name: str
+    value: str = ""
+
+
+class Exec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A credential plugin."""
+
+    command: str
+    api_version: str
+    args: list[str] | None = None
+    env: list[Variable] | None = None
+    install_hint: str | None = None
+    interactive_mode: str | None = None
+    provide_cluster_info: bool | None = None
+
+
+class User(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """How a user signs in."""
+
+    token: str | None = None
+    token_file: str | None = msgspec.field(name="tokenFile", default=None)
+    username: str | None = None
+    password: str | None = None
+    client_certificate: str | None = None
+    client_certificate_data: str | None = None
+    client_key: str | None = None
+    client_key_data: str | None = None
+    exec: Exec | None = None
+    auth_provider: dict[str, Any] | None = None
+    as_user: str | None = msgspec.field(name="as", default=None)
+    as_uid: str | None = None
+    as_groups: list[str] | None = None
+    as_user_extra: dict[str, list[str]] | None = None
+
+
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+    """A context with its cluster and its user."""
+
+    context: str
+    namespace: str | None
+    cluster: Cluster
+    cluster_file: Path
+    user: User
+    user_file: Path
+    user_name: str
+
+    def authority(self) -> bytes | None:
+        """Return the authority of the server's certificate, PEM."""
+        return material(
+            self.cluster.certificate_authority_data,
+            self.cluster.certificate_authority,
+            self.cluster_file,
+            "certificate-authority",
+        )
+
+    def certificate(self) -> bytes | None:
+        """Return the client's certificate and key, PEM."""
+        user, file = self.user, self.user_file
+        parts = (
+            material(
+                user.client_certificate_data, user.client_certificate, file, "client-certificate"
+            ),
+            material(user.client_key_data, user.client_key, file, "client-key"),
+        )
+        return b"\n".join(filter(None, parts)) or None
+
+
+class Kubeconfig:
+    """The contexts, clusters and users of one or several files."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self.paths = tuple(paths)
+        self.path = os.pathsep.join(map(str, paths))
+        self.current: str | None = None
+        self._entries: dict[str, dict[str, tuple[Any, Path]]] = {
+            "context": {},
+            "cluster": {},
+            "user": {},
+        }
+        for path in paths:
+            config = _read(path) or {}
+            try:
+                self.current = self.current or config.get("current-context")
+                for kind, entries in self._entries.items():
+                    for one in config.get(f"{kind}s") or ():
+                        entries.setdefault(one["name"], (one.get(kind) or {}, path))
+            except (TypeError, KeyError, AttributeError) as error:
+                raise KubeconfigFault(f"{path}: this is no kubeconfig.", _REPAIR) from error
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it names no cluster, as one that ``kubectl config`` has emptied."""
+        return not (self.current or self._entries["context"] or self._entries["cluster"])
+
+    def chosen(self, context: str | None) -> Chosen:
+        """Return the context that was named, or the current one.
+
+        Raises :class:`NotFound` where the one that was named is not there.
+        """
+        contexts = self._entries["context"]
+        name = context or self.current
+        if not name:
+            raise KubeconfigFault(
+                f"{self.path} has no current context.",
+                f"Choose one with --context: {_listed(contexts)}.",
+            )
+        if name not in contexts:
+            near = difflib.get_close_matches(name, contexts, n=3) or list(contexts)
+            has = f"It has: {_listed(near)}."
+            if context:
+                raise NotFound(f"{self.path} has no context {name}.", has)
+            message = f"{self.path} has no context {name}, which is its current context."
+            raise KubeconfigFault(message, f"{has} Choose one with --context.")
+        found, _ = self._entry("context", name, Context)
+        cluster, cluster_file = self._of(name, "cluster", found.cluster or "", Cluster)
+        if not cluster.server:
+            raise KubeconfigFault(
+                f"{cluster_file}: the cluster {found.cluster} of context {name} has no server.",
+                _REPAIR,
+            )
+        user, user_file = User(), cluster_file
+        if found.user:
+            user, user_file = self._of(name, "user", found.user, User)
+        return Chosen(
+            context=name,
+            namespace=found.namespace,
+            cluster=cluster,
+            cluster_file=cluster_file,
+            user=user,
+            user_file=user_file,
+            user_name=found.user or "",
+        )
+
+    def _of(self, context: str, kind: str, name: str, type_: type[T]) -> tuple[T, Path]:
+        if name not in self._entries[kind]:
+            raise KubeconfigFault(
+                f"{self.path}: context {context} names the {kind} {name!r}, which is not there.",
+                _REPAIR,
+            )
+        return self._entry(kind, name, type_)
+
+    def _entry(self, kind: str, name: str, type_: type[T]) -> tuple[T, Path]:
+        value, path = self._entries[kind][name]
+        try:
+            return msgspec.convert(value, type_), path
+        except msgspec.ValidationError as error:
+            raise KubeconfigFault(
+                f"{path}: the {kind} {name} is not valid: {error}.", _REPAIR
+            ) from error
+
+
+def material(data: str | None, file: str | None, kubeconfig: Path, key: str) -> bytes | None:
+    """Return what stands in a kubeconfig in base64, or in a file that it names; None: nothing."""
+    if data:
+        try:
+            return base64.b64decode(data, validate=False)
+        except binascii.Error as error:
+            raise KubeconfigFault(f"{kubeconfig}: {key}-data is no base64.", _REPAIR) from error
+    return None if not file else read(kubeconfig.parent / file, f"the {key} of {kubeconfig}")
+
+
+def read(path: Path, what: str) -> bytes:
+    """Read a file that credentials come from."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise KubeconfigFault(
+            f"{path}, {what}, cannot be read: {(error.strerror or str(error)).lower()}.",
+            "Restore it, or sign in again; kubectl meets the same fault.",
+        ) from error
+
+
+def _read(path: Path) -> Any:
+    try:
+        return yaml.load(
+            path.read_text(),
+            Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader),  # noqa: S506
+        )
+    except (OSError, UnicodeDecodeError) as error:
+        why = str(error.strerror).lower() if isinstance(error, OSError) else "it is no text"
+        raise KubeconfigFault(
+            f"{path}: the kubeconfig cannot be read: {why}.",
+            "Check its permissions, or name another with --kubeconfig.",
+        ) from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}" if mark is None else f"{path}:{mark.line + 1}"
+        raise KubeconfigFault(
+            f"{where}: the kubeconfig is no YAML:"
+            f" {getattr(error, 'problem', None) or 'it is broken'}.",
+            _REPAIR,
+        ) from error
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"

@@ -1,0 +1,117 @@
+"""Servers on the loopback address that answer in some way, with or without TLS."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+Act = Callable[[socket.socket], None]
+VERSION = b'{"gitVersion": "v1.33.1"}'
+
+
+def answer(status: int = 200, body: bytes = VERSION, **headers: str) -> bytes:
+    """Write an answer; ``_`` in the name of a header is a hyphen."""
+    lines = [f"HTTP/1.1 {status} Reason", f"Content-Length: {len(body)}"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def saying(text: bytes) -> Act:
+    """Read something, and say something."""
+
+    def act(connection: socket.socket) -> None:
+        connection.recv(1 << 16)
+        connection.sendall(text)
+
+    return act
+
+
+@contextlib.contextmanager
+def serving(*acts: Act, tls: ssl.SSLContext | None = None) -> Iterator[str]:
+    """Serve connections, the first by the first act and so on; the last serves all others.
+
+    Returns host and port.
+    """
+    door = socket.create_server(("127.0.0.1", 0))
+
+    def run() -> None:
+        rest = list(acts)
+        while True:
+            act = rest.pop(0) if len(rest) > 1 else rest[0]
+            try:
+                plain, _ = door.accept()
+            except OSError:
+                return
+            # The client breaks connections as it likes.
+            with contextlib.suppress(OSError):
+                connection = plain if tls is None else tls.wrap_socket(plain, server_side=True)
+                with connection:
+                    act(connection)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield "{}:{}".format(*door.getsockname())
+    finally:
+        door.shutdown(socket.SHUT_RDWR)
+        door.close()
+        thread.join()
+
+
+def kubeconfig(path: Path, server: str, user: dict[str, Any] | None = None, **cluster: Any) -> Path:
+    """Write a kubeconfig of one context."""
+    config = {
+        "current-context": "lab",
+        "contexts": [{"name": "lab", "context": {"cluster": "c", "user": "ann"}}],
+        "clusters": [{"name": "c", "cluster": {"server": server, **cluster}}],
+        "users": [{"name": "ann", "user": {"token": "t"} if user is None else user}],
+    }
+    path.write_text(json.dumps(config))
+    return path
+
+
+_AUTHORITY = """[ca]
+default_ca=own
+[own]
+database=index
+new_certs_dir=.
+rand_serial=yes
+default_md=sha256
+policy=who
+x509_extensions=what
+[who]
+commonName=supplied
+[what]
+basicConstraints=critical,CA:TRUE
+subjectAltName=IP:127.0.0.1
+"""
+
+
+def certificate(folder: Path, begins: str, ends: str) -> tuple[Path, Path]:
+    """Make a certificate that signs itself, and its key; times as ``20260101000000Z``."""
+    folder.mkdir()
+    (folder / "index").touch()
+    (folder / "ca.cnf").write_text(_AUTHORITY)
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "key.pem")
+    dates = ("-startdate", begins, "-enddate", ends)
+    files = ("-keyfile", "key.pem", "-in", "request.pem", "-out", "certificate.pem")
+    for words in (
+        ("req", *key, "-subj", "/CN=lab", "-out", "request.pem"),
+        ("ca", "-batch", "-notext", "-config", "ca.cnf", "-selfsign", *dates, *files),
+    ):
+        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+    return folder / "certificate.pem", folder / "key.pem"
+
+
+def tls_of(pair: tuple[Path, Path]) -> ssl.SSLContext:
+    """Make the TLS of a server with a certificate and a key."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*pair)
+    return context

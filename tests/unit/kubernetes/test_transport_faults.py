@@ -1,0 +1,190 @@
+"""What a broken connection means is said in the words of the field, never in Python's."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
+from k8sbench.adapters.kubernetes.client.connection import check_answers, connect
+from k8sbench.adapters.kubernetes.client.faults import ABSENT, CLIENT_CERTIFICATE
+from k8sbench.model.errors import Unreachable
+from tests.unit.kubernetes import servers
+from tests.unit.kubernetes.servers import Act, answer, saying, serving
+
+
+@contextlib.contextmanager
+def reached(folder: Path, server: str, **cluster: str) -> Iterator[Api]:
+    path = servers.kubeconfig(folder / "config", server, **cluster)
+    with contextlib.closing(connect(kubeconfig=str(path), environ={})) as api:
+        yield api
+
+
+def fault_of(folder: Path, server: str, **cluster: str) -> ApiFault:
+    with reached(folder, server, **cluster) as api:
+        fault = api.no_answer(1.0)
+    assert fault is not None
+    return fault
+
+
+def reset(connection: socket.socket) -> None:
+    connection.recv(1 << 16)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def wait(connection: socket.socket) -> None:
+    while connection.recv(1 << 16):
+        pass
+
+
+OK = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+NO_HTTP = "its answer is no HTTP"
+BROKEN_OFF = "it closed the connection before the end of its answer"
+PLAIN: dict[str, tuple[Act, str]] = {
+    "dropped": (saying(b""), "it closed the connection without an answer"),
+    "reset": (reset, "connection reset by peer"),
+    "silent": (wait, "it did not answer in time"),
+    "another protocol": (saying(b"SSH-2.0-OpenSSH\r\n"), NO_HTTP),
+    "no status": (saying(b"HTTP/1.1 abc\r\n\r\n"), NO_HTTP),
+    "a header too long": (saying(OK + b"A: " + b"x" * 70_000 + b"\r\n\r\n"), NO_HTTP),
+    "two lengths": (saying(OK + b"Content-Length: 3, 4\r\n\r\nabc"), NO_HTTP),
+    "cut": (saying(OK + b"Content-Length: 100\r\n\r\nabc"), BROKEN_OFF),
+    "a chunk cut": (saying(CHUNKED + b"10\r\nabc"), BROKEN_OFF),
+    "no chunk": (saying(CHUNKED + b"zz\r\nabc"), BROKEN_OFF),
+    "no gzip": (
+        saying(OK + b"Content-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc"),
+        "its answer cannot be decompressed",
+    ),
+}
+
+
+@pytest.mark.parametrize(("act", "message"), PLAIN.values(), ids=PLAIN)
+def test_a_broken_answer(tmp_path: Path, act: Act, message: str) -> None:
+    with serving(act) as address:
+        fault = fault_of(tmp_path, f"http://{address}")
+    assert (fault.message, fault.status, fault.passes) == (message, None, True)
+
+
+def alert(number: int) -> bytes:
+    return bytes([21, 3, 3, 0, 2, 2, number])
+
+
+NO_TLS = "it does not speak TLS; its address may have to begin with http://"
+TLS: dict[str, tuple[Act, str]] = {
+    "plain HTTP": (saying(answer(400)), NO_TLS),
+    "another protocol": (saying(b"SSH-2.0-OpenSSH\r\n"), NO_TLS),
+    "dropped": (saying(b""), "it closed the connection during the TLS handshake"),
+    "reset": (reset, "connection reset by peer"),
+    "no cipher": (saying(alert(40)), "TLS cannot be agreed on (handshake failure)"),
+    "old": (saying(alert(70)), "TLS cannot be agreed on (protocol version)"),
+}
+
+
+@pytest.mark.parametrize(("act", "message"), TLS.values(), ids=TLS)
+def test_a_broken_handshake(tmp_path: Path, act: Act, message: str) -> None:
+    with serving(act) as address:
+        fault = fault_of(tmp_path, f"https://{address}")
+    assert (fault.message, fault.status, fault.passes) == (message, None, True)
+
+
+def test_a_client_certificate_that_the_handshake_rejects(tmp_path: Path) -> None:
+    with (
+        serving(saying(alert(45))) as address,
+        reached(tmp_path, f"https://{address}") as api,
+        pytest.raises(Unreachable, match=r"our client certificate is rejected \(certificate exp"),
+    ):
+        check_answers(api)
+    fault = api.no_answer()
+    assert fault is not None
+
+
+@pytest.mark.parametrize(
+    ("server", "message"),
+    [
+        ("https://nosuch.invalid", r"its name cannot be resolved \(.+\)"),
+        ("https://127.0.0.1:1", "connection refused"),
+        ("https://127.0.0.1:abc", "its address is no URL of a server"),
+        ("ftp://a.example", "its address is no URL of a server"),
+        ("https://", "its address is no URL of a server"),
+        ("https://a..example", "its address is no URL of a server"),
+    ],
+)
+def test_an_address_without_a_server(tmp_path: Path, server: str, message: str) -> None:
+    fault = fault_of(tmp_path, server)
+    assert fault.reason == ABSENT
+    with reached(tmp_path, server) as api, pytest.raises(Unreachable, match=message):
+        check_answers(api)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"), [(403, "Forbidden"), (407, "Proxy Authentication Required")]
+)
+def test_a_proxy_that_refuses_is_named_without_its_password(
+    tmp_path: Path, status: int, reason: str
+) -> None:
+    with serving(saying(f"HTTP/1.1 {status} {reason}\r\n\r\n".encode())) as address:
+        way = {"proxy-url": f"http://ann:secret@{address}"}
+        fault = fault_of(tmp_path, "https://a.example", **way)
+    assert fault.message == f"the proxy {address} refuses to connect to it: {status} {reason}"
+
+
+@pytest.mark.parametrize(
+    ("proxy", "message"),
+    [
+        ("http://127.0.0.1:1", "the proxy 127.0.0.1:1 cannot be reached: connection refused"),
+        ("http://nosuch.invalid:1", "the proxy nosuch.invalid:1 cannot be reached: name cannot be"),
+        ("socks5://127.0.0.1:1", "this kind of proxy is not supported"),
+    ],
+)
+def test_a_proxy_that_cannot_be_used(tmp_path: Path, proxy: str, message: str) -> None:
+    fault = fault_of(tmp_path, "https://a.example", **{"proxy-url": proxy})
+    assert fault.message.startswith(message)
+
+
+def test_a_connection_through_a_proxy_says_so(tmp_path: Path) -> None:
+    with serving(saying(b"")) as address:
+        fault = fault_of(tmp_path, "https://a.example", **{"proxy-url": f"http://{address}"})
+    expected = f"it closed the connection without an answer (asked through the proxy {address})"
+    assert fault.message == expected
+
+
+def test_a_refusal_that_is_a_page_is_told_by_its_status(tmp_path: Path) -> None:
+    page = answer(503, b"<html><title>no healthy upstream</title></html>")
+    with serving(saying(page)) as address:
+        fault = fault_of(tmp_path, f"http://{address}")
+    assert (fault.status, fault.message) == (503, "Reason")
+
+
+def test_a_wait_that_is_too_long_is_told(tmp_path: Path) -> None:
+    with (
+        serving(saying(answer(429, b"too many", Retry_After="120"))) as address,
+        reached(tmp_path, f"http://{address}") as api,
+        pytest.raises(Unreachable, match=r"429: too many; it asks to be left alone for 120 s"),
+    ):
+        check_answers(api, retry_s=10.0)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [saying(b""), saying(answer(503)), saying(answer(429)), saying(answer(429, Retry_After="0"))],
+    ids=["dropped", "503", "429", "429 with Retry-After"],
+)
+def test_one_answer_that_is_lost_is_asked_for_again(tmp_path: Path, first: Act) -> None:
+    with (
+        serving(first, saying(answer())) as address,
+        reached(tmp_path, f"http://{address}") as api,
+    ):
+        check_answers(api, retry_s=10.0)
+        assert api.requests["get version"] == 2
+
+
+def test_the_reason_of_a_rejected_certificate_is_not_asked_for_again(tmp_path: Path) -> None:
+    with serving(saying(alert(45))) as address:
+        fault = fault_of(tmp_path, f"https://{address}")
+    assert (fault.reason, fault.passes) == (CLIENT_CERTIFICATE, False)
