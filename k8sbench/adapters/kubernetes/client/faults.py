@@ -84,8 +84,8 @@ _TRANSPORT: tuple[tuple[type[BaseException], str, str], ...] = (
     (http.client.HTTPException, "", "its answer is no HTTP"),
     (urllib3.exceptions.InvalidHeader, "", "its answer is no HTTP"),
     (urllib3.exceptions.DecodeError, "", "its answer cannot be decompressed"),
-    (urllib3.exceptions.LocationValueError, ABSENT, "its address is no URL of a server"),
     (urllib3.exceptions.ProxySchemeUnknown, ABSENT, "this kind of proxy is not supported"),
+    (urllib3.exceptions.LocationValueError, ABSENT, "its address is no URL of a server"),
 )
 """Error of urllib3, http.client or the socket → reason and message. The first that fits counts."""
 _NO_TLS = {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE"}

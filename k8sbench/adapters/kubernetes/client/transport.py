@@ -116,9 +116,8 @@ def _load(context: ssl.SSLContext, certificate: bytes) -> None:
 
 def _openssl(error: Exception) -> str:
     """Return what OpenSSL found wrong with a file, in words."""
-    reason = error.reason if isinstance(error, ssl.SSLError) else None
+    reason = (error.reason if isinstance(error, ssl.SSLError) else None) or "PEM_LIB"
     return {
         "KEY_VALUES_MISMATCH": "the key is another certificate's",
-        "NO_START_LINE": "it is no certificate with a key in PEM",
         "PEM_LIB": "it is no certificate with a key in PEM",
-    }.get(reason or "", (reason or str(error)).replace("_", " ").lower())
+    }.get(reason, reason.replace("_", " ").lower())

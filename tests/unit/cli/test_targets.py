@@ -1,0 +1,125 @@
+"""Where ``submit`` runs without ``--backend``: on the cluster that is configured, or nowhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k8sbench.adapters.kubernetes.client import api
+from k8sbench.app import targets
+from k8sbench.cli.main import main
+from tests.unit.kubernetes import servers
+from tests.unit.kubernetes.servers import Act, answer, saying, serving
+
+DETACHED = ("submit", "resnet50", "--replicas=2", "--gpus=1", "--detach")
+NOWHERE = "https://127.0.0.1:1"
+"""Where nobody listens."""
+Submit = Callable[..., int]
+
+
+@pytest.fixture
+def submit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Submit:
+    """Submit as a user does whose kubeconfig is at its usual place; returns the exit code."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(api, "ABSENT_SECONDS", 0.0)
+    (tmp_path / ".kube").mkdir()
+
+    def run(*words: str, text: str | None = None, **config: Any) -> int:
+        path = tmp_path / ".kube" / "config"
+        if config:
+            servers.kubeconfig(path, **config)
+        elif text is not None:
+            path.write_text(text)
+        return main([*DETACHED, f"--store={tmp_path / 'store'}", *words])
+
+    return run
+
+
+def plugin(**changes: Any) -> dict[str, Any]:
+    version = "client.authentication.k8s.io/v1"
+    return {"exec": {"apiVersion": version, "command": "false", **changes}}
+
+
+UNUSABLE: dict[str, tuple[dict[str, Any], str]] = {
+    "refused": ({"server": NOWHERE}, "cannot be reached: connection refused"),
+    "no such name": ({"server": "https://nosuch.invalid"}, "its name cannot be resolved"),
+    "proxy": ({"server": NOWHERE, "proxy-url": NOWHERE}, "the proxy 127.0.0.1:1 cannot be reached"),
+    "plugin fails": (
+        {"server": NOWHERE, "user": plugin(command="sh", args=["-c", "echo no >&2; exit 4"])},
+        "The credential plugin sh of the kubeconfig failed with exit code 4: no.",
+    ),
+    "plugin missing": (
+        {"server": NOWHERE, "user": plugin(command="no-such-plugin", installHint="Get it.")},
+        "no-such-plugin of the kubeconfig is not installed: there is no such command.\n  Get it.",
+    ),
+    "token file missing": (
+        {"server": NOWHERE, "user": {"tokenFile": "gone"}},
+        "gone, the tokenFile of",
+    ),
+    "certificate file missing": (
+        {"server": NOWHERE, "user": {"client-certificate": "gone", "client-key": "gone"}},
+        "gone, the client-certificate of",
+    ),
+    "no YAML": ({"text": "a: ["}, "the kubeconfig is no YAML"),
+    "no current context": ({"text": "contexts: [{name: a}]"}, "has no current context"),
+}
+
+
+@pytest.mark.parametrize(("config", "sentence"), UNUSABLE.values(), ids=UNUSABLE)
+def test_a_cluster_that_cannot_be_used_is_an_error_with_its_cause(
+    submit: Submit, capsys: pytest.CaptureFixture[str], config: dict[str, Any], sentence: str
+) -> None:
+    assert submit(**config) == 6
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert sentence in err
+    assert err.endswith("Or run on this machine: --backend local\n")
+
+
+@pytest.mark.parametrize("act", [saying(b""), saying(answer(503)), saying(answer(429))])
+def test_a_cluster_that_does_not_answer_in_the_end_is_an_error(
+    submit: Submit,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    act: Act,
+) -> None:
+    monkeypatch.setattr(targets, "ANSWER_SECONDS", 0.5)
+    with serving(act) as address:
+        assert submit(server=f"http://{address}") == 6
+    assert "--backend local" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [None, "", "{clusters: null, contexts: null, users: null, current-context: ''}"],
+    ids=["no file", "an empty file", "as kubectl empties it"],
+)
+def test_without_a_cluster_this_machine_is_used_and_why_is_said(
+    submit: Submit, capsys: pytest.CaptureFixture[str], text: str | None
+) -> None:
+    # Which then rejects what only a cluster can do.
+    assert submit(text=text) == 2
+    assert "this run is local (" in (err := capsys.readouterr().err)
+    missing = "there is no ~/.kube/config" if text is None else "~/.kube/config names none"
+    assert f"; no cluster is configured: {missing}, and this is no pod" in err
+
+
+def test_a_cluster_that_is_named_needs_no_hint_to_this_machine(
+    submit: Submit, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert submit("--backend=kubernetes", server=NOWHERE) == 6
+    assert "--backend local" not in capsys.readouterr().err
+
+
+def test_the_manifest_alone_needs_no_answer(
+    submit: Submit, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert submit("--dry-run", "--output=json", server=NOWHERE) == 0
+    assert json.loads(capsys.readouterr().out)["items"]
