@@ -150,7 +150,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--backend",
         type=click.Choice(["auto", "kubernetes", "local"]),
         default="auto",
-        help="Where to run; default auto: on the cluster if one answers, else here.",
+        help="Where to run; default auto: on the cluster if one is configured, else here.",
     ),
 )
 

@@ -8,7 +8,7 @@ import socket
 import ssl
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,13 +65,15 @@ def serving(*acts: Act, tls: ssl.SSLContext | None = None) -> Iterator[str]:
         thread.join()
 
 
-def kubeconfig(path: Path, server: str, user: dict[str, Any] | None = None, **cluster: Any) -> Path:
+def kubeconfig(
+    path: Path, server: str, user: Mapping[str, Any] = {"token": "t"}, **cluster: Any
+) -> Path:
     """Write a kubeconfig of one context."""
     config = {
         "current-context": "lab",
         "contexts": [{"name": "lab", "context": {"cluster": "c", "user": "ann"}}],
         "clusters": [{"name": "c", "cluster": {"server": server, **cluster}}],
-        "users": [{"name": "ann", "user": {"token": "t"} if user is None else user}],
+        "users": [{"name": "ann", "user": user}],
     }
     path.write_text(json.dumps(config))
     return path

@@ -53,7 +53,7 @@ def assert_says(wrong: Unreachable, pattern: str) -> None:
 def test_a_server_s(tmp_path: Path, dates: tuple[str, str], sentence: str) -> None:
     pair = servers.certificate(tmp_path / "pki", *dates)
     with serving(saying(answer()), tls=servers.tls_of(pair)) as address:
-        trusted = {"certificate-authority-data": data(pair[0])}
+        trusted: dict[str, Any] = {"certificate-authority-data": data(pair[0])}
         path = servers.kubeconfig(tmp_path / "config", f"https://{address}", **trusted)
         wrong = refusal(path)
     assert wrong.cause_id == "api-certificate-dates"
@@ -86,7 +86,7 @@ def test_a_client_s_that_the_server_does_not_accept(
     server = servers.certificate(tmp_path / "pki", *GOOD)
     certificate, key = servers.certificate(tmp_path / "user", *dates)
     user = {"client-certificate": str(certificate), "client-key": str(key)}
-    trusted = {"certificate-authority": str(server[0])}
+    trusted: dict[str, Any] = {"certificate-authority": str(server[0])}
     with serving(saying(answer(401, b"Unauthorized")), tls=servers.tls_of(server)) as address:
         path = servers.kubeconfig(tmp_path / "config", f"https://{address}", user, **trusted)
         assert_says(refusal(path, ahead=ahead), sentence)

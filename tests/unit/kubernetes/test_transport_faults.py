@@ -7,6 +7,7 @@ import socket
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import urllib3
@@ -20,13 +21,13 @@ from tests.unit.kubernetes.servers import Act, answer, saying, serving
 
 
 @contextlib.contextmanager
-def reached(folder: Path, server: str, **cluster: str) -> Iterator[Api]:
+def reached(folder: Path, server: str, **cluster: Any) -> Iterator[Api]:
     path = servers.kubeconfig(folder / "config", server, **cluster)
     with contextlib.closing(connect(kubeconfig=str(path), environ={})) as api:
         yield api
 
 
-def fault_of(folder: Path, server: str, **cluster: str) -> ApiFault:
+def fault_of(folder: Path, server: str, **cluster: Any) -> ApiFault:
     with reached(folder, server, **cluster) as api:
         fault = api.no_answer(1.0)
     assert fault is not None
