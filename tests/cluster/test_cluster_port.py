@@ -146,12 +146,23 @@ def test_a_clock_of_ours_that_is_wrong_is_no_trouble_of_the_job(user: Path) -> N
         return time.time() + 600.0
 
     with following.opened(user, clock=clock) as port:
-        port.cluster.api.clock = clock
+        api = port.cluster.api
+        api.clock = clock
+        # Answers that came before it was set are compared with another clock.
+        while api.ahead == 0.0:
+            assert api.no_answer() is None
         plan = port.submit(following.plan("2x1"))
         began = clock()
         port.end_of(plan)
         assert {one.cause_id for one in port.transitions(plan)} == {None}
         assert all(abs(one.at - began) < following.SECONDS for one in port.transitions(plan))
+        # Lines keep the stamps of their node, which tell where a log continues.
+        lines = port.lines(plan)
+        assert len(lines) == 2
+        assert all(abs(one.at - one.ahead - began) < following.SECONDS for one in lines)
+        # Who comes later learns when the job was created by the same clock.
+        (job,) = listing.jobs(api, [plan.run_id])
+        assert abs(job.created_at - began) < following.SECONDS
 
 
 # -- creating ---------------------------------------------------------------------------------

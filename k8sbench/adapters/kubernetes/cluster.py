@@ -304,6 +304,9 @@ class KubernetesCluster:
                 if followed is not None:
                     if item.line is not None:
                         followed.take_line(item.line)
+                        if self.api.ahead:
+                            line = msgspec.structs.replace(item.line, ahead=self.api.ahead)
+                            item = msgspec.structs.replace(item, line=line)
                     events.append(item)
             case Changed():
                 self._take_change(item, trimming.run_of(item.kind, item.object))

@@ -64,7 +64,7 @@ class Output:
     def read(self, line: LogLine) -> bool:
         """Read a line; True if it has a step."""
         self.tail.append(line.text[:LONGEST_LINE])
-        self.last_at = line.at
+        self.last_at = line.at - line.ahead
         if not any(needle in line.text for needle in self._needles):
             return False
         found = self._found(line)
@@ -98,7 +98,7 @@ class Output:
         elif rate is None and seconds:
             rate = self._plan.global_batch / seconds
         epoch = (record.epoch or 0) if record.shape.numbering == "epoch" else None
-        return Step(line.at, record.iteration, record.total, epoch, rate, record.loss)
+        return Step(line.at - line.ahead, record.iteration, record.total, epoch, rate, record.loss)
 
 
 class LiveRun:

@@ -43,9 +43,9 @@ def replica(name: str, phase: Phase, run_id: str = "seg-1", **more: Any) -> JobE
 
 
 def line(
-    text: str, *, at: float = NOW, replica: str = "master-0", run_id: str = "seg-1"
+    text: str, *, at: float = NOW, replica: str = "master-0", run_id: str = "seg-1", **more: Any
 ) -> JobEvent:
-    return JobEvent(run_id=run_id, line=LogLine(replica=replica, at=at, text=text))
+    return JobEvent(run_id=run_id, line=LogLine(replica=replica, at=at, text=text, **more))
 
 
 def step(
