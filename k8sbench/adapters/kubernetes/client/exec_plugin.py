@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from typing import IO, Any
@@ -119,7 +118,11 @@ class ExecPlugin:
             command = str(self._chosen.user_file.parent / command)
         environ = {one.name: one.value for one in plugin.env or ()}
         info = {"KUBERNETES_EXEC_INFO": self._info(interactive=interactive)}
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        # In memory: a token does not belong on a disk, which may be full besides.
+        with (
+            os.fdopen(os.memfd_create("stdout"), "rb", buffering=0) as out,
+            os.fdopen(os.memfd_create("stderr"), "rb", buffering=0) as err,
+        ):
             try:
                 process = subprocess.Popen(
                     [command, *(plugin.args or ())],
@@ -138,6 +141,8 @@ class ExecPlugin:
                 why = (error.strerror or str(error)).lower()
                 raise self._fault(f"cannot be run: {why}") from error
             code = self._wait(process, err, own_group=not interactive)
+            if self._is_ended:
+                raise self._fault("was ended: it is not needed any more")
             if code != 0:
                 ended = f"failed with exit code {code}" if code > 0 else f"ended by signal {-code}"
                 said = _last_line(err)
@@ -158,7 +163,7 @@ class ExecPlugin:
         self._end = end
         try:
             if self._is_ended:
-                raise self._fault("was ended")
+                end()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return process.wait(NOTE_SECONDS)
             said = _last_line(err)
@@ -197,7 +202,8 @@ class ExecPlugin:
 
 def _last_line(file: IO[bytes]) -> str:
     """Return the last line that is not empty, without what a terminal would not print."""
-    end = file.seek(0, os.SEEK_END)
-    file.seek(max(0, end - 4096))
-    lines = file.read().decode(errors="replace").strip().splitlines() or [""]
+    # Without moving: the plugin writes where the file stands.
+    end = os.fstat(file.fileno()).st_size
+    tail = os.pread(file.fileno(), 4096, max(0, end - 4096))
+    lines = tail.decode(errors="replace").strip().splitlines() or [""]
     return "".join(one for one in lines[-1].strip() if one.isprintable())[:300]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import ssl
-import tempfile
 from typing import Any
 
 import msgspec
@@ -91,8 +91,8 @@ def _tls(transport: Transport, secrets: Secrets) -> ssl.SSLContext | None:
     try:
         context = ssl.create_default_context(cadata=authority.decode() if authority else None)
     except (ssl.SSLError, ValueError) as error:
-        why = "the certificate authority of the kubeconfig cannot be read"
-        raise ApiFault(None, faults.CERTIFICATE, f"{why}: {error}") from error
+        why = "the kubeconfig's certificate-authority holds no certificate in PEM"
+        raise ApiFault(None, faults.CERTIFICATE, why) from error
     if not transport.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -103,12 +103,12 @@ def _tls(transport: Transport, secrets: Secrets) -> ssl.SSLContext | None:
 
 def _load(context: ssl.SSLContext, certificate: bytes) -> None:
     """Load a client certificate, which OpenSSL reads from a file only."""
-    with tempfile.NamedTemporaryFile(prefix="k8sbench-") as file:
+    # In memory: a key does not belong on a disk, which may be full besides.
+    with os.fdopen(os.memfd_create("certificate"), "wb", buffering=0) as file:
         file.write(certificate)
-        file.flush()
         try:
             # With a password OpenSSL does not prompt for one on the terminal.
-            context.load_cert_chain(file.name, password="")
+            context.load_cert_chain(f"/proc/self/fd/{file.fileno()}", password="")
         except (ssl.SSLError, ValueError) as error:
             why = f"cannot be used: {_openssl(error)}"
             raise ApiFault(None, faults.CLIENT_CERTIFICATE, why) from error
