@@ -50,9 +50,12 @@ def configured(access: ClusterAccess) -> bool:
     if access.named or os.environ.get("KUBECONFIG") or os.environ.get("KUBERNETES_SERVICE_HOST"):
         return True
     try:
-        return (Path.home() / ".kube" / "config").exists()
-    except (OSError, RuntimeError):
+        (Path.home() / ".kube" / "config").lstat()
+    except (FileNotFoundError, NotADirectoryError, RuntimeError):
         return False
+    except OSError:
+        return True
+    return True
 
 
 def connect(access: ClusterAccess) -> Api:

@@ -83,6 +83,14 @@ def test_a_cluster_that_cannot_be_used_is_an_error_with_its_cause(
     assert err.endswith("Or run on this machine: --backend local\n")
 
 
+def test_a_kubeconfig_that_is_a_link_to_nothing_is_not_taken_for_none(
+    submit: Submit, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / ".kube" / "config").symlink_to(tmp_path / "gone")
+    assert submit() == 6
+    assert "the kubeconfig cannot be read: no such file or directory" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("act", [saying(b""), saying(answer(503)), saying(answer(429))])
 def test_a_cluster_that_does_not_answer_in_the_end_is_an_error(
     submit: Submit,

@@ -179,8 +179,13 @@ def test_a_wait_that_is_too_long_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "first",
-    [saying(b""), saying(answer(503)), saying(answer(429)), saying(answer(429, Retry_After="0"))],
-    ids=["dropped", "503", "429", "429 with Retry-After"],
+    [
+        saying(b""),
+        saying(answer(503)),
+        saying(answer(429)),
+        *(saying(answer(429, Retry_After=after)) for after in ("0", "-1", "nan", "soon")),
+    ],
+    ids=["dropped", "503", "429", "at once", "before", "never", "a word"],
 )
 def test_one_answer_that_is_lost_is_asked_for_again(tmp_path: Path, first: Act) -> None:
     with (

@@ -418,9 +418,9 @@ class Api:
 
     def _fault(self, response: urllib3.BaseHTTPResponse) -> ApiFault:
         """Make a fault of an answer that is a refusal; a proxy's may be no Status."""
-        retry_after: float | None = None
-        with contextlib.suppress(KeyError, ValueError):
-            retry_after = float(response.headers["Retry-After"])
+        seconds = response.headers.get("Retry-After", "")
+        # It may also be a date, which is as good as none.
+        retry_after = float(seconds) if seconds.isascii() and seconds.isdecimal() else None
         text = self._read(response)
         status: Any = None
         with contextlib.suppress(msgspec.DecodeError):

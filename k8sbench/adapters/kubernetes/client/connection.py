@@ -42,8 +42,7 @@ def connect(
     cannot be used, :class:`NotFound` for a context that is not in it.
     """
     paths, source = _files(kubeconfig, environ)
-    # A link to a file that has gone is a kubeconfig that cannot be read.
-    found = [path for path in paths if os.path.lexists(path)]
+    found = [path for path in paths if _is_there(path)]
     config = Kubeconfig(found)
     if not config.is_empty:
         return _from_kubeconfig(config, source, kubeconfig, context, namespace, environ)
@@ -54,12 +53,12 @@ def connect(
         raise NotFound(
             f"There is no context {context}: {missing}.", "Name the file with --kubeconfig."
         )
-    if kubeconfig is None and environ.get("KUBERNETES_SERVICE_HOST"):
-        if service_account.is_dir():
+    if kubeconfig is None:
+        is_pod = bool(environ.get("KUBERNETES_SERVICE_HOST"))
+        if is_pod and service_account.is_dir():
             return _in_cluster(namespace, environ, service_account)
-        missing += ", and this pod has no service account"
-    else:
-        missing += ", and this is no pod of a cluster"
+        missing += ", and this "
+        missing += "pod has no service account" if is_pod else "is no pod of a cluster"
     raise NoCluster(
         f"No cluster is configured: {missing}.",
         "Name a kubeconfig with --kubeconfig or KUBECONFIG, or use --backend local.",
@@ -83,6 +82,17 @@ def _files(kubeconfig: str | None, environ: Mapping[str, str]) -> tuple[list[Pat
     home = environ.get("HOME")
     folder = Path(home) if home else Path.home()
     return [folder / ".kube" / "config"], "~/.kube/config"
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is a kubeconfig, even a link to a file that has gone, or one not to be read."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _from_kubeconfig(
