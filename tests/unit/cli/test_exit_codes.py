@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
+
+from k8sbench.app.results import Rows
 from k8sbench.cli import exit_codes
-from k8sbench.model.errors import BenchError, FilesElsewhere, StoreError
+from k8sbench.model import creation
+from k8sbench.model.errors import (
+    BenchError,
+    CreationUnknown,
+    FilesElsewhere,
+    NoRoom,
+    StoreError,
+    Unreachable,
+)
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.run import Run
+from k8sbench.runs import reporting
+from tests.unit.store.examples import NOW, measurement, plan
 
 
 def test_a_run_whose_files_are_on_another_machine_is_no_failure() -> None:
@@ -12,3 +28,28 @@ def test_a_run_whose_files_are_on_another_machine_is_no_failure() -> None:
     assert exit_codes.of_failures([]) == 0
     assert exit_codes.of_failures([elsewhere]) == 0
     assert exit_codes.of_failures([elsewhere, unreadable]) == BenchError.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        (NoRoom("The quota is full."), 3),
+        (Unreachable("The operator does not run."), 6),
+        (CreationUnknown("Whether the job exists is not known."), 6),
+    ],
+)
+def test_a_refusal_among_runs_that_were_measured_has_a_code(wrong: BenchError, code: int) -> None:
+    def run(last: Transition) -> Run:
+        return Run(plan=plan(), created_at=NOW, owner=None, history=(last,), artifacts=None)
+
+    valid = run(Transition(phase=Phase.SUCCEEDED, at=NOW, cause="All replicas succeeded."))
+    valid = msgspec.structs.replace(valid, measurement=measurement())
+    rows = Rows(
+        runs=(valid, run(creation.failed("seg-1", wrong, NOW))),
+        report=reporting.Report(results=(), parities=()),
+        rejected=frozenset(),
+        refusals=(wrong,),
+    )
+    assert exit_codes.of_rows(rows) == code
+    alone = msgspec.structs.replace(rows, runs=(valid,), refusals=())
+    assert exit_codes.of_rows(alone) == 0

@@ -15,11 +15,11 @@ from k8sbench.model.creation import SETTLE_SECONDS, unknown_error
 from k8sbench.model.errors import Interrupted, NoRoom, Unreachable, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Run
+from k8sbench.model.run import Run, Wish
 from k8sbench.ports import FoundJob, JobEvent, Store
 from k8sbench.runs import collecting, submitting
 from k8sbench.runs.context import RunContext, Stop
-from k8sbench.runs.following import FollowOptions
+from k8sbench.runs.following import Following, FollowOptions
 from k8sbench.runs.submitting import RunOptions, Submitted
 from tests.tiers import ROOT
 from tests.unit.runs.played import LOCATION, FakeCluster, Silent, at, context, planned_case
@@ -213,6 +213,27 @@ def test_a_follower_ends_a_run_whose_job_does_not_come(store: Store) -> None:
     assert told(run)[1:] == [("Created", "creation-unknown"), ("Failed", "not-created")]
 
 
+def test_a_run_that_is_cancelled_before_its_job_is_seen_ends_the_job_that_comes(
+    store: Store,
+) -> None:
+    class Late(Passing):
+        def resume(self, run: Run, marks: Any) -> None:
+            self.script = (GONE,) if not self.marks else (at(Phase.RUNNING),)
+            super().resume(run, marks)
+
+        def cancel(self, run_id: str, cause: str, cause_id: str, *, wait: bool = False) -> None:
+            if self.script != (GONE,):
+                super().cancel(run_id, cause, cause_id, wait=wait)
+
+    cluster, wish = Late(), Wish(kind="cancel", at=NOW, cause="Not wanted.", cause_id="cancelled")
+    recorded(store)
+    following = Following(here(store, cluster), Silent(), FollowOptions())
+    following.resume(store.wish("mine", wish))
+    (run,) = following.to_the_end(Stop(), lambda: False)
+    assert (run.phase, run.history[-1].cause) == (Phase.CANCELLED, "Not wanted.")
+    assert cluster.cancelled == [("Not wanted.", "cancelled")]
+
+
 def test_a_job_that_is_known_to_have_existed_is_lost_and_not_never_created(store: Store) -> None:
     submitted(store, FakeCluster(outlives=True), detach=True)
     (run,) = collected(store, FakeCluster(GONE, outlives=True), now=NOW).closed
@@ -342,6 +363,26 @@ def test_a_run_whose_quota_is_full_can_be_submitted_again_after_a_stop(store: St
     assert told(store.run("mine"))[-1] == ("Failed", "not-created")
     (one,) = submitted(store, Refusing(ENDED))
     assert one.run.phase is Phase.SUCCEEDED
+
+
+def test_a_run_that_waits_for_a_quota_and_is_cancelled_elsewhere_is_not_created(
+    store: Store,
+) -> None:
+    wish = Wish(kind="cancel", at=NOW, cause="Not wanted.", cause_id="cancelled")
+
+    class Wished(Passing):
+        def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+            if store.run("mine").phase is Phase.QUEUED:
+                store.wish("mine", wish)
+            return super().wait(seconds)
+
+        def cancel(self, *_: Any, **__: Any) -> None:
+            """There is no job."""
+
+    cluster = Wished(ENDED, refusals=[FULL] * 3)
+    (one,) = submitted(store, cluster)
+    assert (one.run.phase, one.run.history[-1].cause) == (Phase.CANCELLED, "Not wanted.")
+    assert cluster.created == []
 
 
 # -- stopped ----------------------------------------------------------------------------------
