@@ -273,7 +273,7 @@ class Following:
 
         One that is not final was left alone: its logs cannot be read now.
         """
-        patience = 0.0 if self._over else seconds
+        patience = 0.0 if self._ready() else seconds
         self._try_again()
         if patience and all(one.again_at is not None for one in self._open.values()):
             # The cluster follows none of them, and would return at once.
@@ -290,12 +290,22 @@ class Following:
         self._read_wishes()
         self._end_what_is_due()
         self._check_removals()
-        if self._over and not events:
-            one = self._over[0]
+        one = self._ready()
+        if one is not None and not events:
             with self._guarded(one):
                 closed = self._close(one)
-                self._over.popleft()
+                self._over.remove(one)
                 yield closed
+
+    def _ready(self) -> _Open | None:
+        """Return a run that can be closed.
+
+        Where the answer to its creation was lost its job may be over before the request is sent
+        again, which must find it: were it deleted by then, it would be created a second time.
+        """
+        return next(
+            (one for one in self._over if one.creation is None or one.creation.done()), None
+        )
 
     def to_the_end(self, stop: Stop, more: Callable[[], bool]) -> Iterator[Run]:
         """Follow until all is over; ``more`` starts further runs while it can, and says if any.

@@ -150,6 +150,27 @@ def test_the_page_says_what_each_state_of_a_creation_means() -> None:
     }
 
 
+def test_a_job_that_is_over_before_its_creation_is_answered_is_not_deleted_until_then(
+    store: Store,
+) -> None:
+    ended, waits = threading.Event(), []
+
+    class Unanswered(FakeCluster):
+        def create(self, *args: Any) -> None:
+            super().create(*args)
+            ended.wait(10.0)
+            waits.append(list(self.removed))
+
+        def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+            if self.created and store.run("mine").phase is Phase.SUCCEEDED and seconds != 0.0:
+                ended.set()  # nothing is left to do but to wait
+            return super().wait(seconds)
+
+    (one,) = submitted(store, cluster := Unanswered(ENDED, outlives=True))
+    assert one.run.measurement is not None
+    assert (waits, cluster.removed) == ([[]], ["mine"])
+
+
 # -- looked for -------------------------------------------------------------------------------
 
 
