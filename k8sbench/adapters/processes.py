@@ -1,14 +1,15 @@
 """Who a process is, so that a later one can say whether it still runs.
 
 A pid alone says little: pids are used again, every container counts its own, and a boot starts
-over. An :class:`~k8sbench.model.run.Owner` therefore carries the host, the boot, the pid namespace
-and the process's start time, all read from ``/proc``. Where that is not enough to be sure the
+over. An :class:`~k8sbench.model.run.Owner` therefore carries the host, the machine's id, the boot,
+the pid namespace and the process's start time. Where that is not enough to be sure the
 answer is "cannot be known from here", never a guess: a run that is wrongly called lost would lose
 its result.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 from pathlib import Path
@@ -18,6 +19,7 @@ import psutil
 from k8sbench.model.run import Owner
 
 PROC = Path("/proc")
+MACHINE_ID = Path("/etc/machine-id")
 _DEAD_STATES = frozenset("ZXx")
 """Zombie and dead: the process has ended, its parent has not asked how."""
 _STATE, _START = 0, 19
@@ -34,6 +36,7 @@ def describe(pid: int) -> Owner:
     stat = _stat(pid)
     return Owner(
         host=platform.node(),
+        machine=_machine(),
         boot_id=_boot_id(),
         pid=pid,
         started=float(stat[_START]) if stat else 0.0,
@@ -46,8 +49,10 @@ def alive(owner: Owner) -> bool | None:
     if owner.host != platform.node():
         return None
     if owner.boot_id != _boot_id():
-        # The machine was started anew since. Without boot ids (an odd /proc) nothing is known.
-        return False if owner.boot_id and _boot_id() else None
+        # The machine was started anew since, unless it is another one of the same name. Without
+        # boot ids (an odd /proc) nothing is known.
+        same = owner.machine and owner.machine == _machine()
+        return False if same and owner.boot_id and _boot_id() else None
     if owner.pid_space != _pid_space():
         return None
     stat = _stat(owner.pid)
@@ -73,6 +78,15 @@ def _boot_id() -> str:
         return (PROC / "sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
+
+
+def _machine() -> str:
+    """Name the machine; the id itself is not for others to know, says machine-id(5)."""
+    try:
+        found = MACHINE_ID.read_text().strip()
+    except OSError:
+        return ""
+    return found and hashlib.sha256(f"k8sbench {found}".encode()).hexdigest()[:16]
 
 
 def _pid_space() -> str:

@@ -16,6 +16,8 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     """The process that answers for a local run; gone process, lost run."""
 
     host: str
+    machine: str = ""
+    """Digest of the machine's id, which is the same after a boot; empty where it has none."""
     boot_id: str
     pid: int
     started: float

@@ -175,13 +175,8 @@ class PostgresClaims:
             return db.scalar(sa.text(_CLAIM), values | {"dead": dead}) is not None
 
     def _is_dead(self, process: str) -> bool:
-        """Whether a process has ended for certain: it was seen to run since this machine booted.
-
-        Another boot id may be another machine of the same name.
-        """
-        owner = artifacts.decoded(process, Owner, "The claim's row")
-        same_boot = bool(owner.boot_id) and owner.boot_id == self._process.boot_id
-        return same_boot and processes.alive(owner) is False
+        """Whether a process has ended for certain."""
+        return processes.alive(artifacts.decoded(process, Owner, "The claim's row")) is False
 
     def _renew(self) -> None:
         if self._held:

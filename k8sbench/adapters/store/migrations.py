@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import secrets
 import time
 import urllib.parse
 from collections.abc import Callable
@@ -188,6 +189,14 @@ def m006_unrecoverable(db: sa.Connection) -> None:
 def m007_wishes(db: sa.Connection) -> None:
     """Wishes: what the cluster is still to be asked for, as JSON text; null where there is none."""
     db.execute(sa.text("ALTER TABLE runs ADD COLUMN wishes TEXT"))
+
+
+@migration
+def m008_identity(db: sa.Connection) -> None:
+    """The store's identity: one row, drawn once."""
+    identity = sa.Table("identity", sa.MetaData(), sa.Column("id", sa.Text, primary_key=True))
+    identity.create(db, checkfirst=False)
+    db.execute(sa.insert(identity).values(id=secrets.token_hex(8)))
 
 
 def version(db: sa.Connection) -> int:

@@ -38,6 +38,8 @@ from k8sbench.ports import LogMark, RunFilter
 
 _T = TypeVar("_T", bound=msgspec.Struct)
 
+IDENTITY_FILE = "store.id"
+"""Keeps the identity of a SQLite store for a database that is made anew."""
 _STEP = ("phase", "at", "cause", "cause_id", "action", "unrecoverable")
 """Columns of a change of state that are fields of :class:`Transition`."""
 _OF_THE_PLAN = ("run_id", "set_name", "repeat", "benchmark", "framework", "backend")
@@ -53,6 +55,7 @@ TRANSITIONS = sa.table(
     *map(sa.column, ("run_id", "number", *_STEP[:-1])),
     sa.column("unrecoverable", sa.Boolean),
 )
+IDENTITY = sa.table("identity", sa.column("id"))
 
 
 def open_store(
@@ -115,6 +118,18 @@ class SqlStore:
         if missing:
             with base.translated():
                 migrations.migrate(base.writing_engine)
+            if base.kind == "sqlite" and not self.absent:
+                self._keep_identity()
+
+    def _keep_identity(self) -> None:
+        """Write the identity of a new database beside it, or give it that of the one before."""
+        path = self.root / IDENTITY_FILE
+        with artifacts.translated(f"write {path}"), self.database.writing() as db:
+            kept = path.read_text(errors="replace").strip() if path.exists() else ""
+            if kept.isalnum():
+                db.execute(sa.update(IDENTITY).values(id=kept))
+            else:
+                artifacts.write_whole(path, f"{db.scalar(sa.select(IDENTITY.c.id))}\n".encode())
 
     @property
     def where(self) -> str:
@@ -123,13 +138,12 @@ class SqlStore:
 
     @property
     def identity(self) -> str:
-        """Name the store: alike for all processes whose claims exclude each other."""
-        if self.database.kind != "postgresql":
-            return f"{platform.node()}\n{self.root.resolve()}"
+        """What the store is known by on clusters, from whatever host and path it is opened.
+
+        Lower-case letters and digits, drawn when it was made.
+        """
         with self.database.reading() as db:
-            made_at = db.scalar(sa.select(sa.func.min(migrations.APPLIED.c.applied_at)))
-        # Two machines may reach a database by two names; when it was made is the same for both.
-        return f"{self.database.engine.url.database}\n{made_at!r}"
+            return str(db.scalar(sa.select(IDENTITY.c.id)))
 
     def next_repeat(self, set_name: str, case_key: str) -> int:
         """The first repeat number that no run of this case has in this set."""

@@ -72,6 +72,8 @@ class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
     store: str
     """Folder, or database URL without its password."""
     exists: bool
+    identity: str | None
+    """What it is known by on clusters; null where there is no store yet."""
     kind: str
     """``sqlite`` or ``postgresql``."""
     writable: bool
@@ -95,6 +97,7 @@ def info(store: SqlStore) -> StoreInfo:
     return StoreInfo(
         store=store.where,
         exists=not store.absent,
+        identity=None if store.absent else store.identity,
         kind=base.kind,
         writable=base.writable,
         database_schema=schema,

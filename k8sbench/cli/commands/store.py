@@ -46,6 +46,7 @@ def info(form: str, where: str | None) -> None:
     output.write(
         f"Store:      {said.store}{'' if said.writable else ' (can only be read)'}\n"
         f"Database:   {said.kind}, schema {said.database_schema}\n"
+        f"Identity:   {said.identity}\n"
         f"Artifacts:  {said.artifacts}\n"
         f"Runs:       {counted(said.runs, 'run')} in {counted(said.sets, 'set')}"
         f"{': ' + phases if phases else ''}\n"

@@ -193,7 +193,10 @@ def test_a_process_of_another_machine_is_waited_for(
     store, there = open_here(url), other(url)
     there.ask("claim")
     there.end(signal.SIGKILL)
-    change(store, "UPDATE claims SET process = replace(process, 'boot_id\":\"', 'boot_id\":\"x')")
+    for part in ("machine", "boot_id"):
+        change(
+            store, f"UPDATE claims SET process = replace(process, '{part}\":\"', '{part}\":\"x')"
+        )
     assert not store.claims.claim("seg-1")
     change(store, "UPDATE claims SET heartbeat = heartbeat - 25")
     assert not store.claims.claim("seg-1")

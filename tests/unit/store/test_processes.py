@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -46,9 +47,34 @@ def test_a_pid_that_was_used_again_is_another_process() -> None:
     assert processes.alive(msgspec.structs.replace(me, started=me.started - 1)) is False
 
 
-def test_a_boot_ends_every_process() -> None:
+@pytest.fixture
+def machine_id(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """The file of a machine's id."""
+    path = tmp_path / "machine-id"
+    path.write_text("3d1219c7c4c5404aaa1f6d2a48adfda4\n")
+    monkeypatch.setattr(processes, "MACHINE_ID", path)
+    return path
+
+
+def test_a_boot_ends_every_process(machine_id: pathlib.Path) -> None:
     me = processes.this_process()
+    assert me.machine
+    assert "3d1219c7" not in me.machine
     assert processes.alive(msgspec.structs.replace(me, boot_id="another")) is False
+
+
+@pytest.mark.parametrize("other", ["another\n", "", None])
+def test_a_boot_of_another_machine_of_the_name_says_nothing(
+    machine_id: pathlib.Path, other: str | None
+) -> None:
+    theirs = msgspec.structs.replace(processes.this_process(), boot_id="another")
+    if other is None:
+        machine_id.unlink()
+    else:
+        machine_id.write_text(other)
+    assert processes.alive(theirs) is None
+    # Nor does a row of a version that did not know the machine.
+    assert processes.alive(msgspec.structs.replace(theirs, machine="")) is None
 
 
 @pytest.mark.parametrize("change", [{"host": "elsewhere"}, {"pid_space": "pid:[42]"}])

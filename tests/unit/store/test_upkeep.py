@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from k8sbench.adapters.store import database, migrations, upkeep
+from k8sbench.adapters.store import database, migrations, sql_store, upkeep
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.adapters.store.upkeep import Finding, StoreReport
@@ -368,4 +368,39 @@ def test_the_damaged_database_is_all_that_a_rebuild_adds(
         "runs",
         database.DATABASE,
         upkeep.BEFORE,
+        sql_store.IDENTITY_FILE,
     }
+
+
+def identity(root: pathlib.Path) -> str:
+    with open_store(str(root)) as store:
+        return store.identity
+
+
+@pytest.mark.parametrize("damage", ["gone", "garbage"])
+def test_a_database_made_anew_keeps_the_identity_of_the_store(
+    root: pathlib.Path, filled: list[Run], damage: str
+) -> None:
+    """Its marks on jobs stay its own."""
+    before = identity(root)
+    path = root / database.DATABASE
+    if damage == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(b"garbage " * 1000)
+    upkeep.rebuild(str(root))
+    assert identity(root) == before
+
+
+@pytest.mark.parametrize("kept", [None, b"", b"\xff../etc"])
+def test_without_its_file_a_store_gets_a_new_identity(
+    root: pathlib.Path, filled: list[Run], kept: bytes | None
+) -> None:
+    before, file = identity(root), root / sql_store.IDENTITY_FILE
+    (root / database.DATABASE).unlink()
+    file.unlink()
+    if kept is not None:
+        file.write_bytes(kept)
+    upkeep.rebuild(str(root))
+    assert identity(root) not in {before, ""}
+    assert file.read_text() == f"{identity(root)}\n"
