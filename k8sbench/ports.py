@@ -75,6 +75,9 @@ class FoundJob(msgspec.Struct, frozen=True, kw_only=True):
     """Unix seconds."""
     phase: Phase
     """From the job's own conditions; its pods are not read."""
+    is_abandoned: bool = False
+    """Whether this store has collected it and left it to other stores, and none of them needs it
+    any more."""
 
     @property
     def plan(self) -> RunPlan:
@@ -82,6 +85,18 @@ class FoundJob(msgspec.Struct, frozen=True, kw_only=True):
         if self.known_plan is None:
             raise PlanUnreadable(self.run_id, self.unreadable)
         return self.known_plan
+
+
+class Collected(msgspec.Struct, frozen=True, kw_only=True):
+    """What a store has of a run that it has collected, for other stores that need it."""
+
+    digest: str | None
+    """SHA-256 over the log files, rank 0's first; None without logs."""
+    throughput: float | None
+    """The headline figure; None where nothing valid was measured."""
+    unit: str | None
+    verdict: str | None
+    """None for a run that did not succeed."""
 
 
 class Cluster(Protocol):
@@ -141,11 +156,18 @@ class Cluster(Protocol):
     def release(self, run_id: str) -> None:
         """Stop following a job, which continues. No further event of it is returned."""
 
-    def remove(self, run_id: str, *, force: bool = False) -> str | None:
+    def remove(
+        self,
+        run_id: str,
+        collected: Callable[[], Collected] | None = None,
+        *,
+        force: bool = False,
+    ) -> str | None:
         """Delete what :meth:`create` made of a job whose final transition was returned; idempotent.
 
-        Returns the reason if it is kept, else None. With ``force`` it is deleted also where another
-        store still uses or keeps it.
+        Returns the reason if it is kept (another store still uses it, or ``--keep``), else None.
+        Other stores are told what was ``collected``; it is only called for if there are any. With
+        ``force`` it is deleted also where another store still uses or keeps it.
         """
 
     def close(self) -> None:

@@ -104,8 +104,13 @@ def _opened(
 
 
 def _pending_runs(context: RunContext, note: Callable[[str], None]) -> list[Run]:
-    """Record the foreign jobs of the namespace; returns all runs there that need collection."""
-    foreign_jobs.record_all(context, note)
+    """Record the foreign jobs of the namespace, and delete its abandoned ones.
+
+    Returns all runs there that need collection.
+    """
+    jobs = context.cluster.jobs()
+    foreign_jobs.record_all(jobs, context, note)
+    collecting.remove_abandoned(jobs, context, note)
     return collecting.open_runs(context)
 
 

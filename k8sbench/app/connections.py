@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import platform
 from collections.abc import Callable, Iterator
@@ -80,16 +79,22 @@ def connect_to(location: Location, access: ClusterAccess) -> Api:
 
 @contextlib.contextmanager
 def opened(
-    api: Api, *, keep: bool = False, waits: bool = False, store: SqlStore | None = None
+    api: Api,
+    *,
+    keep: bool = False,
+    waits: bool = False,
+    store: SqlStore | None = None,
+    detached: bool = False,
 ) -> Iterator[KubernetesCluster]:
     """Open the cluster behind a connection; closes both at the end.
 
     With ``waits`` the jobs that are created wait even in unrecoverable states. ``store`` is where
-    jobs are followed into: they stay while other stores need them, too.
+    jobs are followed into, or, ``detached``, will be collected into: they stay while other stores
+    need them, too.
     """
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 
-    user = None if store is None else _user(store, keep=keep)
+    user = None if store is None else _user(store, keep=keep, detached=detached)
     with contextlib.closing(api):
         cluster = KubernetesCluster(api, keep=keep, waits=waits, user=user)
         with contextlib.closing(cluster):
@@ -169,8 +174,7 @@ def _api_of(run: Run, access: ClusterAccess) -> Api:
     return connect_to(location, access)
 
 
-def _user(store: SqlStore, *, keep: bool) -> User:
+def _user(store: SqlStore, *, keep: bool, detached: bool) -> User:
     from k8sbench.adapters.kubernetes.sharing import User
 
-    store_id = hashlib.sha256(store.identity.encode()).hexdigest()[:10]
-    return User(store=store_id, host=platform.node(), keep=keep)
+    return User(store=store.identity, host=platform.node(), keep=keep, detached=detached)

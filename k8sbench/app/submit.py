@@ -297,10 +297,13 @@ def _cluster(
         with contextlib.closing(LocalCluster()) as local:
             yield local
         return
-    # A detached submit does not need its jobs any more than other stores do.
-    user = None if options.detach else store
-    keep, waits = options.follow.keep, options.follow.wait
-    with connections.opened(target.api, keep=keep, waits=waits, store=user) as cluster:
+    with connections.opened(
+        target.api,
+        keep=options.follow.keep,
+        waits=options.follow.wait,
+        store=store,
+        detached=options.detach,
+    ) as cluster:
         cluster.note = reporter.note
         if not options.detach:
             cluster.create_s = creation.TRY_SECONDS

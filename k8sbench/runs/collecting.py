@@ -80,6 +80,21 @@ def open_runs(context: RunContext) -> list[Run]:
     ]
 
 
+def remove_abandoned(
+    jobs: Sequence[FoundJob], context: RunContext, note: Callable[[str], None]
+) -> None:
+    """Delete jobs that this store left to others who never came: their marks have expired."""
+    for job in jobs:
+        run_id = job.run_id
+        if job.is_abandoned and not needs_collection(context.store.run(run_id)):
+            try:
+                context.cluster.remove(run_id)
+            except BenchError as wrong:
+                note(f"warning: what is left of {run_id} on the cluster stays there: {wrong}")
+            else:
+                note(f"{run_id} is deleted from the cluster: no store needs it any more.")
+
+
 def same_place(one: Location | None, other: Location | None) -> bool:
     """Whether both are the same namespace, reached by the same URL."""
     return (

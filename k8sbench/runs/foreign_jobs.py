@@ -57,13 +57,13 @@ def named(jobs: Sequence[FoundJob], text: str, known: Sequence[str], where: Loca
     return jobs[ids.index(records.resolve(ids, text, other_ids=known, where=places))]
 
 
-def record_all(context: RunContext, note: Callable[[str], None]) -> None:
-    """Record every job of the cluster in the store; notes which cannot be, and goes on.
+def record_all(jobs: Sequence[FoundJob], context: RunContext, note: Callable[[str], None]) -> None:
+    """Record jobs of the cluster in the store, unless they are; notes which cannot be, and goes on.
 
     Two people may have named a set alike: then one's runs must not keep the other's from being
     collected.
     """
-    for job in among(context.cluster.jobs(), context.store.ids()):
+    for job in among(jobs, context.store.ids()):
         try:
             collecting.recorded(job, context)
         except UsageError as wrong:

@@ -7,9 +7,11 @@ wish is then still on record, and whoever collects the run next asks again.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 
 from k8sbench.model.errors import BenchError, StoreError, Unreachable
 from k8sbench.model.run import Run, Wish
+from k8sbench.ports import Collected, Store
 from k8sbench.runs.context import RunContext
 
 BY_NAME = "deleted-by-name"
@@ -46,9 +48,31 @@ def delete(context: RunContext, run_id: str) -> tuple[Run, str | None]:
     Returns the run, and why its job stays for others or what its deletion waits for, else None.
     """
     run = context.store.run(run_id)
-    why = context.cluster.remove(run_id, force=is_by_name(run))
+    why = context.cluster.remove(
+        run_id, lambda: _collected(context.store, run), force=is_by_name(run)
+    )
     if run.wish("delete") is not None:
         # What is deleted and still counts as owed is deleted again, which does no harm.
         with contextlib.suppress(StoreError):
             run = context.store.fulfilled(run_id, "delete")
     return run, why
+
+
+def _collected(store: Store, run: Run) -> Collected:
+    """Say what the store has of a run: its archived logs, and what was measured of them."""
+    digest: str | None = None
+    with contextlib.suppress(StoreError, OSError):  # they may be on another machine
+        if files := store.log_files(run.run_id):
+            whole = hashlib.sha256()
+            for path in files:
+                with path.open("rb") as file:
+                    hashlib.file_digest(file, lambda: whole)
+            digest = whole.hexdigest()
+    measured = run.measurement
+    figures = None if measured is None else measured.throughput
+    return Collected(
+        digest=digest,
+        throughput=None if measured is None else measured.rate,
+        unit=None if figures is None else figures.unit,
+        verdict=None if measured is None else measured.verdict,
+    )

@@ -81,15 +81,17 @@ def test_everything_is_collected_with_nothing_but_the_cluster(own_shell: Shell) 
     collected = colleague.run("collect", "--all", "--output=json")
     assert measured(collected.out) == {"first", "second"}
     assert "third goes on; wait with --follow" in collected.err
-    assert own_shell.on_cluster() == ["third"]
     with colleague.started("collect", "--all", "--follow", "--output=json") as following:
         following.until("Running")
         logs["third"].end()
         own_shell.finish("third")
-        until(lambda: not own_shell.on_cluster(), "the run to be closed")
+        following.until("third stays on the cluster")
         # It would go on with new jobs.
         following.interrupt().ends()
     assert measured(following.out) == set(names)
+    # Whoever has submitted them needs them still.
+    assert own_shell.on_cluster() == names
+    assert measured(own_shell.run("collect", "--all", "--output=json").out) == set(names)
     assert own_shell.on_cluster() == []
     assert {run["phase"] for run in colleague.json("list")} == {"Succeeded"}
     for name in names:

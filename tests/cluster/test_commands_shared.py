@@ -46,18 +46,20 @@ def test_a_job_stays_until_the_slowest_of_those_who_follow_it_has_its_logs(shell
     assert "both" not in shell.on_cluster()
 
 
-def test_who_detaches_leaves_the_job_to_whoever_collects_it(shell: Shell) -> None:
+def test_who_submits_a_job_and_detaches_needs_it_still(shell: Shell) -> None:
     logs = shell.logs("left")
     logs.begin()
     with shell.submitted("left") as submit:
         submit.until("step ")
         assert len(users(shell, "left")) == 1
         submit.interrupt().ends(130)
-    assert users(shell, "left") == []
+    assert len(users(shell, "left")) == 1
     logs.end()
     shell.finish("left")
     collected = shell.colleague().run("collect", "left", "--follow")
     assert " valid; smoke" in collected.out
+    assert "submitted it and has not collected it yet." in collected.err
+    assert " valid; smoke" in shell.run("collect", "left").out
     assert "left" not in shell.on_cluster()
 
 

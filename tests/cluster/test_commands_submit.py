@@ -170,6 +170,8 @@ def test_two_people_who_submit_at_once_do_not_collide(own_shell: Shell) -> None:
     with own_shell.started(*named) as one, colleague.started(*named) as other:
         assert {one.ends().out.strip(), other.ends().out.strip()} == {"same"}
     assert set(own_shell.on_cluster()) == {*names, "same"}
+    marks = own_shell.namespace.get("pytorchjob", "same")["metadata"]["annotations"]
+    assert sum(name.startswith("k8sbench.io/used-by-") for name in marks) == 2
 
 
 def test_no_more_jobs_go_on_at_once_than_parallel_says(shell: Shell) -> None:

@@ -43,11 +43,12 @@ from k8sbench.adapters.kubernetes.watching.reflector import (
 from k8sbench.adapters.kubernetes.watching.watches import Watches
 from k8sbench.diagnose.job import facts
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
+from k8sbench.model.errors import BenchError
 from k8sbench.model.kube import RUN_LABEL, KubeObject, labels_of
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
-from k8sbench.ports import Clock, FoundJob, JobEvent, LogLine, LogMark, Manifest
+from k8sbench.ports import Clock, Collected, FoundJob, JobEvent, LogLine, LogMark, Manifest
 
 END_SECONDS = 60.0
 """Longest wait for replicas that run on when their job has ended: they have done the same steps,
@@ -90,6 +91,7 @@ class KubernetesCluster:
         end_s: float = END_SECONDS,
         logs_s: float = LOGS_SECONDS,
         streams: int = LIMIT,
+        renew_s: float = sharing.RENEW_SECONDS,
         user: sharing.User | None = None,
         waits: bool = False,
     ) -> None:
@@ -102,6 +104,8 @@ class KubernetesCluster:
         """Whether jobs that are created wait even where their cause cannot recover."""
         self._user = user
         """The store for which jobs are followed: they stay as long as other stores need them."""
+        self._renew_s, self._renewed_at = renew_s, clock()
+        """Between two renewals of its marks, and when that was done last."""
         self._end_s, self._logs_s = end_s, logs_s
         self.create_s = creating.RETRY_SECONDS
         """How long a creation is repeated while the API server does not answer."""
@@ -162,7 +166,7 @@ class KubernetesCluster:
         self._noted.clear()
         if created.existed:
             self._watches.list_again()
-            self._mark_used(plan.run_id)
+            self._mark_used([plan.run_id])
         self._queue.put(partial(self._take_created, plan.run_id, trimming.job(created.job)))
 
     def _patience(self) -> creating.Patience:
@@ -180,11 +184,11 @@ class KubernetesCluster:
         self._jobs[run.run_id] = followed
         self._changed.add(run.run_id)
         self._watches.list_again()
-        self._mark_used(run.run_id)
+        self._mark_used([run.run_id])
 
     def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
         """Return k8sbench's jobs in the namespace; one whose plan cannot be read is left out."""
-        return listing.jobs(self.api, run_ids)
+        return listing.jobs(self.api, run_ids, user=self._user)
 
     def look(self, run: Run) -> Sequence[JobEvent]:
         """Return a job's state now, then its replicas'; empty where there is no such job."""
@@ -199,6 +203,7 @@ class KubernetesCluster:
         until = None if seconds is None else time.monotonic() + seconds
         if jobs := self._followed():
             self._watches.watch(jobs)
+        self._renew_marks()
         while True:
             events = self._take(self._timeout(until))
             events += self._read_all()
@@ -240,7 +245,13 @@ class KubernetesCluster:
         self._mark_unused([run_id])
         self._drop(run_id)
 
-    def remove(self, run_id: str, *, force: bool = False) -> str | None:
+    def remove(
+        self,
+        run_id: str,
+        collected: Callable[[], Collected] | None = None,
+        *,
+        force: bool = False,
+    ) -> str | None:
         """Delete the job, and with it its pods and its ConfigMap; idempotent."""
         return ending.remove(
             self.api,
@@ -248,6 +259,7 @@ class KubernetesCluster:
             user=None if force else self._user,
             uid=self._uids.get(run_id),
             owns_config_map=run_id in self._owners,
+            collected=collected,
         )
 
     def close(self) -> None:
@@ -307,6 +319,8 @@ class KubernetesCluster:
                         if self.api.ahead:
                             line = msgspec.structs.replace(item.line, ahead=self.api.ahead)
                             item = msgspec.structs.replace(item, line=line)
+                    elif item.gap is not None:
+                        followed.has_gaps = True
                     events.append(item)
             case Changed():
                 self._take_change(item, trimming.run_of(item.kind, item.object))
@@ -398,7 +412,7 @@ class KubernetesCluster:
         if moment >= logs_at:
             self._follow_logs(followed, replicas, all_over=True)
             if self._logs.drained(run_id):
-                events.append(followed.move(reading, now))
+                events.append(followed.end(reading, now))
                 self._drop(run_id)
                 return events
         if moment >= report_at:
@@ -481,25 +495,43 @@ class KubernetesCluster:
         """Have a query made by another thread, and its answer taken by ``wait``."""
         self._start(lambda: self._queue.put(partial(on_answer, query())))
 
-    def _mark_used(self, run_id: str) -> None:
-        """Annotate a job with this store, unless the job has ended by then."""
+    def _mark_used(self, run_ids: Sequence[str]) -> None:
+        """Set this store's mark on jobs that it follows, unless they have ended by then."""
         if (user := self._user) is None:
             return
-
-        def mark() -> None:
-            if run_id in self._jobs:
-                sharing.mark(self.api, run_id, user, used=True)
-
-        self._start(mark)
+        for run_id in run_ids:
+            mark = partial(self._mark, run_id, sharing.renew, only_followed=not user.detached)
+            self._start(mark)
 
     def _mark_unused(self, run_ids: Sequence[str]) -> None:
-        """Remove this store's annotation from jobs that go on, unless they are to be kept."""
+        """Take this store's mark from jobs that go on, unless they are to be kept."""
         user = self._user
         # While the server does not answer, this must not delay the end.
-        if user is None or user.keep or self._watches.failures:
+        if user is None or user.keep or user.detached or self._watches.failures:
             return
         for run_id in run_ids:
-            self._start(partial(sharing.mark, self.api, run_id, user, used=False))
+            self._start(partial(self._mark, run_id, sharing.leave))
+
+    def _renew_marks(self) -> None:
+        """Renew this store's marks when that is due: those of a process that was killed expire.
+
+        By the time of day: a laptop that has slept renews them at once.
+        """
+        now = self._clock()
+        if not 0.0 <= now - self._renewed_at < self._renew_s and not self._watches.failures:
+            self._renewed_at = now
+            self._mark_used(list(self._jobs))
+
+    def _mark(
+        self, run_id: str, change: Callable[..., None], *, only_followed: bool = False
+    ) -> None:
+        """Change this store's mark on a job; a refusal is ignored."""
+        with contextlib.suppress(ApiFault, BenchError):
+            followed = self._jobs.get(run_id)
+            found = followed.found if followed is not None else None
+            found = found or listing.find(self.api, run_id)
+            if found is not None and (not only_followed or run_id in self._jobs):
+                change(self.api, *found, self._user, retry_s=REQUEST_SECONDS)
 
     # -- ending ---------------------------------------------------------------------------------
 

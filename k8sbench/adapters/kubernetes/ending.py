@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from k8sbench.adapters.kubernetes import kinds, listing, sharing
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.sharing import User
 from k8sbench.diagnose.job.state import kept_by
 from k8sbench.model.kube import RUN_LABEL, labels_of
+from k8sbench.ports import Collected
 
 
 def remove(
@@ -17,13 +20,14 @@ def remove(
     user: User | None = None,
     uid: str | None = None,
     owns_config_map: bool = False,
+    collected: Callable[[], Collected] | None = None,
 ) -> str | None:
     """Delete a run's job, and with it its pods and its ConfigMap; idempotent.
 
     Returns why the job stays, or what its deletion waits for; else None. It stays where its uid is
-    not ``uid``, where others than ``user`` follow or keep it, and where it does not bear the run's
-    label. Unless it is known to own its ConfigMap that is looked for: the process that created
-    them may have been killed in between.
+    not ``uid``, where others than ``user`` need it, who are told what was ``collected``, and where
+    it does not bear the run's label. Unless it is known to own its ConfigMap that is looked for:
+    the process that created them may have been killed in between.
     """
     try:
         found, stranger = listing.look_for(api, run_id)
@@ -32,7 +36,7 @@ def remove(
             if uid not in {None, job["metadata"]["uid"]}:
                 why: str | None = "another job of that name was created since."
             else:
-                why = None if user is None else sharing.keeper(api, kind, job, user)
+                why = None if user is None else sharing.keeper(api, kind, job, user, collected)
             if why is not None:
                 return f"{why} To delete it all the same: k8sbench delete {run_id}"
             path = kinds.path(kind, api.place.namespace, run_id)

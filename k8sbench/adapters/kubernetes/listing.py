@@ -6,9 +6,10 @@ from collections.abc import Collection
 
 import msgspec
 
-from k8sbench.adapters.kubernetes import creating, kinds
+from k8sbench.adapters.kubernetes import creating, kinds, sharing
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.adapters.kubernetes.sharing import User
 from k8sbench.adapters.kubernetes.watching.scope import Scope
 from k8sbench.diagnose.job import state
 from k8sbench.model.errors import UsageError
@@ -63,10 +64,13 @@ def _stranger(kind: str, run_id: str, namespace: str) -> str:
     )
 
 
-def jobs(api: Api, run_ids: Collection[str] | None = None) -> list[FoundJob]:
+def jobs(
+    api: Api, run_ids: Collection[str] | None = None, *, user: User | None = None
+) -> list[FoundJob]:
     """Return the jobs in the namespace, oldest first.
 
-    With ``run_ids`` at least those of these runs; for none no request is sent.
+    With ``run_ids`` at least those of these runs; for none no request is sent. ``user`` is the
+    store whose abandoned jobs are told.
     """
     if run_ids is not None and not run_ids:
         return []
@@ -84,7 +88,7 @@ def jobs(api: Api, run_ids: Collection[str] | None = None) -> list[FoundJob]:
                 raise api.explained(fault, f"the {kind}s be listed") from fault
             missing.append(fault)
             continue
-        found += [_found_job(kind, job, api) for job in items]
+        found += [_found_job(kind, job, api, user) for job in items]
     if len(missing) == len(KINDS):
         raise api.explained(missing[0], "the jobs be listed") from missing[0]
     return sorted(found, key=lambda job: job.created_at)
@@ -97,7 +101,7 @@ def _head(job: KubeObject) -> KubeObject:
     return {"metadata": metadata, "spec": spec, "status": job.get("status")}
 
 
-def _found_job(kind: str, job: KubeObject, api: Api) -> FoundJob:
+def _found_job(kind: str, job: KubeObject, api: Api, user: User | None) -> FoundJob:
     plan, why = _plan(job)
     which = f"{kind} {name_of(job)} in namespace {api.place.namespace}"
     created_at = moment(job["metadata"].get("creationTimestamp")) or 0.0
@@ -107,6 +111,8 @@ def _found_job(kind: str, job: KubeObject, api: Api) -> FoundJob:
         unreadable=f"The plan of {which} cannot be read: {why}." if why else "",
         created_at=created_at - api.ahead,  # by our own clock
         phase=state.phase_alone(job, KINDS[kind]),
+        is_abandoned=user is not None
+        and sharing.is_abandoned(job, user, sharing.cluster_time(api)),
     )
 
 

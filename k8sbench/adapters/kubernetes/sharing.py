@@ -1,31 +1,44 @@
 """Annotations of a job that name the stores which use it: the last of them deletes the job.
 
-A store that follows a job sets an annotation of its own on it: the creator from the start, any
-other one while it follows the job. So two people may follow one job, and neither deletes it while
-the other still reads its logs; a job with ``--keep`` is not deleted either. The annotation of a
-k8sbench that was killed stays, and with it the job, until that store collects the job or a user
-deletes it.
+A store that submits a job sets a mark of its own on it, any other store while it follows the job.
+So several people may collect one job, and none of them deletes it while another one still needs its
+logs; a job with ``--keep`` is not deleted either. Who follows a job renews its mark: that of a
+k8sbench that was killed expires. Times are the cluster's: the machines' clocks may differ.
+
+Who has collected a job that others have marked writes onto it what it has: a store that comes when
+the logs are gone can say where they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import datetime
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from k8sbench.adapters.kubernetes import kinds, listing
-from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.kubernetes import kinds
+from k8sbench.adapters.kubernetes.client.api import RETRY_SECONDS, Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.model.errors import BenchError
 from k8sbench.model.identity import LABEL_DOMAIN
-from k8sbench.model.kube import KubeObject, annotations_of
-from k8sbench.ports import Manifest
+from k8sbench.model.kube import KubeObject, annotations_of, conditions, moment
+from k8sbench.ports import Collected, Manifest
 
 USED_BY = f"{LABEL_DOMAIN}/used-by-"
-"""Prefix of the annotation's name; the store's id follows."""
+"""Prefix of a mark's name; the store's id follows."""
+COLLECTED_BY = f"{LABEL_DOMAIN}/collected-by-"
+"""Prefix of the annotation of a store that has collected the job; its id follows."""
 WAITS = f"{LABEL_DOMAIN}/waits"
 """Annotation of a job that waits even where its cause cannot recover (``--wait``): no process that
 follows it cancels it for that."""
+RENEW_SECONDS = 600.0
+"""How often a process that follows a job renews its mark: one request per job, which must not count
+beside the others."""
+FOLLOWED_SECONDS = 1800.0
+"""How long the mark of a store that follows a job counts: two renewals may fail."""
+SUBMITTED_SECONDS = 7 * 86400.0
+"""The same for the store that has submitted it: its user detached, or the process was killed, or
+the laptop sleeps, and somebody comes back after the weekend. A job that has ended holds no GPU."""
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,32 +50,79 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the machine, for people."""
     keep: bool = False
     """Whether it leaves the job on the cluster."""
+    detached: bool = False
+    """Whether it submits jobs and does not follow them."""
 
     @property
     def key(self) -> str:
-        """The annotation's name."""
+        """The mark's name."""
         return USED_BY + self.store
 
 
-class _Mark(msgspec.Struct):
-    """The value of the annotation."""
+class _Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """The value of a mark. What earlier versions wrote has a host and ``keep`` alone."""
 
     host: str = "another machine"
     keep: bool = False
+    submitted: bool = True
+    """Whether the store has submitted the job."""
+    detached: bool = True
+    """Whether no process of the store follows the job."""
+    at: float | None = None
+    """When it was set or renewed, Unix seconds; None: when the job was created, and as long as it
+    went on."""
+
+    def expires_at(self, job: KubeObject) -> float | None:
+        """When it ceases to count; None: never."""
+        since = self._since(job)
+        if self.keep or since is None:
+            return None
+        return since + (SUBMITTED_SECONDS if self.submitted else FOLLOWED_SECONDS)
+
+    def text(self, job: KubeObject, now: float) -> str:
+        """Say what the store does with the job."""
+        if self.keep:
+            return f"k8sbench on {self.host} keeps it (--keep)."
+        since = self._since(job) or now
+        if self.submitted and (self.detached or since + FOLLOWED_SECONDS <= now):
+            return f"k8sbench on {self.host} submitted it and has not collected it yet."
+        return f"k8sbench on {self.host} follows it, too, and deletes it at its end."
+
+    def _since(self, job: KubeObject) -> float | None:
+        if self.at is not None:
+            return self.at
+        # A job may wait and run for longer than a mark counts.
+        times = [job["metadata"].get("creationTimestamp")]
+        times += [one.get("lastTransitionTime") for one in conditions(job).values()]
+        return max(filter(None, map(moment, times)), default=None)
+
+
+class _Receipt(Collected, frozen=True, kw_only=True):
+    """The value of the annotation of a store that has collected the job."""
+
+    store: str
+    host: str
+    at: float
 
 
 # Made once, here: msgspec crashes where two threads are the first to use a type.
 _MARKS = msgspec.json.Decoder(_Mark)
+_RECEIPTS = msgspec.json.Decoder(_Receipt)
 
 
 def marked(
     manifests: Sequence[Manifest], user: User | None, *, waits: bool = False
 ) -> Sequence[Manifest]:
-    """Return the manifests, the job with the user's annotation and, if it ``waits``, with that."""
+    """Return the manifests of a job that is submitted, the job with the user's mark.
+
+    With ``waits`` the job has that annotation, too.
+    """
     *others, job = manifests
     annotations = dict(annotations_of(job))
     if user is not None:
-        annotations[user.key] = _value(user)
+        annotations[user.key] = _encoded(
+            _Mark(host=user.host, keep=user.keep, submitted=True, detached=user.detached)
+        )
     if waits:
         annotations[WAITS] = "true"
     return [*others, {**job, "metadata": {**job["metadata"], "annotations": annotations}}]
@@ -73,59 +133,129 @@ def waits(job: KubeObject) -> bool:
     return WAITS in annotations_of(job)
 
 
-def mark(api: Api, run_id: str, user: User, *, used: bool) -> None:
-    """Set the user's annotation on a job that exists, or remove it; a refusal is ignored."""
-    value = _value(user) if used else None
-    try:
-        found = listing.find(api, run_id)
-        if found is not None and annotations_of(found[1]).get(user.key) != value:
-            _annotate(api, *found, user, value)
-    except (ApiFault, BenchError):
-        return
+def renew(api: Api, kind: str, job: KubeObject, user: User, *, retry_s: float) -> None:
+    """Set the user's mark on a job that exists, or renew it."""
+    mark = _Mark(
+        host=user.host,
+        keep=user.keep,
+        submitted=user.detached or _has_submitted(job, user),
+        detached=user.detached,
+        at=cluster_time(api),
+    )
+    _annotate(api, kind, job, {user.key: _encoded(mark)}, retry_s=retry_s)
 
 
-def keeper(api: Api, kind: str, job: KubeObject, user: User) -> str | None:
-    """Remove the user's annotation from a job if others use it; return who they are, else None.
+def leave(api: Api, kind: str, job: KubeObject, user: User, *, retry_s: float) -> None:
+    """Remove the user's mark from a job that goes on; the store that submitted it keeps one."""
+    value = None
+    if _has_submitted(job, user):
+        value = _encoded(_Mark(host=user.host, submitted=True, detached=True, at=cluster_time(api)))
+    _annotate(api, kind, job, {user.key: value}, retry_s=retry_s)
 
-    Of several concurrent callers, one gets None.
+
+def keeper(
+    api: Api,
+    kind: str,
+    job: KubeObject,
+    user: User,
+    collected: Callable[[], Collected] | None = None,
+) -> str | None:
+    """Remove the user's mark from a job that others have marked, and write what it has collected.
+
+    Returns who needs the job still, else None. Of several concurrent callers, one gets None.
     """
-    if not _others(job, user):
-        return None
-    if user.key in annotations_of(job):
+    annotations = annotations_of(job)
+    if not any(name.startswith(USED_BY) for name in annotations.keys() - {user.key}):
+        return None  # there is nobody to be told anything
+    changes: dict[str, str | None] = {user.key: None} if user.key in annotations else {}
+    if collected is not None and COLLECTED_BY + user.store not in annotations:
+        changes[COLLECTED_BY + user.store] = _encoded(_receipt(api, user, collected()))
+    if changes:
         try:
-            job = _annotate(api, kind, job, user, None)
+            job = _annotate(api, kind, job, changes)
         except ApiFault as fault:
             if fault.status not in {404, 409}:
                 raise
             return None  # it is deleted
-    return next(iter(_others(job, user)), None)
+    now = cluster_time(api)
+    others = [one for name, one in _marks(job, now) if name != user.key]
+    others.sort(key=lambda one: not one.keep)
+    return others[0].text(job, now) if others else None
 
 
-def _others(job: KubeObject, user: User) -> list[str]:
-    """Return a sentence on each other user of a job; those who keep it first."""
-    others = [
-        _read(value)
-        for name, value in annotations_of(job).items()
-        if name.startswith(USED_BY) and name != user.key
-    ]
-    return [
-        f"k8sbench on {one.host} keeps it (--keep)."
-        if one.keep
-        else f"k8sbench on {one.host} follows it, too, and deletes it at its end."
-        for one in sorted(others, key=lambda one: not one.keep)
-    ]
+def is_abandoned(job: KubeObject, user: User, now: float) -> bool:
+    """Whether the user's store left a job to others, and none of them needs it any more."""
+    return COLLECTED_BY + user.store in annotations_of(job) and not any(_marks(job, now))
 
 
-def _annotate(api: Api, kind: str, job: KubeObject, user: User, value: str | None) -> KubeObject:
+def collector(job: KubeObject) -> tuple[str, str] | None:
+    """Say who has collected a job, and where its logs are to be found; None: nobody."""
+    for name, value in sorted(annotations_of(job).items()):
+        if name.startswith(COLLECTED_BY):
+            # Anybody may write annotations.
+            with contextlib.suppress(msgspec.MsgspecError, ValueError, OverflowError):
+                one = _RECEIPTS.decode(value)
+                return _sentence(one), (
+                    f"See k8sbench results on {one.host}: the store {one.store} there has its logs."
+                )
+    return None
+
+
+def cluster_time(api: Api) -> float:
+    """Return the API server's time, as far as it is known, Unix seconds."""
+    return api.clock() + api.ahead
+
+
+def _sentence(one: _Receipt) -> str:
+    at = datetime.datetime.fromtimestamp(one.at, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    told = [f"k8sbench on {one.host} collected it at {at}"]
+    if one.throughput is not None:
+        told.append(f"{one.throughput:.1f} {one.unit}")
+    if one.verdict is not None:
+        told.append(one.verdict)
+    if one.digest is not None:
+        told.append(f"SHA-256 of its logs {one.digest}")
+    return ", ".join(told) + "."
+
+
+def _receipt(api: Api, user: User, collected: Collected) -> _Receipt:
+    return _Receipt(
+        store=user.store, host=user.host, at=cluster_time(api), **msgspec.structs.asdict(collected)
+    )
+
+
+def _has_submitted(job: KubeObject, user: User) -> bool:
+    value = annotations_of(job).get(user.key)
+    return value is not None and _read(value).submitted
+
+
+def _marks(job: KubeObject, now: float) -> Iterator[tuple[str, _Mark]]:
+    """Yield the marks that count, by their names."""
+    for name, value in annotations_of(job).items():
+        if name.startswith(USED_BY):
+            mark = _read(value)
+            expires_at = mark.expires_at(job)
+            if expires_at is None or now < expires_at:
+                yield name, mark
+
+
+def _annotate(
+    api: Api,
+    kind: str,
+    job: KubeObject,
+    annotations: dict[str, str | None],
+    *,
+    retry_s: float = RETRY_SECONDS,
+) -> KubeObject:
     metadata = job["metadata"]
     # With the uid the API server rejects the change where another job has the name by now.
-    change = {"uid": metadata["uid"], "annotations": {user.key: value}}
+    change = {"uid": metadata["uid"], "annotations": annotations}
     path = kinds.path(kind, api.place.namespace, metadata["name"])
-    return api.patch(path, {"metadata": change})
+    return api.patch(path, {"metadata": change}, retry_s=retry_s)
 
 
-def _value(user: User) -> str:
-    return msgspec.json.encode(_Mark(host=user.host, keep=user.keep)).decode()
+def _encoded(value: _Mark | _Receipt) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _read(value: str) -> _Mark:

@@ -117,7 +117,7 @@ class LocalCluster:
         """End the job: no other process follows it."""
         self.cancel(run_id, *ENDED)
 
-    def remove(self, run_id: str, *, force: bool = False) -> None:
+    def remove(self, run_id: str, collected: object = None, *, force: bool = False) -> None:
         """Do nothing: of a job that has ended nothing is left but its files."""
 
     def cancel(self, run_id: str, cause: str, cause_id: str, *, wait: bool = False) -> None:  # noqa: ARG002

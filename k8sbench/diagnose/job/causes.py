@@ -103,7 +103,8 @@ ACTIONS: Mapping[str, str] = {
     " yet.",
     "deadline": "Use --timeout in its place: k8sbench reads the logs first.",
     "job-failed": "'kubectl -n {namespace} describe {kind} {job}' shows what is left.",
-    "job-deleted": "Submit again; the cluster's audit log knows who did it.",
+    "job-deleted": "Submit again, unless another store has collected it (k8sbench results there);"
+    " the cluster's audit log knows who deleted it.",
     "cancelled": "Submit again if that was not wanted.",
 }
 """What to do about each cause; ``{name}`` stands for a name of the job at hand."""

@@ -185,7 +185,10 @@ def _gone(facts: Facts, _: Mapping[str, Sequence[str]]) -> JobState | None:
         return None
     if facts.seen.job is None:
         sentence = "The cluster has no such job any more, and its end was not seen."
-        action = "Submit it again; what was archived of its logs is kept."
+        action = (
+            "Submit it again, unless another store has collected it (k8sbench results there); what"
+            " was archived of its logs is kept."
+        )
         gone = Diagnosis(id=JOB_GONE, sentence=sentence, action=action)
         return _final(facts, Phase.LOST, sentence, gone)
     sentence = "The job was deleted by someone else, before its end was seen"

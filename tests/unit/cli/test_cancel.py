@@ -57,7 +57,7 @@ class Reached(FakeCluster):
             raise self.wrong
         super().cancel(run_id, cause, cause_id, wait=wait)
 
-    def remove(self, run_id: str, *, force: bool = False) -> str | None:
+    def remove(self, run_id: str, collected: object = None, *, force: bool = False) -> str | None:
         if self.wrong is not None:
             raise self.wrong
         return super().remove(run_id, force=force)

@@ -13,7 +13,7 @@ from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
-from k8sbench.ports import JobEvent
+from k8sbench.ports import JobEvent, LogLine
 from tests.unit.kubernetes.objects import (
     JOB,
     PLAN,
@@ -146,6 +146,34 @@ def test_a_container_that_ran_has_a_log_unless_an_eviction_removed_it(
     one = followed()
     take(one, worker)
     assert one.read(START + LATER)[1][1].has_log is exists
+
+
+RECEIPT = {
+    "k8sbench.io/collected-by-x": '{"store":"x","host":"ci-2","at":1e9,"digest":"d1",'
+    '"throughput":88.25,"unit":"images/s","verdict":"valid"}'
+}
+COLLECTED = (
+    " k8sbench on ci-2 collected it at 2001-09-09T01:46:40Z, 88.2 images/s, valid, SHA-256 of its"
+    " logs d1."
+)
+
+
+@pytest.mark.parametrize("missing", ["a replica's log", "some lines", None])
+def test_who_has_the_logs_is_said_where_some_of_them_are_missing(missing: str | None) -> None:
+    one, now = followed(), START + LATER
+    for name in ("master-0", "worker-0"):
+        one.take_line(LogLine(replica=name, at=START, text="x"))
+    if missing == "a replica's log":
+        one = followed()
+    one.has_gaps = missing == "some lines"
+    reading, _ = one.read(now)
+    assert told(one.end(reading, now)).cause == reading.cause
+    succeeded = job(condition("Succeeded", at=END), annotations=RECEIPT)
+    one.take(Changed("PyTorchJob", succeeded))
+    end = told(one.end(reading, now))
+    assert end.phase is Phase.SUCCEEDED
+    assert end.cause == reading.cause + ("" if missing is None else COLLECTED)
+    assert ("the store x there has its logs" in (end.action or "")) == (missing is not None)
 
 
 # -- clocks, and names that are given again -------------------------------------------------------

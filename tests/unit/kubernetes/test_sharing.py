@@ -1,68 +1,282 @@
-"""Who has a use for a job: the word of each store on it. Taking it back is the cluster tier's."""
+"""Who needs a job: the mark of each store on it, how long it counts, and who has collected it."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from typing import Any, cast
+import json
+from typing import Any, NamedTuple, cast
+
+import msgspec
+import pytest
 
 from k8sbench.adapters.kubernetes import sharing
 from k8sbench.adapters.kubernetes.client.api import Api
-from k8sbench.adapters.kubernetes.sharing import User
-from k8sbench.ports import Manifest
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.adapters.kubernetes.sharing import FOLLOWED_SECONDS, SUBMITTED_SECONDS, User
+from k8sbench.adapters.kubernetes.watching import trimming
+from k8sbench.ports import Collected
+from tests.unit.kubernetes import objects
+from tests.unit.kubernetes.objects import START, condition
 from tests.unit.render import plans
 
-OURS = User(store="0123456789", host="lab-7")
-THEIRS = User(store="abcdef0123", host="ci-2")
-NO_API = cast("Api", None)
-"""Nothing is to be asked."""
+ANN = User(store="0123456789", host="lab-7")
+BEN = User(store="abcdef0123", host="ci-2")
+EVE = User(store="fedcba9876", host="desk")
+HAS = Collected(digest="d1", throughput=123.456, unit="samples/s", verdict="valid")
+KIND = "PyTorchJob"
+DAY = 86400.0
 
 
-def job(*users: User) -> dict[str, Any]:
-    made: Sequence[Manifest] = plans.rendered(plans.plan())
-    for user in users:
-        made = sharing.marked(made, user)
-    return dict(made[-1])
+class Place(NamedTuple):
+    namespace: str = "team"
 
 
-def test_the_word_stands_on_the_job_alone_and_nothing_that_was_given_changes() -> None:
+class Server:
+    """An API server with one job, whose clock is ten minutes ahead of ours."""
+
+    place = Place()
+    ahead = 600.0
+
+    def __init__(self, *submitters: User, job: dict[str, Any] | None = None) -> None:
+        found = job or objects.job(condition("Succeeded", at=60))
+        for user in submitters:
+            (found,) = map(dict, sharing.marked([found], user))
+        self.job: dict[str, Any] = found
+        self.now = START + 60
+        self.patches = 0
+        self.api = cast("Api", self)
+
+    def clock(self) -> float:
+        return self.now - self.ahead
+
+    def patch(self, path: str, body: dict[str, Any], *, retry_s: float = 0.0) -> dict[str, Any]:
+        assert path.endswith("/pytorchjobs/job")
+        change = body["metadata"]
+        if change["uid"] != self.job["metadata"]["uid"]:
+            raise ApiFault(409, "Conflict", "the uid differs")
+        self.patches += 1
+        self.job = copy.deepcopy(self.job)
+        annotations = self.job["metadata"]["annotations"]
+        annotations |= change["annotations"]
+        for name in [name for name, value in annotations.items() if value is None]:
+            del annotations[name]
+        return self.job
+
+    def follow(self, user: User) -> None:
+        # What a watch keeps of a job is enough.
+        sharing.renew(self.api, KIND, trimming.job(self.job), user, retry_s=5.0)
+
+    def leave(self, user: User) -> None:
+        sharing.leave(self.api, KIND, trimming.job(self.job), user, retry_s=5.0)
+
+    def keeper(self, user: User, collected: Collected | None = None) -> str | None:
+        found = None if collected is None else lambda: collected
+        return sharing.keeper(self.api, KIND, self.job, user, found)
+
+    @property
+    def annotations(self) -> dict[str, Any]:
+        found = self.job["metadata"]["annotations"]
+        return {name: json.loads(value) for name, value in found.items()}
+
+
+def test_the_mark_is_on_the_job_alone_and_nothing_that_was_given_changes() -> None:
     manifests = list(plans.rendered(plans.plan()))
     before = copy.deepcopy(manifests)
-    *others, marked = sharing.marked(manifests, OURS)
+    *others, marked = sharing.marked(manifests, ANN)
     assert manifests == before
     assert others == manifests[:-1]
     annotations = dict(marked["metadata"]["annotations"])
-    assert annotations.pop("k8sbench.io/used-by-0123456789") == '{"host":"lab-7","keep":false}'
+    mark = json.loads(annotations.pop("k8sbench.io/used-by-0123456789"))
+    known = {"host": "lab-7", "keep": False, "at": None}
+    assert mark == known | {"submitted": True, "detached": False}
     assert annotations == before[-1]["metadata"]["annotations"]
 
 
-def test_who_follows_a_job_for_nobody_leaves_no_word() -> None:
+def test_without_a_store_there_is_no_mark() -> None:
     manifests = list(plans.rendered(plans.plan()))
     assert sharing.marked(manifests, None) == manifests
 
 
-def test_a_job_that_nobody_else_uses_may_go() -> None:
-    assert sharing.keeper(NO_API, "PyTorchJob", job(), OURS) is None
-    assert sharing.keeper(NO_API, "PyTorchJob", job(OURS), OURS) is None
+def test_a_job_that_nobody_else_needs_is_deleted_without_a_request() -> None:
+    for server in (Server(), Server(ANN)):
+        assert server.keeper(ANN, HAS) is None
+        assert server.patches == 0
 
 
-def test_a_job_that_somebody_else_uses_stays_and_they_are_named() -> None:
-    assert sharing.keeper(NO_API, "PyTorchJob", job(THEIRS), OURS) == (
-        "k8sbench on ci-2 follows it, too, and deletes it at its end."
+DETACHED = msgspec.structs.replace(BEN, detached=True)
+KEEPING = msgspec.structs.replace(EVE, keep=True)
+SUBMITTED = "k8sbench on ci-2 submitted it and has not collected it yet."
+FOLLOWS = "k8sbench on ci-2 follows it, too, and deletes it at its end."
+
+
+@pytest.mark.parametrize(
+    ("others", "why"),
+    [
+        ((BEN,), FOLLOWS),
+        ((DETACHED,), SUBMITTED),
+        ((DETACHED, KEEPING), "k8sbench on desk keeps it (--keep)."),
+    ],
+)
+def test_a_job_that_another_store_needs_stays(others: tuple[User, ...], why: str) -> None:
+    assert Server(*others).keeper(ANN) == why
+
+
+def test_the_last_of_three_stores_deletes_the_job() -> None:
+    server = Server(DETACHED)
+    server.follow(ANN)
+    server.follow(EVE)
+    # Who follows comes and goes as he likes; who has submitted it needs it.
+    assert server.keeper(ANN, HAS) is not None
+    assert server.keeper(EVE, HAS) == SUBMITTED
+    server.follow(BEN)
+    assert server.keeper(BEN, HAS) is None
+
+
+def test_what_was_collected_is_written_with_the_removal_of_the_mark() -> None:
+    server = Server(DETACHED)
+    server.follow(ANN)
+    before = server.patches
+    server.keeper(ANN, HAS)
+    assert server.patches == before + 1
+    theirs, ours = "k8sbench.io/used-by-abcdef0123", "k8sbench.io/collected-by-0123456789"
+    assert server.annotations.keys() == {theirs, ours}
+    who = {"store": "0123456789", "host": "lab-7", "at": START + 60}
+    assert server.annotations[ours] == msgspec.to_builtins(HAS) | who
+    server.now += 5
+    server.keeper(ANN, HAS)
+    assert server.patches == before + 1
+
+
+def test_the_other_stores_are_told_also_where_their_marks_have_expired() -> None:
+    """Whoever comes while a finalizer keeps the job finds who has its logs."""
+    server = Server(BEN)
+    server.now += SUBMITTED_SECONDS
+    assert server.keeper(ANN, HAS) is None
+    assert sharing.collector(server.job) is not None
+
+
+def test_who_comes_later_is_told_who_has_the_logs() -> None:
+    server = Server(DETACHED)
+    assert sharing.collector(server.job) is None
+    server.keeper(ANN, HAS)
+    sentence, action = sharing.collector(server.job) or ("", "")
+    assert sentence == (
+        "k8sbench on lab-7 collected it at 2023-11-14T22:14:20Z, 123.5 samples/s, valid, SHA-256 of"
+        " its logs d1."
     )
-    keeping = User(store="fedcba9876", host="desk", keep=True)
-    assert sharing.keeper(NO_API, "PyTorchJob", job(THEIRS, keeping), OURS) == (
-        "k8sbench on desk keeps it (--keep)."
-    )
+    assert action == "See k8sbench results on lab-7: the store 0123456789 there has its logs."
 
 
-def test_a_word_that_cannot_be_read_counts_all_the_same() -> None:
-    spoiled = job()
-    spoiled["metadata"]["annotations"]["k8sbench.io/used-by-x"] = "?"
-    assert "another machine" in str(sharing.keeper(NO_API, "PyTorchJob", spoiled, OURS))
+def test_of_a_run_that_failed_there_is_no_figure_to_be_told() -> None:
+    server = Server(DETACHED)
+    server.keeper(ANN, Collected(digest=None, throughput=None, unit=None, verdict=None))
+    sentence, _ = sharing.collector(server.job) or ("", "")
+    assert sentence == "k8sbench on lab-7 collected it at 2023-11-14T22:14:20Z."
 
 
-def test_a_job_that_is_to_wait_says_so_to_everybody_who_follows_it() -> None:
-    *_, marked = sharing.marked([job()], None, waits=True)
+@pytest.mark.parametrize("value", ["?", "{}", '{"store":"x","host":"y","at":1e300}'])
+def test_an_annotation_that_cannot_be_read_tells_nothing(value: str) -> None:
+    server = Server()
+    server.job["metadata"]["annotations"]["k8sbench.io/collected-by-x"] = value
+    assert sharing.collector(server.job) is None
+
+
+# -- how long a mark counts ---------------------------------------------------------------------
+
+
+def test_the_mark_of_a_follower_that_was_killed_expires() -> None:
+    server = Server()
+    server.follow(BEN)
+    server.now += FOLLOWED_SECONDS - 1
+    assert server.keeper(ANN) == FOLLOWS
+    server.now += 1
+    assert server.keeper(ANN) is None
+
+
+def test_who_renews_a_mark_keeps_the_job_for_as_long_as_it_takes() -> None:
+    server = Server()
+    for _ in range(10):
+        server.follow(BEN)
+        server.now += FOLLOWED_SECONDS - 1
+        assert server.keeper(ANN) == FOLLOWS
+
+
+@pytest.mark.parametrize("submitter", [BEN, DETACHED])
+def test_the_mark_of_the_submitter_counts_for_a_week(submitter: User) -> None:
+    """Also where it followed the job: it was killed, or its laptop sleeps."""
+    server = Server(submitter)
+    server.now += FOLLOWED_SECONDS
+    assert server.keeper(ANN) == SUBMITTED
+    server.now = START + 60 + SUBMITTED_SECONDS - 1
+    assert server.keeper(ANN) == SUBMITTED
+    server.now += 1
+    assert server.keeper(ANN) is None
+
+
+def test_a_job_that_waited_for_long_is_kept_for_a_week_after_its_end() -> None:
+    late = objects.job(condition("Succeeded", at=8 * DAY))
+    server = Server(DETACHED, job=late)
+    server.now = START + 15 * DAY - 1
+    assert server.keeper(ANN) == SUBMITTED
+    server.now += 1
+    assert server.keeper(ANN) is None
+
+
+def test_who_keeps_a_job_keeps_it_for_ever() -> None:
+    server = Server(KEEPING)
+    server.now += 1000 * DAY
+    assert server.keeper(ANN) == "k8sbench on desk keeps it (--keep)."
+
+
+@pytest.mark.parametrize("value", ['{"host":"ci-2","keep":false}', "?", '{"at":"noon"}'])
+def test_marks_of_earlier_versions_and_spoiled_ones_count_for_a_week(value: str) -> None:
+    old = objects.job(condition("Succeeded"), annotations={"k8sbench.io/used-by-x": value})
+    server = Server(job=old)
+    server.now = START + SUBMITTED_SECONDS
+    assert "submitted it and has not collected it yet" in str(server.keeper(ANN))
+    server.now += 1
+    assert server.keeper(ANN) is None
+
+
+# -- detaching, and coming back -------------------------------------------------------------------
+
+
+def test_who_follows_and_detaches_leaves_no_mark() -> None:
+    server = Server()
+    server.follow(BEN)
+    server.leave(BEN)
+    assert server.annotations == {}
+
+
+def test_the_submitter_that_detaches_keeps_its_mark_from_then_on() -> None:
+    server = Server(BEN)
+    server.follow(BEN)  # another process of the store, later
+    server.now += DAY
+    server.leave(BEN)
+    mark = server.annotations["k8sbench.io/used-by-abcdef0123"]
+    assert (mark["submitted"], mark["detached"], mark["at"]) == (True, True, START + 60 + DAY)
+    assert server.keeper(ANN) == SUBMITTED
+
+
+def test_who_submits_a_job_that_another_store_just_created_marks_it_too() -> None:
+    server = Server(EVE)
+    server.follow(DETACHED)
+    server.keeper(EVE)
+    assert server.keeper(ANN) == SUBMITTED
+
+
+def test_a_job_is_abandoned_when_nobody_needs_it_whom_it_was_left_to() -> None:
+    server = Server(DETACHED)
+    assert not sharing.is_abandoned(server.job, ANN, server.now)
+    server.keeper(ANN, HAS)
+    assert not sharing.is_abandoned(server.job, ANN, server.now)
+    later = server.now + SUBMITTED_SECONDS
+    assert sharing.is_abandoned(server.job, ANN, later)
+    # Only the store that has it may say so.
+    assert not sharing.is_abandoned(server.job, EVE, later)
+
+
+def test_a_job_that_waits_says_so_to_everybody_who_follows_it() -> None:
+    (marked,) = sharing.marked([objects.job()], None, waits=True)
     assert sharing.waits(dict(marked))
-    assert not sharing.waits(job())
+    assert not sharing.waits(objects.job())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import pathlib
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,6 +16,7 @@ from k8sbench.model.plan import Backend, RunPlan
 from k8sbench.model.planning import DRAFT_ID, make_plan
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import (
+    Collected,
     FoundJob,
     JobEvent,
     LogLine,
@@ -88,7 +89,9 @@ class FakeCluster:
         self.released.append(run_id)
         self.going_on.pop(run_id, None)
 
-    def remove(self, run_id: str, *, force: bool = False) -> str | None:
+    def remove(
+        self, run_id: str, collected: Callable[[], Collected] | None = None, *, force: bool = False
+    ) -> str | None:
         self.removed.append(run_id)
         return None
 

@@ -60,6 +60,21 @@ def on_cluster(plan: RunPlan, phase: Phase) -> FoundJob:
     return FoundJob(run_id=plan.run_id, known_plan=plan, created_at=5.0, phase=phase)
 
 
+def test_jobs_that_were_left_to_others_who_never_came_are_deleted(store: Store) -> None:
+    closed, going_on = detached(store, cases=2)
+    cluster = FakeCluster(line("x"), at(Phase.SUCCEEDED), outlives=True)
+    collect(store, cluster, [closed])
+    cluster.removed.clear()
+    jobs = [on_cluster(run.plan, Phase.SUCCEEDED) for run in (closed, going_on)]
+    told: list[str] = []
+    collecting.remove_abandoned(jobs, context(store, cluster), told.append)
+    assert (cluster.removed, told) == ([], [])
+    jobs = [msgspec.structs.replace(job, is_abandoned=True) for job in jobs]
+    collecting.remove_abandoned(jobs, context(store, cluster), told.append)
+    assert cluster.removed == [closed.run_id]
+    assert told == [f"{closed.run_id} is deleted from the cluster: no store needs it any more."]
+
+
 def test_a_detached_run_is_recorded_with_its_location_and_still_owed(store: Store) -> None:
     (run,) = detached(store)
     assert run.location == LOCATION
@@ -204,7 +219,7 @@ def serve(store: Store, cluster: Served, reporter: Silent | None = None) -> Coll
     here = msgspec.structs.replace(context(store, cluster), clock=lambda: next(times))
 
     def find() -> list[Run]:
-        foreign_jobs.record_all(here, lambda text: None)
+        foreign_jobs.record_all(here.cluster.jobs(), here, lambda text: None)
         return collecting.open_runs(here)
 
     return collecting.serve(find, here, reporter or Silent(), cluster.stop, FollowOptions())

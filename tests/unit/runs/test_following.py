@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Sequence
 
 import msgspec
 import pytest
@@ -12,7 +13,7 @@ from k8sbench.model.errors import StoreError, Unreachable
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import JobEvent, Store
+from k8sbench.ports import Collected, JobEvent, Store
 from k8sbench.runs import submitting
 from k8sbench.runs.context import Stop
 from k8sbench.runs.following import FollowOptions, kept_gaps
@@ -28,6 +29,7 @@ from tests.unit.runs.played import (
     runs_of,
     submit,
 )
+from tests.unit.store.examples import measurement
 
 GAP = LogGap(replica="master-0", after=1.0, before=2.0, why="The file was rotated.")
 
@@ -216,9 +218,46 @@ def test_replicas_of_different_images_have_none_in_common(store: Store) -> None:
 class Used(FakeCluster):
     """A cluster whose jobs somebody else has a use for."""
 
-    def remove(self, run_id: str, *, force: bool = False) -> str:
+    def remove(self, run_id: str, collected: object = None, *, force: bool = False) -> str:
         super().remove(run_id)
         return "k8sbench on lab-7 follows it, too. End it there."
+
+
+class Shared(FakeCluster):
+    """A cluster whose jobs other stores have marked: they are told what this one has."""
+
+    told: Collected | None = None
+
+    def remove(
+        self,
+        run_id: str,
+        collected: Callable[[], Collected] | None = None,
+        *,
+        force: bool = False,
+    ) -> str | None:
+        assert collected is not None
+        self.told = collected()
+        return None
+
+
+def test_other_stores_are_told_what_was_archived_and_measured(store: Store) -> None:
+    lines = (line("one"), line("two", "worker-0"))
+    cluster = Shared(*lines, at(Phase.SUCCEEDED), outlives=True)
+    submit(store, cluster)
+    logs = b"".join(path.read_bytes() for path in store.log_files("seg-1"))
+    assert [part.split()[-1] for part in logs.splitlines()] == [b"one", b"two"]
+    assert cluster.told == Collected(
+        digest=hashlib.sha256(logs).hexdigest(),
+        throughput=measurement().rate,
+        unit="images/s",
+        verdict="valid",
+    )
+
+
+def test_of_a_run_that_failed_without_logs_there_is_nothing_to_be_told(store: Store) -> None:
+    cluster = Shared(at(Phase.FAILED), outlives=True)
+    submit(store, cluster)
+    assert cluster.told == Collected(digest=None, throughput=None, unit=None, verdict=None)
 
 
 def test_a_job_that_somebody_else_needs_stays_and_how_to_delete_it_is_said(store: Store) -> None:

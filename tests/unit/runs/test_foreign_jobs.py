@@ -70,7 +70,8 @@ def test_all_are_recorded_but_one_whose_number_is_taken_which_is_told(store: Sto
     cluster = FakeCluster(outlives=True)
     cluster.found = [job("mine"), job("theirs"), job("free", repeat=2)]
     told: list[str] = []
-    foreign_jobs.record_all(context(store, cluster), told.append)
+    here = context(store, cluster)
+    foreign_jobs.record_all(cluster.jobs(), here, told.append)
     assert set(store.ids()) == {"mine", "free"}
     (said,) = told
     assert said.startswith("warning: left out: The cluster has run theirs, repeat 1 of seg/")
@@ -88,7 +89,7 @@ def test_one_whose_plan_cannot_be_read_is_named_and_the_others_are_recorded(stor
     )
     cluster.found = [bad, job("theirs")]
     told: list[str] = []
-    foreign_jobs.record_all(context(store, cluster), told.append)
+    foreign_jobs.record_all(cluster.jobs(), context(store, cluster), told.append)
     assert store.ids() == ["theirs"]
     foreign_jobs.note_unreadable(cluster.found, told.append)
     action = "Use the k8sbench that submitted it, or delete the job with: k8sbench delete bad"

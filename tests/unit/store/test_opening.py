@@ -349,3 +349,19 @@ def test_the_systems_errors_are_said_in_our_words(code: int, says: str) -> None:
     wrong = artifacts.store_error(OSError(code, os.strerror(code)), "write x")
     assert says in wrong.message
     assert wrong.action
+
+
+def test_a_store_stays_the_same_one_on_another_host_and_at_another_place(
+    root: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod that is started again, or a volume that is mounted elsewhere: its marks are its own."""
+    with open_store(str(root)) as store:
+        before = store.identity
+    assert before.isalnum()
+    assert before == before.lower()
+    monkeypatch.setattr("platform.node", lambda: "collector-7d9f-x2x4z")
+    moved = root.rename(root.with_name("moved"))
+    with open_store(str(moved)) as again:
+        assert again.identity == before
+    with open_store(str(root)) as other:
+        assert other.identity != before

@@ -66,6 +66,8 @@ class Followed:
         """Seconds by which the cluster's clock, and its time stamps, are ahead of ours."""
         self.is_unwanted = False
         """Whether the user has asked to end it, so that its pods need not stay for their logs."""
+        self.has_gaps = False
+        """Whether lines of its logs are missing."""
         self.uid: str | None = None
         self.logs: dict[str, tuple[str, int, bool, bool]] = {}
         """Replica → what the log streams were given: its pod's uid, restarts, whether it fails, and
@@ -132,6 +134,11 @@ class Followed:
             self._job = change.object or self._job
 
     # -- reading --------------------------------------------------------------------------------
+
+    @property
+    def found(self) -> tuple[str, KubeObject] | None:
+        """The kind and the job as it was last seen; None: it was not seen yet."""
+        return None if self._job is None else (self.kind, self._job)
 
     @property
     def reported(self) -> Transition:
@@ -223,6 +230,16 @@ class Followed:
         )
         yield JobEvent(run_id=self.plan.run_id, transition=self._reported)
 
+    def end(self, reading: JobState, now: float) -> JobEvent:
+        """Return the transition to the final state; says who has what is missing of the logs."""
+        read = self.marks.keys() | self._lines.keys()
+        whole = not self.has_gaps and all(one.replica in read for one in reading.replicas)
+        if not whole and (collector := sharing.collector(self._job or {})) is not None:
+            sentence, action = collector
+            cause = f"{reading.cause} {sentence}"
+            reading = msgspec.structs.replace(reading, cause=cause, action=action)
+        return self.move(reading, now)
+
     def incomplete(self, reading: JobState, now: float, why: Mapping[str, str]) -> JobEvent:
         """Return that the job has ended, and stays because logs of it cannot be read now.
 
@@ -243,7 +260,7 @@ class Followed:
         return JobEvent(run_id=run_id, transition=self._reported)
 
     def move(self, reading: JobState, now: float) -> JobEvent:
-        """Return the transition to a state, such as the final one."""
+        """Return the transition to a state."""
         self._reported = Transition(
             phase=reading.phase,
             at=self._at(reading.phase, now),
