@@ -18,8 +18,7 @@ VERSION = b'{"gitVersion": "v1.33.1"}'
 
 def answer(status: int = 200, body: bytes = VERSION, **headers: str) -> bytes:
     """Write an answer; ``_`` in the name of a header is a hyphen."""
-    # Each connection gets one answer: without that header the next request may come over it, too.
-    lines = [f"HTTP/1.1 {status} Reason", f"Content-Length: {len(body)}", "Connection: close"]
+    lines = [f"HTTP/1.1 {status} Reason", f"Content-Length: {len(body)}"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 

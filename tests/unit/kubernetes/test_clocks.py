@@ -25,7 +25,9 @@ from tests.unit.kubernetes.servers import VERSION, answer, saying, serving
 @contextlib.contextmanager
 def reached(folder: Path, clock: Clock, cluster: float, body: bytes = VERSION) -> Iterator[Api]:
     """Reach an API server whose clock stands still at a time, by a clock of this machine."""
-    with serving(saying(answer(200, body, Date=formatdate(cluster, usegmt=True)))) as address:
+    # Without the second header the next request might come over the same connection.
+    headers = {"Date": formatdate(cluster, usegmt=True), "Connection": "close"}
+    with serving(saying(answer(200, body, **headers))) as address:
         path = servers.kubeconfig(folder / "config", f"http://{address}")
         with contextlib.closing(connect(kubeconfig=str(path), environ={})) as api:
             api.clock = clock
