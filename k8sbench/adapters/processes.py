@@ -14,8 +14,6 @@ import os
 import platform
 from pathlib import Path
 
-import psutil
-
 from k8sbench.model.run import Owner
 
 PROC = Path("/proc")
@@ -57,6 +55,8 @@ def alive(owner: Owner) -> bool | None:
         return None
     stat = _stat(owner.pid)
     if stat is None:
+        import psutil
+
         # /proc may hide another user's process (``hidepid``).
         return None if psutil.pid_exists(owner.pid) else False
     return stat[_STATE] not in _DEAD_STATES and float(stat[_START]) == owner.started

@@ -26,6 +26,7 @@ __all__ = [
     "info",
     "is_alone",
     "is_unclaimed",
+    "load",
     "note_no_match",
     "rebuild",
     "to_read",
@@ -35,6 +36,11 @@ __all__ = [
 
 Note = Callable[[str], None]
 """Takes what the user should know and is not the data."""
+
+
+def load() -> None:
+    """Import what opens a store, which takes a while; no store is opened or made."""
+    from k8sbench.adapters.store import sql_store  # noqa: F401
 
 
 @contextlib.contextmanager

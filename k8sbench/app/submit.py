@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
@@ -83,15 +84,24 @@ def submit(options: SubmitOptions, reporter: Reporter, stop: Stop) -> Rows | Det
     loaded = catalog.benchmark(options.cases.benchmark)
     target = targets.for_submit(options.cases.target, options.access)
     _check_options(options, target)
+    if options.run_id is not None:
+        checked_run_id(options.run_id)
+    # The API server answers while the cases are planned and the store is imported.
+    readiness = None if options.dry_run == "client" else _Readiness(target, options)
     # Every case is planned and rendered before the first one starts: a mistake in the last of
     # them must not show after hours.
     planned = cases.prepare(loaded, options.cases, target.site)
     if options.run_id is not None and sum(case.repeats for case in planned) > 1:
         raise UsageError("--run-id names one run.", "Ask for one case without repeats.")
-    rendered = _rendered(planned, options.run_id)
-    if options.dry_run == "client":
+    # A single case is rendered before it is recorded.
+    rendered = _rendered(planned, options.run_id) if options.dry_run or len(planned) > 1 else []
+    if readiness is None:
         return _dry_run(options, target, rendered, reporter)
-    _check_readiness(target, options, loaded.spec, planned)
+    if target.api is None:
+        _check_frameworks(loaded.spec, {case.draft.framework for case in planned})
+    if options.dry_run is None:
+        stores.load()
+    readiness.join()
     if options.dry_run == "server":
         return _dry_run(options, target, rendered, reporter)
     # A run and its set have the same name where only the run was named.
@@ -260,11 +270,30 @@ def _check_options(options: SubmitOptions, target: Target) -> None:
         )
 
 
-def _check_readiness(
-    target: Target, options: SubmitOptions, spec: BenchmarkSpec, planned: Sequence[PlannedCase]
-) -> None:
+class _Readiness:
+    """The question whether a cluster takes jobs, asked by another thread; see :meth:`join`."""
+
+    def __init__(self, target: Target, options: SubmitOptions) -> None:
+        self._target, self._options = target, options
+        self._wrong: BaseException | None = None
+        self._thread = threading.Thread(target=self._ask, name="readiness", daemon=True)
+        self._thread.start()
+
+    def join(self) -> None:
+        """Wait for the answer; raises :class:`BenchError` where it is no."""
+        self._thread.join()
+        if self._wrong is not None:
+            raise self._wrong
+
+    def _ask(self) -> None:
+        try:
+            _check_readiness(self._target, self._options)
+        except BaseException as wrong:
+            self._wrong = wrong
+
+
+def _check_readiness(target: Target, options: SubmitOptions) -> None:
     if target.api is None:
-        _check_frameworks(spec, {case.draft.framework for case in planned})
         return
     is_named = options.cases.target.backend == "kubernetes" or options.access.named
     targets.check_answers(target.api, asked=is_named)

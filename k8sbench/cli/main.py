@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import errno
-import gc
 import importlib
 import os
 import sys
@@ -22,8 +21,6 @@ from k8sbench.model.errors import BenchError, NotAvailableYet
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """Why a write to stdout fails that is redirected into a file."""
-GARBAGE = 50_000
-"""Objects made and not freed after which Python looks for garbage; its own default is 700."""
 COMMANDS: dict[str, str] = {
     "benchmarks": "List the catalog, or one benchmark with figures.",
     "submit": "Plan, run, measure and record a benchmark.",
@@ -108,9 +105,7 @@ def cli(debug: bool) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns (and, as a console script, exits with) its exit code."""
-    # What start-up makes stays: looking through it for garbage takes a tenth of the time.
-    gc.set_threshold(GARBAGE)
+    """Run the command line; returns its exit code."""
     _open_what_is_closed()
     args = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in args
@@ -169,7 +164,3 @@ def _tell(message: str, action: str, code: int) -> int:
         # exit, and exit with a code of its own, so stderr goes to nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     return code
-
-
-if __name__ == "__main__":
-    sys.exit(main())

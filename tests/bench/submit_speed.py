@@ -4,14 +4,16 @@
 
 On a test cluster of its own: ours plans, renders, checks, records, and creates the trainers'
 ConfigMap and the job; a script with kubeflow-training's ``TrainingClient.create_job``, and
-``kubectl apply --server-side``, create the job alone. The three take turns. Exit code 1 if the
-median of the pairs' ratios to the script is above the limit.
+``kubectl apply --server-side``, create the job alone. The three take turns. Beside the wall time
+stands the processor's, which other programs disturb less. Exit code 1 if the median of the pairs'
+ratios of wall time to the script is above the limit.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -19,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # `tests`, when run as a file
 
@@ -27,7 +30,7 @@ from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
 
 PAIRS = 9
-LIMIT = 1.8
+LIMIT = 1.0
 BENCHMARK = ("resnet50", "--replicas=4", "--gpus=1", "--image=registry.example.com/torch:1")
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -55,7 +58,9 @@ def measure(own: OwnCluster, folder: Path, pairs: int) -> int:
     job = equal_job(folder, environ)
     kubectl = str(own.layout.programs.program("kubectl"))
     apply = [kubectl, "apply", "--server-side", f"--namespace={namespace}"]
-    times: dict[str, list[float]] = {"k8sbench": [], "TrainingClient": [], "kubectl": []}
+    # As installed programs are, all are compiled after the first turn.
+    environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    times: dict[str, list[Taken]] = {"k8sbench": [], "TrainingClient": [], "kubectl": []}
     for turn in range(pairs + 1):
         script = [sys.executable, "-m", "tests.bench.sides.training_client"]
         words = {
@@ -64,20 +69,22 @@ def measure(own: OwnCluster, folder: Path, pairs: int) -> int:
             "kubectl": [*apply, f"--filename={_named(job, f'kubectl-{turn}')}"],
         }
         for name, argv in words.items():
-            times[name].append(_seconds(argv, environ))
+            times[name].append(_taken(argv, environ))
     times = {name: found[1:] for name, found in times.items()}  # the first fills caches
-    shown = ", ".join(f"{name} {statistics.median(found):.2f} s" for name, found in times.items())
-    print(
-        f"submit --detach of one job: {shown} (medians of {pairs}; load {os.getloadavg()[0]:.1f})"
-    )
-    missed = False
-    for name in ("TrainingClient", "kubectl"):
-        ratios = sorted(a / b for a, b in zip(times["k8sbench"], times[name], strict=True))
-        low, median, high = statistics.quantiles(ratios, n=4)
-        limit = f"; limit {LIMIT}" if name == "TrainingClient" else ""
-        print(f"  {median:.2f} × {name} (quartiles {low:.2f}–{high:.2f}{limit})")
-        missed |= name == "TrainingClient" and median > LIMIT
-    return int(missed)
+    print(f"submit --detach of one job, medians of {pairs}; load {os.getloadavg()[0]:.1f}")
+    is_missed = False
+    for part, what in enumerate(Taken._fields):
+        seconds = {name: [one[part] for one in found] for name, found in times.items()}
+        medians = ((name, statistics.median(found)) for name, found in seconds.items())
+        print(f"  {what}: " + ", ".join(f"{name} {median:.2f} s" for name, median in medians))
+        for name in ("TrainingClient", "kubectl"):
+            pairs_of = zip(seconds["k8sbench"], seconds[name], strict=True)
+            low, median, high = statistics.quantiles([a / b for a, b in pairs_of], n=4)
+            is_limited = name == "TrainingClient" and what == "wall"
+            limit = f"; limit {LIMIT}" if is_limited else ""
+            is_missed |= is_limited and median > LIMIT
+            print(f"    {median:.2f} × {name} (quartiles {low:.2f}–{high:.2f}{limit})")
+    return int(is_missed)
 
 
 def equal_job(folder: Path, environ: Mapping[str, str]) -> Path:
@@ -100,13 +107,21 @@ def _named(job: Path, name: str) -> Path:
     return path
 
 
-def _seconds(argv: Sequence[str], environ: Mapping[str, str]) -> float:
-    start = time.perf_counter()
+class Taken(NamedTuple):
+    """What a program took, seconds."""
+
+    wall: float
+    processor: float
+
+
+def _taken(argv: Sequence[str], environ: Mapping[str, str]) -> Taken:
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(argv, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
     seconds = time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode != 0:
         raise RuntimeError(f"{argv[:5]}: {done.stderr[-2000:]}")
-    return seconds
+    return Taken(seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
 if __name__ == "__main__":

@@ -41,8 +41,8 @@ def modules(*words: str) -> set[str]:
         (("render", "resnet50"), set()),
         (("benchmarks",), set()),
         (("benchmarks", "deeplabv3p", "-o", "json"), set()),
-        (("results", "-o", "json"), {"sqlalchemy", "psutil"}),
-        (("list", "-o", "name"), {"sqlalchemy", "psutil"}),
+        (("results", "-o", "json"), {"sqlalchemy"}),
+        (("list", "-o", "name"), {"sqlalchemy"}),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

@@ -10,6 +10,7 @@ time at most, and its own count of requests.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -83,8 +84,10 @@ def _tap(moves: list[tuple[str, str, float]], requests: dict[str, int]) -> list[
 
 
 def _run() -> Any:
+    from k8sbench.__main__ import GARBAGE
     from k8sbench.cli.main import main as run
 
+    gc.set_threshold(GARBAGE)
     profile = os.environ.get("K8SBENCH_BENCH_PROFILE")
     if profile is None:
         return run()
