@@ -49,6 +49,8 @@ LOG_SUFFIX = ".log"
 UNFINISHED = re.compile(r"^\..*\.tmp$")
 """Files that a killed process left half written."""
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z) ")
+OPEN_LOGS = 256
+"""Log files that are open at one time; as many logs are read at once, and some were just before."""
 DISORDER_SECONDS = 1.0
 """By how much stamps of a log's lines may go back; see :class:`~k8sbench.ports.LogMark`."""
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -252,6 +254,34 @@ def _renamed(event: bytes) -> bytes:
     return event.replace(b'"hopeless":', b'"unrecoverable":')
 
 
+class LogFiles:
+    """Log files that are open to be appended to, at most ``limit``: a process has 1,024 by default,
+    and a thousand runs have more logs. One thread writes.
+    """
+
+    def __init__(self, limit: int = OPEN_LOGS) -> None:
+        self._limit = limit
+        self._open: dict[Path, BinaryIO] = {}
+        """The one that was written last comes last."""
+
+    def get(self, path: Path, *, is_whole: bool) -> BinaryIO:
+        """Return a file, opened if need be; one that is not known to be whole is cut to lines."""
+        file = self._open.pop(path, None)
+        if file is None:
+            while len(self._open) >= self._limit:
+                self.close(next(iter(self._open)))
+            file = path.open("ab", buffering=0) if is_whole else _open_to_append(path)
+        self._open[path] = file
+        return file
+
+    def close(self, path: Path) -> None:
+        """Close a file; does nothing if it is not open."""
+        file = self._open.pop(path, None)
+        if file is not None:
+            with contextlib.suppress(OSError):
+                file.close()
+
+
 class LogWriter:
     """Writes a run's log lines, one file per replica.
 
@@ -259,11 +289,18 @@ class LogWriter:
     failure is raised; the lines after it are dropped, so that one full disk is one error.
     """
 
-    def __init__(self, folder: Path, check: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        check: Callable[[], None] = lambda: None,
+        files: LogFiles | None = None,
+    ) -> None:
         self._folder = folder / LOGS
         self._check = check
         """Raises when the run is no longer this process's to follow."""
-        self._files: dict[str, BinaryIO] = {}
+        self._files = LogFiles() if files is None else files
+        self._paths: dict[str, Path] = {}
+        """By replica, of the logs that were written here."""
         self._failed = False
 
     def write(self, line: LogLine) -> None:
@@ -272,7 +309,7 @@ class LogWriter:
             return
         self._check()
         try:
-            file = self._files.get(line.replica) or self._open(line.replica)
+            file = self._file(line.replica)
             begin = stamp(line.at) + b" "
             # What looks like several lines to a reader is written as several.
             for part in line.text.encode("utf-8", "surrogateescape").split(b"\n"):
@@ -285,16 +322,19 @@ class LogWriter:
 
     def close(self) -> None:
         """Close the files; idempotent."""
-        while self._files:
-            _, file = self._files.popitem()
-            with contextlib.suppress(OSError):
-                file.close()
+        while self._paths:
+            self._files.close(self._paths.popitem()[1])
 
-    def _open(self, replica: str) -> BinaryIO:
+    def _file(self, replica: str) -> BinaryIO:
+        path = self._paths.get(replica)
+        if path is not None:
+            return self._files.get(path, is_whole=True)
         self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"{replica}{LOG_SUFFIX}"
         # Half a line of a writer that was killed goes: no mark counts it, so it is read again.
-        self._files[replica] = _open_to_append(self._folder / f"{replica}{LOG_SUFFIX}")
-        return self._files[replica]
+        file = self._files.get(path, is_whole=False)
+        self._paths[replica] = path
+        return file
 
 
 class LogTail:

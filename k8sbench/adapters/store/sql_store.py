@@ -17,6 +17,7 @@ import platform
 import re
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -24,7 +25,7 @@ import msgspec
 import sqlalchemy as sa
 
 from k8sbench.adapters.store import artifacts, database, migrations, places
-from k8sbench.adapters.store.artifacts import LogWriter, RunFolder, Wishes
+from k8sbench.adapters.store.artifacts import LogFiles, LogWriter, RunFolder, Wishes
 from k8sbench.adapters.store.claims import FileClaims, PostgresClaims
 from k8sbench.adapters.store.database import Database
 from k8sbench.model import creation
@@ -97,6 +98,7 @@ class SqlStore:
         """True where there is no store yet, and this one only reads as empty."""
         self.unreadable: dict[str, str] = {}
         """Run id → why its row could not be read, of the rows met so far."""
+        self._log_files = LogFiles()
         try:
             self._bring_up_to_date()
             self.claims: FileClaims | PostgresClaims = FileClaims(root)
@@ -324,7 +326,8 @@ class SqlStore:
 
     def archive(self, run_id: str) -> LogWriter:
         """Open the run's log files for appending."""
-        return LogWriter(self.folder(run_id), lambda: self.claims.check(run_id))
+        check = partial(self.claims.check, run_id)
+        return LogWriter(self.folder(run_id), check, self._log_files)
 
     def log_marks(self, run_id: str) -> dict[str, LogMark]:
         """How far each replica's log is archived, by replica."""

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from k8sbench.adapters.kubernetes import sharing
+from k8sbench.adapters.kubernetes.watching.packed import Packed, pack, unpack
 from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted
 from k8sbench.diagnose.job import facts, state
 from k8sbench.diagnose.job.facts import DELETED, JobSnapshot
@@ -74,12 +75,20 @@ class Followed:
         whether its log exists."""
         self._reported = reported
         self._replicas: dict[str, ReplicaState] = {}
-        self._job: KubeObject | None = None
+        self._packed_job: bytes | None = None
         self._is_deleted = False
-        self._pods: dict[str, KubeObject] = {}
-        self._earlier: list[KubeObject] = []
-        self._events: dict[str, KubeObject] = {}
+        self._pods = Packed()
+        self._earlier: list[bytes] = []
+        self._events = Packed()
         self._lines: dict[str, deque[str]] = {}
+
+    @property
+    def _job(self) -> KubeObject | None:
+        return None if self._packed_job is None else unpack(self._packed_job)
+
+    @_job.setter
+    def _job(self, found: KubeObject | None) -> None:
+        self._packed_job = None if found is None else pack(found)
 
     # -- input ----------------------------------------------------------------------------------
 
@@ -104,7 +113,7 @@ class Followed:
         at = moment(job["metadata"].get("creationTimestamp"))
         if at is not None and self._reported.phase is Phase.CREATED:
             self._reported = msgspec.structs.replace(self._reported, at=at - self.ahead)
-        if self._job is None:
+        if self._packed_job is None:
             self.take(Changed(self.kind, job))
 
     def take_line(self, line: LogLine) -> None:
@@ -121,7 +130,7 @@ class Followed:
         if before is not None and before["metadata"]["uid"] != pod["metadata"]["uid"]:
             if self._owns(before) and not self._owns(pod):
                 return  # it belongs to a newer job of the name; ours is still read
-            self._earlier.append(before)
+            self._earlier.append(pack(before))
         self._pods[name] = pod
 
     def _take_deleted(self, change: Deleted) -> None:
@@ -147,11 +156,12 @@ class Followed:
 
     def snapshot(self) -> JobSnapshot:
         """Return the job, its pods and their events as they were last seen."""
+        pods = dict(self._pods)
         return JobSnapshot(
             job=self._job,
-            pods={name: pod for name, pod in self._pods.items() if self._owns(pod)},
-            earlier=[pod for pod in self._earlier if self._owns(pod)],
-            left_behind=sum(map(_is_left_behind, self._pods.values())),
+            pods={name: pod for name, pod in pods.items() if self._owns(pod)},
+            earlier=[pod for pod in map(unpack, self._earlier) if self._owns(pod)],
+            left_behind=sum(map(_is_left_behind, pods.values())),
             events=sorted(self._events.values(), key=_stamp),
             deleted=self._is_deleted,
         )
@@ -165,7 +175,7 @@ class Followed:
         """
         seen, now = snapshot or self.snapshot(), now + self.ahead
         reading = state.read(seen, self.plan, now=now, lines=self._lines)
-        if self._job is not None and sharing.waits(self._job):
+        if seen.job is not None and sharing.waits(seen.job):
             reading = msgspec.structs.replace(reading, unrecoverable=False)
         return reading, facts.look(seen, self.plan, now).replicas
 

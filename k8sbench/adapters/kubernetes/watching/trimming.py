@@ -20,9 +20,15 @@ _METADATA = (
 )
 _CONTAINER = ("name", "image", "resources", "restartPolicy")
 _POD_SPEC_LEFT_OUT = frozenset(
-    {"containers", "initContainers", "volumes", "securityContext", "imagePullSecrets"}
+    {
+        *("containers", "initContainers", "volumes", "securityContext", "imagePullSecrets"),
+        *("automountServiceAccountToken", "serviceAccount", "serviceAccountName", "dnsPolicy"),
+        *("enableServiceLinks", "preemptionPolicy", "priority", "restartPolicy", "tolerations"),
+        "terminationGracePeriodSeconds",
+    }
 )
 _POD_STATUS_LEFT_OUT = frozenset({"podIP", "podIPs", "hostIP", "hostIPs", "qosClass"})
+_EVENT_METADATA = ("name", "uid", "resourceVersion", "creationTimestamp")
 _EVENT = (
     *("involvedObject", "reason", "message", "type", "count", "series", "source"),
     *("firstTimestamp", "lastTimestamp", "eventTime", "reportingComponent"),
@@ -56,7 +62,7 @@ def _replicas(kind: JobKind, found: KubeObject) -> dict[str, Any]:
 
 
 def pod(found: KubeObject) -> dict[str, Any]:
-    """Keep of a pod its metadata, what the scheduler reads, its claims and its status."""
+    """Keep of a pod its run, its owners' uids, what places it, its claims and its status."""
     spec = found.get("spec") or {}
     kept = {key: value for key, value in spec.items() if key not in _POD_SPEC_LEFT_OUT}
     for key in ("containers", "initContainers"):
@@ -66,8 +72,13 @@ def pod(found: KubeObject) -> dict[str, Any]:
     if claims:
         kept["volumes"] = claims
     status = found.get("status") or {}
+    metadata = _metadata(found)
+    if labels_of(found):
+        metadata["labels"] = _some(labels_of(found), (RUN_LABEL,))
+    if owners := metadata.get("ownerReferences"):
+        metadata["ownerReferences"] = [_some(one, ("uid",)) for one in owners]
     return {
-        "metadata": _metadata(found),
+        "metadata": metadata,
         "spec": kept,
         "status": {key: value for key, value in status.items() if key not in _POD_STATUS_LEFT_OUT},
     }
@@ -75,7 +86,10 @@ def pod(found: KubeObject) -> dict[str, Any]:
 
 def event(found: KubeObject) -> dict[str, Any]:
     """Keep of an event its object, reason, message, times, count and source."""
-    return {"metadata": _some(found["metadata"], _METADATA), **_some(found, _EVENT)}
+    kept = {key: value for key, value in _some(found, _EVENT).items() if value not in (None, {})}
+    if "involvedObject" in kept:
+        kept["involvedObject"] = _some(kept["involvedObject"], ("kind", "name", "uid"))
+    return {"metadata": _some(found["metadata"], _EVENT_METADATA), **kept}
 
 
 def node(found: KubeObject) -> dict[str, Any]:
