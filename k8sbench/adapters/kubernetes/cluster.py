@@ -26,6 +26,7 @@ import msgspec
 from k8sbench.adapters.kubernetes import creating, ending, kinds, listing, looking, sharing
 from k8sbench.adapters.kubernetes.client.api import RETRY_SECONDS, Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.adapters.kubernetes.logs import order
 from k8sbench.adapters.kubernetes.logs.streams import LIMIT, Failing, LogStreams
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.kubernetes.watching.extra_queries import ExtraQueries
@@ -393,7 +394,7 @@ class KubernetesCluster:
             return []  # without the job or its pods it would seem to go back to its creation
         if reading.phase is Phase.CREATED and followed.reported.phase is not Phase.CREATED:
             return []  # the same before its events have arrived
-        self._follow_logs(followed, replicas, all_over=False)
+        self._follow_logs(followed, snapshot.job, replicas, all_over=False)
         events = list(followed.changes(reading, now))
         moment = time.monotonic()
         if not reading.phase.final:
@@ -410,7 +411,7 @@ class KubernetesCluster:
             wait_s = min(wait_s, 0.0 if has_pods else SETTLE_SECONDS)
         logs_at, report_at = followed.ended_at + wait_s, followed.ended_at + REPORT_SECONDS
         if moment >= logs_at:
-            self._follow_logs(followed, replicas, all_over=True)
+            self._follow_logs(followed, snapshot.job, replicas, all_over=True)
             if self._logs.drained(run_id):
                 events.append(followed.end(reading, now))
                 self._drop(run_id)
@@ -435,7 +436,12 @@ class KubernetesCluster:
         return events
 
     def _follow_logs(
-        self, followed: Followed, replicas: Sequence[facts.Replica], *, all_over: bool
+        self,
+        followed: Followed,
+        job: KubeObject | None,
+        replicas: Sequence[facts.Replica],
+        *,
+        all_over: bool,
     ) -> None:
         run_id = followed.plan.run_id
         for rank, one in enumerate(replicas):
@@ -445,7 +451,8 @@ class KubernetesCluster:
                 continue
             uid, restarts = one.meta["uid"], int(one.main.get("restartCount", 0))
             failing = one.phase == "Failed" or restarts > 0
-            given = uid, restarts, failing, one.has_log
+            lost_at = order.lost_at(one, job)
+            given = uid, restarts, failing, one.has_log, lost_at
             if followed.logs.get(one.name) != given:
                 followed.logs[one.name] = given
                 self._logs.want(
@@ -458,6 +465,7 @@ class KubernetesCluster:
                     restarts=restarts,
                     failing=failing,
                     exists=one.has_log,
+                    lost_at=lost_at,
                     mark=followed.marks.get(one.name),
                 )
             if all_over or one.ended or one.gone or one.on_lost_node:

@@ -280,3 +280,24 @@ def test_times_never_go_back(tmp_path: pathlib.Path) -> None:
     path.write_bytes(b"1970-01-01T00:00:09.000000Z a\n1970-01-01T00:00:01.000000Z b\n")
     with contextlib.closing(LogTail(path)) as tail:
         assert [at for at, _ in tail.lines()] == [9.0, 9.0]
+
+
+def test_few_log_files_are_open_at_a_time_and_no_line_is_lost(tmp_path: pathlib.Path) -> None:
+    files = artifacts.LogFiles(limit=2)
+    writers = [LogWriter(tmp_path / f"run-{number}", files=files) for number in range(3)]
+    for text in ("one", "two"):
+        for writer in writers:
+            writer.write(LogLine(replica="master-0", at=1.0, text=text))
+            writer.write(LogLine(replica="worker-0", at=1.0, text=text))
+            assert open_files(tmp_path) <= 2
+    for writer in writers:
+        writer.close()
+    assert open_files(tmp_path) == 0
+    for path in tmp_path.glob("*/logs/*.log"):
+        assert [line[-3:] for line in path.read_text().splitlines()] == ["one", "two"]
+    assert len(list(tmp_path.glob("*/logs/*.log"))) == 6
+
+
+def open_files(under: pathlib.Path) -> int:
+    links = pathlib.Path("/proc/self/fd").glob("*")
+    return sum(os.path.realpath(link).startswith(str(under)) for link in links)

@@ -2,8 +2,9 @@
 
 Logs are followed from their start: the operator deletes pods, and their logs with them, when
 ``backoffLimit`` or ``activeDeadlineSeconds`` strikes, and once the kubelet has rotated a log the
-API serves its newest file alone. At most ``limit`` are followed at once, the most urgent first;
-all others are fetched when they end. A stream that broke is resumed where it ended
+API serves its newest file alone. At most ``limit`` are followed at once, the most urgent first
+(:mod:`~k8sbench.adapters.kubernetes.logs.order`); all others are fetched when they end, the one
+that would be lost first before others. A stream that broke is resumed where it ended
 (:mod:`~k8sbench.adapters.kubernetes.logs.resume`).
 
 That a stream ends without an error says little: the API server ends it so when the container has
@@ -30,6 +31,7 @@ from typing import NamedTuple, Protocol
 
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.adapters.kubernetes.logs import order
 from k8sbench.adapters.kubernetes.logs.resume import Mark, Resume
 from k8sbench.adapters.kubernetes.logs.text import Line, LogText
 from k8sbench.model.sample import LogGap
@@ -104,6 +106,8 @@ class _Log:
         self.run_id, self.replica = run_id, replica
         self.pod = self.uid = self.container = ""
         self.urgency, self.restarts = 0, 0
+        self.lost_at = order.NEVER
+        """When it will be deleted, by the cluster's clock."""
         self.is_over = False
         """Whether its container is known to have ended."""
         self.is_done = False
@@ -174,10 +178,12 @@ class LogStreams:
         self._lock = threading.Condition()
         self._runs: dict[str, dict[str, _Log]] = {}
         self._following: set[_Log] = set()
-        self._waiting: tuple[dict[_Log, None], ...] = ({}, {}, {})
+        self._waiting: tuple[dict[_Log, None], ...] = ({}, {}, {}, {})
         """By urgency, in the order in which they came."""
         self._due: list[tuple[float, int, _Log]] = []
         """Logs that ended and are to be fetched, and when."""
+        self._ready: list[tuple[float, int, _Log]] = []
+        """Those whose time has come, and when they will be lost."""
         self._order = itertools.count()
         self._fetchers: list[threading.Thread] = []
         self._is_closed = False
@@ -196,13 +202,15 @@ class LogStreams:
         restarts: int = 0,
         failing: bool = False,
         exists: bool = False,
+        lost_at: float = order.NEVER,
         mark: LogMark | None = None,
     ) -> None:
         """Follow a replica's log as soon as a stream is free; call it again when its pod changes.
 
         Only for a container that has started. ``mark``, what is archived of it, counts the first
-        time only. A ``failing`` replica comes before others. Of a log that ``exists`` the node's
-        word that there is none is not taken.
+        time only. A ``failing`` replica comes before others, and before all of them comes one whose
+        log will be lost at a known time (``lost_at``, by any one clock). Of a log that ``exists`` the
+        node's word that there is none is not taken.
         """
         with self._lock:
             logs = self._runs.setdefault(run_id, {})
@@ -215,7 +223,10 @@ class LogStreams:
                 fresh = True
             log.is_gone, log.exists = log.is_gone and uid == log.uid, exists
             log.pod, log.uid, log.container, log.restarts = pod, uid, container, restarts
-            urgency = 0 if rank == 0 else 1 if failing else 2
+            urgency = order.urgency(rank, failing=failing, lost_at=lost_at)
+            is_sooner, log.lost_at = lost_at < log.lost_at, lost_at
+            if is_sooner and log.is_over and not log.is_done:
+                self._fetch(log, 0.0)
             if not log.is_over and (fresh or log in self._waiting[log.urgency]):
                 self._waiting[log.urgency].pop(log, None)
                 if log not in self._following:
@@ -296,7 +307,9 @@ class LogStreams:
     def _start_streams(self) -> None:
         """Follow the most urgent logs with the streams that are free; with the lock held."""
         while not self._is_closed:
-            log = next(itertools.chain.from_iterable(self._waiting), None)
+            dated, *others = self._waiting
+            first = min(dated, key=lambda log: log.lost_at, default=None)
+            log = first or next(itertools.chain.from_iterable(others), None)
             if log is None:
                 return
             if len(self._following) >= self._limit:
@@ -353,7 +366,8 @@ class LogStreams:
         if self._is_closed:
             return
         heapq.heappush(self._due, (time.monotonic() + delay, next(self._order), log))
-        if len(self._fetchers) < FETCHERS and len(self._fetchers) < len(self._due):
+        waiting = len(self._due) + len(self._ready)
+        if len(self._fetchers) < FETCHERS and len(self._fetchers) < waiting:
             self._fetchers.append(
                 threading.Thread(target=self._work, name="log fetcher", daemon=True)
             )
@@ -367,7 +381,7 @@ class LogStreams:
                     self._lock.wait(wait or None)
                 if self._is_closed:
                     return
-                _, _, log = heapq.heappop(self._due)
+                _, _, log = heapq.heappop(self._ready)
             # An earlier fetch of the same log may have completed it.
             if log.is_done or not log.is_over:
                 continue
@@ -385,11 +399,14 @@ class LogStreams:
                 self._when_drained(log.run_id)
 
     def _until_due(self) -> float | None:
-        """Seconds until the next fetch; 0: there is none, None: it is due."""
-        if not self._due:
-            return 0.0
-        wait = self._due[0][0] - time.monotonic()
-        return wait if wait > 0 else None
+        """Seconds until the next fetch; 0: there is none, None: one is ready."""
+        now = time.monotonic()
+        while self._due and self._due[0][0] <= now:
+            _, number, log = heapq.heappop(self._due)
+            heapq.heappush(self._ready, (log.lost_at, number, log))
+        if self._ready:
+            return None
+        return self._due[0][0] - now if self._due else 0.0
 
     def _finish(self, log: _Log) -> float | None:
         """Fetch the rest of a log whose container ended.

@@ -70,9 +70,9 @@ class Followed:
         self.has_gaps = False
         """Whether lines of its logs are missing."""
         self.uid: str | None = None
-        self.logs: dict[str, tuple[str, int, bool, bool]] = {}
-        """Replica → what the log streams were given: its pod's uid, restarts, whether it fails, and
-        whether its log exists."""
+        self.logs: dict[str, tuple[str, int, bool, bool, float]] = {}
+        """Replica → what the log streams were given: its pod's uid, restarts, whether it fails,
+        whether its log exists, and when that will be lost."""
         self._reported = reported
         self._replicas: dict[str, ReplicaState] = {}
         self._packed_job: bytes | None = None
