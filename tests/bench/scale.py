@@ -9,8 +9,9 @@ Printed are the wall time, the peak memory of our process, how many logs it read
 most, the watches that the API server had open for it and the requests per job (from the audit log),
 the lag between a state on the wire, as a second process sees it there, and that state on our record
 (a success once as that of the job, and once, from the end of the last pod, as that of the run,
-whose logs are whole on disk then), and log lines that are missing or doubled. Exit code 1 if a
-limit is missed.
+whose logs are whole on disk then), and log lines that are missing or doubled. Before that the same
+jobs are created and not followed: what the cluster alone needs for them. Exit code 1 if a limit is
+missed.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # `tests`, when run as a file
 
-from tests.bench.sides import many_jobs, product
+from tests.bench.sides import many_jobs, operator_alone, product
 from tests.bench.sides.many_jobs import REPLICAS, asked, kept
 from tests.harness.cluster import bringup, needs
 from tests.harness.cluster.namespace import Namespace
@@ -42,6 +43,8 @@ ends without its workers."""
 MEMORY_LIMIT = 300
 """MB."""
 STREAM_LIMIT = 64
+RATIO_LIMIT = 1.3
+"""Of the time in all to that of the cluster alone."""
 LAG_LIMIT = 1.0
 """Seconds, of 99 in 100."""
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,6 +82,7 @@ def measure(own: OwnCluster, folder: Path, given: argparse.Namespace) -> int:
     lines = list(many_jobs.log_lines(datetime.now(UTC), trainers=given.trainers))
     (own.layout.folder / "pod.log").write_text(many_jobs.stamped(lines))
     words = many_jobs.write_benchmark(folder, run_for, trainers=given.trainers)
+    alone = operator_alone.seconds(own, _rendered(words), jobs)
     words += [f"--repeats={jobs}", f"--parallel={jobs}", "--backend=kubernetes"]
     words += ["--namespace", namespace.name, "--store", str(folder / "store"), "-o", "json"]
     environ = os.environ | own.variables()
@@ -98,13 +102,24 @@ def measure(own: OwnCluster, folder: Path, given: argparse.Namespace) -> int:
         f" {'our own trainers' if given.trainers else 'a user program'}: {seconds:.0f} s in all,"
         f" {told['processor']:.0f} s of processor; load {os.getloadavg()[0]:.1f}"
     )
+    print(
+        f"the cluster alone: {alone:.0f} s; ours {seconds / alone:.2f} × that (limit {RATIO_LIMIT})"
+    )
     wire = json.loads((folder / "wire.json").read_text())
     missed = [
+        seconds / alone > RATIO_LIMIT,
         _resources(told, own, namespace.name, jobs),
         _lags(told["moves"], wire, jobs),
         _lines(folder / "store" / "runs", [text for _, text in lines], jobs, wire),
     ]
     return int(any(missed))
+
+
+def _rendered(words: Sequence[str]) -> dict[str, Any]:
+    argv = [sys.executable, "-m", "k8sbench", "render", *words, "-o", "json"]
+    text = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    found: list[dict[str, Any]] = json.loads(text)["items"]
+    return next(one for one in found if one["kind"] == "PyTorchJob")
 
 
 @contextlib.contextmanager

@@ -1,0 +1,51 @@
+"""What the cluster alone needs for many jobs: they are created, and nobody reads them."""
+
+from __future__ import annotations
+
+import copy
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from k8sbench.adapters.kubernetes import kinds
+from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.kubernetes.client.connection import connect
+from k8sbench.model.kube import conditions
+from k8sbench.runs.following import REQUESTS
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.own import OwnCluster
+
+SECONDS = 3000
+
+
+def seconds(own: OwnCluster, job: dict[str, Any], count: int) -> float:
+    """Create so many jobs like this one, as many at a time as k8sbench does, and wait for the last.
+
+    Returns how long that took. They are deleted then, and that is not counted.
+    """
+    namespace = Namespace.make(own, "alone")
+    api = connect(kubeconfig=str(own.kubeconfig), namespace=namespace.name)
+    path = kinds.path("PyTorchJob", namespace.name)
+    _, version = api.list(path)
+    begun = time.monotonic()
+    with ThreadPoolExecutor(REQUESTS) as threads:
+        list(threads.map(lambda number: _create(api, path, job, number), range(count)))
+    left = {f"alone-{number}" for number in range(count)}
+    for event in api.watch(path, resource_version=version, timeout_s=SECONDS):
+        found = event["object"]
+        if conditions(found).get("Succeeded", {}).get("status") == "True":
+            left.discard(found["metadata"]["name"])
+        if not left:
+            break
+    took = time.monotonic() - begun
+    api.close()
+    namespace.delete()
+    waiting = ("wait", "--for=delete", "pods", "--all", f"--timeout={SECONDS}s")
+    own.kubectl("--namespace", namespace.name, *waiting, seconds=SECONDS)
+    return took
+
+
+def _create(api: Api, path: str, job: dict[str, Any], number: int) -> None:
+    named = copy.deepcopy(job)
+    named["metadata"]["name"] = f"alone-{number}"
+    api.create(path, named)
