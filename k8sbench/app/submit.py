@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from k8sbench.app import cases, catalog, connections, follow, results, stores, targets
+from k8sbench.app import cases, catalog, connections, results, stores, targets
 from k8sbench.app.cases import CaseOptions
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.context import new_set_name, run_context
@@ -215,6 +215,8 @@ def _run(
     for outcome in outcomes:
         run = outcome.run
         if outcome.state == "followed-elsewhere":
+            from k8sbench.app import follow
+
             run = follow.follow(store, run, access, options.follow, reporter, stop)
         elif outcome.state == "over-before":
             own_set = run.plan.set_name
