@@ -300,6 +300,9 @@ class SqlStore:
 
     def folder(self, run_id: str) -> Path:
         """The run's folder of artifacts; :class:`FilesElsewhere` if it is not here."""
+        here = self._folder(run_id)
+        if here.is_there:  # the row would say the same
+            return here.path
         run = self.run(run_id)
         if run.artifacts is None:
             missing = run.artifacts_missing or ""
