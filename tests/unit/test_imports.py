@@ -50,6 +50,36 @@ def test_a_command_imports_only_what_it_needs(words: tuple[str, ...], allowed: s
     assert modules(*words) & set(HEAVY) <= allowed
 
 
+ASKED = """
+from k8sbench.app import targets
+from k8sbench.model.errors import Unreachable
+
+def answer(api, *, asked):
+    raise Unreachable("It does not answer.", "")
+
+targets.check_answers = answer
+"""
+KUBECONFIG = """
+current-context: a
+contexts: [{name: a, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "https://192.0.2.1"}}]
+users: [{name: u, user: {token: t}}]
+"""
+
+
+def test_a_detached_submit_imports_the_store_and_a_client_and_nothing_else_that_is_heavy(
+    tmp_path: pathlib.Path,
+) -> None:
+    (tmp_path / "kubeconfig").write_text(KUBECONFIG)
+    words = ["submit", "resnet50", "--gpus=1", "--detach", f"--kubeconfig={tmp_path}/kubeconfig"]
+    done = subprocess.run(
+        [sys.executable, "-c", ASKED + PROBE, *words], capture_output=True, text=True, check=True
+    )
+    code, names = json.loads(done.stdout)
+    assert code == 6
+    assert set(names) & set(HEAVY) <= {"sqlalchemy", "kubernetes"}
+
+
 def test_the_help_imports_no_template_engine_and_no_yaml() -> None:
     assert not modules("--help") & {"jinja2", "yaml"}
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import pathlib
+import threading
 from typing import Any
 
 import pytest
 import yaml
 
 from k8sbench.adapters.local import cluster as local_cluster
-from k8sbench.app import cases, submit
+from k8sbench.app import cases, submit, targets
 from k8sbench.cli import main
 from k8sbench.model import planning
+from k8sbench.model.errors import Unreachable
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from tests.unit.runs.played import FakeCluster, at
+from tests.unit.test_imports import KUBECONFIG
 
 WORDS = ("submit", "resnet50", "--backend=local", "--dry-run")
 
@@ -47,6 +50,32 @@ def test_a_case_is_planned_once(
     assert main.main(command) == 0
     assert planned == [planning.DRAFT_ID]
     assert planning.DRAFT_ID not in capsys.readouterr().out
+
+
+def test_the_api_server_is_asked_while_cases_are_planned_and_nothing_is_made_before_it_answers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    is_asked = threading.Event()
+    store = tmp_path / "store"
+
+    def answer(_: Any, *, asked: bool) -> None:
+        is_asked.set()
+        assert asked
+        raise Unreachable("It does not answer.", "")
+
+    def prepare(*args: Any) -> Any:
+        assert is_asked.wait(20.0)
+        return planned(*args)
+
+    planned = cases.prepare
+    monkeypatch.setattr(targets, "check_answers", answer)
+    monkeypatch.setattr(cases, "prepare", prepare)
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(KUBECONFIG)
+    words = ["submit", "resnet50", "--gpus=1", f"--kubeconfig={kubeconfig}", f"--store={store}"]
+    assert main.main(words) == 6
+    assert "error: It does not answer." in capsys.readouterr().err
+    assert not store.exists()
 
 
 def test_a_local_submit_plans_once_from_argv_to_the_row(

@@ -105,9 +105,11 @@ class Stream:
 
     def chunks(self) -> Iterator[bytes]:
         with self.node.changed:
-            waits = lambda: self.waits or self.name in self.node.held  # noqa: E731
-            assert self.node.changed.wait_for(lambda: not waits(), SECONDS)
+            assert self.node.changed.wait_for(lambda: not self._is_held(), SECONDS)
         yield from ()
+
+    def _is_held(self) -> bool:
+        return self.waits or self.name in self.node.held
 
     def close(self) -> None:
         with self.node.changed:
