@@ -209,8 +209,8 @@ class LogStreams:
 
         Only for a container that has started. ``mark``, what is archived of it, counts the first
         time only. A ``failing`` replica comes before others, and before all of them comes one whose
-        log will be lost at a known time (``lost_at``, by any one clock). Of a log that ``exists`` the
-        node's word that there is none is not taken.
+        log will be lost at a known time (``lost_at``, by the cluster's clock). Of a log that
+        ``exists`` the node's word that there is none is not taken.
         """
         with self._lock:
             logs = self._runs.setdefault(run_id, {})
