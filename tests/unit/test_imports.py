@@ -77,7 +77,7 @@ def test_a_detached_submit_imports_the_store_and_a_client_and_nothing_else_that_
     )
     code, names = json.loads(done.stdout)
     assert code == 6
-    assert set(names) & set(HEAVY) <= {"sqlalchemy", "kubernetes"}
+    assert set(names) & set(HEAVY) <= {"sqlalchemy"}
 
 
 def test_the_help_imports_no_template_engine_and_no_yaml() -> None:
