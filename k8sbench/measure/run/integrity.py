@@ -124,6 +124,9 @@ def _gpus(case: Case) -> Iterator[Reason]:
     if logged is not None and logged != case.gpus:
         text = f"{case.gpus} GPUs were given, the log says {logged}."
         yield reason("gpu-count", text, log.place("gpus"))
+    elif expected.gpus is None and len(stated := log.facts.get("gpus", {})) > 1:
+        text = f"The log says {' GPUs and '.join(stated)}: give the right number with --gpus."
+        yield reason("gpu-count", text, stated.values())
     elif len(log.series_by_rank) > case.gpus:
         ranks = len(log.series_by_rank)
         text = f"{ranks} ranks print training lines, and {case.gpus} GPUs were given."

@@ -7,13 +7,22 @@ from collections.abc import Iterator, Mapping
 from k8sbench.model.sample import Fact
 from k8sbench.parse.family import rule
 
+_TRAINERS = "PADDLE_TRAINERS_NUM"
+_BELIEF = ("_gpus_program", "_gpus_nccl", "_gpus_launcher", "_gpus_devices", "_gpus_environment")
+"""Statements of the job's GPUs, the most reliable first."""
+
 LAUNCH = (
     rule(
         "Runtime API Version",
         r"Driver API Version: (?P<driver_api>[\d.]+), Runtime API Version: (?P<cuda>[\d.]+)",
     ),
     rule("cuDNN Version", r"cuDNN Version: (?P<cudnn>[\d.]+\d)"),
-    rule("PADDLE_TRAINERS_NUM", r"\bPADDLE_TRAINERS_NUM\W+(?P<gpus>\d{1,12})\b"),
+    # The communicator of all ranks; those of parts of the job have other rings.
+    rule("init nccl context", r"nranks: (?P<_gpus_nccl>\d{1,12})\b(?!.*\bring id: [1-9])"),
+    # In the launcher's box this variable counts processes; where a shell prints its environment,
+    # it may count nodes.
+    rule(_TRAINERS, rf"\|\s+{_TRAINERS}\s+(?P<_gpus_launcher>\d{{1,12}})\s+\|"),
+    rule(_TRAINERS, rf"^[^|]*\b{_TRAINERS}\W+(?P<_gpus_environment>\d{{1,12}})\b"),
     # The older launcher's "gpus:" and "ips:" are arguments that the environment may overrule: a
     # job of four nodes prints one address.
     rule("devices: ", r"LAUNCH INFO \S+ \S+ devices: (?P<_node_gpus>\d+(?:,\d+)*)\s*$"),
@@ -22,8 +31,12 @@ LAUNCH = (
 
 
 def gpus_of_job(stated: Mapping[str, Fact]) -> Iterator[Fact]:
-    """GPUs of the job, where they follow from GPUs per node and nodes."""
-    if "gpus" not in stated and "_node_gpus" in stated and "_nodes" in stated:
+    """GPUs of the job, by each statement of the log, the most reliable first."""
+    counts = dict(stated)
+    if "_node_gpus" in stated and "_nodes" in stated:
         devices = stated["_node_gpus"]
         gpus = (devices.value.count(",") + 1) * int(stated["_nodes"].value)
-        yield devices.like("gpus", str(gpus))
+        counts["_gpus_devices"] = devices.like("gpus", str(gpus))
+    for name in _BELIEF:
+        if name in counts:
+            yield counts[name].like("gpus", str(int(counts[name].value)))

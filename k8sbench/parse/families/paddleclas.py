@@ -111,7 +111,7 @@ FAMILY = Family(
         rule("AMP : ", r"INFO:\s+AMP : ", _amp_section="True"),
         rule("use_amp : False", _amp_off="True"),
         rule("fp16 : True", r"use_(?:pure_)?fp16 : True", _half="True"),
-        rule("num_shards", r"num_shards: (?P<gpus>\d{1,12})\b"),
+        rule("num_shards", r"num_shards: (?P<_gpus_program>\d{1,12})\b"),
         rule(
             "PaddlePaddle", r"\bPaddlePaddle(?: version)?[: ]+(?P<framework_version>\d+\.\d+\.\d+)"
         ),

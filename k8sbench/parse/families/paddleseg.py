@@ -64,7 +64,7 @@ FAMILY = Family(
         rule("platform: ", r"^platform: (?P<platform>.+)"),
         rule("Python: ", r"^Python: (?P<python>\d[\d.]*)"),
         rule("cudnn: ", r"^cudnn: (?P<cudnn>[\d.]+)"),
-        rule("GPUs used: ", r"^GPUs used: (?P<gpus>\d{1,12})"),
+        rule("GPUs used: ", r"^GPUs used: (?P<_gpus_program>\d{1,12})"),
         rule("GPU: ['GPU ", r"^GPU: \['GPU \d+: (?P<gpu_model>[^']+)'"),
         rule("PaddlePaddle: ", r"^PaddlePaddle: (?P<framework_version>\S+)", program="PaddleSeg"),
         rule("PaddleSeg: ", r"^PaddleSeg: (?P<program_version>\S+)"),

@@ -54,7 +54,7 @@ FAMILY = Family(
         rule("entry.py:", r"\bentry\.py:\d+\]", program="PLSC"),
         rule("=> ", r"total_batch_size: (?P<global_batch>\d{1,12})"),
         _argument("batch_size", r"(?P<batch_size>\S.*?)"),
-        _argument("world_size", r"(?P<gpus>\S.*?)"),
+        _argument("world_size", r"(?P<_gpus_program>\d{1,12})"),
         _argument("total_steps", r"(?P<planned_iterations>\S.*?)"),
         _argument("backbone", r"(?P<model>\S.*?)"),
         _argument("loss", r"(?P<head>\S.*?)"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from k8sbench.model.spec import Accuracy
-from tests.unit.measure.support import fixture, ids, measured, mmseg, run, tsm
+from tests.unit.measure.support import FIXTURES, fixture, ids, measured, mmseg, run, tsm
 
 STEADY = [0.5] * 8
 HEAD = "2026-03-02 09:59:00,000 - mmseg - INFO - "
@@ -25,6 +27,25 @@ def test_gpus_that_the_log_contradicts_are_rejected_with_the_line_that_says_so()
     (reason,) = found.reasons
     assert (reason.id, reason.severity) == ("gpu-count", "reject")
     assert [place.line for place in reason.evidence] == [2]
+
+
+def test_two_statements_of_the_gpus_that_differ_are_rejected_with_both_lines() -> None:
+    """A job on one node: the environment's variable counts nodes there."""
+    log = (FIXTURES / "paddleseg.log").read_text(encoding="utf-8").splitlines()
+    known: dict[str, Any] = {"format": "paddleseg", "batch_size": 2, "warmup": 10}
+    found = measured(["PADDLE_TRAINERS_NUM=1", *log], gpus=None, **known)
+    (reason,) = (each for each in found.reasons if each.severity == "reject")
+    assert reason.id == "gpu-count"
+    assert [place.text for place in reason.evidence] == ["GPUs used: 4", "PADDLE_TRAINERS_NUM=1"]
+    assert found.gpus == 4
+    assert found.unverified is not None
+    right = measured(["PADDLE_TRAINERS_NUM=1", *log], gpus=4, **known)
+    assert right.throughput == found.unverified
+    assert ids(right, "reject") == []
+    assert ids(measured(["PADDLE_TRAINERS_NUM=1", *log], gpus=1, **known), "reject") == [
+        "gpu-count"
+    ]
+    assert ids(measured(["PADDLE_TRAINERS_NUM=4", *log], gpus=None, **known), "reject") == []
 
 
 def test_more_ranks_than_gpus_are_rejected() -> None:

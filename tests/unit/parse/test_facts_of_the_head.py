@@ -103,6 +103,34 @@ def test_the_newer_paddle_launcher_does() -> None:
     assert found["gpus"] == "8"
 
 
+USED = "GPUs used: 4"
+NCCL = "I0402 12:00:00.905133 388 nccl_context.cc:74] init nccl context nranks: 4 local rank: 0"
+BOX = (
+    "    |                     PADDLE_TRAINERS_NUM              4            |"
+)
+DUMPED = "PADDLE_TRAINERS_NUM=1"
+
+
+@pytest.mark.parametrize(
+    ("head", "gpus"),
+    [
+        ([DUMPED, USED, NCCL], ["4", "1"]),
+        ([DUMPED, NCCL + " gpu id: 0 ring id: 0"], ["4", "1"]),
+        ([DUMPED, BOX], ["4", "1"]),
+        (["'PADDLE_TRAINERS_NUM': '8',", BOX.replace("4", "2"), USED], ["4", "2", "8"]),
+        ([USED, NCCL, BOX, "PADDLE_TRAINERS_NUM=4"], ["4"]),
+        ([DUMPED], ["1"]),
+        # A communicator of a part of the job.
+        ([NCCL.replace("4", "2") + " gpu id: 0 ring id: 10", BOX], ["4"]),
+    ],
+)
+def test_paddle_believes_the_program_then_the_launcher_then_the_environment(
+    head: list[str], gpus: list[str]
+) -> None:
+    found = [item for item in items("paddleseg", *head, ALL["paddleseg"]) if isinstance(item, Fact)]
+    assert list(dict.fromkeys(fact.value for fact in found if fact.name == "gpus")) == gpus
+
+
 @pytest.mark.parametrize(
     ("parameters", "precision"),
     [
