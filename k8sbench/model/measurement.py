@@ -38,7 +38,9 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     ``time_weighted`` is the headline: samples in the window ÷ time in the window.
     ``time_weighted_steady`` leaves out records that hold an evaluation, a checkpoint or a
     restart. ``median`` and ``arithmetic`` are over the records' rates; ``timestamps`` divides the
-    samples between the first and last stamped record by the log's own clock.
+    samples between the first and last stamped record by the log's own clock. Where a program prints
+    single steps, ``printed_steps`` is of these alone; ``time_weighted`` is of all steps of the
+    epochs whose totals the log states, or else the same.
     """
 
     time_weighted: float | None
@@ -46,8 +48,13 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     median: float | None
     arithmetic: float | None
     timestamps: float | None
+    printed_steps: float | None = None
     unit: str
     """``samples/s``, ``images/s``, ``clips/s``, ``sequences/s`` or ``tokens/s``."""
+
+
+ESTIMATORS = tuple(name for name in Throughput.__struct_fields__ if name != "unit")
+"""Names of a measurement's throughputs, the usual headline first."""
 
 
 class MeasuredWindow(msgspec.Struct, frozen=True, kw_only=True):

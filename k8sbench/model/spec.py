@@ -21,7 +21,13 @@ Impl = Literal["k8sbench", "upstream", "user"]
 Preset = Literal["full", "smoke"]
 Mode = Literal["throughput", "train"]
 Estimator = Literal[
-    "time_weighted", "time_weighted_steady", "median", "arithmetic", "timestamps", "unknown"
+    "time_weighted",
+    "time_weighted_steady",
+    "median",
+    "arithmetic",
+    "timestamps",
+    "printed_steps",
+    "unknown",
 ]
 LARGEST_INT = 2**53
 """Every JSON reader holds whole numbers up to here exactly."""

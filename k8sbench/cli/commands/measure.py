@@ -101,6 +101,8 @@ def _figures(found: Measurement) -> Throughput | None:
 
 def _report(found: Measurement, width: int) -> str:
     """One measurement for people: the figure, its estimator and verdict, then why."""
+    from k8sbench.model.measurement import ESTIMATORS
+
     parts = [", ".join(found.files)]
 
     def line(text: str, indent: str = "  ") -> None:
@@ -121,7 +123,8 @@ def _report(found: Measurement, width: int) -> str:
         line(f"{value} {figures.unit} {found.estimator}{unsure}  {verdict}")
         others = [
             f"{name} {_number(getattr(figures, name))}"
-            for name in ("time_weighted_steady", "median", "arithmetic", "timestamps")
+            for name in ESTIMATORS[1:]
+            if name != "printed_steps" or figures.printed_steps is not None
         ]
         line(" · ".join(others), "    ")
     batch = found.batch_size_per_gpu
@@ -192,6 +195,7 @@ CSV = (
     ("median", lambda m: m.throughput and m.throughput.median),
     ("arithmetic", lambda m: m.throughput and m.throughput.arithmetic),
     ("timestamps", lambda m: m.throughput and m.throughput.timestamps),
+    ("printed_steps", lambda m: m.throughput and m.throughput.printed_steps),
     ("unit", lambda m: (f := _figures(m)) and f.unit),
     ("final_loss", lambda m: m.final_loss),
     ("accuracy_metric", lambda m: m.accuracy and m.accuracy.metric),

@@ -7,11 +7,9 @@ from collections.abc import Iterable, Mapping
 
 from k8sbench.measure import verdict
 from k8sbench.model.identity import group_key
-from k8sbench.model.measurement import Measurement, Reason
+from k8sbench.model.measurement import ESTIMATORS, Measurement, Reason
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
-
-ESTIMATORS = ("time_weighted", "time_weighted_steady", "median", "arithmetic", "timestamps")
 
 _ENDINGS = {
     Phase.FAILED: "run-failed",
@@ -50,6 +48,9 @@ class Candidate:
                 rate = getattr(figures, name)
                 if rate is not None and math.isfinite(rate) and rate > 0:
                     self.rates[name] = rate
+            if measurement.estimator == "printed_steps":
+                # It is of the printed steps alone there, others' is of all steps.
+                self.rates.pop("time_weighted", None)
         if measurement.verdict == "rejected" and not any(
             reason.severity == "reject" for reason in measurement.reasons
         ):

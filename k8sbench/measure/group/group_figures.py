@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Iterable, Sequence
 
 from k8sbench.measure.group import comparison
-from k8sbench.measure.group.candidates import ESTIMATORS, Candidate
-from k8sbench.model.measurement import AccuracyResult
+from k8sbench.measure.group.candidates import Candidate
+from k8sbench.model.measurement import ESTIMATORS, AccuracyResult
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 

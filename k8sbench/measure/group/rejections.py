@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from k8sbench.measure.group import comparison
-from k8sbench.measure.group.candidates import ESTIMATORS, Candidate, reported
+from k8sbench.measure.group.candidates import Candidate, reported
 from k8sbench.measure.group.group_figures import model
 from k8sbench.model.identity import case_values
+from k8sbench.model.measurement import ESTIMATORS
 
 OUTLIER_LIMIT = 1.25
 """Fastest ÷ slowest of the runs that count: beyond it they are no repeats of each other."""

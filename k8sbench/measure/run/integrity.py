@@ -210,7 +210,8 @@ def _amount(case: Case) -> Iterator[Reason]:
     asked = case.log.expected.at_least
     if log.family is OURS and (asked is None or case.log.expected.window_by_catalog):
         asked = log.whole("iterations") or asked
-    measured = series.tally.iterations if series else 0
+    span = series.tally.span if series else None
+    measured = span.iterations if span else 0
     cut = _cut_at_the_edges(series, asked) if series and asked is not None else 0
     if asked is not None and measured < ENOUGH * (asked - cut):
         text = f"{measured} iterations were measured, {asked} are asked for."
@@ -361,8 +362,12 @@ def _epoch_summary(case: Case, end: EpochEnd) -> Iterator[Reason]:
             if unrolled is not None:
                 text += f" Unrolled, the window comes to {unrolled:.5g} per s."
             yield reason("printed-running-mean", text, [end.place])
+    if last.shape.averaged == "step" and not end.fits:
+        text = f"The log's total of epoch {last.epoch} is not of as many steps as its lines show."
+        yield reason("summary-mismatch", text, [end.place])
     stated = values.get("all_steps_rate")
-    if isinstance(stated, float) and end.mean_rate:
+    sampled = case.series is None or not case.series.tally.all_steps
+    if isinstance(stated, float) and end.mean_rate and sampled:
         ratio = stated / end.mean_rate
         if abs(ratio - 1) > EPOCH_SUMMARY:
             text = (

@@ -84,6 +84,8 @@ class EpochEnd(msgspec.Struct, frozen=True):
     """Mean of the epoch's printed rates; 0 where none is printed."""
     last: Record
     records: int
+    fits: bool
+    """Whether its number of steps, if it has one, follows from the records."""
 
     @property
     def place(self) -> Place:
@@ -278,12 +280,14 @@ class LogFacts:
 
     def _epoch_end(self, mark: Mark, file: str) -> None:
         series = self.series_by_rank.get(mark.source) or self.series
-        epoch = series.epoch if series is not None else None
-        if epoch is None or epoch.last is None or not epoch.complete:
+        if series is None or series.epoch.last is None or not series.epoch.complete:
             return
+        epoch, last = series.epoch, series.epoch.last
         if epoch.number == mark.values.get("epoch"):
             mean = epoch.rates / epoch.records
-            self.epoch_ends.append(EpochEnd(mark, file, mean, epoch.last, epoch.records))
+            fits = (steps := series.steps_of(mark.values)) is None or series.fits(steps)
+            self.epoch_ends.append(EpochEnd(mark, file, mean, last, epoch.records, fits))
+            series.end_epoch(mark.values)
 
     def _choose_window(self) -> Window:
         """Decide what the log is measured by, now that its head is known."""

@@ -14,6 +14,7 @@ from k8sbench.measure.run.rank_series import RankSeries
 from k8sbench.measure.run.reasons import reason
 from k8sbench.model.errors import InputError
 from k8sbench.model.measurement import (
+    ESTIMATORS,
     AccuracyResult,
     MeasuredWindow,
     Measurement,
@@ -21,10 +22,10 @@ from k8sbench.model.measurement import (
     Throughput,
 )
 from k8sbench.model.sample import Shape
+from k8sbench.model.spec import Estimator
 from k8sbench.parse.families import FAMILIES
 from k8sbench.parse.reading import OURS
 
-HEADLINE = "time_weighted"
 NO_BATCH = "The batch is not known; give it with --batch-size."
 _NOT_ENVIRONMENT = frozenset(
     {
@@ -134,10 +135,10 @@ def _measurement(log: LogFacts) -> Measurement:
         amp_dtype=_amp_dtype(log, precision),
         batch_size_per_gpu=batch,
         warmup_iterations=log.window.warmup,
-        iterations=series.tally.iterations if series else 0,
+        iterations=span.iterations if (span := series and series.tally.span) else 0,
         records=series.tally.records if series else 0,
         throughput=throughput,
-        estimator=HEADLINE,
+        estimator=_estimator(series),
         final_loss=_final_loss(log, series, missing),
         accuracy=accuracy,
         time_to_train_s=time_to_train,
@@ -204,15 +205,22 @@ def _throughput(
     unit = unit if "/" in unit else f"{unit}/s"
     if log.whole_run is not None and series is None:
         return _whole_run(log, unit, job_batch, missing)
-    if series is None or not series.tally.records or not series.tally.time:
+    if series is None or not series.tally.records or (span := series.tally.span) is None:
         missing["throughput"] = "No training line lies in the window."
         return None
     if scale is None:
         missing["throughput"] = NO_BATCH
         return None
     tally = series.tally
-    steady = timestamps = None
-    if tally.steady_time > 0:
+    steady = timestamps = printed = None
+    if series.samples_steps:
+        printed = scale * tally.iterations / tally.time
+    else:
+        missing["throughput.printed_steps"] = "The log's lines cover all steps."
+    if tally.all_steps:
+        # Totals of epochs hold neither evaluations nor checkpoints.
+        steady = scale * span.iterations / span.time
+    elif tally.steady_time > 0:
         steady = scale * tally.steady_iterations / tally.steady_time
     else:
         missing["throughput.time_weighted_steady"] = (
@@ -230,13 +238,21 @@ def _throughput(
         iterations, seconds = tally.stamped
         timestamps = job_batch * iterations / seconds
     return Throughput(
-        time_weighted=scale * tally.iterations / tally.time,
+        time_weighted=scale * span.iterations / span.time,
         time_weighted_steady=steady,
         median=scale * selection.median(tally.rates),
         arithmetic=scale * sum(tally.rates) / tally.records,
         timestamps=timestamps,
+        printed_steps=printed,
         unit=unit,
     )
+
+
+def _estimator(series: RankSeries | None) -> Estimator:
+    """The headline's name, which says whether it is of all steps or of the printed ones."""
+    if series is None or not series.samples_steps or series.tally.all_steps:
+        return "time_weighted"
+    return "printed_steps"
 
 
 def _whole_run(
@@ -255,7 +271,7 @@ def _whole_run(
         missing["throughput"] = NO_BATCH
         return None
     why = "The log states one figure for the whole run."
-    for name in ("time_weighted_steady", "median", "arithmetic", "timestamps"):
+    for name in ESTIMATORS[1:]:
         missing[f"throughput.{name}"] = why
     return Throughput(
         time_weighted=figure,
@@ -263,6 +279,7 @@ def _whole_run(
         median=None,
         arithmetic=None,
         timestamps=None,
+        printed_steps=None,
         unit=unit,
     )
 
@@ -295,17 +312,14 @@ def _memory(log: LogFacts, series: RankSeries | None) -> float | None:
 
 
 def _window(series: RankSeries | None, unit_seconds: float | None) -> MeasuredWindow | None:
-    if (
-        series is None
-        or series.tally.first_iteration is None
-        or series.tally.last_iteration is None
-    ):
+    span = series.tally.span if series is not None else None
+    if series is None or span is None:
         return None
     began, ended = series.tally.stamps if series.shape.dated else (None, None)
     return MeasuredWindow(
-        first_iteration=series.tally.first_iteration,
-        last_iteration=series.tally.last_iteration,
-        seconds=None if unit_seconds is None else series.tally.time * unit_seconds,
+        first_iteration=span.first,
+        last_iteration=span.last,
+        seconds=None if unit_seconds is None else span.time * unit_seconds,
         started_at=began,
         ended_at=ended,
         left_out=tuple(each.place for each in series.tally.left_out.first),

@@ -13,6 +13,7 @@ import hashlib
 import math
 from array import array
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -22,6 +23,8 @@ from k8sbench.model.sample import Place, Record, Shape
 
 MANY = 20
 """Places that are listed of anything; the rest are counted."""
+ROUNDED = 1e-4
+"""Relative error of a number of steps that follows from printed numbers."""
 DISTINCT = 256
 """Different distances between records that are distinguished; a log has two or three."""
 
@@ -78,6 +81,15 @@ class Window(NamedTuple):
     """``math.inf``: all."""
 
 
+class Span(NamedTuple):
+    """Iterations that a figure is of, and their time in the unit of the deciding number."""
+
+    first: int
+    last: int
+    iterations: int
+    time: float
+
+
 class Epoch(msgspec.Struct):
     """The records of the current epoch, for the log's own summary of it."""
 
@@ -87,6 +99,8 @@ class Epoch(msgspec.Struct):
     last: Record | None = None
     complete: bool = True
     """Whether no record of it is missing."""
+    ended: bool = False
+    """Whether the log has summed it up; each rank may print that."""
 
 
 class Tally:
@@ -116,6 +130,8 @@ class Tally:
         self.clean_clock = 0.0
         """… and the time by those stamps."""
         self.left_out = Occurrences()
+        self._epochs: Span | None = None
+        """The epochs of which the log states a total, where it prints single steps."""
 
     def count(self, record: Record, position: int, covered: int, time: float) -> None:
         """Count a record of the window."""
@@ -137,6 +153,36 @@ class Tally:
             self._last_stamped = (position, record.stamp)
             if self._first_stamped is None:
                 self._first_stamped = self._last_stamped
+
+    def extend(self, position: int, covered: int, time: float) -> None:
+        """Count iterations after the last record, of which an epoch's total tells."""
+        self.iterations += covered
+        self.time += time
+        self.steady_iterations += covered
+        self.steady_time += time
+        if self.first_iteration is None:
+            self.first_iteration = position - covered + 1
+        self.last_iteration = position
+
+    def add_epoch(self, first: int, last: int, time: float) -> None:
+        """Count all steps of an epoch, printed or not."""
+        known = self._epochs or Span(first, last, 0, 0.0)
+        iterations = known.iterations + last - first + 1
+        self._epochs = Span(known.first, last, iterations, known.time + time)
+
+    @property
+    def all_steps(self) -> bool:
+        """Whether a log of single steps states totals of epochs, which the figure is of then."""
+        return self._epochs is not None
+
+    @property
+    def span(self) -> Span | None:
+        """What the time-weighted figure is of; None: nothing lies in the window."""
+        if self._epochs is not None:
+            return self._epochs
+        if self.first_iteration is None or self.last_iteration is None:
+            return None
+        return Span(self.first_iteration, self.last_iteration, self.iterations, self.time)
 
     @property
     def waiting(self) -> float | None:
@@ -245,6 +291,61 @@ class RankSeries:
         """Take the end of an epoch that the log states outside its records."""
         if self.all_records and self._replay is None:
             self.position = max(self.position, self._base + iteration)
+
+    def end_epoch(self, values: Mapping[str, float | str | None]) -> None:
+        """Take the log's own total of an epoch: it covers all its steps, printed or not."""
+        total, steps = values.get("sum_seconds"), self.steps_of(values)
+        if self._replay is not None or steps is None or not isinstance(total, float):
+            return
+        if self.epoch.ended:
+            return
+        self.epoch.ended = True
+        tally, window = self.tally, self.window
+        begin = self._base + self.shape.skips
+        end = begin + steps
+        if self._running:
+            whole = self._previous <= self.shape.skips
+            covered = steps if whole else end - self.position
+            time = total if whole else total - self._mean_total
+            if covered <= 0 or time <= 0:
+                return
+            if end - covered >= window.warmup and end <= window.end:
+                tally.extend(end, covered, time)
+            self._previous, self._mean_total = end - self._base, total
+            self._furthest = (self._previous, self._mean_total)
+        elif begin >= window.warmup and end <= window.end and self.fits(steps):
+            # The unit is that of printed rates: seconds per sample, times iterations.
+            tally.add_epoch(begin + 1, end, total / self._batch)
+        self.position = max(self.position, end)
+
+    def steps_of(self, values: Mapping[str, float | str | None]) -> int | None:
+        """Steps that an epoch's total covers: its sum by its mean, or its samples by the batch."""
+        total, mean = values.get("sum_seconds"), values.get("mean_seconds")
+        rate = values.get("all_steps_rate") or values.get("mean_rate")
+        if not isinstance(total, float) or not 0 < total < math.inf:
+            return None
+        if self._running and isinstance(mean, float) and mean > 0:
+            return round(total / mean)
+        if self._single and isinstance(rate, float) and rate > 0 and self._batch:
+            return round(rate * total / self._batch)
+        return None
+
+    def fits(self, steps: int) -> bool:
+        """Whether an epoch of so many steps ends between its last record and the next one."""
+        tail = steps + self.shape.skips - self._previous
+        # The total is rounded, and whether it leaves out the first steps differs by generation.
+        slack = 1 + ROUNDED * steps
+        return -slack <= tail and (not self.usual or tail < self.usual + self.shape.skips + slack)
+
+    @property
+    def samples_steps(self) -> bool:
+        """Whether only some of the steps are printed, each for itself."""
+        return self._single and self.usual != 1
+
+    @property
+    def _batch(self) -> int:
+        """Samples of a step by its rate and seconds; 0 where they are not printed."""
+        return round(self.product[0] * self.product[1]) if self.product else 0
 
     def _averages_intervals(self, record: Record) -> bool:
         return record.steps is None and not self._running and not self._single

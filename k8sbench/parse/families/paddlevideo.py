@@ -31,8 +31,9 @@ _RECORD = re.compile(
 )
 _END = re.compile(
     r"END epoch:(?P<epoch>\d{1,6})\s+train\s.*?"
-    r"(?:elapse_avg|batch_cost_avg|avg_batch_cost|batch_cost): \d+\.\d+.*?"
-    r"ips: (?P<all_steps_rate>\d+\.\d+)"
+    r"(?:elapse_avg|batch_cost_avg|avg_batch_cost|batch_cost): \d+\.\d+"
+    r"(?:.*?(?:elapse_sum|batch_cost_sum): (?P<sum_seconds>\d+\.\d+))?"
+    r".*?ips: (?P<all_steps_rate>\d+\.\d+)"
 )
 _EVALUATION = re.compile(r"END epoch:\d{1,6}\s+val\s.*?\btop1_avg: (?P<value>\d+\.\d+)")
 

@@ -366,11 +366,80 @@ def test_an_epochs_sum_must_go_on_from_its_running_means(
 
 
 def test_single_steps_far_from_the_mean_over_all_steps_are_remarked() -> None:
-    found = measured(
-        fixture("paddlevideo.log"), format="paddlevideo", gpus=2, batch_size=16, warmup=20
+    """80 clips/s in the printed steps but one of 4 s, 72.7 in all of them."""
+    lines = paddlevideo(1, [0.1] * 8, 161 * 0.2)
+    known: dict[str, Any] = {"format": "paddlevideo", "batch_size": 16}
+    found = measured(lines, warmup=20, **known)
+    assert (found.verdict, found.estimator) == ("valid", "printed_steps")
+    assert "sampled-steps" in ids(found, "warn")
+    # Without a warm-up the epoch lies in the window, and the figure is of all its steps.
+    assert "sampled-steps" not in ids(measured(lines, warmup=0, **known))
+
+
+def paddlevideo(epoch: int, seconds: list[float], total: float, steps: int = 161) -> list[str]:
+    """An epoch of 16 clips a step, whose first step took 4 s and whose every 20th is printed."""
+    lines = [
+        f"[03/02 10:{epoch:02d}:{index:02d}] epoch:[ {epoch:2}/50 ] train step:{index * 20} "
+        f"loss: 6.0 lr: 0.08 top1: 0.1 top5: 0.2 elapse: {each:.3f} reader: 0.001s "
+        f"ips: {16 / each:.5f} instance/sec."
+        for index, each in enumerate([4.0, *seconds])
+    ]
+    lines.append(
+        f"[03/02 10:{epoch:02d}:40] END epoch:{epoch} train loss_avg: 5.0 top1_avg: 0.1 "
+        f"elapse_avg: {total / steps:.3f} reader_avg: 0.010 elapse_sum: {total:.3f}s "
+        f"ips: {16 * steps / total:.5f} instance/sec."
     )
-    # 80 clips/s in the printed steps but one of 4 s, 72.7 in all of them.
-    assert found.verdict == "valid"
+    return lines
+
+
+def test_an_epochs_total_is_the_headline_where_single_steps_are_printed() -> None:
+    """The printed steps over-weight the first: 9 steps in 5.6 s, all 161 in 36 s."""
+    lines = paddlevideo(1, [0.2] * 8, 36.0)
+    known: dict[str, Any] = {"format": "paddlevideo", "gpus": 2, "batch_size": 16}
+    found = measured(lines, **known)
+    assert found.throughput is not None
+    assert (found.estimator, found.iterations, found.records) == ("time_weighted", 161, 9)
+    assert found.rate == pytest.approx(2 * 16 * 161 / 36)
+    assert found.throughput.time_weighted_steady == pytest.approx(found.rate)
+    assert found.throughput.printed_steps == pytest.approx(2 * 16 * 9 / 5.6)
+    assert found.window is not None
+    assert (found.window.first_iteration, found.window.last_iteration) == (1, 161)
+    assert found.window.seconds == pytest.approx(36.0)
+    # Of two epochs, the one that begins in the warm-up does not count.
+    two = [*lines, *paddlevideo(2, [0.2] * 8, 32.2)]
+    found = measured(two, warmup=20, **known)
+    assert (found.estimator, found.iterations) == ("time_weighted", 161)
+    assert found.rate == pytest.approx(2 * 16 / 0.2, rel=1e-6)
+    # Without a total only the printed steps are known, and the name says so.
+    found = measured(lines[:-1], **known)
+    assert (found.estimator, found.iterations) == ("printed_steps", 9)
+    assert found.rate == pytest.approx(2 * 16 * 9 / 5.6)
+    # Another rank's line of the same epoch counts once.
+    assert measured([*lines, lines[-1]], **known).iterations == 161
+
+
+@pytest.mark.parametrize(("total", "steps"), [(36.0, 322), (18.0, 80), (36.0, 100)])
+def test_an_epochs_total_of_other_steps_than_the_lines_is_rejected(
+    total: float, steps: int
+) -> None:
+    lines = paddlevideo(1, [0.2] * 8, total, steps)
+    found = measured(lines, format="paddlevideo", batch_size=16)
+    assert ids(found, "reject") == ["summary-mismatch"]
+
+
+def test_the_steps_after_an_epochs_last_line_are_in_its_total() -> None:
+    """Nine lines up to iteration 91; the total says 95 since step 5, in 9.5 s and 12.5 s."""
+    for total in (9.5, 12.5):
+        second = [line.replace("epoch:0", "epoch:1") for line in paddleclas(total / 95, total)]
+        lines = [*paddleclas(0.1, 9.5), *second]
+        found = measured(lines, format="paddleclas", batch_size=None)
+        assert found.window is not None
+        assert found.window.last_iteration == 200
+        assert found.rate == pytest.approx(64 * 190 / (9.5 + total))
+        # The window's end may lie between the last line and the end of the epoch.
+        cut = measured(lines, format="paddleclas", batch_size=None, warmup=0, iterations=195)
+        assert cut.window is not None
+        assert cut.window.last_iteration == 191
 
 
 def test_steps_that_are_running_means_after_all_are_remarked() -> None:

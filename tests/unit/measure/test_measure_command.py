@@ -68,6 +68,7 @@ def test_json_is_a_list_with_one_object_per_log(
         "median",
         "arithmetic",
         "timestamps",
+        "printed_steps",
         "unit",
     }
     assert good["throughput"]["time_weighted"] == pytest.approx(8.0)

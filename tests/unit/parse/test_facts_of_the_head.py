@@ -105,9 +105,7 @@ def test_the_newer_paddle_launcher_does() -> None:
 
 USED = "GPUs used: 4"
 NCCL = "I0402 12:00:00.905133 388 nccl_context.cc:74] init nccl context nranks: 4 local rank: 0"
-BOX = (
-    "    |                     PADDLE_TRAINERS_NUM              4            |"
-)
+BOX = "    |                     PADDLE_TRAINERS_NUM              4            |"
 DUMPED = "PADDLE_TRAINERS_NUM=1"
 
 
