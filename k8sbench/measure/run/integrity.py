@@ -262,7 +262,7 @@ def _iterations(case: Case, series: RankSeries) -> Iterator[Reason]:
     if series.odd["coarse"]:
         text = (
             "The printed running mean gives no positive time of their own to "
-            f"{series.odd['coarse'].count} of the records; they are left out."
+            f"{series.odd['coarse'].count} of the records; they count in the sums alone."
         )
         yield reason("running-mean-coarse", text, series.odd["coarse"].places)
 

@@ -205,7 +205,8 @@ def _throughput(
     unit = unit if "/" in unit else f"{unit}/s"
     if log.whole_run is not None and series is None:
         return _whole_run(log, unit, job_batch, missing)
-    if series is None or not series.tally.records or (span := series.tally.span) is None:
+    span = series.tally.span if series else None
+    if series is None or span is None or not series.tally.records or span.time <= 0:
         missing["throughput"] = "No training line lies in the window."
         return None
     if scale is None:

@@ -135,9 +135,20 @@ class Tally:
 
     def count(self, record: Record, position: int, covered: int, time: float) -> None:
         """Count a record of the window."""
-        self.records += 1
         self.iterations += covered
         self.time += time
+        if self.first_iteration is None:
+            self.first_iteration = position - covered + 1
+        self.last_iteration = position
+        if record.stamp is not None:
+            self._last_stamped = (position, record.stamp)
+            if self._first_stamped is None:
+                self._first_stamped = self._last_stamped
+        if time <= 0:
+            # The last digit of a running mean is more than the record's time. What it lacks the
+            # next one has: the sums need both, and it has no rate of its own.
+            return
+        self.records += 1
         # A step that is printed beside its running mean has a rate of its own.
         own = record.seconds if self._shape.averaged == "running" else None
         self.rates.append(1 / own if own else covered / time)
@@ -146,13 +157,7 @@ class Tally:
             self._waiting_time += time
         if self.first is None:
             self.first = record
-            self.first_iteration = position - covered + 1
         self.last = record
-        self.last_iteration = position
-        if record.stamp is not None:
-            self._last_stamped = (position, record.stamp)
-            if self._first_stamped is None:
-                self._first_stamped = self._last_stamped
 
     def extend(self, position: int, covered: int, time: float) -> None:
         """Count iterations after the last record, of which an epoch's total tells."""
@@ -307,7 +312,7 @@ class RankSeries:
             whole = self._previous <= self.shape.skips
             covered = steps if whole else end - self.position
             time = total if whole else total - self._mean_total
-            if covered <= 0 or time <= 0:
+            if covered <= 0:
                 return
             if end - covered >= window.warmup and end <= window.end:
                 tally.extend(end, covered, time)
@@ -392,7 +397,6 @@ class RankSeries:
             return
         if time <= 0:
             self.odd["coarse"].add(file, record, position)
-            return
         tally.count(record, position, covered, time)
         if record.holds or restart or (events and self.shape.holds_events):
             tally.left_out.add(file, record, position)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import statistics
+from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.measure.support import measured, mmseg, run, tsm
@@ -62,11 +63,30 @@ def test_running_means_are_unrolled_to_the_time_between_records(steps: list[int]
     found = measured(lines, format="tsm", batch_size=16, gpus=2, warmup=0)
     figures = found.throughput or found.unverified
     assert figures is not None
-    # The last mean covers everything: it telescopes, whatever the lines between say, as long as
-    # each has a positive time of its own.
+    # The last mean covers everything: it telescopes, whatever the lines between say.
+    assert found.iterations == 51
+    assert figures.time_weighted == pytest.approx(32 / means[50])
     if found.records == len(lines):
-        assert figures.time_weighted == pytest.approx(32 / means[50])
-    assert figures.median == pytest.approx(statistics.median(32 / seconds[s] for s in shown))
+        assert figures.median == pytest.approx(statistics.median(32 / seconds[s] for s in shown))
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from([0.0, 0.0005, 0.005]))
+def test_running_means_with_stalls_give_the_time_that_passed(seed: int, stalls: float) -> None:
+    """Late in an epoch, the last digit of a mean is more than the time of a line's twenty steps."""
+    random = Random(seed)
+    total, lines, passed = 0.0, [], 0.0
+    for step in range(20_001):
+        seconds = 0.3 + (20.0 if random.random() < stalls else 0.0)
+        total += seconds
+        passed += seconds if step > 100 else 0.0
+        if step % 20 == 0:
+            lines.append(tsm(0, step, seconds, total / (step + 1), total=40_000))
+    found = measured(lines, format="tsm", batch_size=16, warmup=101)
+    assert found.rate is not None
+    assert found.iterations == 19_900
+    # Half a digit at either end: 0.0005 s × 20,001 and × 101.
+    assert 16 * 19_900 / found.rate == pytest.approx(passed, abs=0.0005 * 20_102)
 
 
 def test_a_slow_record_weighs_by_its_time_in_one_mean_and_by_its_count_in_the_other() -> None:

@@ -457,13 +457,14 @@ def test_steps_that_are_running_means_after_all_are_remarked() -> None:
     assert "comes to 32 per s" in found.reasons[0].message
 
 
-def test_running_means_too_coarse_for_a_record_are_left_out_and_remarked() -> None:
+def test_running_means_too_coarse_for_a_record_have_no_rate_and_are_remarked() -> None:
     lines = [tsm(0, s, 0.3, 0.3, total=40000) for s in range(0, 20001, 5000)]
     lines.append(tsm(0, 20020, 0.3, 0.299, total=40000))
     lines += [tsm(0, s, 0.3, 0.3, total=40000) for s in range(25000, 35001, 5000)]
     found = measured(lines, format="tsm", batch_size=16)
     assert "running-mean-coarse" in ids(found, "warn")
-    assert found.records == 8
+    assert (found.records, found.iterations) == (8, 35_001)
+    assert found.rate == pytest.approx(16 / 0.3)
 
 
 # Overruling.
