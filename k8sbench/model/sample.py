@@ -125,7 +125,7 @@ class Fact(_Printed, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, name=name, value=value)
 
 
-_Event = Literal["start", "evaluation", "checkpoint", "restart", "epoch-end", "finished"]
+_Event = Literal["start", "evaluation", "checkpoint", "restart", "epoch-end", "finished", "header"]
 MarkKind = _Event | Literal["rank", "summary", "airank"]
 
 

@@ -179,6 +179,8 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     records: tuple[RecordRule, ...] = ()
     evaluations: tuple[EvaluationRule, ...] = ()
     marks: tuple[MarkRule, ...] = ()
+    opening: str = ""
+    """Text that the program prints once, as it starts and before its facts; empty: none."""
     own_needles: tuple[str, ...] = ()
     """Needles of a reader of its own."""
     make_reader: Callable[[Family], Reader] = Reader

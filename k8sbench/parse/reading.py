@@ -7,6 +7,7 @@ family is an error that names the family it looks like. Our own start line decid
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 from k8sbench.model.sample import Item, Mark, Record
@@ -67,6 +68,9 @@ class Log:
     def _rest(self, family: Family, reader: Reader) -> Iterator[Item]:
         """Everything after the line that decided: the fast part."""
         needles, read = (*family.needles, airank.NEEDLE), reader.read
+        opening = family.opening
+        if opening:
+            needles = (*needles, opening)
         for number, text in self._lines:
             for needle in needles:
                 if needle in text:
@@ -75,12 +79,30 @@ class Log:
                 self.lines = number
                 continue
             self.lines = number
-            if needle is airank.NEEDLE or airank.NEEDLE in text:
+            if needle is opening:
+                yield from self._begun_again(family, (number, text))
+            elif needle is airank.NEEDLE or airank.NEEDLE in text:
                 for source, piece in pieces(text):
                     yield from _read(family, reader, number, piece, source)
             else:
                 for source, piece in pieces(text):
                     yield from read(number, piece, source)
+
+    def _begun_again(self, family: Family, line: Line) -> Iterator[Item]:
+        """A second header: its facts are read like those of the first, up to the next record."""
+        head = _Head(family, wanted=True)
+        source, piece = pieces(line[1])[-1]
+        yield Mark(line=line[0], text=piece, source=source, kind="header")
+        for number, text in itertools.chain([line], self._lines):
+            self.lines = number
+            split = pieces(text)
+            for index, (source, piece) in enumerate(split):
+                if head.read(number, piece, source):
+                    yield from head.items()
+                    for later_source, later in split[index + 1 :]:
+                        yield from _read(family, head.reader, number, later, later_source)
+                    return
+        yield from head.items()
 
 
 def _read(family: Family, reader: Reader, line: int, text: str, source: str) -> Iterator[Item]:

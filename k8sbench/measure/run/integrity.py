@@ -234,6 +234,18 @@ def _cut_at_the_edges(series: RankSeries, asked: int) -> int:
 
 
 def _iterations(case: Case, series: RankSeries) -> Iterator[Reason]:
+    others = list(case.log.other_runs)
+    if case.log.family is OURS:
+        # A run's ranks and restarts say the same.
+        stated = {name: case.log.facts.get(name, {}) for name in ("run_id", "batch_size")}
+        others += [
+            (f"{name} {' and '.join(values)}", list(values.values()))
+            for name, values in stated.items()
+            if len(values) > 1
+        ]
+    if others:
+        text = f"The log holds more than one run: {'; '.join(what for what, _ in others)}."
+        yield reason("two-runs", text, [place for _, places in others for place in places])
     if series.odd["back"]:
         text = (
             f"Iterations go back {_times(series.odd['back'].count)} without a restart: "
@@ -249,14 +261,17 @@ def _iterations(case: Case, series: RankSeries) -> Iterator[Reason]:
         yield reason("iterations-missing", text, missing.places)
     repeated = series.odd["repeated"].count + series.odd["copied"].count
     if repeated:
-        text = "Training lines of the same iterations come more than once and count once."
+        text = (
+            "Training lines of the same iterations come more than once and count once."
+            + _repeats(case.log)
+        )
         places = [*series.odd["repeated"].places, *series.odd["copied"].places]
         yield reason("repeated-lines", text, places)
     if series.odd["redone"] or case.log.restarts:
         again = f", {_times(series.odd['redone'].count)} going back" if series.odd["redone"] else ""
         yield reason(
             "restarted",
-            f"The run was restarted{again}.",
+            f"The run was restarted{again}.{_repeats(case.log)}",
             [*case.log.restarts, *series.odd["redone"].places],
         )
     if series.odd["coarse"]:
@@ -265,6 +280,14 @@ def _iterations(case: Case, series: RankSeries) -> Iterator[Reason]:
             f"{series.odd['coarse'].count} of the records; they count in the sums alone."
         )
         yield reason("running-mean-coarse", text, series.odd["coarse"].places)
+
+
+def _repeats(log: LogFacts) -> str:
+    """Of several files as one run: which of them gave the figure."""
+    if not log.repeats:
+        return ""
+    gave = ", ".join(file for file in log.files if file not in log.repeats)
+    return f" The figure is of {gave}; all of {', '.join(log.repeats)} is in it already."
 
 
 def _loss(series: RankSeries) -> Iterator[Reason]:

@@ -29,6 +29,8 @@ RANKS = 4096
 """Ranks whose records are kept apart; a log that names more is broken."""
 VALUES = 16
 """Different values of one fact that are kept."""
+SAME_RUN = ("model", "gpus", "batch_size", "precision")
+"""Facts that no restart changes."""
 _TIMES = ("mean", "median", "p95", "max")
 
 
@@ -120,10 +122,18 @@ class LogFacts:
         self.epoch_ends: list[EpochEnd] = []
         self.finished = False
         self.restarts: list[Place] = []
+        self.other_runs: list[tuple[str, list[Place]]] = []
+        """What shows that the log holds another run, and the lines that do."""
+        self.shares: dict[str, dict[str, tuple[int, int]]] = {}
+        """File → rank → its records, and those of them that led further."""
         self._events = 0
         self._restarts = 0
-        self._before: dict[str, tuple[int, int]] = {}
-        """By rank, the events and restarts before its last record."""
+        self._resumed = 0
+        self._before: dict[str, tuple[int, int, int]] = {}
+        """By rank, the events, restarts and resumptions before its last record."""
+        self._header: Place | None = None
+        self._anew: dict[str, tuple[str, Place]] | None = None
+        """Facts of a further header, name and value; None: there was none since the last record."""
         self._records = 0
         self._logger: float | None = None
 
@@ -134,11 +144,18 @@ class LogFacts:
         if self._records and self.family is not OURS:
             # Another rank's file or the next piece of a resumed run: the records show which.
             self._restarts += 1
+            self._anew = {}
         self.files.append(source.name)
+        before = {rank: (each.seen, each.all_records) for rank, each in self.series_by_rank.items()}
         for item in log:
             self.family = self.family or log.family
             self._take(item, source.name)
         self.lines += log.lines
+        self.shares[source.name] = {
+            rank: (each.seen - seen, each.all_records - further)
+            for rank, each in self.series_by_rank.items()
+            for seen, further in [before.get(rank, (0, 0))]
+        }
         if source.cut_lines:
             self.cut_lines.append((source.name, source.cut_lines))
         if log.family is None:
@@ -181,6 +198,13 @@ class LogFacts:
         return list(self.facts.get(name, {}).values())[:1]
 
     @property
+    def repeats(self) -> list[str]:
+        """Files whose records are all of iterations that earlier files have."""
+        rank = self.series.source if self.series else ""
+        shares = {file: each.get(rank, (0, 0)) for file, each in self.shares.items()}
+        return [file for file, (seen, further) in shares.items() if seen and not further]
+
+    @property
     def accuracy(self) -> AccuracyResult | None:
         """The program's own evaluations, of the metric that it prints first."""
         return next((each.result for each in self.evaluations.values()), None)
@@ -189,10 +213,7 @@ class LogFacts:
         if isinstance(item, Record):
             self._record(item, file)
         elif isinstance(item, Fact):
-            values = self.facts[item.name]
-            if len(values) < VALUES:
-                place = redaction.place(file, item.line, item.text)
-                values.setdefault(redaction.redact(item.value), place)
+            self._fact(item, redaction.place(file, item.line, item.text))
         elif isinstance(item, Evaluation):
             name = f"{item.metric} {item.subset}".strip()
             key = (item.metric, item.subset)
@@ -201,6 +222,15 @@ class LogFacts:
             self._logger = item.stamp or self._logger
         else:
             self._mark(item, file)
+
+    def _fact(self, fact: Fact, place: Place) -> None:
+        value = redaction.redact(fact.value)
+        if self._anew is not None and fact.name not in self._anew:
+            self._anew[fact.name] = (value, place)
+        if self._anew is None or fact.name not in self.facts:
+            values = self.facts[fact.name]
+            if len(values) < VALUES:
+                values.setdefault(value, place)
 
     def _record(self, record: Record, file: str) -> None:
         source = record.source
@@ -214,12 +244,43 @@ class LogFacts:
             # Lines of another generation's shape: another run's, and no part of this one.
             series.odd["back"].add(file, record, series.position)
             return
-        events, restarts = self._before.get(source, (0, 0))
+        events, restarts, resumed = self._before.get(source, (0, 0, 0))
+        if record.total != series.total and series.total and record.total:
+            # A run that is resumed may be given more iterations; one that begins anew is another.
+            goes_on = restarts != self._restarts and not series.begins_with(record)
+            if resumed == self._resumed and not goes_on:
+                what = f"a total of {series.total} and of {record.total} iterations"
+                self._other_run(what, [redaction.place(file, record.line, record.text)])
         series.add(record, file, events=events != self._events, restart=restarts != self._restarts)
-        self._before[source] = (self._events, self._restarts)
+        if self._anew is not None:
+            self._compare(series, resumed=resumed != self._resumed)
+        self._before[source] = (self._events, self._restarts, self._resumed)
         self._records += 1
         if record.stamp is not None and record.shape.dated:
             self._logger = record.stamp
+
+    def _compare(self, series: RankSeries, *, resumed: bool) -> None:
+        """Compare a further header with the first, now that it shows how the records go on."""
+        anew, header = self._anew or {}, self._header
+        self._anew = self._header = None
+        names = SAME_RUN if resumed else (*SAME_RUN, "planned_iterations")
+        for name in names:
+            if name in anew and name in self.facts:
+                value, place = anew[name]
+                first = self.fact(name)
+                if value != first:
+                    self._other_run(f"{name} {first} and {value}", [*self.place(name), place])
+        if header is None or resumed:
+            return
+        if series.goes_back:
+            self._other_run("a second header", [header])
+        elif not series.copies and len(self.restarts) < VALUES:
+            # It goes on where it was: programs that print nothing of it resumed the run.
+            self.restarts.append(header)
+
+    def _other_run(self, what: str, places: list[Place]) -> None:
+        if all(what != known for known, _ in self.other_runs) and len(self.other_runs) < VALUES:
+            self.other_runs.append((what, places))
 
     def _mark(self, mark: Mark, file: str) -> None:
         kind, values = mark.kind, mark.values
@@ -237,6 +298,10 @@ class LogFacts:
                 # The replica's container was started again; the trainers begin from the first step.
                 self._restart(mark, file)
             self.started.add(rank)
+        elif kind == "header":
+            self._header = redaction.place(file, mark.line, mark.text)
+            self._anew = {}
+            self._events += 1
         elif kind == "restart":
             self._restart(mark, file)
         elif kind == "rank":
@@ -254,6 +319,7 @@ class LogFacts:
 
     def _restart(self, mark: Mark, file: str) -> None:
         self._restarts += 1
+        self._resumed += 1
         if len(self.restarts) < VALUES:
             self.restarts.append(redaction.place(file, mark.line, mark.text))
 

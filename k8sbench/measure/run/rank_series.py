@@ -255,6 +255,9 @@ class RankSeries:
         self._skipped_epochs = 0
 
         # Everything that was read.
+        self.seen = 0
+        self.total: int | None = None
+        """Planned iterations by the last record, whether it led further or not."""
         self.all_records = 0
         self.first_stamp: float | None = None
         self.last_stamp: float | None = None
@@ -277,6 +280,8 @@ class RankSeries:
         ``events``: an evaluation or a checkpoint lay between it and the record before.
         ``restart``: the program, or the file, began anew there.
         """
+        self.seen += 1
+        self.total = record.total
         if self._pending is not None:
             first, self._pending = self._pending, None
             self._add(*first, upto=_distance(first[0], record))
@@ -351,6 +356,21 @@ class RankSeries:
     def _batch(self) -> int:
         """Samples of a step by its rate and seconds; 0 where they are not printed."""
         return round(self.product[0] * self.product[1]) if self.product else 0
+
+    def begins_with(self, record: Record) -> bool:
+        """Whether a record is of iterations that the log began with, or of earlier ones."""
+        epoch = (record.epoch or 0) <= min(self._bases, default=0)
+        return epoch and record.iteration <= self._opening_position
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether the log goes through iterations again, without a known reason."""
+        return self._replay is Replay.BACK
+
+    @property
+    def copies(self) -> bool:
+        """Whether the log repeats what another rank printed."""
+        return self._replay is Replay.COPY
 
     def _averages_intervals(self, record: Record) -> bool:
         return record.steps is None and not self._running and not self._single
@@ -448,6 +468,8 @@ class RankSeries:
                 return
             stamp, last = record.stamp, self._stamp
             earlier = stamp is not None and last is not None and stamp < last
+            if earlier and position == self._opening_position and self._ended_before(record):
+                earlier = False
             if earlier or (restart and stamp is None and position == self._opening_position):
                 self._replay = Replay.COPY
                 self.odd["copied"].add(file, record, position)
@@ -462,6 +484,13 @@ class RankSeries:
             self._mean_total = self._mean(record) * self._behind_mean(record.iteration)
         if record.stamp is not None and self._replay is not Replay.COPY:
             self._stamp = record.stamp
+
+    def _ended_before(self, record: Record) -> bool:
+        """Whether a log that begins like this one, of about its length, was over as it began."""
+        stamp, first, last = record.stamp, self.first_stamp, self.last_stamp
+        if stamp is None or first is None or last is None:
+            return False
+        return first - stamp > max(last - first, 0.0)
 
     def _covers(self, record: Record, distance: int, upto: int | None) -> tuple[int, float]:
         """Iterations that a record covers, and the time of all of them together."""

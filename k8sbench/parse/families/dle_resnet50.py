@@ -49,6 +49,7 @@ FAMILY = Family(
     title="NVIDIA DeepLearningExamples ResNet-50",
     framework="pytorch",
     unit="images/s",
+    opening=" PARAMETER ",
     facts=(
         rule("PARAMETER", r" PARAMETER .*?\barch : (?P<model>\S+)", program="DeepLearningExamples"),
         rule("PARAMETER", r" PARAMETER .*? batch_size : (?P<batch_size>\d{1,12})"),

@@ -54,6 +54,7 @@ FAMILY = Family(
     title="mmsegmentation",
     framework="pytorch",
     unit="samples/s",
+    opening="Environment info:",
     facts=(
         rule("sys.platform", r"^sys\.platform: (?P<platform>.+)"),
         rule("Python: ", r"^Python: (?P<python>\d[\d.]*)"),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.measuring import measure
+from k8sbench.model.measurement import Measurement
 from tests.unit.measure.support import Lines, fixture, ids, measured, mmseg, run
 
 STEADY = run([0.5] * 12)
@@ -153,6 +155,77 @@ def test_what_ranks_say_in_between_does_not_tear_a_log_apart() -> None:
     assert measured(lines, gpus=8).verdict == "valid"
 
 
+# Several runs in one file.
+
+RESUMED = "2026-03-02 11:00:00,000 - mmseg - INFO - resumed from epoch: 0, iter 120"
+
+
+def head(*, batch: int = 4, model: str = "ASPPHead") -> list[str]:
+    return [
+        "2026-03-02 09:59:00,000 - mmseg - INFO - Environment info:",
+        "PyTorch: 1.10.1",
+        f"        type='{model}',",
+        f"    samples_per_gpu={batch},",
+    ]
+
+
+def why(found: Measurement, name: str = "two-runs") -> str:
+    (reason,) = (each for each in found.reasons if each.id == name)
+    return reason.message
+
+
+def test_a_second_header_without_a_restart_is_another_run_and_rejected_with_its_line() -> None:
+    found = measured([*head(), *STEADY, *head(), *run([0.25] * 12, at=500)])
+    assert ids(found, "reject") == ["two-runs", "iterations-back"]
+    assert "a second header" in why(found)
+    assert [place.line for place in found.reasons[0].evidence] == [17]
+
+
+@pytest.mark.parametrize(
+    ("second", "what"),
+    [
+        (head(batch=8), "batch_size 4 and 8"),
+        (head(model="FCNHead"), "model ASPPHead and FCNHead"),
+    ],
+)
+def test_another_batch_or_model_is_another_run_whether_it_was_restarted_or_not(
+    second: list[str], what: str
+) -> None:
+    later = run([0.5] * 6, first=120, at=500, total=120)
+    for again in ([], [RESUMED]):
+        found = measured([*head(), *STEADY, *second, *again, *later], batch_size=None)
+        assert "two-runs" in ids(found, "reject")
+        assert what in why(found)
+
+
+def test_another_total_without_a_restart_is_another_run() -> None:
+    found = measured([*STEADY, *run([0.5] * 6, first=120, at=60, total=500)])
+    assert ids(found, "reject") == ["two-runs"]
+    assert "a total of 120 and of 500 iterations" in why(found)
+    resumed = measured([*STEADY, RESUMED, *run([0.5] * 6, first=120, at=500, total=180)])
+    assert (resumed.verdict, ids(resumed)) == ("valid", ["restarted"])
+
+
+def test_an_earlier_run_behind_a_later_one_is_no_copy_of_it() -> None:
+    found = measured([*run([0.5] * 12, at=500), *STEADY])
+    assert ids(found, "reject") == ["iterations-back"]
+
+
+def test_after_a_restart_of_the_same_run_its_header_is_read_anew() -> None:
+    later = run([0.5] * 6, first=120, at=500, total=120)
+    for again in ([RESUMED], []):
+        # A program that prints nothing of it goes on where it was.
+        found = measured([*STEADY, *head(batch=8), *again, *later], batch_size=None)
+        assert (found.verdict, ids(found)) == ("valid", ["restarted"])
+        assert (found.records, found.batch_size_per_gpu) == (18, 8)
+
+
+def test_workers_outputs_with_their_headers_are_one_run() -> None:
+    workers = [line for _ in range(4) for line in [*head(), *STEADY]]
+    found = measured(workers, gpus=4)
+    assert (found.records, found.verdict, ids(found)) == (12, "valid", ["repeated-lines"])
+
+
 # One run in several files.
 
 
@@ -187,6 +260,35 @@ def test_pieces_between_which_iterations_are_lost_are_rejected() -> None:
 def test_the_same_files_apart_are_measured_each_for_itself() -> None:
     for log in (STEADY, run([0.5] * 12, at=999)):
         assert measured(log).verdict == "valid"
+
+
+def repeats(*logs: list[str], **expected: Any) -> Measurement:
+    known: dict[str, Any] = {"format": "mmseg", "gpus": 1, "batch_size": 4, "warmup": 0}
+    sources = [Lines(lines, f"{index}.log") for index, lines in enumerate(logs, 1)]
+    return measure(sources, Expectation(**(known | expected)))
+
+
+def test_of_several_repeats_as_one_run_it_is_said_which_gave_the_figure() -> None:
+    found = repeats(*(run([0.5 + 0.1 * i] * 12, at=500 * i) for i in range(3)))
+    assert found.rate == pytest.approx(8.0)
+    assert why(found, "restarted").endswith(
+        "The figure is of 1.log; all of 2.log, 3.log is in it already."
+    )
+    assert "The figure is of" not in why(
+        repeats(STEADY, run([0.5] * 3, first=110, at=90)), "restarted"
+    )
+
+
+def test_files_that_say_something_else_are_not_of_one_run() -> None:
+    other = run([0.5] * 12, at=500)
+    found = repeats([*head(), *STEADY], [*head(batch=8), *other], batch_size=None)
+    assert ids(found, "reject") == ["two-runs"]
+    assert [place.file for place in found.reasons[0].evidence] == ["1.log", "2.log"]
+    shorter = repeats(STEADY, run([0.5] * 6, at=500))
+    assert "a total of 120 and of 60 iterations" in why(shorter)
+    # Another rank's file has no header, and a piece may go on to a later end.
+    assert repeats([*head(), *STEADY], STEADY).verdict == "valid"
+    assert repeats(STEADY, run([0.5] * 6, first=120, at=500)).verdict == "valid"
 
 
 def test_all_files_are_named() -> None:

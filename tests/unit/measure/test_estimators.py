@@ -126,9 +126,9 @@ def test_stamps_that_tell_no_time_apart_give_no_figure() -> None:
 def test_records_that_hold_an_evaluation_or_a_checkpoint_are_left_out_of_the_steady_figure() -> (
     None
 ):
-    lines = run([0.5] * 3)
+    lines = run([0.5] * 3, total=70)
     lines.append("2026-03-02 10:00:20,000 - mmseg - INFO - Saving checkpoint at 40 iterations")
-    lines += run([0.9, 0.5, 0.5, 0.5], first=30, at=15)
+    lines += run([0.9, 0.5, 0.5, 0.5], first=30, at=15, total=70)
     found = measured(lines)
     assert found.throughput is not None
     assert found.throughput.time_weighted_steady == pytest.approx(8.0)

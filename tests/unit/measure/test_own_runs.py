@@ -204,6 +204,16 @@ def test_another_batch_than_the_plans_is_rejected() -> None:
     assert "batch-size" in ids(both(expected=expectation.from_plan(plan)), "reject")
 
 
+def test_the_logs_of_two_runs_are_not_measured_as_one() -> None:
+    for change in ({"run_id": "another"}, {"batch_size_per_gpu": 8}):
+        found = both(worker=edited(text("k8sbench_worker.log"), "start", **change))
+        assert ids(found, "reject") == ["two-runs"]
+        assert [place.file for place in found.reasons[0].evidence] == [
+            "master-0.log",
+            "worker-0.log",
+        ]
+
+
 @pytest.mark.parametrize(("field", "value"), [("benchmark", "tsm"), ("variant", "paddleseg")])
 def test_a_log_of_another_benchmark_or_variant_is_rejected(field: str, value: str) -> None:
     found = both(edited(text("k8sbench_master.log"), "start", **{field: value}))

@@ -35,7 +35,7 @@ def test_a_record_that_reaches_over_the_planned_window_does_not_count() -> None:
 
 def test_the_first_record_covers_what_lies_before_it() -> None:
     """A log that prints iteration 1 and then every tenth: the first record is one iteration."""
-    lines = [mmseg(1, 9.0, at=9), *run([0.5] * 6, first=1, at=9)]
+    lines = [mmseg(1, 9.0, at=9), *run([0.5] * 6, first=1, at=9, total=1000)]
     found = measured(lines)
     assert (found.iterations, found.records) == (61, 7)
     assert found.throughput is not None
