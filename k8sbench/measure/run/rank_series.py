@@ -241,6 +241,9 @@ class RankSeries:
         """Iteration of the record before, as numbered in the log."""
         self._mean_total = 0.0
         """Running mean times the iterations it covers, at the record before."""
+        self._untimed = 0
+        """Iterations of the epoch before its running mean: some programs time no first step, and
+        their first line is of the second."""
         self._furthest = (0, 0.0)
         """Both of these at the record that led furthest."""
         self._stamp: float | None = None
@@ -495,6 +498,9 @@ class RankSeries:
     def _covers(self, record: Record, distance: int, upto: int | None) -> tuple[int, float]:
         """Iterations that a record covers, and the time of all of them together."""
         if self._running:
+            if self._previous == 0:
+                self._untimed = int(self.shape.skips > 0 and record.iteration == 2)
+                distance -= self._untimed
             behind = self._behind_mean(record.iteration)
             total = self._mean(record) * behind
             if self._previous <= self.shape.skips < record.iteration:
@@ -522,7 +528,7 @@ class RankSeries:
     def _behind_mean(self, iteration: int) -> int:
         """Number of iterations that the running mean covers."""
         skips = self.shape.skips
-        return iteration - skips if iteration > skips else iteration
+        return iteration - skips if iteration > skips else iteration - self._untimed
 
     def _measure_distance(
         self,

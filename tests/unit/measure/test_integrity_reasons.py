@@ -427,6 +427,23 @@ def test_an_epochs_total_of_other_steps_than_the_lines_is_rejected(
     assert ids(found, "reject") == ["summary-mismatch"]
 
 
+def test_a_first_step_that_is_in_no_running_mean_is_in_no_figure() -> None:
+    """A line per step from the second on, whose mean is of that step; anew at step 5."""
+    seconds = [0.0, 3.6, *[0.2] * 28]
+    lines = []
+    for step in range(1, 30):
+        since = seconds[1 : step + 1] if step < 5 else seconds[5 : step + 1]
+        lines.append(
+            f"2026-03-02 10:00:{int(sum(seconds[: step + 1])):02d} INFO: epoch:0   train "
+            f"step:{step} loss:  6.9 lr: 0.1, batch_cost: {sum(since) / len(since):.5f} s, "
+            f"reader_cost: 0.00037 s, ips: {20 * len(since) / sum(since):.5f} images/sec."
+        )
+    found = measured(lines, format="paddleclas", batch_size=None)
+    assert ids(found) == ["unsteady"]
+    assert (found.records, found.iterations) == (29, 29)
+    assert found.rate == pytest.approx(20 * 29 / (3.6 + 28 * 0.2), rel=1e-4)
+
+
 def test_the_steps_after_an_epochs_last_line_are_in_its_total() -> None:
     """Nine lines up to iteration 91; the total says 95 since step 5, in 9.5 s and 12.5 s."""
     for total in (9.5, 12.5):
