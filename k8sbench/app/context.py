@@ -61,10 +61,11 @@ def new_set_name() -> str:
 
 def _measure(store: Store, accept: Sequence[str], run: Run, gaps: Sequence[LogGap]) -> Measurement:
     # Imported when the first run ends.
-    from k8sbench.adapters.files.log_files import LogFile
+    from k8sbench.adapters.files import line_limit
     from k8sbench.runs import measuring
 
-    logs = [LogFile(str(path), path.name) for path in store.log_files(run.run_id)]
+    paths = {str(path): path.name for path in store.log_files(run.run_id)}
+    logs = line_limit.opened(paths, declared=not isinstance(run.plan.log, str))
     return measuring.measure_run(run, logs, accept=accept, gaps=gaps)
 
 

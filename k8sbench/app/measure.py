@@ -45,7 +45,7 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def measure(logs: Sequence[str], options: MeasureOptions) -> Outcome:
     """Measure files, folders, or ``-``; what cannot be read is among the outcome's failures."""
-    from k8sbench.adapters.files import log_files
+    from k8sbench.adapters.files import line_limit, log_files
     from k8sbench.runs import measuring
 
     if (options.benchmark is None) == (options.family is None):
@@ -68,9 +68,8 @@ def measure(logs: Sequence[str], options: MeasureOptions) -> Outcome:
     if options.one_run and failures:
         # A run that lacks one of its files would be another run.
         raise failures[0]
-    found = measuring.measure_logs(
-        [log_files.LogFile(file) for file in files], expected, one_run=options.one_run
-    )
+    opened = line_limit.opened(files, declared=any(each.declared for each in expected))
+    found = measuring.measure_logs(opened, expected, one_run=options.one_run)
     return msgspec.structs.replace(found, failures=(*failures, *found.failures))
 
 

@@ -126,7 +126,7 @@ class Fact(_Printed, frozen=True, kw_only=True):
 
 
 _Event = Literal["start", "evaluation", "checkpoint", "restart", "epoch-end", "finished", "header"]
-MarkKind = _Event | Literal["rank", "summary", "airank"]
+MarkKind = _Event | Literal["rank", "summary", "airank", "unread"]
 
 
 class Mark(_Printed, frozen=True, kw_only=True):

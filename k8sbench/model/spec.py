@@ -245,7 +245,8 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
 
     ``record`` must match one training line and name ``iteration`` and one of ``rate``
     (samples/s), ``step_seconds``; it may name ``total``, ``epoch``, ``loss``, ``data_seconds``,
-    ``stamp``. ``summary`` matches a line that states the whole run's rate alone.
+    ``stamp``. ``summary`` matches a line that states the whole run's rate alone, as ``rate`` or
+    ``step_seconds``, and may name ``loss``. Other names are errors.
     """
 
     name: Name
@@ -263,7 +264,7 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
     first_iteration: Literal[0, 1] = 1
     """The number that the log gives the first iteration."""
     stamp_format: Text | None = None
-    """``strptime`` format of the group ``stamp``."""
+    """``strptime`` format of the group ``stamp``; it has to tell seconds."""
 
 
 class DataSet(_Strict, frozen=True, kw_only=True):

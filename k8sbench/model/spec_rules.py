@@ -7,6 +7,7 @@ that the reader of the file can give its line.
 
 from __future__ import annotations
 
+import datetime
 import re
 import statistics
 from collections.abc import Collection, Iterator, Mapping
@@ -153,6 +154,12 @@ def _command_problems(
                 yield (*path, index), f"holds {{{name}}}; known: {', '.join(sorted(known))}"
 
 
+RECORD_GROUPS = (
+    *("iteration", "total", "epoch", "rate", "step_seconds", "data_seconds", "loss", "stamp"),
+)
+SUMMARY_GROUPS = ("rate", "step_seconds", "loss")
+
+
 def _format_problems(log: LogFormat) -> Iterator[Problem]:
     if log.record is None and log.summary is None:
         yield (), "needs record, summary or both"
@@ -164,9 +171,30 @@ def _format_problems(log: LogFormat) -> Iterator[Problem]:
         except (re.error, OverflowError, RecursionError) as wrong:
             yield (field,), f"is not a regular expression: {wrong}"
             continue
+        known = RECORD_GROUPS if field == "record" else SUMMARY_GROUPS
+        for name in sorted(groups - set(known)):
+            yield (field,), f"has a group named {name}; known: {', '.join(known)}"
         if field == "record" and "iteration" not in groups:
             yield (field,), "has no group named iteration: (?P<iteration>\\d+)"
         if not groups & {"rate", "step_seconds"}:
             yield (field,), "has no group named rate or step_seconds"
         if "stamp" in groups and log.stamp_format is None:
             yield (field,), "has a group named stamp; give its stamp_format"
+        if field == "record" and "stamp" not in groups and log.stamp_format is not None:
+            yield ("stamp_format",), "is of no use: record has no group named stamp"
+    if log.stamp_format is not None and not _tells_seconds(log.stamp_format):
+        yield ("stamp_format",), "does not tell seconds; use %H, %M and %S, or their like"
+
+
+def _tells_seconds(stamp_format: str) -> bool:
+    """Whether times that are written and read by a format differ by what they should."""
+    moment = datetime.datetime(2026, 11, 20, 8, 15, 30, tzinfo=datetime.UTC)
+    apart = [datetime.timedelta(seconds=each) for each in (0, 1, 60, 3600, 43_200)]
+    try:
+        read = [
+            datetime.datetime.strptime((moment + each).strftime(stamp_format), stamp_format)  # noqa: DTZ007 - only differences matter
+            for each in apart
+        ]
+    except (ValueError, re.error):
+        return False
+    return [each - read[0] for each in read] == apart

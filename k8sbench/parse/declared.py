@@ -6,9 +6,17 @@ import datetime
 import re
 from collections.abc import Iterator
 
-from k8sbench.model.sample import Item, Shape
+from k8sbench.model.sample import Item, Mark, Shape
 from k8sbench.model.spec import Framework, LogFormat
-from k8sbench.parse.family import Family, Line, Reader, RecordRule, number_in, positive
+from k8sbench.parse.family import (
+    Family,
+    Line,
+    Reader,
+    RecordRule,
+    number_in,
+    positive,
+    record_of,
+)
 
 MAX_LINE = 4096
 """Characters of a line that a declared pattern is tried on: a careless pattern must not take
@@ -55,6 +63,13 @@ def family(declared: LogFormat, framework: Framework | None) -> Family:
     )
 
 
+def _unread(line: Line, match: re.Match[str]) -> Iterator[Mark]:
+    """Name what a group matched and is no number: 1,356.8 or 950.1k."""
+    for name, text in match.groupdict().items():
+        if name != "stamp" and text is not None and number_in(text) is None:
+            yield line.mark("unread", match[0], {"name": name, "text": text})
+
+
 class _Reader(Reader):
     def __init__(self, family: Family, summary: re.Pattern[str] | None) -> None:
         super().__init__(family)
@@ -62,8 +77,14 @@ class _Reader(Reader):
 
     def read(self, number: int, text: str, source: str) -> Iterator[Item]:
         line = Line(number, text[:MAX_LINE], source)
-        yield from super().read(*line)
+        for rule in self._family.records:
+            for match in rule.pattern.finditer(line.text):
+                yield from _unread(line, match)
+                record = record_of(line, match, rule)
+                if record is not None:
+                    yield record
         for match in self._summary.finditer(line.text) if self._summary else ():
+            yield from _unread(line, match)
             groups = match.groupdict()
             values = {
                 "whole_run_rate": positive(groups.get("rate")),

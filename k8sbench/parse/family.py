@@ -142,7 +142,7 @@ class Reader:
         for each in family.records:
             if each.needle in text:
                 for match in each.pattern.finditer(text):
-                    record = _record(line, match, each)
+                    record = record_of(line, match, each)
                     if record is not None:
                         yield record
         for result in family.evaluations:
@@ -197,7 +197,8 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
         return self.make_reader(self)
 
 
-def _record(line: Line, match: re.Match[str], each: RecordRule) -> Record | None:
+def record_of(line: Line, match: re.Match[str], each: RecordRule) -> Record | None:
+    """Read the record of a match; None where its numbers can be none of a record."""
     groups, shape = match.groupdict(), each.shape
     iteration = _whole(groups.get("iteration"), MOST_ITERATIONS)
     rate, seconds = positive(groups.get("rate")), positive(groups.get("step_seconds"))

@@ -79,7 +79,7 @@ class Log:
                 self.lines = number
                 continue
             self.lines = number
-            if needle is opening:
+            if opening and needle is opening:
                 yield from self._begun_again(family, (number, text))
             elif needle is airank.NEEDLE or airank.NEEDLE in text:
                 for source, piece in pieces(text):
@@ -148,5 +148,6 @@ class _Head:
 
 def _decides(item: Item) -> bool:
     return isinstance(item, Record) or (
-        isinstance(item, Mark) and (item.kind == "start" or "whole_run_rate" in item.values)
+        isinstance(item, Mark)
+        and (item.kind in {"start", "unread"} or "whole_run_rate" in item.values)
     )

@@ -15,7 +15,7 @@ import re
 import stat
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -116,7 +116,7 @@ class LogFile:
         self.cut_lines = 0
         self._path = path
 
-    def __iter__(self) -> Iterator[tuple[int, str]]:
+    def __iter__(self) -> Generator[tuple[int, str], None, None]:
         """Yield line numbers from 1, and lines without their ends."""
         try:
             with self._opened() as raw:
@@ -167,14 +167,16 @@ class LogFile:
 
     def _lines(self, text: io.TextIOWrapper) -> Iterator[tuple[int, str]]:
         number, is_rest = 1, False
-        while piece := text.readline(LONGEST_LINE + 1):
-            line = piece.rstrip("\r\n")
-            if line and not is_rest:
-                self.cut_lines += len(line) > LONGEST_LINE
-                yield number, line[:LONGEST_LINE]
-            is_rest = piece[-1] not in "\r\n"
-            number += piece[-1] == "\n"
-        text.detach()  # whoever opened the stream closes it
+        try:
+            while piece := text.readline(LONGEST_LINE + 1):
+                line = piece.rstrip("\r\n")
+                if line and not is_rest:
+                    self.cut_lines += len(line) > LONGEST_LINE
+                    yield number, line[:LONGEST_LINE]
+                is_rest = piece[-1] not in "\r\n"
+                number += piece[-1] == "\n"
+        finally:
+            text.detach()  # whoever opened the stream closes it
 
 
 def _unreadable(path: str, wrong: OSError) -> InputError:

@@ -75,6 +75,10 @@ def reasons(case: Case) -> Iterator[Reason]:
         yield from _clock(case, case.series)
         yield from _steadiness(case, case.series)
     yield from _summary(case)
+    for name, (unreadable, place, count) in case.log.unread.items():
+        text = f"{name} matches {unreadable!r}, which is no number ({_times(count)})."
+        decides = name in {"iteration", "rate", "step_seconds"}
+        yield reason("unread-number", text, [place], severity=None if decides else "warn")
     yield from clocks.reasons(case.log.clocks)
     for end in case.log.epoch_ends:
         yield from _epoch_summary(case, end)

@@ -120,6 +120,8 @@ class LogFacts:
         self.summary: tuple[Mark, str] | None = None
         self.whole_run: tuple[Mark, str] | None = None
         self.epoch_ends: list[EpochEnd] = []
+        self.unread: dict[str, tuple[str, Place, int]] = {}
+        """Group of a declared format → the first text of it that is no number, and how many."""
         self.finished = False
         self.restarts: list[Place] = []
         self.other_runs: list[tuple[str, list[Place]]] = []
@@ -314,6 +316,12 @@ class LogFacts:
                 self.whole_run = (mark, file)
             else:
                 self.summary = (mark, file)
+        elif kind == "unread":
+            place = redaction.place(file, mark.line, mark.text)
+            text, place, count = self.unread.get(
+                str(values["name"]), (str(values["text"]), place, 0)
+            )
+            self.unread[str(values["name"])] = (text, place, count + 1)
         elif kind == "finished":
             self.finished = True
 

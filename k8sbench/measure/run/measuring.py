@@ -22,7 +22,7 @@ from k8sbench.model.measurement import (
     Throughput,
 )
 from k8sbench.model.sample import Shape
-from k8sbench.model.spec import Estimator
+from k8sbench.model.spec import Estimator, LogFormat
 from k8sbench.parse.families import FAMILIES
 from k8sbench.parse.reading import OURS
 
@@ -54,7 +54,29 @@ def measure(
     log.close()
     if log.family is None:
         raise _nothing_in(log)
+    if log.series is None and isinstance(log.expected.format, LogFormat):
+        _check_declared(log, log.expected.format)
     return _measurement(log)
+
+
+def _check_declared(log: LogFacts, declared: LogFormat) -> None:
+    """A declared format that reads no record, although there seem to be some, is wrong."""
+    for name, (text, place, _) in log.unread.items():
+        raise InputError(
+            f"{name} matches {text!r}, which is no number.",
+            f"Correct the patterns of {declared.name}, or print plain numbers.",
+            file=place.file,
+            line=place.line,
+        )
+    if declared.record is not None and log.whole_run is not None:
+        mark, file = log.whole_run
+        raise InputError(
+            f"the pattern of {declared.name}'s training lines matches no line, that of its "
+            "summary does.",
+            "Correct record, or leave it out where the program prints a summary alone.",
+            file=file,
+            line=mark.line,
+        )
 
 
 def nothing_measured(files: Sequence[str], expected: Expectation, why: InputError) -> Measurement:

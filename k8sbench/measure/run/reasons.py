@@ -21,7 +21,7 @@ _REJECT = (
     *("trainer-count", "batch-size", "batch-unknown", "framework", "precision"),
     *("precision-without-effect", "other-benchmark", "parameters", "mixed-devices"),
     *("gpu-throttled", "iterations-back", "iterations-missing", "loss-not-finite"),
-    *("summary-mismatch", "clock-mismatch", "job-changed", "two-runs"),
+    *("summary-mismatch", "clock-mismatch", "job-changed", "two-runs", "unread-number"),
 )
 _WARN = (
     *("ends-early", "warmup-included", "incomplete-log", "gpu-clocks", "loader-stall"),

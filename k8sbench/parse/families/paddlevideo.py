@@ -24,10 +24,11 @@ SHAPE = Shape(
 _RECORD = re.compile(
     r"(?:\[(?P<stamp>\d\d/\d\d \d\d:\d\d:\d\d)\]\s+)?"
     r"epoch:\[\s*(?P<epoch>\d{1,6})/\d+\s*\]\s*train step:(?P<iteration>\d{1,12})\s+"
-    r"(?P<middle>(?:(?!epoch:).)*?)"
+    # In January 2021 the loss stood behind the times; before and after, in front of them.
+    r"(?=(?P<middle>(?:(?!epoch:).)*?ips: ))(?:(?!epoch:).)*?"
     r"(?:elapse|batch_cost): (?P<step_seconds>\d+\.\d+)(?: ?s(?:ec)?,?)?\s+"
     r"(?:reader|reader_cost): (?P<data_seconds>\d+\.\d+)(?: ?s(?:ec)?,?)?\s*"
-    r"ips: (?P<rate>\d+\.\d{5,}) ?(?:instance/s(?:ec)?)?"
+    r"(?:(?!epoch:|ips: ).)*?ips: (?P<rate>\d+\.\d{5,}) ?(?:instance/s(?:ec)?)?"
 )
 _END = re.compile(
     r"END epoch:(?P<epoch>\d{1,6})\s+train\s.*?"

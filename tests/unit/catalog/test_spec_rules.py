@@ -36,6 +36,7 @@ variants:
 """
 FIGURE = "{case: 1x1, precision: fp32, batch_size: 1, gpu_model: X, source: first"
 LOG = "{name: x, unit: images/s, per: job"
+STAMPED = ", record: '(?P<iteration>.)(?P<rate>.)(?P<stamp>.)', stamp_format: '%s'"
 
 
 def said(text: str) -> tuple[int | None, str]:
@@ -93,6 +94,24 @@ def test_a_sound_file_has_no_problem() -> None:
             12,
             "give its stamp_format",
         ),
+        (SOUND.replace("mmseg", LOG + STAMPED % "%H:%M" + "}"), 12, "does not tell seconds"),
+        (SOUND.replace("mmseg", LOG + STAMPED % "%I:%M:%S" + "}"), 12, "does not tell seconds"),
+        (SOUND.replace("mmseg", LOG + STAMPED % "%s" + "}"), 12, "does not tell seconds"),
+        (
+            SOUND.replace("mmseg", LOG + (STAMPED % "%H:%M:%S").replace("(?P<stamp>.)", "") + "}"),
+            12,
+            "is of no use",
+        ),
+        (
+            SOUND.replace("mmseg", LOG + ", record: '(?P<iteration>.)(?P<rate>.)(?P<los>.)'}"),
+            12,
+            "has a group named los; known: iteration, total",
+        ),
+        (
+            SOUND.replace("mmseg", LOG + ", summary: '(?P<rate>.)(?P<iteration>.)'}"),
+            12,
+            "has a group named iteration; known: rate, step_seconds, loss",
+        ),
         (SOUND.replace("name: mine", "name: Mine"), 1, "should be a name of at most 40"),
         (SOUND.replace("name: mine", "name: mine-"), 1, "should be a name of at most 40"),
         (SOUND.replace("name: mine", "name: " + "m" * 41), 1, "should be a name of at most 40"),
@@ -114,6 +133,14 @@ def second(**changes: str) -> str:
     for old, new in changes.items():
         block = block.replace(f"{old}: ", f"{old}: {new} #", 1)
     return SOUND + block
+
+
+@pytest.mark.parametrize(
+    "stamp_format", ["%H:%M:%S", "%d.%m.%Y %H:%M:%S", "%I:%M:%S %p", "%m/%d %H:%M:%S,%f", "%c"]
+)
+def test_a_stamp_format_that_tells_seconds_is_of_use(stamp_format: str) -> None:
+    text = SOUND.replace("mmseg", LOG + STAMPED % stamp_format + "}")
+    assert strict_yaml.parse(text, BenchmarkSpec, file="f", rules=problems).variants
 
 
 def test_two_variants_of_one_name_and_framework_are_an_error() -> None:

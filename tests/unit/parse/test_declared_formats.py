@@ -47,10 +47,16 @@ def test_prefixes_and_colours_are_gone_before_the_pattern_sees_a_line() -> None:
     assert (found.iteration, found.rate, found.source) == (3, 7.5, "0")
 
 
+@pytest.mark.parametrize("text", ["fast", "1,356.8", "950.1k"])
+def test_what_matches_and_cannot_be_read_is_named(text: str) -> None:
+    (found,) = read(BY_RATE, LINE.replace("64.5", text))
+    assert isinstance(found, Mark)
+    assert (found.kind, found.values) == ("unread", {"name": "rate", "text": text})
+
+
 @pytest.mark.parametrize(
     "line",
     [
-        LINE.replace("64.5", "fast"),
         LINE.replace("64.5", "-1"),
         LINE.replace("64.5", "nan"),
         LINE.replace("64.5", "inf"),

@@ -142,6 +142,18 @@ def test_paddlevideo_prints_one_step_of_one_card_in_colour() -> None:
     assert not found.shape.dated
 
 
+def test_paddlevideo_of_january_2021_prints_its_metrics_behind_the_times() -> None:
+    line = (
+        "[01/18 17:31:26] epoch:[  3/50 ] train step:20   elapse: 0.245 reader: 0.049s "
+        "loss: 4.75431 lr: 0.080000 top1: 0.18750 top5: 0.37500 ips: 65.41214 instance/sec."
+    )
+    found = record("paddlevideo", line)
+    assert (found.epoch, found.iteration, found.loss) == (3, 21, 4.75431)
+    assert (found.rate, found.seconds) == (65.41214, 0.245)
+    assert found.waiting == pytest.approx(0.2)
+    assert len(records("paddlevideo", line + line)) == 2
+
+
 def test_paddlevideo_glued_to_a_progress_line_is_found() -> None:
     found = record("paddlevideo", "Loading res4c.conv1._batch_norm.weight: \x1b[A" + PADDLEVIDEO)
     assert found.rate == 65.41214

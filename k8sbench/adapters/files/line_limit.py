@@ -1,0 +1,68 @@
+"""A limit on the time that a log's reader may take for one line.
+
+A declared pattern can be such that a line of thirty characters keeps it busy for ever. Python's
+regular expressions ask for signals now and then, so a timer ends them, in the main thread, which
+alone is given signals. It counts the time that this process computes: a busy machine ends nothing.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from types import FrameType
+
+from k8sbench.adapters.files.log_files import LogFile
+from k8sbench.measure.run.log_facts import Source
+from k8sbench.model.errors import InputError
+
+SECONDS = 2.0
+"""Enough for any sensible pattern: most take less than a thousandth of that."""
+_READER = "k8sbench.parse"
+
+
+def opened(files: Iterable[str], *, declared: bool) -> list[Source]:
+    """Open logs by path; of a mapping, under the names that it gives them."""
+    names = files if isinstance(files, Mapping) else {}
+    logs = [LogFile(file, names.get(file)) for file in files]
+    return [Limited(log) for log in logs] if declared else list(logs)
+
+
+class Limited:
+    """A log file whose reader gets so much time for each of its lines."""
+
+    def __init__(self, log: LogFile) -> None:
+        self.name = log.name
+        self.cut_lines = 0
+        self._log = log
+        self._lines = iter(log)
+        self._line = 0
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        if threading.current_thread() is not threading.main_thread():
+            yield from self._lines
+            return
+        before = signal.signal(signal.SIGVTALRM, self._too_late)
+        try:
+            for line in self._lines:
+                self.cut_lines, self._line = self._log.cut_lines, line[0]
+                signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+                yield line
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            signal.signal(signal.SIGVTALRM, before)
+
+    def _too_late(self, _signal: int, frame: FrameType | None) -> None:
+        # The signal may come when reading has just ended.
+        while frame is not None and not frame.f_globals.get("__name__", "").startswith(_READER):
+            frame = frame.f_back
+        if frame is not None:
+            # Whoever catches the error holds on to the file's reader, which would stay open.
+            self._lines.close()
+            raise InputError(
+                f"keeps a pattern of the declared format busy for more than {SECONDS:g} s.",
+                "Repeat nothing that is repeated already: (\\S+\\s*)+ tries every way to divide "
+                "a line.",
+                file=self.name,
+                line=self._line,
+            )

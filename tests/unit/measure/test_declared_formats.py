@@ -1,0 +1,113 @@
+"""Measuring logs of declared formats: patterns that are wrong, and patterns that never end."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k8sbench.adapters.files import line_limit
+from k8sbench.adapters.files.log_files import LogFile
+from k8sbench.measure.run.expectation import Expectation
+from k8sbench.measure.run.measuring import measure
+from k8sbench.model.errors import InputError
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.spec import LogFormat
+from tests.unit.measure.support import ids
+from tests.unit.measure.support import measured as measured_by
+
+LINES = [f"step {step} loss 2.5 ips 64.5" for step in range(1, 11)]
+SUMMARY = "done: 64.0 img/s"
+PATTERNS: dict[str, Any] = {
+    "record": r"step (?P<iteration>\S+) loss (?P<loss>\S+) ips (?P<rate>\S+)",
+    "summary": r"done: (?P<rate>\S+) img/s",
+}
+
+
+def measured(lines: list[str], **changes: Any) -> Measurement:
+    declared = LogFormat(name="mine", unit="images", per="job", **(PATTERNS | changes))
+    return measured_by(lines, format=declared, batch_size=None)
+
+
+def test_plain_numbers_are_read_without_a_remark() -> None:
+    found = measured([*LINES, SUMMARY])
+    assert (found.verdict, ids(found), found.rate) == ("valid", [], 64.5)
+
+
+def test_a_record_that_matches_nothing_beside_a_summary_that_does_is_an_error() -> None:
+    with pytest.raises(InputError, match="training lines matches no line") as caught:
+        measured([*LINES, SUMMARY], record=r"Step (?P<iteration>\d+) (?P<rate>\d+)")
+    assert "train.log:11" in caught.value.message
+    alone = measured([*LINES, SUMMARY], record=None)
+    assert (alone.rate, ids(alone)) == (64.0, ["summary-only"])
+
+
+@pytest.mark.parametrize("text", ["1,356.8", "950.1k", "n/a"])
+def test_rates_that_cannot_be_read_are_an_error_that_names_the_first(text: str) -> None:
+    with pytest.raises(InputError, match=f"rate matches '{text}'") as caught:
+        measured([line.replace("64.5", text) for line in LINES])
+    assert "train.log:1" in caught.value.message
+    with pytest.raises(InputError, match=f"rate matches '{text}'"):
+        measured([SUMMARY.replace("64.0", text)], record=None)
+
+
+def test_a_few_that_cannot_be_read_are_named_with_their_line() -> None:
+    lines = [*LINES, "step 11 loss 2.5 ips 1,064.5", "step 12 loss 2.5 ips 1,065.5"]
+    found = measured(lines)
+    assert ids(found, "reject") == ["unread-number"]
+    (reason,) = found.reasons
+    assert reason.message == "rate matches '1,064.5', which is no number (2 times)."
+    assert [place.line for place in reason.evidence] == [11]
+    # A loss decides nothing.
+    found = measured([*LINES, "step 11 loss - ips 64.5"])
+    assert (found.verdict, ids(found), found.records) == ("valid", ["unread-number"], 11)
+
+
+ENDLESS = LogFormat(
+    name="mine", unit="x", per="job", record=r"(\S+\s*)+# (?P<iteration>\d+) (?P<rate>\S+)"
+)
+
+
+def limited(path: Path, *lines: str) -> Measurement:
+    path.write_text("\n".join(lines))
+    opened = line_limit.opened([str(path)], declared=True)
+    return measure(opened, Expectation(format=ENDLESS, gpus=1, warmup=0))
+
+
+def test_a_pattern_that_never_ends_is_ended_and_its_line_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line_limit, "SECONDS", 0.2)
+    with pytest.raises(InputError, match="busy for more than") as caught:
+        limited(tmp_path / "a.log", "short # 1 5.0", "abcdefghij " * 6)
+    assert "a.log:2" in caught.value.message
+
+
+def test_a_pattern_that_ends_is_not_disturbed(tmp_path: Path) -> None:
+    found = limited(tmp_path / "a.log", *(f"x # {step} 5.0" for step in range(1, 11)))
+    assert found.rate == pytest.approx(5.0)
+    assert found.records == 10
+    # Nothing is left behind: time passes, and no signal comes.
+    assert sum(range(2_000_000)) > 0
+
+
+def test_other_threads_read_without_a_limit(tmp_path: Path) -> None:
+    found: list[Measurement] = []
+
+    def read() -> None:
+        found.append(limited(tmp_path / "a.log", *(f"x # {n} 5.0" for n in range(1, 11))))
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    thread.join()
+    assert found[0].records == 10
+
+
+def test_only_declared_formats_are_limited(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("x")
+    (log,) = line_limit.opened({str(path): "master.log"}, declared=False)
+    assert isinstance(log, LogFile)
+    assert log.name == "master.log"
