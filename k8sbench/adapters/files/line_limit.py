@@ -35,16 +35,15 @@ class Limited:
         self.name = log.name
         self.cut_lines = 0
         self._log = log
-        self._lines = iter(log)
         self._line = 0
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         if threading.current_thread() is not threading.main_thread():
-            yield from self._lines
+            yield from self._log
             return
         before = signal.signal(signal.SIGVTALRM, self._too_late)
         try:
-            for line in self._lines:
+            for line in self._log:
                 self.cut_lines, self._line = self._log.cut_lines, line[0]
                 signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
                 yield line
@@ -57,8 +56,6 @@ class Limited:
         while frame is not None and not frame.f_globals.get("__name__", "").startswith(_READER):
             frame = frame.f_back
         if frame is not None:
-            # Whoever catches the error holds on to the file's reader, which would stay open.
-            self._lines.close()
             raise InputError(
                 f"keeps a pattern of the declared format busy for more than {SECONDS:g} s.",
                 "Repeat nothing that is repeated already: (\\S+\\s*)+ tries every way to divide "

@@ -15,7 +15,7 @@ import re
 import stat
 import sys
 import zlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -116,7 +116,7 @@ class LogFile:
         self.cut_lines = 0
         self._path = path
 
-    def __iter__(self) -> Generator[tuple[int, str], None, None]:
+    def __iter__(self) -> Iterator[tuple[int, str]]:
         """Yield line numbers from 1, and lines without their ends."""
         try:
             with self._opened() as raw:

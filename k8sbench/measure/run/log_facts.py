@@ -272,11 +272,9 @@ class LogFacts:
                 first = self.fact(name)
                 if value != first:
                     self._other_run(f"{name} {first} and {value}", [*self.place(name), place])
-        if header is None or resumed:
-            return
-        if series.goes_back:
+        if header is not None and series.goes_back:
             self._other_run("a second header", [header])
-        elif not series.copies and len(self.restarts) < VALUES:
+        elif header is not None and not series.copies and len(self.restarts) < VALUES:
             # It goes on where it was: programs that print nothing of it resumed the run.
             self.restarts.append(header)
 

@@ -322,6 +322,16 @@ def test_the_estimator_is_the_one_that_most_runs_have() -> None:
     assert only([odd]).estimator == "arithmetic"
 
 
+def test_a_figure_of_printed_steps_is_none_of_all_steps() -> None:
+    printed = run(100.0, repeat=3)
+    figures = throughput(100.0, printed_steps=100.0)
+    of_them = measurement(100.0, printed.plan, throughput=figures, estimator="printed_steps")
+    printed = changed(printed, measurement=of_them)
+    assert only([printed]).estimator == "printed_steps"
+    assert "time_weighted" not in only([printed]).by_estimator
+    assert rejected(only([*repeats([100.0, 101.0]), printed])) == {None: ["mixed-estimator"]}
+
+
 def test_more_arithmetic_than_the_gpu_has_is_rejected() -> None:
     # 8 × 15.7 TFLOP/s at 6 × 4.089 GFLOP per image are 5119 images/s.
     group = only(repeats([5000.0, 5200.0]))

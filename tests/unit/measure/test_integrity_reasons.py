@@ -425,6 +425,7 @@ def test_an_epochs_total_of_other_steps_than_the_lines_is_rejected(
     lines = paddlevideo(1, [0.2] * 8, total, steps)
     found = measured(lines, format="paddlevideo", batch_size=16)
     assert ids(found, "reject") == ["summary-mismatch"]
+    assert (found.estimator, found.iterations) == ("printed_steps", 9)
 
 
 def test_a_first_step_that_is_in_no_running_mean_is_in_no_figure() -> None:
