@@ -124,12 +124,15 @@ def _model(case: Case) -> Iterator[Reason]:
 
 def _gpus(case: Case) -> Iterator[Reason]:
     log, expected = case.log, case.log.expected
-    logged = log.whole("gpus")
+    logged, stated = log.whole("gpus"), dict(log.facts.get("gpus", {}))
+    if expected.gpus is None:
+        # It may count nodes: whoever gives the number knows better.
+        stated |= log.facts.get("gpus_by_environment", {})
     if logged is not None and logged != case.gpus:
         text = f"{case.gpus} GPUs were given, the log says {logged}."
         yield reason("gpu-count", text, log.place("gpus"))
-    elif expected.gpus is None and len(stated := log.facts.get("gpus", {})) > 1:
-        text = f"The log says {' GPUs and '.join(stated)}: give the right number with --gpus."
+    elif len(stated) > 1:
+        text = f"The log says {' GPUs and '.join(stated)}."
         yield reason("gpu-count", text, stated.values())
     elif len(log.series_by_rank) > case.gpus:
         ranks = len(log.series_by_rank)

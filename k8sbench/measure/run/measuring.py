@@ -30,7 +30,7 @@ NO_BATCH = "The batch is not known; give it with --batch-size."
 _NOT_ENVIRONMENT = frozenset(
     {
         *("amp_dtype", "batch_size", "benchmark", "data"),
-        *("device", "framework", "gpu_ids", "gpus", "impl"),
+        *("device", "framework", "gpu_ids", "gpus", "gpus_by_environment", "impl"),
         *("iterations", "log_interval", "parameters", "planned_iterations", "precision"),
         *("precision_assumed", "precision_effective", "unit", "warmup"),
     }

@@ -8,8 +8,8 @@ from k8sbench.model.sample import Fact
 from k8sbench.parse.family import rule
 
 _TRAINERS = "PADDLE_TRAINERS_NUM"
-_BELIEF = ("_gpus_program", "_gpus_nccl", "_gpus_launcher", "_gpus_devices", "_gpus_environment")
-"""Statements of the job's GPUs, the most reliable first."""
+_BELIEF = ("_gpus_program", "_gpus_nccl", "_gpus_launcher")
+"""Statements of the job's processes, the most reliable first."""
 
 LAUNCH = (
     rule(
@@ -19,6 +19,7 @@ LAUNCH = (
     rule("cuDNN Version", r"cuDNN Version: (?P<cudnn>[\d.]+\d)"),
     # The communicator of all ranks; those of parts of the job have other rings.
     rule("init nccl context", r"nranks: (?P<_gpus_nccl>\d{1,12})\b(?!.*\bring id: [1-9])"),
+    rule("trainers_endpoints: ", r"num_nodes: .*\bnranks: (?P<_gpus_launcher>\d{1,12})\s*$"),
     # In the launcher's box this variable counts processes; where a shell prints its environment,
     # it may count nodes.
     rule(_TRAINERS, rf"\|\s+{_TRAINERS}\s+(?P<_gpus_launcher>\d{{1,12}})\s+\|"),
@@ -32,11 +33,14 @@ LAUNCH = (
 
 def gpus_of_job(stated: Mapping[str, Fact]) -> Iterator[Fact]:
     """GPUs of the job, by each statement of the log, the most reliable first."""
-    counts = dict(stated)
-    if "_node_gpus" in stated and "_nodes" in stated:
+    counts = [stated[name] for name in _BELIEF if name in stated]
+    if not counts and "_node_gpus" in stated and "_nodes" in stated:
         devices = stated["_node_gpus"]
         gpus = (devices.value.count(",") + 1) * int(stated["_nodes"].value)
-        counts["_gpus_devices"] = devices.like("gpus", str(gpus))
-    for name in _BELIEF:
-        if name in counts:
-            yield counts[name].like("gpus", str(int(counts[name].value)))
+        counts.append(devices.like("gpus", str(gpus)))
+    environment = stated.get("_gpus_environment")
+    if environment is not None:
+        name = "gpus_by_environment" if counts else "gpus"
+        yield environment.like(name, str(int(environment.value)))
+    for count in counts:
+        yield count.like("gpus", str(int(count.value)))

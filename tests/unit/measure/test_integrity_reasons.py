@@ -45,6 +45,9 @@ def test_two_statements_of_the_gpus_that_differ_are_rejected_with_both_lines() -
     assert ids(measured(["PADDLE_TRAINERS_NUM=1", *log], gpus=1, **known), "reject") == [
         "gpu-count"
     ]
+    # The launcher's count is one of processes: giving another settles nothing.
+    box = "    |      PADDLE_TRAINERS_NUM         8        |"
+    assert ids(measured([box, *log], gpus=4, **known), "reject") == ["gpu-count"]
     assert ids(measured(["PADDLE_TRAINERS_NUM=4", *log], gpus=None, **known), "reject") == []
 
 
