@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from types import FrameType
 
 from k8sbench.adapters.files.log_files import LogFile
@@ -36,8 +36,12 @@ class Limited:
         self.cut_lines = 0
         self._log = log
         self._line = 0
+        self._reading = self._lines()
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
+        return self._reading
+
+    def _lines(self) -> Generator[tuple[int, str], None, None]:
         if threading.current_thread() is not threading.main_thread():
             yield from self._log
             return
@@ -56,6 +60,9 @@ class Limited:
         while frame is not None and not frame.f_globals.get("__name__", "").startswith(_READER):
             frame = frame.f_back
         if frame is not None:
+            # Whoever catches the error holds on to the reader: without this, the file would stay
+            # open, and the signal this log's.
+            self._reading.close()
             raise InputError(
                 f"keeps a pattern of the declared format busy for more than {SECONDS:g} s.",
                 "Repeat nothing that is repeated already: (\\S+\\s*)+ tries every way to divide "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,8 @@ def test_a_pattern_that_never_ends_is_ended_and_its_line_named(
     with pytest.raises(InputError, match="busy for more than") as caught:
         limited(tmp_path / "a.log", "short # 1 5.0", "abcdefghij " * 6)
     assert "a.log:2" in caught.value.message
+    # The error holds on to the reader, and the signal is free again all the same.
+    assert signal.getsignal(signal.SIGVTALRM) == signal.SIG_DFL
 
 
 def test_a_pattern_that_ends_is_not_disturbed(tmp_path: Path) -> None:
