@@ -10,6 +10,7 @@ import msgspec
 from k8sbench.app import connections, context, stores
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.stores import Note
+from k8sbench.model import creation
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import Phase
@@ -52,8 +53,7 @@ def _of_namespace(
     recorded = [run for run in runs if collecting.same_place(run.location, place)]
     _note_wishes(store, recorded, note)
     found = {job.run_id: job.phase for job in jobs}
-    alone = [run.run_id for run in recorded if stores.is_alone(store, run)]
-    phases = {run_id: found.get(run_id, Phase.LOST) for run_id in alone}
+    phases = _present([run for run in recorded if stores.is_alone(store, run)], found)
     unrecorded = foreign_jobs.among(jobs, store.ids())
     foreign = foreign_jobs.matching(unrecorded, wanted)
     rows = _rows(recorded, phases, note) + [foreign_jobs.listed(job, place) for job in foreign]
@@ -91,24 +91,33 @@ def _on_clusters(store: Store, runs: Sequence[Run], note: Note) -> dict[str, Pha
     phases: dict[str, Phase] = {}
     for location in dict.fromkeys(run.location for run in alone):
         assert location is not None
-        run_ids = {run.run_id for run in alone if run.location == location}
+        there = [run for run in alone if run.location == location]
         try:
             with connections.glimpsed(connections.connect_to(location, ClusterAccess())) as cluster:
                 place = cluster.api.place
                 found = {job.run_id: job.phase for job in cluster.jobs()}
         except BenchError as wrong:
-            note(f"warning: {_are(run_ids)} shown as last seen: {wrong.message}")
+            note(f"warning: {_are(there)} shown as last seen: {wrong.message}")
             continue
         # By another URL it may be the same cluster or not: a job that is not found is not lost.
         is_same = collecting.same_place(location, place)
-        known = run_ids if is_same else run_ids & found.keys()
-        phases |= {run_id: found.get(run_id, Phase.LOST) for run_id in known}
-        if unseen := run_ids - known:
+        unseen = [] if is_same else [run for run in there if run.run_id not in found]
+        phases |= _present([run for run in there if run not in unseen], found)
+        if unseen:
             note(
                 f"warning: {_are(unseen)} shown as last seen: submitted to {location.server},"
                 f" and that kubeconfig now leads to {place.server}."
             )
     return phases
+
+
+def _present(runs: Sequence[Run], found: Mapping[str, Phase]) -> dict[str, Phase]:
+    """Return the phases of jobs by run; one that may never have been created is not lost."""
+    return {
+        run.run_id: found.get(run.run_id, Phase.LOST)
+        for run in runs
+        if run.run_id in found or creation.is_known_created(run)
+    }
 
 
 def _are(runs: Sized) -> str:

@@ -81,6 +81,8 @@ def test_a_submit_that_is_killed_before_its_job_is_created_is_done_again(
         submit.kill()
     held.end()
     assert own_shell.on_cluster("configmaps") == ["again"]
+    (listed,) = own_shell.json("list")
+    assert listed["on_cluster"] is None  # and not Lost
     known = own_shell.run("collect", "--all")
     assert "Whether the job again exists is not known: the cluster has none" in known.err
     # Another time with the same words; the catalog's own file would do from any path.

@@ -72,6 +72,15 @@ def test_a_job_that_never_ran_is_not_said_to_run_when_it_has_ended() -> None:
     assert told(event).phase is Phase.PENDING
 
 
+def test_nothing_is_said_to_have_ended_that_was_never_seen() -> None:
+    created = Transition(phase=Phase.CREATED, at=START, cause="")
+    one = Followed(PLAN, reported=created, marks={}, since=0.0)
+    one.take_absence()
+    reading, _ = one.read(START + LATER)
+    assert reading.phase is Phase.LOST
+    assert not list(one.ending(reading, START + LATER))
+
+
 # -- logs that cannot be read ---------------------------------------------------------------------
 
 

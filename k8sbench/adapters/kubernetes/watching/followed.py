@@ -229,8 +229,12 @@ class Followed:
             yield self.move(reading, now)
 
     def ending(self, reading: JobState, now: float) -> Iterator[JobEvent]:
-        """Yield, once, that the job has ended, though its logs are not read to their ends."""
-        if self._reported.cause_id == LOGS_BEING_READ or self._reported.phase.final:
+        """Yield, once, that the job has ended, though its logs are not read to their ends.
+
+        Nothing of a job that was not seen: it may never have existed.
+        """
+        is_known = self._reported.cause_id == LOGS_BEING_READ or self._reported.phase.final
+        if is_known or self._job is None:
             return
         self._reported = Transition(
             phase=self._reported.phase,
