@@ -60,7 +60,7 @@ def check(root: pathlib.Path, recorded: int) -> None:
         assert found <= {"row-differs"}
 
 
-@pytest.mark.parametrize("limit", ["120000", "300000"])
+@pytest.mark.parametrize("limit", ["200000", "300000"])
 def test_a_file_that_may_not_grow(root: pathlib.Path, limit: str) -> None:
     recorded, message = fill(root, limit)
     assert recorded > 0
