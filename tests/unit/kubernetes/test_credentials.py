@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import logging
+import os
 import sys
 import threading
 from datetime import UTC, datetime, timedelta
@@ -20,6 +21,7 @@ from k8sbench.adapters.kubernetes.client.connection import connect
 from k8sbench.adapters.kubernetes.client.credentials import Credentials
 from k8sbench.adapters.kubernetes.client.exec_plugin import PluginFault
 from k8sbench.adapters.kubernetes.client.kubeconfig import KubeconfigFault
+from k8sbench.adapters.kubernetes.client.secret_file import secret_file
 
 VERSION = "client.authentication.k8s.io/v1"
 
@@ -272,3 +274,16 @@ def test_who_is_impersonated_is_said_by_headers(tmp_path: Path) -> None:
         ("Impersonate-Group", "b"),
         ("Impersonate-Extra-x%2Fy", "1"),
     )
+
+
+def test_secrets_pass_through_a_file_that_is_gone_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for kept in ("in memory", "as a file"):
+        with secret_file() as (file, path):
+            file.write(b"hush")
+            assert Path(path).read_bytes() == b"hush", kept
+            assert Path(path).stat().st_mode & 0o077 == 0 or kept == "in memory"
+        assert not Path(path).exists()
+        # Other systems have no such files.
+        monkeypatch.delattr(os, "memfd_create", raising=False)

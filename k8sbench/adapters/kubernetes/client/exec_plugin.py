@@ -19,6 +19,7 @@ from typing import IO, Any
 import msgspec
 
 from k8sbench.adapters.kubernetes.client.kubeconfig import Chosen, Exec
+from k8sbench.adapters.kubernetes.client.secret_file import secret_file
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.kube import moment
 
@@ -118,11 +119,7 @@ class ExecPlugin:
             command = str(self._chosen.user_file.parent / command)
         environ = {one.name: one.value for one in plugin.env or ()}
         info = {"KUBERNETES_EXEC_INFO": self._info(interactive=interactive)}
-        # In memory: a token does not belong on a disk, which may be full besides.
-        with (
-            os.fdopen(os.memfd_create("stdout"), "rb", buffering=0) as out,
-            os.fdopen(os.memfd_create("stderr"), "rb", buffering=0) as err,
-        ):
+        with secret_file() as (out, _), secret_file() as (err, _):
             try:
                 process = subprocess.Popen(
                     [command, *(plugin.args or ())],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import ssl
 from typing import Any
@@ -14,6 +13,7 @@ import urllib3
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.credentials import Secrets
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.adapters.kubernetes.client.secret_file import secret_file
 
 CONNECTIONS = 80
 """Kept in the pool: 64 log streams, the watches and other requests."""
@@ -103,12 +103,11 @@ def _tls(transport: Transport, secrets: Secrets) -> ssl.SSLContext | None:
 
 def _load(context: ssl.SSLContext, certificate: bytes) -> None:
     """Load a client certificate, which OpenSSL reads from a file only."""
-    # In memory: a key does not belong on a disk, which may be full besides.
-    with os.fdopen(os.memfd_create("certificate"), "wb", buffering=0) as file:
+    with secret_file() as (file, path):
         file.write(certificate)
         try:
             # With a password OpenSSL does not prompt for one on the terminal.
-            context.load_cert_chain(f"/proc/self/fd/{file.fileno()}", password="")
+            context.load_cert_chain(path, password="")
         except (ssl.SSLError, ValueError) as error:
             why = f"cannot be used: {_openssl(error)}"
             raise ApiFault(None, faults.CLIENT_CERTIFICATE, why) from error
