@@ -158,8 +158,11 @@ def create_all(
         try:
             if one.state == "created":
                 one = _create(one.run, manifests, context, reporter, several=len(cases) > 1)
+            elif one.state == "joined":
+                # So that the cluster keeps the job for this store, too.
+                context.cluster.resume(one.run, {})
         finally:
-            if one.state in {"created", "refused"}:
+            if one.state in {"created", "joined", "refused"}:
                 context.cluster.release(run_id)
             context.store.claims.release(run_id)
         yield one

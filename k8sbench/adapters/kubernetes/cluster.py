@@ -618,9 +618,9 @@ def logs_to_wait_for(
 ) -> dict[str, str]:
     """Return the replicas whose logs cannot be read now and may be later, and why not now.
 
-    Not those whose pods are being deleted, or will be with their job.
+    Not those whose pods are being deleted, or will be with their job. Rank 0's comes first.
     """
     if failing is None or followed.is_ending:
         return {}
-    staying = {one.name for one in replicas if one.pod and not (one.gone or one.terminating)}
-    return {name: why for name, why in failing.why.items() if name in staying}
+    staying = [one.name for one in replicas if one.pod and not (one.gone or one.terminating)]
+    return {name: failing.why[name] for name in staying if name in failing.why}

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.diagnose.job import state
 from k8sbench.diagnose.job.facts import DELETED
@@ -28,7 +30,11 @@ def plan_of(job: Mapping[str, Any], **changes: Any) -> RunPlan:
     roles = spec["paddleReplicaSpecs" if paddle else "pytorchReplicaSpecs"]
     count = sum(role["replicas"] for role in roles.values())
     fields = {"framework": "paddle" if paddle else "pytorch", "run_id": job["metadata"]["name"]}
-    return plan(f"{count}x1", **(fields | changes))
+    made = plan(f"{count}x1", **(fields | changes))
+    (container,) = next(iter(roles.values()))["template"]["spec"]["containers"]
+    limits = container.get("resources", {}).get("limits", {})
+    gpus = int(limits.get(made.pool.gpu_resource, 0))
+    return msgspec.structs.replace(made, image=container["image"], gpus_per_replica=gpus)
 
 
 class Follower:
