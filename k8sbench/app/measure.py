@@ -88,8 +88,9 @@ def _expected(options: MeasureOptions) -> list[Expectation]:
         assert options.family is not None
         amp_dtype = asked if asked in {"fp16", "bf16"} else None
         framework = options.framework
+        family = options.family
         return [
-            Expectation(format=options.family, framework=framework, amp_dtype=amp_dtype, **given)
+            Expectation(format=family, framework=framework, amp_dtype=amp_dtype, told=True, **given)
         ]
     spec, name = catalog.benchmark(options.benchmark).spec, options.variant
     frameworks = [options.framework] if options.framework else list(spec.frameworks)

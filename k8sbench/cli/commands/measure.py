@@ -136,8 +136,9 @@ def _report(found: Measurement, width: int) -> str:
                 found.impl,
                 found.framework,
                 found.precision_effective or found.precision,
-                f"{found.gpus} {'GPU' if found.gpus == 1 else 'GPUs'}" if found.gpus else None,
-                f"batch {batch} per GPU" if batch else None,
+                f"{found.gpus} {_processors(found, found.gpus)}" if found.gpus else None,
+                "smoke run" if _preset(found) == "smoke" else None,
+                f"batch {batch} per {_processors(found, 1)}" if batch else None,
                 found.gpu_model,
             )
             if part
@@ -173,6 +174,16 @@ def _report(found: Measurement, width: int) -> str:
     return "\n".join(parts) + "\n"
 
 
+def _processors(found: Measurement, count: int) -> str:
+    """What a job's GPUs are called: on CPUs they are processes."""
+    one, many = ("CPU process", "CPU processes") if found.device == "cpu" else ("GPU", "GPUs")
+    return one if count == 1 else many
+
+
+def _preset(found: Measurement) -> object:
+    return found.environment.get("preset")
+
+
 def _number(value: float | None) -> str:
     if value is None:
         return output.ABSENT
@@ -185,6 +196,8 @@ CSV = (
     ("impl", lambda m: m.impl),
     ("framework", lambda m: m.framework),
     ("gpus", lambda m: m.gpus),
+    ("device", lambda m: m.device),
+    ("preset", _preset),
     ("precision", lambda m: m.precision),
     ("batch_size_per_gpu", lambda m: m.batch_size_per_gpu),
     ("warmup_iterations", lambda m: m.warmup_iterations),

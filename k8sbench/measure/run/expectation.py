@@ -59,8 +59,19 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     """Accuracy up to which Time2Train counts."""
     smoke: bool = False
     """A small run that checks the path: the model's size and AMP's effect do not matter."""
+    told: bool = False
+    """The values are what a user says of a log from anywhere, and not those of a run that was
+    started with them: what the log does not show is remarked. Not for declared formats, which
+    read none of it."""
     accept: tuple[str, ...] = ()
     """Ids of reasons that are overruled."""
+
+    def batch_sizes_of(self, precision: str | None) -> set[int]:
+        """The catalog's batch at a precision; all that it has where the precision is not known."""
+        if precision is None:
+            return set(self.batch_sizes.values())
+        size = self.batch_sizes.get("amp" if precision == "amp" else "fp32")
+        return set() if size is None else {size}
 
     @property
     def declared(self) -> bool:
@@ -127,9 +138,11 @@ def from_variant(
         batch_sizes=variant.batch_size,
         precision=precision,
         warmup=variant.window.warmup if warmup is None else warmup,
+        device="cuda",
         at_least=variant.window.iterations,
         window_by_catalog=warmup is None,
         unit=f"{spec.unit}/s",
         target=spec.target_accuracy,
+        told=isinstance(variant.log, str),
         accept=accept,
     )

@@ -97,6 +97,15 @@ def _identity(case: Case) -> Iterator[Reason]:
     if expected.framework and framework and framework != expected.framework:
         text = f"{expected.framework} was expected, the log is of {framework}."
         yield reason("framework", text, log.place("framework"))
+    found = log.fact("device")
+    if expected.device and found and found != expected.device:
+        kinds = {"cpu": "CPUs", "cuda": "GPUs"}
+        wanted, found = (kinds.get(each, each) for each in (expected.device, found))
+        text = f"A run on {wanted} was expected, the log is of one on {found}."
+        yield reason("device", text, log.place("device"))
+    if expected.planned and case.smoke and not expected.smoke:
+        text = "The log is of a smoke run, which checks the path with a small model."
+        yield reason("preset", text, log.place("preset"))
     for name in ("benchmark", "variant"):
         wanted, found = getattr(expected, name), log.fact(name)
         if expected.planned and wanted and found and wanted != found:
@@ -108,9 +117,15 @@ def _identity(case: Case) -> Iterator[Reason]:
 def _model(case: Case) -> Iterator[Reason]:
     log, expected = case.log, case.log.expected
     model = log.fact("model")
-    if expected.planned and expected.model and model and models.differ(expected.model, model):
-        text = f"The benchmark's model is {expected.model}; the log's is {model}."
-        yield reason("other-benchmark", text, log.place("model"))
+    if expected.planned and expected.model:
+        same = models.same(expected.model, model) if model else None
+        if same is False:
+            text = f"The benchmark's model is {expected.model}; the log's is {model}."
+            yield reason("other-benchmark", text, log.place("model"))
+        elif same is None and expected.told and log.family is not OURS:
+            names = f"The log's model is {model}" if model else "The log names no model"
+            text = f"{names}; whether it is the benchmark's, {expected.model}, is not known."
+            yield reason("model-unverified", text, log.place("model"))
     found = log.whole("parameters")
     wanted = expected.parameters
     if wanted and found and not case.smoke and abs(found / wanted - 1) > SAME_MODEL:
@@ -138,6 +153,9 @@ def _gpus(case: Case) -> Iterator[Reason]:
         ranks = len(log.series_by_rank)
         text = f"{ranks} ranks print training lines, and {case.gpus} GPUs were given."
         yield reason("gpu-count", text)
+    elif expected.told and logged is None and not 1 < len(log.series_by_rank) == case.gpus:
+        text = f"The log does not state its GPUs; that there were {case.gpus} is --gpus alone."
+        yield reason("gpus-unverified", text)
     trainers = expected.trainers
     if trainers is not None and log.family is OURS and len(log.started) != trainers:
         missing = sorted(set(range(trainers)) - log.started)
@@ -152,15 +170,21 @@ def _gpus(case: Case) -> Iterator[Reason]:
 def _batch(case: Case) -> Iterator[Reason]:
     log, expected, series = case.log, case.log.expected, case.series
     logged = printed_batch(log)
-    wanted = expected.batch_size
-    if wanted is None and not case.smoke and case.precision in {"fp32", "amp"}:
-        wanted = expected.batch_sizes.get("amp" if case.precision == "amp" else "fp32")
-    if logged is not None and wanted is not None and logged != wanted:
+    given = expected.batch_size
+    wanted = expected.batch_sizes_of(case.precision) if given is None else {given}
+    by_batch = series is not None and series.shape.number == "seconds"
+    if logged is not None and wanted and logged not in wanted:
         where = log.place("batch_size")
-        matters = expected.planned or (series is not None and series.shape.number == "seconds")
-        text = f"A batch of {wanted} per GPU was expected, the log's is {logged}."
+        matters = expected.planned or by_batch
+        text = (
+            f"A batch of {' or '.join(map(str, sorted(wanted)))} per GPU was expected, the log's "
+            f"is {logged}."
+        )
         yield reason("batch-size", text, where, severity="reject" if matters else "warn")
-    if case.batch is None and series is not None and series.shape.number == "seconds":
+    elif by_batch and logged is None and case.batch is not None and expected.told:
+        text = f"The log does not state its batch; the figure assumes {case.batch} per GPU."
+        yield reason("batch-unverified", text)
+    if case.batch is None and by_batch:
         yield reason(
             "batch-unknown",
             "The log gives seconds per iteration and no batch: give it with --batch-size.",
@@ -183,9 +207,16 @@ def printed_batch(log: LogFacts) -> int | None:
 def _precision(case: Case) -> Iterator[Reason]:
     log, wanted = case.log, case.log.expected.precision
     logged, effective = log.fact("precision"), log.fact("precision_effective")
+    assumed = None if logged else log.fact("precision_assumed")
     if wanted and logged and wanted != logged:
         text = f"{wanted} was expected, the log says {logged}."
         yield reason("precision", text, log.place("precision"))
+    elif wanted and assumed and wanted != assumed:
+        text = f"{wanted} was expected; the log prints its configuration, which sets none."
+        yield reason("precision", text, log.place("precision_assumed"))
+    elif wanted and not (logged or assumed) and case.log.expected.told:
+        text = f"The log does not state its precision; that it is {wanted} is --precision alone."
+        yield reason("precision-unverified", text)
     elif (wanted or logged) == "amp" and effective == "fp32":
         on_cpu = (log.fact("device") or case.log.expected.device) == "cpu"
         yield reason(
@@ -216,7 +247,8 @@ def _amount(case: Case) -> Iterator[Reason]:
         yield reason("too-few-records", text)
     asked = case.log.expected.at_least
     if log.family is OURS and (asked is None or case.log.expected.window_by_catalog):
-        asked = log.whole("iterations") or asked
+        # Its own plan may ask for more than the catalog does, and not for less.
+        asked = max(log.whole("iterations") or 0, asked or 0) or None
     span = series.tally.span if series else None
     measured = span.iterations if span else 0
     cut = _cut_at_the_edges(series, asked) if series and asked is not None else 0

@@ -186,18 +186,16 @@ def _batch(log: LogFacts) -> int | None:
     """Batch per GPU: as the log has it, else as the user or plan gives it, else the catalog's."""
     expected = log.expected
     given = integrity.printed_batch(log) or expected.batch_size
-    if given is not None or not expected.batch_sizes:
+    if given is not None:
         return given
-    precision = _precision(log)
-    if precision is None:
-        # Where the catalog has one batch for all precisions, it does not matter which ran.
-        sizes = set(expected.batch_sizes.values())
-        return sizes.pop() if len(sizes) == 1 else None
-    return expected.batch_sizes.get("amp" if precision == "amp" else "fp32")
+    # Where the catalog has one batch for all precisions, it does not matter which ran.
+    sizes = expected.batch_sizes_of(_precision(log))
+    return sizes.pop() if len(sizes) == 1 else None
 
 
 def _precision(log: LogFacts) -> str | None:
-    return log.expected.precision or log.fact("precision") or log.fact("precision_assumed")
+    """What the log shows; what was asked only where it shows nothing."""
+    return log.fact("precision") or log.fact("precision_assumed") or log.expected.precision
 
 
 def _amp_dtype(log: LogFacts, precision: str | None) -> str | None:

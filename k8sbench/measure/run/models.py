@@ -41,10 +41,10 @@ def architecture(text: str) -> tuple[str | None, str | None]:
     return head, backbone[0].replace("-", "") if backbone else None
 
 
-def differ(expected: str, found: str) -> bool:
-    """Whether two descriptions certainly name different models."""
+def same(expected: str, found: str) -> bool | None:
+    """Whether two descriptions name one model; None where they do not show it."""
     head, backbone = architecture(expected)
     other_head, other_backbone = architecture(found)
-    if head is not None or other_head is not None:
-        return head is not None and other_head is not None and head != other_head
-    return backbone is not None and other_backbone is not None and backbone != other_backbone
+    if head is None and other_head is None:
+        head, other_head = backbone, other_backbone
+    return None if head is None or other_head is None else head == other_head

@@ -20,6 +20,7 @@ _REJECT = (
     *("nothing-measured", "too-few-records", "too-few-iterations", "gpu-count"),
     *("trainer-count", "batch-size", "batch-unknown", "framework", "precision"),
     *("precision-without-effect", "other-benchmark", "parameters", "mixed-devices"),
+    *("device", "preset"),
     *("gpu-throttled", "iterations-back", "iterations-missing", "loss-not-finite"),
     *("summary-mismatch", "clock-mismatch", "job-changed", "two-runs", "unread-number"),
 )
@@ -28,6 +29,7 @@ _WARN = (
     *("unsteady", "restarted", "repeated-lines", "running-mean-coarse"),
     *("printed-running-mean", "sampled-steps", "summary-only", "airank-clock", "airank-ips"),
     *("airank-accuracy", "airank-target", "long-lines"),
+    *("gpus-unverified", "batch-unverified", "precision-unverified", "model-unverified"),
 )
 RULES: dict[str, Severity] = {
     **dict.fromkeys(_REJECT, "reject"),

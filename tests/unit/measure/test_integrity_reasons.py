@@ -109,10 +109,55 @@ def test_a_precision_that_the_log_contradicts_is_rejected(
     assert ids(found) == expected
 
 
-def test_a_precision_that_is_only_assumed_contradicts_nothing() -> None:
+def test_a_printed_configuration_without_amp_is_no_log_of_amp() -> None:
     found = measured([HEAD + "Config:", *run(STEADY)], precision="amp")
-    assert (found.precision, ids(found)) == ("amp", [])
+    assert (found.precision, found.precision_effective, found.amp_dtype) == ("fp32", "fp32", None)
+    (reason,) = found.reasons
+    assert (reason.id, reason.severity) == ("precision", "reject")
+    assert [place.line for place in reason.evidence] == [1]
+    assert ids(measured([HEAD + "Config:", *run(STEADY)], precision="fp32")) == []
     assert measured([HEAD + "Config:", *run(STEADY)]).precision == "fp32"
+
+
+# What a user says of a log, and the log does not.
+
+SAID: dict[str, Any] = {"gpus": 8, "precision": "amp", "told": True}
+
+
+def test_what_a_log_does_not_state_is_remarked() -> None:
+    found = measured(run(STEADY), **SAID)
+    assert ids(found, "warn") == ["gpus-unverified", "batch-unverified", "precision-unverified"]
+    assert (found.verdict, found.precision) == ("valid", "amp")
+
+
+def test_what_a_log_states_is_not_remarked() -> None:
+    head = [HEAD + "Config:", "gpu_ids = range(0, 8)", "fp16 = dict(loss_scale=512.)"]
+    stated = [*head, "    samples_per_gpu=4,", *run(STEADY)]
+    assert ids(measured(stated, **SAID)) == []
+    ranks = [f"[1,{rank}]<stdout>:{line}" for line in run(STEADY) for rank in range(8)]
+    assert "gpus-unverified" not in ids(measured(ranks, **SAID))
+    # A run that was started with these values needs no word of its log.
+    assert ids(measured(run(STEADY), **(SAID | {"told": False}))) == []
+
+
+@pytest.mark.parametrize("head", ["FrobnicateHead", None])
+def test_a_model_that_cannot_be_compared_is_remarked(head: str | None) -> None:
+    lines = [*([f"type='{head}'"] if head else []), "samples_per_gpu=4,", *run(STEADY)]
+    known = {"benchmark": "deeplabv3p", "model": "DeepLabV3+", "gpus": 1}
+    found = measured(["gpu_ids = range(0, 2)", *lines], **(known | {"gpus": 2, "told": True}))
+    assert ids(found) == ["model-unverified"]
+    assert ids(measured(lines, **known)) == []
+    right = ["type='DepthwiseSeparableASPPHead'", "gpu_ids = range(0, 2)", "samples_per_gpu=4,"]
+    assert ids(measured([*right, *run(STEADY)], **(known | {"gpus": 2, "told": True}))) == []
+
+
+@pytest.mark.parametrize(("batch", "expected"), [(1, ["batch-size"]), (2, []), (4, [])])
+def test_without_a_precision_the_batch_is_one_of_the_catalogs(
+    batch: int, expected: list[str]
+) -> None:
+    known = {"benchmark": "deeplabv3p", "batch_size": None, "batch_sizes": {"fp32": 2, "amp": 4}}
+    found = measured([f"    samples_per_gpu={batch},", *run(STEADY)], **known)
+    assert ids(found, "reject") == expected
 
 
 @pytest.mark.parametrize(

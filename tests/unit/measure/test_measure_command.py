@@ -72,7 +72,8 @@ def test_json_is_a_list_with_one_object_per_log(
         "unit",
     }
     assert good["throughput"]["time_weighted"] == pytest.approx(8.0)
-    assert (good["schema"], good["verdict"], good["reasons"]) == (2, "valid", [])
+    assert (good["schema"], good["verdict"]) == (2, "valid")
+    assert [each["id"] for each in good["reasons"]] == ["gpus-unverified", "batch-unverified"]
     assert (short["verdict"], short["throughput"]) == ("rejected", None)
     assert short["unverified"]["time_weighted"] == pytest.approx(8.0)
     (reason,) = (each for each in short["reasons"] if each["severity"] == "reject")
@@ -183,6 +184,21 @@ def test_standard_input_is_measured(
     assert measured("-", *BASE, "-o", "json") == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert found["files"] == ["<stdin>"]
+
+
+def test_cpu_and_smoke_stand_in_every_form(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (logs / "own.log").write_bytes((FIXTURES / "k8sbench_master.log").read_bytes())
+    shown = {}
+    for form in ("table", "csv", "json"):
+        assert measured("own.log", "--format", "k8sbench", "-o", form) == 0
+        shown[form] = capsys.readouterr().out
+    assert "2 CPU processes · smoke run · batch 4 per CPU process" in shown["table"]
+    (row,) = csv.DictReader(io.StringIO(shown["csv"]))
+    assert (row["device"], row["preset"]) == ("cpu", "smoke")
+    (found,) = json.loads(shown["json"])
+    assert (found["device"], found["environment"]["preset"]) == ("cpu", "smoke")
+    assert measured("own.log", "--benchmark", "deeplabv3p") == 5
+    assert "reject preset" in capsys.readouterr().out
 
 
 def test_csv_has_one_row_per_log(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:

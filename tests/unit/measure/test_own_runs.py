@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from k8sbench.adapters.files import catalog
 from k8sbench.measure.run import expectation
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.measuring import measure
@@ -298,19 +299,43 @@ def test_a_record_that_holds_an_evaluation_is_no_steady_one() -> None:
     assert found.window.left_out_count == 1
 
 
-def test_the_catalogs_window_gives_way_to_the_one_that_was_planned() -> None:
+def of_full_size(lines: list[str]) -> list[str]:
+    return edited(lines, "start", preset="full", device="cuda")
+
+
+def test_a_smoke_run_on_cpus_is_no_run_of_a_benchmark() -> None:
+    spec = catalog.find("deeplabv3p").spec
+    (chosen,) = (each for each in spec.variants if each.name == "mmseg")
+    known = expectation.from_variant(spec, chosen)
+    found = both(expected=known)
+    assert ids(found, "reject") == ["device", "preset", "too-few-iterations"]
+    full = both(of_full_size(text("k8sbench_master.log")), expected=known)
+    assert ids(full, "reject") == ["parameters", "too-few-iterations"]
+    small = of_full_size(edited(text("k8sbench_master.log"), "start", batch_size_per_gpu=3))
+    assert "batch-size" in ids(both(small, expected=known), "reject")
+    # With a format alone there is nothing to differ from, and the same run is what it is.
+    alone = both(expected=Expectation(format="k8sbench", told=True))
+    assert ids(alone) == []
+    assert (alone.device, alone.environment["preset"]) == ("cpu", "smoke")
+
+
+@pytest.mark.parametrize(("asked", "verdict"), [(8, "valid"), (80, "rejected")])
+def test_the_catalogs_window_gives_way_to_the_one_that_was_planned(
+    asked: int, verdict: str
+) -> None:
     known = Expectation(
         format="mmseg",
         framework="pytorch",
         benchmark="deeplabv3p",
         variant="mmseg",
         warmup=20,
-        at_least=80,
+        at_least=asked,
         window_by_catalog=True,
         batch_sizes={"amp": 4, "fp32": 2},
     )
-    found = measure([fixture("k8sbench_master.log"), fixture("k8sbench_worker.log")], known)
-    assert (found.verdict, found.warmup_iterations, found.iterations) == ("valid", 4, 8)
+    master, worker = (of_full_size(text(f"k8sbench_{role}.log")) for role in ("master", "worker"))
+    found = both(master, worker, known)
+    assert (found.verdict, found.warmup_iterations, found.iterations) == (verdict, 4, 8)
 
 
 def test_of_two_frameworks_the_logs_own_is_taken() -> None:
@@ -318,5 +343,6 @@ def test_of_two_frameworks_the_logs_own_is_taken() -> None:
     pytorch = Expectation(
         format="mmseg", framework="pytorch", benchmark="deeplabv3p", variant="mmseg"
     )
-    found = measure([fixture("k8sbench_master.log")], [paddle, pytorch])
+    log = Lines(of_full_size(text("k8sbench_master.log")))
+    found = measure([log], [paddle, pytorch])
     assert (found.verdict, found.framework) == ("valid", "pytorch")
