@@ -17,6 +17,8 @@ _EVENT = re.compile(
     r"AI-Rank-log (?P<at>\d{6,}(?:\.\d+)?) "
     r"(?P<event>load_data|test_begin|eval_accuracy|test_finish|target_quality_time|total_use_time"
     r"|avg_ips)"
+    # Where the checksum is the number of samples and no hash.
+    r"(?:, checksum: ?(?P<samples>\d{1,9})(?!\w))?"
     r"(?:: ?(?P<value>[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?) ?(?P<unit>[A-Za-z]*/?s(?:ec)?\b)?)?"
 )
 
@@ -26,7 +28,7 @@ def read(line: int, text: str, source: str) -> Iterator[Mark]:
     for match in _EVENT.finditer(text):
         values = {
             "event": match["event"],
-            "value": number_in(match["value"]),
+            "value": number_in(match["value"] or match["samples"]),
             "unit": match["unit"] or "",
         }
         yield Line(line, text, source).mark("airank", match[0], values, number_in(match["at"]))

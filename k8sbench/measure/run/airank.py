@@ -42,6 +42,8 @@ class Events:
         self.begun: Mark | None = None
         self.ended = False
         self.evaluations: list[Evaluated] = []
+        self.samples: tuple[int, Place] | None = None
+        """Size of the data set, and the line that states it."""
         self.count = 0
         self.target_time: tuple[float, Place] | None = None
         self.average: tuple[float, str, Place] | None = None
@@ -64,6 +66,8 @@ class Events:
             self.ended = True
         elif not isinstance(value, float):
             return
+        elif event == "load_data" and self.samples is None:
+            self.samples = (int(value), place)
         elif event == "eval_accuracy" and at is not None:
             self.count += 1
             if len(self.evaluations) < KEPT:

@@ -67,6 +67,7 @@ def reasons(case: Case) -> Iterator[Reason]:
     yield from _model(case)
     yield from _gpus(case)
     yield from _batch(case)
+    yield from _redundancy(case)
     yield from _precision(case)
     yield from _amount(case)
     if case.series is not None:
@@ -191,15 +192,47 @@ def _batch(case: Case) -> Iterator[Reason]:
         )
 
 
+def _redundancy(case: Case) -> Iterator[Reason]:
+    """What a log says of its batch more than once: it must be the same."""
+    log, series, batch = case.log, case.series, case.batch
+    if series is not None and series.odd["product"]:
+        odd = series.odd["product"]
+        lines = counted(odd.count, "training line")
+        text = f"In {lines}, rate times seconds is another batch than in the first."
+        yield reason("batch-mismatch", text, odd.places)
+    stated, printed = log.whole("batch_size"), _product(log)
+    if stated is not None and printed is not None and stated != printed:
+        text = (
+            f"The log says that its batch is {stated}; its rates times its seconds are {printed}."
+        )
+        yield reason("batch-mismatch", text, log.place("batch_size"))
+    total = log.whole("global_batch")
+    if total is not None and batch is not None and total != batch * case.gpus:
+        text = f"The log says {total} samples per step of the job, not {case.gpus} × {batch}."
+        yield reason("batch-mismatch", text, log.place("global_batch"))
+    samples, steps = log.airank.samples, series.planned if series else None
+    if samples is not None and steps and series and series.shape.numbering == "epoch" and batch:
+        size, place = samples
+        # The last step may be smaller or left out, and the ranks' shares are rounded up.
+        if not (steps - 1) * batch * case.gpus <= size <= (steps + 1) * batch * case.gpus:
+            text = (
+                f"{size:,} samples in {steps:,} steps are {size / steps:.5g} per step of the job, "
+                f"not {case.gpus} × {batch}."
+            )
+            yield reason("batch-mismatch", text, [place])
+
+
 def printed_batch(log: LogFacts) -> int | None:
     """Batch per GPU by the log: as it states it, or its rate times its seconds."""
     logged = log.whole("batch_size")
-    if logged is not None:
-        return logged
+    return _product(log) if logged is None else logged
+
+
+def _product(log: LogFacts) -> int | None:
     series = log.series
-    if series is None or series.product is None or series.shape.per != "card":
+    product = series.products.batch if series is not None else None
+    if series is None or product is None or series.shape.per != "card":
         return None
-    product = series.product[0] * series.product[1]
     whole = round(product)
     return whole if whole >= 1 and abs(product - whole) <= 0.02 * product + 0.01 else None
 

@@ -25,6 +25,10 @@ MANY = 20
 """Places that are listed of anything; the rest are counted."""
 ROUNDED = 1e-4
 """Relative error of a number of steps that follows from printed numbers."""
+PRODUCT = 0.02
+"""Relative difference of the products of rate and seconds of two records of one batch …"""
+ROUNDING = 0.002
+"""… and what their last digits may add, in seconds."""
 DISTINCT = 256
 """Different distances between records that are distinguished; a log has two or three."""
 
@@ -101,6 +105,34 @@ class Epoch(msgspec.Struct):
     """Whether no record of it is missing."""
     ended: bool = False
     """Whether the log has summed it up; each rank may print that."""
+
+
+class Products(msgspec.Struct):
+    """Rate times seconds of the records that print both: their batch."""
+
+    batch: float | None = None
+    """Of the record with the longest iteration, where rounding matters least."""
+    _longest: float = 0.0
+    _first: float = 0.0
+    _other: Occurrence | None = None
+    """The record before, if its product is not the first one's."""
+
+    def add(
+        self, record: Record, file: str, position: int, rate: float, seconds: float
+    ) -> Occurrence | None:
+        """Add a record; return the one before it if that is of another batch than the first.
+
+        The last batch of an epoch may be smaller.
+        """
+        samples = rate * seconds
+        if seconds > self._longest:
+            self._longest, self.batch = seconds, samples
+        other, self._other = self._other, None
+        if not self._first:
+            self._first = samples
+        elif abs(samples - self._first) > (PRODUCT + ROUNDING / seconds) * self._first:
+            self._other = Occurrence(file, record, position)
+        return other if other is not None and other.record.epoch == record.epoch else None
 
 
 class Tally:
@@ -212,7 +244,15 @@ class Tally:
 
 
 Oddity = Literal[
-    "coarse", "repeated", "copied", "redone", "back", "clock-back", "not-finite", "not-finite-early"
+    "coarse",
+    "repeated",
+    "copied",
+    "redone",
+    "back",
+    "clock-back",
+    "not-finite",
+    "not-finite-early",
+    "product",
 ]
 """What may be odd about a record, beyond its numbers."""
 
@@ -268,8 +308,7 @@ class RankSeries:
         self.planned: int | None = None
         """Planned iterations by the records: of the run, or of the epoch."""
         self.memory_mib: float | None = None
-        self.product: tuple[float, float] | None = None
-        """Rate and seconds of the record with the longest iteration: their product is the batch."""
+        self.products = Products()
         self.epoch = Epoch(None)
         self._digest = hashlib.sha256()
 
@@ -358,7 +397,7 @@ class RankSeries:
     @property
     def _batch(self) -> int:
         """Samples of a step by its rate and seconds; 0 where they are not printed."""
-        return round(self.product[0] * self.product[1]) if self.product else 0
+        return round(self.products.batch or 0)
 
     def begins_with(self, record: Record) -> bool:
         """Whether a record is of iterations that the log began with, or of earlier ones."""
@@ -615,8 +654,10 @@ class RankSeries:
         if record.rate is not None:
             epoch.rates += record.rate
             seconds = record.seconds or record.mean_seconds
-            if seconds is not None and (self.product is None or seconds > self.product[1]):
-                self.product = (record.rate, seconds)
+            if seconds is not None:
+                other = self.products.add(record, file, position, record.rate, seconds)
+                if other is not None:
+                    self.odd["product"].add(*other)
 
     @property
     def digest(self) -> str:

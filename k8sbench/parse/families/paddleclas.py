@@ -73,11 +73,16 @@ _END_EVALUATION = re.compile(
 )
 _EVALUATION = re.compile(_STAMP + r"\[Eval\]\[Epoch \d+\]\[Avg\].*?\btop1: (?P<value>\d+\.\d+)")
 _ARCHITECTURE = re.compile(r"INFO: ARCHITECTURE : |INFO: Arch : ")
+_LOADER = re.compile(r"INFO:\s+(?P<section>Train|Eval|Infer|TRAIN|VALID) : *$")
+_BATCH = re.compile(r"INFO:\s+batch_size : (?P<batch>\d{1,12})\s*$")
+_BATCH_OF = {"Train": "batch_size", "TRAIN": "global_batch"}
+"""Section of the configuration → what its batch is of: of 2020's, all cards together."""
 _NAME = re.compile(r"INFO:\s+name : (?P<model>\S+)")
 
 
 class _Reader(Reader):
     _names_model = False
+    _section = ""
 
     def facts(self, line: Line, rules: Sequence[FactRule]) -> Iterator[Fact]:
         yield from super().facts(line, rules)
@@ -86,6 +91,11 @@ class _Reader(Reader):
         elif self._names_model and (match := _NAME.search(line.text)):
             self._names_model = False
             yield line.fact("model", match["model"])
+        if match := _LOADER.search(line.text):
+            self._section = match["section"]
+        elif self._section in _BATCH_OF and (match := _BATCH.search(line.text)):
+            yield line.fact(_BATCH_OF[self._section], match["batch"])
+            self._section = ""
 
 
 def _derive(stated: Mapping[str, Fact]) -> Iterator[Fact]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -117,6 +118,81 @@ def test_a_printed_configuration_without_amp_is_no_log_of_amp() -> None:
     assert [place.line for place in reason.evidence] == [1]
     assert ids(measured([HEAD + "Config:", *run(STEADY)], precision="fp32")) == []
     assert measured([HEAD + "Config:", *run(STEADY)]).precision == "fp32"
+
+
+# What a log says more than once.
+
+
+def fixture_text(name: str) -> str:
+    return (FIXTURES / name).read_text(encoding="utf-8")
+
+
+MISMATCH = "batch-mismatch"
+
+
+@pytest.mark.parametrize(
+    ("name", "rate"),
+    [
+        ("paddleseg.log", r"ips: (\d+\.\d+) samples"),
+        ("paddleclas_2020.log", r"ips: (\d+\.\d+) images"),
+        ("paddleclas_running.log", r"ips: (\d+\.\d+) "),
+        ("paddlevideo.log", r"ips: (\d+\.\d+) instance"),
+    ],
+)
+def test_rate_times_seconds_is_one_batch_in_all_lines(name: str, rate: str) -> None:
+    family = name.partition("_")[0].removesuffix(".log")
+    known: dict[str, Any] = {"format": family, "gpus": None, "batch_size": None}
+    if name in {"paddlevideo.log", "paddleclas_running.log"}:
+        known["gpus"] = 1
+    text = fixture_text(name)
+    assert MISMATCH not in ids(measured(text.splitlines(), **known))
+    found = list(re.finditer(rate, text))
+    middle = found[len(found) // 2]
+    faster = f"{float(middle[1]) * 1.1:.5f}"
+    edited = text[: middle.start(1)] + faster + text[middle.end(1) :]
+    changed = measured(edited.splitlines(), **known)
+    (reason,) = (each for each in changed.reasons if each.id == MISMATCH)
+    assert [faster in place.text for place in reason.evidence] == [True]
+
+
+def test_the_batch_of_the_head_is_that_of_the_lines() -> None:
+    known: dict[str, Any] = {"format": "paddleseg", "gpus": None, "batch_size": None}
+    text = fixture_text("paddleseg.log").replace("batch_size: 2", "batch_size: 4")
+    assert MISMATCH in ids(measured(text.splitlines(), **known), "reject")
+
+
+def test_paddleclas_states_its_batch_in_its_head_per_card_or_of_the_job() -> None:
+    known: dict[str, Any] = {"format": "paddleclas", "gpus": None, "batch_size": None}
+    old = fixture_text("paddleclas_2020.log")
+    assert MISMATCH not in ids(measured(old.splitlines(), **known))
+    other = measured(old.replace("batch_size : 256", "batch_size : 512").splitlines(), **known)
+    assert MISMATCH in ids(other, "reject")
+    head = "[2026/03/02 10:00:00] ppcls INFO:     "
+    train = [head + "Train : ", head + "        batch_size : 64", head + "Infer : "]
+    new = fixture_text("paddleclas_running.log").splitlines()
+    for size, expected in ((64, []), (48, [MISMATCH])):
+        train[1] = head + f"        batch_size : {size}"
+        lines = [*new[:4], *train, head + "    batch_size : 10", *new[4:]]
+        found = measured(lines, **(known | {"gpus": 1}))
+        assert found.batch_size_per_gpu == size
+        assert [each for each in ids(found) if each == MISMATCH] == expected
+
+
+@pytest.mark.parametrize(
+    ("samples", "gpus", "expected"),
+    [(1600, 1, []), (1585, 1, []), (1615, 1, []), (1600, 8, [MISMATCH]), (3200, 1, [MISMATCH])],
+)
+def test_the_data_set_by_the_steps_of_an_epoch_is_the_jobs_batch(
+    samples: int, gpus: int, expected: list[str]
+) -> None:
+    head = f"- AI-Rank-log 1618109465.579 load_data, checksum:{samples}"
+    lines = [tsm(0, step, 0.5, 0.5) for step in range(0, 100, 10)]
+    known: dict[str, Any] = {"format": "tsm", "gpus": gpus, "batch_size": 16}
+    found = ids(measured([head, *lines], **known))
+    assert [each for each in found if each == MISMATCH] == expected
+    # A hash is no size.
+    hashed = measured([head + "ab12", *lines], **known)
+    assert MISMATCH not in ids(hashed)
 
 
 # What a user says of a log, and the log does not.

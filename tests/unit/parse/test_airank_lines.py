@@ -12,7 +12,7 @@ from tests.unit.parse.test_records_by_family import MMSEG
 @pytest.mark.parametrize(
     ("line", "event", "value", "unit"),
     [
-        ("- AI-Rank-log 1618109465.579 load_data, checksum:234584", "load_data", None, ""),
+        ("- AI-Rank-log 1618109465.579 load_data, checksum:234584", "load_data", 234584.0, ""),
         ("AI-Rank-log 1618109465.704 test_begin", "test_begin", None, ""),
         (
             "- AI-Rank-log 1618110234.935 eval_accuracy:40.450405, total_epoch_cnt:0",
