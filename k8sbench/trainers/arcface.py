@@ -3,7 +3,11 @@
 The backbone is data parallel, the classifier model parallel. The report ran one head on one GPU
 (`arcface`, here "dense") and another on several (`dist_arcface`, here "margin", the fused kernel
 that took its place in Paddle); `--head auto` does the same, and takes the exact own head where
-there is no GPU. What differs from upstream: our code, a dynamic graph, synthetic data.
+there is no GPU. What differs from upstream: our code; a dynamic graph; synthetic data, which
+stay on the GPU where upstream's 8 threads of each process make them anew for each step (`--data
+synthetic-host` has loader processes do so, from bytes); random centres drawn by our seed; Paddle's
+data parallelism of today for the backbone; and steps timed whole, where upstream's `qps`, which is
+printed as there, leaves out the wait for data.
 """
 
 from __future__ import annotations

@@ -3,8 +3,12 @@
 Recipe `dle` is upstream's own, but that it adds up no gradients over batches as upstream's largest
 runs do; `report` is what the report of 2020 ran: the same rate by other words, less momentum, one
 epoch, a scale that adapts. Published is FP32 with 128 images per GPU, which is the default for both
-precisions; upstream's own script for mixed precision has 256 (--batch-size 256). Steps are timed
-whole: upstream's `total_ips` leaves out its logging.
+precisions; upstream's own script for mixed precision has 256 (--batch-size 256). What differs from
+upstream: our code; synthetic data, and in place of DALI the framework's loader, whose crops are
+drawn once and cut to the picture; mixed precision by autocast instead of apex, whose fixed scale
+`dle` keeps and, as apex, never checks for overflow; data parallelism by PyTorch instead of apex;
+random weights to begin with; no validation. Steps are timed whole: upstream's `total_ips` leaves
+out its logging.
 """
 
 from __future__ import annotations
@@ -34,8 +38,8 @@ IMAGES = 1_281_167  # ImageNet's training set: an epoch, by which the learning r
 WEIGHT_DECAY = 1 / 32768
 WARMUP_EPOCHS = 8
 ONE_PIXEL = 32  # the largest input of which the last stage sees one pixel
-# By recipe: base rate per sample of the global batch, momentum, epochs, first loss scale, which an
-# overflow halves and nothing raises again (none: one that adapts).
+# By recipe: base rate per sample of the global batch, momentum, epochs, loss scale, which is fixed
+# and not checked for overflow, as by apex (none: one that adapts).
 # dle: resnet50v1.5/training of DeepLearningExamples; report: single_node_train.sh of DLPerf.
 RECIPES = {"dle": (0.256 / 256, 0.875, 90, 128.0), "report": (1 / 1000, 0.125, 1, None)}
 

@@ -3,7 +3,9 @@
 Upstream's program has one node and FP32 only. This one has, as the report's, AMP, whose gradients
 are unscaled before they are clipped, and distributed data parallelism over nodes. The scaler begins
 at PyTorch's own 65536 (the report's, by a mistake, at 1). The printed values are rank 0's own, as
-upstream's are. What differs besides: our code, synthetic data, random weights to begin with.
+upstream's are. What differs besides: our code; synthetic data, whose frames are not decoded and are
+resized by PyTorch instead of Pillow; random weights to begin with, where upstream has ImageNet's;
+no validation.
 """
 
 from __future__ import annotations

@@ -90,6 +90,66 @@ def test_a_turn_of_the_hue_leaves_grey_as_it_is_and_brings_red_to_green() -> Non
     assert np.allclose(hue_turn(120) @ [1, 0, 0], [0, 1, 0], atol=1e-6)
 
 
+class Draws:
+    """Random numbers as written down, in the order in which they are asked for."""
+
+    def __init__(self, *numbers: float) -> None:
+        self.numbers = list(numbers)
+
+    def random(self) -> float:
+        return self.numbers.pop(0)
+
+    def uniform(self, low: float, high: float) -> float:
+        assert low <= self.numbers[0] < high
+        return self.numbers.pop(0)
+
+    def integers(self, low: int, high: int) -> int:
+        return int(self.uniform(low, high))
+
+
+YES, NO = 0.0, 0.9
+DISTORTIONS: dict[str, tuple[tuple[float, ...], list[int]]] = {
+    "nothing": ((NO, NO, NO, NO, NO), [10, 40, 200]),
+    "brightness, cut to whole numbers": ((YES, 20.5, NO, NO, NO, NO), [30, 60, 220]),
+    "brightness, cut to a byte": ((YES, 31.0, NO, YES, 1.4, NO, NO), [57, 99, 255]),
+    "contrast before saturation": ((NO, NO, YES, 1.4, YES, 0.5, NO), [134, 155, 255]),
+    "contrast after saturation": ((NO, YES, YES, 0.5, NO, YES, 1.4), [147, 168, 255]),
+    "saturation leaves the largest": ((NO, NO, NO, YES, 1.25, NO), [0, 0, 200]),
+    "hue by 0 steps": ((NO, NO, NO, NO, YES, 0), [10, 40, 200]),
+}
+
+
+@pytest.mark.parametrize("name", DISTORTIONS)
+def test_colours_are_distorted_in_mmsegmentations_order_and_as_bytes(name: str) -> None:
+    import torch
+
+    from k8sbench.trainers.data import streets_torch
+
+    numbers, told = DISTORTIONS[name]
+    draws: Any = Draws(*numbers)
+    pixel = torch.tensor([10, 40, 200], dtype=torch.uint8).view(3, 1, 1)
+    found = streets_torch._distort(pixel, draws)
+    assert (found.dtype, found.flatten().tolist()) == (torch.uint8, told)
+    assert draws.numbers == []
+
+
+def test_the_sides_of_a_clips_crop_are_at_most_one_scale_apart() -> None:
+    """As TSM's multi-scale crop: sides of a frame's shorter side, at 10 of 16 pairs."""
+    from k8sbench.trainers.data.pictures_torch import CROPS
+
+    sides = [256, 224, 192, 168]
+    assert {side for crop in CROPS for side in crop} == set(sides)
+    assert len(CROPS) == len(set(CROPS)) == 10
+    assert max(abs(sides.index(high) - sides.index(wide)) for high, wide in CROPS) == 1
+
+
+def test_a_face_is_normalised_as_plsc_does_it() -> None:
+    from k8sbench.trainers.data.faces_arcface import Faces
+
+    image, _ = Faces(64, 10, seed=0).decoded(0)
+    assert (image.min(), image.max()) == (-127.5 / 128, 127.5 / 128)
+
+
 @pytest.mark.parametrize("data", ["synthetic", "synthetic-host"])
 def test_ranks_share_the_samples_that_one_rank_has(data: str) -> None:
     import torch

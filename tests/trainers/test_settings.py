@@ -75,12 +75,14 @@ def test_the_layout_is_upstreams_unless_one_is_asked_for(argv: list[str], nhwc: 
 
 
 def test_a_recipe_may_have_loader_processes_of_its_own() -> None:
-    defaults = dataclasses.replace(DEFAULTS, workers=8, recipe_workers={"second": 2})
+    defaults = dataclasses.replace(DEFAULTS, workers=8, recipe_workers={"second": (2, 4)})
 
     def workers(*argv: str) -> int:
         return settings.read("b", "", defaults, None, argv)[0].workers
 
     assert (workers(), workers("--recipe", "second")) == (8, 2)
+    amp = ("--amp-dtype", "fp16")
+    assert (workers(*amp), workers("--recipe", "second", *amp)) == (8, 4)
     assert workers("--recipe", "second", "--workers", "0") == 0
 
 

@@ -365,32 +365,18 @@ def overflowing(capfd: pytest.CaptureFixture[str], **work: Any) -> tuple[list[fl
     return scales, [*weights, model[1].weight.detach()]
 
 
-@pytest.mark.parametrize(
-    ("fixed", "scales"), [(None, [65536.0, *[32768.0] * 3]), (128.0, [128.0, *[64.0] * 3])]
-)
-def test_an_overflow_leaves_its_step_out_and_halves_the_scale(
-    fixed: float | None,
-    scales: list[float],
+def test_an_overflow_leaves_its_step_out_and_halves_a_scale_that_adapts(
     capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """NVIDIA's fixed scale falls, too; only that it never rises again."""
-    from k8sbench.trainers.parts import torch_loop
-
-    runs = noted_runs(monkeypatch, torch_loop)
-    found, weights = overflowing(capfd, static_scale=fixed)
-    assert found == scales
+    found, weights = overflowing(capfd)
+    assert found == [65536.0, *[32768.0] * 3]
     kept = [bool((after == before).all()) for before, after in itertools.pairwise(weights)]
     assert kept == [False, True, False, False]
-    grows_within_a_run = runs[0].scaler.get_growth_interval() < 10_000
-    assert grows_within_a_run is (fixed is None)
 
 
-def test_a_scale_that_is_not_checked_takes_the_step_that_overflows(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    """As mmcv's: to ask would bring the device to rest."""
-    scales, weights = overflowing(capfd, static_scale=512.0, checks_overflow=False)
+def test_a_fixed_scale_takes_the_step_that_overflows(capfd: pytest.CaptureFixture[str]) -> None:
+    """As mmcv's and apex's: to ask would bring the device to rest."""
+    scales, weights = overflowing(capfd, static_scale=512.0)
     assert scales == [512.0] * 4
     finite = [bool(weight.isfinite().all()) for weight in weights]
     assert finite == [True, True, False, False, False]

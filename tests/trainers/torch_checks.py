@@ -270,13 +270,11 @@ def waits(device: str, *, timeout: float = 100.0) -> dict[tuple[str, str], list[
 def upstreams_waits(trainer: str, amp: str) -> tuple[int, int]:
     """How often a step reads from the device, and waits for it by name.
 
-    Upstream's programs read each of their values by itself, which is more; the scaler asks once
-    whether gradients were finite, but not mmcv's with its fixed scale; NVIDIA's program waits
-    besides and logs the scale in each step.
+    Upstream's programs read each of their values by itself, which is more; a scaler that adapts
+    asks once whether gradients were finite, but not mmcv's and apex's with a fixed scale; NVIDIA's
+    program waits besides.
     """
-    nvidia = trainer == "resnet50"
-    scaler = amp == "fp16" and trainer != "deeplabv3p_pytorch"
-    return 1 + scaler + (nvidia and scaler), int(nvidia)
+    return 1 + (amp == "fp16" and trainer == "tsm"), int(trainer == "resnet50")
 
 
 PRODUCTS = """

@@ -25,10 +25,10 @@ class Faces:
         return image, np.asarray(random.integers(0, self.classes), dtype=np.int64)
 
     def decoded(self, index: int) -> tuple[Array, Array]:
-        """A face as decoded, flipped in half of the cases and normalised to -1 … 1."""
+        """A face as decoded, flipped in half of the cases and normalised as PLSC does it."""
         random = np.random.default_rng((self.seed, index))
         pixels = random.integers(0, 256, (3, self.size, self.size), dtype=np.uint8)
         label = np.asarray(random.integers(0, self.classes), dtype=np.int64)
         if random.random() < 0.5:
             pixels = pixels[:, :, ::-1]
-        return (pixels.astype(np.float32) - 127.5) / 127.5, label
+        return (pixels.astype(np.float32) - 127.5) / 128.0, label

@@ -19,7 +19,14 @@ MEAN = (123.675, 116.28, 103.53)
 STD = (58.395, 57.12, 57.375)
 PICTURE = (375, 500)  # a usual ImageNet picture, height × width
 FRAME = (256, 340)  # a Kinetics frame as TSM's scripts extract it
-CROP_SCALES = (1.0, 0.875, 0.75, 0.66)
+CROP_SCALES = (1.0, 0.875, 0.75, 0.66)  # of a frame's shorter side
+# Heights and widths of a crop, whose scales are at most one step apart (max_distort of TSM).
+CROPS = [
+    (int(min(FRAME) * high), int(min(FRAME) * wide))
+    for i, high in enumerate(CROP_SCALES)
+    for j, wide in enumerate(CROP_SCALES)
+    if abs(i - j) <= 1
+]
 
 
 @dataclass(frozen=True)
@@ -70,12 +77,12 @@ class Clips:
         return torch.from_numpy(random.standard_normal(shape, dtype=np.float32)), target
 
     def decoded(self, index: int) -> tuple[Tensor, Tensor]:
-        """One crop for all frames: sides of four sizes, at one of 13 places; flipped or not."""
+        """One crop for all frames: one of `CROPS`, at one of 13 places; flipped or not."""
         random = np.random.default_rng((self.seed, index))
         target = torch.tensor(int(random.integers(0, self.classes)))
         frames = _decode(random, self.segments, *FRAME)
         height, width = FRAME
-        rows, columns = (int(height * CROP_SCALES[random.integers(4)]) for _ in range(2))
+        rows, columns = CROPS[random.integers(len(CROPS))]
         down, right = (height - rows) // 4, (width - columns) // 4
         places = [(i, j) for i in range(5) for j in range(5) if (i + j) % 2 == 0]
         i, j = places[random.integers(len(places))]

@@ -31,12 +31,12 @@ class Streets(Scenes):
         height, width = 2 * self.height, 2 * self.width
         labels = torch.from_numpy(self.labels(random, height, width))
         pixels = random.integers(0, 256, (height, width, 3), dtype=np.uint8)
-        image = torch.from_numpy(pixels).permute(2, 0, 1).float()
+        image = torch.from_numpy(pixels).permute(2, 0, 1)
 
         scale = random.uniform(*SCALES)
         size = (max(round(height * scale), 1), max(round(width * scale), 1))
         image = F.interpolate(image[None], size=size, mode="bilinear", align_corners=False)[0]
-        labels = F.interpolate(labels[None, None].float(), size=size, mode="nearest")[0, 0]
+        labels = F.interpolate(labels[None, None], size=size, mode="nearest")[0, 0]
 
         top = int(random.integers(0, max(size[0] - self.height, 0) + 1))
         left = int(random.integers(0, max(size[1] - self.width, 0) + 1))
@@ -54,16 +54,29 @@ def _column(values: tuple[float, ...]) -> Tensor:
 
 
 def _distort(image: Tensor, random: np.random.Generator) -> Tensor:
-    """Brightness, contrast, saturation and hue, each in half of the cases."""
+    """Brightness, contrast, saturation, hue and perhaps contrast only now, each in half of the
+    cases; of bytes, as mmsegmentation's, so that every change is cut to whole numbers of 0–255.
+    """
+
+    def scaled(factor: float, offset: Tensor | float = 0.0) -> Tensor:
+        return (image.float() * factor + offset).clamp_(0, 255).byte()
+
     if random.random() < 0.5:
-        image = image + random.uniform(-32, 32)
-    if random.random() < 0.5:
-        image = image * random.uniform(0.5, 1.5)
-    if random.random() < 0.5:
-        grey = image.mean(0, keepdim=True)
-        image = grey + (image - grey) * random.uniform(0.5, 1.5)
-    if random.random() < 0.5:
-        # A turn of the colours about the grey axis, by up to 18 degrees of 180 as OpenCV counts.
-        turn = torch.from_numpy(hue_turn(random.uniform(-36, 36)))
-        image = torch.einsum("ij,jhw->ihw", turn, image)
-    return image.clamp(0, 255)
+        image = scaled(1.0, random.uniform(-32, 32))
+    contrast_last = random.random() < 0.5
+    for step in ("colours", "contrast") if contrast_last else ("contrast", "colours"):
+        if step == "contrast":
+            if random.random() < 0.5:
+                image = scaled(random.uniform(0.5, 1.5))
+            continue
+        if random.random() < 0.5:
+            # Saturation as HSV has it: the largest of the three colours stays as it is.
+            factor = random.uniform(0.5, 1.5)
+            image = scaled(factor, image.amax(0, keepdim=True).float() * (1 - factor))
+        if random.random() < 0.5:
+            # In steps of 2 degrees, of which OpenCV has 180: about the grey axis, which is quicker
+            # here than by way of HSV.
+            turn = torch.from_numpy(hue_turn(2.0 * random.integers(-18, 18)))
+            turned = torch.einsum("ij,jhw->ihw", turn, image.float())
+            image = turned.clamp_(0, 255).byte()
+    return image

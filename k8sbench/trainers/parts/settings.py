@@ -50,7 +50,8 @@ class Defaults:
     iterations: int = 100
     log_interval: int = 10
     workers: int = 4
-    recipe_workers: Mapping[str, int] = field(default_factory=dict)  # where a recipe has others
+    # Where a recipe has others: in FP32 and in mixed precision.
+    recipe_workers: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     cudnn_benchmark: bool = True
     # Speed options that this trainer has; one that it lacks is refused as an unknown option.
     speed_options: tuple[str, ...] = SPEED_OPTIONS
@@ -268,7 +269,8 @@ def read(
             batch_size = defaults.batch_size_amp
     workers = given.workers
     if workers is None:
-        workers = defaults.recipe_workers.get(given.recipe, defaults.workers)
+        each = defaults.recipe_workers.get(given.recipe, (defaults.workers, defaults.workers))
+        workers = each[amp_dtype is not None]
     upstream = {
         "channels_last": amp_dtype is not None and given.recipe in defaults.channels_last_amp,
         "cudnn_benchmark": defaults.cudnn_benchmark,

@@ -37,11 +37,9 @@ class Work(loop.Work):
     # rate that the schedule gives.
     groups: Callable[[nn.Module], Iterable[Any]]
     clip_norm: float | None = None
-    # fp16 only: a scale that never grows, or None for one that adapts; and whether a step whose
-    # gradients overflow is left out and halves the scale, for which the device has to be asked in
-    # every step.
+    # fp16 only: a fixed scale, under which no step is left out and the device is never asked for an
+    # overflow (as in mmcv and in apex), or None for one that adapts.
     static_scale: float | None = None
-    checks_overflow: bool = True
     values_before_backward: bool = True
     # Whether the printed values are means over the ranks (a collective each step) or rank 0's.
     mean_values: bool = True
@@ -76,9 +74,7 @@ class _Run(loop.Loop[Work, Session]):
             weight_decay=work.weight_decay,
             fused=True if here.settings.fused_optimizer else None,
         )
-        self.scaler = here.scaler(
-            work.static_scale or DYNAMIC_SCALE, grows=work.static_scale is None
-        )
+        self.scaler = here.scaler(work.static_scale or DYNAMIC_SCALE)
         here.seed(1 + here.place.rank)  # ranks drop out different units
 
     def layers(self) -> Any:
@@ -102,9 +98,11 @@ class _Run(loop.Loop[Work, Session]):
             printed = self.here.mean(printed)
         if work.values_before_backward:
             self.keep(tuple(values), printed.tolist())
-        if scale is not None and scaler.is_enabled() and not work.checks_overflow:
+        if scale is not None and scaler.is_enabled():
             (values["loss"] * scale).backward()
             torch._foreach_div_(self.gradients(), scale)
+            if work.clip_norm is not None:
+                nn.utils.clip_grad_norm_(self.model.parameters(), work.clip_norm)
             optimizer.step()
         else:
             scaler.scale(values["loss"]).backward()

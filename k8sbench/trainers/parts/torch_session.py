@@ -30,8 +30,6 @@ DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 # A collective that takes longer than this has lost a peer. The first steps of a compiled model
 # on many ranks can take some minutes.
 COLLECTIVE_TIMEOUT = timedelta(minutes=10)
-# Steps without an overflow after which a scale doubles: PyTorch's own, and more than any run has.
-GROWTH_STEPS, NEVER = 2000, 10**9
 
 
 class Session(session.Session):
@@ -110,12 +108,11 @@ class Session(session.Session):
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=DTYPES[self.settings.amp_dtype])
 
-    def scaler(self, initial: float, *, grows: bool) -> GradScaler:
-        """The gradient scaler; one that does nothing unless the run is in fp16."""
+    def scaler(self, initial: float) -> GradScaler:
+        """The gradient scaler, which adapts; one that does nothing unless the run is in fp16."""
         return GradScaler(
             self.device.type,
             init_scale=initial,
-            growth_interval=GROWTH_STEPS if grows else NEVER,
             enabled=self.settings.amp_dtype == "fp16",
         )
 

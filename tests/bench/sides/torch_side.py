@@ -85,7 +85,7 @@ class Plain:
             self.optimizer.step()
             return
         scale = self.work.static_scale
-        if scale is not None and not self.work.checks_overflow:  # as upstream, in good faith
+        if scale is not None:  # as upstream, in good faith
             (loss * scale).backward()
             found = (parameter.grad for parameter in self.model.parameters())
             torch._foreach_div_([gradient for gradient in found if gradient is not None], scale)
@@ -96,7 +96,7 @@ class Plain:
             self.scaler.unscale_(self.optimizer)
             nn.utils.clip_grad_norm_(self.model.parameters(), clip)
         self.scaler.step(self.optimizer)
-        self.scaler.update(self.work.static_scale)
+        self.scaler.update()
 
 
 _nothing = contextlib.nullcontext()
