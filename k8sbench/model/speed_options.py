@@ -16,7 +16,7 @@ Option = str | int | float | bool
 
 SWITCHES = ("compile", "tf32", "fused-optimizer")
 """On, or left out."""
-TWO_WAY = ("channels-last", "cudnn-benchmark")
+TWO_WAY = ("channels-last", "cudnn-benchmark", "overlap")
 """On or off, with the trainer's own choice in between: ``--no-NAME`` is another thing than none."""
 COUNTS = ("workers", "threads")
 """Loader processes, and CPU threads, of each rank."""
@@ -26,7 +26,9 @@ MOST = 1024
 _ALL = (*SWITCHES, *TWO_WAY, *COUNTS)
 _LACKING: dict[str, frozenset[str]] = {
     "paddle": frozenset({"compile"}),
-    "arcface": frozenset({"channels-last"}),
+    "arcface": frozenset({"channels-last", "overlap"}),
+    "resnet50": frozenset({"overlap"}),
+    "tsm": frozenset({"overlap"}),
 }
 """By framework and by trainer: what it does not have."""
 _YES, _NO = ("true", "on", "yes"), ("false", "off", "no")

@@ -37,7 +37,7 @@ DEFAULTS = settings.Defaults(
     log_interval=10,
     workers=8,
     cudnn_benchmark=False,
-    speed_options=tuple(name for name in paddle_setup.SPEED_OPTIONS if name != "channels_last"),
+    speed_options=("tf32", "fused_optimizer", "cudnn_benchmark"),
 )
 HEADS = ("auto", "margin", "own", "dense")
 # PLSC's config.py: the rate for a global batch of 1024, and the steps where it falls tenfold.

@@ -34,6 +34,7 @@ DEFAULTS = settings.Defaults(
     workers=8,
     recipe_workers={"matched": (2, 4)},
     speed_options=paddle_setup.SPEED_OPTIONS,
+    flat_sum_amp=("matched",),
     channels_last_amp=("paddleseg",),  # script/run_fp16.sh; run_fp32.sh says NCHW
 )
 IGNORE = 255

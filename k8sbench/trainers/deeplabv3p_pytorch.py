@@ -3,9 +3,10 @@
 What differs from upstream: our code; synthetic data, whose crops are not drawn again where one
 class fills them and whose hue is turned about the grey axis; random weights to begin with; no
 validation; and mixed precision by autocast with a fixed scale of 512 (mmsegmentation 0.11 kept a
-half-precision copy of the model at the same scale, and summed its gradients in half precision). As
-there, the fixed scale is never checked for overflow, which would bring the device to rest in every
-step.
+half-precision copy of the model at the same scale). As there, the fixed scale is never checked for
+overflow, which would bring the device to rest in every step, and the ranks sum all gradients at
+once in FP32 after the backward pass: mmcv 1.2.7 halved the model after data parallelism had wrapped
+it, whose own sums no longer took place then. `--overlap` sums them during the backward pass.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ DEFAULTS = settings.Defaults(
     log_interval=10,
     workers=2,
     recipe_workers={"mmseg": (2, 4)},  # workers_per_gpu of the two configurations
+    speed_options=settings.SPEED_OPTIONS,
+    flat_sum_amp=("mmseg",),
     shares_gpu=True,
 )
 # configs/_base_/schedules/schedule_80k.py and models/deeplabv3plus_r50-d8.py of mmsegmentation

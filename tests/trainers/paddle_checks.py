@@ -96,10 +96,10 @@ def on_one_rank(
 
 
 def on_two_ranks(
-    jobs: Mapping[str, Sequence[str]], device: str, *, timeout: float = 100.0
+    jobs: Mapping[str, Sequence[str]], device: str, *, before: str = "", timeout: float = 100.0
 ) -> list[list[list[Event]]]:
     """The same with two samples on each of two ranks; each rank's events."""
-    return in_turn(_five_steps(jobs, device, "2"), 2, timeout=timeout)
+    return in_turn(_five_steps(jobs, device, "2"), 2, before=before, timeout=timeout)
 
 
 def _five_steps(jobs: Mapping[str, Sequence[str]], device: str, batch_size: str) -> list[Job]:

@@ -79,13 +79,13 @@ def ranks(arguments: Sequence[str], world_size: int, *, timeout: float = 100.0) 
 
 
 def in_turn(
-    jobs: Sequence[Job], world_size: int, *, timeout: float = 100.0
+    jobs: Sequence[Job], world_size: int, *, before: str = "", timeout: float = 100.0
 ) -> list[list[list[Event]]]:
     """Run narrow trainers one after the other, all in one process per rank: of each job each
     rank's events.
     """
     script = "\n".join(" ".join(job) for job in jobs)
-    arguments = ["-c", IN_TURN, script]
+    arguments = ["-c", before + IN_TURN, script]
     printed = (
         together(arguments, [{}], timeout=timeout)
         if world_size == 1

@@ -100,6 +100,7 @@ def test_the_start_line_says_who_runs_what(journal: events.Journal, written: Wri
             "tf32": False,
             "fused_optimizer": False,
             "cudnn_benchmark": True,
+            "overlap": True,
             "workers": 4,
             "threads": 0,
             "crop": "64x64",

@@ -29,6 +29,37 @@ def test_two_ranks_compute_what_one_computes_with_twice_the_batch() -> None:
         computes_the_same(one, first, FROZEN_TOLERANCE)
 
 
+def test_gradients_summed_at_once_are_those_of_one_rank_with_twice_the_batch() -> None:
+    name = "deeplabv3p_paddle"
+    jobs = {name: (*STEEP[name], "--frozen-norm", "--no-overlap")}
+    ((first, _),) = on_two_ranks(jobs, "cpu", before=COUNTED)
+    (one,) = on_one_rank(jobs, "cpu")
+    assert first[0]["options"]["overlap"] is False
+    computes_the_same(one, first, FROZEN_TOLERANCE)
+    assert [event["large"] for event in only(first, "sums")] == [5]
+
+
+# How often a large vector is summed up by the trainer itself.
+COUNTED = """
+from paddle import distributed
+from k8sbench.trainers.parts import loop
+
+large = 0
+summed, finish = distributed.all_reduce, loop.Loop._finish
+
+def all_reduce(values, *given, **named):
+    global large
+    large += values.size > 1000
+    return summed(values, *given, **named)
+
+def told(run):
+    run.journal.event("sums", {"large": large})
+    return finish(run)
+
+distributed.all_reduce, loop.Loop._finish = all_reduce, told
+"""
+
+
 def test_vectors_of_every_size_are_summed_up_and_timed() -> None:
     found = sums_up("cpu", "--framework", "paddle", start=ranks)
     assert (found[0]["framework"], found[0]["device"]) == ("paddle", "cpu")

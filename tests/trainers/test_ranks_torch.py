@@ -106,6 +106,41 @@ def test_synchronised_batch_norm_trains_two_ranks_as_one_with_twice_the_batch(
     assert losses(apart) != pytest.approx(losses(one[-1]), rel=3 * TRAINING_TOLERANCE)
 
 
+# Which sums of gradients there were: by the trainer itself, and by data parallelism.
+COUNTED = """
+from torch import distributed, nn
+from k8sbench.trainers.parts import loop
+
+sums = []
+summed, finish = distributed.all_reduce, loop.Loop._finish
+
+def all_reduce(values, *given, **named):
+    sums.append(f"{values.numel()} {values.dtype}")
+    return summed(values, *given, **named)
+
+def told(run):
+    wrapped = isinstance(run.model, nn.parallel.DistributedDataParallel)
+    whole = f"{run.parameters} torch.float32"
+    run.journal.event("sums", {"whole": sums.count(whole), "wrapped": wrapped})
+    sums.clear()
+    return finish(run)
+
+distributed.all_reduce, loop.Loop._finish = all_reduce, told
+"""
+
+
+def test_in_amp_mmseg_sums_all_gradients_at_once_unless_told_to_overlap() -> None:
+    """As mmcv 1.2.7, in FP32; in FP32 training data parallelism sums them, as upstream's does."""
+    base = ("deeplabv3p_pytorch", *STEEP["deeplabv3p_pytorch"], "--frozen-norm")
+    amp = (*base, "--amp-dtype", "fp16")
+    found = on_two_ranks([amp, (*amp, "--overlap"), base], "cpu", before=COUNTED)
+    told = [only(first, "sums")[0] for first, _ in found]
+    assert [(one["whole"], one["wrapped"]) for one in told] == [(5, False), (0, True), (0, True)]
+    assert [first[0]["options"]["overlap"] for first, _ in found] == [False, True, True]
+    flat, overlapped, _ = (losses(first) for first, _ in found)
+    assert flat == pytest.approx(overlapped, rel=1e-3)
+
+
 def test_ranks_agree_on_how_long_they_go_on(two: list[list[list[Event]]]) -> None:
     first, second = two[-1]
     seconds = [step["seconds"] for step in only(first, "step")]

@@ -74,6 +74,29 @@ def test_the_layout_is_upstreams_unless_one_is_asked_for(argv: list[str], nhwc: 
     assert found.speed_options()["channels_last"] is nhwc
 
 
+@pytest.mark.parametrize(
+    ("argv", "overlaps"),
+    [
+        ([], True),
+        (["--amp-dtype", "fp16"], True),
+        (["--recipe", "second"], True),
+        (["--recipe", "second", "--amp-dtype", "fp16"], False),
+        (["--recipe", "second", "--amp-dtype", "fp16", "--overlap"], True),
+        (["--no-overlap"], False),
+    ],
+)
+def test_gradients_are_summed_as_upstream_does_unless_asked_otherwise(
+    argv: list[str], overlaps: bool
+) -> None:
+    options = settings.SPEED_OPTIONS
+    defaults = dataclasses.replace(DEFAULTS, flat_sum_amp=("second",), speed_options=options)
+    assert settings.read("b", "", defaults, None, argv)[0].overlap is overlaps
+
+
+def test_a_trainer_without_the_option_overlaps_as_its_upstream() -> None:
+    assert settings.read("b", "", DEFAULTS, None, ["--amp-dtype", "fp16"])[0].overlap is True
+
+
 def test_a_recipe_may_have_loader_processes_of_its_own() -> None:
     defaults = dataclasses.replace(DEFAULTS, workers=8, recipe_workers={"second": (2, 4)})
 

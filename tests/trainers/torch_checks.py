@@ -136,6 +136,7 @@ FIVE = ("--warmup", "0", "--iterations", "5", "--log-interval", "1")
 
 
 FROZEN = [(trainer, *options, "--frozen-norm") for trainer, options in STEEP.items()]
+FROZEN.append((*FROZEN[0], "--no-overlap"))
 TRAINING = [
     (
         *("deeplabv3p_pytorch", "--crop", "24x24", "--classes", "5", "--lr", "0.01"),

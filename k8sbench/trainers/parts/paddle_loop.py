@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import paddle
-from paddle import nn
+from paddle import _C_ops, nn
 
 from k8sbench.trainers.parts import loop, paddle_data
 from k8sbench.trainers.parts.events import Journal
@@ -98,6 +98,9 @@ class _Run(loop.Loop[Work, Session]):
             use_multi_tensor=here.settings.fused_optimizer,
         )
         self.scaler = here.scaler(work.initial_scale)
+        self.fixed_scale: Any = None
+        if here.scales and work.static_scale is not None:
+            self.fixed_scale = paddle.to_tensor([work.static_scale], dtype="float32")
         here.seed(1 + here.place.rank)  # ranks drop out different units
 
     def layers(self) -> Any:
@@ -118,20 +121,27 @@ class _Run(loop.Loop[Work, Session]):
             values = self.work.losses(self.model, self.sharded, inputs, targets)
         if self.work.values_before_backward:
             self.read(values)
-        if self.here.scales and self.work.static_scale is not None:
-            (values["loss"] * self.work.static_scale).backward()
+        fixed = self.fixed_scale
+        loss = values["loss"]
+        (self.scaler.scale(loss) if fixed is None else loss * fixed).backward()
+        if self.here.sums_at_once:
             with paddle.no_grad():  # else Paddle refuses to change a gradient where it is
-                for parameter in self.model.parameters():
-                    if parameter.grad is not None:
-                        parameter.grad.scale_(1 / self.work.static_scale)
-            self.optimizer.step()
-        else:
-            self.scaler.scale(values["loss"]).backward()
+                self.here.average(self.gradients())
+        if fixed is None:
             self.scaler.step(self.optimizer)
             self.scaler.update()
+        else:
+            # One operation for all, as the scaler's own; what it finds is not asked for.
+            _C_ops.check_finite_and_unscale_(self.gradients(), fixed)
+            self.optimizer.step()
         self.optimizer.clear_grad()
         if not self.work.values_before_backward:
             self.read(values)
+
+    def gradients(self) -> list[Any]:
+        """Of all parameters of the model that have one."""
+        found = (parameter.grad for parameter in self.model.parameters())
+        return [gradient for gradient in found if gradient is not None]
 
     def read(self, values: Mapping[str, Any]) -> None:
         printed = paddle.stack([value.detach().astype("float32") for value in values.values()])

@@ -109,9 +109,16 @@ class Session(session.Session):
         synced = self.synchronises(sync_bn)
         if synced:
             model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
-        if self.place.world_size > 1:
+        if self.place.world_size > 1 and not self.sums_at_once:
             model = paddle.DataParallel(model)
         return model, synced
+
+    def average(self, gradients: list[Any]) -> None:
+        """Replace gradients by their means over the ranks, by one sum of them all."""
+        flat = self.mean(paddle.concat([gradient.flatten() for gradient in gradients]))
+        parts = paddle.split(flat, [gradient.size for gradient in gradients])
+        for gradient, part in zip(gradients, parts, strict=True):
+            paddle.assign(part.reshape(gradient.shape), gradient)
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
         """The context of the forward pass and the loss."""

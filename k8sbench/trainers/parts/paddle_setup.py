@@ -12,7 +12,7 @@ from k8sbench.trainers.parts import machine
 from k8sbench.trainers.parts.settings import Settings
 
 # "compile" is not among them: Paddle's to_static is another program, not a switch.
-SPEED_OPTIONS = ("channels_last", "tf32", "fused_optimizer", "cudnn_benchmark")
+SPEED_OPTIONS = ("channels_last", "tf32", "fused_optimizer", "cudnn_benchmark", "overlap")
 
 
 def before_import(settings: Settings) -> None:

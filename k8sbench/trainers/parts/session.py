@@ -113,6 +113,11 @@ class Session(abc.ABC):
             values /= self.place.world_size
         return values
 
+    @property
+    def sums_at_once(self) -> bool:
+        """Whether the trainer itself sums the gradients, all of them after the backward pass."""
+        return self.place.world_size > 1 and not self.settings.overlap
+
     def agree(self, number: int) -> int:
         """Rank 0's number, on every rank."""
         if self.place.world_size == 1:

@@ -33,6 +33,10 @@ SWITCHES: dict[str, tuple[Any, str]] = {
         argparse.BooleanOptionalAction,
         "let cuDNN time its algorithms (default: as upstream)",
     ),
+    "overlap": (
+        argparse.BooleanOptionalAction,
+        "sum gradients during the backward pass, not all at once after it (default: as upstream)",
+    ),
 }
 SPEED_OPTIONS = tuple(SWITCHES)
 _MORE_OPTIONS = ("workers", "threads")
@@ -54,9 +58,11 @@ class Defaults:
     recipe_workers: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     cudnn_benchmark: bool = True
     # Speed options that this trainer has; one that it lacks is refused as an unknown option.
-    speed_options: tuple[str, ...] = SPEED_OPTIONS
+    speed_options: tuple[str, ...] = tuple(name for name in SWITCHES if name != "overlap")
     # Recipes whose upstream lays images out as NHWC in mixed precision, and only there.
     channels_last_amp: tuple[str, ...] = ()
+    # Recipes whose upstream sums all gradients after the backward pass in mixed precision.
+    flat_sum_amp: tuple[str, ...] = ()
     # Whether ranks may share a GPU; Paddle's gloo takes no tensors of a GPU.
     shares_gpu: bool = False
 
@@ -85,6 +91,7 @@ class Settings:
     compile: bool
     fused_optimizer: bool
     cudnn_benchmark: bool
+    overlap: bool
     threads: int
     share_gpu: bool = False
 
@@ -274,11 +281,15 @@ def read(
     upstream = {
         "channels_last": amp_dtype is not None and given.recipe in defaults.channels_last_amp,
         "cudnn_benchmark": defaults.cudnn_benchmark,
+        "overlap": amp_dtype is None or given.recipe not in defaults.flat_sum_amp,
     }
     found: dict[str, Any] = {
         each.name: getattr(given, each.name, False) for each in fields(Settings)
     }
-    for name in SPEED_OPTIONS:  # as set, else as upstream; an option that the trainer lacks is off
+    # As set, else as upstream; an option that the trainer lacks is off, but that its gradients are
+    # summed as upstream's.
+    found["overlap"] = getattr(given, "overlap", None)
+    for name in SPEED_OPTIONS:
         found[name] = upstream.get(name, False) if found[name] is None else found[name]
     found |= {
         "variant": given.variant or given.recipe,

@@ -88,7 +88,6 @@ class _Run(loop.Loop[Work, Session]):
 
     def step(self, inputs: Tensor, targets: Tensor, lr: float) -> None:
         work, scaler, optimizer = self.work, self.scaler, self.optimizer
-        scale = work.static_scale
         for group in optimizer.param_groups:
             group["lr"] = lr * group.get("lr_mult", 1.0)
         with self.here.autocast():
@@ -98,17 +97,20 @@ class _Run(loop.Loop[Work, Session]):
             printed = self.here.mean(printed)
         if work.values_before_backward:
             self.keep(tuple(values), printed.tolist())
-        if scale is not None and scaler.is_enabled():
-            (values["loss"] * scale).backward()
-            torch._foreach_div_(self.gradients(), scale)
-            if work.clip_norm is not None:
-                nn.utils.clip_grad_norm_(self.model.parameters(), work.clip_norm)
+        fixed = work.static_scale if scaler.is_enabled() else None
+        loss = values["loss"]
+        (scaler.scale(loss) if fixed is None else loss * fixed).backward()
+        if self.here.sums_at_once:
+            self.here.average(self.gradients())
+        if fixed is not None:
+            torch._foreach_div_(self.gradients(), fixed)
+        if work.clip_norm is not None:
+            if fixed is None:
+                scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(self.model.parameters(), work.clip_norm)
+        if fixed is not None:
             optimizer.step()
         else:
-            scaler.scale(values["loss"]).backward()
-            if work.clip_norm is not None:
-                scaler.unscale_(optimizer)
-                nn.utils.clip_grad_norm_(self.model.parameters(), work.clip_norm)
             scaler.step(optimizer)
             scaler.update()
         optimizer.zero_grad()

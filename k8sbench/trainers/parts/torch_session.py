@@ -96,11 +96,18 @@ class Session(session.Session):
             model = model.to(memory_format=torch.channels_last)
         if self.settings.compile:
             model.compile()
-        if self.place.world_size > 1:
+        if self.place.world_size > 1 and not self.sums_at_once:
             model = nn.parallel.DistributedDataParallel(
                 model, device_ids=[self.device.index] if self.on_gpu else None, **ddp
             )
         return model, synced
+
+    def average(self, gradients: list[Tensor]) -> None:
+        """Replace gradients by their means over the ranks, by one sum of them all."""
+        flat = self.mean(torch.cat([gradient.flatten() for gradient in gradients]))
+        parts = flat.split([gradient.numel() for gradient in gradients])
+        for gradient, part in zip(gradients, parts, strict=True):
+            gradient.copy_(part.view_as(gradient))
 
     def autocast(self) -> contextlib.AbstractContextManager[None]:
         """The context of the forward pass and the loss."""
