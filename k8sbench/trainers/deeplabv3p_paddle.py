@@ -45,10 +45,14 @@ FLAGS = {
     "FLAGS_cudnn_batchnorm_spatial_persistent": True,
 }
 # PaddleSeg's train.py: what joins Paddle's own lists in fp16, and the scaler's first scale.
-# Paddle 2.6 has the resizing on its list already.
+# Paddle 2.6 has the resizing on its list already. `matched` runs in half precision what PyTorch
+# does: left to Paddle's lists, resizing, depthwise convolutions and what they feed would be FP32.
 AMP_LISTS = {
-    "custom_white_list": {"elementwise_add", "batch_norm", "sync_batch_norm"},
-    "custom_black_list": {"bilinear_interp_v2"},
+    "paddleseg": {
+        "custom_white_list": {"elementwise_add", "batch_norm", "sync_batch_norm"},
+        "custom_black_list": {"bilinear_interp_v2"},
+    },
+    "matched": {"custom_white_list": {"bilinear_interp_v2", "depthwise_conv2d"}},
 }
 INITIAL_SCALE = 1024.0
 MATCHED_SCALE = 512.0  # fixed, as the PyTorch side has it
@@ -68,7 +72,6 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
 
     height, width = own.crop
     base, last, weight_decay = RULES[common.recipe]
-    upstream_amp = common.recipe == "paddleseg" and common.amp_dtype is not None
     return paddle_loop.train(
         paddle_loop.Work(
             unit="samples",
@@ -85,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             mean_values=common.recipe == "matched",
             statistics_are_parameters=common.recipe == "paddleseg",
             flags=FLAGS,
-            amp_lists=AMP_LISTS if upstream_amp else {},
+            amp_lists=AMP_LISTS[common.recipe] if common.amp_dtype is not None else {},
             static_scale=MATCHED_SCALE if common.recipe == "matched" else None,
             initial_scale=INITIAL_SCALE,
             **settings.check_values(own),

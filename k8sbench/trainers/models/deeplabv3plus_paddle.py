@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import paddle
 from paddle import nn
 
 from k8sbench.trainers.models.blocks_paddle import (
@@ -103,7 +104,12 @@ class DeepLabV3Plus(nn.Layer):
         context = self.project(join(branches, self.layout))
         low = self.low_level(low)
         x = self.decoder(join([resize(context, low, self.layout), low], self.layout))
-        logits = resize(x, images, self.layout)
+        logits = self._full_size(x, images)
         if not self.training:
             return logits
-        return logits, resize(self.auxiliary(third), images, self.layout)
+        return logits, self._full_size(self.auxiliary(third), images)
+
+    def _full_size(self, x: Any, images: Any) -> Any:
+        """Logits at the images' size: mmsegmentation's loss begins with this, in FP32."""
+        with paddle.amp.auto_cast(enable=False):
+            return resize(x.astype("float32"), images, self.layout)
