@@ -74,9 +74,11 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     by_estimator: dict[str, float] = {}
     """Median over the counted runs by each estimator that all of them have a figure for."""
     accuracy: AccuracyResult | None = None
-    """The best of the counted runs."""
+    """Of the counted runs the middle one by its best evaluation."""
     time_to_train_s: float | None = None
-    """Median of the counted runs that reached the target accuracy."""
+    """Median over the counted runs, of which a majority reached the target accuracy."""
+    runs_at_target: int | None = None
+    """Number of counted runs that reached the target accuracy; None where no run evaluated."""
     gpu_hours: float | None = None
     """GPUs × hours that all ended runs held them, whether they count or not."""
     missing: dict[str, str] = {}

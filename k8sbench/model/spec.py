@@ -110,6 +110,10 @@ class Fingerprint(_Strict, frozen=True, kw_only=True):
     """Trainable parameters on all GPUs together, without a classifier that is sharded."""
     gmac: PositiveFloat
     """10⁹ multiply-accumulates of one sample's forward pass at ``input``."""
+    first_layer_gmac: PositiveFloat | None = None
+    """Those of them in the layer that sees the input, whose input gradient is never computed."""
+    head_gmac: PositiveFloat | None = None
+    """Those of a sharded classifier, over all GPUs, which ``gmac`` leaves out."""
     input: Text
     """Shape of one sample, as ``3×512×1024``."""
     note: Text | None = None

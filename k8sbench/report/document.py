@@ -58,7 +58,7 @@ _OF_GROUP: dict[str, Field] = {
 }
 """Fields of a JSON row that are the group's own."""
 _DERIVED = ("speedup", "efficiency", "tflops_per_gpu", "peak_share")
-_LAST = ("gpu_hours", "parameters", "gmac", "time_to_train_s")
+_LAST = ("gpu_hours", "parameters", "gmac", "time_to_train_s", "runs_at_target")
 _SIDE = (
     *("group", "set", "impl", "batch_size_per_gpu", "data", "gpu_model", "precision_effective"),
     *("throughput", "unit", "estimator"),
@@ -131,7 +131,9 @@ def _missing(group: Group) -> dict[str, str]:
         **dict.fromkeys(("throughput", "mean", "minimum", "maximum"), why),
         **dict.fromkeys(("cv", "interval_low", "interval_high", "interval_coverage"), alone),
     }
-    of_valid_runs = ("time_to_train_s", "accuracy") if group.spread is None else ()
+    of_valid_runs = (
+        ("time_to_train_s", "runs_at_target", "accuracy") if group.spread is None else ()
+    )
     return {**dict.fromkeys(of_valid_runs, "no valid figure"), **group.missing, **missing}
 
 

@@ -60,7 +60,7 @@ def _table(title: str | None, names: Iterable[str], rows: Iterable[Sequence[Cell
 
 
 def _columns(results: Sequence[Result], *, wide: bool, airank: bool) -> Cells:
-    trained = any(r.group.time_to_train_s is not None or r.group.accuracy for r in results)
+    trained = any(r.group.runs_at_target is not None for r in results)
     cells = {
         **_IDENTITY,
         **(_WIDE_IDENTITY if wide else _distinguishing(results)),
@@ -176,8 +176,12 @@ def _gmac(value: float) -> str:
     return numbers.plain(value, 4)
 
 
-def _seconds(value: float) -> str:
-    return f"{value:.3f}".rstrip("0").rstrip(".")
+def _time_to_train(result: Result) -> Cell:
+    group = result.group
+    if group.time_to_train_s is None:
+        return absent(group.missing.get("time_to_train_s", "no valid figure"))
+    seconds = f"{group.time_to_train_s:.3f}".rstrip("0").rstrip(".")
+    return Cell(seconds, (f"{group.runs_at_target} of {group.counted} runs reached the target",))
 
 
 def marks(group: Group) -> tuple[str, ...]:
@@ -267,7 +271,7 @@ _FIGURES: Cells = {
     "efficiency": _figure("efficiency", numbers.percent),
 }
 _TRAINED: Cells = {
-    "Time2train(sec)": _optional("time_to_train_s", _seconds),
+    "Time2train(sec)": _time_to_train,
     "accuracy(%)": _optional("accuracy", _accuracy),
 }
 _WIDE_FIGURES: Cells = {

@@ -104,6 +104,8 @@ def test_plscs_backbone_has_its_fingerprint() -> None:
     model = build("ir50")
     assert count_parameters(model) == 43_584_985
     assert operations(model, [1, 3, 112, 112])[0] == pytest.approx(6.309, rel=1e-3)
+    kernel = model.body[0].weight  # stride 1: it is applied at each pixel
+    assert kernel.size * 112 * 112 / 1e9 == pytest.approx(0.0217, rel=2e-3)
 
 
 @pytest.mark.parametrize(

@@ -181,7 +181,10 @@ def _settings(variant: Variant) -> Iterator[tuple[str, str]]:
         yield (
             "Model",
             f"{model.model}; {model.parameters / 1e6:.3f} M parameters,"
-            f" {model.gmac:.15g} GMAC at {model.input}" + (f". {model.note}" if model.note else ""),
+            f" {model.gmac:.15g} GMAC at {model.input}"
+            + (f", first layer {model.first_layer_gmac:.15g}" if model.first_layer_gmac else "")
+            + (f"; head {model.head_gmac:.15g} GMAC more" if model.head_gmac else "")
+            + (f". {model.note}" if model.note else ""),
         )
     batches = ", ".join(f"{size} at {name}" for name, size in variant.batch_size.items())
     amp = f"; AMP is {variant.amp_dtype}" if "amp" in variant.batch_size else ""

@@ -18,10 +18,12 @@ from k8sbench.model import speed_options
 from k8sbench.model.group import Deviation, Figure, Group, Parity, Result
 from k8sbench.model.identity import fields_for
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.spec import BenchmarkSpec, Published, Variant
+from k8sbench.model.spec import BenchmarkSpec, Fingerprint, Published, Variant
 
-FLOP_PER_MAC = 6
-"""One multiply-accumulate is two operations; the backward pass costs two forward passes."""
+GAIN = 1.02
+"""Speed per GPU over that of fewer GPUs that is remarked, where the intervals do not overlap."""
+GAIN_UNREPEATED = 1.05
+"""The same where there are no intervals: single runs differ by 2 % now and then."""
 SAME_MODEL = 0.001
 """Relative difference up to which parameters or GMAC are equal: the catalog rounds them."""
 
@@ -185,10 +187,7 @@ def _differs(name: str, group: Group, other: Group) -> bool:
 
 
 def _speedup_notes(group: Group, base: Group) -> tuple[str, ...]:
-    mine, alone = (
-        {name: g.by_rule.get(name, g.plan.options.get(name, "default")) for name in BY_RULE}
-        for g in (group, base)
-    )
+    mine, alone = _by_rule(group), _by_rule(base)
     notes = [
         f"{name}: {mine[name]}, on one GPU {alone[name]}"
         for name in BY_RULE
@@ -199,6 +198,10 @@ def _speedup_notes(group: Group, base: Group) -> tuple[str, ...]:
     if base.key.set_name != group.key.set_name:
         notes.append(f"1x1 case of another set: {base.key.set_name}")
     return tuple(notes)
+
+
+def _by_rule(group: Group) -> dict[str, object]:
+    return {n: group.by_rule.get(n, group.plan.options.get(n, "default")) for n in BY_RULE}
 
 
 def _case_notes(spec: BenchmarkSpec | None, group: Group, base: Group) -> tuple[str, ...]:
@@ -216,12 +219,51 @@ def _variant(spec: BenchmarkSpec, plan: RunPlan) -> Variant | None:
     )
 
 
+def gain_over_fewer(group: Group, among: Iterable[Group]) -> tuple[float, Group | None]:
+    """The greatest ratio of the speed per GPU to that of a group of fewer, where beyond noise.
+
+    Fewer on as many nodes or fewer, with as many per node or fewer: eight on one node may well be
+    faster, each, than two on two.
+    """
+    found: tuple[float, Group | None] = (1.0, None)
+    for other in among if _no_speedup(group) is None else ():
+        if (
+            other.key.set_name == group.key.set_name
+            and other.plan.world_size < group.plan.world_size
+            and other.plan.replicas <= group.plan.replicas
+            and other.plan.processes_per_replica <= group.plan.processes_per_replica
+            and other.estimator == group.estimator
+            and not _unlike(group, other)
+            and _by_rule(other) == _by_rule(group)
+        ):
+            ratio = _gain(group, other)
+            found = (ratio, other) if ratio > found[0] else found
+    return found
+
+
+def _gain(group: Group, other: Group) -> float:
+    """Ratio of the speeds per GPU; 1 where it may be noise."""
+    mine, theirs = group.spread, other.spread
+    if mine is None or theirs is None:
+        return 1.0
+    fewer = other.plan.world_size / group.plan.world_size
+    ratio = mine.median / theirs.median * fewer
+    if mine.low is None or theirs.high is None:
+        return ratio if ratio > GAIN_UNREPEATED else 1.0
+    return ratio if ratio > GAIN and mine.low * fewer > theirs.high else 1.0
+
+
 # Arithmetic
 
 
-def tflops(gmac: float, rate: float, gpus: int) -> float:
-    """TFLOP/s of each GPU, from 10⁹ multiply-accumulates per sample and samples/s of the job."""
-    return FLOP_PER_MAC * gmac * rate / gpus / 1000
+def tflops(model: Fingerprint, rate: float, gpus: int) -> float:
+    """TFLOP/s of each GPU, from the model and the samples/s of the job.
+
+    The first layer's backward pass has no gradient of its input: nobody asks for that of images.
+    """
+    # A multiply-accumulate is two operations; backward takes two of them for each one forward.
+    done = 6 * (model.gmac + (model.head_gmac or 0.0)) - 2 * (model.first_layer_gmac or 0.0)
+    return done * rate / gpus / 1000
 
 
 def arithmetic_speed(group: Group) -> tuple[Figure, Figure]:
@@ -233,7 +275,8 @@ def arithmetic_speed(group: Group) -> tuple[Figure, Figure]:
     elif group.spread is None:
         reason = "no valid figure"
     elif group.gmac is not None:
-        done = tflops(group.gmac, group.spread.median, group.plan.world_size)
+        assert group.plan.fingerprint is not None  # the GMAC is from there
+        done = tflops(group.plan.fingerprint, group.spread.median, group.plan.world_size)
         return Figure(value=done), _peak_share(group, done)
     else:
         reason = group.missing.get("gmac", "the model's GMAC is not known")

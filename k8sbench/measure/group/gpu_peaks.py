@@ -2,8 +2,10 @@
 
 Dense figures (no structured sparsity) at the boost clock, TFLOP/s of one GPU. The share of peak is
 taken from them, and a throughput above them is rejected. A GPU that is not here, or a slice of one
-(MIG), has no known peak: no share, no check, and the table says so. A name is matched whole, as
-the driver writes it, less the vendor's words: "Tesla V100-SXM2-16GB", "NVIDIA A100-SXM4-40GB".
+(MIG), has no known peak: no share, no check, and the table says so. V100-SXM3 and V100-DGXS are not
+here: of them only rounded sums over all GPUs of a DGX-2 or DGX Station were at hand. A name is
+matched whole, as the driver writes it, less the vendor's words: "Tesla V100-SXM2-16GB",
+"NVIDIA A100-SXM4-40GB".
 """
 
 from __future__ import annotations

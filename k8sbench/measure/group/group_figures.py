@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 
@@ -56,21 +57,35 @@ def unit(candidate: Candidate) -> str:
 
 
 def accuracy(counted: Sequence[Candidate], missing: dict[str, str]) -> AccuracyResult | None:
-    """The best that any of the runs reached."""
+    """Of the middle run by its best evaluation; of two in the middle, the worse."""
     found = [c.measured.accuracy for c in counted if c.measured.accuracy is not None]
     if not found:
         missing["accuracy"] = "no run evaluated its model"
         return None
-    return max(found, key=lambda a: (a.best, a.final, a.metric))
+    found.sort(key=lambda a: (a.best, a.final, a.metric))
+    return found[(len(found) - 1) // 2]
 
 
-def time_to_train(counted: Sequence[Candidate], missing: dict[str, str]) -> float | None:
-    """Median seconds of those that reached the target."""
-    found = [c.measured.time_to_train_s for c in counted if c.measured.time_to_train_s is not None]
-    if not found:
+def time_to_train(
+    counted: Sequence[Candidate], missing: dict[str, str]
+) -> tuple[float | None, int | None]:
+    """Median seconds to the target, and how many runs reached it; None where none trained.
+
+    The median is over all runs: one that did not reach the target needs longer than any that did.
+    That of those alone that did would be the better the more runs fail.
+    """
+    found = [c.measured.time_to_train_s for c in counted]
+    reached = sum(seconds is not None for seconds in found)
+    if not reached and not any(c.measured.accuracy for c in counted):
         missing["time_to_train_s"] = "no run reached a target accuracy"
-        return None
-    return statistics.median(found)
+        missing["runs_at_target"] = "no run evaluated its model"
+        return None, None
+    if reached * 2 <= len(found):
+        missing["time_to_train_s"] = (
+            f"{reached} of {len(found)} runs reached a target accuracy: no majority"
+        )
+        return None, reached
+    return statistics.median(math.inf if s is None else s for s in found), reached
 
 
 def gpu_hours(candidates: Sequence[Candidate], missing: dict[str, str]) -> float | None:

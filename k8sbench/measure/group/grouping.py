@@ -36,7 +36,7 @@ REASONS = (
     *("log-counted-twice", "repeat-collision", "mixed-plan", "mixed-gpu-model"),
     *("mixed-precision", "mixed-image", "mixed-driver", "mixed-framework"),
     *("mixed-estimator", "above-peak", "outlier"),
-    *("efficiency-above-limit", "wide-interval"),
+    *("efficiency-above-limit", "rising-efficiency", "wide-interval"),
 )
 """Ids of every reason that grouping can give; ``docs/results.md`` explains them."""
 
@@ -79,6 +79,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
     measured = counted or [c for c in candidates if c.run.measurement is not None]
     first = (counted or candidates)[0]
     parameters, gmac = group_figures.model(first.run.plan, measured, missing)
+    seconds, reached = group_figures.time_to_train(counted, missing)
     return Group(
         key=_final_key(planned, measured),
         plan=first.run.plan,
@@ -99,7 +100,8 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         },
         by_estimator=group_figures.by_estimator(counted),
         accuracy=group_figures.accuracy(counted, missing),
-        time_to_train_s=group_figures.time_to_train(counted, missing),
+        time_to_train_s=seconds,
+        runs_at_target=reached,
         gpu_hours=group_figures.gpu_hours(candidates, missing),
         missing=missing,
     )
@@ -111,7 +113,7 @@ def _check_efficiency(made: list[Group], accept: frozenset[str]) -> list[Group]:
         scale = comparison.scaling(group, made)
         value, base = scale.efficiency.value, scale.baseline
         if value is None or base is None or value <= EFFICIENCY_LIMIT:
-            checked.append(group)
+            checked.append(_with_reasons(group, _rising(group, made)))
             continue
         reason = Reason(
             id="efficiency-above-limit",
@@ -121,6 +123,17 @@ def _check_efficiency(made: list[Group], accept: frozenset[str]) -> list[Group]:
         )
         checked.append(_with_reasons(group, verdict.accepted([reason], accept)))
     return checked
+
+
+def _rising(group: Group, made: Sequence[Group]) -> list[Reason]:
+    ratio, other = comparison.gain_over_fewer(group, made)
+    if other is None:
+        return []
+    text = (
+        f"Each GPU is {ratio - 1:.1%} faster than in {other.key.case} ({other.key.id}), beyond"
+        " noise. More GPUs only add communication: something slowed that case, or sped up this one."
+    )
+    return [Reason(id="rising-efficiency", severity="warn", message=text)]
 
 
 def _with_reasons(group: Group, new: Sequence[Reason]) -> Group:
@@ -135,6 +148,7 @@ def _with_reasons(group: Group, new: Sequence[Reason]) -> Group:
         by_estimator={},
         accuracy=None,
         time_to_train_s=None,
+        runs_at_target=None,
     )
 
 

@@ -134,10 +134,15 @@ def above_peak(candidates: Sequence[Candidate], estimator: str) -> None:
             continue
         plan, measured = candidate.run.plan, candidate.measured
         _, gmac = model(plan, [candidate], {})
-        if gmac is None or plan.preset == "smoke" or plan.device == "cpu":
+        if (
+            gmac is None
+            or plan.fingerprint is None
+            or plan.preset == "smoke"
+            or plan.device == "cpu"
+        ):
             continue
         limit = comparison.peak_limit(plan, measured.precision_effective, measured.gpu_model)
-        done = comparison.tflops(gmac, candidate.rates[estimator], plan.world_size)
+        done = comparison.tflops(plan.fingerprint, candidate.rates[estimator], plan.world_size)
         if limit is not None and done > limit:
             candidate.reject_unless_accepted(
                 "above-peak",

@@ -143,8 +143,8 @@ def row(benchmark: str, variant: Variant, precision: Precision, ran: Ran) -> str
     if (precision == "amp") != (effective == "amp"):
         shown += f", in effect {effective}"
     speed = share = "–"
-    if variant.fingerprint is not None and variant.fingerprint.gmac is not None:
-        done = tflops(variant.fingerprint.gmac, rate, 1)
+    if variant.fingerprint is not None:
+        done = tflops(variant.fingerprint, rate, 1)
         speed = f"{done:.1f}"
         peak = peak_of(ran.environment["gpu_model"])
         if peak is not None:

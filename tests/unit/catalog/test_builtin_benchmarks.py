@@ -333,6 +333,31 @@ def test_batches_cases_repeats_and_models_are_the_benchmarks(
     assert found.fingerprint.gmac == gmac
 
 
+@pytest.mark.parametrize(
+    ("benchmark", "name", "multiply_adds", "share"),
+    [  # outputs × height × width × taps of the first layer; its input gradient ÷ all, percent
+        ("resnet50", "dle", 64 * 112 * 112 * 147, 0.96),
+        ("resnet50", "report", 64 * 112 * 112 * 147, 0.96),
+        ("tsm", "kinetics", 8 * 64 * 112 * 112 * 147, 0.96),
+        ("tsm", "lr-all-gpus", 8 * 64 * 112 * 112 * 147, 0.96),
+        ("deeplabv3p", "mmseg", 32 * 256 * 512 * 27, 0.01),
+        ("deeplabv3p", "paddleseg", 32 * 256 * 512 * 27, 0.02),
+        ("deeplabv3p", "matched", 32 * 256 * 512 * 27, 0.01),
+        ("arcface", "plsc", 64 * 112 * 112 * 27, 0.11),
+    ],
+)
+def test_the_first_layers_share_follows_from_its_shape(
+    benchmark: str, name: str, multiply_adds: int, share: float
+) -> None:
+    model = variant(benchmark, name).fingerprint
+    assert model is not None
+    assert model.first_layer_gmac is not None
+    assert model.first_layer_gmac == pytest.approx(multiply_adds / 1e9, rel=0.003)
+    assert round(100 * model.first_layer_gmac / (3 * model.gmac), 2) == share
+    head = 512 * 85_742 / 1e9 if benchmark == "arcface" else None
+    assert model.head_gmac == (head and pytest.approx(head, rel=0.001))
+
+
 def test_defaults_data_set_and_target_are_the_benchmarks() -> None:
     deeplab = spec("deeplabv3p")
     defaults = [v.name for v in deeplab.variants if deeplab.default_variant(v.framework) is v]

@@ -227,7 +227,31 @@ def test_the_reports_resnet50_does_nine_tflops_per_gpu() -> None:
 
 
 def test_the_rate_is_shared_by_the_gpus() -> None:
-    assert tflops(4.089, 2806.66, 8) == pytest.approx(tflops(4.089, 2806.66 / 8, 1))
+    assert tflops(MODEL, 2806.66, 8) == pytest.approx(tflops(MODEL, 2806.66 / 8, 1))
+
+
+def test_the_first_layers_input_has_no_gradient_and_a_sharded_head_counts() -> None:
+    plain = tflops(MODEL, 1000.0, 1)
+    assert plain == pytest.approx(6 * 4.0)
+    first = msgspec.structs.replace(MODEL, first_layer_gmac=0.5)
+    assert tflops(first, 1000.0, 1) == pytest.approx(plain - 2 * 0.5)
+    both = msgspec.structs.replace(first, head_gmac=0.1)
+    assert tflops(both, 1000.0, 1) == pytest.approx(plain - 2 * 0.5 + 6 * 0.1)
+
+
+def test_a_rows_arithmetic_is_that_of_its_catalogs_model() -> None:
+    model = msgspec.structs.replace(MODEL, first_layer_gmac=0.5, head_gmac=0.1)
+    one = run(500.0, case="1x1", fingerprint=model, measured={"parameters": MODEL.parameters})
+    assert by_case([one])["1x1"].tflops_per_gpu.value == pytest.approx(11.8)
+
+
+@pytest.mark.parametrize("name", ["Tesla V100-SXM3-32GB", "Tesla V100-DGXS-32GB"])
+def test_a_gpu_without_a_data_sheet_of_its_own_has_no_peak(name: str) -> None:
+    assert peak_of(name) is None
+
+
+def test_every_peak_names_its_data_sheet() -> None:
+    assert all("data sheet" in peak.source for peak in PEAKS)
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,11 @@ from k8sbench.measure.group.grouping import groups
 from k8sbench.model.group import Group, Member
 from k8sbench.model.phase import Phase
 from k8sbench.model.pool import NodePool
+from k8sbench.model.run import Run
 from tests.unit.report.factory import (
     V100_16,
     V100_32,
+    accuracy,
     changed,
     measurement,
     reject,
@@ -375,6 +377,112 @@ def test_an_accepted_efficiency_leaves_the_figures() -> None:
     eight = groups([run(100.0, case="1x1"), run(850.0)], accept={"efficiency-above-limit"})[1]
     assert eight.spread is not None
     assert eight.accepted_ids == ("efficiency-above-limit",)
+
+
+def warned(*runs: Run) -> dict[str, bool]:
+    return {
+        f"{g.key.set_name} {g.key.case}": "rising-efficiency" in g.ids("warn") for g in groups(runs)
+    }
+
+
+def test_the_published_rise_of_arcface_from_one_node_to_two_is_remarked() -> None:
+    found = groups([*repeats([2545.3] * 3, case="1x8"), *repeats([5953.84] * 3, case="2x8")])
+    assert [g.ids("warn") for g in found] == [(), ("rising-efficiency",)]
+    assert "17.0% faster than in 1x8" in found[1].reasons[0].message
+    assert found[1].counted == 3
+
+
+@pytest.mark.parametrize(
+    ("four", "eight", "remarked"),
+    [
+        ([400.0, 401.0, 402.0], [820.0, 822.0, 824.0], True),  # 2.5 %, apart
+        ([400.0, 401.0, 402.0], [815.0, 817.0, 819.0], False),  # 1.9 %
+        ([400.0, 401.0, 412.0], [820.0, 822.0, 824.0], False),  # not apart
+        ([400.0, 401.0, 402.0], [780.0, 782.0, 784.0], False),  # falls, as it should
+        ([400.0], [838.0], False),  # 4.75 %, and how far single runs vary is not known
+        ([400.0], [842.0], True),
+        ([400.0, 401.0, 402.0], [846.0], True),
+        ([400.0, 401.0, 402.0], [830.0], False),
+    ],
+)
+def test_efficiency_that_rises_beyond_noise_is_remarked(
+    four: list[float], eight: list[float], remarked: bool
+) -> None:
+    runs = [*repeats(four, case="1x4"), *repeats(eight, case="1x8")]
+    assert warned(*runs) == {"set-a 1x4": False, "set-a 1x8": remarked}
+
+
+def test_a_rise_is_remarked_against_a_single_gpu_too() -> None:
+    assert warned(*repeats([100.0, 100.1], case="1x1"), *repeats([824.0, 825.0]))["set-a 1x8"]
+
+
+@pytest.mark.parametrize(
+    ("fewer", "more"),
+    [
+        ({"case": "2x1"}, {"case": "1x8"}),  # the network lies between the two
+        ({"case": "1x8"}, {"case": "8x2"}),  # fewer share a node's links
+        ({"case": "1x4"}, {"case": "1x8", "batch_size": 256}),
+        ({"case": "1x4"}, {"case": "1x8", "set_name": "set-b"}),
+        ({"case": "1x4", "options": {"head": "dense"}}, {"case": "1x8"}),
+        ({"case": "1x4"}, {"case": "1x8", "preset": "smoke"}),
+    ],
+)
+def test_only_more_of_the_same_gpus_can_rise(fewer: dict[str, Any], more: dict[str, Any]) -> None:
+    gpus = {"2x1": 2, "1x8": 8, "8x2": 16, "1x4": 4}
+    slow = run(80.0 * gpus[fewer["case"]], **fewer)
+    fast = run(100.0 * gpus[more["case"]], **more)
+    assert not any(warned(slow, fast).values())
+
+
+def to_target(*seconds: float | None) -> Group:
+    return only(
+        run(
+            100.0,
+            repeat=number,
+            measured={"accuracy": accuracy(70.0 + number), "time_to_train_s": each},
+        )
+        for number, each in enumerate(seconds, 1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "median"),
+    [
+        ((44000.0,), 44000.0),
+        ((100.0, 300.0), 200.0),
+        ((100.0, 200.0, None), 200.0),  # the run that did not reach it is the slowest
+        ((None, 100.0, 120.0, None, 400.0), 400.0),
+        ((None, 100.0, 120.0, 400.0), 260.0),
+    ],
+)
+def test_time_to_train_is_the_median_over_all_runs(
+    seconds: tuple[float | None, ...], median: float
+) -> None:
+    group = to_target(*seconds)
+    assert group.time_to_train_s == median
+    assert group.runs_at_target == len([each for each in seconds if each])
+
+
+@pytest.mark.parametrize("seconds", [(None, None, 44000.0, None, None), (100.0, None), (None,)])
+def test_without_a_majority_at_the_target_there_is_no_time(
+    seconds: tuple[float | None, ...],
+) -> None:
+    group = to_target(*seconds)
+    reached = len([each for each in seconds if each])
+    assert group.time_to_train_s is None
+    assert group.runs_at_target == reached
+    assert group.missing["time_to_train_s"].startswith(f"{reached} of {len(seconds)} runs reached")
+
+
+def test_the_accuracy_is_that_of_the_middle_run_and_not_of_the_best() -> None:
+    bests = [to_target(*seconds).accuracy for seconds in ([1.0], [1.0] * 4, [1.0] * 5)]
+    assert [each and each.best for each in bests] == [71.0, 72.0, 73.0]
+
+
+def test_runs_that_trained_to_nothing_have_no_number_at_the_target() -> None:
+    group = only([run(100.0)])
+    assert (group.time_to_train_s, group.runs_at_target) == (None, None)
+    assert {"time_to_train_s", "runs_at_target"} <= group.missing.keys()
 
 
 def test_a_wide_interval_is_a_warning() -> None:

@@ -174,6 +174,7 @@ def test_the_columns_of_training_appear_only_where_a_run_trained() -> None:
     assert "accuracy(%)" not in only(run(800.0))
     found = rows([trained, run(800.0, case="2x8")])
     assert found[0]["Time2train(sec)"].text == "1234.5"
+    assert found[0]["Time2train(sec)"].notes == ("1 of 1 runs reached the target",)
     assert found[0]["accuracy(%)"].text == "76.6 (top-1)"
     assert found[1]["Time2train(sec)"].text == ABSENT
 
