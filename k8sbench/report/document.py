@@ -58,6 +58,8 @@ _OF_GROUP: dict[str, Field] = {
 }
 """Fields of a JSON row that are the group's own."""
 _DERIVED = ("speedup", "efficiency", "tflops_per_gpu", "peak_share")
+_OVER_SETS = ("median", "low", "high", "coverage")
+"""Figures of the sets' medians, as ``sets_median`` and so on beside the number of ``sets``."""
 _LAST = ("gpu_hours", "parameters", "gmac", "time_to_train_s", "runs_at_target")
 _SIDE = (
     *("group", "set", "impl", "batch_size_per_gpu", "data", "gpu_model", "precision_effective"),
@@ -66,7 +68,7 @@ _SIDE = (
 """Fields of each group in a Paddle : PyTorch pair."""
 PLAIN = (
     *(name for name in _OF_GROUP if name != "by_estimator"),
-    *(*_DERIVED, "baseline", *_LAST),
+    *(*_DERIVED, "baseline", "sets", *(f"sets_{name}" for name in _OVER_SETS), *_LAST),
 )
 """Fields of a JSON row that are columns of the CSV, which has them without any row, too."""
 
@@ -91,6 +93,8 @@ def row(result: Result) -> dict[str, Any]:
         missing[name] = figure.reason or "not measured"
     fields |= {
         "baseline": result.baseline,
+        "sets": result.sets,
+        **{f"sets_{name}": getattr(result.over_sets, name, None) for name in _OVER_SETS},
         **{name: getattr(group, name) for name in _LAST},
         "accuracy": msgspec.to_builtins(group.accuracy),
         "notes": list(dict.fromkeys((*result.speedup.notes, *result.peak_share.notes))),
@@ -99,6 +103,7 @@ def row(result: Result) -> dict[str, Any]:
         "members": msgspec.to_builtins(group.members),
         "published": msgspec.to_builtins(result.deviations or None),
     }
+    missing |= {f"sets_{name}": layout.few_sets(result) for name in _OVER_SETS}
     missing["baseline"] = result.speedup.reason or "none"
     missing["published"] = result.deviations_reason or "not asked for: --published"
     return fields | {"missing": _of_nulls(missing, fields)}

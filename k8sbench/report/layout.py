@@ -18,12 +18,16 @@ from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column
 
 SMOKE_MARK = "checks the path, not the speed"
+OF_ONE_SET = (
+    "an interval speaks of repeats in one set; from set to set speeds vary more, as -o wide shows"
+    " for three sets or more"
+)
 Cells = dict[str, Callable[[Result], Cell]]
 """Title of a column → its cell."""
 _RIGHT = (
     *("GPUs", "batch", "runs", "throughput", "interval", "speedup", "efficiency"),
     *("Time2train(sec)", "accuracy(%)", "throughput(samples/sec)"),
-    *("mean", "CV", "TFLOP/s per GPU", "of peak", "GPU-hours", "parameters", "GMAC"),
+    *("over sets", "mean", "CV", "TFLOP/s per GPU", "of peak", "GPU-hours", "parameters", "GMAC"),
     *("Paddle", "PyTorch", "published", "ours"),
 )
 """Columns of numbers."""
@@ -45,6 +49,10 @@ def tables(
     """
     cells = _columns(results, wide=wide, airank=airank)
     rows = [[cell(result) for cell in cells.values()] for result in results]
+    interval = list(cells).index("interval")
+    first = next((row for row in rows if row[interval].text != ABSENT), None)
+    if first is not None:
+        first[interval] = Cell(first[interval].text, (OF_ONE_SET,))
     found = [_table(None, cells, rows)]
     if parities:
         found.append(_table("Paddle : PyTorch", _PARITY, map(_parity, parities)))
@@ -130,6 +138,18 @@ def _interval(spread: Spread) -> str | None:
         return None
     ends = f"{numbers.rate(spread.low)}–{numbers.rate(spread.high)}"
     return f"{ends} ({numbers.coverage(spread.coverage)})"
+
+
+def _over_sets(result: Result) -> Cell:
+    if result.over_sets is None:
+        return absent(few_sets(result))
+    interval = _interval(result.over_sets) or ABSENT
+    return Cell(f"{numbers.rate(result.over_sets.median)} of {result.sets} sets, {interval}")
+
+
+def few_sets(result: Result) -> str:
+    """Say why there is no interval over sets."""
+    return f"three sets with a figure are needed, there are {result.sets}"
 
 
 def _gpus(result: Result) -> Cell:
@@ -275,6 +295,7 @@ _TRAINED: Cells = {
     "accuracy(%)": _optional("accuracy", _accuracy),
 }
 _WIDE_FIGURES: Cells = {
+    "over sets": _over_sets,
     "mean": _of_spread(lambda spread: numbers.rate(spread.mean)),
     "CV": _of_spread(lambda spread: None if spread.cv is None else f"{spread.cv:.4f}"),
     "TFLOP/s per GPU": _figure("tflops_per_gpu", numbers.plain),

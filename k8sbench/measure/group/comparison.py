@@ -14,12 +14,15 @@ from functools import partial
 import msgspec
 
 from k8sbench.measure.group.gpu_peaks import peak_of, plain_name
+from k8sbench.measure.group.spread import spread
 from k8sbench.model import speed_options
 from k8sbench.model.group import Deviation, Figure, Group, Parity, Result
-from k8sbench.model.identity import fields_for
+from k8sbench.model.identity import GroupKey, fields_for
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import BenchmarkSpec, Fingerprint, Published, Variant
 
+FEWEST_SETS = 3
+"""From so many sets on there is an interval over sets."""
 GAIN = 1.02
 """Speed per GPU over that of fewer GPUs that is remarked, where the intervals do not overlap."""
 GAIN_UNREPEATED = 1.05
@@ -65,12 +68,17 @@ def results(
     ``find`` gives the catalog entry of a plan, or None; it is asked only where the entry is
     needed: for published figures, and for the footnotes of a speedup.
     """
-    return [_result(group, among or groups, find, published) for group in groups]
+    among = among or groups
+    of_sets = _medians_of_sets(among)
+    return [
+        _result(group, among, of_sets.get(_but_set(group), []), find, published) for group in groups
+    ]
 
 
 def _result(
     group: Group,
     among: Sequence[Group],
+    medians: Sequence[float],
     find: Callable[[RunPlan], BenchmarkSpec | None],
     published: bool,
 ) -> Result:
@@ -99,9 +107,27 @@ def _result(
         baseline=scale.baseline.key.id if scale.baseline else None,
         tflops_per_gpu=speed,
         peak_share=share,
+        sets=len(medians),
+        over_sets=spread(medians) if len(medians) >= FEWEST_SETS else None,
         deviations=deviations,
         deviations_reason=why,
     )
+
+
+def _medians_of_sets(groups: Iterable[Group]) -> dict[tuple[GroupKey, str], list[float]]:
+    found: dict[tuple[GroupKey, str], list[float]] = {}
+    for group in groups:
+        if group.spread is not None:
+            found.setdefault(_but_set(group), []).append(group.spread.median)
+    return found
+
+
+def _but_set(group: Group) -> tuple[GroupKey, str]:
+    """What sets must have in common to be repetitions: all of the group but the set.
+
+    More than ``series`` holds: another image, program or GPU is no repetition.
+    """
+    return msgspec.structs.replace(group.key, set_name=""), group.estimator
 
 
 # Speedup
@@ -219,17 +245,17 @@ def _variant(spec: BenchmarkSpec, plan: RunPlan) -> Variant | None:
     )
 
 
-def gain_over_fewer(group: Group, among: Iterable[Group]) -> tuple[float, Group | None]:
+def gain_over_fewer(group: Group, of_set: Iterable[Group]) -> tuple[float, Group | None]:
     """The greatest ratio of the speed per GPU to that of a group of fewer, where beyond noise.
 
+    ``of_set`` has the groups of the same set: from set to set speeds vary more than intervals say.
     Fewer on as many nodes or fewer, with as many per node or fewer: eight on one node may well be
     faster, each, than two on two.
     """
     found: tuple[float, Group | None] = (1.0, None)
-    for other in among if _no_speedup(group) is None else ():
+    for other in of_set if _no_speedup(group) is None else ():
         if (
-            other.key.set_name == group.key.set_name
-            and other.plan.world_size < group.plan.world_size
+            other.plan.world_size < group.plan.world_size
             and other.plan.replicas <= group.plan.replicas
             and other.plan.processes_per_replica <= group.plan.processes_per_replica
             and other.estimator == group.estimator

@@ -109,11 +109,14 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
 
 def _check_efficiency(made: list[Group], accept: frozenset[str]) -> list[Group]:
     checked = []
+    sets: dict[str, list[Group]] = {}
+    for group in made:
+        sets.setdefault(group.key.set_name, []).append(group)
     for group in made:
         scale = comparison.scaling(group, made)
         value, base = scale.efficiency.value, scale.baseline
         if value is None or base is None or value <= EFFICIENCY_LIMIT:
-            checked.append(_with_reasons(group, _rising(group, made)))
+            checked.append(_with_reasons(group, _rising(group, sets[group.key.set_name])))
             continue
         reason = Reason(
             id="efficiency-above-limit",
@@ -125,8 +128,8 @@ def _check_efficiency(made: list[Group], accept: frozenset[str]) -> list[Group]:
     return checked
 
 
-def _rising(group: Group, made: Sequence[Group]) -> list[Reason]:
-    ratio, other = comparison.gain_over_fewer(group, made)
+def _rising(group: Group, of_set: Sequence[Group]) -> list[Reason]:
+    ratio, other = comparison.gain_over_fewer(group, of_set)
     if other is None:
         return []
     text = (

@@ -134,6 +134,29 @@ def test_no_interval_misses_more_often_than_it_states_whatever_was_left_out(
         assert misses / groups <= 1 - coverage + 4 * deviation
 
 
+@pytest.mark.parametrize("sets", [3, 5, 8])
+def test_where_sets_differ_only_the_interval_over_sets_covers_what_it_states(sets: int) -> None:
+    """Sets that differ by 1 %, of five repeats each that differ by 0.3 %."""
+    random, trials = Random(sets), 2_000
+    held_by_one = held_by_all = 0
+    coverage = interval_ranks(sets)[1]
+    for _ in range(trials):
+        found = []
+        for _ in range(sets):
+            shift = random.gauss(0.0, 0.01)
+            found.append(spread([1.0 + shift + random.gauss(0.0, 0.003) for _ in range(5)]))
+        one, all_sets = found[0], spread([figures.median for figures in found])
+        assert one.low is not None
+        assert one.high is not None
+        assert all_sets.low is not None
+        assert all_sets.high is not None
+        held_by_one += one.low <= 1.0 <= one.high
+        held_by_all += all_sets.low <= 1.0 <= all_sets.high
+    assert held_by_one / trials < 0.35  # it states 93.75 %
+    deviation = math.sqrt(coverage * (1 - coverage) / trials)
+    assert held_by_all / trials == pytest.approx(coverage, abs=4 * deviation)
+
+
 def test_very_many_runs_have_an_interval_too() -> None:
     rank, coverage = interval_ranks(3000)
     # The normal approximation: ½·(n − 1.96·√n).

@@ -168,6 +168,19 @@ def test_wide_has_the_arithmetic_and_where_it_ran() -> None:
     assert found["group"].text.startswith("g-")
 
 
+def test_one_footnote_tells_what_the_intervals_do_not() -> None:
+    found = rows([run(800.0, case="1x1"), *repeats([90.0, 91.0]), *repeats([9.0, 9.1], case="2x8")])
+    assert [layout.OF_ONE_SET in row["interval"].notes for row in found] == [False, True, False]
+
+
+def test_wide_has_the_interval_over_three_sets() -> None:
+    one, two, three = (run(rate, set_name=f"set-{rate}") for rate in (101.0, 102.0, 104.0))
+    found = rows([one, two, three], wide=True)
+    assert {row["over sets"].text for row in found} == {"102.00 of 3 sets, 101.00–104.00 (75 %)"}
+    few = rows([one, two], wide=True)[0]["over sets"]
+    assert few == Cell(ABSENT, ("three sets with a figure are needed, there are 2",))
+
+
 def test_the_columns_of_training_appear_only_where_a_run_trained() -> None:
     goal: dict[str, Any] = {"accuracy": accuracy(76.6), "time_to_train_s": 1234.5}
     trained = run(800.0, measured=goal)
