@@ -88,7 +88,7 @@ def _foreign_job(
         if access.named:
             raise
         why = f"The cluster was not asked: {wrong.message}"
-        raise NotFound(missing.message, f"{missing.action} {why}") from wrong
+        raise NotFound(missing.message, f"{why} {missing.action}") from wrong
     known = store.ids()
     if any(run_id.startswith(text) for run_id in known):
         raise missing  # it was recorded meanwhile; another job may have a name that begins alike

@@ -81,7 +81,8 @@ def check_answers(api: Api, *, asked: bool) -> None:
 
 def _or_here(wrong: Unreachable) -> Unreachable:
     """Add the way to run on this machine to the error of a cluster that cannot be used."""
-    way = f"{wrong.action} Or run on this machine: --backend local"
+    # What a plugin gives as its hint need not be a sentence.
+    way = f"{wrong.action.rstrip('.')}; or run on this machine: --backend local"
     found = Unreachable(wrong.message, way.lstrip())
     found.cause_id = wrong.cause_id
     return found

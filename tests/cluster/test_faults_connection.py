@@ -48,6 +48,6 @@ def test_a_cluster_that_does_not_answer_is_an_error(shell: Shell, proxy: FaultPr
     with proxy.answer(429, "/version", headers={"Retry-After": "60"}):
         done = shell.run(*SUBMIT, "--run-id=never", code=6)
     assert "429: Too Many Requests; it asks to be left alone for 60 s" in done.err
-    assert done.err.endswith("Or run on this machine: --backend local\n")
+    assert done.err.endswith("; or run on this machine: --backend local\n")
     assert "never" not in shell.on_cluster()
     assert "never" not in [run["run_id"] for run in shell.json("list")]

@@ -80,7 +80,7 @@ def test_a_cluster_that_cannot_be_used_is_an_error_with_its_cause(
     assert out == ""
     assert err.startswith("error: ")
     assert sentence in err
-    assert err.endswith("Or run on this machine: --backend local\n")
+    assert err.endswith("; or run on this machine: --backend local\n")
 
 
 def test_a_kubeconfig_that_is_a_link_to_nothing_is_not_taken_for_none(
