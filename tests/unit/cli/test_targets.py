@@ -56,7 +56,7 @@ UNUSABLE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "plugin missing": (
         {"server": NOWHERE, "user": plugin(command="no-such-plugin", installHint="Get it.")},
-        "no-such-plugin of the kubeconfig is not installed: there is no such command.\n  Get it.",
+        "no-such-plugin of the kubeconfig is not installed: there is no such command.\n  Get it;",
     ),
     "token file missing": (
         {"server": NOWHERE, "user": {"tokenFile": "gone"}},
