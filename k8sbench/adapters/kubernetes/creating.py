@@ -35,10 +35,11 @@ NOTE_SECONDS = 5.0
 # Made once, here: msgspec crashes where two threads are the first to use a type.
 PLANS = msgspec.json.Decoder(RunPlan)
 NOT_THE_JOB = frozenset(
-    {"schema", "spec_source", "spec_digest", "image_reason", "timeout_s", "notes"}
+    {"schema", "spec_source", "spec_digest", "image_reason", "timeout_s", "notes", "fingerprint"}
 )
 """Fields of a plan that do not reach the job but for its annotation: where the benchmark's file
-lies and how it is written, explanations, and for how long a store follows the job."""
+lies and how it is written, explanations, for how long a store follows the job, and what is known of
+the model, of which later versions know more."""
 _Object = tuple[KubeObject, bool]
 """An object that exists now, and whether it existed before."""
 
