@@ -166,8 +166,8 @@ class Cluster(Protocol):
         """Delete what :meth:`create` made of a job whose final transition was returned; idempotent.
 
         Returns the reason if it is kept (another store still uses it, or ``--keep``), else None.
-        Other stores are told what was ``collected``; it is only called for if there are any. With
-        ``force`` it is deleted also where another store still uses or keeps it.
+        For other stores it is noted what was ``collected``, which is called only if there are any.
+        With ``force`` it is deleted also where another store still uses or keeps it.
         """
 
     def close(self) -> None:

@@ -90,7 +90,9 @@ def _expected(options: MeasureOptions) -> list[Expectation]:
         framework = options.framework
         family = options.family
         return [
-            Expectation(format=family, framework=framework, amp_dtype=amp_dtype, told=True, **given)
+            Expectation(
+                format=family, framework=framework, amp_dtype=amp_dtype, by_user=True, **given
+            )
         ]
     spec, name = catalog.benchmark(options.benchmark).spec, options.variant
     frameworks = [options.framework] if options.framework else list(spec.frameworks)

@@ -37,14 +37,14 @@ def _look(run: Run, access: ClusterAccess, note: Note) -> Sequence[JobEvent]:
     try:
         with connections.glimpse_of(run, access) as cluster:
             reported = cluster.look(run)
-            stranger = None if reported else listing.look_for(cluster.api, run.run_id)[1]
+            unlabelled = None if reported else listing.look_for(cluster.api, run.run_id)[1]
     except BenchError as wrong:
         if access.named and isinstance(wrong, UsageError):
             raise
         note(f"warning: {wrong.message} What is shown is on record. {wrong.action}")
         return ()
-    if stranger is not None:
-        note(f"warning: {stranger} What is shown is on record.")
+    if unlabelled is not None:
+        note(f"warning: {unlabelled} What is shown is on record.")
     elif not reported:
         note(
             f"warning: there is no job {run.run_id} on the cluster any more."

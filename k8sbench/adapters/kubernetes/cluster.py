@@ -111,7 +111,7 @@ class KubernetesCluster:
         self.create_s = creating.RETRY_SECONDS
         """How long a creation is repeated while the API server does not answer."""
         self.note: Callable[[str], None] = lambda _: None
-        """Is told, on any thread, of creations that take long."""
+        """Is called, on any thread, with a sentence on a creation that takes long."""
         self._noted: set[str] = set()
         self._jobs: dict[str, Followed] = {}
         self._runs: set[str] = set()

@@ -31,7 +31,7 @@ RETRY_SECONDS = 60.0
 FIND_SECONDS = 5.0
 """For the request that looks for an object."""
 NOTE_SECONDS = 5.0
-"""After which a creation without an answer is told of."""
+"""After which a creation without an answer is noted."""
 # Made once, here: msgspec crashes where two threads are the first to use a type.
 PLANS = msgspec.json.Decoder(RunPlan)
 NOT_THE_JOB = frozenset(
@@ -50,7 +50,7 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = RETRY_SECONDS
     """How long it is repeated."""
     note: Callable[[str], None] = lambda _: None
-    """Is told, on another thread, that it takes long."""
+    """Is called, on another thread, with a sentence on a creation that takes long."""
     is_over: Callable[[], bool] = lambda: False
     """Whether nobody waits for it any more."""
 
@@ -188,9 +188,9 @@ class _Creation:
         where = {"namespace": self._api.place.namespace}
         quota = admission.cause(fault.message, f"{name} is not created", where)
         kind = UsageError if quota.unrecoverable else NoRoom
-        told = kind(quota.sentence, quota.action)
-        told.cause_id, told.__cause__ = quota.id, fault
-        return told
+        error = kind(quota.sentence, quota.action)
+        error.cause_id, error.__cause__ = quota.id, fault
+        return error
 
     def _take_back(
         self, others: Sequence[Mapping[str, Any]], found: Sequence[_Object], error: BenchError

@@ -25,12 +25,12 @@ def remove(
     """Delete a run's job, and with it its pods and its ConfigMap; idempotent.
 
     Returns why the job stays, or what its deletion waits for; else None. It stays where its uid is
-    not ``uid``, where others than ``user`` need it, who are told what was ``collected``, and where
-    it does not bear the run's label. Unless it is known to own its ConfigMap that is looked for:
-    the process that created them may have been killed in between.
+    not ``uid``, where others than ``user`` need it (for whom it is noted what was ``collected``),
+    and where it does not bear the run's label. Unless it is known to own its ConfigMap that is
+    looked for: the process that created them may have been killed in between.
     """
     try:
-        found, stranger = listing.look_for(api, run_id)
+        found, unlabelled = listing.look_for(api, run_id)
         if found is not None:
             kind, job = found
             if uid not in {None, job["metadata"]["uid"]}:
@@ -53,4 +53,4 @@ def remove(
             api.delete(path, uid=orphan["metadata"]["uid"])
     except ApiFault as fault:
         raise api.explained(fault, f"job {run_id} be deleted") from fault
-    return stranger
+    return unlabelled

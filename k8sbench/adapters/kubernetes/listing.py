@@ -42,7 +42,7 @@ def look_for(api: Api, run_id: str) -> tuple[tuple[str, KubeObject] | None, str 
 
     Both are None where no job has the name.
     """
-    stranger = None
+    unlabelled = None
     for kind in KINDS:
         try:
             job = api.find(kinds.path(kind, api.place.namespace, run_id))
@@ -51,11 +51,11 @@ def look_for(api: Api, run_id: str) -> tuple[tuple[str, KubeObject] | None, str 
         if job is not None and labels_of(job).get(RUN_LABEL) == run_id:
             return (kind, job), None
         if job is not None:
-            stranger = _stranger(kind, run_id, api.place.namespace)
-    return None, stranger
+            unlabelled = _unlabelled(kind, run_id, api.place.namespace)
+    return None, unlabelled
 
 
-def _stranger(kind: str, run_id: str, namespace: str) -> str:
+def _unlabelled(kind: str, run_id: str, namespace: str) -> str:
     label = f"{RUN_LABEL}={run_id}"
     command = f"kubectl -n {namespace} label {KINDS[kind].singular} {run_id} {label}"
     return (
@@ -70,7 +70,7 @@ def jobs(
     """Return the jobs in the namespace, oldest first.
 
     With ``run_ids`` at least those of these runs; for none no request is sent. ``user`` is the
-    store whose abandoned jobs are told.
+    store whose abandoned jobs are marked as such.
     """
     if run_ids is not None and not run_ids:
         return []

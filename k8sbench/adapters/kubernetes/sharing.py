@@ -166,7 +166,7 @@ def keeper(
     """
     annotations = annotations_of(job)
     if not any(name.startswith(USED_BY) for name in annotations.keys() - {user.key}):
-        return None  # there is nobody to be told anything
+        return None  # no other store needs to know
     changes: dict[str, str | None] = {user.key: None} if user.key in annotations else {}
     if collected is not None and COLLECTED_BY + user.store not in annotations:
         changes[COLLECTED_BY + user.store] = _encoded(_receipt(api, user, collected()))
@@ -208,14 +208,14 @@ def cluster_time(api: Api) -> float:
 
 def _sentence(one: _Receipt) -> str:
     at = datetime.datetime.fromtimestamp(one.at, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    told = [f"k8sbench on {one.host} collected it at {at}"]
+    parts = [f"k8sbench on {one.host} collected it at {at}"]
     if one.throughput is not None:
-        told.append(f"{one.throughput:.1f} {one.unit}")
+        parts.append(f"{one.throughput:.1f} {one.unit}")
     if one.verdict is not None:
-        told.append(one.verdict)
+        parts.append(one.verdict)
     if one.digest is not None:
-        told.append(f"SHA-256 of its logs {one.digest}")
-    return ", ".join(told) + "."
+        parts.append(f"SHA-256 of its logs {one.digest}")
+    return ", ".join(parts) + "."
 
 
 def _receipt(api: Api, user: User, collected: Collected) -> _Receipt:

@@ -53,7 +53,7 @@ def command(
     Cancels and deletes what could not be before. Works with nothing but the cluster: jobs of other
     people's stores are collected from their own annotations. Again is harmless. A run that cannot
     be collected is reported and passed over. Ctrl-C leaves the jobs alone. With --all --follow it
-    goes on with new jobs until it is told to stop, and prints the rows then. Exit codes are those
+    goes on with new jobs until it is stopped, and prints the rows then. Exit codes are those
     of submit.
     """
     if every == bool(runs):

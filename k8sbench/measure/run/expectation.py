@@ -59,7 +59,7 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     """Accuracy up to which Time2Train counts."""
     smoke: bool = False
     """A small run that checks the path: the model's size and AMP's effect do not matter."""
-    told: bool = False
+    by_user: bool = False
     """The values are what a user says of a log from anywhere, and not those of a run that was
     started with them: what the log does not show is remarked. Not for declared formats, which
     read none of it."""
@@ -143,6 +143,6 @@ def from_variant(
         window_by_catalog=warmup is None,
         unit=f"{spec.unit}/s",
         target=spec.target_accuracy,
-        told=isinstance(variant.log, str),
+        by_user=isinstance(variant.log, str),
         accept=accept,
     )

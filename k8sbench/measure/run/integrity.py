@@ -123,7 +123,7 @@ def _model(case: Case) -> Iterator[Reason]:
         if same is False:
             text = f"The benchmark's model is {expected.model}; the log's is {model}."
             yield reason("other-benchmark", text, log.place("model"))
-        elif same is None and expected.told and log.family is not OURS:
+        elif same is None and expected.by_user and log.family is not OURS:
             names = f"The log's model is {model}" if model else "The log names no model"
             text = f"{names}; whether it is the benchmark's, {expected.model}, is not known."
             yield reason("model-unverified", text, log.place("model"))
@@ -154,7 +154,7 @@ def _gpus(case: Case) -> Iterator[Reason]:
         ranks = len(log.series_by_rank)
         text = f"{ranks} ranks print training lines, and {case.gpus} GPUs were given."
         yield reason("gpu-count", text)
-    elif expected.told and logged is None and not 1 < len(log.series_by_rank) == case.gpus:
+    elif expected.by_user and logged is None and not 1 < len(log.series_by_rank) == case.gpus:
         text = f"The log does not state its GPUs; that there were {case.gpus} is --gpus alone."
         yield reason("gpus-unverified", text)
     trainers = expected.trainers
@@ -182,7 +182,7 @@ def _batch(case: Case) -> Iterator[Reason]:
             f"is {logged}."
         )
         yield reason("batch-size", text, where, severity="reject" if matters else "warn")
-    elif by_batch and logged is None and case.batch is not None and expected.told:
+    elif by_batch and logged is None and case.batch is not None and expected.by_user:
         text = f"The log does not state its batch; the figure assumes {case.batch} per GPU."
         yield reason("batch-unverified", text)
     if case.batch is None and by_batch:
@@ -247,7 +247,7 @@ def _precision(case: Case) -> Iterator[Reason]:
     elif wanted and assumed and wanted != assumed:
         text = f"{wanted} was expected; the log prints its configuration, which sets none."
         yield reason("precision", text, log.place("precision_assumed"))
-    elif wanted and not (logged or assumed) and case.log.expected.told:
+    elif wanted and not (logged or assumed) and case.log.expected.by_user:
         text = f"The log does not state its precision; that it is {wanted} is --precision alone."
         yield reason("precision-unverified", text)
     elif (wanted or logged) == "amp" and effective == "fp32":

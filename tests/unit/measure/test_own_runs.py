@@ -314,7 +314,7 @@ def test_a_smoke_run_on_cpus_is_no_run_of_a_benchmark() -> None:
     small = of_full_size(edited(text("k8sbench_master.log"), "start", batch_size_per_gpu=3))
     assert "batch-size" in ids(both(small, expected=known), "reject")
     # With a format alone there is nothing to differ from, and the same run is what it is.
-    alone = both(expected=Expectation(format="k8sbench", told=True))
+    alone = both(expected=Expectation(format="k8sbench", by_user=True))
     assert ids(alone) == []
     assert (alone.device, alone.environment["preset"]) == ("cpu", "smoke")
 
