@@ -216,7 +216,7 @@ def test_the_data_set_by_the_steps_of_an_epoch_is_the_jobs_batch(
 
 # What a user says of a log, and the log does not.
 
-SAID: dict[str, Any] = {"gpus": 8, "precision": "amp", "told": True}
+SAID: dict[str, Any] = {"gpus": 8, "precision": "amp", "by_user": True}
 
 
 def test_what_a_log_does_not_state_is_remarked() -> None:
@@ -239,11 +239,11 @@ def test_what_a_log_states_is_not_remarked() -> None:
 def test_a_model_that_cannot_be_compared_is_remarked(head: str | None) -> None:
     lines = [*([f"type='{head}'"] if head else []), "samples_per_gpu=4,", *run(STEADY)]
     known = {"benchmark": "deeplabv3p", "model": "DeepLabV3+", "gpus": 1}
-    found = measured(["gpu_ids = range(0, 2)", *lines], **(known | {"gpus": 2, "told": True}))
+    found = measured(["gpu_ids = range(0, 2)", *lines], **(known | {"gpus": 2, "by_user": True}))
     assert ids(found) == ["model-unverified"]
     assert ids(measured(lines, **known)) == []
     right = ["type='DepthwiseSeparableASPPHead'", "gpu_ids = range(0, 2)", "samples_per_gpu=4,"]
-    assert ids(measured([*right, *run(STEADY)], **(known | {"gpus": 2, "told": True}))) == []
+    assert ids(measured([*right, *run(STEADY)], **(known | {"gpus": 2, "by_user": True}))) == []
 
 
 @pytest.mark.parametrize(("batch", "expected"), [(1, ["batch-size"]), (2, []), (4, [])])
