@@ -232,7 +232,7 @@ def test_what_a_log_states_is_not_remarked() -> None:
     ranks = [f"[1,{rank}]<stdout>:{line}" for line in run(STEADY) for rank in range(8)]
     assert "gpus-unverified" not in ids(measured(ranks, **SAID))
     # A run that was started with these values needs no word of its log.
-    assert ids(measured(run(STEADY), **(SAID | {"told": False}))) == []
+    assert ids(measured(run(STEADY), **(SAID | {"by_user": False}))) == []
 
 
 @pytest.mark.parametrize("head", ["FrobnicateHead", None])
