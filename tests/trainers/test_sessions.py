@@ -309,8 +309,9 @@ def test_paddles_own_switches_are_set_on_a_gpu_as_far_as_this_build_has_them(
     assert told == {"FLAGS_check_nan_inf": False}
 
 
-def test_paddles_mixed_precision_has_the_trainers_own_lists(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("recipe", ["paddleseg", "matched"])
+def test_paddles_mixed_precision_has_the_recipe_s_own_lists(
+    recipe: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import_paddle()
     import paddle
@@ -330,10 +331,10 @@ def test_paddles_mixed_precision_has_the_trainers_own_lists(
     monkeypatch.setattr(paddle_session, "_amp_has_effect", lambda _: True)  # as on a GPU
     place = Place(rank=0, local_rank=0, world_size=1)
     here = paddle_session.Session(read("--amp-dtype", "bf16"), place, "gpu:0")
-    here.amp_lists = AMP_LISTS
+    here.amp_lists = AMP_LISTS[recipe]
     with here.autocast():
         pass
-    assert asked == [{"enable": True, "level": "O1", "dtype": "bfloat16", **AMP_LISTS}]
+    assert asked == [{"enable": True, "level": "O1", "dtype": "bfloat16", **AMP_LISTS[recipe]}]
     assert (here.precision_effective, here.scales) == ("amp", False)
 
 
