@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from k8sbench.model.errors import PlanUnreadable
+from k8sbench.model.gpu_metrics import Fetched, SourceName, Wanted
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
@@ -182,6 +183,30 @@ class LogArchive(Protocol):
 
     def close(self) -> None:
         """Flush and close the files; idempotent."""
+
+
+class MetricSource(Protocol):
+    """Where series of GPU metrics come from."""
+
+    name: SourceName
+
+    def follow(self, run: Run) -> None:
+        """Take samples of a run's GPUs from now on, where nobody else does; idempotent."""
+
+    def release(self, run_id: str) -> None:
+        """Take no more of them; what was taken is kept until it is fetched. Idempotent."""
+
+    def settles_in(self, wanted: Wanted) -> float:
+        """Seconds after the window's end until its last sample can be fetched; 0 if at once."""
+
+    def fetch(self, wanted: Wanted) -> Fetched:
+        """Return the series of the run's GPUs.
+
+        Never raises: a source that cannot be reached has no series, and its reason.
+        """
+
+    def close(self) -> None:
+        """Close connections and threads."""
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,264 @@
+"""What is measured of GPUs beside a run's throughput: one table of metrics, and series of them.
+
+A source (:class:`~k8sbench.ports.MetricSource`) returns series in the units of this table, so that
+those of several sources can be compared. What a GPU or a source cannot give has no series, and a
+reason instead; never zeros.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+OverTime = Literal["mean", "peak", "increase", "share", "new"]
+"""``increase`` is of a counter; ``share`` is how much of the time any of :data:`THROTTLED` was set;
+``new`` are the codes that appear within the window."""
+OverGpus = Literal["mean", "peak", "sum", "union"]
+SourceName = Literal["prometheus", "dcgm", "trainer", "nvml"]
+NOT_SUPPORTED = 9223372036854775794
+"""What DCGM gives for a field that a GPU does not have, as do the numbers above it."""
+THROTTLED = 0x20 | 0x40 | 0x80
+"""NVML's clocks' event reasons that a GPU in a well node does not show: heat, by the driver and by
+the hardware, and a power brake from outside."""
+
+
+class Field(msgspec.Struct, frozen=True):
+    """Where a source has a metric: DCGM's field or NVML's call, and the factor to our unit."""
+
+    name: str
+    factor: float = 1.0
+
+
+class GpuMetric(msgspec.Struct, frozen=True, kw_only=True):
+    """One metric of a GPU."""
+
+    id: str
+    title: str
+    """For tables and plots."""
+    unit: str
+    """``ratio`` (0–1), ``MiB``, ``W``, ``J``, ``MHz``, ``°C``, ``bytes/s``; empty for codes."""
+    dcgm: tuple[Field, ...] = ()
+    """The first that an exporter has counts: newer names before older ones."""
+    nvml: tuple[Field, ...] = ()
+    """Likewise, by NVML's calls; ``nvmlDeviceGetUtilizationRates.gpu`` names a member."""
+    over_time: OverTime = "mean"
+    over_gpus: OverGpus = "mean"
+    meaning: str
+    """What a user learns from it: one sentence."""
+
+
+METRICS: tuple[GpuMetric, ...] = (
+    GpuMetric(
+        id="gpu_utilization",
+        title="GPU utilization",
+        unit="ratio",
+        dcgm=(Field("DCGM_FI_DEV_GPU_UTIL", 0.01),),
+        nvml=(Field("nvmlDeviceGetUtilizationRates.gpu", 0.01),),
+        meaning="The share of time in which any kernel ran, however little of the GPU it used.",
+    ),
+    GpuMetric(
+        id="gr_engine_active",
+        title="GR engine active",
+        unit="ratio",
+        dcgm=(Field("DCGM_FI_PROF_GR_ENGINE_ACTIVE"),),
+        meaning="The share of time in which the graphics or compute engine had work. It is not the"
+        " share of multiprocessors at work.",
+    ),
+    GpuMetric(
+        id="sm_active",
+        title="SM active",
+        unit="ratio",
+        dcgm=(Field("DCGM_FI_PROF_SM_ACTIVE"),),
+        meaning="The share of time in which a multiprocessor had a warp, as the mean over all.",
+    ),
+    GpuMetric(
+        id="tensor_active",
+        title="Tensor active",
+        unit="ratio",
+        dcgm=(Field("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"),),
+        meaning="The share of cycles in which the tensor cores worked: what mixed precision is"
+        " for.",
+    ),
+    GpuMetric(
+        id="dram_active",
+        title="DRAM active",
+        unit="ratio",
+        dcgm=(Field("DCGM_FI_PROF_DRAM_ACTIVE"),),
+        meaning="The share of cycles in which data moved to or from device memory; above about 0.8"
+        " the step is bound by memory bandwidth.",
+    ),
+    GpuMetric(
+        id="memory_used",
+        title="Memory used",
+        unit="MiB",
+        dcgm=(Field("DCGM_FI_DEV_FB_USED"),),
+        nvml=(Field("nvmlDeviceGetMemoryInfo.used", 1 / 1024**2),),
+        over_time="peak",
+        over_gpus="peak",
+        meaning="The most device memory in use on any GPU, by all of its processes.",
+    ),
+    GpuMetric(
+        id="power",
+        title="Power",
+        unit="W",
+        dcgm=(Field("DCGM_FI_DEV_POWER_USAGE"),),
+        nvml=(Field("nvmlDeviceGetPowerUsage", 1e-3),),
+        meaning="The power that one GPU draws; well below its limit it waits for something.",
+    ),
+    GpuMetric(
+        id="energy",
+        title="Energy",
+        unit="J",
+        dcgm=(Field("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", 1e-3),),
+        nvml=(Field("nvmlDeviceGetTotalEnergyConsumption", 1e-3),),
+        over_time="increase",
+        over_gpus="sum",
+        meaning="What all GPUs of the job took from the mains during the window.",
+    ),
+    GpuMetric(
+        id="sm_clock",
+        title="SM clock",
+        unit="MHz",
+        dcgm=(Field("DCGM_FI_DEV_SM_CLOCK"),),
+        nvml=(Field("nvmlDeviceGetClockInfo"),),
+        meaning="The clock of the multiprocessors; throughput follows it.",
+    ),
+    GpuMetric(
+        id="temperature",
+        title="Temperature",
+        unit="°C",
+        dcgm=(Field("DCGM_FI_DEV_GPU_TEMP"),),
+        nvml=(Field("nvmlDeviceGetTemperature"),),
+        over_time="peak",
+        over_gpus="peak",
+        meaning="The highest of any GPU; near its limit the driver lowers the clocks.",
+    ),
+    GpuMetric(
+        id="throttled",
+        title="Throttled",
+        unit="ratio",
+        dcgm=(
+            Field("DCGM_FI_DEV_CLOCKS_EVENT_REASONS"),
+            Field("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS"),
+        ),
+        nvml=(
+            Field("nvmlDeviceGetCurrentClocksEventReasons"),
+            Field("nvmlDeviceGetCurrentClocksThrottleReasons"),
+        ),
+        over_time="share",
+        meaning="The share of time in which heat or a power brake held the clocks down. Its series"
+        " holds NVML's bits of the clocks' event reasons.",
+    ),
+    GpuMetric(
+        id="xid",
+        title="XID errors",
+        unit="",
+        dcgm=(Field("DCGM_FI_DEV_XID_ERRORS"),),
+        over_time="new",
+        over_gpus="union",
+        meaning="The driver's error codes that appeared during the window.",
+    ),
+    GpuMetric(
+        id="processes",
+        title="Processes",
+        unit="",
+        nvml=(Field("nvmlDeviceGetComputeRunningProcesses_v3"),),
+        over_time="peak",
+        over_gpus="peak",
+        meaning="The most processes that computed on any GPU; a rank has its GPU for itself.",
+    ),
+    GpuMetric(
+        id="nvlink_transmitted",
+        title="NVLink transmitted",
+        unit="bytes/s",
+        dcgm=(Field("DCGM_FI_PROF_NVLINK_TX_BYTES"),),
+        meaning="What one GPU sends to others over NVLink.",
+    ),
+    GpuMetric(
+        id="nvlink_received",
+        title="NVLink received",
+        unit="bytes/s",
+        dcgm=(Field("DCGM_FI_PROF_NVLINK_RX_BYTES"),),
+        meaning="What one GPU receives from others over NVLink.",
+    ),
+    GpuMetric(
+        id="pcie_transmitted",
+        title="PCIe transmitted",
+        unit="bytes/s",
+        dcgm=(Field("DCGM_FI_PROF_PCIE_TX_BYTES"),),
+        meaning="What one GPU sends to the host and, without NVLink, to others.",
+    ),
+    GpuMetric(
+        id="pcie_received",
+        title="PCIe received",
+        unit="bytes/s",
+        dcgm=(Field("DCGM_FI_PROF_PCIE_RX_BYTES"),),
+        meaning="What one GPU receives from the host, such as its samples.",
+    ),
+)
+BY_ID = {metric.id: metric for metric in METRICS}
+
+
+class Gpu(msgspec.Struct, frozen=True, kw_only=True):
+    """One GPU, or one part of a divided one (MIG), as far as a source knows it."""
+
+    node: str | None = None
+    index: str | None = None
+    """As the driver counts on its node."""
+    uuid: str | None = None
+    model: str | None = None
+    mig: str | None = None
+    """The instance and its profile, ``2 (1g.5gb)``; None of a whole GPU."""
+    pod: str | None = None
+    """The pod that has it; the replica of a local run."""
+
+
+class Series(msgspec.Struct, frozen=True, kw_only=True):
+    """The samples of one metric of one GPU, oldest first."""
+
+    metric: str
+    """An id of :data:`METRICS`."""
+    gpu: Gpu
+    source: SourceName
+    at: tuple[float, ...]
+    """When each was taken, Unix seconds by the source's clock."""
+    values: tuple[float, ...]
+    """In the metric's unit; of a counter as it stood, resets included."""
+    every: float | None = None
+    """The interval at which the source takes samples, seconds; None: to be seen from ``at``."""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which series: those of the GPUs that a run's pods had, over a window."""
+
+    run_id: str
+    namespace: str | None
+    """None for a local run."""
+    nodes: dict[str, str | None]
+    """By pod: the node that it ran on. Of a local run by replica."""
+    uuids: tuple[str, ...] = ()
+    """Those of the run's GPUs that its own program printed; empty where it did not."""
+    start: float
+    """Unix seconds by the cluster's clock."""
+    end: float
+
+
+class Shared(msgspec.Struct, frozen=True, kw_only=True):
+    """Another user of one of the run's GPUs during the window."""
+
+    gpu: Gpu
+    other: str
+    """``namespace/pod``, or what is known of the process."""
+
+
+class Fetched(msgspec.Struct, frozen=True, kw_only=True):
+    """What a source had."""
+
+    source: SourceName
+    series: tuple[Series, ...] = ()
+    missing: dict[str, str] = {}
+    """By metric: why there is no series of it, one sentence. Key ``*``: none of any metric."""
+    shared: tuple[Shared, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What the source itself warned of."""
