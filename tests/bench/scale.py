@@ -110,7 +110,8 @@ def measure(own: OwnCluster, folder: Path, given: argparse.Namespace) -> int:
         f" {'our own trainers' if given.trainers else 'a user program'}: {seconds:.0f} s in all,"
         f" {told['processor']:.0f} s of processor; load {os.getloadavg()[0]:.1f}"
     )
-    print(f"{seconds / alone:.2f} × the cluster alone (limit {RATIO_LIMIT})")
+    if alone is not None:
+        print(f"{seconds / alone:.2f} × the cluster alone (limit {RATIO_LIMIT})")
     wire = json.loads((folder / "wire.json").read_text())
     missed = [
         alone is not None and seconds / alone > RATIO_LIMIT,
