@@ -93,7 +93,7 @@ def _run() -> Any:
         return run()
     import cProfile
 
-    profiler = cProfile.Profile()
+    profiler = cProfile.Profile(time.thread_time)
     try:
         return profiler.runcall(run)
     finally:
