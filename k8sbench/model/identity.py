@@ -333,9 +333,12 @@ def labels(plan: RunPlan) -> dict[str, str]:
 
 def _encoded(plan: RunPlan, value: object) -> bytes:
     """JSON without the run's own id: a foreign command may hold host names, which begin with it."""
+    text = msgspec.json.encode(value, order="deterministic")
+    if plan.run_id.encode() not in text:
+        return text
     types = "|".join(sorted({one.lower() for kind in KINDS.values() for one in kind.types}))
     host = rf"\b{re.escape(plan.run_id)}(?=-(?:{types})-[0-9])".encode()
-    return re.sub(host, b"RUN", msgspec.json.encode(value, order="deterministic"))
+    return re.sub(host, b"RUN", text)
 
 
 def _stamp(at: float) -> str:

@@ -402,9 +402,7 @@ class SqlStore:
     def _extend(self, db: sa.Connection, run: Run, **changes: Any) -> Run:
         new = msgspec.structs.replace(run, **changes)
         if new != run:
-            row = self._row(new)
-            names = ("phase", "measurement", "image_digest", "wishes")
-            changed = {name: row[name] for name in names}
+            changed = _changing(new)
             db.execute(sa.update(RUNS).where(RUNS.c.run_id == run.run_id).values(changed))
         if new.history != run.history:
             db.execute(sa.delete(TRANSITIONS).where(TRANSITIONS.c.run_id == run.run_id))
@@ -415,16 +413,13 @@ class SqlStore:
         plan = run.plan
         return {name: getattr(plan, name) for name in _OF_THE_PLAN} | {
             "case_key": run.case_key,
-            "phase": run.phase.value,
             "created_at": run.created_at,
             "artifacts": f"{artifacts.RUNS}/{plan.run_id}",
             "plan": _json(plan),
             "owner": _json(run.owner),
-            "measurement": _json(run.measurement),
             "location": _json(run.location),
-            "image_digest": run.image_digest,
-            "wishes": _json(Wishes(wishes=run.wishes)) if run.wishes else None,
             "files_at": self._here(),
+            **_changing(run),
         }
 
     def _load(self, db: sa.Connection, wanted: sa.Select[Any]) -> list[Run]:
@@ -544,6 +539,16 @@ def _insert_history(db: sa.Connection, run: Run) -> None:
         for number, step in enumerate(run.history, start=1)
     ]
     db.execute(sa.insert(TRANSITIONS), rows)
+
+
+def _changing(run: Run) -> dict[str, Any]:
+    """Return the columns of a run that change while it goes on."""
+    return {
+        "phase": run.phase.value,
+        "measurement": _json(run.measurement),
+        "image_digest": run.image_digest,
+        "wishes": _json(Wishes(wishes=run.wishes)) if run.wishes else None,
+    }
 
 
 def _json(value: msgspec.Struct | None) -> str | None:

@@ -27,6 +27,8 @@ LONGEST_READ = 4096
 """Characters of a line that are searched for a step, from its end."""
 RECENT_STEPS = 8
 """Printed steps that the pace is taken from."""
+UNREAD_LINES = 2 * RECENT_STEPS
+"""Latest lines that may have a step, kept until somebody looks: most are never looked at."""
 _REPLICA = re.compile(r"\b[a-z]+-\d+\b")
 
 
@@ -52,6 +54,7 @@ class Output:
         self._reader: Reader = family.reader()
         self._plan = plan
         self._recent: deque[Step] = deque(maxlen=RECENT_STEPS)
+        self._unread: deque[LogLine] = deque(maxlen=UNREAD_LINES)
         self.tail: deque[str] = deque(maxlen=LAST_LINES)
         self.last_at = 0.0
         """When its last line came, Unix seconds."""
@@ -59,27 +62,30 @@ class Output:
     @property
     def last(self) -> Step | None:
         """The latest step; None before the first."""
+        while self._unread:
+            found = self._found(self._unread.popleft())
+            if found is None:
+                continue
+            if self._recent and found.iteration <= self._recent[-1].iteration:
+                self._recent.clear()  # a new epoch, or the replica was started again
+            self._recent.append(found)
         return self._recent[-1] if self._recent else None
 
     def read(self, line: LogLine) -> bool:
-        """Read a line; True if it has a step."""
+        """Read a line; True if it may have a step."""
         self.tail.append(line.text[:LONGEST_LINE])
         self.last_at = line.at - line.ahead
-        if not any(needle in line.text for needle in self._needles):
-            return False
-        found = self._found(line)
-        if found is None:
-            return False
-        if self.last is not None and found.iteration <= self.last.iteration:
-            self._recent.clear()  # a new epoch, or the replica was started again
-        self._recent.append(found)
-        return True
+        may_have = any(needle in line.text for needle in self._needles)
+        if may_have:
+            self._unread.append(line)
+        return may_have
 
     def remaining(self, now: float) -> float | None:
         """Seconds until the last iteration at the recent pace; None while that is not known."""
-        if len(self._recent) < 2:
+        last = self.last
+        if last is None or len(self._recent) < 2:
             return None
-        first, last = self._recent[0], self._recent[-1]
+        first = self._recent[0]
         if last.total is None or last.epoch is not None or last.at <= first.at:
             return None
         pace = (last.at - first.at) / (last.iteration - first.iteration)
@@ -121,7 +127,7 @@ class LiveRun:
         return self.state.phase
 
     def take(self, event: JobEvent) -> bool:
-        """Apply an event; True if it has a step."""
+        """Apply an event; True if it may have a step."""
         if event.transition is not None:
             self.state = event.transition
         elif event.replica is not None:

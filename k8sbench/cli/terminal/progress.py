@@ -96,8 +96,7 @@ class Progress:
         """Print a run's new step, but not too often."""
         now = self._clock()
         pause = max(QUIET_SECONDS, len(self._runs) / STEP_LINES_PER_SECOND)
-        steps = live.steps()
-        if steps is not None and now - live.reported_at >= pause:
+        if now - live.reported_at >= pause and (steps := live.steps()) is not None:
             live.reported_at = now
             self._print(live, "  ".join(step_words(steps, live.plan, now)))
 
