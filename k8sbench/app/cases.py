@@ -50,7 +50,7 @@ def prepare(found: LoadedSpec, options: CaseOptions, site: Site) -> tuple[Planne
     from k8sbench.render import manifests, to_yaml
 
     sources = trainer_sources.read()
-    render = functools.partial(manifests, templates=templates.read(), trainers=sources)
+    render = functools.partial(manifests, templates=templates.load(), trainers=sources)
     return tuple(
         PlannedCase(
             draft=make_plan(

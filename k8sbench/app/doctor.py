@@ -163,7 +163,7 @@ def _job(
         queue=asked.queue,
         gang=asked.gang,
     )
-    return plan, manifests(plan, templates=templates.read(), trainers=sources)
+    return plan, manifests(plan, templates=templates.load(), trainers=sources)
 
 
 def _all_reduce(

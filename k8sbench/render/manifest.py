@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
+from jinja2 import Environment
 
 from k8sbench.model.errors import BenchError
 from k8sbench.model.plan import RunPlan
@@ -24,7 +25,7 @@ SOURCES_TEMPLATE = "trainers.yaml.j2"
 
 
 def manifests(
-    plan: RunPlan, *, templates: Mapping[str, str], trainers: TrainerSources | None
+    plan: RunPlan, *, templates: Environment, trainers: TrainerSources | None
 ) -> tuple[dict[str, Any], ...]:
     """Render the objects that run ``plan``: the trainers' ConfigMap where one is needed, the job.
 

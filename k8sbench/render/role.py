@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from jinja2 import Environment
 
 from k8sbench.model.kinds import KINDS
 from k8sbench.render.templates import render
@@ -10,7 +10,7 @@ from k8sbench.render.templates import render
 TEMPLATE = "role.yaml.j2"
 
 
-def text(templates: Mapping[str, str]) -> str:
+def text(templates: Environment) -> str:
     """Write both as YAML; ``k8sbench/role.yaml`` is this text."""
     jobs: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for kind in KINDS.values():

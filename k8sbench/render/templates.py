@@ -9,7 +9,6 @@ ASCII, in which no value can end its own quotes. It refuses None, so that no man
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from collections.abc import Mapping
@@ -43,10 +42,13 @@ def only_quoted(value: object) -> Quoted:
     return value
 
 
-def environment(templates: Mapping[str, str]) -> jinja2.Environment:
-    """Set up the templates by name, strict and quoting."""
+def environment(
+    texts: Mapping[str, str], compiled: jinja2.BytecodeCache | None = None
+) -> jinja2.Environment:
+    """Set up templates by name, strict and quoting; ``compiled`` keeps what was compiled before."""
     made = jinja2.Environment(  # noqa: S701 - not HTML; only_quoted refuses what is not escaped
-        loader=jinja2.DictLoader(dict(templates)),
+        loader=jinja2.DictLoader(dict(texts)),
+        bytecode_cache=compiled,
         undefined=jinja2.StrictUndefined,
         finalize=only_quoted,
         trim_blocks=True,
@@ -58,21 +60,15 @@ def environment(templates: Mapping[str, str]) -> jinja2.Environment:
     return made
 
 
-def render(templates: Mapping[str, str], name: str, **values: Any) -> str:
+def render(templates: jinja2.Environment, name: str, **values: Any) -> str:
     """Fill the template ``name``; anything wrong with it is our fault, not the user's."""
     try:
-        return _compiled(tuple(sorted(templates.items()))).get_template(name).render(**values)
+        return templates.get_template(name).render(**values)
     except (jinja2.TemplateError, TypeError) as wrong:
         raise BenchError(
             f"The template {name} cannot be filled: {wrong}",
             "This is a fault of k8sbench's templates, not of your input; please report it.",
         ) from wrong
-
-
-# Compiling costs more than rendering, and a submit of many runs renders the same few templates.
-@functools.lru_cache(maxsize=2)
-def _compiled(templates: tuple[tuple[str, str], ...]) -> jinja2.Environment:
-    return environment(dict(templates))
 
 
 def _refuse_unplain(value: object) -> None:

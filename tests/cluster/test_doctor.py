@@ -472,7 +472,7 @@ def test_the_all_reduce_runs_as_a_job_over_the_pool_s_nodes(
         cluster = KubernetesCluster(api)
         outcome = bandwidth.run(
             plan,
-            manifests(plan, templates=templates.read(), trainers=sources),
+            manifests(plan, templates=templates.load(), trainers=sources),
             cluster,
             tmp_path,
             clock=time.time,

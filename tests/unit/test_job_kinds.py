@@ -90,7 +90,7 @@ def test_its_state_is_read_from_its_own_conditions(
 def test_it_has_its_path_and_its_permissions(demo: JobKind) -> None:
     wanted = "/apis/demo.example.org/v1alpha1/namespaces/n/demojobs/j"
     assert kinds.path("DemoJob", "n", "j") == wanted
-    documents = yaml.safe_load_all(role.text(templates.read()))
+    documents = yaml.safe_load_all(role.text(templates.load()))
     asked = [each for each in rules.permissions(documents) if each.resource == "demojobs"]
     assert [(each.group, each.verb) for each in asked] == [
         ("demo.example.org", "get"),
@@ -158,8 +158,8 @@ def test_every_framework_has_one_default_kind() -> None:
 
 
 def test_the_rules_file_is_what_the_kinds_make_of_its_template() -> None:
-    """Write it anew with ``role.text(templates.read())``."""
-    assert (ROOT / "k8sbench" / "role.yaml").read_text() == role.text(templates.read())
+    """Write it anew with ``role.text(templates.load())``."""
+    assert (ROOT / "k8sbench" / "role.yaml").read_text() == role.text(templates.load())
 
 
 NAMES = re.compile(

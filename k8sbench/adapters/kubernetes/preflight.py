@@ -212,7 +212,7 @@ def _init_template(api: Api, deployment: KubeObject | Unknown | None) -> str | U
 
 def _access(api: Api, namespace: str) -> Sequence[Access]:
     path = kinds.path("SelfSubjectAccessReview")
-    roles = yaml.safe_load_all(role.text(templates.read()))
+    roles = yaml.safe_load_all(role.text(templates.load()))
 
     def one(permission: rules.Permission) -> Access:
         answer = api.create(path, permission.review(namespace))

@@ -39,7 +39,7 @@ def planned(**changes: Any) -> RunPlan:
 
 
 def rendered(plan: RunPlan) -> Sequence[Manifest]:
-    return manifests(plan, templates=templates.read(), trainers=SOURCES)
+    return manifests(plan, templates=templates.load(), trainers=SOURCES)
 
 
 def run(*script: JobEvent, **more: Any) -> tuple[bandwidth.Outcome, FakeCluster]:

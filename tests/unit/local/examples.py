@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import jinja2
+
 from k8sbench.adapters.files import templates
 from k8sbench.adapters.local import launch, manifest
 from k8sbench.adapters.local.launch import Launch, Machine
@@ -89,14 +91,14 @@ def plan(
 
 
 @functools.cache
-def texts() -> dict[str, str]:
+def ready() -> jinja2.Environment:
     """The project's templates."""
-    return templates.read()
+    return templates.load()
 
 
 def rendered(wanted: RunPlan, files: Mapping[str, str] | None = None) -> Objects:
     """Render a plan as ``submit`` would."""
-    return manifests(wanted, templates=texts(), trainers=sources(files or {}))
+    return manifests(wanted, templates=ready(), trainers=sources(files or {}))
 
 
 def job(wanted: RunPlan, files: Mapping[str, str] | None = None) -> manifest.Job:

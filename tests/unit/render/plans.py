@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+import jinja2
 import msgspec
 
 from k8sbench.adapters.files import catalog, templates
@@ -196,9 +197,15 @@ def texts() -> dict[str, str]:
     return templates.read()
 
 
+@functools.cache
+def ready() -> jinja2.Environment:
+    """The same, ready to be rendered."""
+    return templates.load()
+
+
 def rendered(wanted: RunPlan) -> Objects:
     """Render a plan with the project's templates and the small sources above."""
-    return manifests(wanted, templates=texts(), trainers=SOURCES)
+    return manifests(wanted, templates=ready(), trainers=SOURCES)
 
 
 def job(wanted: RunPlan) -> dict[str, Any]:

@@ -19,9 +19,9 @@ from tests.unit.render.plans import (
     job,
     plan,
     pod,
+    ready,
     rendered,
     replicas,
-    texts,
 )
 
 
@@ -163,7 +163,7 @@ def test_a_plan_made_with_other_trainers_is_refused() -> None:
 
 def test_sources_that_were_forgotten_are_our_error() -> None:
     with pytest.raises(BenchError, match="no sources") as error:
-        manifests(plan(), templates=texts(), trainers=None)
+        manifests(plan(), templates=ready(), trainers=None)
     assert error.value.exit_code == 1
 
 
@@ -172,13 +172,13 @@ def test_sources_of_a_mebibyte_do_not_fit(over: int) -> None:
     sources = TrainerSources.of({"k8sbench/trainers/x.py": "×" * (2**19) + "x" * over})
     wanted = plan(trainers_digest=sources.digest)
     with pytest.raises(BenchError, match=f"take {2**20 + over} bytes, and a ConfigMap"):
-        manifests(wanted, templates=texts(), trainers=sources)
+        manifests(wanted, templates=ready(), trainers=sources)
 
 
 def test_sources_just_below_a_mebibyte_fit() -> None:
     sources = TrainerSources.of({"k8sbench/trainers/x.py": "x" * (2**20 - 1)})
     wanted = plan(trainers_digest=sources.digest)
-    assert len(manifests(wanted, templates=texts(), trainers=sources)) == 2
+    assert len(manifests(wanted, templates=ready(), trainers=sources)) == 2
 
 
 def test_a_plan_too_long_for_the_annotations_is_refused() -> None:

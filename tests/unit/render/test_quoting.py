@@ -20,7 +20,7 @@ from k8sbench.render import manifests, to_yaml
 from k8sbench.render.templates import environment, quote, render
 from k8sbench.render.trainer_sources import TrainerSources
 from tests.unit.render import plans
-from tests.unit.render.plans import plan, pool, rendered, texts
+from tests.unit.render.plans import plan, pool, ready, texts
 
 HOSTILE = (
     '"',
@@ -100,7 +100,7 @@ def test_the_check_sees_a_value_that_goes_round_the_filter(template: str) -> Non
 @pytest.mark.parametrize("template", ["a: {{ x }}", "a: {{ x | q ~ 'y' }}", "a: {{ 'fixed' }}"])
 def test_an_unquoted_value_stops_the_rendering(template: str) -> None:
     with pytest.raises(BenchError, match="did not pass the filter q") as error:
-        render({"t": template}, "t", x="harmless")
+        render(environment({"t": template}), "t", x="harmless")
     assert "fault of k8sbench's templates" in error.value.action
 
 
@@ -123,7 +123,7 @@ def test_a_template_that_asks_for_what_is_not_there_stops_the_rendering(
     template: str, words: str
 ) -> None:
     with pytest.raises(BenchError) as error:
-        render({"t": template}, "t", x="x")
+        render(environment({"t": template}), "t", x="x")
     assert words in error.value.message
 
 
@@ -211,7 +211,7 @@ def test_hostile_notes_annotations_and_options_stay_where_they_were_put(
 @example("".join(HOSTILE))
 def test_sources_arrive_to_the_letter(source: str) -> None:
     sources = TrainerSources.of({"k8sbench/trainers/x.py": source})
-    config, _ = manifests(plan(trainers_digest=sources.digest), templates=texts(), trainers=sources)
+    config, _ = manifests(plan(trainers_digest=sources.digest), templates=ready(), trainers=sources)
     assert config["data"] == {"k8sbench.trainers.x.py": source}
     assert next(yaml.safe_load_all(to_yaml([config]))) == config
 
@@ -221,12 +221,3 @@ def test_the_environment_of_the_templates_is_strict() -> None:
     assert made.undefined is jinja2.StrictUndefined
     assert set(made.filters) == {"q", "indent"}
     assert not made.globals
-
-
-def test_rendering_twice_compiles_once() -> None:
-    from k8sbench.render import templates
-
-    rendered(plan())
-    before = templates._compiled.cache_info().misses
-    rendered(plan())
-    assert templates._compiled.cache_info().misses == before

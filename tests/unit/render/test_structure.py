@@ -12,6 +12,7 @@ from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.plan import RunPlan
 from k8sbench.render import manifests
 from k8sbench.render.structure import check
+from k8sbench.render.templates import environment
 from tests.unit.render.plans import SOURCES, Objects, plan, rendered, replicas, texts
 
 Spoiler = Callable[[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]], Any]
@@ -71,10 +72,10 @@ def test_every_rendered_plan_is_sound(everything: list[tuple[RunPlan, Objects]])
 def test_a_template_that_is_no_yaml_stops_the_rendering() -> None:
     slipped = {"job.yaml.j2": texts()["job.yaml.j2"].replace("  template:", "    template:")}
     with pytest.raises(BenchError, match="no YAML") as error:
-        manifests(plan(), templates=texts() | slipped, trainers=SOURCES)
+        manifests(plan(), templates=environment(texts() | slipped), trainers=SOURCES)
     assert not isinstance(error.value, UsageError)
 
 
 def test_a_template_that_gives_no_object_stops_the_rendering() -> None:
     with pytest.raises(BenchError, match="gave list"):
-        manifests(plan(), templates=texts() | {"job.yaml.j2": "[]"}, trainers=SOURCES)
+        manifests(plan(), templates=environment(texts() | {"job.yaml.j2": "[]"}), trainers=SOURCES)

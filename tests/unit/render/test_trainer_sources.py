@@ -18,7 +18,7 @@ from k8sbench.render import manifests
 from k8sbench.render.job import config_key
 from k8sbench.render.trainer_sources import TrainerSources
 from tests.tiers import ROOT
-from tests.unit.render.plans import plan, texts
+from tests.unit.render.plans import plan, ready
 
 
 def test_every_source_file_of_the_trainers_is_found_and_the_package_s_own() -> None:
@@ -42,7 +42,7 @@ def test_the_sources_fit_a_config_map_with_room_to_grow() -> None:
     sources = trainer_sources.read()
     assert sum(len(text.encode()) for text in sources.files.values()) < 2**20 / 2
     wanted = plan(trainers_digest=sources.digest)
-    config, _ = manifests(wanted, templates=texts(), trainers=sources)
+    config, _ = manifests(wanted, templates=ready(), trainers=sources)
     assert len(config["data"]) == len(sources.files)
 
 

@@ -92,7 +92,7 @@ def test_everything_renders_restricted_and_typed(name: str) -> None:
     count = 0
     for wanted in every_plan(name):
         count += 1
-        objects = manifests(wanted, templates=plans.texts(), trainers=sources())
+        objects = manifests(wanted, templates=plans.ready(), trainers=sources())
         for replica in plans.replicas(objects[-1]).values():
             assert violations(replica["template"]["spec"]) == []
         assert through_models(objects[-1]) == objects[-1]
@@ -108,7 +108,7 @@ def test_everything_renders_restricted_and_typed(name: str) -> None:
 def test_everything_fits_the_operator_s_schema(name: str, crd_schemas: Schemas) -> None:
     checks = {kind: strict(schema) for kind, schema in crd_schemas.items()}
     for wanted in every_plan(name):
-        job = manifests(wanted, templates=plans.texts(), trainers=sources())[-1]
+        job = manifests(wanted, templates=plans.ready(), trainers=sources())[-1]
         checks[job["kind"]].validate(job)
 
 
@@ -117,7 +117,7 @@ def test_a_user_s_file_gives_a_job_of_his_image_command_and_log(name: str) -> No
     variants = {(v.framework, v.name): v for v in catalog.find(name).spec.variants}
     for wanted in every_plan(name):
         variant = variants[wanted.framework, wanted.variant]
-        (job,) = manifests(wanted, templates=plans.texts(), trainers=None)
+        (job,) = manifests(wanted, templates=plans.ready(), trainers=None)
         for replica in plans.replicas(job).values():
             (container,) = replica["template"]["spec"]["containers"]
             assert container["image"] == IMAGE

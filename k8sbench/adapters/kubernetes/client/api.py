@@ -62,6 +62,9 @@ _DATES = 8
 
 _METHODS = {"create": "POST", "patch": "PATCH", "delete": "DELETE"}
 """Verb of the access rules → HTTP method; of all others it is GET."""
+_BRIEF = frozenset({"create configmaps", "patch configmaps"})
+"""Requests of whose answers the metadata are enough: the trainers' sources need not come back."""
+_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
 
 class _Request(NamedTuple):
@@ -342,11 +345,12 @@ class Api:
         self, request: _Request, timeout: urllib3.Timeout, secrets: Secrets
     ) -> urllib3.BaseHTTPResponse:
         verb, path, query, body = request
+        what = f"{verb} {kinds.resource(path)}"
         headers = urllib3.HTTPHeaderDict({"User-Agent": "k8sbench"})
         for name, value in secrets.impersonation:
             headers.add(name, value)
         if not path.endswith("/log"):
-            headers["Accept"] = "application/json"
+            headers["Accept"] = _METADATA if what in _BRIEF else "application/json"
         if verb in {"get", "list"} and timeout.read_timeout is not None:
             headers["Accept-Encoding"] = "gzip"
         if secrets.authorization is not None:
@@ -355,7 +359,7 @@ class Api:
             kind = "merge-patch+json" if verb == "patch" else "json"
             headers["Content-Type"] = f"application/{kind}"
         with self._lock:
-            self.requests[f"{verb} {kinds.resource(path)}"] += 1
+            self.requests[what] += 1
             pool = self._pool_for(secrets)
         try:
             response = pool.request(
