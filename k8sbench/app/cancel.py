@@ -23,6 +23,7 @@ from k8sbench.runs.following import FollowOptions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
     from k8sbench.adapters.store.sql_store import SqlStore
     from k8sbench.app.stores import Note
 
@@ -141,6 +142,7 @@ def _end(store: SqlStore, run: Run, access: ClusterAccess, reporter: Reporter, s
     with _on_record(store, run_id, "cancel"):
         if store.claims.claim(run_id):
             with connections.cluster_of(run, access, note, store=store) as cluster:
+                _check_label(cluster, run_id)
                 here = context.run_context(store, cluster, location=run.location)
                 closed = collecting.cancel(run, here, reporter, stop)
             if closed is None:
@@ -152,9 +154,19 @@ def _end(store: SqlStore, run: Run, access: ClusterAccess, reporter: Reporter, s
         else:
             # The process that follows it archives its logs and closes it.
             with connections.cluster_of(run, access, note) as cluster:
+                _check_label(cluster, run_id)
                 cluster.cancel(run_id, CAUSE, CAUSE_ID)
             run = follow.follow(store, run, access, FollowOptions(), reporter, stop)
     note(f"Run {run_id} is {run.phase}. {run.history[-1].cause}")
+
+
+def _check_label(cluster: KubernetesCluster, run_id: str) -> None:
+    """Reject a job that has lost its label: it is not seen to end, and may be someone else's."""
+    from k8sbench.adapters.kubernetes import listing
+
+    _, unlabelled = listing.look_for(cluster.api, run_id)
+    if unlabelled is not None:
+        raise UsageError(f"Run {run_id} is not ended: {unlabelled}")
 
 
 def _delete(store: SqlStore, run: Run, access: ClusterAccess, note: Note) -> None:

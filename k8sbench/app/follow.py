@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from k8sbench.app import connections, context, lookup, results, stores
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.results import Rows
-from k8sbench.model.errors import Interrupted
+from k8sbench.model.errors import Interrupted, StoreError
 from k8sbench.model.run import Run
 from k8sbench.runs import collecting, watching
 from k8sbench.runs.context import Reporter, Stop
@@ -43,8 +43,9 @@ def follow(
 ) -> Run:
     """Follow a run until it is closed, or watch its record while another process follows it.
 
-    The deletion of its job, where that is owed, is tried once. Asked to stop before that it raises
-    :class:`Interrupted`; the run goes on.
+    One whose logs cannot be read now is left alone, and not final. The deletion of its job, where
+    that is owed, is tried once. Asked to stop before that it raises :class:`Interrupted`; the run
+    goes on.
     """
     owes = bool(run.wishes)
     with stop:
@@ -57,7 +58,9 @@ def follow(
                     here = context.run_context(store, cluster, location=run.location)
                     result = collecting.collect([run], here, reporter, stop, options, follow=True)
                 for wrong in result.failed.values():
-                    raise wrong
+                    if isinstance(wrong, StoreError):
+                        raise wrong
+                    return store.run(run.run_id)  # left alone, which was reported
                 (run,) = (*result.closed, *result.going_on, *result.followed)
             else:
                 reporter.planned(run)

@@ -60,12 +60,16 @@ def test_a_job_stays_until_its_logs_are_collected(
     body, why = FAULTS[name]
     with proxy[0].answer(body["code"], "/log", body=body):
         submit = shell.submit(name, code=LEFT)
+        watch = shell.run("watch", name, code=LEFT)
     assert "The job has succeeded, and it stays with its pods: the log of master-0" in submit.err
     assert f"and 1 more cannot be read now {why}.\n" in submit.err
     assert f"When logs can be read again: k8sbench collect {name}; to end" in submit.err
     assert " valid; smoke" not in submit.out, submit.out
     assert name in shell.on_cluster()
     assert f"{name}-master-0" in shell.on_cluster("pods")
+    # Once as the state that it has, once as the one that it has again.
+    assert watch.err.count("The job has succeeded, and it stays with its pods") == 2
+    assert "error:" not in watch.err
     status = shell.json("status", name)
     assert (status["phase"] != "Succeeded", status["cause_id"]) == (True, "logs-incomplete")
     assert " valid; smoke" in shell.run("collect", "--all").out

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
+from k8sbench.adapters.kubernetes.cluster import END_SECONDS
 from tests.harness.cluster import fault_proxy
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import Shell, until
@@ -80,10 +82,15 @@ def test_a_job_without_its_label_is_left_alone_and_that_is_said(own_shell: Shell
     own_shell.namespace.kubectl(*label, "k8sbench.io/run-")
     bare = f"the PyTorchJob bare in namespace {own_shell.namespace.name} does not bear the label"
     assert f"warning: {bare} k8sbench.io/run=bare; " in own_shell.run("status", "bare").err
-    told = own_shell.run("delete", "bare").err
-    assert f"bare stays on the cluster: {bare} k8sbench.io/run=bare; " in told
-    assert "nothing on the cluster" not in told
+    for command in ("cancel", "delete"):
+        began = time.monotonic()
+        refused = own_shell.run(command, "bare", code=2).err
+        assert f"error: Run bare is not ended: {bare} k8sbench.io/run=bare; " in refused
+        # Its end cannot be seen, so it is not waited for.
+        assert time.monotonic() - began < END_SECONDS / 2
     assert own_shell.namespace.get("pytorchjob/bare")
+    status = own_shell.json("status", "bare")
+    assert (status["phase"], status["wishes"]) == ("Created", [])
     own_shell.namespace.kubectl(*label, "k8sbench.io/run=bare")
     assert "nothing on the cluster any more" in own_shell.run("delete", "bare").err
     assert own_shell.on_cluster() == []

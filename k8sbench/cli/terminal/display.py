@@ -118,7 +118,8 @@ class Display(Progress):
         """Draw one line less than the terminal has: nothing of it may scroll away."""
         now, room = self._clock(), max(1, height - 1)
         if self._several:
-            return drawing.several_runs(self._runs.values(), self._ended, now, width, room)
+            left = len(self._left)
+            return drawing.several_runs(self._runs.values(), self._ended, left, now, width, room)
         for live in self._runs.values():
             return drawing.one_run(live, now, width, room)
         return ""

@@ -93,14 +93,24 @@ def one_run(live: LiveRun, now: float, width: int, room: int) -> RenderableType:
 
 
 def several_runs(
-    runs: Collection[LiveRun], ended: Counter[Phase], now: float, width: int, room: int
+    runs: Collection[LiveRun],
+    ended: Counter[Phase],
+    left: int,
+    now: float,
+    width: int,
+    room: int,
 ) -> RenderableType:
-    """Draw a line for each run that has not ended, on at most ``room`` lines; count the others."""
+    """Draw a line for each run that goes on, on at most ``room`` lines; count the others.
+
+    ``left`` is the number of those that were left alone and are to be collected.
+    """
     ended = ended + Counter(live.phase for live in runs if live.phase.final)
     active = [live for live in runs if not live.phase.final]
     parts = [_counted([live.phase for live in active]) or "none going on"]
     if ended:
         parts.append(f"{ended.total()} ended: {_counted(list(ended.elements()))}")
+    if left:
+        parts.append(f"{left} to be collected")
     lines = _packed(parts, width)
     shown, more = _fitting(sorted(active, key=_by_activity), room - len(lines))
     fields = (

@@ -36,6 +36,8 @@ class Progress:
         self._runs: dict[str, LiveRun] = {}
         """Those that have not ended, in the order of their first event."""
         self._ended: Counter[Phase] = Counter()
+        self._left: set[str] = set()
+        """Those that were left alone and are to be collected: they have not ended for k8sbench."""
         self._several = False
         """Whether several ran at once: from then on each line names its run."""
         self._printed_plan: list[str] = []
@@ -83,7 +85,10 @@ class Progress:
             mark = " (accepted)" if reason.accepted else ""
             self._print(live, f"{reason.severity} {reason.id}{mark}: {reason.message}")
         del self._runs[run.run_id]
-        self._ended[run.phase] += 1
+        if run.phase.final:
+            self._ended[run.phase] += 1
+        else:
+            self._left.add(run.run_id)
 
     def note(self, text: str) -> None:
         """Print one line."""
@@ -103,6 +108,7 @@ class Progress:
     def _followed(self, run: Run) -> LiveRun:
         if run.run_id not in self._runs:
             self._runs[run.run_id] = LiveRun(run)
+            self._left.discard(run.run_id)
             self._several |= len(self._runs) > 1
         return self._runs[run.run_id]
 

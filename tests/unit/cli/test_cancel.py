@@ -15,6 +15,7 @@ from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import connections
 from k8sbench.cli.main import main
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
+from k8sbench.model.kube import RUN_LABEL
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, JobEvent, LogLine
@@ -42,7 +43,9 @@ class Reached(FakeCluster):
         super().__init__(at(Phase.RUNNING), outlives=True)
         self.wrong = wrong
         self.there = True
-        self.api: Any = None
+        self.job: dict[str, Any] | None = None
+        """What has the run's name."""
+        self.api: Any = SimpleNamespace(place=LOCATION, find=lambda _: self.job)
 
     def look(self, run: Run) -> Sequence[JobEvent]:
         return [at(Phase.RUNNING)] if self.there else ()
@@ -120,6 +123,20 @@ def test_what_an_outage_prevents_is_recorded_and_how_to_do_it_is_said(
     assert "The API server cannot be reached." in said
     assert "That seg-1 is to be cancelled is recorded; carry it out with: k8sbench collect" in said
     assert kinds_of(root) == left
+
+
+@pytest.mark.parametrize("command", ["cancel", "delete"])
+def test_a_job_that_lost_its_label_is_named_at_once_and_nothing_is_owed(
+    root: pathlib.Path, cluster: Reached, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    cluster.job = {"metadata": {"name": "seg-1", "labels": {}}}
+    assert main([command, "seg-1"]) == UsageError.exit_code
+    wrong = capsys.readouterr().err
+    assert "error: Run seg-1 is not ended: the PaddleJob seg-1 in namespace bench does" in wrong
+    assert (cluster.cancelled, kinds_of(root)) == ([], [])
+    cluster.job["metadata"]["labels"] = {RUN_LABEL: "seg-1"}
+    assert main([command, "seg-1"]) == 0
+    assert len(cluster.cancelled) == 1
 
 
 def test_what_a_user_does_not_wait_for_is_recorded(

@@ -170,7 +170,7 @@ def runs(count: int) -> list[LiveRun]:
 def test_several_runs_have_a_line_each() -> None:
     ended = Counter({Phase.SUCCEEDED: 2, Phase.FAILED: 1})
     over = alive("seg-9", moved(Phase.SUCCEEDED))  # still to be measured
-    drawn = drawing.several_runs([*runs(3), over], ended, NOW + 15, 100, 30)
+    drawn = drawing.several_runs([*runs(3), over], ended, 0, NOW + 15, 100, 30)
     assert lines(drawn, 100) == [
         "1 Running, 2 Queued · 4 ended: 3 Succeeded, 1 Failed",
         "RUN    STATE    TIME    STEP         RATE    ETA  WAITS FOR",
@@ -181,7 +181,7 @@ def test_several_runs_have_a_line_each() -> None:
 
 
 def test_of_a_thousand_runs_those_that_get_on_are_shown_and_all_are_counted() -> None:
-    drawn = lines(drawing.several_runs(runs(1000), Counter(), NOW, 80, 8), 80)
+    drawn = lines(drawing.several_runs(runs(1000), Counter(), 0, NOW, 80, 8), 80)
     assert drawn[0] == "125 Running, 875 Queued"
     shown = [row.split()[0] for row in drawn[2:-1]]
     # The first waits for what cannot come: somebody should look at it.
@@ -190,8 +190,13 @@ def test_of_a_thousand_runs_those_that_get_on_are_shown_and_all_are_counted() ->
 
 
 def test_when_all_have_ended_they_are_counted() -> None:
-    drawn = drawing.several_runs([], Counter({Phase.SUCCEEDED: 7}), NOW, 80, 8)
+    drawn = drawing.several_runs([], Counter({Phase.SUCCEEDED: 7}), 0, NOW, 80, 8)
     assert lines(drawn, 80) == ["none going on · 7 ended: 7 Succeeded"]
+
+
+def test_runs_that_were_left_alone_have_not_ended() -> None:
+    drawn = drawing.several_runs([], Counter({Phase.FAILED: 1}), 2, NOW, 80, 8)
+    assert lines(drawn, 80) == ["none going on · 1 ended: 1 Failed · 2 to be collected"]
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 12, 20, 33, 40, 79, 80, 200])
@@ -202,7 +207,7 @@ def test_nothing_is_larger_than_the_terminal(width: int, room: int) -> None:
     for drawn in (
         drawing.one_run(alive("seg-1", *RUNNING, wide), NOW, width, room),
         drawing.one_run(alive("seg-1", *RUNNING, wide, waiting), NOW, width, room),
-        drawing.several_runs(runs(50), Counter({Phase.FAILED: 3}), NOW, width, room),
+        drawing.several_runs(runs(50), Counter({Phase.FAILED: 3}), 2, NOW, width, room),
     ):
         seen = lines(drawn, width)
         assert 1 <= len(seen) <= room

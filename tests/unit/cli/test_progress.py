@@ -261,6 +261,16 @@ def test_the_more_runs_the_rarer_the_steps_of_each(
     assert len(said()) == 1000
 
 
+def test_a_run_that_is_left_alone_has_not_ended(tell: Progress) -> None:
+    run = live_runs.run("seg-1")
+    tell.planned(run)
+    tell.ended(live_runs.ended(run, Phase.RUNNING))
+    assert (tell._left, tell._ended.total()) == ({"seg-1"}, 0)
+    tell.planned(run)  # `collect` tries it again
+    tell.ended(live_runs.ended(run))
+    assert (tell._left, tell._ended.total()) == (set(), 1)
+
+
 @pytest.mark.slow
 def test_little_is_kept_of_a_run_and_nothing_of_one_that_has_ended(tell: Progress) -> None:
     runs = [live_runs.run(f"seg-{each}") for each in range(1000)]
