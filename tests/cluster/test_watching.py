@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes import cluster, kinds
+from k8sbench.adapters.kubernetes import cancelling, kinds
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.watching import failures
 from k8sbench.model.phase import Phase
@@ -86,7 +86,7 @@ def test_a_job_ends_while_the_api_server_cannot_be_reached(
 def test_a_job_is_cancelled_when_the_api_server_can_be_reached_again(
     wired: tuple[Port, Wire], namespace: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "REQUEST_SECONDS", 0.0)
+    monkeypatch.setattr(cancelling, "REQUEST_SECONDS", 0.0)
     port, line = wired
     plan = running(port)
     with line.down():

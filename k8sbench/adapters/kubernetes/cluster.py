@@ -23,11 +23,13 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.adapters.kubernetes import creating, ending, kinds, listing, looking, sharing
-from k8sbench.adapters.kubernetes.client.api import RETRY_SECONDS, Api
+from k8sbench.adapters.kubernetes import creating, ending, listing, looking, sharing
+from k8sbench.adapters.kubernetes.cancelling import Cancelling
+from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs import order
 from k8sbench.adapters.kubernetes.logs.streams import LIMIT, Failing, LogStreams
+from k8sbench.adapters.kubernetes.marks import Marks
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.kubernetes.watching.extra_queries import ExtraQueries
 from k8sbench.adapters.kubernetes.watching.followed import Followed
@@ -43,9 +45,7 @@ from k8sbench.adapters.kubernetes.watching.reflector import (
 )
 from k8sbench.adapters.kubernetes.watching.watches import Watches
 from k8sbench.diagnose.job import facts
-from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
-from k8sbench.model.errors import BenchError
-from k8sbench.model.kube import RUN_LABEL, KubeObject, labels_of
+from k8sbench.model.kube import KubeObject
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
@@ -65,8 +65,6 @@ LOGS_SECONDS = 300.0
 the job and its pods are left on the cluster."""
 LAST_LOGS_SECONDS = 15.0
 """The same for what is about to be deleted: the pods of a job that is cancelled or deleted."""
-REQUEST_SECONDS = 5.0
-"""For one request of a cancellation that is retried."""
 LINES_WAITING = 5000
 """Lines that were read and not yet taken; beyond that reading waits."""
 CLOSE_SECONDS = 10.0
@@ -99,14 +97,10 @@ class KubernetesCluster:
         self.api = api
         self._namespace = api.place.namespace
         self._clock = clock
-        self._keep = keep
-        """Whether jobs that are cancelled are suspended rather than deleted."""
         self._waits = waits
         """Whether jobs that are created wait even where their cause cannot recover."""
         self._user = user
         """The store for which jobs are followed: they stay as long as other stores need them."""
-        self._renew_s, self._renewed_at = renew_s, clock()
-        """Between two renewals of its marks, and when that was done last."""
         self._end_s, self._logs_s = end_s, logs_s
         self.create_s = creating.RETRY_SECONDS
         """How long a creation is repeated while the API server does not answer."""
@@ -140,6 +134,8 @@ class KubernetesCluster:
             is_away=lambda: bool(self._watches.failures),
         )
         self._extra = ExtraQueries(api, self._query, self._reread)
+        self._cancelling = Cancelling(api, self._queue.put, keep=keep)
+        self._marks = Marks(api, user, self._jobs, self._start, clock=clock, renew_s=renew_s)
         self._workers: ThreadPoolExecutor | None = None
         self._requests: set[Future[None]] = set()
 
@@ -167,7 +163,7 @@ class KubernetesCluster:
         self._noted.clear()
         if created.existed:
             self._watches.list_again()
-            self._mark_used([plan.run_id])
+            self._marks.set([plan.run_id])
         self._queue.put(partial(self._take_created, plan.run_id, trimming.job(created.job)))
 
     def _patience(self) -> creating.Patience:
@@ -185,7 +181,7 @@ class KubernetesCluster:
         self._jobs[run.run_id] = followed
         self._changed.add(run.run_id)
         self._watches.list_again()
-        self._mark_used([run.run_id])
+        self._marks.set([run.run_id])
 
     def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
         """Return k8sbench's jobs in the namespace; one whose plan cannot be read is left out."""
@@ -204,7 +200,8 @@ class KubernetesCluster:
         until = None if seconds is None else time.monotonic() + seconds
         if jobs := self._followed():
             self._watches.watch(jobs)
-        self._renew_marks()
+        if not self._watches.failures:
+            self._marks.renew()
         while True:
             events = self._take(self._timeout(until))
             events += self._read_all()
@@ -224,7 +221,8 @@ class KubernetesCluster:
         if followed is None:
             if (found := listing.find(self.api, run_id)) is not None:
                 try:
-                    self._cancel(found[0], run_id, found[1]["metadata"]["uid"], reason)
+                    kind, job = found
+                    self._cancelling.cancel(kind, run_id, job["metadata"]["uid"], reason)
                 except ApiFault as fault:
                     raise self.api.explained(fault, f"job {run_id} be cancelled") from fault
             return
@@ -235,16 +233,24 @@ class KubernetesCluster:
         reported = followed.reported
         is_failure = reported.unrecoverable and reported.cause_id == cause_id
         reason["phase"] = str(Phase.FAILED if is_failure else Phase.CANCELLED)
-        refusal = self._try_to_cancel(followed, reason) if wait else None
+        refusal = self._cancelling.attempt(followed, reason) if wait else None
         if refusal is not None and not refusal.passes:
             raise self.api.explained(refusal, f"job {run_id} be cancelled") from refusal
         if not wait or refusal is not None:
-            self._start(partial(self._cancel_followed, followed, reason))
+            is_followed = partial(self._is_followed, run_id)
+            self._start(partial(self._cancelling.insist, followed, reason, is_followed))
+
+    def _is_followed(self, run_id: str) -> bool:
+        return run_id in self._jobs and not self._is_closed
 
     def release(self, run_id: str) -> None:
         """Stop following a job; it goes on."""
-        self._mark_unused([run_id])
+        self._remove_marks([run_id])
         self._drop(run_id)
+
+    def _remove_marks(self, run_ids: Sequence[str]) -> None:
+        if not self._watches.failures:  # then it must not delay the end
+            self._marks.remove(run_ids)
 
     def remove(
         self,
@@ -265,7 +271,7 @@ class KubernetesCluster:
 
     def close(self) -> None:
         """Release all jobs; requests in progress, such as to cancel, are waited for."""
-        self._mark_unused(list(self._jobs))
+        self._remove_marks(list(self._jobs))
         wait_for(set(self._requests), CLOSE_SECONDS)
         self._is_closed = True
         self._watches.close()
@@ -502,115 +508,6 @@ class KubernetesCluster:
     def _query(self, query: Callable[[], Any], on_answer: Callable[[Any], None]) -> None:
         """Have a query made by another thread, and its answer taken by ``wait``."""
         self._start(lambda: self._queue.put(partial(on_answer, query())))
-
-    def _mark_used(self, run_ids: Sequence[str]) -> None:
-        """Set this store's mark on jobs that it follows, unless they have ended by then."""
-        if (user := self._user) is None:
-            return
-        for run_id in run_ids:
-            mark = partial(self._mark, run_id, sharing.renew, only_followed=not user.detached)
-            self._start(mark)
-
-    def _mark_unused(self, run_ids: Sequence[str]) -> None:
-        """Take this store's mark from jobs that go on, unless they are to be kept."""
-        user = self._user
-        # While the server does not answer, this must not delay the end.
-        if user is None or user.keep or user.detached or self._watches.failures:
-            return
-        for run_id in run_ids:
-            self._start(partial(self._mark, run_id, sharing.leave))
-
-    def _renew_marks(self) -> None:
-        """Renew this store's marks when that is due: those of a process that was killed expire.
-
-        By the time of day: a laptop that has slept renews them at once.
-        """
-        now = self._clock()
-        if not 0.0 <= now - self._renewed_at < self._renew_s and not self._watches.failures:
-            self._renewed_at = now
-            self._mark_used(list(self._jobs))
-
-    def _mark(
-        self, run_id: str, change: Callable[..., None], *, only_followed: bool = False
-    ) -> None:
-        """Change this store's mark on a job; a refusal is ignored."""
-        with contextlib.suppress(ApiFault, BenchError):
-            followed = self._jobs.get(run_id)
-            found = followed.found if followed is not None else None
-            found = found or listing.find(self.api, run_id)
-            if found is not None and (not only_followed or run_id in self._jobs):
-                change(self.api, *found, self._user, retry_s=REQUEST_SECONDS)
-
-    # -- ending ---------------------------------------------------------------------------------
-
-    def _cancel_followed(self, followed: Followed, reason: Mapping[str, Any]) -> None:
-        """Cancel a job that is followed, with retries; reports why if that is not possible."""
-        run_id, attempt = followed.plan.run_id, 0
-        while not self._is_closed and run_id in self._jobs:
-            fault = self._try_to_cancel(followed, reason)
-            if fault is None:
-                return
-            if not fault.passes or not attempt:
-                error = self.api.explained(fault, f"job {run_id} be cancelled")
-                note = f"The job could not be cancelled: {error}"
-                note += " Retrying." if fault.passes else ""
-                self._queue.put(JobEvent(run_id=run_id, note=note))
-            if not fault.passes:
-                return
-            attempt += 1
-            self.api.pause(min(2.0**attempt, 15.0))
-
-    def _try_to_cancel(self, followed: Followed, reason: Mapping[str, Any]) -> ApiFault | None:
-        """Cancel a job that is followed, without retries; None: it is cancelled, or gone."""
-        run_id = followed.plan.run_id
-        try:
-            path = kinds.path(followed.kind, self._namespace, run_id)
-            if (uid := followed.uid) is None:
-                job = self.api.get(path, retry_s=REQUEST_SECONDS)
-                if labels_of(job).get(RUN_LABEL) != run_id:
-                    return None  # it is someone else's
-                uid = job["metadata"]["uid"]
-            self._cancel(followed.kind, run_id, uid, reason, retry_s=REQUEST_SECONDS)
-        except ApiFault as fault:
-            return None if fault.status == 404 else fault
-        return None
-
-    def _cancel(
-        self,
-        kind: str,
-        run_id: str,
-        uid: str,
-        reason: Mapping[str, Any],
-        *,
-        retry_s: float = RETRY_SECONDS,
-    ) -> None:
-        """Annotate a job with why it ends, then delete it, or suspend it instead.
-
-        Raises :class:`ApiFault` for a refusal; a job that may not be deleted loses the annotation.
-        """
-        path = kinds.path(kind, self._namespace, run_id)
-
-        def annotate(text: str | None, **more: KubeObject) -> None:
-            # With the uid the API server rejects the change where another job has the name by now.
-            metadata = {"uid": uid, "annotations": {CANCEL_ANNOTATION: text}}
-            job = self.api.patch(path, {"metadata": metadata, **more}, retry_s=retry_s)
-            # The watch may see the deletion before the annotation.
-            self._queue.put(Changed(kind, trimming.job(job)))
-
-        try:
-            text = msgspec.json.encode(reason).decode()
-            if self._keep:
-                annotate(text, spec={"runPolicy": {"suspend": True}})
-                return
-            annotate(text)
-            self.api.delete(path, uid=uid)
-        except ApiFault as fault:
-            if fault.status in {404, 409}:
-                return
-            if not self._keep and not fault.passes:
-                with contextlib.suppress(ApiFault):
-                    annotate(None)
-            raise
 
 
 def logs_to_wait_for(

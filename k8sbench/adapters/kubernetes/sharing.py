@@ -31,6 +31,8 @@ COLLECTED_BY = f"{LABEL_DOMAIN}/collected-by-"
 WAITS = f"{LABEL_DOMAIN}/waits"
 """Annotation of a job that waits even where its cause cannot recover (``--wait``): no process that
 follows it cancels it for that."""
+REQUEST_SECONDS = 5.0
+"""For one request that sets, renews or removes a mark."""
 RENEW_SECONDS = 600.0
 """How often a process that follows a job renews its mark: one request per job, which must not count
 beside the others."""
@@ -133,7 +135,7 @@ def waits(job: KubeObject) -> bool:
     return WAITS in annotations_of(job)
 
 
-def renew(api: Api, kind: str, job: KubeObject, user: User, *, retry_s: float) -> None:
+def renew(api: Api, kind: str, job: KubeObject, user: User) -> None:
     """Set the user's mark on a job that exists, or renew it."""
     mark = _Mark(
         host=user.host,
@@ -142,15 +144,15 @@ def renew(api: Api, kind: str, job: KubeObject, user: User, *, retry_s: float) -
         detached=user.detached,
         at=cluster_time(api),
     )
-    _annotate(api, kind, job, {user.key: _encoded(mark)}, retry_s=retry_s)
+    _annotate(api, kind, job, {user.key: _encoded(mark)}, retry_s=REQUEST_SECONDS)
 
 
-def leave(api: Api, kind: str, job: KubeObject, user: User, *, retry_s: float) -> None:
+def leave(api: Api, kind: str, job: KubeObject, user: User) -> None:
     """Remove the user's mark from a job that goes on; the store that submitted it keeps one."""
     value = None
     if _has_submitted(job, user):
         value = _encoded(_Mark(host=user.host, submitted=True, detached=True, at=cluster_time(api)))
-    _annotate(api, kind, job, {user.key: value}, retry_s=retry_s)
+    _annotate(api, kind, job, {user.key: value}, retry_s=REQUEST_SECONDS)
 
 
 def keeper(

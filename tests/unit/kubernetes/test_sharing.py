@@ -64,10 +64,10 @@ class Server:
 
     def follow(self, user: User) -> None:
         # What a watch keeps of a job is enough.
-        sharing.renew(self.api, KIND, trimming.job(self.job), user, retry_s=5.0)
+        sharing.renew(self.api, KIND, trimming.job(self.job), user)
 
     def leave(self, user: User) -> None:
-        sharing.leave(self.api, KIND, trimming.job(self.job), user, retry_s=5.0)
+        sharing.leave(self.api, KIND, trimming.job(self.job), user)
 
     def keeper(self, user: User, collected: Collected | None = None) -> str | None:
         found = None if collected is None else lambda: collected
