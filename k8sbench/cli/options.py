@@ -18,6 +18,7 @@ import msgspec
 from k8sbench.app.cases import CaseOptions, Selection
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.targets import TargetOptions
+from k8sbench.cli.form import form_option
 from k8sbench.model import speed_options, times
 from k8sbench.model.choices import Request
 from k8sbench.model.errors import NotAvailableYet, UsageError
@@ -179,13 +180,9 @@ store_option = click.option(
 accept_option = click.option(
     "--accept", multiple=True, metavar="REASON", help="Overrule a rejection by its id; marked."
 )
-rows_option = click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(formats.offered("table", "wide", "markdown", "flat", "document", "names")),
-    default="table",
-    help="Format of the rows.",
+rows_option = form_option(
+    *formats.offered("table", "wide", "markdown", "flat", "document", "names"),
+    about="Format of the rows.",
 )
 """How a command prints the rows of the runs that it has closed."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 from k8sbench.runs.context import Stop
@@ -30,12 +30,7 @@ class SignalStop(Stop):
         self._before.append({number: signal.signal(number, self._take) for number in CAUSES})
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        wrong: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._before.pop().items():
             signal.signal(number, handler)
 

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 from jinja2 import Environment
 
+from k8sbench.model import yaml_text
 from k8sbench.model.errors import BenchError
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import TRAINERS_MOUNT
@@ -61,8 +62,7 @@ def to_yaml(objects: Iterable[Mapping[str, Any]]) -> str:
     )
 
 
-# libyaml where PyYAML was built with it, as its wheels are: ten times faster.
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# libyaml's, as the loader.
 _SafeDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
@@ -103,7 +103,7 @@ _Dumper.add_representer(str, _represent_text)
 
 def _read(text: str) -> dict[str, Any]:
     try:
-        found = yaml.load(text, _Loader)  # noqa: S506 - a safe loader
+        found = yaml_text.load(text)
     except yaml.YAMLError as wrong:
         raise BenchError(
             f"A template gave no YAML: {wrong}",

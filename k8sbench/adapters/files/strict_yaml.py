@@ -22,6 +22,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 import yaml
 
+from k8sbench.model import yaml_text
 from k8sbench.model.errors import InputError, did_you_mean
 
 T = TypeVar("T")
@@ -36,7 +37,6 @@ DEPTH = 50
 LONGEST_NUMBER = 100
 """Letters. No reader takes more digits than this for a number that anybody meant."""
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
 _NUMBER_LIKE = re.compile(r"[-+]?[0-9][0-9_]*(?:_|[eE])[0-9_.+-]*|[-+]?0[oO][0-7_]+")
@@ -114,7 +114,7 @@ class _Document:
         self._lines: dict[Path, int] = {(): 1}
         self.value: Any = None
         try:
-            self._events: Iterator[Any] = iter(yaml.parse(text, Loader=_LOADER))
+            self._events: Iterator[Any] = iter(yaml.parse(text, Loader=yaml_text.LOADER))
             documents = 0
             for event in self._events:
                 documents += isinstance(event, yaml.DocumentStartEvent)
@@ -124,10 +124,8 @@ class _Document:
                     self._lines[()] = _line(event)
                     self.value = self._node(event, ())
         except yaml.YAMLError as wrong:
-            mark = getattr(wrong, "problem_mark", None) or getattr(wrong, "context_mark", None)
-            problem = getattr(wrong, "problem", None) or getattr(wrong, "reason", None)
-            action = next((action for words, action in _HINTS if words in str(problem)), "")
-            line = mark.line + 1 if mark else None
+            line, problem = yaml_text.broken(wrong)
+            action = next((action for words, action in _HINTS if words in problem), "")
             raise self.error(f"is not YAML: {problem}.", action, line) from None
 
     def line_of(self, path: Path) -> int:

@@ -15,6 +15,7 @@ import click
 from msgspec.structs import replace
 
 from k8sbench.app import catalog
+from k8sbench.cli.form import form_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.spec import BenchmarkSpec, Published, Source, Upstream, Variant
@@ -63,13 +64,8 @@ FIGURES = (
 
 @click.command()
 @click.argument("name", metavar="[NAME|FILE]", required=False)
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "wide", "json", "yaml", "name"]),
-    default="table",
-    help="Format; wide adds upstream's commands.",
+@form_option(
+    "table", "wide", "json", "yaml", "name", about="Format; wide adds upstream's commands."
 )
 def command(name: str | None, form: str) -> None:
     """List the catalog, or one benchmark with figures.

@@ -9,6 +9,7 @@ import click
 
 from k8sbench.app import doctor
 from k8sbench.app.doctor import DoctorOptions, Preflight
+from k8sbench.cli.form import form_option
 from k8sbench.cli.options import access_options
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
@@ -58,14 +59,7 @@ BANDWIDTH = (
     is_flag=True,
     help="Print an init container for the operator that passes the restricted profile, and end.",
 )
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    help="Format.",
-)
+@form_option("table", "json")
 def command(
     init_template: bool,
     form: str,

@@ -10,6 +10,7 @@ import msgspec
 
 from k8sbench import __version__
 from k8sbench.app import catalog
+from k8sbench.cli.form import form_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.image import Image, ImageTable, built_image
 from k8sbench.model.measurement import SCHEMA
@@ -74,14 +75,7 @@ UNKNOWN = "An image of the benchmark's own: k8sbench does not know what is in it
 @click.option(
     "--image-registry", metavar="HOST/PATH", help="List the images of images/, pushed to there."
 )
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "json", "name"]),
-    default="table",
-    help="Format.",
-)
+@form_option("table", "json", "name")
 def command(benchmark: str | None, image_registry: str | None, form: str) -> None:
     """List the image of each benchmark, and its GPUs.
 

@@ -11,6 +11,7 @@ import msgspec
 
 from k8sbench.app import listing
 from k8sbench.app.connections import ClusterAccess
+from k8sbench.cli.form import form_option
 from k8sbench.cli.options import access_options, since_option, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model import times
@@ -46,14 +47,7 @@ NOT_RECORDED = "not recorded"
 
 
 @click.command()
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(formats.offered("table", "wide", "flat", "document", "names")),
-    default="table",
-    help="Format.",
-)
+@form_option(*formats.offered("table", "wide", "flat", "document", "names"))
 @click.option("--set", "set_name", metavar="SET", help="Only runs of this set.")
 @click.option("--benchmark", metavar="NAME", help="Only runs of this benchmark.")
 @since_option("Only runs created since: 2h, 3d, 2026-11-20, …")

@@ -16,6 +16,7 @@ import click
 
 from k8sbench.app import measure as measuring
 from k8sbench.app.measure import PRECISIONS, MeasureOptions
+from k8sbench.cli.form import form_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError
 from k8sbench.parse.families import NAMES
@@ -53,15 +54,7 @@ WIDEST = 100
 @click.option(
     "--accept", metavar="ID", multiple=True, help="Overrule a rejection by its id; repeatable."
 )
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(formats.offered("table", "flat", "document")),
-    default="table",
-    show_default=True,
-    help="Format.",
-)
+@form_option(*formats.offered("table", "flat", "document"), show_default=True)
 def command(
     logs: tuple[str, ...],
     form: str,

@@ -8,6 +8,7 @@ import click
 
 from k8sbench.app import render
 from k8sbench.app.cases import CaseOptions
+from k8sbench.cli.form import form_option
 from k8sbench.cli.options import plan_options
 from k8sbench.cli.terminal import output, reporter
 from k8sbench.ports import Manifest
@@ -17,9 +18,7 @@ from k8sbench.ports import Manifest
 @plan_options
 @click.option("--run-id", default=None, help="Name of the job; default: BENCHMARK-example.")
 @click.option("--set", "set_name", default="example", help="Name of the set; default: example.")
-@click.option(
-    "-o", "--output", "form", type=click.Choice(["yaml", "json"]), default="yaml", help="Format."
-)
+@form_option("yaml", "json")
 def command(options: CaseOptions, run_id: str | None, set_name: str, form: str) -> None:
     """Print the manifest that submit would create.
 

@@ -9,6 +9,7 @@ import click
 
 from k8sbench.app import status as app
 from k8sbench.app.connections import ClusterAccess
+from k8sbench.cli.form import form_option
 from k8sbench.cli.options import access_options, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model import times
@@ -34,14 +35,7 @@ REPLICAS = (
 
 @click.command()
 @click.argument("run", metavar="RUN")
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "json", "yaml"]),
-    default="table",
-    help="Format.",
-)
+@form_option("table", "json", "yaml")
 @access_options
 @store_option
 def command(run: str, form: str, access: ClusterAccess, where: str | None) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from k8sbench.app import stores
+from k8sbench.cli.form import form_option
 from k8sbench.cli.options import store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
@@ -15,14 +16,7 @@ from k8sbench.report.text_table import Column
 if TYPE_CHECKING:
     from k8sbench.app.stores import StoreReport
 
-_form = click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    help="Format.",
-)
+_form = form_option("table", "json")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

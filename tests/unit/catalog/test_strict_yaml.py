@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from k8sbench.adapters.files import strict_yaml
+from k8sbench.model import yaml_text
 from k8sbench.model.errors import InputError
 
 
@@ -336,7 +337,7 @@ def test_text_that_is_not_utf8_is_told_with_its_line(
 
 @pytest.fixture(params=["CSafeLoader", "SafeLoader"])
 def loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strict_yaml, "_LOADER", getattr(yaml, request.param))
+    monkeypatch.setattr(yaml_text, "LOADER", getattr(yaml, request.param))
 
 
 @pytest.mark.usefixtures("loader")

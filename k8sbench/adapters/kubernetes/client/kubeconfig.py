@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
+from k8sbench.model import yaml_text
 from k8sbench.model.errors import NotFound, Unreachable
 
 T = TypeVar("T")
@@ -231,10 +232,7 @@ def read(path: Path, what: str) -> bytes:
 
 def _read(path: Path) -> Any:
     try:
-        return yaml.load(
-            path.read_text(),
-            Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader),  # noqa: S506
-        )
+        return yaml_text.load(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
         why = str(error.strerror).lower() if isinstance(error, OSError) else "it is no text"
         raise KubeconfigFault(
@@ -242,13 +240,9 @@ def _read(path: Path) -> Any:
             "Check its permissions, or name another with --kubeconfig.",
         ) from error
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{path}" if mark is None else f"{path}:{mark.line + 1}"
-        raise KubeconfigFault(
-            f"{where}: the kubeconfig is no YAML:"
-            f" {getattr(error, 'problem', None) or 'it is broken'}.",
-            _REPAIR,
-        ) from error
+        line, problem = yaml_text.broken(error)
+        where = f"{path}" if line is None else f"{path}:{line}"
+        raise KubeconfigFault(f"{where}: the kubeconfig is no YAML: {problem}.", _REPAIR) from error
 
 
 def _listed(names: Iterable[str]) -> str:

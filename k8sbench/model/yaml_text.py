@@ -1,0 +1,22 @@
+"""What parses YAML, and where a text is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's where PyYAML was built with it, as its wheels are: ten times faster."""
+
+
+def load(text: str) -> Any:
+    """Read one document as plain values; raises :class:`yaml.YAMLError`."""
+    return yaml.load(text, Loader=LOADER)  # noqa: S506 - a safe loader
+
+
+def broken(error: yaml.YAMLError) -> tuple[int | None, str]:
+    """Return the line, if it is known, in which a text is no YAML, and why it is none."""
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None)
+    return mark.line + 1 if mark else None, str(problem or "it cannot be read")
