@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.harness.cluster.shell import Shell, until
+from tests.harness.cluster.shell import ENDLESS, Shell, until
 from tests.harness.cluster.trainer_logs import TrainerLogs
 
-ENDLESS, NOWHERE = "--node-pool=endless", "--node-pool=nowhere"
+NOWHERE = "--node-pool=nowhere"
 TOO_LONG = "--timeout=6s"
 """Enough to start in, also on a machine that is busy."""
 
@@ -33,9 +33,7 @@ def test_cancel_ends_a_run_that_is_followed(shell: Shell) -> None:
 
 
 def test_cancel_ends_a_detached_run_and_keeps_its_logs(shell: Shell) -> None:
-    logs = shell.logs("detached")
-    logs.begin()
-    shell.submit("detached", ENDLESS, "--detach")
+    logs = shell.printing("detached")
     until(lambda: shell.json("status", "detached")["on_cluster"]["phase"] == "Running", "running")
     shell.run("cancel", "detached")
     assert shell.phase("detached") == "Cancelled"
@@ -78,9 +76,7 @@ def test_keep_leaves_the_job_until_delete(shell: Shell) -> None:
 
 
 def test_delete_ends_what_goes_on_first(shell: Shell) -> None:
-    logs = shell.logs("running")
-    logs.begin()
-    shell.submit("running", ENDLESS, "--detach")
+    logs = shell.printing("running")
     until(lambda: shell.json("status", "running")["on_cluster"]["phase"] == "Running", "running")
     shell.run("delete", "running")
     assert shell.phase("running") == "Cancelled"

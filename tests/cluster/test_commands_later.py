@@ -8,10 +8,8 @@ import subprocess
 
 import pytest
 
-from tests.harness.cluster.shell import CASE, Shell, until
+from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until
 from tests.harness.cluster.trainer_logs import RATE
-
-ENDLESS = "--node-pool=endless"
 
 
 def test_a_detached_run_is_looked_at_and_collected(shell: Shell) -> None:
@@ -181,9 +179,7 @@ def test_a_run_that_another_process_follows_is_looked_at_in_its_record(shell: Sh
 def test_following_the_logs_of_a_run_that_nobody_follows_archives_and_closes_it(
     shell: Shell,
 ) -> None:
-    logs = shell.logs("alone")
-    logs.begin()
-    shell.submit("alone", ENDLESS, "--detach")
+    logs = shell.printing("alone")
     with shell.started("logs", "alone", "-f", "--replica=master-0") as follow:
         follow.until('"step": 6,')
         # Ctrl-C leaves it as it is, and the next one goes on from there.
@@ -200,8 +196,7 @@ def test_following_the_logs_of_a_run_that_nobody_follows_archives_and_closes_it(
 
 
 def test_a_reader_that_has_seen_enough_ends_the_command_quietly(shell: Shell) -> None:
-    shell.logs("piped").begin()
-    shell.submit("piped", ENDLESS, "--detach")
+    shell.printing("piped")
     until(lambda: shell.run("logs", "piped").out, "lines to be there")
     for words in ("logs piped", "status piped -o json", "list -o json"):
         command = f'set -o pipefail; "$0" -m k8sbench {words} | head -n 1'

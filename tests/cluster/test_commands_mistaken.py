@@ -9,9 +9,8 @@ import pytest
 from tests.harness.cluster.cluster import KubectlFailed
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
-from tests.harness.cluster.shell import CASE, Shell, until
+from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until
 
-ENDLESS = "--node-pool=endless"
 COMMANDS = ("status", "logs", "watch", "collect", "cancel", "delete")
 
 

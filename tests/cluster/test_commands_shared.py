@@ -8,7 +8,6 @@ import signal
 
 from tests.harness.cluster.shell import Shell, until
 
-ENDLESS = "--node-pool=endless"
 USED_BY = "k8sbench.io/used-by-"
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from k8sbench.adapters.kubernetes.cluster import END_SECONDS
 from tests.harness.cluster import fault_proxy
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.cluster.shell import Shell, until
+from tests.harness.cluster.shell import ENDLESS, Shell, until
 
-ENDLESS = "--node-pool=endless"
 JOBS = r"/pytorchjobs\?"
 
 
@@ -56,9 +55,7 @@ def test_a_job_whose_plan_was_edited_is_named_everywhere_and_can_be_deleted(
 
 
 def test_a_job_whose_workers_were_scaled_by_hand_is_rejected(shell: Shell) -> None:
-    logs = shell.logs("scaled")
-    logs.begin()
-    shell.submit("scaled", ENDLESS, "--detach")
+    logs = shell.printing("scaled")
     wanted = {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 3}}}}
     patch = ("--type=merge", f"--patch={json.dumps(wanted)}")
     shell.namespace.kubectl("patch", "pytorchjob/scaled", *patch)

@@ -14,7 +14,6 @@ from tests.harness.cluster import following
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import Shell, until
 
-ENDLESS = "--node-pool=endless"
 USED_BY = "k8sbench.io/used-by-"
 COLLECTED_BY = "k8sbench.io/collected-by-"
 
@@ -59,9 +58,7 @@ def test_a_detached_submitter_gets_its_row_after_others_have_collected_the_run(
     own_shell: Shell,
 ) -> None:
     namespace, ben = own_shell.namespace, own_shell.colleague()
-    logs = own_shell.logs("r1")
-    logs.begin()
-    own_shell.submit("r1", ENDLESS, "--detach")
+    logs = own_shell.printing("r1")
     with ben.started("collect", "--all", "--follow") as serving:
         serving.until("step ")
         logs.end()
@@ -92,9 +89,7 @@ def test_a_detached_submitter_gets_its_row_after_others_have_collected_the_run(
 def test_a_submitter_that_comes_when_the_pods_are_gone_learns_who_has_the_logs(
     shell: Shell,
 ) -> None:
-    logs = shell.logs("late")
-    logs.begin()
-    shell.submit("late", ENDLESS, "--detach")
+    logs = shell.printing("late")
     logs.end()
     shell.finish("late")
     ben = shell.colleague()
@@ -113,9 +108,7 @@ def test_the_mark_of_a_follower_that_was_killed_expires_and_the_job_is_deleted(
     shell: Shell,
 ) -> None:
     namespace, ben = shell.namespace, shell.colleague()
-    logs = shell.logs("expired")
-    logs.begin()
-    shell.submit("expired", ENDLESS, "--detach")
+    logs = shell.printing("expired")
     with ben.started("watch", "expired") as watching:
         watching.until("step ")
         until(lambda: len(written(namespace, "expired", USED_BY)) == 2, "both marks")

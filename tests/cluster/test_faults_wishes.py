@@ -18,10 +18,8 @@ from k8sbench.adapters.kubernetes.client import api
 from k8sbench.cli.main import main
 from tests.harness.cluster import fault_proxy
 from tests.harness.cluster.fault_proxy import FaultProxy
-from tests.harness.cluster.shell import CASE, Shell, until
+from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until
 from tests.harness.cluster.trainer_logs import TrainerLogs
-
-ENDLESS = "--node-pool=endless"
 
 
 @pytest.fixture

@@ -63,6 +63,8 @@ runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
 """
 """k8sbench that does not wait for minutes until a log can be read."""
 REPLICAS = 2
+ENDLESS = "--node-pool=endless"
+"""Pods run until they are released."""
 CASE = ("resnet50", f"--replicas={REPLICAS}", "--gpus=1", "--preset=smoke")
 
 
@@ -136,12 +138,19 @@ class Shell:
         self, run_id: str, *words: str, columns: int | None = None
     ) -> contextlib.AbstractContextManager[Running]:
         """Start a submit of the usual case, whose pods run until they are released."""
-        case = ("submit", *CASE, f"--run-id={run_id}", "--node-pool=endless")
+        case = ("submit", *CASE, f"--run-id={run_id}", ENDLESS)
         return self.started(*case, *words, columns=columns)
 
     def logs(self, run_id: str) -> TrainerLogs:
         """Give the pods of a run logs of our trainer; before it is submitted."""
         return TrainerLogs(self.namespace, run_id, self.folder)
+
+    def printing(self, run_id: str) -> TrainerLogs:
+        """Submit a run and leave it; its pods print the first part of their logs."""
+        logs = self.logs(run_id)
+        logs.begin()
+        self.submit(run_id, ENDLESS, "--detach")
+        return logs
 
     def archived(self, run_id: str, replica: str = "master-0") -> list[str]:
         """Return the lines of a replica's log in the store, without their stamps."""
