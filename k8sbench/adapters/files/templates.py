@@ -53,10 +53,9 @@ class _Compiled(jinja2.FileSystemBytecodeCache):
 
 
 def _compiled() -> _Compiled | None:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
-    with contextlib.suppress(RuntimeError):  # there is no home folder
-        cache = cache.expanduser()
-    # The XDG specification says to ignore a path that is not absolute. Another version may set the
-    # environment up differently, which changes what the same text compiles to.
-    folder = cache / "k8sbench" / f"templates-{__version__}"
+    named = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
+    # Another version may set the environment up differently, which changes what the same text
+    # compiles to.
+    folder = Path(named, "k8sbench", f"templates-{__version__}")
+    # The XDG specification says to ignore a path that is not absolute.
     return _Compiled(str(folder)) if folder.is_absolute() else None

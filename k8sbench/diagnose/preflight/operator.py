@@ -21,7 +21,6 @@ QPS, BURST, THREADS = 20, 30, 1
 JOBS_PER_SECOND = 1.2
 """Jobs of 4 pods that the defaults above bring up in a second: measured, on an idle machine."""
 TEMPLATE_FILE = "/etc/config/initContainer.yaml"
-INIT_CONTAINER = "init-pytorch"
 _PLACEHOLDER = re.compile(r"\{\{.*?\}\}")
 
 
