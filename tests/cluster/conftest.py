@@ -64,5 +64,5 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Build the programs if a test of this folder will run, and compile ours."""
     if collection.will_run(session, HERE):
         fixture.build_programs(collection.reporter(session))
-        # The tests start it hundreds of times, also where Python is told to keep no bytecode.
+        # The tests start it hundreds of times, also where Python is set to keep no bytecode.
         compileall.compile_dir(ROOT / "k8sbench", quiet=2)

@@ -410,11 +410,11 @@ def test_a_job_that_is_let_go_goes_on_untold(port: Port, user: Path, namespace: 
     port.until_phase(plan, Phase.RUNNING)
     port.until_phase(other, Phase.RUNNING)
     port.cluster.release(plan.run_id)
-    told = len(port.transitions(plan))
+    reported = len(port.transitions(plan))
     namespace.finish(plan.run_id)
     namespace.finish(other.run_id)
     port.end_of(other)
-    assert len(port.transitions(plan)) == told
+    assert len(port.transitions(plan)) == reported
     assert namespace.get("pytorchjob", plan.run_id)
 
 
@@ -469,8 +469,8 @@ def test_a_look_at_a_job_tells_its_state_and_its_replicas(port: Port) -> None:
     first, *others = port.cluster.look(following.run_of(plan))
     assert first.transition is not None
     assert first.transition.phase is Phase.RUNNING
-    told = [one.replica for one in others if one.replica is not None]
-    assert [(one.replica, one.phase) for one in told] == [
+    reported = [one.replica for one in others if one.replica is not None]
+    assert [(one.replica, one.phase) for one in reported] == [
         ("master-0", Phase.RUNNING),
         ("worker-0", Phase.RUNNING),
     ]

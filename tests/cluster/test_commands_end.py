@@ -39,7 +39,7 @@ def test_cancel_ends_a_detached_run_and_keeps_its_logs(shell: Shell) -> None:
     assert shell.phase("detached") == "Cancelled"
     assert shell.archived("detached") == logs.expected["master-0"]
     assert "detached" not in shell.on_cluster()
-    # Its name is taken: who submits it again is told that nothing begins.
+    # Its name is taken: who submits it again reads that nothing begins.
     again = shell.submit("detached", ENDLESS, "--detach", code=3)
     assert "Run detached is Cancelled already: nothing was created." in again.err
     assert "Detached." not in again.err

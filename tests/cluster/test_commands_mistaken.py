@@ -23,9 +23,9 @@ def test_a_run_that_is_looked_for_in_the_wrong_namespace_is_not_lost(
     submit = ("submit", *CASE, ENDLESS, "--run-id=astray")
     shell.run(*submit, "--detach", right)
     for words in (*((command, "astray") for command in COMMANDS), submit):
-        told = shell.run(*words, wrong, code=2)
-        assert f"Run astray was submitted to namespace {shell.namespace.name} of" in told.err
-        assert f"there is no such job in namespace {namespace.name} of" in told.err
+        reported = shell.run(*words, wrong, code=2)
+        assert f"Run astray was submitted to namespace {shell.namespace.name} of" in reported.err
+        assert f"there is no such job in namespace {namespace.name} of" in reported.err
     assert shell.phase("astray") == "Created"
     until(lambda: shell.json("status", "astray")["on_cluster"]["phase"] == "Running", "running")
     shell.run("delete", "astray", right)
@@ -113,10 +113,10 @@ def test_what_is_to_be_kept_is_said_to_whoever_ends_the_run(shell: Shell) -> Non
     assert "kept" not in shell.on_cluster()
 
 
-def test_a_run_that_is_named_twice_is_told_of_once(shell: Shell) -> None:
+def test_a_run_that_is_named_twice_is_named_once(shell: Shell) -> None:
     shell.submit("twice", ENDLESS, "--detach")
     until(lambda: shell.json("status", "twice")["on_cluster"]["phase"] == "Running", "running")
-    # And one that does not exist is told of before anything is ended.
+    # And one that does not exist is named before anything is ended.
     shell.run("cancel", "twice", "no-such", code=2)
     assert shell.phase("twice") != "Cancelled"
     assert shell.run("delete", "twice", "twice").err.count("has nothing on the cluster") == 1

@@ -38,7 +38,7 @@ def test_cluster_and_namespace_are_chosen_as_with_kubectl(
         f"--namespace={shell.namespace.name}", KUBECONFIG=dead(shell),
     )  # fmt: skip
     assert f"context test of {here}, namespace {shell.namespace.name}" in done.err
-    # Recorded with the run, so that no later command need be told.
+    # Recorded with the run, so that no later command need name it.
     status = json.loads(shell.run("status", "named", "-ojson", KUBECONFIG=dead(shell)).out)
     assert status["location"]["namespace"] == shell.namespace.name
     assert status["on_cluster"] is not None
@@ -58,7 +58,7 @@ def test_what_is_named_and_is_not_there_is_a_usage_error(shell: Shell) -> None:
     admin = str(shell.namespace.cluster.kubeconfig)
     elsewhere = shell.run(*SUBMIT, "--namespace=no-such", f"--kubeconfig={admin}", code=2)
     assert "error: There is no namespace no-such on https://" in elsewhere.err
-    # What was planned is told, and on record as failed; nothing was created.
+    # What was planned is printed, and on record as failed; nothing was created.
     assert elsewhere.err.startswith("resnet50 · pytorch · ")
     (run,) = shell.json("list")
     assert run["phase"] == "Failed"

@@ -33,9 +33,9 @@ def test_a_run_ends_with_a_valid_row_and_leaves_nothing_on_the_cluster(own_shell
     assert lines[1].startswith("backend kubernetes: current context test of KUBECONFIG (")
     assert f"namespace {own_shell.namespace.name}; pools from" in lines[1]
     assert lines[2].startswith("run whole (set ")
-    told = [line.strip() for line in lines[3:]]
-    assert any(line.startswith("Running: ") for line in told)
-    assert told[-1] == "Succeeded: All 2 replicas succeeded."
+    reported = [line.strip() for line in lines[3:]]
+    assert any(line.startswith("Running: ") for line in reported)
+    assert reported[-1] == "Succeeded: All 2 replicas succeeded."
     assert "\x1b" not in done.err
     status = own_shell.json("status", "whole")
     measured = status["measurement"]

@@ -83,16 +83,16 @@ def waiting(reason: str, message: str) -> dict[str, Any]:
 
 
 def ended(code: int, reason: str, message: str = "") -> dict[str, Any]:
-    told = {"exitCode": code, "reason": reason, "message": message, "finishedAt": STAMP}
-    return {"phase": "Failed", "containerStatuses": [container({"terminated": told})]}
+    terminated = {"exitCode": code, "reason": reason, "message": message, "finishedAt": STAMP}
+    return {"phase": "Failed", "containerStatuses": [container({"terminated": terminated})]}
 
 
 # --- the program ---------------------------------------------------------------------------------
 
 
 def test_the_replica_that_failed_is_named_with_its_exit_code(namespace: Namespace) -> None:
-    told = {f"{EXIT_CODE}.worker-1": "3"}
-    follower = running(namespace, pytorch_job(workers=2, run_for=None, gpus=1, annotations=told))
+    asked = {f"{EXIT_CODE}.worker-1": "3"}
+    follower = running(namespace, pytorch_job(workers=2, run_for=None, gpus=1, annotations=asked))
     end(namespace, "job-worker-1")
     reading = follower.until_final()
     assert (reading.phase, reading.cause_id) == (Phase.FAILED, "replica-failed")
@@ -106,8 +106,8 @@ def test_the_replica_that_failed_is_named_with_its_exit_code(namespace: Namespac
 
 
 def test_memory_goes_before_the_peers_that_fell_with_it(namespace: Namespace) -> None:
-    told = {EXIT_CODE: "1", f"{EXIT_CODE}.worker-1": "137"}
-    follower = running(namespace, pytorch_job(workers=2, gpus=1, run_for=None, annotations=told))
+    asked = {EXIT_CODE: "1", f"{EXIT_CODE}.worker-1": "137"}
+    follower = running(namespace, pytorch_job(workers=2, gpus=1, run_for=None, annotations=asked))
     end(namespace, "--all")
     reading = follower.until(lambda reading: reading.phase.final and reading.over)
     assert (reading.phase, reading.cause_id) == (Phase.FAILED, "oom")
@@ -128,8 +128,8 @@ def test_a_master_s_success_is_the_job_s_though_workers_run_on(namespace: Namesp
 def test_a_worker_that_fails_after_the_master_s_success_fails_the_run(
     namespace: Namespace,
 ) -> None:
-    told = {f"{EXIT_CODE}.worker-0": "4"}
-    follower = running(namespace, pytorch_job(gpus=1, run_for=None, annotations=told))
+    asked = {f"{EXIT_CODE}.worker-0": "4"}
+    follower = running(namespace, pytorch_job(gpus=1, run_for=None, annotations=asked))
     end(namespace, "job-master-0")
     assert follower.until_final().phase is Phase.SUCCEEDED
     end(namespace, "job-worker-0")
@@ -141,8 +141,8 @@ def test_a_worker_that_fails_after_the_master_s_success_fails_the_run(
 
 
 def test_a_backoff_limit_deletes_pods_and_the_failure_is_still_named(namespace: Namespace) -> None:
-    told = {f"{EXIT_CODE}.worker-0": "3"}
-    job = pytorch_job(gpus=1, run_for=None, annotations=told)
+    asked = {f"{EXIT_CODE}.worker-0": "3"}
+    job = pytorch_job(gpus=1, run_for=None, annotations=asked)
     job["spec"]["runPolicy"]["backoffLimit"] = 0
     follower = running(namespace, job)
     end(namespace, "job-worker-0")
@@ -170,8 +170,8 @@ def test_a_deadline_deletes_pods(namespace: Namespace) -> None:
 
 
 def test_a_replica_that_is_restarted_without_end_is_told(namespace: Namespace) -> None:
-    told = {f"{EXIT_CODE}.worker-0": "137", f"{RUN_FOR}.worker-0": "0s"}
-    job = pytorch_job(gpus=1, run_for=None, annotations=told)
+    asked = {f"{EXIT_CODE}.worker-0": "137", f"{RUN_FOR}.worker-0": "0s"}
+    job = pytorch_job(gpus=1, run_for=None, annotations=asked)
     job["spec"]["pytorchReplicaSpecs"]["Worker"]["restartPolicy"] = "ExitCode"
     reading = follow(namespace, job).until_cause("restart-loop")
     assert not reading.phase.final
@@ -213,8 +213,8 @@ def test_a_job_that_someone_deletes_is_lost(namespace: Namespace) -> None:
 
 def test_a_job_that_is_cancelled_says_by_whose_cause(namespace: Namespace) -> None:
     follower = running(namespace, pytorch_job(gpus=1, run_for=None))
-    told = json.dumps({"cause": "It outlived --timeout 10 s.", "cause_id": "timeout", "at": 0})
-    namespace.kubectl("annotate", "pytorchjob", "job", f"{CANCEL_ANNOTATION}={told}")
+    asked = json.dumps({"cause": "It outlived --timeout 10 s.", "cause_id": "timeout", "at": 0})
+    namespace.kubectl("annotate", "pytorchjob", "job", f"{CANCEL_ANNOTATION}={asked}")
     assert follower.read().cause_id == "timeout"
     namespace.kubectl("delete", "pytorchjob", "job", "--wait=false")
     reading = follower.until_final()

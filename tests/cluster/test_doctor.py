@@ -185,13 +185,13 @@ def test_each_permission_that_is_missing_is_named(
     assert report.code == NOT_READY
     assert report.ids("failure") == {"permissions"}
     where = f"in the namespace {namespace.name}."
-    told = report.messages("permissions")
+    reported = report.messages("permissions")
     assert (
         f"You may not get, list, watch, create, patch, delete pytorchjobs.kubeflow.org {where}"
-        in told
+        in reported
     )
-    assert f"You may not get pods/log {where}" in told
-    assert "You may not list nodes of the cluster." in told
+    assert f"You may not get pods/log {where}" in reported
+    assert "You may not list nodes of the cluster." in reported
     assert report.level("nodes") == "warning"
 
 

@@ -47,9 +47,9 @@ def test_a_job_whose_plan_was_edited_is_named_everywhere_and_can_be_deleted(
     assert (listed.out, f"warning: left out: {wrong}" in listed.err) == ("", True)
     assert f"warning: left out: {wrong}" in colleague.run("collect", "--all").err
     for words in (("watch",), ("status",)):
-        told = colleague.run(*words, "edited", code=2)
-        assert f"{wrong} {namespace.name} cannot be read: its annotation" in told.err
-        assert "delete the job with: k8sbench delete edited" in told.err
+        reported = colleague.run(*words, "edited", code=2)
+        assert f"{wrong} {namespace.name} cannot be read: its annotation" in reported.err
+        assert "delete the job with: k8sbench delete edited" in reported.err
     assert "nothing on the cluster any more" in colleague.run("delete", "edited").err
     assert own_shell.on_cluster() == []
 

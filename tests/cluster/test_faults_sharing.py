@@ -69,20 +69,20 @@ def test_a_detached_submitter_gets_its_row_after_others_have_collected_the_run(
         eve = ben.colleague()
         collected = eve.run("collect", "--all")
         assert "submitted it and has not collected it yet." in collected.err
-        told = written(namespace, "r1", COLLECTED_BY)
-        assert set(told) == {identity(ben), identity(eve)}
+        reported = written(namespace, "r1", COLLECTED_BY)
+        assert set(reported) == {identity(ben), identity(eve)}
         assert set(written(namespace, "r1", USED_BY)) == {identity(own_shell)}
         mine = own_shell.run("collect", "--all")
         serving.interrupt().ends(0)
     assert "stays on the cluster" not in mine.err
     assert own_shell.on_cluster() == []
-    rates = {receipt["throughput"] for receipt in told.values()}
+    rates = {receipt["throughput"] for receipt in reported.values()}
     for store in (own_shell, ben, eve):
         assert store.archived("r1") == logs.expected["master-0"]
         rates.add(rate(store, "r1"))
-    # What was told of it is what everybody has.
+    # What was recorded of it is what everybody has.
     assert len(rates) == 1
-    for receipt in told.values():
+    for receipt in reported.values():
         assert (receipt["digest"], receipt["verdict"]) == (digest(own_shell, "r1"), "valid")
 
 

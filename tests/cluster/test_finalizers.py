@@ -1,4 +1,4 @@
-"""A job that somebody's finalizer keeps: nobody is told that it is gone."""
+"""A job that somebody's finalizer keeps: nobody reads that it is gone."""
 
 from __future__ import annotations
 

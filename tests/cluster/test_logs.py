@@ -34,8 +34,8 @@ SECONDS = 100.0
 """After which something that must happen has not."""
 
 
-class Told:
-    """What was told, by replica; what is to happen can be waited for."""
+class Reported:
+    """What was reported, by replica; what is to happen can be waited for."""
 
     def __init__(self) -> None:
         self.lines: dict[str, list[str]] = {}
@@ -190,16 +190,18 @@ def pods(namespace: Namespace, tmp_path: Path, api: Api) -> Pods:
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def reported() -> Reported:
+    return Reported()
 
 
 @pytest.fixture
-def start(api: Api, namespace: Namespace, told: Told) -> Iterator[Callable[..., LogStreams]]:
+def start(
+    api: Api, namespace: Namespace, reported: Reported
+) -> Iterator[Callable[..., LogStreams]]:
     made: list[LogStreams] = []
 
     def make(over: streams.Api | None = None, **more: Any) -> LogStreams:
-        more = {"sink": told.take, "when_drained": told.take_drained, **more}
+        more = {"sink": reported.take, "when_drained": reported.take_drained, **more}
         made.append(LogStreams(over or api, namespace.name, **more))
         return made[-1]
 
@@ -213,10 +215,10 @@ def follow(streams: LogStreams, pods: Pods, name: str, rank: int = 0, **more: An
     streams.want("run", name, pod=name, uid=uid, container="pytorch", rank=rank, **more)
 
 
-def finish(streams: LogStreams, told: Told, *names: str) -> None:
+def finish(streams: LogStreams, reported: Reported, *names: str) -> None:
     for name in names:
         streams.ended("run", name)
-    told.until(lambda: "run" in told.drained)
+    reported.until(lambda: "run" in reported.drained)
     assert streams.drained("run")
 
 
@@ -225,7 +227,7 @@ def numbered(first: int, last: int) -> list[str]:
 
 
 def test_logs_are_told_as_they_grow(
-    pods: Pods, told: Told, start: Callable[..., LogStreams]
+    pods: Pods, reported: Reported, start: Callable[..., LogStreams]
 ) -> None:
     pods.run("a", "b")
     streams = start()
@@ -234,27 +236,27 @@ def test_logs_are_told_as_they_grow(
     for first in range(0, 100, 20):
         pods.write("a", numbered(first, first + 20))
         pods.write("b", numbered(first, first + 20))
-        told.until_lines("a", first + 20)
-        told.until_lines("b", first + 20)
+        reported.until_lines("a", first + 20)
+        reported.until_lines("b", first + 20)
     assert not streams.drained("run")
-    finish(streams, told, "a", "b")
-    assert told.lines == {"a": numbered(0, 100), "b": numbered(0, 100)}
-    assert told.gaps == []
+    finish(streams, reported, "a", "b")
+    assert reported.lines == {"a": numbered(0, 100), "b": numbered(0, 100)}
+    assert reported.gaps == []
 
 
 def test_what_came_just_before_the_end_is_fetched(
-    pods: Pods, told: Told, start: Callable[..., LogStreams]
+    pods: Pods, reported: Reported, start: Callable[..., LogStreams]
 ) -> None:
     pods.run("a")
     streams = start()
     follow(streams, pods, "a")
     pods.write("a", numbered(0, 50_000))
-    finish(streams, told, "a")
-    assert told.lines["a"] == numbered(0, 50_000)
+    finish(streams, reported, "a")
+    assert reported.lines["a"] == numbered(0, 50_000)
 
 
 def test_of_more_pods_than_there_may_be_streams_the_others_are_fetched_at_their_end(
-    pods: Pods, api: Api, told: Told, start: Callable[..., LogStreams]
+    pods: Pods, api: Api, reported: Reported, start: Callable[..., LogStreams]
 ) -> None:
     names = [f"pod-{number}" for number in range(70)]
     pods.run(*names)
@@ -263,19 +265,19 @@ def test_of_more_pods_than_there_may_be_streams_the_others_are_fetched_at_their_
     for name in names:
         pods.write(name, numbered(0, 10))
         follow(streams, pods, name, rank=1)
-    told.until(lambda: len(told.lines) == 64)
+    reported.until(lambda: len(reported.lines) == 64)
     follow(streams, pods, "pod-67", rank=1, failing=True)
-    told.until_lines("pod-67", 10)
-    assert len(told.lines) == 65  # one that was followed before has given way
-    finish(streams, told, *names)
-    assert told.lines == {name: numbered(0, 10) for name in names}
-    assert told.gaps == []
+    reported.until_lines("pod-67", 10)
+    assert len(reported.lines) == 65  # one that was followed before has given way
+    finish(streams, reported, *names)
+    assert reported.lines == {name: numbered(0, 10) for name in names}
+    assert reported.gaps == []
     assert over.most_open <= 64
 
 
 @pytest.mark.parametrize("quietly", [False, True])
 def test_connections_that_break_anywhere_lose_and_double_nothing(
-    pods: Pods, api: Api, told: Told, start: Callable[..., LogStreams], quietly: bool
+    pods: Pods, api: Api, reported: Reported, start: Callable[..., LogStreams], quietly: bool
 ) -> None:
     """Amid a line, amid a stamp, amid a thousand lines of one time."""
     pods.run("a")
@@ -285,45 +287,45 @@ def test_connections_that_break_anywhere_lose_and_double_nothing(
     pods.write("a", wanted[:2_000], datetime(2026, 11, 20, 8, 15, 30, 123456, tzinfo=UTC))
     pods.write("a", wanted[2_000:], datetime(2026, 11, 20, 8, 15, 30, 123457, tzinfo=UTC))
     follow(streams, pods, "a")
-    told.until_lines("a", 3_000)
-    finish(streams, told, "a")
-    assert told.lines["a"] == wanted
-    assert told.gaps == []
+    reported.until_lines("a", 3_000)
+    finish(streams, reported, "a")
+    assert reported.lines["a"] == wanted
+    assert reported.gaps == []
     assert over.broken == 4
 
 
 def test_another_process_goes_on_where_the_archive_ends(
-    pods: Pods, told: Told, start: Callable[..., LogStreams]
+    pods: Pods, reported: Reported, start: Callable[..., LogStreams]
 ) -> None:
     pods.run("a")
     at = datetime(2026, 11, 20, 8, 15, 30, 500000, tzinfo=UTC)
     pods.write("a", numbered(0, 100), at)
     streams = start()
     follow(streams, pods, "a", mark=LogMark(at.timestamp(), 40))
-    told.until_lines("a", 60)
+    reported.until_lines("a", 60)
     pods.write("a", numbered(100, 110))
-    finish(streams, told, "a")
-    assert told.lines["a"] == numbered(40, 110)
-    assert told.gaps == []
+    finish(streams, reported, "a")
+    assert reported.lines["a"] == numbered(40, 110)
+    assert reported.gaps == []
 
 
 def test_a_rotation_while_a_log_is_followed_loses_nothing(
-    pods: Pods, told: Told, start: Callable[..., LogStreams]
+    pods: Pods, reported: Reported, start: Callable[..., LogStreams]
 ) -> None:
     pods.run("a")
     streams = start()
     follow(streams, pods, "a")
     for first in range(0, 60, 20):
         pods.write("a", numbered(first, first + 20))
-        told.until_lines("a", first + 20)
+        reported.until_lines("a", first + 20)
         pods.rotate("a")
-    finish(streams, told, "a")  # the newest file is empty
-    assert told.lines["a"] == numbered(0, 60)
-    assert told.gaps == []
+    finish(streams, reported, "a")  # the newest file is empty
+    assert reported.lines["a"] == numbered(0, 60)
+    assert reported.gaps == []
 
 
 def test_the_container_before_a_restart_is_read_to_its_end(
-    pods: Pods, told: Told, start: Callable[..., LogStreams]
+    pods: Pods, reported: Reported, start: Callable[..., LogStreams]
 ) -> None:
     """The stream of the old container broke; its log is the previous one now."""
     pods.run("a", previous=True)
@@ -332,28 +334,28 @@ def test_the_container_before_a_restart_is_read_to_its_end(
     pods.write("a", numbered(20, 40), at.replace(second=50))
     streams = start()
     follow(streams, pods, "a", restarts=1, mark=LogMark(at.timestamp(), 10))
-    told.until_lines("a", 30)
-    finish(streams, told, "a")
-    assert told.lines["a"] == numbered(10, 40)
-    assert told.gaps == []
+    reported.until_lines("a", 30)
+    finish(streams, reported, "a")
+    assert reported.lines["a"] == numbered(10, 40)
+    assert reported.gaps == []
 
 
 def test_a_pod_that_was_deleted_before_it_was_read_is_a_gap(
-    namespace: Namespace, pods: Pods, told: Told, start: Callable[..., LogStreams]
+    namespace: Namespace, pods: Pods, reported: Reported, start: Callable[..., LogStreams]
 ) -> None:
     pods.run("a")
     pods.write("a", numbered(0, 20))
     namespace.kubectl("delete", "pod", "a")
     streams = start()
     follow(streams, pods, "a")
-    finish(streams, told, "a")
-    (gap,) = told.gaps
+    finish(streams, reported, "a")
+    (gap,) = reported.gaps
     assert (gap.after, gap.before) == (None, None)
     assert "deleted" in gap.why
 
 
 def test_a_fast_log_waits_for_who_takes_it(
-    pods: Pods, start: Callable[..., LogStreams], told: Told
+    pods: Pods, start: Callable[..., LogStreams], reported: Reported
 ) -> None:
     """200,000 lines: what is not taken yet stays with the node, not in memory."""
     pods.run("a")
@@ -374,65 +376,65 @@ def test_a_fast_log_waits_for_who_takes_it(
     assert waits.wait(SECONDS)
     streams.ended("run", "a")  # a fetch does not overtake it
     room.set()
-    told.until(lambda: "run" in told.drained)
+    reported.until(lambda: "run" in reported.drained)
     assert taken == [200_000]
     assert _resident() - before < 20 * 2**20
 
 
 def test_an_api_server_that_is_away_loses_no_line(
-    own_cluster: OwnCluster, pods: Pods, told: Told, start: Callable[..., LogStreams]
+    own_cluster: OwnCluster, pods: Pods, reported: Reported, start: Callable[..., LogStreams]
 ) -> None:
     pods.run("a", "b")
     streams = start()
     follow(streams, pods, "a")
     pods.write("a", numbered(0, 30))
     pods.write("b", numbered(0, 30))
-    told.until_lines("a", 30)
+    reported.until_lines("a", 30)
     with own_cluster.without("kube-apiserver"):
         pods.write("a", numbered(30, 60))
         follow(streams, pods, "b", 1)
         streams.ended("run", "b")
-    told.until_lines("a", 60)
-    told.until_lines("b", 30)
+    reported.until_lines("a", 60)
+    reported.until_lines("b", 30)
     pods.write("a", numbered(60, 90))
-    finish(streams, told, "a")
-    assert told.lines == {"a": numbered(0, 90), "b": numbered(0, 30)}
-    assert told.gaps == []
+    finish(streams, reported, "a")
+    assert reported.lines == {"a": numbered(0, 90), "b": numbered(0, 30)}
+    assert reported.gaps == []
 
 
 def test_an_api_server_that_stands_still_loses_no_line(
-    own_cluster: OwnCluster, pods: Pods, told: Told, start: Callable[..., LogStreams]
+    own_cluster: OwnCluster, pods: Pods, reported: Reported, start: Callable[..., LogStreams]
 ) -> None:
     pods.run("a")
     streams = start()
     follow(streams, pods, "a")
     pods.write("a", numbered(0, 30))
-    told.until_lines("a", 30)
+    reported.until_lines("a", 30)
     with own_cluster.frozen("kube-apiserver"):
         pods.write("a", numbered(30, 60))
-    told.until_lines("a", 60)
-    finish(streams, told, "a")
-    assert told.lines["a"] == numbered(0, 60)
-    assert told.gaps == []
+    reported.until_lines("a", 60)
+    finish(streams, reported, "a")
+    assert reported.lines["a"] == numbered(0, 60)
+    assert reported.gaps == []
 
 
 def test_a_rotation_while_nobody_could_follow_is_told_as_a_gap(
-    own_cluster: OwnCluster, pods: Pods, told: Told, start: Callable[..., LogStreams]
+    own_cluster: OwnCluster, pods: Pods, reported: Reported, start: Callable[..., LogStreams]
 ) -> None:
     pods.run("a")
     streams = start()
     follow(streams, pods, "a")
     first = datetime(2026, 11, 20, 8, 15, 30, tzinfo=UTC)
     pods.write("a", numbered(0, 20), first)
-    told.until_lines("a", 20)
+    reported.until_lines("a", 20)
     with own_cluster.without("kube-apiserver"):
         pods.write("a", numbered(20, 40), first.replace(second=40))
         pods.rotate("a")
         pods.write("a", numbered(40, 60), first.replace(second=50))
-    told.until_lines("a", 40)
-    finish(streams, told, "a")
-    assert told.lines["a"] == [*numbered(0, 20), *numbered(40, 60)]
-    (gap,) = told.gaps
+    reported.until_lines("a", 40)
+    finish(streams, reported, "a")
+    assert reported.lines["a"] == [*numbered(0, 20), *numbered(40, 60)]
+    (gap,) = reported.gaps
     assert (gap.replica, gap.after, gap.before) == (
         "a",
         first.timestamp(),

@@ -35,7 +35,7 @@ def test_an_api_server_that_is_away_for_two_minutes_loses_nothing(
         assert port.end_of(plan).phase is Phase.SUCCEEDED
         names = ["master-0", "worker-0", "worker-1", "worker-2"]
         assert sorted(line.replica for line in port.lines(plan)) == names
-        told = [(one.phase, one.cause_id) for one in port.transitions(plan)]
-        assert all(one != other for one, other in itertools.pairwise(told))
+        reported = [(one.phase, one.cause_id) for one in port.transitions(plan)]
+        assert all(one != other for one, other in itertools.pairwise(reported))
     # Three watches and four logs, each at most every few seconds: the pauses grow to 15 s.
     assert tries < 200

@@ -1,4 +1,4 @@
-"""The rules of ``k8sbench/role.yaml`` are enough, and what is missing is told."""
+"""The rules of ``k8sbench/role.yaml`` are enough, and what is missing is named."""
 
 from __future__ import annotations
 

@@ -105,8 +105,8 @@ def test_a_client_s_certificate_in_the_kubeconfig(
     def signed(certificate: Path, key: Path) -> dict[str, str]:
         return {"client-certificate-data": data(certificate), "client-key-data": data(key)}
 
-    stranger = signed(pki.webhook / "tls.crt", pki.webhook / "tls.key")
-    path = users.write_kubeconfig(namespace, tmp_path / "config", stranger)
+    other = signed(pki.webhook / "tls.crt", pki.webhook / "tls.key")
+    path = users.write_kubeconfig(namespace, tmp_path / "config", other)
     with opened(kubeconfig=str(path)) as api:
         assert refusal(api) == "unauthorized"
         write(path, "user", **signed(pki.certificate("admin"), pki.key("admin")))

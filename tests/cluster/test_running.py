@@ -1,4 +1,4 @@
-"""When a job is told to run: not because its operator says so, but because its replicas do."""
+"""When a job is reported to run: not because its operator says so, but because its replicas do."""
 
 from __future__ import annotations
 

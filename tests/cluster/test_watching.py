@@ -1,6 +1,6 @@
 """Following goes on through whatever happens to the API server, the way to it, and the operator.
 
-Nothing is lost, nothing told twice, nothing waits without end.
+Nothing is lost, nothing reported twice, nothing waits without end.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def wired(user: Path) -> Iterator[tuple[Port, Wire]]:
 
 
 def check_told_once(port: Port, plan: RunPlan) -> None:
-    """Check that the end was told, no state twice, and every line of each replica once."""
+    """Check that the end was reported, no state twice, and every line of each replica once."""
     assert port.end_of(plan).phase is Phase.SUCCEEDED
-    told = [(one.phase, one.cause_id) for one in port.transitions(plan)]
-    assert len(told) == len(set(told))
+    reported = [(one.phase, one.cause_id) for one in port.transitions(plan)]
+    assert len(reported) == len(set(reported))
     names = {"master-0", "worker-0", "worker-1", "worker-2"}
     assert sorted(line.replica for line in port.lines(plan)) == sorted(names)
     replicas = [one.replica for one in port.events if one.replica is not None]
@@ -51,7 +51,7 @@ def check_told_once(port: Port, plan: RunPlan) -> None:
 
 
 def running(port: Port) -> RunPlan:
-    """Submit a job and wait until it runs; it ends when it is told to."""
+    """Submit a job and wait until it runs; it ends when it is asked to."""
     plan = port.submit(following.plan("4x1"), None)
     port.until_phase(plan, Phase.RUNNING)
     return plan

@@ -66,16 +66,16 @@ class Seen(msgspec.Struct, kw_only=True):
         return last
 
     def lines(self, replica: str) -> list[str]:
-        told = (event.line for event in self.events if event.line is not None)
-        return [line.text for line in told if line.replica == replica]
+        reported = (event.line for event in self.events if event.line is not None)
+        return [line.text for line in reported if line.replica == replica]
 
     def states(self, replica: str) -> list[Phase]:
-        told = (event.replica for event in self.events if event.replica is not None)
-        return [state.phase for state in told if state.replica == replica]
+        reported = (event.replica for event in self.events if event.replica is not None)
+        return [state.phase for state in reported if state.replica == replica]
 
     def exit_codes(self) -> dict[str, int | None]:
-        told = (event.replica for event in self.events if event.replica is not None)
-        return {state.replica: state.exit_code for state in told if state.phase.final}
+        reported = (event.replica for event in self.events if event.replica is not None)
+        return {state.replica: state.exit_code for state in reported if state.phase.final}
 
 
 def events(cluster: LocalCluster, run_id: str) -> Iterator[JobEvent]:

@@ -21,8 +21,8 @@ def test_a_made_up_kind_runs_on_this_machine(
     assert seen.final.phase is Phase.SUCCEEDED
     names = ("ruler-0", "helper-0", "helper-1")
     assert seen.exit_codes() == dict.fromkeys(names, 0)
-    told = [json.loads(seen.lines(name)[0]) for name in names]
-    assert [one["DEMO_RANK"] for one in told] == ["0", "1", "2"]
-    assert {one["DEMO_WORLD"] for one in told} == {"3"}
-    assert told[0]["DEMO_CHIEF"] == "me"
-    assert told[1]["DEMO_CHIEF"] == told[2]["DEMO_CHIEF"] != "me"
+    reported = [json.loads(seen.lines(name)[0]) for name in names]
+    assert [one["DEMO_RANK"] for one in reported] == ["0", "1", "2"]
+    assert {one["DEMO_WORLD"] for one in reported} == {"3"}
+    assert reported[0]["DEMO_CHIEF"] == "me"
+    assert reported[1]["DEMO_CHIEF"] == reported[2]["DEMO_CHIEF"] != "me"

@@ -48,7 +48,7 @@ def test_a_job_that_nobody_watches_leaves_nothing_open_either(tmp_path: Path) ->
 def test_a_held_port_is_given_to_nobody_and_can_be_listened_on() -> None:
     with loopback.held_port() as port:
         address = (manifest.LOOPBACK, port)
-        with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
-            stranger.bind(address)
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(address)
         with socket.create_server(address) as server, socket.create_connection(address):
             server.accept()[0].close()

@@ -1,4 +1,4 @@
-"""What a user is told of each way in which a run can end on a real node.
+"""What a user reads of each way in which a run can end on a real node.
 
 All runs are submitted at once, each by a k8sbench of its own, and go on beside each other.
 """
@@ -30,7 +30,7 @@ if not again:
 {GATE}
 wait_at_gate()
 """
-"""Fails, and when it is started again goes on until it is told to end."""
+"""Fails, and when it is started again goes on until it is asked to end."""
 VARIANTS = {
     "crash": variant("import sys; print('no such device'); sys.exit(9)"),
     "memory": variant(faults.OUT_OF_MEMORY),
@@ -55,8 +55,8 @@ BY_HAND = ("name", "again")
 """Variants whose jobs somebody creates with kubectl."""
 
 
-class Told(NamedTuple):
-    """What a user is to be told of a run's end."""
+class Expected(NamedTuple):
+    """What a user is to read of a run's end."""
 
     cause_id: str
     sentence: str
@@ -103,8 +103,8 @@ def test_an_image_that_cannot_be_pulled(programs: Programs, submits: dict[str, R
     shell = programs.shell
     submits["pull"].until(f"Pulling: master-0 cannot pull the image {NO_IMAGE}")
     status = shell.json("status", "pull")
-    told = status["on_cluster"] or status
-    assert (told["phase"], told["cause_id"]) == ("Pulling", "registry-unreachable")
+    expected = status["on_cluster"] or status
+    assert (expected["phase"], expected["cause_id"]) == ("Pulling", "registry-unreachable")
     (condition,) = shell.namespace.get("pytorchjob", "pull")["status"]["conditions"]
     assert condition["type"] == "Created"
     shell.run("cancel", "pull")
@@ -121,8 +121,10 @@ def test_a_node_is_lost(
     with faults.lost(node_cluster, "node-1"):
         submits["node"].ends(3)
         # Nobody is there to end it, or to say that it has ended.
-        told = Told("node-lost", "The node node-1 of master-0 was lost", "describe node node-1")
-        check(programs.shell, submits["node"], "node", told)
+        expected = Expected(
+            "node-lost", "The node node-1 of master-0 was lost", "describe node node-1"
+        )
+        check(programs.shell, submits["node"], "node", expected)
 
 
 def evict(namespace: Namespace, name: str) -> None:
@@ -138,22 +140,26 @@ def delete_job(namespace: Namespace, name: str) -> None:
 
 
 ENDINGS = {
-    "crash": Told(
+    "crash": Expected(
         "replica-failed",
         "master-0 exited with code 9: no such device",
         "k8sbench logs crash --replica master-0",
     ),
-    "memory": Told(
+    "memory": Expected(
         "oom",
         f"master-0 ran out of its memory ({MEMORY}) and was killed on node node-0.",
         "memory_per_gpu",
     ),
-    "command": Told("start-error", '"no-such-command"', "Check that the image holds the command"),
-    "claim": Told("volume-missing", "none", "--data"),
-    "evicted": Told("evicted", "master-0 was evicted on node node-0: ", "submit again"),
-    "pod": Told("pod-deleted", "The pod of master-0 was deleted while it ran.", "Submit again"),
-    "job": Told("job-deleted", "The job was deleted by someone else", "Submit again", "Lost"),
-    "disk": Told("evicted", f"exceeds the total limit of containers {DISK}", "keep to other nodes"),
+    "command": Expected(
+        "start-error", '"no-such-command"', "Check that the image holds the command"
+    ),
+    "claim": Expected("volume-missing", "none", "--data"),
+    "evicted": Expected("evicted", "master-0 was evicted on node node-0: ", "submit again"),
+    "pod": Expected("pod-deleted", "The pod of master-0 was deleted while it ran.", "Submit again"),
+    "job": Expected("job-deleted", "The job was deleted by someone else", "Submit again", "Lost"),
+    "disk": Expected(
+        "evicted", f"exceeds the total limit of containers {DISK}", "keep to other nodes"
+    ),
 }
 DISTURBED = {"evicted": evict, "pod": delete_pod, "job": delete_job}
 """What somebody does to a run that goes on."""
@@ -174,21 +180,23 @@ def test_a_child_out_of_memory(programs: Programs, submits: dict[str, Running]) 
     sentence = f"A process of master-0 {ran_out}, and it exited with code 3 on node node-0."
     if not cgroups.mounted("cgroup"):  # version 2 of the cgroups ends all of the container
         sentence = f"master-0 {ran_out} on node node-0."
-    told = Told("oom", sentence, "memory_per_gpu")
-    check(programs.shell, submits["child"].ends(3), "child", told)
+    expected = Expected("oom", sentence, "memory_per_gpu")
+    check(programs.shell, submits["child"].ends(3), "child", expected)
 
 
-def check(shell: Shell, command: Running, name: str, told: Told) -> None:
+def check(shell: Shell, command: Running, name: str, expected: Expected) -> None:
     """See what the command has printed, and what is on record."""
     status = shell.json("status", name)
-    assert (status["phase"], status["cause_id"]) == (told.phase, told.cause_id), status["cause"]
-    assert told.sentence in status["cause"]
-    assert told.action in status["action"]
-    assert f"  {told.phase}: {status['cause']}\n    {status['action']}\n" in command.err
+    assert (status["phase"], status["cause_id"]) == (expected.phase, expected.cause_id), status[
+        "cause"
+    ]
+    assert expected.sentence in status["cause"]
+    assert expected.action in status["action"]
+    assert f"  {expected.phase}: {status['cause']}\n    {status['action']}\n" in command.err
     # What has run does not start.
     phases = [step["phase"] for step in status["history"]]
     if "Running" in phases:
-        assert {*phases[phases.index("Running") :]} == {"Running", told.phase}, command.err
+        assert {*phases[phases.index("Running") :]} == {"Running", expected.phase}, command.err
 
 
 def test_an_image_s_name_is_wrong(programs: Programs) -> None:
@@ -196,8 +204,8 @@ def test_an_image_s_name_is_wrong(programs: Programs) -> None:
     container_of(job)["image"] = "Mine/None"
     programs.shell.namespace.create(job)
     with programs.shell.started("collect", "name", "--follow") as collect:
-        told = Told("image-name-invalid", "'Mine/None' is no image name", "lower case")
-        check(programs.shell, collect.ends(3), "name", told)
+        expected = Expected("image-name-invalid", "'Mine/None' is no image name", "lower case")
+        check(programs.shell, collect.ends(3), "name", expected)
 
 
 def test_a_container_is_started_again(programs: Programs) -> None:
@@ -218,5 +226,5 @@ def container_of(job: dict[str, Any]) -> Any:
 
 
 def test_a_configmap_is_missing(programs: Programs, without_trainers: Running) -> None:
-    told = Told("config-missing", "trainers", "submit again if it was deleted")
-    check(programs.shell, without_trainers.ends(3), "trainers", told)
+    expected = Expected("config-missing", "trainers", "submit again if it was deleted")
+    check(programs.shell, without_trainers.ends(3), "trainers", expected)

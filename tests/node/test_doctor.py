@@ -19,10 +19,12 @@ def test_the_bandwidth_between_two_nodes_is_measured_and_nothing_is_left(
 ) -> None:
     site = ("--pools", str(node_cluster.pools), "--image", image.PYTHON, "-n", trained_in.name)
     assert main(["doctor", "--nccl", *site, "-o", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)["bandwidth"]
-    assert told["transports"] == ["socket"]
-    assert [reading["bytes"] for reading in told["readings"]] == [4**n * 1024 for n in range(1, 8)]
-    for reading in told["readings"]:
+    printed = json.loads(capsys.readouterr().out)["bandwidth"]
+    assert printed["transports"] == ["socket"]
+    assert [reading["bytes"] for reading in printed["readings"]] == [
+        4**n * 1024 for n in range(1, 8)
+    ]
+    for reading in printed["readings"]:
         assert (reading["ranks"], reading["correct"]) == (2, True)
         assert reading["bus_bytes_per_second"] > 0
     assert trained_in.get("pytorchjobs,paddlejobs") == []

@@ -39,10 +39,10 @@ LENGTHS = [length for lines, length in PARTS for _ in range(lines)]
 WRITTEN = [f"step {number} 5.0 {'x' * length}" for number, length in enumerate(LENGTHS, 1)]
 SAYS_WHEN_TOLD = """
 import signal, sys
-def told(*_):
-    print("step 2 5.0 and told to end", flush=True)
+def reported(*_):
+    print("step 2 5.0 and asked to end", flush=True)
     sys.exit(0)
-signal.signal(signal.SIGTERM, told)
+signal.signal(signal.SIGTERM, reported)
 print("step 1 5.0", flush=True)
 signal.pause()
 """
@@ -140,7 +140,7 @@ def test_a_log_that_the_node_rotates_is_whole_if_it_is_followed_and_says_what_it
 
 
 def test_a_program_that_is_cancelled_says_its_last_words(programs: Programs) -> None:
-    shell, last = programs.shell, ["step 1 5.0", "step 2 5.0 and told to end"]
+    shell, last = programs.shell, ["step 1 5.0", "step 2 5.0 and asked to end"]
     shell.run(*programs.words("waits", "--run-id=left", "--detach"))
     until(lambda: "step 1" in shell.run("logs", "left").out, "its first words")
     with shell.started(*programs.words("waits", "--run-id=followed")) as submit:

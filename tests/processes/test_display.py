@@ -1,4 +1,4 @@
-"""On a terminal: drawn at the bottom, told for good above, and the terminal as it was at the end.
+"""On a terminal: drawn at the bottom, printed above, and the terminal as it was at the end.
 
 Each test runs the display in a process of its own on a pseudo-terminal, and looks at what a
 terminal would show.
@@ -32,7 +32,7 @@ with reporter.reporting(lambda: NOW) as tell:
     for said in sys.stdin:
         exec(said)
 """
-"""Does what it is told on stdin, line by line, and takes the display down whatever happens."""
+"""Does what it reads on stdin, line by line, and takes the display down whatever happens."""
 CODES = re.compile(r"\x1b\[\??([0-9;]*)([A-Za-z])")
 BEGUN = re.compile(r"\x1b(\[\??[0-9;]*)?\Z")
 """A code of which the rest has not come yet."""
@@ -201,8 +201,8 @@ def test_what_goes_on_is_drawn_below_what_was_told(terminal: Terminal) -> None:
     terminal.do("tell.on_event(run(), step(40))")
     lines = terminal.see("40/100      ")
     plan = next(n for n, line in enumerate(lines) if line.startswith("seg · pytorch"))
-    told = lines.index("run seg-1 (set nightly, repeat 1)")
-    assert plan < told < lines.index("  Running: All replicas run.")
+    reported = lines.index("run seg-1 (set nightly, repeat 1)")
+    assert plan < reported < lines.index("  Running: All replicas run.")
     assert lines[-1].startswith("master-0  Running  gpu-1")
     assert terminal.screen.cursor_hidden
     # The drawing is renewed where it stands.

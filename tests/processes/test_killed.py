@@ -72,19 +72,19 @@ def look(store: SqlStore) -> None:
 def test_killed_wherever_it_is(root: pathlib.Path, kill_after: int) -> None:
     process = start(WRITES_FOR_EVER, root)
     assert process.stdout is not None
-    told = [process.stdout.readline().strip() for _ in range(kill_after)]
+    reported = [process.stdout.readline().strip() for _ in range(kill_after)]
     process.send_signal(signal.SIGKILL)
-    told += process.stdout.read().split()
+    reported += process.stdout.read().split()
     process.wait()
     process.stdout.close()
     with open_store(str(root)) as store:
         look(store)
         runs = {run.run_id: run for run in store.runs(RunFilter())}
         assert store.unreadable == {}
-        # What was told was recorded; one more may have been on its way.
-        assert set(told) <= set(runs)
-        assert len(runs) <= len(told) + 1
-        for run_id in told:
+        # What was reported was recorded; one more may have been on its way.
+        assert set(reported) <= set(runs)
+        assert len(runs) <= len(reported) + 1
+        for run_id in reported:
             assert runs[run_id].phase is Phase.SUCCEEDED
             assert runs[run_id].measurement is not None
         for run in runs.values():

@@ -106,11 +106,11 @@ def test_it_is_followed_and_looked_for(demo: JobKind) -> None:
     (container,) = helper["template"]["spec"]["containers"]
     assert container.keys() == {"name", "image", "resources"}
     assert changes.sentence(kept, PLAN) is None
-    told = [
+    reported = [
         line for line in clusters.lines(clusters.asked(frameworks=())) if line.id == "job-kinds"
     ]
-    assert [line.level for line in told] == ["warning", "ok"]
-    assert told[0].message == "DemoJob is not served by demo.example.org/v1alpha1."
+    assert [line.level for line in reported] == ["warning", "ok"]
+    assert reported[0].message == "DemoJob is not served by demo.example.org/v1alpha1."
 
 
 def test_another_kind_is_another_case() -> None:

@@ -39,13 +39,13 @@ def plan(case: str = "2x1", **changes: Any) -> RunPlan:
     return plans.plan(case, **{"run_id": name, "set_name": name, "pool": POOL, **changes})
 
 
-def objects(a_plan: RunPlan, run_for: str | None = "0s", **told: str) -> list[dict[str, Any]]:
-    """Render a plan; its fake pods run for a time, or do what they are told."""
+def objects(a_plan: RunPlan, run_for: str | None = "0s", **reported: str) -> list[dict[str, Any]]:
+    """Render a plan; its fake pods run for a time, or do what they are asked."""
     found = list(plans.rendered(a_plan))
-    told = dict(told) if run_for is None else {RUN_FOR: run_for, **told}
+    reported = dict(reported) if run_for is None else {RUN_FOR: run_for, **reported}
     for key in ("pytorchReplicaSpecs", "paddleReplicaSpecs"):
         for replica in found[-1]["spec"].get(key, {}).values():
-            replica["template"]["metadata"].setdefault("annotations", {}).update(told)
+            replica["template"]["metadata"].setdefault("annotations", {}).update(reported)
     return found
 
 
@@ -62,15 +62,15 @@ def run_of(a_plan: RunPlan) -> Run:
 
 
 class Port:
-    """The port, and all that it has told."""
+    """The port, and all that it has reported."""
 
     def __init__(self, cluster: KubernetesCluster) -> None:
         self.cluster = cluster
         self.events: list[JobEvent] = []
 
-    def submit(self, a_plan: RunPlan, run_for: str | None = "0s", **told: str) -> RunPlan:
+    def submit(self, a_plan: RunPlan, run_for: str | None = "0s", **reported: str) -> RunPlan:
         """Create a plan's job and follow it."""
-        self.cluster.create(a_plan, objects(a_plan, run_for, **told), FOLDER)
+        self.cluster.create(a_plan, objects(a_plan, run_for, **reported), FOLDER)
         return a_plan
 
     def resume(self, a_plan: RunPlan) -> RunPlan:
@@ -83,14 +83,14 @@ class Port:
         end = time.monotonic() + seconds
         while not seen(self):
             left = end - time.monotonic()
-            assert left > 0, f"not told in {seconds:.0f} s; told: {self.told()}"
+            assert left > 0, f"not reported in {seconds:.0f} s; reported: {self.reported()}"
             self.events += self.cluster.wait(min(left, 1.0))
 
     def until_phase(self, a_plan: RunPlan, phase: Phase) -> Transition:
-        """Wait until a job's state is told to be this one."""
+        """Wait until a job's state is reported to be this one."""
         self.until(lambda _: phase in self.phases(a_plan) or self.is_over(a_plan))
         found = [one for one in self.transitions(a_plan) if one.phase is phase]
-        assert found, f"ended otherwise: {self.told()}"
+        assert found, f"ended otherwise: {self.reported()}"
         return found[-1]
 
     def end_of(self, a_plan: RunPlan) -> Transition:
@@ -99,20 +99,20 @@ class Port:
         return self.transitions(a_plan)[-1]
 
     def is_over(self, a_plan: RunPlan) -> bool:
-        """Whether the job's end was told."""
+        """Whether the job's end was reported."""
         return any(one.phase.final for one in self.transitions(a_plan))
 
     def transitions(self, a_plan: RunPlan) -> list[Transition]:
-        """The states of a job that were told."""
+        """The states of a job that were reported."""
         mine = (one for one in self.events if one.run_id == a_plan.run_id)
         return [one.transition for one in mine if one.transition is not None]
 
     def phases(self, a_plan: RunPlan) -> list[Phase]:
-        """The phases of a job that were told."""
+        """The phases of a job that were reported."""
         return [one.phase for one in self.transitions(a_plan)]
 
     def lines(self, a_plan: RunPlan) -> list[LogLine]:
-        """The lines of a job's logs that were told."""
+        """The lines of a job's logs that were reported."""
         mine = (one for one in self.events if one.run_id == a_plan.run_id)
         return [one.line for one in mine if one.line is not None]
 
@@ -120,7 +120,7 @@ class Port:
         """All notes."""
         return [one.note for one in self.events if one.note is not None]
 
-    def told(self) -> str:
+    def reported(self) -> str:
         """All but the lines, to read in a failure."""
         return "\n".join(str(one) for one in self.events if one.line is None)
 

@@ -23,9 +23,9 @@ def pytorch_job(
     container: dict[str, Any] = {"name": "pytorch", "image": "example.invalid/trainer:1"}
     if gpus:
         container["resources"] = {"limits": {"nvidia.com/gpu": gpus}}
-    told = {} if run_for is None else {RUN_FOR: run_for}
+    reported = {} if run_for is None else {RUN_FOR: run_for}
     template = {
-        "metadata": {"annotations": {**told, **(annotations or {})}},
+        "metadata": {"annotations": {**reported, **(annotations or {})}},
         "spec": {"containers": [container], **(ON_GPUS if gpus else {}), **(pod or {})},
     }
     replica = {"restartPolicy": "Never", "template": template}

@@ -96,14 +96,14 @@ class Namespace:
 
     def finish(self, run_id: str) -> None:
         """Release the fake pods of a run, which then succeed."""
-        told = self.kubectl(
+        named = self.kubectl(
             "annotate",
             "pods",
             f"--selector=k8sbench.io/run={run_id}",
             f"{RUN_FOR}=0s",
             "--output=name",
         )
-        assert told, f"there is no pod of {run_id} in {self.name}"  # kubectl is content with none
+        assert named, f"there is no pod of {run_id} in {self.name}"  # kubectl is content with none
 
     def user(self, folder: Path, name: str = "user", *, sees_nodes: bool = True) -> Path:
         """Make a user with the permissions of k8sbench/role.yaml; returns its kubeconfig."""

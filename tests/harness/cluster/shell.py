@@ -53,7 +53,7 @@ pools:
     gpu_model: Tesla V100-SXM2-32GB
     selector: {{no.such/label: "true"}}
 """
-"""Pods of the pool ``quick`` end at once, those of ``endless`` when they are told to, and those of
+"""Pods of the pool ``quick`` end at once, those of ``endless`` when they are released, and those of
 ``nowhere`` never begin."""
 IMPATIENT = """
 import runpy

@@ -156,7 +156,7 @@ class Subreaper:
                 asked.sendall(b'{"ended": true}\n')
 
     def _hear(self) -> None:
-        """Empty the alarm, remember whether a signal told us to end, and wait for the dead."""
+        """Empty the alarm, remember whether a signal asked us to end, and wait for the dead."""
         with contextlib.suppress(BlockingIOError):
             heard = set(os.read(self._alarm, 4096))
             self._told = self._told or bool(heard - {signal.SIGCHLD})

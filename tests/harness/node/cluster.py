@@ -78,8 +78,8 @@ class Node:
     def configure(self, log_size: str = configs.LOG_SIZE) -> None:
         """Write the kubelet's configuration, which it reads when it starts."""
         layout = self._layout
-        told = configs.kubelet(self.machine, layout.pki, layout.place.address, log_size)
-        self._data.joinpath("kubelet.json").write_text(json.dumps(told))
+        reported = configs.kubelet(self.machine, layout.pki, layout.place.address, log_size)
+        self._data.joinpath("kubelet.json").write_text(json.dumps(reported))
 
     def start(self, program: str) -> None:
         """Start its containerd or its kubelet."""
@@ -223,8 +223,8 @@ class NodeCluster(OwnCluster):
     def _machines(self) -> Iterator[Component]:
         environ = {"PATH": PATH, "PYTHONPATH": str(ROOT)}
         for node in self.nodes:
-            told = str(Path(node.machine.data, "machine.json"))
-            argv = (sys.executable, "-m", "tests.harness.node.machine", told)
+            reported = str(Path(node.machine.data, "machine.json"))
+            argv = (sys.executable, "-m", "tests.harness.node.machine", reported)
             yield Component(node.name, argv, "", environ)
 
     def _fail(self, name: str, what: str) -> None:

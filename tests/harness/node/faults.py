@@ -142,10 +142,10 @@ def small_logs(cluster: NodeCluster, *names: str) -> Iterator[None]:
         _configure(cluster, names)
 
 
-def _configure(cluster: NodeCluster, names: tuple[str, ...], **told: str) -> None:
+def _configure(cluster: NodeCluster, names: tuple[str, ...], **reported: str) -> None:
     for node in map(cluster.node, names):
         node.kill("kubelet")
-        node.configure(**told)
+        node.configure(**reported)
         node.start("kubelet")
     cluster.wait_for(*names)
 

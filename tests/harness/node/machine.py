@@ -1,7 +1,7 @@
 """A program that keeps one node's machine. It ends with the subreaper.
 
 It makes the node's cgroups, starts ``inside.py`` in namespaces of its own (network, mounts,
-processes) and links their network with the one that it is in, the cluster's. When it is told to
+processes) and links their network with the one that it is in, the cluster's. When it is asked to
 end, or its parent is gone, it ends the machine, with its first process the kernel kills all others
 in it, and removes the cgroups, which are all that would be left.
 
@@ -74,7 +74,7 @@ def main() -> int:
     os.set_blocking(bell, False)
     signal.set_wakeup_fd(bell)
     signal.signal(signal.SIGTERM, lambda *_: None)
-    # Told rather than killed when the subreaper is: there is something to remove.
+    # Asked to end rather than killed when the subreaper is: there is something to remove.
     _die_with_parent(signal.SIGTERM)
     with cgroups.made(machine.cgroup), contextlib.ExitStack() as stack:
         inside = stack.enter_context(_started(path))

@@ -183,8 +183,8 @@ def test_list_tells_of_runs_whose_jobs_are_still_there(
         store.wish("seg-1", wishes.left_over(30.0))
     capsys.readouterr()
     assert main(["list"]) == 0
-    told = capsys.readouterr().err
-    assert "1 run still has its job on the cluster: k8sbench collect --all" in told
+    reported = capsys.readouterr().err
+    assert "1 run still has its job on the cluster: k8sbench collect --all" in reported
 
 
 @pytest.mark.parametrize("command", ["cancel", "watch"])

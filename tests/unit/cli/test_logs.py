@@ -140,8 +140,8 @@ def test_a_replica_whose_log_is_not_archived_is_no_unknown_one(
         archive.write(LogLine(replica="master-0", at=NOW, text="one"))
         archive.close()
     assert main(["logs", "seg-2", "--replica", "worker-1"]) == 0
-    told = "Run seg-2 has until now left no log of worker-1: it is Created."
-    assert capsys.readouterr().err.startswith(told)
+    reported = "Run seg-2 has until now left no log of worker-1: it is Created."
+    assert capsys.readouterr().err.startswith(reported)
 
 
 def test_an_unknown_replica_names_those_there_are(
@@ -171,10 +171,10 @@ def test_a_replica_on_the_cluster_that_has_printed_nothing_yet_is_no_unknown_one
     with open_store() as store:
         store.record(plan(replicas=2), at=NOW, owner=None)
     assert main(["logs", "seg-1", "--replica", replica]) == (0 if known else 2)
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert ("Nothing was printed yet" in told.err) is known
-    assert ("Replicas: master-0, worker-0." in told.err) is not known
+    reported = capsys.readouterr()
+    assert reported.out == ""
+    assert ("Nothing was printed yet" in reported.err) is known
+    assert ("Replicas: master-0, worker-0." in reported.err) is not known
 
 
 def test_following_a_finished_run_prints_it_and_ends(

@@ -11,7 +11,7 @@ from k8sbench.cli.main import main
 
 
 def render(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[list[str], str]:
-    """The container's command, and what was told beside it."""
+    """The container's command, and what was printed beside it."""
     assert main(["render", "resnet50", "--gpus", "1", *options]) == 0
     printed = capsys.readouterr()
     job: Any = list(yaml.safe_load_all(printed.out))[-1]
@@ -20,7 +20,7 @@ def render(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[list[str]
 
 
 def test_data_and_speed_options_reach_the_trainer(capsys: pytest.CaptureFixture[str]) -> None:
-    command, told = render(
+    command, reported = render(
         capsys,
         *("--data", "synthetic-host", "--speed-option", "workers=3"),
         *("--speed-option", "channels-last", "--speed-option", "cudnn-benchmark=false"),
@@ -28,16 +28,16 @@ def test_data_and_speed_options_reach_the_trainer(capsys: pytest.CaptureFixture[
     assert command[command.index("--data") + 1] == "synthetic-host"
     assert command[command.index("--workers") + 1] == "3"
     assert {"--channels-last", "--no-cudnn-benchmark"} <= {*command}
-    assert " · data synthetic-host · channels-last · no cudnn-benchmark · workers 3 · " in told
+    assert " · data synthetic-host · channels-last · no cudnn-benchmark · workers 3 · " in reported
 
 
 def test_without_them_data_lie_on_the_device_and_speed_is_upstream_s(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    command, told = render(capsys)
+    command, reported = render(capsys)
     assert command[command.index("--data") + 1] == "synthetic"
     assert not {"--workers", "--channels-last", "--no-cudnn-benchmark", "--compile"} & {*command}
-    assert "data" not in told.partition("note:")[0]
+    assert "data" not in reported.partition("note:")[0]
 
 
 @pytest.mark.parametrize("command", ["render", "submit"])

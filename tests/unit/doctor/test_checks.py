@@ -577,7 +577,7 @@ def test_the_page_lists_every_line_that_there_is() -> None:
     text = (ROOT / "docs" / "doctor.md").read_text()
     table = text.partition("## The lines")[2].partition("\n## ")[0]
     listed = re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)
-    told = {line.id for line in lines()}
-    told |= {line.id for case in CASES for line in lines(asked(**case[2]), **case[1])}
+    reported = {line.id for line in lines()}
+    reported |= {line.id for case in CASES for line in lines(asked(**case[2]), **case[1])}
     assert len(listed) == len(set(listed))
-    assert set(listed) == told
+    assert set(listed) == reported

@@ -126,4 +126,4 @@ def test_our_template_is_what_the_operator_reads() -> None:
         assert f"{{{{.{name}}}}}" in filled
         filled = filled.replace(f"{{{{.{name}}}}}", "5")
     (container,) = yaml.safe_load(filled)
-    assert container["name"] == operator.INIT_CONTAINER
+    assert container["name"] == "init-pytorch"

@@ -59,8 +59,8 @@ RUNS = {"running": {"startedAt": stamp(2)}}
 
 def ended(code: int, reason: str = "Error", *, at: float = 60, message: str = "") -> Object:
     """State of a container that has ended."""
-    told = {"exitCode": code, "reason": reason, "finishedAt": stamp(at), "message": message}
-    return {"terminated": told}
+    reported = {"exitCode": code, "reason": reason, "finishedAt": stamp(at), "message": message}
+    return {"terminated": reported}
 
 
 def waits(reason: str, message: str = "") -> Object:
@@ -115,8 +115,8 @@ def pod(
 
 def unplaced(message: str, replica: str = "worker-0", **more: Any) -> Object:
     """A pod of which the scheduler says why it has no node."""
-    told = condition("PodScheduled", message, status="False")
-    return pod(replica, node=None, conditions=(told,), **more)
+    reported = condition("PodScheduled", message, status="False")
+    return pod(replica, node=None, conditions=(reported,), **more)
 
 
 def init(state: Object, image: str = "alpine:3.10") -> Object:

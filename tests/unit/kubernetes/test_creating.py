@@ -29,7 +29,7 @@ QUOTA = (
 
 
 class FakeApi:
-    """An API server that keeps what is created, unless it is told otherwise.
+    """An API server that keeps what is created, unless it is asked otherwise.
 
     ``faults`` are those of the requests to come, by verb and kind; ``lost`` are answers that are
     lost after the request was carried out.
@@ -37,9 +37,9 @@ class FakeApi:
 
     place = Location(server="https://cluster.example:6443", namespace="bench")
 
-    def __init__(self, **told: Sequence[ApiFault | None]) -> None:
+    def __init__(self, **reported: Sequence[ApiFault | None]) -> None:
         self.objects: dict[str, dict[str, Any]] = {}
-        self.told = {name: list(each) for name, each in told.items()}
+        self.reported = {name: list(each) for name, each in reported.items()}
         self.lost: set[str] = set()
         self.sent: list[str] = []
         self._uids = itertools.count(1)
@@ -89,7 +89,7 @@ class FakeApi:
 
     def _fault(self, what: str) -> ApiFault | None:
         self.sent.append(what)
-        left = self.told.get(what.replace(" ", "_"))
+        left = self.reported.get(what.replace(" ", "_"))
         return left.pop(0) if left else None
 
 
@@ -182,7 +182,7 @@ def test_a_config_map_that_a_killed_submit_left_is_used_and_goes_with_a_refusal(
     api = FakeApi(create_PyTorchJob=[silence()])
     with contextlib.suppress(CreationUnknown):
         run(api)
-    api.told = {"create_PyTorchJob": [refusal()]}
+    api.reported = {"create_PyTorchJob": [refusal()]}
     with pytest.raises(UsageError):
         run(api)
     assert api.kinds() == []
@@ -226,11 +226,11 @@ def test_the_same_benchmark_s_file_may_lie_anywhere() -> None:
 # -- patience ---------------------------------------------------------------------------------
 
 
-def test_a_creation_that_takes_long_is_told_of_once_also_while_a_request_hangs(
+def test_a_creation_that_takes_long_is_named_once_also_while_a_request_hangs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(creating, "NOTE_SECONDS", 0.01)
-    noted, told = threading.Event(), []
+    noted, reported = threading.Event(), []
 
     class Hanging(FakeApi):
         def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -239,11 +239,11 @@ def test_a_creation_that_takes_long_is_told_of_once_also_while_a_request_hangs(
             return super().create(path, body)
 
     def note(text: str) -> None:
-        told.append(text)
+        reported.append(text)
         noted.set()
 
     run(Hanging(), seconds=60.0, note=note)
-    assert told == [
+    assert reported == [
         "The API server does not answer (no answer yet); creation of the job is tried for up to 1m."
     ]
 

@@ -69,8 +69,8 @@ TAINTED = ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute")
 
 
 def disrupted(reason: str, message: str, *others: dict[str, Any], **more: Any) -> dict[str, Any]:
-    told = {**condition("DisruptionTarget", message), "reason": reason}
-    return pod(conditions=(told, *others), metadata={"deletionTimestamp": stamp(59)}, **more)
+    reported = {**condition("DisruptionTarget", message), "reason": reason}
+    return pod(conditions=(reported, *others), metadata={"deletionTimestamp": stamp(59)}, **more)
 
 
 def asked_to_end(at: float, grace: int = 30) -> dict[str, Any]:
@@ -1042,7 +1042,7 @@ def test_a_peer_that_lost_its_connection_is_not_the_cause() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "told", "cause_id", "words"),
+    ("code", "reported", "cause_id", "words"),
     [
         (137, "Signal 9 (SIGKILL) received by PID 7", "oom", "was killed by signal 9 (SIGKILL)"),
         (139, "Signal 11 (SIGSEGV) received by PID 7", "replica-failed", "was killed by signal 11"),
@@ -1050,12 +1050,12 @@ def test_a_peer_that_lost_its_connection_is_not_the_cause() -> None:
     ],
 )
 def test_of_a_replicas_ranks_the_one_that_ended_first_is_named(
-    code: int, told: str, cause_id: str, words: str
+    code: int, reported: str, cause_id: str, words: str
 ) -> None:
     lost = "RuntimeError: [gloo] Connection reset by peer"
     lines = {
         "master-0": [lost, f"paddle_launch.py: rank 0: exit code 1: {lost}"],
-        "worker-0": [lost, f"paddle_launch.py: rank 3: {told}"],
+        "worker-0": [lost, f"paddle_launch.py: rank 3: {reported}"],
     }
     reading = read(failed(master_0=(1, 60), worker_0=(code, 61)), lines=lines)
     assert reading.cause.startswith(f"rank 3 of worker-0 {words}")

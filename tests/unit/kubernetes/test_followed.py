@@ -1,4 +1,4 @@
-"""What is told of a job that is followed, beside its readings."""
+"""What is reported of a job that is followed, beside its readings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ END, LATER = 60, 65
 
 
 def followed(phase: Phase = Phase.RUNNING) -> Followed:
-    """Follow a job that was told to be in a phase and has succeeded since."""
+    """Follow a job that was reported in a phase and has succeeded since."""
     one = Followed(PLAN, reported=Transition(phase=phase, at=START + 1, cause=""), since=0.0)
     succeeded = job(condition("Running", status="False"), condition("Succeeded", at=END))
     one.take(Changed("PyTorchJob", succeeded))
@@ -44,7 +44,7 @@ def take(one: Followed, worker: dict[str, Any]) -> None:
     one.take(Changed("Pod", {**worker, "metadata": {**worker["metadata"], **OURS}}))
 
 
-def told(event: JobEvent) -> Transition:
+def transition(event: JobEvent) -> Transition:
     assert event.transition is not None
     return event.transition
 
@@ -53,7 +53,7 @@ def test_an_end_is_reported_once_while_the_logs_are_read_and_at_the_time_that_it
     one, now = followed(), START + LATER
     reading, _ = one.read(now)
     (event,) = one.ending(reading, now)
-    ending = told(event)
+    ending = transition(event)
     assert (ending.phase, ending.cause_id, ending.at) == (
         Phase.RUNNING,
         LOGS_BEING_READ,
@@ -61,7 +61,7 @@ def test_an_end_is_reported_once_while_the_logs_are_read_and_at_the_time_that_it
     )
     assert ending.cause.startswith("The job has succeeded; its logs are being read")
     assert not list(one.ending(reading, now + 1))
-    end = told(one.move(reading, now + 2))
+    end = transition(one.move(reading, now + 2))
     assert (end.phase, end.at) == (Phase.SUCCEEDED, START + END)
 
 
@@ -69,7 +69,7 @@ def test_a_job_that_never_ran_is_not_said_to_run_when_it_has_ended() -> None:
     one, now = followed(Phase.PENDING), START + LATER
     reading, _ = one.read(now)
     (event,) = one.ending(reading, now)
-    assert told(event).phase is Phase.PENDING
+    assert transition(event).phase is Phase.PENDING
 
 
 def test_nothing_is_said_to_have_ended_that_was_never_seen() -> None:
@@ -87,10 +87,12 @@ def test_nothing_is_said_to_have_ended_that_was_never_seen() -> None:
 def test_a_job_that_stays_for_its_logs_says_so_and_what_to_do() -> None:
     one, now = followed(), START + LATER
     reading, _ = one.read(now)
-    left = told(one.incomplete(reading, now, {"master-0": "HTTP status 502", "worker-0": "x"}))
+    left = transition(
+        one.incomplete(reading, now, {"master-0": "HTTP status 502", "worker-0": "x"})
+    )
     assert (left.phase, left.cause_id) == (Phase.RUNNING, LOGS_INCOMPLETE)
     # The run has ended when its job did, and not when its logs were read in the end.
-    assert (left.at, told(one.move(reading, now + 1)).at) == (START + END, START + END)
+    assert (left.at, transition(one.move(reading, now + 1)).at) == (START + END, START + END)
     assert left.cause == (
         "The job has succeeded, and it stays with its pods: the log of master-0 and 1 more cannot"
         " be read now (HTTP status 502)."
@@ -176,10 +178,10 @@ def test_who_has_the_logs_is_said_where_some_of_them_are_missing(missing: str | 
         one = followed()
     one.has_gaps = missing == "some lines"
     reading, _ = one.read(now)
-    assert told(one.end(reading, now)).cause == reading.cause
+    assert transition(one.end(reading, now)).cause == reading.cause
     succeeded = job(condition("Succeeded", at=END), annotations=RECEIPT)
     one.take(Changed("PyTorchJob", succeeded))
-    end = told(one.end(reading, now))
+    end = transition(one.end(reading, now))
     assert end.phase is Phase.SUCCEEDED
     assert end.cause == reading.cause + ("" if missing is None else COLLECTED)
     assert ("the store x there has its logs" in (end.action or "")) == (missing is not None)

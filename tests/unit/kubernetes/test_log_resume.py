@@ -1,4 +1,4 @@
-"""A log that is taken up again goes on where it ended: nothing lost, nothing twice."""
+"""A log that is followed again goes on where it ended: nothing lost, nothing twice."""
 
 from __future__ import annotations
 

@@ -138,12 +138,12 @@ class Stream:
 
 
 class Pod:
-    """A log that is followed, and what was told of it."""
+    """A log that is followed, and what was reported of it."""
 
     def __init__(self) -> None:
         self.node = Node()
         self.events: list[JobEvent] = []
-        self.told = threading.Condition()
+        self.reported = threading.Condition()
         self.streams = LogStreams(
             self.node,
             "ns",
@@ -156,14 +156,14 @@ class Pod:
         self.uid, self.restarts = "u1", 0
 
     def take(self, event: JobEvent) -> None:
-        with self.told:
+        with self.reported:
             self.events.append(event)
-            self.told.notify_all()
+            self.reported.notify_all()
 
     def drained(self, _: str) -> None:
-        with self.told:
+        with self.reported:
             self._is_drained = True
-            self.told.notify_all()
+            self.reported.notify_all()
 
     @property
     def lines(self) -> list[str]:
@@ -188,8 +188,8 @@ class Pod:
         return [event.note for event in self.events if event.note]
 
     def until_lines(self, count: int) -> None:
-        with self.told:
-            assert self.told.wait_for(lambda: len(self.lines) >= count, SECONDS), self.events
+        with self.reported:
+            assert self.reported.wait_for(lambda: len(self.lines) >= count, SECONDS), self.events
 
     def end(
         self,
@@ -206,8 +206,8 @@ class Pod:
         self.until_drained()
 
     def until_drained(self) -> None:
-        with self.told:
-            assert self.told.wait_for(lambda: self._is_drained, SECONDS), self.events
+        with self.reported:
+            assert self.reported.wait_for(lambda: self._is_drained, SECONDS), self.events
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ class Watched:
 
 
 class Server:
-    """Answers lists and watches as it was told, in order; the last watch waits."""
+    """Answers lists and watches as it is set up, in order; the last watch waits."""
 
     def __init__(self, *answers: Any) -> None:
         self._answers = list(answers)
@@ -75,7 +75,7 @@ class Server:
         return answer
 
 
-class Told:
+class Reported:
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[WatchEvent] = queue.SimpleQueue()
         self.put = self._queue.put
@@ -87,19 +87,19 @@ class Told:
                 return news
 
 
-Follow = Callable[..., Told]
+Follow = Callable[..., Reported]
 
 
 @pytest.fixture
 def follow() -> Iterator[Follow]:
     started: list[Reflector] = []
 
-    def begin(server: Server, keep: Callable[[Any], Any] = lambda found: found) -> Told:
-        told = Told()
-        one = Reflector(cast(Api, server), SOURCE, keep, told.put, longest_pause=0.001)
+    def begin(server: Server, keep: Callable[[Any], Any] = lambda found: found) -> Reported:
+        reported = Reported()
+        one = Reflector(cast(Api, server), SOURCE, keep, reported.put, longest_pause=0.001)
         started.append(one)
-        told.reflector = one  # type: ignore[attr-defined]
-        return told
+        reported.reflector = one  # type: ignore[attr-defined]
+        return reported
 
     yield begin
     for one in started:
@@ -116,11 +116,11 @@ def test_all_that_is_there_is_told_and_then_every_change(follow: Follow) -> None
         ([pod("a", 1)], "5"),
         Watched([event("ADDED", pod("b", 6)), event("MODIFIED", pod("a", 7))], "wait"),
     )
-    told = follow(server)
-    assert told.next() == Changed("Pod", pod("a", 1))
-    assert isinstance(told.next(), Listed)
-    assert told.next() == Changed("Pod", pod("b", 6))
-    assert told.next() == Changed("Pod", pod("a", 7))
+    reported = follow(server)
+    assert reported.next() == Changed("Pod", pod("a", 1))
+    assert isinstance(reported.next(), Listed)
+    assert reported.next() == Changed("Pod", pod("b", 6))
+    assert reported.next() == Changed("Pod", pod("a", 7))
     assert server.asked == ["list a=b", "watch 5"]
 
 
@@ -132,8 +132,8 @@ def test_a_watch_goes_on_from_where_the_last_one_ended(follow: Follow) -> None:
         Watched([event("BOOKMARK", bookmark)], AWAY),
         Watched([event("DELETED", pod("a", 10))], "wait"),
     )
-    told = follow(server)
-    assert told.next(Deleted).uid == "uid-a"
+    reported = follow(server)
+    assert reported.next(Deleted).uid == "uid-a"
     assert server.asked == ["list a=b", "watch 5", "watch 6", "watch 9"]
 
 
@@ -143,53 +143,53 @@ def test_what_was_deleted_unseen_is_told_by_the_next_listing(follow: Follow) -> 
         Watched([], GONE),
         ([pod("a", 1), pod("b", 8, uid="another")], "9"),
     )
-    told = follow(server)
-    told.next(Listed)
-    gone = {(told.next(Deleted).name), (told.next(Deleted).name)}
+    reported = follow(server)
+    reported.next(Listed)
+    gone = {(reported.next(Deleted).name), (reported.next(Deleted).name)}
     assert gone == {"b", "c"}
-    # What has not changed is not told again.
-    assert told.next() == Changed("Pod", pod("b", 8, uid="another"))
-    assert told.next(Listed).names == {"a", "b"}
+    # What has not changed is not reported again.
+    assert reported.next() == Changed("Pod", pod("b", 8, uid="another"))
+    assert reported.next(Listed).names == {"a", "b"}
 
 
 def test_history_that_was_forgotten_is_no_fault_to_tell(follow: Follow) -> None:
     server = Server(([], "5"), Watched([], GONE), ([], "9"))
-    told = follow(server)
-    told.next(Listed)
-    assert isinstance(told.next(), Listed)
+    reported = follow(server)
+    reported.next(Listed)
+    assert isinstance(reported.next(), Listed)
 
 
 def test_a_server_that_came_back_without_its_history_is_asked_for_all_at_once(
     follow: Follow,
 ) -> None:
     server = Server(([], "5"), *[AWAY] * 5, Watched([], GONE), ([pod("a", 8)], "9"))
-    told = follow(server)
-    told.next(Listed)
-    assert [told.next() for _ in range(5)] == [Failed("Pod", AWAY)] * 5
-    assert told.next() == Works("Pod")
-    assert told.next() == Changed("Pod", pod("a", 8))
+    reported = follow(server)
+    reported.next(Listed)
+    assert [reported.next() for _ in range(5)] == [Failed("Pod", AWAY)] * 5
+    assert reported.next() == Works("Pod")
+    assert reported.next() == Changed("Pod", pod("a", 8))
 
 
 def test_history_that_is_forgotten_at_once_again_is_a_fault(follow: Follow) -> None:
-    told = follow(Server(([], "5"), Watched([], GONE), ([], "9"), Watched([], GONE)))
-    assert told.next(Failed) == Failed("Pod", GONE)
+    reported = follow(Server(([], "5"), Watched([], GONE), ([], "9"), Watched([], GONE)))
+    assert reported.next(Failed) == Failed("Pod", GONE)
 
 
 def test_a_server_that_is_away_for_long_is_asked_until_it_answers(follow: Follow) -> None:
     server = Server(*[AWAY] * 200, ([pod("a", 1)], "5"))
-    told = follow(server)
+    reported = follow(server)
     for _ in range(200):
-        assert told.next() == Failed("Pod", AWAY)
-    assert told.next() == Changed("Pod", pod("a", 1))
-    told.next(Works)
+        assert reported.next() == Failed("Pod", AWAY)
+    assert reported.next() == Changed("Pod", pod("a", 1))
+    reported.next(Works)
 
 
 def test_a_refusal_is_told_and_tried_again(follow: Follow) -> None:
     refused = ApiFault(403, "Forbidden", "may not watch")
-    told = follow(Server(([], "5"), refused, refused))
-    assert told.next(Failed).fault is refused
-    assert told.next(Failed).fault is refused
-    told.next(Works)
+    reported = follow(Server(([], "5"), refused, refused))
+    assert reported.next(Failed).fault is refused
+    assert reported.next(Failed).fault is refused
+    reported.next(Works)
 
 
 def test_objects_that_are_not_wanted_are_not_told(follow: Follow) -> None:
@@ -197,17 +197,17 @@ def test_objects_that_are_not_wanted_are_not_told(follow: Follow) -> None:
         ([pod("a", 1), pod("b", 2)], "5"),
         Watched([event("DELETED", pod("b", 6)), event("DELETED", pod("a", 7))], "wait"),
     )
-    told = follow(server, lambda found: found if found["metadata"]["name"] == "a" else None)
-    assert told.next(Listed).names == {"a"}
-    assert told.next(Deleted).name == "a"
+    reported = follow(server, lambda found: found if found["metadata"]["name"] == "a" else None)
+    assert reported.next(Listed).names == {"a"}
+    assert reported.next(Deleted).name == "a"
 
 
 def test_a_refresh_lists_again_under_the_new_labels(follow: Follow) -> None:
     server = Server(([], "5"), Watched([], "wait"), ([pod("a", 6)], "7"))
-    told = follow(server)
-    told.next(Listed)
-    told.reflector.refresh("a=c")  # type: ignore[attr-defined]
-    assert told.next() == Changed("Pod", pod("a", 6))
+    reported = follow(server)
+    reported.next(Listed)
+    reported.reflector.refresh("a=c")  # type: ignore[attr-defined]
+    assert reported.next() == Changed("Pod", pod("a", 6))
     assert server.asked[-2:] in (["watch 5", "list a=c"], ["list a=c", "watch 7"])
 
 

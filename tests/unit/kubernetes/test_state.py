@@ -276,7 +276,7 @@ def test_a_replica_that_the_operator_restarts_is_no_end() -> None:
 
 def test_a_failed_replica_is_named_where_the_operator_is_late() -> None:
     found = seen(pod(state=ended(3, at=60)), of=RUNNING)
-    # As a rule it speaks at once, and the end is told once.
+    # As a rule it speaks at once, and the end is reported once.
     reading = read(found, after=61)
     assert (reading.phase, reading.cause_id, reading.look_again_s) == (Phase.RUNNING, None, 9.0)
     assert reading.cause == "1 of 2 replicas have ended."
@@ -297,34 +297,34 @@ def test_a_container_that_has_ended_ran_while_its_pod_has_not_ended() -> None:
 # --- cancelled -----------------------------------------------------------------------------------
 
 
-def cancelled(**told: Any) -> dict[str, str]:
-    return {state.CANCEL_ANNOTATION: json.dumps(told)}
+def cancelled(**reported: Any) -> dict[str, str]:
+    return {state.CANCEL_ANNOTATION: json.dumps(reported)}
 
 
 def test_a_cancelled_job_tells_the_cause_that_was_given() -> None:
-    told = cancelled(cause="It outlived --timeout 10 s.", cause_id="timeout", at=1.0)
-    reading = read(seen(pod(), of=job(annotations=told)))
+    reported = cancelled(cause="It outlived --timeout 10 s.", cause_id="timeout", at=1.0)
+    reading = read(seen(pod(), of=job(annotations=reported)))
     assert (reading.phase, reading.cause_id) == (Phase.CANCELLED, "timeout")
     assert reading.cause == "It outlived --timeout 10 s."
     assert not reading.over
 
 
 def test_a_wait_that_was_unrecoverable_ends_as_failed() -> None:
-    told = cancelled(cause="No node.", cause_id="no-matching-node", phase="Failed")
-    reading = read(nothing(job(annotations=told), deleted=True))
+    reported = cancelled(cause="No node.", cause_id="no-matching-node", phase="Failed")
+    reading = read(nothing(job(annotations=reported), deleted=True))
     assert (reading.phase, reading.cause_id) == (Phase.FAILED, "no-matching-node")
     assert reading.over
 
 
 def test_what_cancelling_makes_of_the_replicas_is_not_the_cause() -> None:
-    told = cancelled(cause="Enough.", cause_id="user")
-    reading = read(seen(pod(state=ended(143)), of=job(FAILED, annotations=told), deleted=True))
+    reported = cancelled(cause="Enough.", cause_id="user")
+    reading = read(seen(pod(state=ended(143)), of=job(FAILED, annotations=reported), deleted=True))
     assert (reading.phase, reading.cause) == (Phase.CANCELLED, "Enough.")
 
 
 def test_a_job_that_had_succeeded_stays_so() -> None:
-    told = cancelled(cause="Too late.", cause_id="user")
-    of = {**SUCCEEDED, "metadata": job(annotations=told)["metadata"]}
+    reported = cancelled(cause="Too late.", cause_id="user")
+    of = {**SUCCEEDED, "metadata": job(annotations=reported)["metadata"]}
     for deleted in (False, True):
         assert read(seen(pod(state=ended(0)), of=of, deleted=deleted)).phase is Phase.SUCCEEDED
 

@@ -183,8 +183,8 @@ def test_of_several_ranks_the_killed_one_is_named_and_not_the_survivors_line(
     number: int, said: str
 ) -> None:
     name = {9: " (SIGKILL)", 11: " (SIGSEGV)", 15: " (SIGTERM)"}.get(number, "")
-    told = paddle(3, f"Signal {number}{name} received by PID 77")
-    lines = ["step 7", told, *TIMED_OUT_PADDLE, "LAUNCH INFO Exit code 1", told]
+    reported = paddle(3, f"Signal {number}{name} received by PID 77")
+    lines = ["step 7", reported, *TIMED_OUT_PADDLE, "LAUNCH INFO Exit code 1", reported]
     cause = exits.cause(ended("worker-1", 128 + number, *lines), [])
     assert cause.sentence == f"rank 3 of worker-1 {said}"
     assert cause.replica == "worker-1"
@@ -257,7 +257,7 @@ def test_a_rank_that_ended_without_a_word_is_named_by_its_code() -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "reported",
     [
         [paddle(3, "Signal 15 (SIGTERM) received by PID 77")],
         [paddle(3, "exit code 1: ValueError: batch of 0")],
@@ -265,18 +265,18 @@ def test_a_rank_that_ended_without_a_word_is_named_by_its_code() -> None:
         torchrun((2, 1), (3, 143)),
     ],
 )
-def test_a_rank_of_another_replica_is_found_by_its_launchers_words(told: list[str]) -> None:
+def test_a_rank_of_another_replica_is_found_by_its_launchers_words(reported: list[str]) -> None:
     first = ended(
         "worker-0", 1, *LOST_PEER_PADDLE, paddle(0, f"exit code 1: {LOST_PEER_PADDLE[0]}")
     )
-    cause = exits.cause(first, [ended("worker-1", None, *LOST_PEER_PADDLE, *told)])
+    cause = exits.cause(first, [ended("worker-1", None, *LOST_PEER_PADDLE, *reported)])
     assert cause.replica == "worker-1"
     assert cause.sentence.startswith(("rank 3 of worker-1 ", "worker-1 had an error: [rank3]: "))
 
 
 def test_the_report_of_an_earlier_try_does_not_explain_another_end() -> None:
-    for told in ([paddle(1, "exit code 7")], torchrun((1, -11))):
-        cause = exits.cause(ended("worker-0", 137, *told, "step 3"), [])
+    for reported in ([paddle(1, "exit code 7")], torchrun((1, -11))):
+        cause = exits.cause(ended("worker-0", 137, *reported, "step 3"), [])
         assert cause.sentence.startswith("worker-0 was killed by signal 9 (SIGKILL)")
     lines = [*torchrun((2, -9)), *torchrun((1, 5))]
     cause = exits.cause(ended("worker-0", 1, *lines), [])

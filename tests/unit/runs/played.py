@@ -111,26 +111,26 @@ class FakeCluster:
 
 
 class Silent:
-    """A reporter that keeps the order of what it was told."""
+    """A reporter that keeps the order of what was reported to it."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.reported: list[str] = []
 
     def plan(self, plan: RunPlan) -> None:
-        self.told.append("plan")
+        self.reported.append("plan")
 
     def planned(self, run: Run) -> None:
-        self.told.append("planned")
+        self.reported.append("planned")
 
     def on_event(self, run: Run, event: JobEvent) -> None:
         if event.transition is not None:
-            self.told.append(event.transition.phase)
+            self.reported.append(event.transition.phase)
 
     def ended(self, run: Run) -> None:
-        self.told.append("ended")
+        self.reported.append("ended")
 
     def note(self, text: str) -> None:
-        self.told.append(text)
+        self.reported.append(text)
 
 
 def at(phase: Phase, cause: str = "because", cause_id: str | None = None, **more: Any) -> JobEvent:

@@ -66,13 +66,13 @@ def test_jobs_that_were_left_to_others_who_never_came_are_deleted(store: Store) 
     collect(store, cluster, [closed])
     cluster.removed.clear()
     jobs = [on_cluster(run.plan, Phase.SUCCEEDED) for run in (closed, going_on)]
-    told: list[str] = []
-    collecting.remove_abandoned(jobs, context(store, cluster), told.append)
-    assert (cluster.removed, told) == ([], [])
+    reported: list[str] = []
+    collecting.remove_abandoned(jobs, context(store, cluster), reported.append)
+    assert (cluster.removed, reported) == ([], [])
     jobs = [msgspec.structs.replace(job, is_abandoned=True) for job in jobs]
-    collecting.remove_abandoned(jobs, context(store, cluster), told.append)
+    collecting.remove_abandoned(jobs, context(store, cluster), reported.append)
     assert cluster.removed == [closed.run_id]
-    assert told == [f"{closed.run_id} is deleted from the cluster: no store needs it any more."]
+    assert reported == [f"{closed.run_id} is deleted from the cluster: no store needs it any more."]
 
 
 def test_a_detached_run_is_recorded_with_its_location_and_still_owed(store: Store) -> None:
@@ -248,7 +248,7 @@ def test_a_cluster_that_does_not_answer_for_a_while_is_asked_again(store: Store)
     reporter = Silent()
     cluster = Away(Stop(), *[lambda: None] * 5)
     assert serve(store, cluster, reporter).closed == []
-    (said,) = reporter.told
+    (said,) = reporter.reported
     assert said.startswith("warning: new jobs are not seen for now: The API server")
     assert cluster.lists > 3
 
@@ -272,7 +272,7 @@ def test_a_run_whose_files_cannot_be_read_never_stops_the_others(
     result = collecting.collect([first, second], *args, follow=follow)
     assert [run.run_id for run in result.closed] == [second.run_id]
     assert result.failed == {first.run_id: elsewhere}
-    assert f"warning: run {first.run_id} is passed over: {elsewhere}" in reporter.told
+    assert f"warning: run {first.run_id} is passed over: {elsewhere}" in reporter.reported
     assert store.claims.claim(first.run_id)
 
 
@@ -341,7 +341,7 @@ def test_a_run_is_cancelled_also_where_what_it_printed_cannot_be_read(store: Sto
     closed = cancel(store, run, cluster, reporter)
     assert closed is not None
     assert closed.phase is Phase.CANCELLED
-    assert any("kubelet does not answer" in text for text in reporter.told)
+    assert any("kubelet does not answer" in text for text in reporter.reported)
 
 
 def unread() -> JobEvent:
@@ -422,8 +422,8 @@ def test_the_time_of_a_job_that_is_resumed_counts_once_its_state_is_known(
     more = [at(Phase.SUCCEEDED)] if ends else []
     cluster = Slow(ran("sha256:a"), *more, outlives=True)
     here = msgspec.structs.replace(context(store, cluster), clock=lambda: cluster.now)
-    told = (here, Silent(), Stop(), FollowOptions())
-    (closed,) = collecting.collect([run], *told, follow=True).closed
+    reported = (here, Silent(), Stop(), FollowOptions())
+    (closed,) = collecting.collect([run], *reported, follow=True).closed
     assert closed.phase is (Phase.SUCCEEDED if ends else Phase.CANCELLED)
     assert [cause_id for _, cause_id in cluster.cancelled] == ([] if ends else ["timeout"])
 

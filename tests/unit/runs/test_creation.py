@@ -96,7 +96,7 @@ def collected(
     )
 
 
-def told(run: Run) -> list[tuple[str, str | None]]:
+def reported(run: Run) -> list[tuple[str, str | None]]:
     return [(str(step.phase), step.cause_id) for step in run.history]
 
 
@@ -112,9 +112,9 @@ def recorded(store: Store, at: float = NOW) -> Run:
 def test_a_confirmed_creation_is_on_record_also_of_a_run_that_nobody_follows(store: Store) -> None:
     (one,) = submitted(store, FakeCluster(outlives=True), detach=True)
     assert one.run.history[-1].cause == "Its job was created."
-    assert told(store.run("mine")) == [("Created", None), ("Created", "job-created")]
+    assert reported(store.run("mine")) == [("Created", None), ("Created", "job-created")]
     (followed,) = submitted(store, FakeCluster(ENDED, outlives=True), run_id="other")
-    assert told(followed.run)[-1] == ("Succeeded", None)
+    assert reported(followed.run)[-1] == ("Succeeded", None)
 
 
 @pytest.mark.parametrize("detach", [True, False])
@@ -137,7 +137,7 @@ def test_an_error_of_ours_while_the_job_is_created_does_not_say_that_there_is_no
 ) -> None:
     with pytest.raises(ZeroDivisionError):
         submitted(store, Refusing(refusals=[ZeroDivisionError()]))
-    assert told(store.run("mine"))[-1] == ("Created", "creation-unknown")
+    assert reported(store.run("mine"))[-1] == ("Created", "creation-unknown")
 
 
 def test_the_page_says_what_each_state_of_a_creation_means() -> None:
@@ -193,7 +193,7 @@ def test_a_job_that_may_still_come_is_not_given_up(store: Store, killed: bool) -
         submitted(store, Refusing(refusals=[LOST_ANSWER]), detach=True)
     first = collected(store, FakeCluster(GONE, outlives=True), now=NOW + 1.0)
     assert [run.run_id for run in first.going_on] == ["mine"]
-    assert told(store.run("mine"))[-1] == ("Created", "creation-unknown")
+    assert reported(store.run("mine"))[-1] == ("Created", "creation-unknown")
     again = collected(store, FakeCluster(GONE, outlives=True), now=NOW + SETTLE_SECONDS)
     assert bool(again.going_on) is killed  # then it counts from the first look
     cluster = FakeCluster(GONE, outlives=True)
@@ -203,7 +203,7 @@ def test_a_job_that_may_still_come_is_not_given_up(store: Store, killed: bool) -
     else:
         last = again
     (run,) = last.closed
-    assert told(run)[-1] == ("Failed", "not-created")
+    assert reported(run)[-1] == ("Failed", "not-created")
     assert run.history[-1].cause == "Its job was never created: the cluster has none of its name."
 
 
@@ -214,7 +214,7 @@ def test_a_run_whose_submit_is_still_at_work_is_left_to_it(
     monkeypatch.setattr(store.claims, "claim", lambda _: False)
     result = collected(store, FakeCluster(outlives=True), now=NOW)
     assert [run.run_id for run in result.followed] == ["mine"]
-    assert told(store.run("mine")) == [("Created", None)]
+    assert reported(store.run("mine")) == [("Created", None)]
 
 
 def test_a_follower_looks_for_the_job_until_it_comes(store: Store) -> None:
@@ -231,7 +231,7 @@ def test_a_follower_looks_for_the_job_until_it_comes(store: Store) -> None:
 def test_a_follower_ends_a_run_whose_job_does_not_come(store: Store) -> None:
     recorded(store)
     (run,) = collected(store, Passing(GONE), now=NOW, follow=True).closed
-    assert told(run)[1:] == [("Created", "creation-unknown"), ("Failed", "not-created")]
+    assert reported(run)[1:] == [("Created", "creation-unknown"), ("Failed", "not-created")]
 
 
 def test_a_run_that_is_cancelled_before_its_job_is_seen_ends_the_job_that_comes(
@@ -258,7 +258,7 @@ def test_a_run_that_is_cancelled_before_its_job_is_seen_ends_the_job_that_comes(
 def test_a_job_that_is_known_to_have_existed_is_lost_and_not_never_created(store: Store) -> None:
     submitted(store, FakeCluster(outlives=True), detach=True)
     (run,) = collected(store, FakeCluster(GONE, outlives=True), now=NOW).closed
-    assert told(run)[-1] == ("Lost", "job-gone")
+    assert reported(run)[-1] == ("Lost", "job-gone")
 
 
 # -- submitted again --------------------------------------------------------------------------
@@ -270,12 +270,12 @@ def test_a_run_that_was_refused_is_submitted_again_with_what_is_asked_for_now(st
     assert refused.run.history[-1].cause == (
         "Its job was not created: The training operator does not run."
     )
-    assert told(refused.run)[-1] == ("Failed", "not-created")
+    assert reported(refused.run)[-1] == ("Failed", "not-created")
     cluster = Refusing(ENDED)
     (one,) = submitted(store, cluster, timeout_s=90.0)
     assert [plan.timeout_s for plan in cluster.tried] == [90.0]
     assert store.run("mine").plan.timeout_s == 90.0
-    assert told(one.run) == [
+    assert reported(one.run) == [
         ("Created", None), ("Failed", "not-created"), ("Created", None), ("Created", "job-created"),
         ("Succeeded", None),
     ]  # fmt: skip
@@ -301,7 +301,7 @@ def test_a_submit_that_was_killed_before_the_job_is_done_again_as_it_was_planned
     cluster = Refusing(ENDED)
     (one,) = submitted(store, cluster, detach=detach, now=NOW + 5.0, timeout_s=7.0)
     assert cluster.tried == [plan]
-    assert ("Created", "job-created") in told(one.run)
+    assert ("Created", "job-created") in reported(one.run)
 
 
 def test_a_job_that_was_created_is_joined_and_never_created_again(store: Store) -> None:
@@ -321,9 +321,9 @@ def test_one_refusal_does_not_keep_the_others_from_their_ends(store: Store, para
     outcomes = submitted(store, cluster, cases=5, parallel=parallel, reporter=reporter)
     assert sorted(one.state for one in outcomes) == ["closed"] * 4 + ["refused"]
     (refused,) = (one for one in outcomes if one.wrong is not None)
-    assert told(refused.run)[-1] == ("Failed", "not-created")
+    assert reported(refused.run)[-1] == ("Failed", "not-created")
     assert refused.run.history[-1].action == "Mend it."
-    assert reporter.told.count("Failed") == 1
+    assert reporter.reported.count("Failed") == 1
     assert store.claims.claim(refused.run.run_id)
 
 
@@ -336,14 +336,14 @@ def test_what_every_job_would_meet_ends_the_creating_and_not_the_following(
     outcomes = submitted(store, cluster, cases=5, parallel=1, detach=detach, reporter=reporter)
     made = "created" if detach else "closed"
     assert [one.state for one in outcomes] == [made, "refused"]
-    assert "3 more are not started: The training operator does not run." in reporter.told
+    assert "3 more are not started: The training operator does not run." in reporter.reported
 
 
 def test_a_detached_submit_goes_on_after_a_refusal(store: Store) -> None:
     cluster = Refusing(refusals=[None, NoRoom("Quota few is full.")])
     outcomes = submitted(store, cluster, cases=3, detach=True)
     assert [one.state for one in outcomes] == ["created", "refused", "created"]
-    assert told(outcomes[1].run)[-1] == ("Failed", "not-created")
+    assert reported(outcomes[1].run)[-1] == ("Failed", "not-created")
 
 
 # -- quotas -----------------------------------------------------------------------------------
@@ -355,12 +355,12 @@ def test_a_run_waits_while_others_fill_a_quota(store: Store) -> None:
     cluster = Passing(ENDED, refusals=[FULL, FULL, FULL])
     reporter = Silent()
     (one,) = submitted(store, cluster, reporter=reporter)
-    assert told(one.run)[:3] == [
+    assert reported(one.run)[:3] == [
         ("Created", None), ("Queued", "quota-full"), ("Created", "job-created"),
     ]  # fmt: skip
     assert one.run.phase is Phase.SUCCEEDED
     assert one.run.history[1].cause == FULL.message
-    assert (len(cluster.tried), reporter.told.count("Queued")) == (4, 1)
+    assert (len(cluster.tried), reporter.reported.count("Queued")) == (4, 1)
 
 
 def test_those_that_wait_for_a_quota_keep_no_thread_from_others(store: Store) -> None:
@@ -381,7 +381,7 @@ def test_a_run_whose_quota_is_full_can_be_submitted_again_after_a_stop(store: St
     with pytest.raises(Interrupted, match="Its job was not created: ") as raised:
         submitted(store, Stopped(refusals=[FULL] * 99), stop=stop)
     assert raised.value.action == "Submit it again, under its name with --run-id mine."
-    assert told(store.run("mine"))[-1] == ("Failed", "not-created")
+    assert reported(store.run("mine"))[-1] == ("Failed", "not-created")
     (one,) = submitted(store, Refusing(ENDED))
     assert one.run.phase is Phase.SUCCEEDED
 
@@ -426,4 +426,4 @@ def test_a_stop_while_a_job_is_being_created_leaves_the_run_open(
     finally:
         answer.set()
     assert "k8sbench collect mine" in raised.value.action
-    assert told(store.run("mine"))[-1] == ("Created", "creation-unknown")
+    assert reported(store.run("mine"))[-1] == ("Created", "creation-unknown")

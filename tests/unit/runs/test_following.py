@@ -65,7 +65,7 @@ def test_what_concerns_the_cluster_is_noted_once_however_many_runs_are_followed(
     reporter = Silent()
     cluster = Silenced(at(Phase.SUCCEEDED), outlives=True)
     submit(store, cluster, cases=3, parallel=3, reporter=reporter)
-    assert reporter.told.count("Silent.") == 1
+    assert reporter.reported.count("Silent.") == 1
 
 
 def test_the_time_of_a_run_that_waits_in_a_queue_does_not_count(store: Store) -> None:
@@ -125,7 +125,7 @@ def test_with_keep_a_run_beyond_its_time_is_left_alone_and_how_to_end_it_is_said
 
 
 class Deaf(FakeCluster):
-    """A cluster that cannot be told to end a job; meanwhile the time passes."""
+    """A cluster that cannot be asked to end a job; meanwhile the time passes."""
 
     def __init__(self) -> None:
         super().__init__(at(Phase.RUNNING), outlives=True)
@@ -224,9 +224,9 @@ class Used(FakeCluster):
 
 
 class Shared(FakeCluster):
-    """A cluster whose jobs other stores have marked: they are told what this one has."""
+    """A cluster whose jobs other stores have marked: they can read what this one has."""
 
-    told: Collected | None = None
+    reported: Collected | None = None
 
     def remove(
         self,
@@ -236,7 +236,7 @@ class Shared(FakeCluster):
         force: bool = False,
     ) -> str | None:
         assert collected is not None
-        self.told = collected()
+        self.reported = collected()
         return None
 
 
@@ -246,7 +246,7 @@ def test_other_stores_are_told_what_was_archived_and_measured(store: Store) -> N
     submit(store, cluster)
     logs = b"".join(path.read_bytes() for path in store.log_files("seg-1"))
     assert [part.split()[-1] for part in logs.splitlines()] == [b"one", b"two"]
-    assert cluster.told == Collected(
+    assert cluster.reported == Collected(
         digest=hashlib.sha256(logs).hexdigest(),
         throughput=measurement().rate,
         unit="images/s",
@@ -257,14 +257,14 @@ def test_other_stores_are_told_what_was_archived_and_measured(store: Store) -> N
 def test_of_a_run_that_failed_without_logs_there_is_nothing_to_be_told(store: Store) -> None:
     cluster = Shared(at(Phase.FAILED), outlives=True)
     submit(store, cluster)
-    assert cluster.told == Collected(digest=None, throughput=None, unit=None, verdict=None)
+    assert cluster.reported == Collected(digest=None, throughput=None, unit=None, verdict=None)
 
 
 def test_a_job_that_somebody_else_needs_stays_and_how_to_delete_it_is_said(store: Store) -> None:
     reporter = Silent()
     (run,) = submit(store, Used(at(Phase.SUCCEEDED), outlives=True), reporter=reporter)
     assert run.measurement is not None
-    assert reporter.told[-1] == (
+    assert reporter.reported[-1] == (
         "seg-1 stays on the cluster: k8sbench on lab-7 follows it, too. End it there."
     )
 
@@ -280,7 +280,7 @@ def test_where_an_end_cannot_be_recorded_it_is_said_that_the_job_is_still_there(
     reporter, cluster = Silent(), FakeCluster(at(Phase.SUCCEEDED), outlives=True)
     with pytest.raises(StoreError, match="full"):
         submit(store, cluster, reporter=reporter)
-    assert reporter.told[-1] == (
+    assert reporter.reported[-1] == (
         "What was created stays on the cluster. Resume it with: k8sbench collect seg-1 --follow"
     )
     assert cluster.removed == []

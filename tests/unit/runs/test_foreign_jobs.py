@@ -69,11 +69,11 @@ def test_all_are_recorded_but_one_whose_number_is_taken_which_is_told(store: Sto
     store.record(plan("mine"), at=NOW, owner=None)
     cluster = FakeCluster(outlives=True)
     cluster.found = [job("mine"), job("theirs"), job("free", repeat=2)]
-    told: list[str] = []
+    reported: list[str] = []
     here = context(store, cluster)
-    foreign_jobs.record_all(cluster.jobs(), here, told.append)
+    foreign_jobs.record_all(cluster.jobs(), here, reported.append)
     assert set(store.ids()) == {"mine", "free"}
-    (said,) = told
+    (said,) = reported
     assert said.startswith("warning: left out: The cluster has run theirs, repeat 1 of seg/")
     assert "k8sbench collect theirs --store FOLDER" in said
 
@@ -88,12 +88,12 @@ def test_one_whose_plan_cannot_be_read_is_named_and_the_others_are_recorded(stor
         phase=Phase.RUNNING,
     )
     cluster.found = [bad, job("theirs")]
-    told: list[str] = []
-    foreign_jobs.record_all(cluster.jobs(), context(store, cluster), told.append)
+    reported: list[str] = []
+    foreign_jobs.record_all(cluster.jobs(), context(store, cluster), reported.append)
     assert store.ids() == ["theirs"]
-    foreign_jobs.note_unreadable(cluster.found, told.append)
+    foreign_jobs.note_unreadable(cluster.found, reported.append)
     action = "Use the k8sbench that submitted it, or delete the job with: k8sbench delete bad"
-    assert told == [f"warning: left out: Its plan is cut. {action}"] * 2
+    assert reported == [f"warning: left out: Its plan is cut. {action}"] * 2
     assert foreign_jobs.matching([bad], RunFilter()) == []
     assert foreign_jobs.among([bad], {"bad"}) == []
 
@@ -101,12 +101,12 @@ def test_one_whose_plan_cannot_be_read_is_named_and_the_others_are_recorded(stor
 def test_looked_at_it_is_a_run_in_the_state_that_its_job_is_in() -> None:
     run = foreign_jobs.as_run(job("theirs"), LOCATION)
     assert (run.run_id, run.location, run.created_at) == ("theirs", LOCATION, NOW)
-    told = foreign_jobs.as_reported(
+    reported = foreign_jobs.as_reported(
         run, [at(Phase.PENDING, "No node.", "no-node", unrecoverable=True)]
     )
-    assert told.phase is Phase.PENDING
-    assert [step.phase for step in told.history] == [Phase.CREATED, Phase.PENDING]
-    assert told.history[-1].unrecoverable
+    assert reported.phase is Phase.PENDING
+    assert [step.phase for step in reported.history] == [Phase.CREATED, Phase.PENDING]
+    assert reported.history[-1].unrecoverable
     assert foreign_jobs.as_reported(run, []) == run
 
 

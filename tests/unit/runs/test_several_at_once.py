@@ -24,15 +24,15 @@ def test_a_state_is_recorded_while_the_next_job_is_being_created(store: Store) -
             self, plan: RunPlan, manifests: Sequence[Manifest], folder: pathlib.Path
         ) -> None:
             if plan.run_id == "seg-2":
-                assert told.wait(SECONDS)
+                assert reported.wait(SECONDS)
             super().create(plan, manifests, folder)
 
         def wait(self, seconds: float | None) -> Sequence[JobEvent]:
             if "seg-1" in self.created and store.run("seg-1").phase is Phase.RUNNING:
-                told.set()
+                reported.set()
             return super().wait(seconds)
 
-    told = threading.Event()
+    reported = threading.Event()
     cluster = Slow(at(Phase.RUNNING), at(Phase.SUCCEEDED), outlives=True)
     runs = submit(store, cluster, cases=2, parallel=2)
     assert {run.phase for run in runs} == {Phase.SUCCEEDED}
@@ -51,6 +51,6 @@ def test_a_job_that_cannot_be_deleted_is_told_of_and_its_run_is_measured(
     cluster = Keeping(at(Phase.SUCCEEDED), outlives=True)
     runs = submit(store, cluster, cases=2, parallel=parallel, reporter=reporter)
     assert all(run.measurement is not None for run in runs)
-    notes = [text for text in reporter.told if text.startswith("warning: ")]
+    notes = [text for text in reporter.reported if text.startswith("warning: ")]
     assert len(notes) == 2
     assert all("could not be deleted. Ask for the right to." in text for text in notes)

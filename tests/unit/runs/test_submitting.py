@@ -111,7 +111,7 @@ def test_a_job_on_a_cluster_outlives_a_k8sbench_that_breaks(store: Store) -> Non
     with pytest.raises(StoreError, match="No space left"):
         submit(store, FakeCluster(at(Phase.RUNNING), trouble, outlives=True), reporter=reporter)
     assert store.run("seg-1").phase is Phase.RUNNING
-    assert reporter.told[-1].endswith("k8sbench collect seg-1 --follow")
+    assert reporter.reported[-1].endswith("k8sbench collect seg-1 --follow")
 
 
 def test_a_job_that_cannot_be_created_is_a_failed_run(store: Store) -> None:
@@ -167,9 +167,9 @@ def test_a_stop_of_local_runs_ends_them_and_says_what_is_missing(store: Store) -
             return super().wait(seconds)
 
     cluster = Stopped(at(Phase.RUNNING), at(Phase.RUNNING, "more"), at(Phase.SUCCEEDED))
-    with pytest.raises(Interrupted, match=r"seg-1 were ended; it is Cancelled\. 2 more") as told:
+    with pytest.raises(Interrupted, match=r"seg-1 were ended; it is Cancelled\. 2 more") as raised:
         submit(store, cluster, stop=stop, cases=3)
-    assert "--resume night" in told.value.action
+    assert "--resume night" in raised.value.action
     assert store.run("seg-1").phase is Phase.CANCELLED
     assert cluster.cancelled == [("Interrupted (Ctrl-C)", "interrupted")]
     assert cluster.created == ["seg-1"]
@@ -184,9 +184,9 @@ def test_a_stop_leaves_jobs_of_a_cluster_going_and_says_how_to_come_back(store: 
             return super().wait(seconds)
 
     cluster = Stopped(at(Phase.RUNNING), at(Phase.SUCCEEDED), outlives=True)
-    with pytest.raises(Interrupted, match="detached from seg-1; its job goes on") as told:
+    with pytest.raises(Interrupted, match="detached from seg-1; its job goes on") as raised:
         submit(store, cluster, stop=stop)
-    assert "k8sbench watch seg-1" in told.value.action
+    assert "k8sbench watch seg-1" in raised.value.action
     assert store.run("seg-1").phase is Phase.RUNNING
     assert cluster.cancelled == []
     assert store.claims.claim("seg-1")
@@ -202,11 +202,11 @@ def test_a_stop_before_the_last_job_is_created_says_how_many_are_and_the_way_on(
     )
     assert next(creating).run.run_id == "seg-1"
     stop("Interrupted (Ctrl-C)")
-    with pytest.raises(Interrupted, match=r"\(Ctrl-C\): 1 of 3 jobs were created\.") as told:
+    with pytest.raises(Interrupted, match=r"\(Ctrl-C\): 1 of 3 jobs were created\.") as raised:
         next(creating)
     # The one that goes on would be run a second time.
-    assert told.value.action.startswith("When what goes on is collected")
-    assert "--resume night" in told.value.action
+    assert raised.value.action.startswith("When what goes on is collected")
+    assert "--resume night" in raised.value.action
     assert cluster.created == ["seg-1"]
 
 

@@ -199,7 +199,7 @@ def test_a_refusal_is_told_and_forgotten_and_silence_is_not(
     args = (here, reporter, stop, FollowOptions())
     result = collecting.collect(collecting.open_runs(here), *args, follow=False)
     assert [one.run_id for one in result.going_on] == [run.run_id]
-    assert f"warning: run {run.run_id} could not be cancelled: {refusal}" in reporter.told
+    assert f"warning: run {run.run_id} could not be cancelled: {refusal}" in reporter.reported
     assert cluster.left == left
 
 
@@ -369,7 +369,7 @@ def test_a_refused_deletion_stays_owed_and_is_told(store: Store, run: Run) -> No
     result = collect(store, Refusing(outlives=True), reporter=again)
     assert [one.run_id for one in result.closed] == [run.run_id]
     for reporter in (first, again):
-        assert any("stays there: Not on Fridays." in text for text in reporter.told)
+        assert any("stays there: Not on Fridays." in text for text in reporter.reported)
     assert store.run(run.run_id).wish("delete") == wishes.left_over(20.0)
 
 

@@ -83,8 +83,8 @@ def test_a_pod_that_does_not_tolerate_the_taint_gets_no_node(namespace: Namespac
 
 
 def test_one_replica_can_be_told_to_fail(namespace: Namespace) -> None:
-    told = {f"{EXIT_CODE}.worker-1": "137"}
-    namespace.create(pytorch_job(workers=2, run_for=None, annotations=told, gpus=1))
+    reported = {f"{EXIT_CODE}.worker-1": "137"}
+    namespace.create(pytorch_job(workers=2, run_for=None, annotations=reported, gpus=1))
     namespace.wait_for_pods(3)
     namespace.kubectl("annotate", "pods", "--all", f"{RUN_FOR}.worker-1=0s")
     namespace.wait("condition=Failed", "pytorchjob/job")
@@ -100,8 +100,8 @@ def test_one_replica_can_be_told_to_fail(namespace: Namespace) -> None:
 
 
 def test_a_kind_of_replica_can_be_told_to_go_on(namespace: Namespace) -> None:
-    told = {f"{RUN_FOR}.worker": "1h"}
-    namespace.create(pytorch_job(workers=2, run_for=None, annotations=told, gpus=1))
+    reported = {f"{RUN_FOR}.worker": "1h"}
+    namespace.create(pytorch_job(workers=2, run_for=None, annotations=reported, gpus=1))
     namespace.wait_for_pods(3)
     namespace.kubectl("annotate", "pods", "--all", f"{RUN_FOR}=0s")
     namespace.wait("condition=Succeeded", "pytorchjob/job")

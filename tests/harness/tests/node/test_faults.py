@@ -33,9 +33,9 @@ def test_pods_go_on_while_their_node_s_kubelet_starts_again(
     restricted.create(pod("one", faults.WAITS, nodeSelector=on("node-0")))
     before = restricted.wait_for_pods(1)["one"]["status"]["containerStatuses"]
     with small_logs(node_cluster, "node-0"):
-        told = json.loads(
+        reported = json.loads(
             node_cluster.kubectl("get", "--raw", "/api/v1/nodes/node-0/proxy/configz")
         )
-        assert told["kubeletconfig"]["containerLogMaxSize"] == faults.SMALL_LOG
+        assert reported["kubeletconfig"]["containerLogMaxSize"] == faults.SMALL_LOG
     # A kubelet that begins looks at its pods one after the other.
     restricted.until(lambda one: one["status"]["containerStatuses"] == before, "pod", "one")
