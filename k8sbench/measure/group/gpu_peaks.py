@@ -2,10 +2,10 @@
 
 Dense figures (no structured sparsity) at the boost clock, TFLOP/s of one GPU. The share of peak is
 taken from them, and a throughput above them is rejected. A GPU that is not here, or a slice of one
-(MIG), has no known peak: no share, no check, and the table says so. V100-SXM3 and V100-DGXS are not
-here: of them only rounded sums over all GPUs of a DGX-2 or DGX Station were at hand. A name is
-matched whole, as the driver writes it, less the vendor's words: "Tesla V100-SXM2-16GB",
-"NVIDIA A100-SXM4-40GB".
+(MIG), has no known peak: no share, no check, and the table says so. The data sheets of DGX-2 and
+DGX Station give the tensor cores of all their GPUs together; the FP32 figure is the one that the
+V100's data sheet has beside these 125 TFLOP/s. A name is matched whole, as the driver writes it,
+less the vendor's words: "Tesla V100-SXM2-16GB", "NVIDIA A100-SXM4-40GB".
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ class Peak(msgspec.Struct, frozen=True):
 
 _P100 = "NVIDIA P100 data sheet (2016)"
 _V100 = "NVIDIA V100 data sheet (WP-09369, Jan 2020)"
+_DGX_2 = "NVIDIA DGX-2 data sheet (2018): 2 PFLOP/s of 16 GPUs"
+_DGX_STATION = "NVIDIA DGX Station data sheet (2018): 500 TFLOP/s of 4 GPUs"
 _T4 = "NVIDIA T4 data sheet (2019)"
 _A100 = "NVIDIA A100 data sheet (r4, 2021)"
 _A30 = "NVIDIA A30 data sheet (2022)"
@@ -46,6 +48,8 @@ _H200 = "NVIDIA H200 data sheet (2024), halved where it counts sparsity"
 PEAKS = (
     # pattern, source, fp32, fp16, tf32
     Peak(r"v100-sxm2(-\d+gb)?", _V100, 15.7, 125.0),
+    Peak(r"v100-sxm3(-\d+gb)?", _DGX_2, 15.7, 125.0),
+    Peak(r"v100-dgxs(-\d+gb)?", _DGX_STATION, 15.7, 125.0),
     Peak(r"v100s-pcie(-\d+gb)?", _V100, 16.4, 130.0),
     Peak(r"v100-pcie(-\d+gb)?", _V100, 14.0, 112.0),
     Peak(r"p100-sxm2(-\d+gb)?", _P100, 10.6, 21.2),

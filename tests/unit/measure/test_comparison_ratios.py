@@ -287,9 +287,22 @@ def test_a_rows_arithmetic_is_that_of_its_catalogs_model() -> None:
     assert by_case([one])["1x1"].tflops_per_gpu.value == pytest.approx(11.8)
 
 
-@pytest.mark.parametrize("name", ["Tesla V100-SXM3-32GB", "Tesla V100-DGXS-32GB"])
-def test_a_gpu_without_a_data_sheet_of_its_own_has_no_peak(name: str) -> None:
-    assert peak_of(name) is None
+@pytest.mark.parametrize(
+    ("name", "gpus", "together"),
+    [("Tesla V100-SXM3-32GB", 16, 2000.0), ("Tesla V100-DGXS-32GB", 4, 500.0)],
+)
+def test_a_machines_data_sheet_gives_the_sum_over_its_gpus(
+    name: str, gpus: int, together: float
+) -> None:
+    peak = peak_of(name)
+    assert peak is not None
+    assert (peak.fp16 * gpus, peak.fp32) == (together, 15.7)
+    assert f"of {gpus} GPUs" in peak.source
+
+
+def test_a_gpu_without_a_data_sheet_has_no_peak() -> None:
+    # Of the DGX-2H: it has another limit of power.
+    assert peak_of("Tesla V100-SXM3-32GB-H") is None
 
 
 def test_every_peak_names_its_data_sheet() -> None:
