@@ -192,6 +192,7 @@ CSV = (
     ("device", lambda m: m.device),
     ("preset", _preset),
     ("precision", lambda m: m.precision),
+    ("precision_effective", lambda m: m.precision_effective),
     ("batch_size_per_gpu", lambda m: m.batch_size_per_gpu),
     ("warmup_iterations", lambda m: m.warmup_iterations),
     ("iterations", lambda m: m.iterations),

@@ -288,6 +288,10 @@ def _amount(case: Case) -> Iterator[Reason]:
     if asked is not None and measured < ENOUGH * (asked - cut):
         text = f"{measured} iterations were measured, {asked} are asked for."
         yield reason("too-few-iterations", text)
+    warmup = log.expected.warmup
+    if log.window is not None and warmup is not None and log.window.warmup < warmup:
+        text = f"The run's own warm-up is {log.window.warmup} iterations, the benchmark's {warmup}."
+        yield reason("short-warmup", text, log.place("warmup"))
 
 
 def _cut_at_the_edges(series: RankSeries, asked: int) -> int:

@@ -366,10 +366,10 @@ class LogFacts:
         if self.window is None:
             self.expected = expected = self._choose()
             warmup, iterations = expected.warmup, expected.iterations
-            if self.family is OURS and (warmup is None or expected.window_by_catalog):
+            own = self.whole("warmup") if self.family is OURS else None
+            if own is not None and (warmup is None or expected.window_by_catalog):
                 # Our own logs name the planned window; it is more exact than the catalog's default.
-                warmup = self.whole("warmup")
-                iterations = self.whole("iterations") if warmup is not None else None
+                warmup, iterations = own, self.whole("iterations")
             warmup = warmup or 0
             self.window = Window(warmup, math.inf if iterations is None else warmup + iterations)
         return self.window

@@ -20,7 +20,7 @@ _REJECT = (
     *("nothing-measured", "too-few-records", "too-few-iterations", "gpu-count"),
     *("trainer-count", "batch-size", "batch-unknown", "framework", "precision"),
     *("precision-without-effect", "other-benchmark", "parameters", "mixed-devices"),
-    *("device", "preset", "batch-mismatch"),
+    *("device", "preset", "batch-mismatch", "short-warmup"),
     *("gpu-throttled", "iterations-back", "iterations-missing", "loss-not-finite"),
     *("summary-mismatch", "clock-mismatch", "job-changed", "two-runs", "unread-number"),
 )

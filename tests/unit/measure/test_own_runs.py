@@ -308,9 +308,9 @@ def test_a_smoke_run_on_cpus_is_no_run_of_a_benchmark() -> None:
     (chosen,) = (each for each in spec.variants if each.name == "mmseg")
     known = expectation.from_variant(spec, chosen)
     found = both(expected=known)
-    assert ids(found, "reject") == ["device", "preset", "too-few-iterations"]
+    assert ids(found, "reject") == ["device", "preset", "too-few-iterations", "short-warmup"]
     full = both(of_full_size(text("k8sbench_master.log")), expected=known)
-    assert ids(full, "reject") == ["parameters", "too-few-iterations"]
+    assert ids(full, "reject") == ["parameters", "too-few-iterations", "short-warmup"]
     small = of_full_size(edited(text("k8sbench_master.log"), "start", batch_size_per_gpu=3))
     assert "batch-size" in ids(both(small, expected=known), "reject")
     # With a format alone there is nothing to differ from, and the same run is what it is.
@@ -319,23 +319,41 @@ def test_a_smoke_run_on_cpus_is_no_run_of_a_benchmark() -> None:
     assert (alone.device, alone.environment["preset"]) == ("cpu", "smoke")
 
 
-@pytest.mark.parametrize(("asked", "verdict"), [(8, "valid"), (80, "rejected")])
-def test_the_catalogs_window_gives_way_to_the_one_that_was_planned(
-    asked: int, verdict: str
+@pytest.mark.parametrize(
+    ("warmup", "asked", "expected"),
+    [
+        (4, 8, []),
+        (2, 8, []),
+        (4, 80, ["too-few-iterations"]),
+        (5, 8, ["short-warmup"]),
+    ],
+)
+def test_the_catalogs_window_gives_way_to_one_that_was_planned_no_shorter(
+    warmup: int, asked: int, expected: list[str]
 ) -> None:
     known = Expectation(
         format="mmseg",
         framework="pytorch",
         benchmark="deeplabv3p",
         variant="mmseg",
-        warmup=20,
+        warmup=warmup,
         at_least=asked,
         window_by_catalog=True,
         batch_sizes={"amp": 4, "fp32": 2},
     )
     master, worker = (of_full_size(text(f"k8sbench_{role}.log")) for role in ("master", "worker"))
     found = both(master, worker, known)
-    assert (found.verdict, found.warmup_iterations, found.iterations) == (verdict, 4, 8)
+    assert (found.warmup_iterations, found.iterations, ids(found)) == (4, 8, expected)
+    # What a user gives is no catalog's default.
+    given = msgspec.structs.replace(known, window_by_catalog=False, at_least=8)
+    assert (both(master, worker, given).warmup_iterations, given.warmup) == (warmup, warmup)
+    assert "short-warmup" not in ids(both(master, worker, given))
+
+
+def test_without_a_planned_window_the_catalogs_holds() -> None:
+    known = Expectation(format="mmseg", warmup=6, window_by_catalog=True)
+    found = both(edited(text("k8sbench_master.log"), "start", warmup=None), expected=known)
+    assert found.warmup_iterations == 6
 
 
 def test_of_two_frameworks_the_logs_own_is_taken() -> None:
