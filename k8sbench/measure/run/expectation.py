@@ -74,6 +74,11 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
         return set() if size is None else {size}
 
     @property
+    def knows_batch(self) -> bool:
+        """Whether a batch is given, or the catalog has one."""
+        return self.batch_size is not None or bool(self.batch_sizes)
+
+    @property
     def declared(self) -> bool:
         """Whether the format is one of the user's own patterns."""
         return not isinstance(self.format, str)

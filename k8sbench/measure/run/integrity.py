@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from k8sbench.measure.run import clocks, models, redaction
+from k8sbench.measure.run import clocks, data_set, models, redaction
 from k8sbench.measure.run.log_facts import EpochEnd, LogFacts
 from k8sbench.measure.run.rank_series import RankSeries
 from k8sbench.measure.run.reasons import reason
@@ -154,7 +154,12 @@ def _gpus(case: Case) -> Iterator[Reason]:
         ranks = len(log.series_by_rank)
         text = f"{ranks} ranks print training lines, and {case.gpus} GPUs were given."
         yield reason("gpu-count", text)
-    elif expected.by_user and logged is None and not 1 < len(log.series_by_rank) == case.gpus:
+    elif (
+        expected.by_user
+        and expected.gpus is not None
+        and logged is None
+        and not (1 < len(log.series_by_rank) == case.gpus or _confirmed(case))
+    ):
         text = f"The log does not state its GPUs; that there were {case.gpus} is --gpus alone."
         yield reason("gpus-unverified", text)
     trainers = expected.trainers
@@ -182,8 +187,14 @@ def _batch(case: Case) -> Iterator[Reason]:
             f"is {logged}."
         )
         yield reason("batch-size", text, where, severity="reject" if matters else "warn")
-    elif by_batch and logged is None and case.batch is not None and expected.by_user:
-        text = f"The log does not state its batch; the figure assumes {case.batch} per GPU."
+    elif (
+        by_batch
+        and logged is None
+        and expected.by_user
+        and expected.knows_batch
+        and not _confirmed(case)
+    ):
+        text = f"The log does not state its batch; {case.batch} per GPU are assumed."
         yield reason("batch-unverified", text)
     if case.batch is None and by_batch:
         yield reason(
@@ -210,16 +221,19 @@ def _redundancy(case: Case) -> Iterator[Reason]:
     if total is not None and batch is not None and total != batch * case.gpus:
         text = f"The log says {total} samples per step of the job, not {case.gpus} × {batch}."
         yield reason("batch-mismatch", text, log.place("global_batch"))
-    samples, steps = log.airank.samples, series.planned if series else None
-    if samples is not None and steps and series and series.shape.numbering == "epoch" and batch:
-        size, place = samples
-        # The last step may be smaller or left out, and the ranks' shares are rounded up.
-        if not (steps - 1) * batch * case.gpus <= size <= (steps + 1) * batch * case.gpus:
-            text = (
-                f"{size:,} samples in {steps:,} steps are {size / steps:.5g} per step of the job, "
-                f"not {case.gpus} × {batch}."
-            )
-            yield reason("batch-mismatch", text, [place])
+    size, epoch, possible = data_set.size(log), data_set.steps(log), data_set.possible(log)
+    if size and epoch and possible is not None and batch and batch * case.gpus not in possible:
+        each = data_set.described(size[0], epoch)
+        text = f"{each} per step of the job, not {case.gpus} × {batch}."
+        yield reason("batch-mismatch", text, size[1])
+
+
+def _confirmed(case: Case) -> bool:
+    """Whether the log's data set shows the product of GPUs and batch that were given apart."""
+    expected = case.log.expected
+    if case.batch is None or expected.gpus is None or not expected.knows_batch:
+        return False
+    return data_set.certain(case.log) == case.batch * case.gpus
 
 
 def printed_batch(log: LogFacts) -> int | None:

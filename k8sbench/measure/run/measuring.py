@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from k8sbench.measure import verdict
-from k8sbench.measure.run import integrity, redaction, selection
+from k8sbench.measure.run import data_set, integrity, redaction, selection
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.integrity import Case
 from k8sbench.measure.run.log_facts import LogFacts, Source
@@ -32,7 +32,7 @@ _NOT_ENVIRONMENT = frozenset(
         *("amp_dtype", "batch_size", "benchmark", "data"),
         *("device", "framework", "gpu_ids", "gpus", "gpus_by_environment", "impl"),
         *("iterations", "log_interval", "parameters", "planned_iterations", "precision"),
-        *("precision_assumed", "precision_effective", "unit", "warmup"),
+        *("precision_assumed", "precision_effective", "samples", "unit", "warmup"),
     }
 )
 """Facts that have a field of their own, or are of no use to a reader."""
@@ -114,14 +114,17 @@ def _measurement(log: LogFacts) -> Measurement:
     expected, series = log.expected, log.series
     assert log.family is not None
     assert log.window is not None
-    gpus = expected.gpus or log.whole("gpus")
+    batch, precision = _batch(log), _precision(log)
+    gpus = expected.gpus or log.whole("gpus") or (data_set.certain(log, batch) if batch else None)
     if gpus is None:
+        total = data_set.certain(log)
+        told = f", only that a step of all of them has {total} samples" if total else ""
         raise InputError(
-            "the log does not state how many GPUs the job had.",
+            f"the log does not state how many GPUs the job had{told}.",
             "Give the number of the whole job with --gpus.",
             file=log.files[0],
         )
-    batch, precision = _batch(log), _precision(log)
+    batch = batch or data_set.certain(log, gpus)
     # Our own log's rate is that of the GPUs that it names, whatever was given.
     cards = (log.whole("gpus") or gpus) if log.family is OURS else gpus
     missing: dict[str, str] = {}
@@ -364,6 +367,9 @@ def _environment(
     found: dict[str, str | int | float | bool | None] = {
         name: log.fact(name) for name in sorted(log.facts) if name not in _NOT_ENVIRONMENT
     }
+    total = data_set.certain(log)
+    if total is not None:
+        found.setdefault("global_batch", total)
     planned = integrity.planned_iterations(log)
     if planned is not None:
         found["planned_iterations"] = planned

@@ -132,7 +132,9 @@ class Products(msgspec.Struct):
             self._first = samples
         elif abs(samples - self._first) > (PRODUCT + ROUNDING / seconds) * self._first:
             self._other = Occurrence(file, record, position)
-        return other if other is not None and other.record.epoch == record.epoch else None
+        if other is None or other.record.shape.numbering == "run":
+            return other
+        return other if other.record.epoch == record.epoch else None
 
 
 class Tally:
@@ -401,7 +403,7 @@ class RankSeries:
 
     def begins_with(self, record: Record) -> bool:
         """Whether a record is of iterations that the log began with, or of earlier ones."""
-        epoch = (record.epoch or 0) <= min(self._bases, default=0)
+        epoch = not self._by_epoch or (record.epoch or 0) <= min(self._bases, default=0)
         return epoch and record.iteration <= self._opening_position
 
     @property
@@ -667,6 +669,7 @@ class RankSeries:
 
 def _distance(first: Record, second: Record) -> int | None:
     """Iterations from the log's first record to its second, if they stand in one epoch."""
-    if first.epoch != second.epoch or second.iteration <= first.iteration:
+    by_epoch = first.shape.numbering == "epoch"
+    if (by_epoch and first.epoch != second.epoch) or second.iteration <= first.iteration:
         return None
     return second.iteration - first.iteration

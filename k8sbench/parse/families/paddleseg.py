@@ -28,7 +28,7 @@ SHAPE = Shape(name="paddleseg", number="rate", per="card", resolution=1.0)
 
 _STAMP = r"(?:(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s+\[INFO\]\s*)?"
 _RECORD = re.compile(
-    _STAMP + r"\[TRAIN\] epoch[:=] ?\d+, "
+    _STAMP + r"\[TRAIN\] epoch[:=] ?(?P<epoch>\d{1,6}), "
     r"iter[:=] ?(?P<iteration>\d{1,12})/(?P<total>\d{1,12}), loss[:=] ?" + LOSS_NUMBER + r", "
     r"[^\[\]]*?batch_cost[:=] ?(?P<step_seconds>\d+\.\d+), "
     r"reader_cost[:=] ?(?P<data_seconds>\d+\.\d+), "
@@ -37,6 +37,12 @@ _RECORD = re.compile(
 _EVALUATION = re.compile(_STAMP + r"\[EVAL\] [^\[\]]*?\bmIoU[:=] ?(?P<value>\d+\.\d+|nan)")
 _SECTION = re.compile(r"^(?P<name>\w+):\s*$")
 _MODEL = re.compile(r"^  type: (?P<model>\w+)\s*$")
+_DATA = re.compile(r"^  (?P<name>\w+): (?P<value>\S+)\s*$")
+_SIZES = {"Cityscapes": "2975"}
+"""Training samples by data set, where all have the same. PaddleSeg's own tests (TIPC) train on a
+part, and ``--repeats`` on a multiple."""
+_SIZELESS = frozenset({"_data_dataset_root", "_data_mode", "_data_type", "_data_edge"})
+"""What may be said of a data set without changing how many samples are trained on."""
 
 
 class _Reader(Reader):
@@ -48,9 +54,20 @@ class _Reader(Reader):
             self._section = match["name"]
         elif self._section == "model" and (match := _MODEL.match(line.text)):
             yield line.fact("model", match["model"])
+        elif self._section == "train_dataset" and (match := _DATA.match(line.text)):
+            yield line.fact(f"_data_{match['name']}", match["value"])
+
+
+def _size(stated: Mapping[str, Fact]) -> Iterator[Fact]:
+    said = {name: fact.value for name, fact in stated.items() if name.startswith("_data_")}
+    size = _SIZES.get(said.get("_data_type", ""))
+    of_a_part = "tipc" in said.get("_data_dataset_root", "") or said.get("_data_mode") != "train"
+    if size and not of_a_part and "_repeats" not in stated and said.keys() <= _SIZELESS:
+        yield stated["_data_type"].like("samples", size)
 
 
 def _derive(stated: Mapping[str, Fact]) -> Iterator[Fact]:
+    yield from _size(stated)
     yield from gpus_of_job(stated)
     yield from assumed_fp32(stated)
 
@@ -75,6 +92,7 @@ FAMILY = Family(
         rule("fp16", r"--precision[= ']+fp16|'--fp16'|--fp16\b", precision="amp", amp_dtype="fp16"),
         rule("--precision", r"--precision[= ',]+(?P<precision>fp32)\b"),
         rule("Config Information", _config="True"),
+        rule("--repeats", _repeats="True"),
         *LAUNCH,
     ),
     late_facts=(rule("Total Params: ", r"Total Params: (?P<parameters>\d+)"),),

@@ -214,6 +214,107 @@ def test_the_data_set_by_the_steps_of_an_epoch_is_the_jobs_batch(
     assert MISMATCH not in ids(measured(hashed, **known))
 
 
+def test_a_log_whose_data_set_tells_the_samples_of_a_step_needs_one_of_gpus_and_batch() -> None:
+    head = "- AI-Rank-log 1618109465.579 load_data, checksum:{}"
+    lines = [head.format(234584), *(tsm(0, step, 0.5, 0.5, total=1832) for step in range(0, 99, 9))]
+    known: dict[str, Any] = {"format": "tsm", "gpus": None, "batch_size": None, "by_user": True}
+    both = measured(lines, **(known | {"gpus": 8, "batch_size": 16}))
+    assert both.environment["global_batch"] == 128
+    # Either confirms the other.
+    assert ids(both) == []
+    for name, size, remarked in (
+        ("gpus", 8, "gpus-unverified"),
+        ("batch_size", 16, "batch-unverified"),
+    ):
+        found = measured(lines, **(known | {name: size}))
+        assert (found.gpus, found.batch_size_per_gpu, ids(found)) == (8, 16, [remarked])
+        assert found.throughput == both.throughput
+    with pytest.raises(Exception, match="only that a step of all of them has 128 samples"):
+        measured(lines, **known)
+    # 2975 samples in 8 steps are 331 to 425 for each.
+    vague = [head.format(2975), *(tsm(0, step, 0.5, 0.5, total=8) for step in range(8))]
+    with pytest.raises(Exception, match=r"how many GPUs the job had\."):
+        measured(vague, **known)
+    found = measured(vague, **(known | {"gpus": 8}))
+    assert "batch-unknown" in ids(found)
+    assert "global_batch" not in found.environment
+
+
+SEG_DATA = [
+    "train_dataset:",
+    "  dataset_root: data/cityscapes",
+    "  mode: train",
+    "  type: Cityscapes",
+]
+
+
+def paddleseg(gpus: int, steps: int, last: int, data: list[str]) -> list[str]:
+    """A log of batch 4 per GPU, an epoch of which has so many steps, up to an iteration."""
+    lines = [f"GPUs used: {gpus}", "batch_size: 4", *data]
+    for iteration in range(last // 10, last + 1, last // 10):
+        epoch = (iteration - 1) // steps + 1
+        lines.append(
+            f"[TRAIN] epoch: {epoch}, iter: {iteration}/{last}, loss: 1.0000, lr: 0.01, "
+            "batch_cost: 0.4000, reader_cost: 0.00100, ips: 10.0000 samples/sec | ETA 00:00:10"
+        )
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("gpus", "steps", "last", "expected"),
+    [
+        # 8 GPUs × 4 of 2975 images are 93 steps, 4 × 4 are 186.
+        (8, 93, 80_000, []),
+        (8, 93, 500, []),
+        (4, 186, 80_000, []),
+        (32, 23, 500, []),
+        (4, 93, 80_000, [MISMATCH]),
+        (4, 93, 500, [MISMATCH]),
+        (8, 186, 80_000, [MISMATCH]),
+        # In its first epoch.
+        (8, 93, 90, []),
+        (4, 93, 90, []),
+        (32, 120, 110, [MISMATCH]),
+    ],
+)
+def test_epochs_of_cityscapes_are_of_the_jobs_batch(
+    gpus: int, steps: int, last: int, expected: list[str]
+) -> None:
+    known: dict[str, Any] = {"format": "paddleseg", "gpus": None, "batch_size": None}
+    found = measured(paddleseg(gpus, steps, last, SEG_DATA), **known)
+    assert ids(found, "reject") == expected
+    for reason in found.reasons:
+        if reason.id == MISMATCH:
+            assert [place.text for place in reason.evidence] == ["type: Cityscapes"]
+            assert "2,975 samples in " in reason.message
+
+
+@pytest.mark.parametrize(
+    ("line", "other"),
+    [
+        (1, "  dataset_root: test_tipc/data/cityscapes"),
+        (2, "  mode: val"),
+        (2, "  mode: train\n  add_val: true"),
+        (3, "  type: ADE20K"),
+        (0, "python train.py --repeats 500\ntrain_dataset:"),
+        (0, "val_dataset:"),
+    ],
+)
+def test_the_size_of_a_part_or_a_multiple_of_a_data_set_is_not_known(line: int, other: str) -> None:
+    data = [*SEG_DATA[:line], *other.split("\n"), *SEG_DATA[line + 1 :]]
+    known: dict[str, Any] = {"format": "paddleseg", "gpus": None, "batch_size": None}
+    assert MISMATCH not in ids(measured(paddleseg(4, 93, 80_000, data), **known))
+
+
+def test_epochs_tell_the_gpus_that_a_log_does_not_state() -> None:
+    known: dict[str, Any] = {"format": "paddleseg", "batch_size": None}
+    silent = paddleseg(8, 93, 500, SEG_DATA)[1:]
+    found = measured(silent, **(known | {"gpus": None, "by_user": True}))
+    # Of 30 to 35 samples only 32 are a multiple of 4.
+    assert (found.gpus, "gpus-unverified" in ids(found)) == (8, False)
+    assert ids(measured(silent, **(known | {"gpus": 4})), "reject") == [MISMATCH]
+
+
 # What a user says of a log, and the log does not.
 
 SAID: dict[str, Any] = {"gpus": 8, "precision": "amp", "by_user": True}
