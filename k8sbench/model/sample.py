@@ -96,6 +96,8 @@ class Record(_Printed, frozen=True, kw_only=True, gc=False):
     """Share of the time that was spent waiting for data, 0–1."""
     stamp: float | None = None
     """Unix seconds, the text read as UTC."""
+    taken: float | None = None
+    """Unix seconds at which the node took the line, where that stands in front of it."""
     steps: int | None = None
     """How many iterations it covers, where the line states it."""
     memory_mib: float | None = None

@@ -23,6 +23,8 @@ _SRUN = re.compile(r"(\d{1,5}): ")
 # CSI sequences; the escape character itself is lost where a log went through a web page.
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-_]|\[\d{1,3}(?:;\d{1,3}){0,3}m")
 
+OWN = "K8SBENCH {"
+"""What the lines of our own trainers begin with."""
 _PREFIX_STARTS = frozenset("[0123456789")
 """Characters that those begin with: most lines begin with none of them."""
 
@@ -65,6 +67,9 @@ def _without_prefixes(line: str) -> Piece:
     if line.startswith("[pod/") and (match := _POD.match(line)):
         source, line = match[1], line[match.end() :]
     if line[10:11] == "T" and (match := _RECEIVED.match(line)):
+        if line.startswith(OWN, match.end()):
+            # Our own lines' reader takes the stamp: it is a second clock.
+            return source, line
         line = line[match.end() :]
     if line.startswith(("[default", "[rank")):
         match = _TORCHRUN.match(line)

@@ -32,6 +32,9 @@ OWN_SUMMARY = 0.005
 """Relative difference allowed between a log's lines and a summary made from the same numbers."""
 WHOLE_RUN = (0.5, 1.1)
 """A whole run's rate by a window's: it holds the warm-up and evaluations, so it may be lower."""
+DELAY_CHANGE = (2.0, 0.01)
+"""Seconds, or share of the window, by which the delay from the times in our own lines until the
+node takes them may change: it is 0.1 s on a busy machine, whose one clock gives both."""
 SLOW_TAIL = 10.0
 """How much slower than the mean the iterations after an epoch's last record may be."""
 EPOCH_SUMMARY = 0.05
@@ -396,6 +399,7 @@ def _clock(case: Case, series: RankSeries) -> Iterator[Reason]:
         text = f"The log's time stamps go back {_times(series.odd['clock-back'].count)}."
         yield reason("clock-mismatch", text, series.odd["clock-back"].places)
         return
+    yield from _second_clock(series)
     unit = case.seconds_per_unit
     if unit is None or not series.tally.clean_records or not series.shape.complete:
         return
@@ -405,6 +409,23 @@ def _clock(case: Case, series: RankSeries) -> Iterator[Reason]:
         text = (
             f"{series.tally.clean_records} records say that they took {printed:.2f} s; "
             f"by their time stamps it was {clock:.2f} s."
+        )
+        yield reason("clock-mismatch", text)
+
+
+def _second_clock(series: RankSeries) -> Iterator[Reason]:
+    """The times in our own lines, against those at which the node took the lines."""
+    delays, stamped = series.tally.delays, series.tally.stamped
+    if len(delays) < FEWEST_RECORDS or stamped is None:
+        return
+    # A line may be taken late, but hardly each of a third of all.
+    third = len(delays) // 3
+    change = min(delays[-third:]) - min(delays[:third])
+    seconds, share = DELAY_CHANGE
+    if abs(change) > max(seconds, share * stamped[1]):
+        text = (
+            f"The times in its lines and the stamps that the node gave these drift apart by "
+            f"{abs(change):.2f} s in {stamped[1]:.2f} s."
         )
         yield reason("clock-mismatch", text)
 
@@ -426,20 +447,24 @@ def _summary(case: Case) -> Iterator[Reason]:
     """Our own trainers' summary, against what their step lines add up to."""
     log, series = case.log, case.series
     yield from _whole_run(case)
-    if log.summary is None or series is None or log.window is None:
+    span = series.tally.span if series else None
+    if log.summary is None or span is None:
         return
     mark, file = log.summary
     values = mark.values
-    first, last = values.get("first_step"), values.get("last_step")
-    stated = values.get("samples_per_second")
-    rate = case.rate
-    if (first, last) != (series.tally.first_iteration, series.tally.last_iteration):
+    if (values.get("first_step"), values.get("last_step")) != (span.first, span.last):
         return
-    if not isinstance(stated, float) or rate is None:
-        return
-    if not math.isclose(stated, rate, rel_tol=OWN_SUMMARY):
-        text = f"The summary says {stated:.4g} samples/s, its own lines come to {rate:.4g}."
-        yield reason("summary-mismatch", text, [redaction.place(file, mark.line, mark.text)])
+    lines = {"samples_per_second": case.rate}
+    if span.iterations == span.last - span.first + 1 and case.batch is not None:
+        samples = case.batch * (log.whole("gpus") or case.gpus) * span.iterations
+        lines |= {"seconds": span.time, "samples": float(samples)}
+    for name, found in lines.items():
+        stated = values.get(name)
+        if isinstance(stated, float) and found is not None:
+            if math.isclose(stated, found, rel_tol=OWN_SUMMARY):
+                continue
+            text = f"The summary says {stated:.4g} {name}, its own lines come to {found:.4g}."
+            yield reason("summary-mismatch", text, [redaction.place(file, mark.line, mark.text)])
 
 
 def _whole_run(case: Case) -> Iterator[Reason]:

@@ -163,6 +163,8 @@ class Tally:
         """Printed time of records between whose stamps nothing else happened …"""
         self.clean_clock = 0.0
         """… and the time by those stamps."""
+        self.delays = array("d")
+        """From the time of each record, by its program, until the node took its line."""
         self.left_out = Occurrences()
         self._epochs: Span | None = None
         """The epochs of which the log states a total, where it prints single steps."""
@@ -176,6 +178,8 @@ class Tally:
         self.last_iteration = position
         if record.stamp is not None:
             self._last_stamped = (position, record.stamp)
+            if record.taken is not None:
+                self.delays.append(record.taken - record.stamp)
             if self._first_stamped is None:
                 self._first_stamped = self._last_stamped
         if time <= 0:

@@ -6,6 +6,7 @@ their benchmark's family beside these; the start line decides, and those are the
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,9 +15,9 @@ from typing import Any
 import msgspec
 
 from k8sbench.model.sample import Fact, Item, Mark, Record, Shape
+from k8sbench.parse.cleaning import OWN
 from k8sbench.parse.family import MOST_ITERATIONS, Family, Line, Reader, share
 
-PREFIX = "K8SBENCH {"
 SHAPE = Shape(name="k8sbench", number="seconds", resolution=0.001)
 
 _START_FACTS = (
@@ -36,14 +37,15 @@ _WINDOW = ("first_step", "last_step", "seconds", "samples", "samples_per_second"
 
 class _Reader(Reader):
     def read(self, number: int, text: str, source: str) -> Iterator[Item]:
-        at = text.find(PREFIX)
+        at = text.find(OWN)
+        taken = text[:at].rstrip()
         while at >= 0:
-            following = text.find(PREFIX, at + 1)
+            following = text.find(OWN, at + 1)
             piece = text[at : following if following >= 0 else len(text)]
-            event = _decoded(piece[len(PREFIX) - 1 :])
+            event = _decoded(piece[len(OWN) - 1 :])
             if event is not None:
-                yield from _items(Line(number, piece.rstrip(), source), event)
-            at = following
+                yield from _items(Line(number, piece.rstrip(), source), event, taken)
+            at, taken = following, ""
 
 
 def _decoded(text: str) -> dict[str, Any] | None:
@@ -58,10 +60,10 @@ def _decoded(text: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _items(line: Line, event: dict[str, Any]) -> Iterator[Item]:
+def _items(line: Line, event: dict[str, Any], taken: str) -> Iterator[Item]:
     name = event.get("event")
     if name == "step":
-        record = _record(line, event)
+        record = _record(line, event, taken)
         if record is not None:
             yield record
     elif name == "start":
@@ -82,7 +84,7 @@ def _items(line: Line, event: dict[str, Any]) -> Iterator[Item]:
         yield _summary(line, event)
 
 
-def _record(line: Line, event: dict[str, Any]) -> Record | None:
+def _record(line: Line, event: dict[str, Any], taken: str) -> Record | None:
     step, steps = _whole(event.get("step")), _whole(event.get("steps"))
     seconds = _number(event.get("seconds"))
     if step is None or step < 1 or steps is None or not 1 <= steps <= step:
@@ -102,6 +104,7 @@ def _record(line: Line, event: dict[str, Any]) -> Record | None:
         loss=_number(event.get("loss")),
         waiting=share(_number(event.get("data_seconds")), seconds),
         stamp=_number(event.get("time")),
+        taken=_moment(taken),
         memory_mib=_number(event.get("memory_mib")),
         holds=tuple(str(what) for what in holds) if isinstance(holds, list) else (),
     )
@@ -156,6 +159,16 @@ def _number(value: object) -> float | None:
     return float(str(value)) if value in ("nan", "inf", "-inf") else None
 
 
+def _moment(text: str) -> float | None:
+    """The time at which the node took a line; None where something else is in front of it."""
+    if text[10:11] != "T":
+        return None
+    try:
+        return datetime.datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return None
+
+
 def _whole(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int):
         return None
@@ -167,6 +180,6 @@ FAMILY = Family(
     title="k8sbench's own trainers",
     framework=None,
     unit="samples/s",
-    own_needles=(PREFIX,),
+    own_needles=(OWN,),
     make_reader=_Reader,
 )

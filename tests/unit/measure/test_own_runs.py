@@ -237,10 +237,96 @@ def test_amp_without_effect_is_rejected_but_for_a_smoke_run_on_a_cpu(
     assert (found.precision, found.precision_effective) == ("amp", "fp32")
 
 
-def test_a_summary_that_its_lines_do_not_come_to_is_rejected() -> None:
-    window = {"first_step": 5, "last_step": 12, "seconds": 2.0, "samples_per_second": 32.0}
-    found = both(edited(text("k8sbench_master.log"), "summary", window=window))
-    assert ids(found, "reject") == ["summary-mismatch"]
+@pytest.mark.parametrize(
+    ("field", "value"), [("seconds", 3.9), ("samples", 80), ("samples_per_second", 16.2)]
+)
+def test_a_summary_that_its_lines_do_not_come_to_is_rejected(field: str, value: float) -> None:
+    # Eight steps of 2 × 4 samples in 4 s.
+    window = {
+        "first_step": 5,
+        "last_step": 12,
+        "seconds": 4.0,
+        "samples": 64,
+        "samples_per_second": 16.0,
+    }
+    for size, expected in ((window[field], []), (value, ["summary-mismatch"])):
+        changed = {"window": window | {field: size}}
+        found = both(edited(text("k8sbench_master.log"), "summary", **changed))
+        assert ids(found, "reject") == expected
+
+
+CLOCK = "clock-mismatch"
+
+
+def taken(
+    times: list[float], delays: list[float], zone: str = "Z", *, seconds: list[float] | None = None
+) -> list[str]:
+    """A log whose records end at these times and reach the node so much later."""
+    head, *_ = edited(text("k8sbench_master.log"), "start", warmup=0, iterations=len(times))
+    lines, before = [head], 0.0
+    for step, (at, delay) in enumerate(zip(times, delays, strict=True), 1):
+        minute, second = divmod(at + delay, 60)
+        event = {
+            "event": "step",
+            "step": step,
+            "of": len(times),
+            "steps": 1,
+            "seconds": seconds[step - 1] if seconds else at - before,
+            "loss": 1.0,
+            "time": 1772445600.0 + at,
+        }
+        before = at
+        stamp = f"2026-03-02T10:{minute:02.0f}:{second:012.9f}{zone}"
+        lines.append(f"{stamp} K8SBENCH {json.dumps(event)}")
+    return lines
+
+
+ALONE = Expectation(format="k8sbench", by_user=True)
+TIMES = [5.0 * step for step in range(1, 31)]
+
+
+def own(lines: list[str]) -> list[str]:
+    return [each for each in ids(measure([Lines(lines)], ALONE)) if each == CLOCK]
+
+
+def test_times_that_the_nodes_stamps_contradict_are_rejected() -> None:
+    assert own(taken(TIMES, [0.02] * 30)) == []
+    # All times of the lines are 3 % shorter than they were, their seconds with them.
+    edited_times = [0.97 * at for at in TIMES]
+    faster = taken(edited_times, [0.03 * at for at in TIMES])
+    found = measure([Lines(faster)], ALONE)
+    (reason,) = (each for each in found.reasons if each.id == CLOCK)
+    assert found.verdict == "rejected"
+    assert "drift apart by 3.00 s in 140.65 s" in reason.message
+    slower = taken([1.03 * at for at in TIMES], [-0.03 * at for at in TIMES])
+    assert own(slower) == [CLOCK]
+    # Without the stamps there is nothing to hold them against.
+    assert own([line.partition("Z ")[2] for line in faster]) == []
+
+
+@pytest.mark.parametrize(
+    "delays",
+    [
+        # A node that is busy for a while, at any end; a clock of its own; stamps of another zone.
+        [9.0] * 9 + [0.02] * 21,
+        [0.02] * 12 + [9.0] * 8 + [0.02] * 10,
+        [0.02] * 21 + [9.0] * 8 + [0.02],
+        [30.0] * 30,
+        [0.02] * 15 + [1.9] * 15,
+    ],
+)
+def test_lines_that_a_busy_node_takes_late_are_none_that_were_edited(delays: list[float]) -> None:
+    assert own(taken(TIMES, delays)) == []
+    assert own(taken(TIMES, delays, "+01:00")) == []
+
+
+def test_a_short_window_is_not_held_against_stamps() -> None:
+    # Half of the window, but less than a node may take.
+    times = [0.2 * step for step in range(1, 11)]
+    assert own(taken(times, [0.1 * step for step in range(10)])) == []
+    # Four records.
+    assert own(taken(TIMES[:4], [0.0, 4.0, 8.0, 12.0])) == []
+    assert own(taken(TIMES[:5], [0.0, 4.0, 8.0, 12.0, 16.0])) == [CLOCK]
 
 
 def test_a_step_that_is_missing_inside_the_window_is_rejected() -> None:

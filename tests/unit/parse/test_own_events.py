@@ -169,3 +169,24 @@ def test_the_summary_tells_its_window() -> None:
     loss = mark.values["final_loss"]
     assert isinstance(loss, float)
     assert math.isnan(loss)
+
+
+@pytest.mark.parametrize(
+    ("before", "taken"),
+    [
+        ("2026-03-02T10:00:01.25Z ", 1772445601.25),
+        ("2026-03-02T10:00:01.250000123Z ", 1772445601.25),
+        ("2026-03-02T11:00:01.25+01:00 ", 1772445601.25),
+        ("[pod/a-master-0/pytorch] 2026-03-02T10:00:01Z ", 1772445601.0),
+        ("", None),
+        ("2026-03-02T10:61:01.25Z ", None),
+        ("[1,0]<stdout>:", None),
+    ],
+)
+def test_the_nodes_stamp_in_front_of_a_line_is_its_second_time(
+    before: str, taken: float | None
+) -> None:
+    line = f"K8SBENCH {json.dumps(STEP)}"
+    found, *glued = records("k8sbench", f"{before}{line}{line.replace('10', '11', 1)}")
+    assert (found.taken, found.stamp, found.text) == (taken, STEP["time"], line)
+    assert [each.taken for each in glued] == [None]
