@@ -407,7 +407,7 @@ class RankSeries:
 
     def begins_with(self, record: Record) -> bool:
         """Whether a record is of iterations that the log began with, or of earlier ones."""
-        epoch = not self._by_epoch or (record.epoch or 0) <= min(self._bases, default=0)
+        epoch = (record.epoch or 0) <= min(self._bases, default=math.inf)
         return epoch and record.iteration <= self._opening_position
 
     @property

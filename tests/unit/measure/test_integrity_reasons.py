@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from k8sbench.measure.run.expectation import Expectation
+from k8sbench.measure.run.measuring import measure
 from k8sbench.model.spec import Accuracy
-from tests.unit.measure.support import FIXTURES, fixture, ids, measured, mmseg, run, tsm
+from tests.unit.measure.support import FIXTURES, Lines, fixture, ids, measured, mmseg, run, tsm
 
 STEADY = [0.5] * 8
 HEAD = "2026-03-02 09:59:00,000 - mmseg - INFO - "
@@ -313,6 +315,21 @@ def test_epochs_tell_the_gpus_that_a_log_does_not_state() -> None:
     # Of 30 to 35 samples only 32 are a multiple of 4.
     assert (found.gpus, "gpus-unverified" in ids(found)) == (8, False)
     assert ids(measured(silent, **(known | {"gpus": 4})), "reject") == [MISMATCH]
+
+
+def test_epochs_do_not_count_where_iterations_go_on_through_them() -> None:
+    known: dict[str, Any] = {"format": "paddleseg", "gpus": None, "batch_size": None, "warmup": 500}
+    lines = paddleseg(1, 50, 1000, [])
+    # Each of its records ends an epoch; of the first one here only the second tells the length.
+    resumed = measured([*lines[:2], *lines[7:]], **known)
+    assert (resumed.iterations, ids(resumed)) == (500, [])
+    lines[9] = lines[9].replace("ips: 10.0000", "ips: 11.0000")
+    assert MISMATCH in ids(measured(lines, **known), "reject")
+    # Two files that both begin with the first iterations are two runs.
+    first = paddleseg(1, 50, 1000, [])
+    second = [line.replace("/1000", "/2000") for line in first]
+    both = measure([Lines(first), Lines(second)], Expectation(format="paddleseg", warmup=0))
+    assert "two-runs" in ids(both, "reject")
 
 
 # What a user says of a log, and the log does not.
