@@ -1,8 +1,9 @@
-"""The samples of one step of the whole job, as the size of the data set and of an epoch tell.
+"""The samples of one step of the whole job: as a log states them, or as the size of its data set and
+the steps of an epoch tell.
 
-A log that states both tells its GPUs × batch, whatever else it lacks. The last step of an epoch may
-be smaller or left out, and the ranks' shares are rounded up, so an epoch may have one step more or
-less than the quotient.
+Either tells GPUs × batch, whatever else the log lacks. The last step of an epoch may be smaller or
+left out, and the ranks' shares are rounded up, so an epoch may have one step more or less than the
+quotient.
 """
 
 from __future__ import annotations
@@ -48,6 +49,9 @@ def possible(log: LogFacts, unit: int = 1) -> range | None:
 
 def certain(log: LogFacts, unit: int = 1) -> int | None:
     """The same, where there is only one such number."""
+    stated = log.whole("global_batch")
+    if stated is not None:
+        return None if stated % unit else stated // unit
     found = possible(log, unit)
     return found[0] if found and len(found) == 1 and found[0] else None
 

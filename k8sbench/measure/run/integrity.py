@@ -232,11 +232,12 @@ def _redundancy(case: Case) -> Iterator[Reason]:
 
 
 def _confirmed(case: Case) -> bool:
-    """Whether the log's data set shows the product of GPUs and batch that were given apart."""
-    expected = case.log.expected
-    if case.batch is None or expected.gpus is None or not expected.knows_batch:
+    """Whether the log shows the product of GPUs and batch, which are known apart from it."""
+    log = case.log
+    knows_batch = log.expected.knows_batch or printed_batch(log) is not None
+    if case.batch is None or log.expected.gpus is None or not knows_batch:
         return False
-    return data_set.certain(case.log) == case.batch * case.gpus
+    return data_set.certain(log) == case.batch * case.gpus
 
 
 def printed_batch(log: LogFacts) -> int | None:

@@ -317,6 +317,21 @@ def test_epochs_tell_the_gpus_that_a_log_does_not_state() -> None:
     assert ids(measured(silent, **(known | {"gpus": 4})), "reject") == [MISMATCH]
 
 
+@pytest.mark.parametrize(("total", "gpus"), [("256", 8), ("32", 1), ("250", None)])
+def test_a_stated_batch_of_the_job_tells_the_gpus(total: str, gpus: int | None) -> None:
+    text = fixture_text("paddleclas_2020.log").replace("batch_size : 256", f"batch_size : {total}")
+    lines = [line for line in text.splitlines() if "PADDLE_TRAINERS_NUM" not in line]
+    known: dict[str, Any] = {"format": "paddleclas", "batch_size": None, "by_user": True}
+    if gpus is None:
+        with pytest.raises(Exception, match="how many GPUs the job had"):
+            measured(lines, gpus=None, **known)
+        assert MISMATCH in ids(measured(lines, gpus=8, **known))
+        return
+    found = measured(lines, gpus=None, **known)
+    assert (found.gpus, MISMATCH in ids(found)) == (gpus, False)
+    assert "gpus-unverified" not in ids(measured(lines, gpus=gpus, **known))
+
+
 def test_epochs_do_not_count_where_iterations_go_on_through_them() -> None:
     known: dict[str, Any] = {"format": "paddleseg", "gpus": None, "batch_size": None, "warmup": 500}
     lines = paddleseg(1, 50, 1000, [])
