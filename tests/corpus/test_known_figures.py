@@ -113,6 +113,18 @@ def test_logs_that_were_cut_carry_a_remark_and_the_others_do_not(row: Row) -> No
 
 
 @pytest.mark.parametrize(
+    "row", [row for row in OURS if row.family == "tsm"], ids=lambda row: row.file
+)
+def test_the_size_of_kinetics_tells_the_gpus_of_tsm(row: Row) -> None:
+    given = [row.path, "--benchmark", "tsm", "--warmup", str(row.warmup), "-o", "json"]
+    done = CliRunner().invoke(command, given)
+    (found,) = json.loads(done.stdout)
+    assert (found["gpus"], found["batch_size_per_gpu"]) == (row.gpus, row.batch)
+    assert found["environment"]["global_batch"] == row.gpus * row.batch
+    assert "batch-mismatch" not in warnings(found)
+
+
+@pytest.mark.parametrize(
     "row", [row for row in OURS if row.file not in SILENT], ids=lambda row: row.file
 )
 def test_the_log_alone_tells_batch_and_precision_where_its_program_prints_them(row: Row) -> None:

@@ -1,9 +1,8 @@
-"""The samples of one step of the whole job: as a log states them, or as the size of its data set and
-the steps of an epoch tell.
+"""The samples of one step of the whole job.
 
-Either tells GPUs × batch, whatever else the log lacks. The last step of an epoch may be smaller or
-left out, and the ranks' shares are rounded up, so an epoch may have one step more or less than the
-quotient.
+A log states them, or the size of its data set and the steps of an epoch tell. Either gives
+GPUs × batch, whatever else the log lacks. The last step of an epoch may be smaller or left out, and
+the ranks' shares are rounded up, so an epoch may have one step more or less than the quotient.
 """
 
 from __future__ import annotations
