@@ -81,19 +81,14 @@ def _expected(options: MeasureOptions) -> list[Expectation]:
         "gpus": options.gpus,
         "batch_size": options.batch_size,
         "precision": None if asked is None else PRECISIONS[asked],
+        "amp_dtype": asked if asked in {"fp16", "bf16"} else None,
         "warmup": options.warmup,
         "accept": options.accept,
     }
     if options.benchmark is None:
         assert options.family is not None
-        amp_dtype = asked if asked in {"fp16", "bf16"} else None
         framework = options.framework
-        family = options.family
-        return [
-            Expectation(
-                format=family, framework=framework, amp_dtype=amp_dtype, by_user=True, **given
-            )
-        ]
+        return [Expectation(format=options.family, framework=framework, by_user=True, **given)]
     spec, name = catalog.benchmark(options.benchmark).spec, options.variant
     frameworks = [options.framework] if options.framework else list(spec.frameworks)
     variants = [

@@ -126,6 +126,7 @@ def from_variant(
     gpus: int | None = None,
     batch_size: int | None = None,
     precision: str | None = None,
+    amp_dtype: str | None = None,
     warmup: int | None = None,
     accept: tuple[str, ...] = (),
 ) -> Expectation:
@@ -142,6 +143,7 @@ def from_variant(
         batch_size=batch_size,
         batch_sizes=variant.batch_size,
         precision=precision,
+        amp_dtype=amp_dtype,
         warmup=variant.window.warmup if warmup is None else warmup,
         device="cuda",
         at_least=variant.window.iterations,

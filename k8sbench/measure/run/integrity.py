@@ -256,8 +256,9 @@ def _product(log: LogFacts) -> int | None:
 
 
 def _precision(case: Case) -> Iterator[Reason]:
-    log, wanted = case.log, case.log.expected.precision
-    logged, effective = log.fact("precision"), log.fact("precision_effective")
+    log, expected = case.log, case.log.expected
+    wanted, logged = expected.precision, log.fact("precision")
+    half, effective = log.fact("amp_dtype"), log.fact("precision_effective")
     assumed = None if logged else log.fact("precision_assumed")
     if wanted and logged and wanted != logged:
         text = f"{wanted} was expected, the log says {logged}."
@@ -265,11 +266,14 @@ def _precision(case: Case) -> Iterator[Reason]:
     elif wanted and assumed and wanted != assumed:
         text = f"{wanted} was expected; the log prints its configuration, which sets none."
         yield reason("precision", text, log.place("precision_assumed"))
-    elif wanted and not (logged or assumed) and case.log.expected.by_user:
+    elif wanted == "amp" and expected.amp_dtype and half and expected.amp_dtype != half:
+        text = f"amp in {expected.amp_dtype} was expected, the log says {half}."
+        yield reason("precision", text, log.place("amp_dtype"))
+    elif wanted and not (logged or assumed) and expected.by_user:
         text = f"The log does not state its precision; that it is {wanted} is --precision alone."
         yield reason("precision-unverified", text)
     elif (wanted or logged) == "amp" and effective == "fp32":
-        on_cpu = (log.fact("device") or case.log.expected.device) == "cpu"
+        on_cpu = (log.fact("device") or expected.device) == "cpu"
         yield reason(
             "precision-without-effect",
             "AMP was asked for and had no effect: the program computed in fp32.",

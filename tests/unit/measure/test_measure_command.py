@@ -186,6 +186,18 @@ def test_standard_input_is_measured(
     assert found["files"] == ["<stdin>"]
 
 
+@pytest.mark.parametrize("which", [["--format", "mmseg"], ["--benchmark", "deeplabv3p"]])
+@pytest.mark.parametrize(("asked", "rejected"), [("amp", False), ("fp16", False), ("bf16", True)])
+def test_another_half_type_than_was_asked_for_is_rejected(
+    logs: Path, capsys: pytest.CaptureFixture[str], which: list[str], asked: str, rejected: bool
+) -> None:
+    (logs / "half.log").write_text("\n".join(["fp16 = dict(loss_scale=512.)", *GOOD]))
+    measured("half.log", *which, "--gpus", "1", "--precision", asked, "-o", "json")
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["precision"], found["amp_dtype"]) == ("amp", "fp16")
+    assert ("precision" in {each["id"] for each in found["reasons"]}) is rejected
+
+
 def test_cpu_and_smoke_stand_in_every_form(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (logs / "own.log").write_bytes((FIXTURES / "k8sbench_master.log").read_bytes())
     shown = {}
