@@ -32,9 +32,9 @@ OWN_SUMMARY = 0.005
 """Relative difference allowed between a log's lines and a summary made from the same numbers."""
 WHOLE_RUN = (0.5, 1.1)
 """A whole run's rate by a window's: it holds the warm-up and evaluations, so it may be lower."""
-DELAY_CHANGE = (2.0, 0.01)
+DELAY_CHANGE = (1.0, 0.01)
 """Seconds, or share of the window, by which the delay from the times in our own lines until the
-node takes them may change: it is 0.1 s on a busy machine, whose one clock gives both."""
+node takes them may change: at most 0.1 s on a busy machine, whose one clock gives both."""
 SLOW_TAIL = 10.0
 """How much slower than the mean the iterations after an epoch's last record may be."""
 EPOCH_SUMMARY = 0.05

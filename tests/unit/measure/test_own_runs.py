@@ -312,7 +312,7 @@ def test_times_that_the_nodes_stamps_contradict_are_rejected() -> None:
         [0.02] * 12 + [9.0] * 8 + [0.02] * 10,
         [0.02] * 21 + [9.0] * 8 + [0.02],
         [30.0] * 30,
-        [0.02] * 15 + [1.9] * 15,
+        [0.02] * 15 + [1.4] * 15,
     ],
 )
 def test_lines_that_a_busy_node_takes_late_are_none_that_were_edited(delays: list[float]) -> None:
