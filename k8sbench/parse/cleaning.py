@@ -32,17 +32,15 @@ Piece = tuple[str, str]
 """Rank that printed it ("" if unknown), and what it printed."""
 
 
+def plain(text: str) -> bool:
+    """Whether nothing but prefixes must be removed from the lines of a text."""
+    return "\x1b" not in text and "]<std" not in text and "\x00" not in text and "[0m" not in text
+
+
 def pieces(line: str) -> Sequence[Piece]:
     """Split a line into its pieces: the rank that printed each, and its text."""
-    if (
-        line[:1] not in _PREFIX_STARTS
-        and "\x1b" not in line
-        and "]<std" not in line
-        and "\r" not in line
-        and "\x00" not in line
-        and "[0m" not in line
-    ):
-        return (("", line),)
+    if plain(line) and "\r" not in line:
+        return (without_prefixes(line),)
     if "\r" in line or "\x00" in line:
         parts = line.replace("\x00", "").split("\r")
         return [piece for part in parts if part for piece in _pieces(part)]
@@ -52,7 +50,7 @@ def pieces(line: str) -> Sequence[Piece]:
 def _pieces(line: str) -> Sequence[Piece]:
     if "\x1b" in line or "[0m" in line:
         line = _COLOUR.sub("", line)
-    source, line = _without_prefixes(line)
+    source, line = without_prefixes(line)
     if "]<std" not in line:
         return ((source, line),)
     # Text, rank, text, rank, text …: the first text had no rank of its own.
@@ -62,7 +60,13 @@ def _pieces(line: str) -> Sequence[Piece]:
     return found
 
 
-def _without_prefixes(line: str) -> Piece:
+def without_prefixes(line: str) -> Piece:
+    """The rank that a line's prefixes name, and the line without them."""
+    if line[:1] not in _PREFIX_STARTS:
+        return "", line
+    if line[4:5] == "-" and line[10:11] != "T" and line[:4].isdigit():
+        # The program's own date, with which most training lines begin.
+        return "", line
     source = ""
     if line.startswith("[pod/") and (match := _POD.match(line)):
         source, line = match[1], line[match.end() :]

@@ -15,7 +15,7 @@ from k8sbench.parse.family import (
     RecordRule,
     number_in,
     positive,
-    record_of,
+    record_maker,
 )
 
 MAX_LINE = 4096
@@ -74,13 +74,14 @@ class _Reader(Reader):
     def __init__(self, family: Family, summary: re.Pattern[str] | None) -> None:
         super().__init__(family)
         self._summary = summary
+        self._records = [(each.pattern, record_maker(each)) for each in family.records]
 
     def read(self, number: int, text: str, source: str) -> Iterator[Item]:
         line = Line(number, text[:MAX_LINE], source)
-        for rule in self._family.records:
-            for match in rule.pattern.finditer(line.text):
+        for pattern, make in self._records:
+            for match in pattern.finditer(line.text):
                 yield from _unread(line, match)
-                record = record_of(line, match, rule)
+                record = make(number, source, match)
                 if record is not None:
                     yield record
         for match in self._summary.finditer(line.text) if self._summary else ():

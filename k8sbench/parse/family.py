@@ -8,9 +8,10 @@ millions of lines fast: a line without one is skipped unread.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -24,6 +25,7 @@ MOST_EPOCHS = 1e6
 """No run has as many; a larger number is a broken line."""
 LOSS_NUMBER = r"(?P<loss>[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf|NaN|Inf|NAN|INF))"
 """A loss as any of the programs prints it."""
+_INFINITE = math.inf
 _LOSS = re.compile(r"\bloss:\s+" + LOSS_NUMBER)
 
 
@@ -87,6 +89,9 @@ class RecordRule(msgspec.Struct, frozen=True):
     first_iteration: int = 1
     """The number that the program gives to the first iteration."""
     stamp: Callable[[str], float | None] = stamps.seconds
+    found_by: str = ""
+    """Another literal text of every matching line, for which a log is searched instead of the
+    needle: a longer one is found faster, and one that other rules search for costs nothing."""
 
 
 class EvaluationRule(msgspec.Struct, frozen=True):
@@ -98,6 +103,8 @@ class EvaluationRule(msgspec.Struct, frozen=True):
     """Where the pattern has no such group."""
     unit: Literal["%", "fraction"] | None = None
     """None: percent, if the value is above 1."""
+    found_by: str = ""
+    """As for records."""
 
 
 class MarkRule(msgspec.Struct, frozen=True):
@@ -107,14 +114,31 @@ class MarkRule(msgspec.Struct, frozen=True):
     kind: MarkKind
     pattern: re.Pattern[str] | None = None
     """None: the needle alone decides."""
+    found_by: str = ""
+    """As for records."""
+
+
+Read = Callable[[int, str, str], Iterable[Item]]
+"""From a line's number, its text and the rank that printed it to what it says."""
 
 
 class Reader:
     """Reads the lines of one log of one family. Never raises on any text."""
 
     def __init__(self, family: Family) -> None:
+        self.needles = family.needles
         self._family = family
         self._stated: dict[str, Fact] = {}
+        rules: list[tuple[RecordRule | EvaluationRule | MarkRule, Read]] = [
+            *((each, _records(each)) for each in family.records),
+            *((each, _evaluations(each)) for each in family.evaluations),
+            *((each, _marks(each)) for each in family.marks),
+        ]
+        self._rules = [
+            *((each.found_by or each.needle, (each.needle, read)) for each, read in rules),
+            *((each.needle, (each.needle, self._late(each))) for each in family.late_facts),
+        ]
+        """What a log is searched for, and what is then read in lines that hold a needle."""
 
     def head(self, number: int, text: str, source: str) -> Iterator[Fact]:
         """Facts in a line before the first record."""
@@ -136,29 +160,33 @@ class Reader:
         if self._family.derive is not None:
             yield from self._family.derive(self._stated)
 
-    def read(self, number: int, text: str, source: str) -> Iterator[Item]:
+    def read(self, number: int, text: str, source: str) -> Iterable[Item]:
         """Items in a line that holds one of the family's needles."""
-        family, line = self._family, Line(number, text, source)
-        for each in family.records:
-            if each.needle in text:
-                for match in each.pattern.finditer(text):
-                    record = record_of(line, match, each)
-                    if record is not None:
-                        yield record
-        for result in family.evaluations:
-            if result.needle in text:
-                for match in result.pattern.finditer(text):
-                    yield line.mark("evaluation", match[0])
-                    yield _evaluation(line, match, result)
-        for event in family.marks:
-            if event.needle not in text:
-                continue
-            if event.pattern is None:
-                yield line.mark(event.kind)
-            elif found := event.pattern.search(text):
-                values = {name: number_in(value) for name, value in found.groupdict().items()}
-                yield line.mark(event.kind, found[0], values)
-        yield from self.facts(line, family.late_facts)
+        return _items([rule for _, rule in self._rules], number, text, source)
+
+    def reading(self, present: Collection[str]) -> Read:
+        """:meth:`read` for the lines of a text that holds only these of the family's needles."""
+        if self._family.own_needles:
+            return self.read
+        rules = [rule for found_by, rule in self._rules if found_by in present]
+        return functools.partial(_items, rules)
+
+    def _late(self, each: FactRule) -> Read:
+        return lambda number, text, source: self.facts(Line(number, text, source), (each,))
+
+
+_shared = functools.lru_cache(maxsize=256)
+"""Readers are many where many jobs are followed; their rules are the same."""
+
+
+def _items(
+    rules: Sequence[tuple[str, Read]], number: int, text: str, source: str
+) -> Iterable[Item]:
+    found: list[Item] = []
+    for needle, read in rules:
+        if needle in text:
+            found += read(number, text, source)
+    return found
 
 
 class Family(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,50 +216,114 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def needles(self) -> tuple[str, ...]:
         """Literal texts; every line that :meth:`Reader.read` can read holds one."""
-        rules: tuple[RecordRule | EvaluationRule | MarkRule | FactRule, ...]
-        rules = (*self.records, *self.evaluations, *self.marks, *self.late_facts)
-        return tuple(dict.fromkeys((*self.own_needles, *(each.needle for each in rules))))
+        rules: tuple[RecordRule | EvaluationRule | MarkRule, ...]
+        rules = (*self.records, *self.evaluations, *self.marks)
+        found_by = [each.found_by or each.needle for each in rules]
+        late = [each.needle for each in self.late_facts]
+        return tuple(dict.fromkeys((*self.own_needles, *found_by, *late)))
 
     def reader(self) -> Reader:
         """A reader for one log: in some logs an earlier line decides what a line means."""
         return self.make_reader(self)
 
 
-def record_of(line: Line, match: re.Match[str], each: RecordRule) -> Record | None:
-    """Read the record of a match; None where its numbers can be none of a record."""
-    groups, shape = match.groupdict(), each.shape
-    iteration = _whole(groups.get("iteration"), MOST_ITERATIONS)
-    rate, seconds = positive(groups.get("rate")), positive(groups.get("step_seconds"))
-    mean = positive(groups.get("mean_seconds"))
-    if shape.averaged == "running" and "mean_seconds" not in groups:
-        seconds, mean = None, seconds
-    time = mean if shape.averaged == "running" else seconds
-    if iteration is None or (rate if shape.number == "rate" else time) is None:
-        return None
-    loss = groups.get("loss")
-    if loss is None and (found := _LOSS.search(groups.get("middle") or "")):
-        loss = found["loss"]
-    waiting = share(number_in(groups.get("data_seconds")), time)
-    compute_rate = positive(groups.get("compute_rate"))
-    if rate is not None and compute_rate is not None:
-        waiting = max(1 - rate / compute_rate, 0.0)
-    stamp = groups.get("stamp")
-    return Record(
-        line=line.number,
-        text=match[0],
-        source=line.source,
-        shape=shape,
-        iteration=iteration + 1 - each.first_iteration,
-        epoch=_whole(groups.get("epoch"), MOST_EPOCHS),
-        total=_whole(groups.get("total"), MOST_ITERATIONS) or None,
-        rate=rate,
-        seconds=seconds,
-        mean_seconds=mean,
-        loss=number_in(loss),
-        waiting=waiting,
-        stamp=None if stamp is None else each.stamp(stamp),
-        memory_mib=number_in(groups.get("memory")),
-    )
+_NUMBERS = (
+    *("iteration", "epoch", "total", "rate", "compute_rate"),
+    *("step_seconds", "mean_seconds", "data_seconds", "memory"),
+)
+Make = Callable[[int, str, "re.Match[str]"], Record | None]
+
+
+def record_maker(each: RecordRule) -> Make:
+    """How a match becomes a record; None where its numbers can be none of a record."""
+    shape, groups = each.shape, each.pattern.groups
+
+    def place(name: str) -> int:
+        # Behind the last group stands a None.
+        return each.pattern.groupindex.get(name, groups + 1) - 1
+
+    numbers = [place(name) for name in _NUMBERS]
+    at_loss, at_middle, at_stamp = place("loss"), place("middle"), place("stamp")
+    by_rate, is_running = shape.number == "rate", shape.averaged == "running"
+    mean_alone = is_running and "mean_seconds" not in each.pattern.groupindex
+    before, stamp_of = 1 - each.first_iteration, each.stamp
+
+    def make(number: int, source: str, match: re.Match[str]) -> Record | None:
+        found = (*match.groups(), None)
+        try:
+            values = [float(text) if (text := found[at]) else None for at in numbers]
+        except ValueError:
+            values = [number_in(found[at]) for at in numbers]
+        iteration, epoch, total, rate, compute_rate, seconds, mean, data, memory = values
+        if iteration is None or not 0 <= iteration < MOST_ITERATIONS:
+            return None
+        if rate is not None and not 0 < rate < _INFINITE:
+            rate = None
+        if seconds is not None and not 0 < seconds < _INFINITE:
+            seconds = None
+        if mean_alone:
+            seconds, mean = None, seconds
+        elif mean is not None and not 0 < mean < _INFINITE:
+            mean = None
+        time = mean if is_running else seconds
+        if (rate if by_rate else time) is None:
+            return None
+        loss = found[at_loss]
+        if loss is None and (middle := found[at_middle]) and (told := _LOSS.search(middle)):
+            loss = told["loss"]
+        if rate is not None and compute_rate is not None and 0 < compute_rate < _INFINITE:
+            waiting: float | None = max(1 - rate / compute_rate, 0.0)
+        else:
+            waiting = share(data, time)
+        stamp = found[at_stamp]
+        return Record(
+            line=number,
+            text=match[0],
+            source=source,
+            shape=shape,
+            iteration=int(iteration) + before,
+            epoch=int(epoch) if epoch is not None and 0 <= epoch < MOST_EPOCHS else None,
+            total=int(total) or None if total and 0 <= total < MOST_ITERATIONS else None,
+            rate=rate,
+            seconds=seconds,
+            mean_seconds=mean,
+            loss=number_in(loss),
+            waiting=waiting,
+            stamp=None if stamp is None else stamp_of(stamp),
+            memory_mib=memory,
+        )
+
+    return make
+
+
+@_shared
+def _records(each: RecordRule) -> Read:
+    needle, search, make = each.needle, each.pattern.search, record_maker(each)
+
+    def read(number: int, text: str, source: str) -> list[Record]:
+        found = []
+        match = search(text)
+        while match is not None:
+            record = make(number, source, match)
+            if record is not None:
+                found.append(record)
+            end = match.end()
+            # Most lines end here, and what follows need not be searched.
+            match = search(text, end) if text.find(needle, end) >= 0 else None
+        return found
+
+    return read
+
+
+@_shared
+def _evaluations(each: EvaluationRule) -> Read:
+    def read(number: int, text: str, source: str) -> Iterator[Item]:
+        line = Line(number, text, source)
+        for match in each.pattern.finditer(text):
+            yield line.mark("evaluation", match[0])
+            yield _evaluation(line, match, each)
+
+    return read
 
 
 def _evaluation(line: Line, match: re.Match[str], each: EvaluationRule) -> Evaluation:
@@ -247,6 +339,19 @@ def _evaluation(line: Line, match: re.Match[str], each: EvaluationRule) -> Evalu
         unit=each.unit or ("fraction" if value <= 1 else "%"),
         stamp=None if stamp is None else stamps.seconds(stamp),
     )
+
+
+@_shared
+def _marks(each: MarkRule) -> Read:
+    def read(number: int, text: str, source: str) -> Iterator[Item]:
+        line = Line(number, text, source)
+        if each.pattern is None:
+            yield line.mark(each.kind)
+        elif found := each.pattern.search(text):
+            values = {name: number_in(value) for name, value in found.groupdict().items()}
+            yield line.mark(each.kind, found[0], values)
+
+    return read
 
 
 def assumed_fp32(stated: Mapping[str, Fact]) -> Iterator[Fact]:
@@ -268,7 +373,7 @@ def number_in(text: str | None) -> float | None:
 def positive(text: str | None) -> float | None:
     """A printed number that can be a time or a rate; None for all others."""
     value = number_in(text)
-    return value if value is not None and 0 < value < math.inf else None
+    return value if value is not None and 0 < value < _INFINITE else None
 
 
 def share(part: float | None, whole: float | None) -> float | None:
@@ -276,8 +381,3 @@ def share(part: float | None, whole: float | None) -> float | None:
     if part is None or whole is None or not whole > 0 or not part >= 0:
         return None
     return min(part / whole, 1.0)
-
-
-def _whole(text: str | None, limit: float) -> int | None:
-    value = number_in(text)
-    return int(value) if value is not None and 0 <= value < limit else None

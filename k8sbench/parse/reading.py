@@ -12,12 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from k8sbench.model.sample import Item, Mark, Record
 from k8sbench.parse import airank
-from k8sbench.parse.cleaning import pieces
+from k8sbench.parse.cleaning import pieces, plain, without_prefixes
 from k8sbench.parse.families import FAMILIES
 from k8sbench.parse.family import Family, Reader
-
-Line = tuple[int, str]
-"""Number, from 1, and text without the line end."""
+from k8sbench.parse.lines import Line, Lines, Place
 
 HEAD_ITEMS = 10_000
 """Items kept before the family is known; a head is never that long."""
@@ -27,15 +25,14 @@ OURS = FAMILIES["k8sbench"]
 class Log:
     """A log while it is read: iterate over it first, then read its attributes."""
 
-    def __init__(self, lines: Iterable[Line], candidates: Sequence[Family]) -> None:
+    def __init__(self, blocks: Iterable[str], candidates: Sequence[Family]) -> None:
         self.family: Family | None = None
         """Known once the first item came; still None at the end of a foreign log."""
         self.looks_like: tuple[Family, int, str] | None = None
         """Family, line number and text of the first record of a family that was not asked for."""
         self.head_of: Family | None = None
         """Family whose program began the log, where it holds no record of any candidate."""
-        self.lines = 0
-        self._lines = iter(lines)
+        self._lines = Lines(blocks)
         self._candidates = candidates
 
     def __iter__(self) -> Iterator[Item]:
@@ -45,7 +42,6 @@ class Log:
         for each in FAMILIES.values():
             heads.setdefault(each.name, _Head(each, wanted=False))
         for number, text in self._lines:
-            self.lines = number
             # Every piece of the line is read before the family is settled by one of them.
             split = pieces(text)
             for index, (source, piece) in enumerate(split):
@@ -60,33 +56,46 @@ class Log:
                     self.family = head.family
                     yield from head.items()
                     for later_source, later in split[index + 1 :]:
-                        yield from _read(head.family, head.reader, number, later, later_source)
+                        yield from _read(head.reader, number, later, later_source)
                     yield from self._rest(head.family, head.reader)
                     return
         self.head_of = next((h.family for h in heads.values() if h.names_program), None)
 
+    @property
+    def empty(self) -> bool:
+        """Whether it has no text at all."""
+        return self._lines.empty
+
     def _rest(self, family: Family, reader: Reader) -> Iterator[Item]:
         """Everything after the line that decided: the fast part."""
-        needles, read = (*family.needles, airank.NEEDLE), reader.read
-        opening = family.opening
-        if opening:
-            needles = (*needles, opening)
-        for number, text in self._lines:
-            for needle in needles:
-                if needle in text:
-                    break
-            else:
-                self.lines = number
+        lines, needles = self._lines, reader.needles
+        rare = [airank.NEEDLE, *([family.opening] if family.opening else [])]
+        while lines.more():
+            places = lines.present((*needles, *rare))
+            present = {text for _, text in places}
+            if not present.isdisjoint(rare):
+                yield from self._rarely(family, reader, places)
                 continue
-            self.lines = number
-            if opening and needle is opening:
-                yield from self._begun_again(family, (number, text))
-            elif needle is airank.NEEDLE or airank.NEEDLE in text:
-                for source, piece in pieces(text):
-                    yield from _read(family, reader, number, piece, source)
-            else:
-                for source, piece in pieces(text):
+            read = reader.reading(present)
+            clean = plain(lines.block)
+            for number, text in lines.holding(places):
+                if clean:
+                    source, piece = without_prefixes(text)
                     yield from read(number, piece, source)
+                else:
+                    for source, piece in pieces(text):
+                        yield from read(number, piece, source)
+
+    def _rarely(self, family: Family, reader: Reader, places: Sequence[Place]) -> Iterator[Item]:
+        """A block that may hold a further header or AI-Rank's lines; up to such a header."""
+        for number, text in self._lines.holding(places):
+            others = (*reader.needles, airank.NEEDLE)
+            begins = family.opening and family.opening in text
+            if begins and not any(needle in text for needle in others):
+                yield from self._begun_again(family, (number, text))
+                return
+            for source, piece in pieces(text):
+                yield from _read(reader, number, piece, source)
 
     def _begun_again(self, family: Family, line: Line) -> Iterator[Item]:
         """A second header: its facts are read like those of the first, up to the next record."""
@@ -94,21 +103,20 @@ class Log:
         source, piece = pieces(line[1])[-1]
         yield Mark(line=line[0], text=piece, source=source, kind="header")
         for number, text in itertools.chain([line], self._lines):
-            self.lines = number
             split = pieces(text)
             for index, (source, piece) in enumerate(split):
                 if head.read(number, piece, source):
                     yield from head.items()
                     for later_source, later in split[index + 1 :]:
-                        yield from _read(family, head.reader, number, later, later_source)
+                        yield from _read(head.reader, number, later, later_source)
                     return
         yield from head.items()
 
 
-def _read(family: Family, reader: Reader, line: int, text: str, source: str) -> Iterator[Item]:
+def _read(reader: Reader, line: int, text: str, source: str) -> Iterator[Item]:
     if airank.NEEDLE in text:
         yield from airank.read(line, text, source)
-    for needle in family.needles:
+    for needle in reader.needles:
         if needle in text:
             yield from reader.read(line, text, source)
             return
@@ -127,7 +135,7 @@ class _Head:
 
     def read(self, line: int, text: str, source: str) -> bool:
         """Read a line; True if that line decides for this family."""
-        self._found = list(_read(self.family, self.reader, line, text, source))
+        self._found = list(_read(self.reader, line, text, source))
         if any(_decides(item) for item in self._found):
             return True
         if not self.wanted:

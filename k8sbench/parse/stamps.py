@@ -18,7 +18,7 @@ def seconds(text: str) -> float | None:
     """
     minute, _, rest = text.rpartition(":")
     began = _minute(minute)
-    if began is None or not rest[:1].isdigit():
+    if began is None or not "0" <= rest < ":":
         return None
     try:
         return began + float(rest.replace(",", "."))

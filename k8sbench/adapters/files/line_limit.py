@@ -15,6 +15,7 @@ from types import FrameType
 from k8sbench.adapters.files.log_files import LogFile
 from k8sbench.measure.run.log_facts import Source
 from k8sbench.model.errors import InputError
+from k8sbench.parse.lines import ended
 
 SECONDS = 2.0
 """Enough for any sensible pattern: most take less than a thousandth of that."""
@@ -35,22 +36,24 @@ class Limited:
         self.name = log.name
         self.cut_lines = 0
         self._log = log
-        self._line = 0
+        self._line = 1
         self._reading = self._lines()
 
-    def __iter__(self) -> Iterator[tuple[int, str]]:
+    def __iter__(self) -> Iterator[str]:
         return self._reading
 
-    def _lines(self) -> Generator[tuple[int, str], None, None]:
+    def _lines(self) -> Generator[str, None, None]:
         if threading.current_thread() is not threading.main_thread():
             yield from self._log
             return
         before = signal.signal(signal.SIGVTALRM, self._too_late)
         try:
-            for line in self._log:
-                self.cut_lines, self._line = self._log.cut_lines, line[0]
-                signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
-                yield line
+            for block in self._log:
+                self.cut_lines = self._log.cut_lines
+                for line in ended(block):
+                    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+                    yield line
+                    self._line += line[-1] == "\n"
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
             signal.signal(signal.SIGVTALRM, before)

@@ -25,7 +25,7 @@ STDIN = "-"
 LONGEST_LINE = 64 * 1024
 """Characters of a line; what follows in it is skipped and counted. No training line is near it."""
 CHUNK = 256 * 1024
-"""Bytes read at once."""
+"""Bytes, and characters, read at once."""
 HEAD = 8 * 1024
 """Bytes that decide whether a file is text."""
 _NOT_LOGS = """
@@ -49,6 +49,7 @@ _CONTROL = bytes([*range(8), 11, *range(14, 27), *range(28, 32), 127])
 MANY_CONTROLS = 0.05
 """Share of such characters from which a file is no text; random bytes have twice as many."""
 _DIGITS = re.compile(r"(\d+)")
+_TOO_LONG = re.compile(rf"(?<![^\r\n])([^\r\n]{{{LONGEST_LINE}}})[^\r\n]+")
 _Stream = io.BufferedReader | gzip.GzipFile
 
 
@@ -104,11 +105,9 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 class LogFile:
-    """One log: iterate over it once for its numbered lines.
+    """One log: iterate over it once for its lines, in blocks of many, each with its end.
 
-    A carriage return ends a piece of a line as a line feed ends the line: progress bars are
-    rewritten in place, and what is printed next stands behind them. The pieces of one line share
-    its number.
+    A line ends at a line feed or a carriage return, or both (:mod:`k8sbench.parse.lines`).
     """
 
     def __init__(self, path: str, name: str | None = None) -> None:
@@ -116,11 +115,11 @@ class LogFile:
         self.cut_lines = 0
         self._path = path
 
-    def __iter__(self) -> Iterator[tuple[int, str]]:
-        """Yield line numbers from 1, and lines without their ends."""
+    def __iter__(self) -> Iterator[str]:
+        """Yield whole lines; only the log's last one may have no end."""
         try:
             with self._opened() as raw:
-                yield from self._lines(self._text(raw))
+                yield from self._blocks(self._text(raw))
         except (EOFError, zlib.error, gzip.BadGzipFile) as wrong:
             raise InputError(
                 f"is a damaged gzip file: {_cause(wrong)}.",
@@ -165,18 +164,34 @@ class LogFile:
             )
         return io.TextIOWrapper(raw, encoding or "utf-8", errors="replace", newline="")
 
-    def _lines(self, text: io.TextIOWrapper) -> Iterator[tuple[int, str]]:
-        number, is_rest = 1, False
+    def _blocks(self, text: io.TextIOWrapper) -> Iterator[str]:
+        limit = LONGEST_LINE + 1
         try:
-            while piece := text.readline(LONGEST_LINE + 1):
-                line = piece.rstrip("\r\n")
-                if line and not is_rest:
-                    self.cut_lines += len(line) > LONGEST_LINE
-                    yield number, line[:LONGEST_LINE]
-                is_rest = piece[-1] not in "\r\n"
-                number += piece[-1] == "\n"
+            while block := text.read(CHUNK):
+                # Up to the end of a line; or its line feed, where only that is missing.
+                last = text.readline(limit)
+                block += last
+                while last and last[-1] not in "\r\n":
+                    # It is too long already. Of the rest only its end is needed.
+                    last = text.readline(limit)
+                    block += last[-1:] if last[-1:] in "\r\n" else ""
+                if "\r" in block:
+                    block = block.replace("\r\n", "\n")
+                yield self._cut(block)
         finally:
             text.detach()  # whoever opened the stream closes it
+
+    def _cut(self, block: str) -> str:
+        """Cut the lines of a block that are too long, and count them."""
+        at = 0
+        while len(block) - at > LONGEST_LINE:
+            ends = (block.rfind(end, at, at + LONGEST_LINE + 1) for end in "\r\n")
+            if (found := max(ends)) < 0:
+                block, count = _TOO_LONG.subn(r"\1", block)
+                self.cut_lines += count
+                break
+            at = found + 1
+        return block
 
 
 def _unreadable(path: str, wrong: OSError) -> InputError:

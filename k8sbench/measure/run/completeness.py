@@ -17,6 +17,7 @@ from k8sbench.measure.run.log_facts import Source
 from k8sbench.measure.run.reasons import reason
 from k8sbench.model.measurement import Measurement, Reason, Severity
 from k8sbench.model.sample import LogGap, Place
+from k8sbench.parse.lines import Line, Lines
 
 OWN = "k8sbench"
 BUFFERED_SECONDS = 5.0
@@ -34,20 +35,22 @@ class Watched:
         self.source = source
         self._ahead = sorted(_stamp(gap.after) for gap in gaps)
 
-    def __iter__(self) -> Iterator[tuple[int, str]]:
-        before = None
-        for line in self.source:
-            while self._ahead and line[1][:_STAMP] > self._ahead[0]:
-                del self._ahead[0]
-                self._note(before)
-                self._note(line)
-            before = line
+    def __iter__(self) -> Iterator[str]:
+        before, number = None, 1
+        for block in self.source:
+            for line in Lines([block], number):
+                while self._ahead and line[1][:_STAMP] > self._ahead[0]:
+                    del self._ahead[0]
+                    self._note(before)
+                    self._note(line)
+                before = line
+            number += block.count("\n")
             self.cut_lines = self.source.cut_lines
-            yield line
+            yield block
         if self._ahead:
             self._note(before)
 
-    def _note(self, line: tuple[int, str] | None) -> None:
+    def _note(self, line: Line | None) -> None:
         if line is not None:
             self.places.append(redaction.place(self.name, *line))
 

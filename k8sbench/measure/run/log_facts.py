@@ -41,8 +41,8 @@ class Source(Protocol):
     cut_lines: int
     """Lines longer than the reader's limit so far."""
 
-    def __iter__(self) -> Iterator[tuple[int, str]]:
-        """Line numbers from 1, and lines without their ends."""
+    def __iter__(self) -> Iterator[str]:
+        """Whole lines with their ends, in blocks of one or many; none is longer than 64 KiB."""
 
 
 class Evaluations(msgspec.Struct):
@@ -104,7 +104,7 @@ class LogFacts:
         self.family: Family | None = None
         self.expected: Expectation = candidates[0]
         self.files: list[str] = []
-        self.lines = 0
+        self.empty = True
         self.cut_lines: list[tuple[str, int]] = []
         self.looks_like: tuple[str, Family, int, str] | None = None
         self.head_of: tuple[str, Family] | None = None
@@ -150,9 +150,10 @@ class LogFacts:
         self.files.append(source.name)
         before = {rank: (each.seen, each.all_records) for rank, each in self.series_by_rank.items()}
         for item in log:
-            self.family = self.family or log.family
+            if self.family is None:
+                self.family = log.family
             self._take(item, source.name)
-        self.lines += log.lines
+        self.empty &= log.empty
         self.shares[source.name] = {
             rank: (each.seen - seen, each.all_records - further)
             for rank, each in self.series_by_rank.items()
@@ -242,7 +243,7 @@ class LogFacts:
                 return
             window = self._choose_window()
             series = self.series_by_rank[source] = RankSeries(record, window, source)
-        elif record.shape.numbering != series.shape.numbering:
+        elif record.shape is not series.shape and record.shape.numbering != series.shape.numbering:
             # Lines of another generation's shape: another run's, and no part of this one.
             series.odd["back"].add(file, record, series.position)
             return

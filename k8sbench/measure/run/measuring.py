@@ -392,7 +392,7 @@ def _nothing_in(log: LogFacts) -> InputError:
     """The error for logs without a single training line that was asked for."""
     asked = " or ".join(family.name for family in log.families)
     file = log.files[0] if log.files else "-"
-    if log.lines == 0:
+    if log.empty:
         return InputError("is empty.", "Give the log of a training run.", file=file)
     if log.looks_like is not None:
         name, family, line, text = log.looks_like

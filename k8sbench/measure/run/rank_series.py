@@ -29,6 +29,8 @@ PRODUCT = 0.02
 """Relative difference of the products of rate and seconds of two records of one batch …"""
 ROUNDING = 0.002
 """… and what their last digits may add, in seconds."""
+AT_ONCE = 256
+"""Records that are put into the digest together."""
 DISTINCT = 256
 """Different distances between records that are distinguished; a log has two or three."""
 
@@ -317,6 +319,8 @@ class RankSeries:
         self.products = Products()
         self.epoch = Epoch(None)
         self._digest = hashlib.sha256()
+        self._texts: list[str] = []
+        """Records as printed that are not yet in the digest."""
 
         self.tally = Tally(shape)
         self.odd: defaultdict[Oddity, Occurrences] = defaultdict(Occurrences)
@@ -446,6 +450,8 @@ class RankSeries:
             self._opening_position = position
             if not restart:
                 self.opening = Occurrence(file, record, position - covered)
+        elif distance == self.usual and not turns and record.steps is None:
+            self._distances[distance] += 1
         else:
             self._measure_distance(distance, record, file, position, turns=turns, events=events)
         self.all_records += 1
@@ -639,11 +645,14 @@ class RankSeries:
         return not self._running and opening.position > self.window.warmup + slack
 
     def _note(self, record: Record, file: str, position: int) -> None:
-        self._digest.update(record.text.encode("utf-8", "replace"))
-        if record.stamp is not None:
-            self.last_stamp = record.stamp
+        self._texts.append(record.text)
+        if len(self._texts) == AT_ONCE:
+            self._digest_texts()
+        stamp = record.stamp
+        if stamp is not None:
+            self.last_stamp = stamp
             if self.first_stamp is None:
-                self.first_stamp = record.stamp
+                self.first_stamp = stamp
         if record.total is not None:
             self.planned = record.total
         loss = record.loss
@@ -652,23 +661,29 @@ class RankSeries:
             if not math.isfinite(loss):
                 early = position <= self.window.warmup
                 self.odd["not-finite-early" if early else "not-finite"].add(file, record, position)
-        if record.memory_mib is not None and record.memory_mib > (self.memory_mib or 0.0):
-            self.memory_mib = record.memory_mib
-        epoch = self.epoch
+        memory = record.memory_mib
+        if memory is not None and memory > (self.memory_mib or 0.0):
+            self.memory_mib = memory
+        epoch, rate = self.epoch, record.rate
         epoch.records += 1
         epoch.last = record
-        if record.rate is not None:
-            epoch.rates += record.rate
+        if rate is not None:
+            epoch.rates += rate
             seconds = record.seconds or record.mean_seconds
             if seconds is not None:
-                other = self.products.add(record, file, position, record.rate, seconds)
+                other = self.products.add(record, file, position, rate, seconds)
                 if other is not None:
                     self.odd["product"].add(*other)
 
     @property
     def digest(self) -> str:
         """SHA-256 over the records as printed."""
+        self._digest_texts()
         return self._digest.hexdigest()
+
+    def _digest_texts(self) -> None:
+        self._digest.update("".join(self._texts).encode("utf-8", "replace"))
+        self._texts.clear()
 
 
 def _distance(first: Record, second: Record) -> int | None:

@@ -24,14 +24,17 @@ BY_EPOCH = Shape(
 )
 
 _STAMP = r"(?:(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - \w+ - INFO - )?"
+_TIMES = ", data_time: "
+# Four digits, always: what follows may be another line, glued on.
+_LOSS = r"(?:-?\d+\.\d{4}|[-+]?(?:nan|inf|NaN|Inf|NAN|INF))"
 # No bracket may stand between the count and the time: a torn record glued to a whole one must not
 # lend it its count.
 _NUMBERS = (
     r" ?\[(?P<iteration>\d{1,12})/(?P<total>\d{1,12})\]\s"
-    r"[^\[\]]*?\btime: (?P<step_seconds>\d+\.\d+), data_time: (?P<data_seconds>\d+\.\d+)(?=,)"
-    r"(?:[^\[\]]*?\bmemory: (?P<memory>\d+)(?=,))?"
-    # Four digits, always: what follows may be another line, glued on.
-    r"(?:[^\[\]]*?, loss: (?P<loss>-?\d+\.\d{4}|[-+]?(?:nan|inf|NaN|Inf|NAN|INF)))?"
+    r"[^\[\]]*? time: (?P<step_seconds>\d+\.\d+), data_time: (?P<data_seconds>\d+\.\d+)(?=,)"
+    r"(?:[^\[\]]*? memory: (?P<memory>\d+)(?=,))?"
+    # Up to the first loss, comma by comma, which is faster than character by character.
+    rf"(?:(?:[^\[\],]++|,(?! loss: {_LOSS}))*+, loss: (?P<loss>{_LOSS}))?"
 )
 _EVALUATION = re.compile(
     _STAMP + r"(?:Iter|Epoch)\(val\) (?:\[\d+\])?\[\d+\]\s"
@@ -75,9 +78,12 @@ FAMILY = Family(
     ),
     derive=_derive,
     records=(
-        RecordRule("Iter [", re.compile(_STAMP + "Iter" + _NUMBERS), BY_ITERATION),
+        RecordRule("Iter [", re.compile(_STAMP + "Iter" + _NUMBERS), BY_ITERATION, found_by=_TIMES),
         RecordRule(
-            "Epoch [", re.compile(_STAMP + r"Epoch \[(?P<epoch>\d{1,6})\]" + _NUMBERS), BY_EPOCH
+            "Epoch [",
+            re.compile(_STAMP + r"Epoch \[(?P<epoch>\d{1,6})\]" + _NUMBERS),
+            BY_EPOCH,
+            found_by=_TIMES,
         ),
     ),
     evaluations=(EvaluationRule("(val) [", _EVALUATION),),

@@ -132,7 +132,7 @@ FAMILY = Family(
     records=(
         RecordRule("batch_cost: ", _RUNNING, RUNNING, first_iteration=0),
         RecordRule("elapse: ", _STEP, STEP, first_iteration=0),
-        RecordRule("[Train][Epoch ", _DYGRAPH, DYGRAPH, first_iteration=0),
+        RecordRule("[Train][Epoch ", _DYGRAPH, DYGRAPH, first_iteration=0, found_by="batch_cost: "),
     ),
     evaluations=(
         EvaluationRule("END epoch:", _END_EVALUATION, "top1"),

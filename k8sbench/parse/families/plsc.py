@@ -70,7 +70,7 @@ FAMILY = Family(
     ),
     derive=gpus_of_job,
     records=(
-        RecordRule("qps:", _V1, V1, first_iteration=0),
+        RecordRule(" batch:", _V1, V1, first_iteration=0),
         RecordRule("throughput:", _V2, V2),
     ),
     evaluations=(EvaluationRule("Accuracy-Flip: ", _ACCURACY, "Accuracy-Flip"),),

@@ -22,13 +22,18 @@ class Lines:
         self.cut_lines = 0
         self._lines = lines
 
-    def __iter__(self) -> Iterator[tuple[int, str]]:
-        return enumerate(self._lines, 1)
+    def __iter__(self) -> Iterator[str]:
+        return (f"{line}\n" for line in self._lines)
 
 
 def fixture(name: str) -> LogFile:
     """A log of ``tests/fixtures/logs``."""
     return LogFile(str(FIXTURES / name), name)
+
+
+def lines_of(name: str) -> list[str]:
+    """Its lines, without empty ones."""
+    return [line for line in (FIXTURES / name).read_text().split("\n") if line]
 
 
 def measured(source: Iterable[str] | LogFile | Lines, **expected: Any) -> Measurement:

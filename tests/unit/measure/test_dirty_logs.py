@@ -10,7 +10,7 @@ import pytest
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.measuring import measure
 from k8sbench.model.measurement import Measurement
-from tests.unit.measure.support import Lines, fixture, ids, measured, mmseg, run
+from tests.unit.measure.support import Lines, fixture, ids, lines_of, measured, mmseg, run
 
 STEADY = run([0.5] * 12)
 
@@ -130,7 +130,7 @@ def test_a_last_line_that_broke_off_is_left_out_and_no_number_of_it_is_believed(
 def test_a_stray_address_is_no_rate() -> None:
     head = ["ips: 127.0.0.1", "--ips=10.1.1.1,10.1.1.2"]
     found = measured(
-        [*head, *(line for _, line in fixture("paddleseg.log"))],
+        [*head, *lines_of("paddleseg.log")],
         format="paddleseg",
         gpus=4,
         batch_size=2,

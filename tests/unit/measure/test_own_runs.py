@@ -15,7 +15,7 @@ from k8sbench.measure.run.measuring import measure
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plan import PlannedWindow, RunPlan
 from k8sbench.model.pool import CPU_POOL
-from tests.unit.measure.support import Lines, fixture, ids
+from tests.unit.measure.support import Lines, fixture, ids, lines_of
 
 PLAN = RunPlan(
     run_id="deeplabv3p-260302-100000-x7k2qd",
@@ -60,7 +60,7 @@ PLAN = RunPlan(
 
 
 def text(name: str) -> list[str]:
-    return [line for _, line in fixture(name)]
+    return lines_of(name)
 
 
 def edited(lines: list[str], event: str, **changes: Any) -> list[str]:

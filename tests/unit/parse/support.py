@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from k8sbench.model.sample import Evaluation, Item, Mark, Record
 from k8sbench.parse.families import FAMILIES
 from k8sbench.parse.reading import Log
 
 
+def ended(lines: Iterable[str]) -> list[str]:
+    """Lines as one block of a log."""
+    return ["".join(f"{line}\n" for line in lines)]
+
+
 def items(family: str, *lines: str) -> list[Item]:
     """What a family reads in lines."""
-    return list(Log(enumerate(lines, 1), [FAMILIES[family]]))
+    return list(Log(ended(lines), [FAMILIES[family]]))
 
 
 def records(family: str, *lines: str) -> list[Record]:

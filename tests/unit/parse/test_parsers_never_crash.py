@@ -13,6 +13,7 @@ from k8sbench.model.sample import Record
 from k8sbench.parse.cleaning import pieces
 from k8sbench.parse.families import FAMILIES, NAMES
 from k8sbench.parse.reading import Log
+from tests.unit.parse.support import ended
 from tests.unit.parse.test_own_events import START, STEP, line
 from tests.unit.parse.test_records_by_family import ALL
 
@@ -40,14 +41,14 @@ def sound(found: object) -> None:
 
 @given(anything)
 def test_any_lines_are_read_by_all_families(lines: list[str]) -> None:
-    for found in Log(enumerate(lines, 1), list(FAMILIES.values())):
+    for found in Log(ended(lines), list(FAMILIES.values())):
         sound(found)
 
 
 @pytest.mark.parametrize("family", NAMES)
 @given(lines=anything)
 def test_any_lines_are_read_by_each_family(family: str, lines: list[str]) -> None:
-    for found in Log(enumerate(lines, 1), [FAMILIES[family]]):
+    for found in Log(ended(lines), [FAMILIES[family]]):
         sound(found)
 
 
@@ -57,7 +58,7 @@ def test_numbers_longer_than_any_computer_counts_are_no_records(family: str, dig
     whole = ALL[family]
     for match in re.finditer(r"\d+", whole):
         swollen = whole[: match.start()] + "9" * digits + whole[match.end() :]
-        for found in Log([(1, swollen)], [FAMILIES[family]]):
+        for found in Log([swollen], [FAMILIES[family]]):
             sound(found)
 
 

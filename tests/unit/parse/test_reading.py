@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from k8sbench.model.sample import Fact, Record
+from k8sbench.model.sample import Fact, Mark, Record
 from k8sbench.parse.families import FAMILIES, NAMES
 from k8sbench.parse.reading import Log
+from tests.unit.parse.support import ended
 from tests.unit.parse.test_records_by_family import ALL, MMSEG
 
 
 def read(lines: list[str], *families: str) -> tuple[Log, list[object]]:
-    log = Log(enumerate(lines, 1), [FAMILIES[name] for name in families])
+    log = Log(ended(lines), [FAMILIES[name] for name in families])
     return log, list(log)
 
 
@@ -40,7 +41,7 @@ def test_a_log_of_another_family_says_what_it_looks_like(family: str) -> None:
 def test_a_log_of_no_family_looks_like_nothing() -> None:
     log, found = read(["this is", "a letter"], "mmseg")
     assert (log.family, log.looks_like, found) == (None, None, [])
-    assert log.lines == 2
+    assert not log.empty
 
 
 def test_a_head_without_a_record_tells_its_program() -> None:
@@ -77,3 +78,11 @@ def test_what_stands_behind_the_deciding_record_on_its_line_is_read() -> None:
 def test_ranks_are_kept_apart() -> None:
     _, found = read([f"[1,0]<stdout>:{MMSEG}", f"[1,3]<stdout>:{MMSEG}"], "mmseg")
     assert [item.source for item in found if isinstance(item, Record)] == ["0", "3"]
+
+
+def test_a_mark_is_of_the_piece_that_holds_it_alone() -> None:
+    """A log is searched before its lines are taken apart."""
+    glued = "[1,0]<stdout>:Test: [0/9][1,1]<stdout>:noise"
+    _, found = read([ALL["tsm"], glued, "noise", "Test: [1/9]"], "tsm")
+    marks = [(item.line, item.source) for item in found if isinstance(item, Mark)]
+    assert marks == [(2, "0"), (4, "")]

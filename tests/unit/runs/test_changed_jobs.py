@@ -8,7 +8,7 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.runs import measuring
-from tests.unit.measure.support import Lines, fixture, ids
+from tests.unit.measure.support import Lines, ids, lines_of
 from tests.unit.measure.test_own_runs import PLAN
 
 CHANGED = "The replicas run. The job was changed: 3 Worker replicas, 1 planned."
@@ -21,8 +21,8 @@ def measured(*steps: tuple[Phase, str | None], accept: tuple[str, ...] = ()) -> 
     )
     run = Run(plan=PLAN, created_at=1.0, owner=None, history=history, artifacts="file:///x")
     logs = [
-        Lines([line for _, line in fixture("k8sbench_master.log")], "logs/master-0.log"),
-        Lines([line for _, line in fixture("k8sbench_worker.log")], "logs/worker-0.log"),
+        Lines(lines_of("k8sbench_master.log"), "logs/master-0.log"),
+        Lines(lines_of("k8sbench_worker.log"), "logs/worker-0.log"),
     ]
     return measuring.measure_run(run, logs, accept=accept)
 

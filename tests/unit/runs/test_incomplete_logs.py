@@ -9,7 +9,7 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.runs import measuring
-from tests.unit.measure.support import Lines, fixture, ids, mmseg
+from tests.unit.measure.support import Lines, ids, lines_of, mmseg
 from tests.unit.measure.test_own_runs import PLAN
 
 START = 1772445600.0
@@ -26,8 +26,8 @@ def gap(after: float | None, before: float | None, replica: str = "master-0") ->
 def measured(*gaps: LogGap, accept: tuple[str, ...] = ()) -> Measurement:
     run = Run(plan=PLAN, created_at=START, owner=None, history=(), artifacts="file:///x")
     logs = [
-        Lines([line for _, line in fixture("k8sbench_master.log")], "logs/master-0.log"),
-        Lines([line for _, line in fixture("k8sbench_worker.log")], "logs/worker-0.log"),
+        Lines(lines_of("k8sbench_master.log"), "logs/master-0.log"),
+        Lines(lines_of("k8sbench_worker.log"), "logs/worker-0.log"),
     ]
     return measuring.measure_run(run, logs, accept=accept, gaps=gaps)
 

@@ -1,0 +1,110 @@
+"""The lines of a log, which comes in blocks of many.
+
+Most lines of most logs mean nothing. They are passed over without being taken apart: a text is
+searched for in a whole block at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+Line = tuple[int, str]
+"""Number, from 1, and text without the line end."""
+Place = tuple[int, str]
+"""Where in a block a text stands first, and the text."""
+
+_END = re.compile(r"[\r\n]")
+_ENDED = re.compile(r"[^\r\n]*[\r\n]|[^\r\n]+")
+
+
+def ended(block: str) -> list[str]:
+    """Each line of a block, with its end."""
+    return _ENDED.findall(block)
+
+
+class Lines:
+    """The lines of a log in their order, of which each is given once.
+
+    A block is whole lines, with their ends. A carriage return ends a piece of a line as a line
+    feed ends the line: progress bars are rewritten in place, and what is printed next stands
+    behind them. The pieces of one line share its number. Empty ones are left out.
+    """
+
+    def __init__(self, blocks: Iterable[str], number: int = 1) -> None:
+        self.empty = True
+        """Whether no line has come so far that is not empty."""
+        self.block = ""
+        """The current one."""
+        self._blocks = iter(blocks)
+        self._at = 0
+        """Where the next line begins …"""
+        self._number = number
+        """… and its number."""
+
+    def more(self) -> bool:
+        """Go to the next block if this one is at its end; False at the end of the log."""
+        while self._at >= len(self.block):
+            block = next(self._blocks, None)
+            if block is None:
+                return False
+            self.block, self._at = block, 0
+            if block.strip("\r\n"):
+                self.empty = False
+            else:
+                self._skip()
+        return True
+
+    def __iter__(self) -> Iterator[Line]:
+        """Every line from here on."""
+        while self.more():
+            yield from self._rest()
+
+    def present(self, texts: Iterable[str]) -> list[Place]:
+        """Those of the texts that the rest of this block holds."""
+        find, at = self.block.find, self._at
+        return [(place, text) for text in texts if (place := find(text, at)) >= 0]
+
+    def holding(self, places: Sequence[Place]) -> Iterator[Line]:
+        """The lines in the rest of this block that hold one of the texts at these places.
+
+        Whoever takes lines in another way in between must not go on with this.
+        """
+        block = self.block
+        if "\r" in block:
+            yield from (line for line in self._rest() if any(text in line[1] for _, text in places))
+            return
+        at, number = self._at, self._number
+        while places and at < len(block):
+            place = places[0][0] if len(places) == 1 else min(places)[0]
+            begin = block.rfind("\n", at, place) + 1 or at
+            if begin > at:
+                number += block.count("\n", at, begin)
+            end = block.find("\n", place)
+            if end < 0:
+                end = len(block)
+            self._at = at = end + 1
+            self._number = number + 1
+            if begin < end:
+                yield number, block[begin:end]
+            number += 1
+            places = [
+                (place, text)
+                for before, text in places
+                if (place := before if before >= at else block.find(text, at)) >= 0
+            ]
+        self._skip()
+
+    def _rest(self) -> Iterator[Line]:
+        block = self.block
+        while (at := self._at) < len(block):
+            ending = _END.search(block, at)
+            end = ending.start() if ending else len(block)
+            number, self._at = self._number, end + 1
+            self._number += ending is not None and ending[0] == "\n"
+            if at < end:
+                yield number, block[at:end]
+
+    def _skip(self) -> None:
+        self._number += self.block.count("\n", self._at)
+        self._at = len(self.block)

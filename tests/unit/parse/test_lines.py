@@ -1,0 +1,77 @@
+"""Lines are found in blocks as they would be one by one."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k8sbench.parse.families import FAMILIES, NAMES
+from k8sbench.parse.family import EvaluationRule, MarkRule, RecordRule
+from k8sbench.parse.lines import Lines, ended
+from tests.unit.measure.support import FIXTURES
+
+pieces = st.lists(st.sampled_from(["ab", "b", "ca", "", "\n", "\r", "x\n", "ab\n", "c\r"]))
+TEXTS = ("ab", "ca", "x")
+
+
+def blocks(parts: Sequence[str], cuts: Sequence[int]) -> list[str]:
+    """A text in blocks of whole lines."""
+    lines = ended("".join(parts))
+    places = sorted({0, len(lines), *(cut for cut in cuts if cut < len(lines))})
+    return ["".join(lines[begin:end]) for begin, end in itertools.pairwise(places)]
+
+
+def one_by_one(parts: Sequence[str]) -> list[tuple[int, str]]:
+    lines = enumerate("".join(parts).split("\n"), 1)
+    return [(number, piece) for number, line in lines for piece in line.split("\r") if piece]
+
+
+@given(pieces, st.lists(st.integers(1, 9), max_size=3))
+def test_all_lines_come_with_their_numbers(parts: list[str], cuts: list[int]) -> None:
+    lines = Lines(blocks(parts, cuts))
+    assert list(lines) == one_by_one(parts)
+    assert lines.empty == (not one_by_one(parts))
+
+
+@given(pieces, st.lists(st.integers(1, 9), max_size=3), st.integers(0, 3))
+def test_lines_are_found_by_texts(parts: list[str], cuts: list[int], first: int) -> None:
+    lines = Lines(blocks(parts, cuts))
+    found = list(itertools.islice(lines, first))
+    while lines.more():
+        found += lines.holding(lines.present(TEXTS))
+    all_lines = one_by_one(parts)
+    rest = all_lines[first:]
+    assert found == all_lines[:first] + [
+        line for line in rest if any(text in line[1] for text in TEXTS)
+    ]
+
+
+@given(pieces)
+def test_every_line_holds_the_empty_text(parts: list[str]) -> None:
+    lines = Lines(blocks(parts, []))
+    found: list[tuple[int, str]] = []
+    while lines.more():
+        found += lines.holding(lines.present([""]))
+    assert found == one_by_one(parts)
+
+
+def test_lines_are_split_with_their_ends() -> None:
+    assert ended("a\n\nb\rc") == ["a\n", "\n", "b\r", "c"]
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_what_a_rule_matches_holds_the_texts_that_it_is_found_by(family: str) -> None:
+    rules = FAMILIES[family]
+    lines = [line for log in FIXTURES.iterdir() for line in log.read_text().split("\n")]
+    all_rules: list[RecordRule | EvaluationRule | MarkRule]
+    all_rules = [*rules.records, *rules.evaluations, *rules.marks]
+    for rule in all_rules:
+        pattern = rule.pattern or re.compile(re.escape(rule.needle))
+        for line in filter(pattern.search, lines):
+            assert rule.needle in line
+            assert rule.found_by in line
