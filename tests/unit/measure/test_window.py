@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,3 +106,10 @@ def test_counted_iterations_never_lie_in_the_warm_up(
     assert found.iterations == found.records * interval
     if found.window is not None:
         assert found.window.first_iteration > warmup
+
+
+@pytest.mark.parametrize("records", [6, 256, 600])
+def test_the_digest_is_of_all_records_as_printed(records: int) -> None:
+    lines = run([0.5] * records)
+    digest = hashlib.sha256("".join(lines).encode()).hexdigest()
+    assert measured(lines).log_digest == digest
