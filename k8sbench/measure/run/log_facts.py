@@ -16,7 +16,8 @@ import msgspec
 from k8sbench.measure.run import airank, redaction
 from k8sbench.measure.run.clocks import Clock
 from k8sbench.measure.run.expectation import Expectation
-from k8sbench.measure.run.rank_series import RankSeries, Window
+from k8sbench.measure.run.rank_series import RankSeries
+from k8sbench.measure.run.tally import Window
 from k8sbench.model.measurement import AccuracyResult, RankTimes
 from k8sbench.model.sample import Evaluation, Fact, Item, Mark, Place, Record
 from k8sbench.model.spec import LogFormat

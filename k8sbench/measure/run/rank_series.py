@@ -11,24 +11,17 @@ from __future__ import annotations
 import enum
 import hashlib
 import math
-from array import array
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Literal
 
-import msgspec
+from k8sbench.measure.run.occurrences import MANY, Occurrence, Occurrences
+from k8sbench.measure.run.redundancy import Epoch, Products
+from k8sbench.measure.run.tally import Tally, Window
+from k8sbench.model.sample import Record
 
-from k8sbench.measure.run import redaction
-from k8sbench.model.sample import Place, Record, Shape
-
-MANY = 20
-"""Places that are listed of anything; the rest are counted."""
 ROUNDED = 1e-4
 """Relative error of a number of steps that follows from printed numbers."""
-PRODUCT = 0.02
-"""Relative difference of the products of rate and seconds of two records of one batch …"""
-ROUNDING = 0.002
-"""… and what their last digits may add, in seconds."""
 AT_ONCE = 256
 """Records that are put into the digest together."""
 DISTINCT = 256
@@ -41,214 +34,6 @@ class Replay(enum.Enum):
     COPY = "another rank printed them too"
     AGAIN = "the program was restarted"
     BACK = "without a known reason"
-
-
-class Occurrence(NamedTuple):
-    """A line that a reason quotes."""
-
-    file: str
-    record: Record
-    position: int
-
-    @property
-    def place(self) -> Place:
-        """The line as evidence."""
-        return redaction.place(self.file, self.record.line, self.record.text)
-
-
-class Occurrences(msgspec.Struct):
-    """The first few lines that share an oddity, and how many there are."""
-
-    count: int = 0
-    amount: int = 0
-    first: list[Occurrence] = []
-
-    def add(self, file: str, record: Record, position: int, amount: int = 0) -> None:
-        """Count one more line; ``amount`` sums what each of them stands for."""
-        self.count += 1
-        self.amount += amount
-        if len(self.first) < MANY:
-            self.first.append(Occurrence(file, record, position))
-
-    @property
-    def places(self) -> list[Place]:
-        """The first lines, as evidence."""
-        return [each.place for each in self.first]
-
-    def __bool__(self) -> bool:
-        return self.count > 0
-
-
-class Window(NamedTuple):
-    """The iterations that count: those after the first ``warmup``, up to and with ``end``."""
-
-    warmup: int
-    end: float
-    """``math.inf``: all."""
-
-
-class Span(NamedTuple):
-    """Iterations that a figure is of, and their time in the unit of the deciding number."""
-
-    first: int
-    last: int
-    iterations: int
-    time: float
-
-
-class Epoch(msgspec.Struct):
-    """The records of the current epoch, for the log's own summary of it."""
-
-    number: int | None
-    records: int = 0
-    rates: float = 0.0
-    last: Record | None = None
-    complete: bool = True
-    """Whether no record of it is missing."""
-    ended: bool = False
-    """Whether the log has summed it up; each rank may print that."""
-
-
-class Products(msgspec.Struct):
-    """Rate times seconds of the records that print both: their batch."""
-
-    batch: float | None = None
-    """Of the record with the longest iteration, where rounding matters least."""
-    _longest: float = 0.0
-    _first: float = 0.0
-    _other: Occurrence | None = None
-    """The record before, if its product is not the first one's."""
-
-    def add(
-        self, record: Record, file: str, position: int, rate: float, seconds: float
-    ) -> Occurrence | None:
-        """Add a record; return the one before it if that is of another batch than the first.
-
-        The last batch of an epoch may be smaller.
-        """
-        samples = rate * seconds
-        if seconds > self._longest:
-            self._longest, self.batch = seconds, samples
-        other, self._other = self._other, None
-        if not self._first:
-            self._first = samples
-        elif abs(samples - self._first) > (PRODUCT + ROUNDING / seconds) * self._first:
-            self._other = Occurrence(file, record, position)
-        if other is None or other.record.shape.numbering == "run":
-            return other
-        return other if other.record.epoch == record.epoch else None
-
-
-class Tally:
-    """Sums over the counted records, in the unit of the shape's deciding number."""
-
-    def __init__(self, shape: Shape) -> None:
-        self._shape = shape
-        self.records = 0
-        self.iterations = 0
-        self.time = 0.0
-        self.steady_iterations = 0
-        self.steady_time = 0.0
-        self.rates = array("d")
-        self._waiting = 0.0
-        self._waiting_time = 0.0
-        self.first_iteration: int | None = None
-        self.last_iteration: int | None = None
-        self._first_stamped: tuple[int, float] | None = None
-        self._last_stamped: tuple[int, float] | None = None
-        self.first: Record | None = None
-        self.last: Record | None = None
-        self.began: float | None = None
-        """Stamp of the last record before the window."""
-        self.clean_records = 0
-        self.clean_time = 0.0
-        """Printed time of records between whose stamps nothing else happened …"""
-        self.clean_clock = 0.0
-        """… and the time by those stamps."""
-        self.delays = array("d")
-        """From the time of each record, by its program, until the node took its line."""
-        self.left_out = Occurrences()
-        self._epochs: Span | None = None
-        """The epochs of which the log states a total, where it prints single steps."""
-
-    def count(self, record: Record, position: int, covered: int, time: float) -> None:
-        """Count a record of the window."""
-        self.iterations += covered
-        self.time += time
-        if self.first_iteration is None:
-            self.first_iteration = position - covered + 1
-        self.last_iteration = position
-        if record.stamp is not None:
-            self._last_stamped = (position, record.stamp)
-            if record.taken is not None:
-                self.delays.append(record.taken - record.stamp)
-            if self._first_stamped is None:
-                self._first_stamped = self._last_stamped
-        if time <= 0:
-            # The last digit of a running mean is more than the record's time. What it lacks the
-            # next one has: the sums need both, and it has no rate of its own.
-            return
-        self.records += 1
-        # A step that is printed beside its running mean has a rate of its own.
-        own = record.seconds if self._shape.averaged == "running" else None
-        self.rates.append(1 / own if own else covered / time)
-        if record.waiting is not None:
-            self._waiting += record.waiting * time
-            self._waiting_time += time
-        if self.first is None:
-            self.first = record
-        self.last = record
-
-    def extend(self, position: int, covered: int, time: float) -> None:
-        """Count iterations after the last record, of which an epoch's total tells."""
-        self.iterations += covered
-        self.time += time
-        self.steady_iterations += covered
-        self.steady_time += time
-        if self.first_iteration is None:
-            self.first_iteration = position - covered + 1
-        self.last_iteration = position
-
-    def add_epoch(self, first: int, last: int, time: float) -> None:
-        """Count all steps of an epoch, printed or not."""
-        known = self._epochs or Span(first, last, 0, 0.0)
-        iterations = known.iterations + last - first + 1
-        self._epochs = Span(known.first, last, iterations, known.time + time)
-
-    @property
-    def all_steps(self) -> bool:
-        """Whether a log of single steps states totals of epochs, which the figure is of then."""
-        return self._epochs is not None
-
-    @property
-    def span(self) -> Span | None:
-        """What the time-weighted figure is of; None: nothing lies in the window."""
-        if self._epochs is not None:
-            return self._epochs
-        if self.first_iteration is None or self.last_iteration is None:
-            return None
-        return Span(self.first_iteration, self.last_iteration, self.iterations, self.time)
-
-    @property
-    def waiting(self) -> float | None:
-        """Share of the time that was spent waiting for data."""
-        return self._waiting / self._waiting_time if self._waiting_time else None
-
-    @property
-    def stamped(self) -> tuple[int, float] | None:
-        """Iterations between the first and the last record, and seconds by their stamps."""
-        if self._first_stamped is None or self._last_stamped is None:
-            return None
-        iterations = self._last_stamped[0] - self._first_stamped[0]
-        seconds = self._last_stamped[1] - self._first_stamped[1]
-        return (iterations, seconds) if iterations > 0 and seconds > 0 else None
-
-    @property
-    def stamps(self) -> tuple[float | None, float | None]:
-        """When the window began, as far as a stamp shows, and when it ended."""
-        first, last = self._first_stamped, self._last_stamped
-        began = self.began if self.began is not None else first and first[1]
-        return began, last and last[1]
 
 
 Oddity = Literal[

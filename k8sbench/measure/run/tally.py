@@ -1,0 +1,138 @@
+"""The window of a run, and sums over the records that lie in it."""
+
+from __future__ import annotations
+
+from array import array
+from typing import NamedTuple
+
+from k8sbench.measure.run.occurrences import Occurrences
+from k8sbench.model.sample import Record, Shape
+
+
+class Window(NamedTuple):
+    """The iterations that count: those after the first ``warmup``, up to and with ``end``."""
+
+    warmup: int
+    end: float
+    """``math.inf``: all."""
+
+
+class Span(NamedTuple):
+    """Iterations that a figure is of, and their time in the unit of the deciding number."""
+
+    first: int
+    last: int
+    iterations: int
+    time: float
+
+
+class Tally:
+    """Sums over the counted records, in the unit of the shape's deciding number."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+        self.records = 0
+        self.iterations = 0
+        self.time = 0.0
+        self.steady_iterations = 0
+        self.steady_time = 0.0
+        self.rates = array("d")
+        self._waiting = 0.0
+        self._waiting_time = 0.0
+        self.first_iteration: int | None = None
+        self.last_iteration: int | None = None
+        self._first_stamped: tuple[int, float] | None = None
+        self._last_stamped: tuple[int, float] | None = None
+        self.first: Record | None = None
+        self.last: Record | None = None
+        self.began: float | None = None
+        """Stamp of the last record before the window."""
+        self.clean_records = 0
+        self.clean_time = 0.0
+        """Printed time of records between whose stamps nothing else happened …"""
+        self.clean_clock = 0.0
+        """… and the time by those stamps."""
+        self.delays = array("d")
+        """From the time of each record, by its program, until the node took its line."""
+        self.left_out = Occurrences()
+        self._epochs: Span | None = None
+        """The epochs of which the log states a total, where it prints single steps."""
+
+    def count(self, record: Record, position: int, covered: int, time: float) -> None:
+        """Count a record of the window."""
+        self.iterations += covered
+        self.time += time
+        if self.first_iteration is None:
+            self.first_iteration = position - covered + 1
+        self.last_iteration = position
+        if record.stamp is not None:
+            self._last_stamped = (position, record.stamp)
+            if record.taken is not None:
+                self.delays.append(record.taken - record.stamp)
+            if self._first_stamped is None:
+                self._first_stamped = self._last_stamped
+        if time <= 0:
+            # The last digit of a running mean is more than the record's time. What it lacks the
+            # next one has: the sums need both, and it has no rate of its own.
+            return
+        self.records += 1
+        # A step that is printed beside its running mean has a rate of its own.
+        own = record.seconds if self._shape.averaged == "running" else None
+        self.rates.append(1 / own if own else covered / time)
+        if record.waiting is not None:
+            self._waiting += record.waiting * time
+            self._waiting_time += time
+        if self.first is None:
+            self.first = record
+        self.last = record
+
+    def extend(self, position: int, covered: int, time: float) -> None:
+        """Count iterations after the last record, of which an epoch's total tells."""
+        self.iterations += covered
+        self.time += time
+        self.steady_iterations += covered
+        self.steady_time += time
+        if self.first_iteration is None:
+            self.first_iteration = position - covered + 1
+        self.last_iteration = position
+
+    def add_epoch(self, first: int, last: int, time: float) -> None:
+        """Count all steps of an epoch, printed or not."""
+        known = self._epochs or Span(first, last, 0, 0.0)
+        iterations = known.iterations + last - first + 1
+        self._epochs = Span(known.first, last, iterations, known.time + time)
+
+    @property
+    def all_steps(self) -> bool:
+        """Whether a log of single steps states totals of epochs, which the figure is of then."""
+        return self._epochs is not None
+
+    @property
+    def span(self) -> Span | None:
+        """What the time-weighted figure is of; None: nothing lies in the window."""
+        if self._epochs is not None:
+            return self._epochs
+        if self.first_iteration is None or self.last_iteration is None:
+            return None
+        return Span(self.first_iteration, self.last_iteration, self.iterations, self.time)
+
+    @property
+    def waiting(self) -> float | None:
+        """Share of the time that was spent waiting for data."""
+        return self._waiting / self._waiting_time if self._waiting_time else None
+
+    @property
+    def stamped(self) -> tuple[int, float] | None:
+        """Iterations between the first and the last record, and seconds by their stamps."""
+        if self._first_stamped is None or self._last_stamped is None:
+            return None
+        iterations = self._last_stamped[0] - self._first_stamped[0]
+        seconds = self._last_stamped[1] - self._first_stamped[1]
+        return (iterations, seconds) if iterations > 0 and seconds > 0 else None
+
+    @property
+    def stamps(self) -> tuple[float | None, float | None]:
+        """When the window began, as far as a stamp shows, and when it ended."""
+        first, last = self._first_stamped, self._last_stamped
+        began = self.began if self.began is not None else first and first[1]
+        return began, last and last[1]
