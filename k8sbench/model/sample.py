@@ -59,11 +59,13 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     agree with them."""
     resolution: float | None = None
     """Seconds between two stamps that can be distinguished; None where records carry no stamp."""
-    dated: bool = True
-    """Whether stamps carry the year."""
-    strays: float = 0.05
-    """Relative difference allowed between printed times and stamps: a stamp is taken when the
-    line is printed, shortly after the time was."""
+    wraps: float | None = None
+    """Seconds after which stamps that lack the year or the date begin anew."""
+
+    @property
+    def dated(self) -> bool:
+        """Whether stamps carry the year."""
+        return self.wraps is None
 
 
 class _Printed(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from k8sbench.parse.family import (
     positive,
     record_maker,
 )
+from k8sbench.parse.stamps import DAY
 
 MAX_LINE = 4096
 """Characters of a line that a declared pattern is tried on: a careless pattern must not take
@@ -48,6 +49,7 @@ def family(declared: LogFormat, framework: Framework | None) -> Family:
             numbering="epoch" if "epoch" in groups else "run",
             complete=declared.averaged != "step",
             resolution=0.000001 if stamp_format and "%f" in stamp_format else 1.0,
+            wraps=_wraps(stamp_format) if stamp_format else None,
         )
         records.append(RecordRule("", pattern, shape, declared.first_iteration, stamp))
     summary = re.compile(declared.summary) if declared.summary else None
@@ -60,6 +62,19 @@ def family(declared: LogFormat, framework: Framework | None) -> Family:
         # The empty text is in every line: a pattern may match anything.
         own_needles=("",),
         make_reader=lambda family: _Reader(family, summary),
+    )
+
+
+def _wraps(stamp_format: str) -> float | None:
+    """Seconds after which stamps of a format begin anew; None: they carry the year."""
+    moment = datetime.datetime(2025, 3, 10, 9, tzinfo=datetime.UTC)
+
+    def read(at: datetime.datetime) -> datetime.datetime:
+        return datetime.datetime.strptime(at.strftime(stamp_format), stamp_format)  # noqa: DTZ007 - only differences matter
+
+    spans = (DAY / 2, DAY, 365 * DAY)
+    return next(
+        (s for s in spans if read(moment + datetime.timedelta(seconds=s)) == read(moment)), None
     )
 
 

@@ -6,9 +6,12 @@ from __future__ import annotations
 import datetime
 import functools
 
-_DAY = 86400.0
+DAY = 86400.0
 UNDATED_YEAR = 2000
 """Stamps without a year are put into this one; a leap year, so that every date exists."""
+UNDATED_SPAN = 366 * DAY
+MARCH = (datetime.date(UNDATED_YEAR, 3, 1) - datetime.date(1970, 1, 1)).days * DAY
+"""The first of March of that year."""
 
 
 def seconds(text: str) -> float | None:
@@ -40,4 +43,4 @@ def _minute(text: str) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     days = day.toordinal() - datetime.date(1970, 1, 1).toordinal()
-    return days * _DAY + hour * 3600 + minute * 60
+    return days * DAY + hour * 3600 + minute * 60

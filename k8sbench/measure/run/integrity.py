@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from k8sbench.measure.run import clocks, data_set, models, redaction
+from k8sbench.measure.run import clocks, data_set, log_clock, models, redaction
+from k8sbench.measure.run.log_clock import Reading
 from k8sbench.measure.run.log_facts import EpochEnd, LogFacts
 from k8sbench.measure.run.rank_series import RankSeries
 from k8sbench.measure.run.reasons import reason
@@ -52,6 +53,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     seconds_per_unit: float | None
     """Seconds in one unit of the series' time: 1, or samples per iteration of the printed scope."""
     throughput: Throughput | None
+    clock: Reading
+    """What the log's stamps say of its printed times."""
 
     @property
     def rate(self) -> float | None:
@@ -400,22 +403,12 @@ def _loss(series: RankSeries) -> Iterator[Reason]:
 
 
 def _clock(case: Case, series: RankSeries) -> Iterator[Reason]:
-    if series.odd["clock-back"]:
-        text = f"The log's time stamps go back {_times(series.odd['clock-back'].count)}."
-        yield reason("clock-mismatch", text, series.odd["clock-back"].places)
-        return
     yield from _second_clock(series)
-    unit = case.seconds_per_unit
-    if unit is None or not series.tally.clean_records or not series.shape.complete:
-        return
-    printed, clock = series.tally.clean_time * unit, series.tally.clean_clock
-    allowed = max(2 * (series.shape.resolution or 0.0), series.shape.strays * max(printed, clock))
-    if abs(printed - clock) > allowed:
-        text = (
-            f"{series.tally.clean_records} records say that they took {printed:.2f} s; "
-            f"by their time stamps it was {clock:.2f} s."
-        )
-        yield reason("clock-mismatch", text)
+    reading, unit, shape = case.clock, case.seconds_per_unit, series.shape
+    yield from log_clock.reasons(series.clock, reading, unit, shape, case.gpus)
+    # Between the pieces of a run passed time that no line can have.
+    if not series.resumed:
+        yield from log_clock.apart(reading, unit, series.tally, shape)
 
 
 def _second_clock(series: RankSeries) -> Iterator[Reason]:
@@ -427,10 +420,11 @@ def _second_clock(series: RankSeries) -> Iterator[Reason]:
     third = len(delays) // 3
     change = min(delays[-third:]) - min(delays[:third])
     seconds, share = DELAY_CHANGE
-    if abs(change) > max(seconds, share * stamped[1]):
+    passed = stamped[1].stamp - stamped[0].stamp
+    if abs(change) > max(seconds, share * passed):
         text = (
             f"The times in its lines and the stamps that the node gave these drift apart by "
-            f"{abs(change):.2f} s in {stamped[1]:.2f} s."
+            f"{abs(change):.2f} s in {passed:.2f} s."
         )
         yield reason("clock-mismatch", text)
 
@@ -484,6 +478,7 @@ def _whole_run(case: Case) -> Iterator[Reason]:
     low, high = WHOLE_RUN
     if not low * found <= stated <= high * found:
         text = f"The log says {stated:.5g} for the whole run, its lines come to {found:.5g}."
+        text += log_clock.factor(found / stated, case.gpus, case.series.shape)
         yield reason("summary-mismatch", text, [redaction.place(file, mark.line, mark.text)])
 
 

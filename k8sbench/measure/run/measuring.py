@@ -9,6 +9,7 @@ from k8sbench.measure import verdict
 from k8sbench.measure.run import data_set, integrity, redaction, selection
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.integrity import Case
+from k8sbench.measure.run.log_clock import Reading
 from k8sbench.measure.run.log_facts import LogFacts, Source
 from k8sbench.measure.run.rank_series import RankSeries
 from k8sbench.measure.run.reasons import reason
@@ -132,7 +133,9 @@ def _measurement(log: LogFacts) -> Measurement:
         scale, unit_seconds = None, None
     else:
         scale, unit_seconds = _scale(series.shape, cards, batch)
-    throughput = _throughput(log, series, scale, None if batch is None else batch * cards, missing)
+    clock = series.clock.read(unit_seconds) if series is not None else Reading()
+    job_batch = None if batch is None else batch * cards
+    throughput = _throughput(log, series, scale, job_batch, clock, missing)
     case = Case(
         log=log,
         series=series,
@@ -141,6 +144,7 @@ def _measurement(log: LogFacts) -> Measurement:
         precision=precision,
         seconds_per_unit=unit_seconds,
         throughput=throughput,
+        clock=clock,
     )
     accuracy = log.accuracy or log.airank.accuracy
     time_to_train, why_not = log.airank.time_to_train(expected.target)
@@ -167,7 +171,7 @@ def _measurement(log: LogFacts) -> Measurement:
         final_loss=_final_loss(log, series, missing),
         accuracy=accuracy,
         time_to_train_s=time_to_train,
-        train_wall_s=_wall(series, missing),
+        train_wall_s=_wall(series, clock, missing),
         data=log.fact("data") or expected.data,
         device=log.fact("device") or (None if gpu_model is None else "cuda"),
         gpu_model=gpu_model,
@@ -221,6 +225,7 @@ def _throughput(
     series: RankSeries | None,
     scale: float | None,
     job_batch: int | None,
+    clock: Reading,
     missing: dict[str, str],
 ) -> Throughput | None:
     assert log.family is not None
@@ -251,16 +256,15 @@ def _throughput(
             "Every record of the window holds an evaluation, a checkpoint or a restart."
         )
     if tally.stamped is None:
-        missing["throughput.timestamps"] = (
-            "Training lines carry no time stamp."
-            if series.first_stamp is None
-            else "The window's first and last time stamp do not differ."
-        )
+        missing["throughput.timestamps"] = "Training lines carry no time stamp."
+    elif (seconds := clock.seconds(*tally.stamped)) <= 0:
+        why = "The window's first and last time stamp do not differ."
+        missing["throughput.timestamps"] = why
     elif job_batch is None:
         missing["throughput.timestamps"] = NO_BATCH
     else:
-        iterations, seconds = tally.stamped
-        timestamps = job_batch * iterations / seconds
+        first, last = tally.stamped
+        timestamps = job_batch * (last.position - first.position) / seconds
     return Throughput(
         time_weighted=scale * span.iterations / span.time,
         time_weighted_steady=steady,
@@ -322,12 +326,14 @@ def _final_loss(log: LogFacts, series: RankSeries | None, missing: dict[str, str
     return loss
 
 
-def _wall(series: RankSeries | None, missing: dict[str, str]) -> float | None:
+def _wall(series: RankSeries | None, clock: Reading, missing: dict[str, str]) -> float | None:
     first, last = (series.first_stamp, series.last_stamp) if series else (None, None)
-    if first is None or last is None or last <= first:
-        missing["train_wall_s"] = "The training lines carry no two different time stamps."
-        return None
-    return round(last - first, 6)
+    if series is not None and first is not None and last is not None:
+        seconds = clock.between(0, series.position, last - first)
+        if seconds > 0:
+            return round(seconds, 6)
+    missing["train_wall_s"] = "The training lines carry no two different time stamps."
+    return None
 
 
 def _memory(log: LogFacts, series: RankSeries | None) -> float | None:

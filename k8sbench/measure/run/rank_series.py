@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Literal
 
+from k8sbench.measure.run.log_clock import LONG, Leap, LogClock
 from k8sbench.measure.run.occurrences import MANY, Occurrence, Occurrences
 from k8sbench.measure.run.redundancy import Epoch, Products
 from k8sbench.measure.run.tally import Tally, Window
@@ -42,7 +43,6 @@ Oddity = Literal[
     "copied",
     "redone",
     "back",
-    "clock-back",
     "not-finite",
     "not-finite-early",
     "product",
@@ -79,7 +79,8 @@ class RankSeries:
         their first line is of the second."""
         self._furthest = (0, 0.0)
         """Both of these at the record that led furthest."""
-        self._stamp: float | None = None
+        self.resumed = False
+        """Whether the program or the file began anew between two records."""
         self._pending: tuple[Record, str, bool, bool] | None = None
         self._replay: Replay | None = None
         self._distances: dict[int, int] = {}
@@ -108,6 +109,7 @@ class RankSeries:
         """Records as printed that are not yet in the digest."""
 
         self.tally = Tally(shape)
+        self.clock = LogClock(shape)
         self.odd: defaultdict[Oddity, Occurrences] = defaultdict(Occurrences)
         self._gaps: dict[int, Occurrences] = {}
 
@@ -245,30 +247,31 @@ class RankSeries:
         self._furthest = (iteration, self._mean_total)
         self._note(record, file, position)
 
-        stamp, before = record.stamp, self._stamp
-        if stamp is not None:
-            self._stamp = stamp
-        tally, starts_at = self.tally, position - covered
-        if starts_at < self.window.warmup:
-            tally.began = stamp
-            return
-        if position > self.window.end:
+        window, starts_at = self.window, position - covered
+        counts = starts_at >= window.warmup and position <= window.end
+        # Between two epochs an evaluation lies in no record's time.
+        steady = not (record.holds or restart or (events and self.shape.holds_events and not turns))
+        stamp, clock = record.stamp, self.clock
+        passed = clock.advance(stamp)
+        self.resumed |= restart and not opens
+        if passed is not None and not restart:
+            alone = steady and not (opens or turns or events)
+            alone = alone and (covered == distance or self._single)
+            whole = time * distance if self._single else time
+            if not clock.earliest <= passed < LONG:
+                found = Occurrence(file, record, position)
+                clock.leap(Leap(found, passed, whole, alone, counts))
+            elif alone and counts:
+                clock.compare(record, file, position, distance, whole, passed)
+        if not counts:
+            if starts_at < window.warmup:
+                self.tally.began = stamp
             return
         if time <= 0:
             self.odd["coarse"].add(file, record, position)
-        tally.count(record, position, covered, time)
-        if record.holds or restart or (events and self.shape.holds_events):
-            tally.left_out.add(file, record, position)
-            return
-        tally.steady_iterations += covered
-        tally.steady_time += time
-        alone = not (opens or turns or events) and (covered == distance or self._single)
-        if stamp is not None and before is not None and alone:
-            tally.clean_records += 1
-            tally.clean_time += time * distance if self._single else time
-            tally.clean_clock += stamp - before
-            if stamp < before - (self.shape.resolution or 0.0):
-                self.odd["clock-back"].add(file, record, position)
+        self.tally.count(record, position, covered, time, steady=steady)
+        if not steady:
+            self.tally.left_out.add(file, record, position)
 
     def _turn(self, record: Record, file: str, opens: bool) -> bool:
         """Go to the epoch of a record; True if it is one that the log had not reached yet."""
@@ -305,7 +308,7 @@ class RankSeries:
             if position == self.position and not restart:
                 self.odd["repeated"].add(file, record, position)
                 return
-            stamp, last = record.stamp, self._stamp
+            stamp, last = record.stamp, self.clock.latest
             earlier = stamp is not None and last is not None and stamp < last
             if earlier and position == self._opening_position and self._ended_before(record):
                 earlier = False
@@ -322,7 +325,7 @@ class RankSeries:
         if self._running:
             self._mean_total = self._mean(record) * self._behind_mean(record.iteration)
         if record.stamp is not None and self._replay is not Replay.COPY:
-            self._stamp = record.stamp
+            self.clock.latest = record.stamp
 
     def _ended_before(self, record: Record) -> bool:
         """Whether a log that begins like this one, of about its length, was over as it began."""

@@ -28,7 +28,7 @@ _WARN = (
     *("ends-early", "warmup-included", "incomplete-log", "gpu-clocks", "loader-stall"),
     *("unsteady", "restarted", "repeated-lines", "running-mean-coarse"),
     *("printed-running-mean", "sampled-steps", "summary-only", "airank-clock", "airank-ips"),
-    *("airank-accuracy", "airank-target", "long-lines"),
+    *("clock-jump", "clocks-apart", "airank-accuracy", "airank-target", "long-lines"),
     *("gpus-unverified", "batch-unverified", "precision-unverified", "model-unverified"),
 )
 RULES: dict[str, Severity] = {

@@ -26,6 +26,15 @@ class Span(NamedTuple):
     time: float
 
 
+class Stamped(NamedTuple):
+    """A counted record that carries a stamp, and the sums up to and with it."""
+
+    position: int
+    stamp: float
+    iterations: int
+    time: float
+
+
 class Tally:
     """Sums over the counted records, in the unit of the shape's deciding number."""
 
@@ -41,32 +50,32 @@ class Tally:
         self._waiting_time = 0.0
         self.first_iteration: int | None = None
         self.last_iteration: int | None = None
-        self._first_stamped: tuple[int, float] | None = None
-        self._last_stamped: tuple[int, float] | None = None
+        self._first_stamped: Stamped | None = None
+        self._last_stamped: Stamped | None = None
         self.first: Record | None = None
         self.last: Record | None = None
         self.began: float | None = None
         """Stamp of the last record before the window."""
-        self.clean_records = 0
-        self.clean_time = 0.0
-        """Printed time of records between whose stamps nothing else happened …"""
-        self.clean_clock = 0.0
-        """… and the time by those stamps."""
         self.delays = array("d")
         """From the time of each record, by its program, until the node took its line."""
         self.left_out = Occurrences()
         self._epochs: Span | None = None
         """The epochs of which the log states a total, where it prints single steps."""
 
-    def count(self, record: Record, position: int, covered: int, time: float) -> None:
-        """Count a record of the window."""
+    def count(
+        self, record: Record, position: int, covered: int, time: float, *, steady: bool
+    ) -> None:
+        """Count a record of the window; ``steady``: nothing but training lies in its time."""
         self.iterations += covered
         self.time += time
+        if steady:
+            self.steady_iterations += covered
+            self.steady_time += time
         if self.first_iteration is None:
             self.first_iteration = position - covered + 1
         self.last_iteration = position
         if record.stamp is not None:
-            self._last_stamped = (position, record.stamp)
+            self._last_stamped = Stamped(position, record.stamp, self.iterations, self.time)
             if record.taken is not None:
                 self.delays.append(record.taken - record.stamp)
             if self._first_stamped is None:
@@ -79,7 +88,8 @@ class Tally:
         # A step that is printed beside its running mean has a rate of its own.
         own = record.seconds if self._shape.averaged == "running" else None
         self.rates.append(1 / own if own else covered / time)
-        if record.waiting is not None:
+        if steady and record.waiting is not None:
+            # An evaluation counts as a wait for the data of the iteration after it.
             self._waiting += record.waiting * time
             self._waiting_time += time
         if self.first is None:
@@ -118,21 +128,19 @@ class Tally:
 
     @property
     def waiting(self) -> float | None:
-        """Share of the time that was spent waiting for data."""
+        """Share of the steady time that was spent waiting for data."""
         return self._waiting / self._waiting_time if self._waiting_time else None
 
     @property
-    def stamped(self) -> tuple[int, float] | None:
-        """Iterations between the first and the last record, and seconds by their stamps."""
+    def stamped(self) -> tuple[Stamped, Stamped] | None:
+        """The first and the last record that carry a stamp."""
         if self._first_stamped is None or self._last_stamped is None:
             return None
-        iterations = self._last_stamped[0] - self._first_stamped[0]
-        seconds = self._last_stamped[1] - self._first_stamped[1]
-        return (iterations, seconds) if iterations > 0 and seconds > 0 else None
+        return self._first_stamped, self._last_stamped
 
     @property
     def stamps(self) -> tuple[float | None, float | None]:
         """When the window began, as far as a stamp shows, and when it ended."""
         first, last = self._first_stamped, self._last_stamped
-        began = self.began if self.began is not None else first and first[1]
-        return began, last and last[1]
+        began = self.began if self.began is not None else first and first.stamp
+        return began, last and last.stamp

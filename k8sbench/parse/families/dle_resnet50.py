@@ -13,11 +13,8 @@ from collections.abc import Iterator, Mapping
 from k8sbench.model.sample import Fact, Shape
 from k8sbench.parse.family import LOSS_NUMBER, EvaluationRule, Family, MarkRule, RecordRule, rule
 
-# The rate is a mean of the ranks' rates, which is above the job's where one of them stalls: up to
-# 7 % on public logs of 8 GPUs.
-SHAPE = Shape(
-    name="dle-resnet50", number="rate", numbering="epoch", resolution=0.000001, strays=0.15
-)
+# The rate is a mean of the ranks' rates, which is above the job's where one of them stalls.
+SHAPE = Shape(name="dle-resnet50", number="rate", numbering="epoch", resolution=0.000001)
 
 _LOSS = "train.loss"
 _STAMP = r"DLL (?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+) - "

@@ -8,6 +8,7 @@ import re
 from k8sbench.model.sample import Shape
 from k8sbench.parse.families.paddle import LAUNCH, gpus_of_job
 from k8sbench.parse.family import EvaluationRule, Family, MarkRule, RecordRule, rule
+from k8sbench.parse.stamps import UNDATED_SPAN
 
 SHAPE = Shape(
     name="paddlevideo",
@@ -18,7 +19,7 @@ SHAPE = Shape(
     first_epoch=1,
     complete=False,
     resolution=1.0,
-    dated=False,
+    wraps=UNDATED_SPAN,
 )
 
 _RECORD = re.compile(

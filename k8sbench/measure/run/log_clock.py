@@ -1,0 +1,352 @@
+"""The clock of a log, its time stamps, beside the times that its lines print.
+
+Between two lines between which nothing else happened, both say how much time passed. A log in
+which they say different things was edited, or measured by a wrong number of GPUs. But clocks are
+also set: one jump of a known size is that, and what the stamps say is corrected for it.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from k8sbench.measure.run import selection
+from k8sbench.measure.run.occurrences import MANY, Occurrence
+from k8sbench.measure.run.reasons import reason
+from k8sbench.measure.run.tally import Stamped, Tally
+from k8sbench.model.measurement import Reason
+from k8sbench.model.sample import Place, Record, Shape
+from k8sbench.parse.stamps import DAY, MARCH, UNDATED_SPAN
+
+
+class Tolerance(NamedTuple):
+    """How far printed times and stamps of a log may be apart, beyond the stamps' resolution."""
+
+    share: float
+    """Of the time of all compared lines."""
+    digit: float = 0.0
+    """Last digit of the printed seconds; half of it may be lost in every iteration."""
+    median: float | None = None
+    """The same of the median line's ratio; None: not compared."""
+
+
+TOLERANCES = {
+    # Public logs of each program, and how far they are apart: printed time ÷ time by the stamps.
+    "mmseg": Tolerance(0.005, 0.001),  # 37 logs: 0.9996–1.0004
+    "mmseg by epoch": Tolerance(0.005, 0.001),
+    "plsc v2": Tolerance(0.005),  # 6 logs: 0.9999
+    "tsm": Tolerance(0.01, 0.001),  # 3 logs: 1.0000–1.0009
+    # Up to 1.6 s in 554 s, which is their stamps; 0.998–1.001 in logs of more than 200 s.
+    "paddleclas": Tolerance(0.01),  # 34 logs
+    "paddleclas dygraph": Tolerance(0.01),
+    # Within one second each; 0.997–1.004 in logs of more than 100 s. It prints no checkpoints.
+    "paddleseg": Tolerance(0.02),  # 32 logs
+    # Its rate is the mean of the ranks' rates, which one that stalls raises: 0.990–1.068 in sum.
+    # The median line is of a time without stalls: 0.9878–0.9999.
+    "dle-resnet50": Tolerance(0.15, median=0.025),  # 48 logs
+}
+"""By the name of the shape."""
+OTHERS = Tolerance(0.05)
+"""Of formats of which no logs were compared."""
+LAG = 0.05
+"""Seconds by which a line may be written later after its time was taken than another one."""
+APART = 0.05
+"""Relative difference of the headline and the figure by the stamps that is remarked."""
+EXACT = 0.02
+"""Relative difference of a factor from the whole number that it is taken for."""
+LONG = 3000.0
+"""Seconds from one line to the next that are looked at one by one."""
+ROUGH = 0.25
+"""Share of its printed time by which one line's stamp may be off …"""
+ROUGH_JUMP = 0.01
+"""… and of the jump itself."""
+FEWEST = 5
+"""Lines of which a median is taken."""
+
+
+class KnownJump(NamedTuple):
+    """A jump of a clock that has a name."""
+
+    seconds: float
+    why: str
+    longest: float
+    """Time between two lines of which nothing is known but that it is shorter; 0: must be known."""
+
+
+JUMPS = (
+    KnownJump(-3600.0, "go back by an hour, as when daylight saving time ends", 1800.0),
+    KnownJump(3600.0, "go ahead by an hour, as when daylight saving time begins", 0.0),
+)
+SECOND = KnownJump(-1.0, "go back by a second, as at a leap second or when NTP sets the clock", 0.0)
+MIDNIGHT = "have no date and begin anew at midnight"
+NEW_YEAR = "have no year and begin anew with it"
+FEBRUARY = KnownJump(DAY, "have no year and pass a February of 28 days", DAY)
+"""Stamps without a year are put into a leap year."""
+
+
+class Leap(NamedTuple):
+    """A line, the time since the one before it by the stamps, and its own printed time."""
+
+    found: Occurrence
+    passed: float
+    time: float
+    """In the unit of the shape's deciding number."""
+    alone: bool
+    """Whether nothing else happened in between."""
+    counts: bool
+    """Whether it lies in the window."""
+
+
+class Jump(NamedTuple):
+    """A jump of the log's clock."""
+
+    seconds: float
+    why: str
+    found: Occurrence
+
+
+class Reading(NamedTuple):
+    """What the clock of a log is worth."""
+
+    jumps: tuple[Jump, ...] = ()
+    """Known ones, for which figures by the stamps are corrected."""
+    wrong: str | None = None
+    """Why printed times and stamps contradict each other."""
+    places: tuple[Place, ...] = ()
+
+    def seconds(self, first: Stamped, last: Stamped) -> float:
+        """Time between two lines by their stamps."""
+        return self.between(first.position, last.position, last.stamp - first.stamp)
+
+    def between(self, first: int, last: int, passed: float) -> float:
+        """Correct the time from one iteration to another."""
+        jumps = (each.seconds for each in self.jumps if first < each.found.position <= last)
+        return passed - math.fsum(jumps)
+
+
+class LogClock:
+    """Compares the printed times of one rank's records with their stamps, in one pass."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+        self._tolerance = TOLERANCES.get(shape.name, OTHERS)
+        self._resolution = shape.resolution or 0.0
+        self.earliest = -self._resolution
+        """The least time from one line to the next that is no leap."""
+        self.latest: float | None = None
+        self._unstamped = False
+        """Whether the record before has no stamp, so that the latest is of an earlier one."""
+        self._leaps: list[Leap] = []
+        self._records = 0
+        self._iterations = 0
+        self._time = 0.0
+        self._clock = 0.0
+        self._stretches = 0
+        """Runs of lines that were compared one after the other: each begins and ends once."""
+        self._end = -1
+        self._paces = array("d")
+        self._least = math.inf
+        self._fastest: Leap | None = None
+        """The line whose stamp is earliest by its printed time."""
+
+    def advance(self, stamp: float | None) -> float | None:
+        """Take the stamp of the next line; return the time since that of the line before."""
+        before = None if self._unstamped else self.latest
+        self._unstamped = stamp is None
+        if stamp is None:
+            return None
+        self.latest = stamp
+        return None if before is None else stamp - before
+
+    def compare(
+        self, record: Record, file: str, position: int, distance: int, time: float, passed: float
+    ) -> None:
+        """Compare a line after which nothing but it happened since the line before."""
+        if position - distance != self._end:
+            self._stretches += 1
+        self._end = position
+        self._records += 1
+        self._iterations += distance
+        self._time += time
+        self._clock += passed
+        if time <= 0:
+            return
+        pace = passed / time
+        if self._tolerance.median is not None:
+            self._paces.append(pace)
+        if pace < self._least:
+            self._least = pace
+            self._fastest = Leap(Occurrence(file, record, position), passed, time, True, True)
+
+    def leap(self, leap: Leap) -> None:
+        """Take a line whose stamp is before that of the line before, or long after it."""
+        # Stamps without a date begin anew each day, for months.
+        if len(self._leaps) < MANY * MANY:
+            self._leaps.append(leap)
+
+    def read(self, unit: float | None) -> Reading:
+        """Say what the clock is worth; ``unit``: seconds in one unit of the printed times."""
+        jumps, back, ahead = self._sorted(unit)
+        if back:
+            count = "once" if len(back) == 1 else f"{len(back)} times"
+            text = f"The log's time stamps go back {count}."
+            return Reading(wrong=text, places=tuple(each.found.place for each in back))
+        if unit is None or not self._shape.complete or not (self._records or ahead):
+            return Reading(tuple(jumps))
+        time = self._time + math.fsum(each.time for each in ahead)
+        clock = self._clock + math.fsum(each.passed for each in ahead)
+        wrong = self._contradiction(unit, time, clock)
+        if wrong is not None and (step := self._step(unit, time, clock)) is not None:
+            return Reading((*jumps, step))
+        places = tuple(each.found.place for each in ahead)
+        return Reading(tuple(jumps), wrong, places if wrong else ())
+
+    def ratio(self, unit: float | None) -> float | None:
+        """Printed time of the compared lines ÷ time by the stamps."""
+        return self._time * unit / self._clock if unit is not None and self._clock > 0 else None
+
+    def _sorted(self, unit: float | None) -> tuple[list[Jump], list[Leap], list[Leap]]:
+        """Known jumps, and lines of the window before or long after the line before them."""
+        jumps: list[Jump] = []
+        back: list[Leap] = []
+        ahead: list[Leap] = []
+        others = 0
+        for leap in self._leaps:
+            jump = self._named(leap, unit)
+            # Only a clock that begins anew does so more than once.
+            if jump is not None and jump.seconds != -(self._shape.wraps or 0.0):
+                others += 1
+                jump = jump if others == 1 else None
+            if jump is not None:
+                jumps.append(jump)
+            elif leap.alone and leap.counts:
+                fits = leap.passed >= 0 or self._fits(leap, unit)
+                (ahead if fits else back).append(leap)
+        return jumps, back, ahead
+
+    def _known(self, leap: Leap) -> Iterator[KnownJump]:
+        wraps, stamp = self._shape.wraps, leap.found.record.stamp or 0.0
+        if wraps is not None:
+            why = NEW_YEAR if wraps > DAY else MIDNIGHT
+            yield KnownJump(-wraps, why, wraps / 4)
+        if wraps == UNDATED_SPAN and stamp >= MARCH and stamp - leap.passed < MARCH - DAY:
+            yield FEBRUARY
+        yield from JUMPS
+        yield SECOND
+
+    def _named(self, leap: Leap, unit: float | None) -> Jump | None:
+        if self._fits(leap, unit):
+            return None
+        for known in self._known(leap):
+            if self._fits(leap, unit, known.seconds, known.longest):
+                return Jump(known.seconds, known.why, leap.found)
+        return None
+
+    def _fits(
+        self, leap: Leap, unit: float | None, jump: float = 0.0, longest: float = 0.0
+    ) -> bool:
+        """Whether a line has its printed time, if the clock jumped before it."""
+        rest = leap.passed - jump
+        if unit is None or not leap.alone or not self._shape.complete:
+            return longest > 0 and -self._resolution <= rest <= longest
+        expected = leap.time * unit
+        slack = 2 * self._resolution + LAG + ROUGH * expected + ROUGH_JUMP * abs(jump)
+        return abs(rest - expected) <= slack
+
+    def _allowed(self, printed: float, clock: float) -> float:
+        share, digit, _ = self._tolerance
+        ends = (2 * self._resolution + LAG) * math.sqrt(max(self._stretches, 1))
+        return ends + digit / 2 * self._iterations + share * max(printed, clock)
+
+    def _contradiction(self, unit: float, time: float, clock: float) -> str | None:
+        printed = time * unit
+        if abs(printed - clock) > self._allowed(printed, clock):
+            return (
+                f"{self._records} records say that they took {printed:.2f} s; by their time stamps "
+                f"it was {clock:.2f} s."
+            )
+        limit = self._tolerance.median
+        if limit is None or len(self._paces) < FEWEST:
+            return None
+        pace = selection.median(self._paces)
+        usual = unit / pace if pace > 0 else math.inf
+        if abs(usual - 1) > limit:
+            return f"The median record's own time is {usual:.1%} of that by its stamps."
+        return None
+
+    def _step(self, unit: float, time: float, clock: float) -> Jump | None:
+        """A step by a second in a line that takes longer, if it explains the difference."""
+        fastest = self._fastest
+        if fastest is None or self._resolution > LAG:
+            return None
+        step = fastest.passed - fastest.time * unit
+        rest = self._contradiction(unit, time - fastest.time, clock - fastest.passed)
+        if abs(step - SECOND.seconds) > 2 * self._resolution + 2 * LAG or rest is not None:
+            return None
+        return Jump(SECOND.seconds, SECOND.why, fastest.found)
+
+
+def reasons(
+    clock: LogClock, reading: Reading, unit: float | None, shape: Shape, gpus: int
+) -> Iterator[Reason]:
+    """What the stamps say against the printed times, or of themselves."""
+    if reading.wrong is not None:
+        likely = factor(clock.ratio(unit), gpus, shape)
+        yield reason("clock-mismatch", reading.wrong + likely, reading.places)
+    elif reading.jumps:
+        why = " and ".join(dict.fromkeys(each.why for each in reading.jumps))
+        count = len(reading.jumps)
+        times = f" ({count} times)" if count > 1 else ""
+        text = f"The log's time stamps {why}{times}; times by them are corrected for it."
+        yield reason("clock-jump", text, [each.found.place for each in reading.jumps])
+
+
+def apart(reading: Reading, unit: float | None, tally: Tally, shape: Shape) -> Iterator[Reason]:
+    """The rate by the stamps and by the lines' own times, over the same lines of the window."""
+    if unit is None or tally.stamped is None or reading.wrong is not None:
+        return
+    first, last = tally.stamped
+    seconds, steps = reading.seconds(first, last), last.position - first.position
+    iterations, time = last.iterations - first.iterations, last.time - first.time
+    if tally.all_steps and tally.span is not None:
+        iterations, time = tally.span.iterations, tally.span.time
+    if seconds <= 0 or iterations <= 0:
+        return
+    ratio = time * unit / iterations * steps / seconds
+    coarse = 2 * (shape.resolution or 0.0) + LAG
+    if abs(ratio - 1) > APART and abs(ratio - 1) * seconds > coarse:
+        why = (
+            "time passed that is in no training line, such as evaluations and checkpoints"
+            if ratio < 1
+            else "the lines claim more time than passed"
+        )
+        text = f"By its time stamps the log's rate is {ratio:.1%} of that by its lines: {why}."
+        yield reason("clocks-apart", text)
+
+
+def factor(ratio: float | None, gpus: int, shape: Shape) -> str:
+    """The likely cause of two times or rates that differ by a whole factor; empty: none is known.
+
+    ``ratio``: of the times that follow from the rates, to those that passed.
+    """
+    if not ratio or shape.number != "rate":
+        return ""
+    far = max(ratio, 1 / ratio)
+    whole = round(far)
+    if whole < 2 or abs(far / whole - 1) > EXACT:
+        return ""
+    if whole == gpus:
+        return (
+            f" The factor is {whole}, the number of GPUs: check --gpus, and whether the printed "
+            "rate is one card's or the job's (per)."
+        )
+    if shape.per == "card":
+        return ""
+    if gpus % whole == 0:
+        return (
+            f" The factor is {whole}: of {gpus} GPUs these may be the GPUs of a node, or the "
+            "number of nodes. Check --gpus and per."
+        )
+    return f" The stamps fit {gpus * whole} GPUs: check --gpus." if ratio < 1 else ""
