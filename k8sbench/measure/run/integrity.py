@@ -407,7 +407,7 @@ def _clock(case: Case, series: RankSeries) -> Iterator[Reason]:
     reading, unit, shape = case.clock, case.seconds_per_unit, series.shape
     yield from log_clock.reasons(series.clock, reading, unit, shape, case.gpus)
     # Between the pieces of a run passed time that no line can have.
-    if not series.resumed:
+    if not series.resumed and not case.log.restarts:
         yield from log_clock.apart(reading, unit, series.tally, shape)
 
 

@@ -1,0 +1,434 @@
+"""A log's time stamps beside the times that its lines print."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from k8sbench.measure.run import log_clock
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.spec import LogFormat
+from tests.unit.measure.support import Lines, fixture, ids, measured, mmseg, plsc, run
+
+EVALUATION = "2026-03-02 10:01:50 [INFO]\tStart evaluating (total_samples: 500)..."
+STEADY = [0.5] * 8
+DAY, HOUR = 86400, 3600
+
+moment = datetime.datetime.fromisoformat
+BEGIN = moment("2026-03-02 10:00:00")
+_STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d([.,]\d+)?")
+
+
+def set_clock(lines: Sequence[str], index: int, seconds: float) -> list[str]:
+    """The same log, if somebody set its clock before the line at ``index``."""
+
+    def shifted(match: re.Match[str]) -> str:
+        at = moment(match[0].replace(",", "."))
+        text = (at + datetime.timedelta(seconds=seconds)).isoformat(" ", "microseconds")
+        if match[1] is None:
+            return text[:19]
+        return text[: 19 + len(match[1])].replace(".", match[1][0])
+
+    return [*lines[:index], *(_STAMP.sub(shifted, line) for line in lines[index:])]
+
+
+def dle(rates: Sequence[float], *, batch: int = 256, own: float = 1.0) -> list[str]:
+    """Lines of one iteration each; ``own``: printed time ÷ time by the stamps."""
+    lines, at = [], 0.0
+    for step, rate in enumerate(rates, 1):
+        at += batch / rate / own
+        stamp = (BEGIN + datetime.timedelta(seconds=at)).isoformat(" ", "microseconds")
+        lines.append(
+            f"DLL {stamp} - Epoch: 0 Iteration: {step}  train.loss : 7.00000  "
+            f"train.total_ips : {rate:.2f} img/s"
+        )
+    return lines
+
+
+def paddleseg(iteration: int, at: float, *, cost: float = 0.5, total: int = 400) -> str:
+    stamp = (BEGIN + datetime.timedelta(seconds=int(at))).isoformat(" ")
+    return (
+        f"{stamp} [INFO]\t[TRAIN] epoch: 1, iter: {iteration}/{total}, loss: 1.0, lr: 0.01, "
+        f"batch_cost: {cost:.4f}, reader_cost: 0.00100, ips: {4 / cost:.4f} samples/sec | ETA"
+    )
+
+
+def declared(
+    stamps: Sequence[str], stamp_format: str, *, per: Any = "job", rate: float = 8.0, **known: Any
+) -> Measurement:
+    """Lines of ten iterations in a format of one's own."""
+    lines = [f"{at} step {i * 10} ips {rate}" for i, at in enumerate(stamps, 1)]
+    own = LogFormat(
+        name="mine",
+        unit="images",
+        per=per,
+        record=r"(?P<stamp>.*) step (?P<iteration>\d+) ips (?P<rate>\S+)",
+        stamp_format=stamp_format,
+    )
+    return measured(lines, format=own, **known)
+
+
+def stamps_from(begin: datetime.datetime, step: float, stamp_format: str) -> list[str]:
+    at = [begin + datetime.timedelta(seconds=step * i) for i in range(12)]
+    return [each.strftime(stamp_format) for each in at]
+
+
+# Tolerances.
+
+
+def test_printed_times_within_what_real_logs_show_are_no_contradiction() -> None:
+    times = [0.5008, 0.4992] * 20
+    assert ids(measured(run(times))) == []
+    by_stamps = [mmseg(i * 10, 0.5008, at=5 * i, total=400) for i in range(1, 41)]
+    assert ids(measured(by_stamps)) == []
+
+
+def test_rounding_of_short_times_is_no_contradiction() -> None:
+    """0.0114 s printed as 0.011: four per cent."""
+    lines = [mmseg(i * 100, 0.011, at=1.14 * i, waiting=0, total=4000) for i in range(1, 41)]
+    assert ids(measured(lines)) == []
+
+
+@pytest.mark.parametrize("share", [0.98, 1.02])
+def test_times_edited_by_two_per_cent_are_rejected(share: float) -> None:
+    lines = [mmseg(i * 10, 0.5 * share, at=5 * i, total=400) for i in range(1, 41)]
+    assert ids(measured(lines), "reject") == ["clock-mismatch"]
+
+
+@pytest.mark.parametrize(("own", "expected"), [(0.9999, []), (1.01, ["clock-mismatch"])])
+def test_plsc_s_rates_follow_the_clock(own: float, expected: list[str]) -> None:
+    lines = []
+    for i in range(1, 31):
+        at = BEGIN + datetime.timedelta(seconds=i * 100 * 1024 / 6400)
+        stamp = at.isoformat(" ", "milliseconds").replace(".", ",")
+        lines.append(
+            f"Training: {stamp} - loss 10.0, lr: 0.1, epoch: 0, step: {i * 100}, eta: 1.0 hours, "
+            f"throughput: {6400 / own:.2f} imgs/sec"
+        )
+    assert ids(measured(lines, format="plsc", gpus=8, batch_size=128)) == expected
+
+
+def test_a_stall_of_one_rank_is_no_contradiction_of_deeplearningexamples() -> None:
+    """Its rate is the mean of the ranks' rates: a stall of one is in the stamps, in full."""
+    lines = dle([1400.0] * 60, own=0.988)
+    assert ids(measured(set_clock(lines, 30, 0.4), format="dle-resnet50", batch_size=256)) == []
+
+
+@pytest.mark.parametrize("own", [0.95, 1.05])
+def test_deeplearningexamples_is_compared_by_its_median_line(own: float) -> None:
+    found = measured(dle([1400.0] * 60, own=own), format="dle-resnet50", batch_size=256)
+    assert ids(found, "reject") == ["clock-mismatch"]
+    assert f"The median record's own time is {own:.1%}" in found.reasons[0].message
+
+
+def test_stamps_in_whole_seconds_may_be_one_second_off_at_either_end_of_a_stretch() -> None:
+    lines = [paddleseg(i * 10, 5.0 * i + 0.9, total=110) for i in range(1, 12)]
+    assert ids(measured(lines, format="paddleseg")) == []
+    off = [paddleseg(i * 10, 5.3 * i) for i in range(1, 41)]
+    assert ids(measured(off, format="paddleseg"), "reject") == ["clock-mismatch"]
+
+
+def test_a_line_without_its_stamp_makes_the_next_one_no_later() -> None:
+    lines = run(STEADY)
+    lines[4] = lines[4].split(" - mmseg - INFO - ")[1]
+    assert ids(measured(lines)) == []
+
+
+# What lies between the lines.
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(30, ["clocks-apart"]), (6, [])])
+def test_time_between_the_lines_is_remarked_from_a_twentieth_on(
+    seconds: int, expected: list[str]
+) -> None:
+    lines = [paddleseg(i * 10, 5 * i) for i in range(1, 21)]
+    lines.append(EVALUATION)
+    lines += [paddleseg(i * 10, 5 * i + seconds) for i in range(21, 41)]
+    found = measured(lines, format="paddleseg")
+    assert (found.verdict, ids(found)) == ("valid", expected)
+    if expected:
+        assert "its time stamps the log's rate is 86.7%" in found.reasons[0].message
+
+
+def test_few_seconds_in_stamps_of_whole_seconds_are_no_difference() -> None:
+    """3.4 s of iterations are 5 s of stamps."""
+    lines = [paddleseg(i, i * 0.2358, cost=0.2358, total=16) for i in range(1, 17)]
+    assert ids(measured(lines, format="paddleseg")) == []
+
+
+def test_a_slow_first_line_is_in_both_figures_or_in_none() -> None:
+    """The stamps do not show how long the first line took."""
+    lines = run([5.0, *[0.5] * 8])
+    assert "clocks-apart" not in ids(measured(lines))
+
+
+def test_plsc_v1_whose_times_leave_the_loader_out_is_remarked() -> None:
+    lines = []
+    for i in range(12):
+        at = BEGIN + datetime.timedelta(seconds=4 * i)
+        stamp = at.isoformat(" ", "milliseconds").replace(".", ",")
+        lines.append(plsc(i * 10, 400.0, stamp=stamp))
+    found = measured(lines, format="plsc", batch_size=128)
+    assert (found.verdict, ids(found)) == ("valid", ["clocks-apart"])
+
+
+# Jumps of the clock.
+
+JUMPS = [(-HOUR, "saving time ends"), (HOUR, "saving time begins"), (-1, "leap second")]
+
+
+@pytest.mark.parametrize(("seconds", "why"), JUMPS)
+@pytest.mark.parametrize("times", [[0.5] * 30, [0.03] * 30])
+def test_one_jump_of_a_clock_is_named_and_the_figures_are_corrected(
+    seconds: int, why: str, times: list[float]
+) -> None:
+    lines = [line.replace("data_time: 0.010", "data_time: 0.001") for line in run(times)]
+    honest = measured(lines)
+    found = measured(set_clock(lines, 20, seconds))
+    assert (found.verdict, ids(found)) == ("valid", ["clock-jump"])
+    assert why in found.reasons[0].message
+    assert [place.line for place in found.reasons[0].evidence] == [21]
+    assert found.throughput is not None
+    assert found.throughput.timestamps == pytest.approx(honest.throughput.timestamps)  # type: ignore[union-attr]
+    assert found.train_wall_s == pytest.approx(honest.train_wall_s)
+
+
+@pytest.mark.parametrize("seconds", [-HOUR, HOUR])
+def test_a_program_whose_rate_depends_on_the_batch_has_such_jumps_too(seconds: int) -> None:
+    lines = set_clock(dle([1400.0] * 60), 30, seconds)
+    assert ids(measured(lines, format="dle-resnet50", batch_size=256)) == ["clock-jump"]
+
+
+def test_a_jump_at_an_evaluation_is_named_as_well() -> None:
+    lines = [paddleseg(i * 10, 5 * i) for i in range(1, 41)]
+    lines.insert(20, EVALUATION)
+    found = measured(set_clock(lines, 20, 4 - HOUR), format="paddleseg")
+    assert ids(found) == ["clock-jump"]
+    assert found.throughput is not None
+    assert found.throughput.timestamps == pytest.approx(40 * 39 / 199)
+
+
+@pytest.mark.parametrize("seconds", [-30 * 60, -22, 2 * HOUR, -DAY, 60])
+def test_a_jump_without_a_name_is_a_contradiction(seconds: int) -> None:
+    found = measured(set_clock(run([0.5] * 30), 20, seconds))
+    assert ids(found, "reject") == ["clock-mismatch"]
+
+
+def test_two_jumps_are_a_contradiction() -> None:
+    lines = set_clock(set_clock(run([0.5] * 30), 10, -HOUR), 20, HOUR)
+    assert ids(measured(lines), "reject") == ["clock-mismatch"]
+    lines = set_clock(set_clock(run([0.5] * 30), 10, -HOUR), 20, -HOUR)
+    assert ids(measured(lines), "reject") == ["clock-mismatch"]
+
+
+def test_a_jump_does_not_excuse_edited_times() -> None:
+    edited = [line.replace("time: 0.500", "time: 0.450") for line in run([0.5] * 30)]
+    assert ids(measured(set_clock(edited, 20, -HOUR)), "reject") == ["clock-mismatch"]
+    assert ids(measured(set_clock(edited, 20, -1)), "reject") == ["clock-mismatch"]
+
+
+def test_a_line_that_took_an_hour_by_its_own_time_is_no_jump() -> None:
+    times = [0.5, 0.5, 0.5, 360.5, *[0.5] * 20]
+    assert ids(measured(run(times))) == ["unsteady"]
+
+
+def test_a_piece_that_is_resumed_an_hour_later_is_no_jump() -> None:
+    resumed = "2026-03-02 11:00:00,000 - mmseg - INFO - resumed from epoch: 0, iter 40"
+    lines = [*run([0.5] * 4, total=80), resumed, *run([0.5] * 4, first=40, at=3620, total=80)]
+    assert ids(measured(lines)) == ["restarted"]
+
+
+def test_stamps_without_a_year_go_past_new_year() -> None:
+    """PaddleVideo's; its lines are of single steps."""
+    begin = moment("2025-12-31 23:59:30")
+    lines = [
+        f"[{at}] epoch:[  1/50 ] train step:{i * 20:<4} loss: 6.0 lr: 0.08 top1: 0.0 top5: 0.0 "
+        "elapse: 0.250 reader: 0.001 ips: 64.00000 instance/sec."
+        for i, at in enumerate(stamps_from(begin, 5, "%m/%d %H:%M:%S"))
+    ]
+    found = measured(lines, format="paddlevideo", batch_size=16)
+    assert (found.verdict, ids(found)) == ("valid", ["clock-jump"])
+    assert "have no year and begin anew with it" in found.reasons[0].message
+    assert found.throughput is not None
+    assert found.throughput.timestamps == pytest.approx(64.0)
+    assert found.train_wall_s == 55
+
+
+@pytest.mark.parametrize(("year", "expected"), [(2025, ["clock-jump"]), (2024, [])])
+def test_stamps_without_a_year_go_past_february(year: int, expected: list[str]) -> None:
+    last = moment(f"{year}-03-01") - datetime.timedelta(seconds=30)
+    lines = [
+        f"[{at}] epoch:[  1/50 ] train step:{i * 20:<4} loss: 6.0 lr: 0.08 top1: 0.0 top5: 0.0 "
+        "elapse: 0.250 reader: 0.001 ips: 64.00000 instance/sec."
+        for i, at in enumerate(stamps_from(last, 5, "%m/%d %H:%M:%S"))
+    ]
+    found = measured(lines, format="paddlevideo", batch_size=16)
+    assert (ids(found), found.train_wall_s) == (expected, 55)
+
+
+@pytest.mark.parametrize(
+    ("begin", "stamp_format", "why"),
+    [
+        (moment("2026-03-02 23:59:30"), "%H:%M:%S", "begin anew at midnight"),
+        (moment("2026-03-02 23:59:30"), "%I:%M:%S", "begin anew at midnight"),
+        (moment("2025-12-31 23:59:30"), "%m-%d %H:%M:%S", "have no year"),
+        (moment("2025-12-31 23:59:30"), "%y-%m-%d %H:%M:%S", ""),
+    ],
+)
+def test_stamps_of_a_declared_format_begin_anew(
+    begin: datetime.datetime, stamp_format: str, why: str
+) -> None:
+    stamps = stamps_from(begin, 5, stamp_format)
+    found = declared(stamps, stamp_format, batch_size=4)
+    assert (found.verdict, ids(found)) == ("valid", ["clock-jump"] if why else [])
+    assert why in " ".join(each.message for each in found.reasons)
+    assert found.throughput is not None
+    assert found.throughput.timestamps == pytest.approx(8.0)
+
+
+def test_stamps_without_a_date_may_begin_anew_each_day() -> None:
+    stamps = [(BEGIN + datetime.timedelta(hours=5 * i)).strftime("%H:%M:%S.%f") for i in range(40)]
+    found = declared(stamps, "%H:%M:%S.%f", batch_size=4, rate=40 / 5 / HOUR)
+    assert ids(found) == ["clock-jump"]
+    assert "at midnight (8 times)" in found.reasons[0].message
+    assert found.train_wall_s == 39 * 5 * HOUR
+
+
+def test_without_the_batch_a_jump_is_known_by_its_size() -> None:
+    stamps = stamps_from(moment("2026-03-02 23:59:30"), 5, "%H:%M:%S")
+    found = declared(stamps, "%H:%M:%S", batch_size=None)
+    assert ids(found) == ["clock-jump"]
+    assert found.train_wall_s == 55
+
+
+# Factors.
+
+
+@pytest.mark.parametrize(
+    ("given", "real", "text"),
+    [
+        (8, 1, "The factor is 8, the number of GPUs: check --gpus"),
+        (1, 8, "The stamps fit 8 GPUs: check --gpus."),
+        (32, 8, "The factor is 4: of 32 GPUs these may be the GPUs of a node"),
+        (8, 32, "The factor is 4: of 8 GPUs these may be the GPUs of a node"),
+    ],
+)
+def test_a_factor_of_the_gpus_names_the_likely_cause(given: int, real: int, text: str) -> None:
+    lines = dle([1400.0] * 40, batch=256 * real)
+    found = measured(lines, format="dle-resnet50", batch_size=256, gpus=given)
+    assert ids(found, "reject") == ["clock-mismatch"]
+    assert text in found.reasons[0].message
+    honest = measured(lines, format="dle-resnet50", batch_size=256, gpus=real)
+    assert ids(honest) == []
+
+
+@pytest.mark.parametrize(("per", "rate"), [("card", 64.0), ("job", 8.0)])
+def test_a_rate_of_one_card_that_is_declared_as_the_job_s_and_the_other_way_round(
+    per: str, rate: float
+) -> None:
+    stamps = stamps_from(BEGIN, 5, "%Y-%m-%d %H:%M:%S")
+    found = declared(stamps, "%Y-%m-%d %H:%M:%S", per=per, rate=rate, gpus=8, batch_size=4)
+    assert ids(found, "reject") == ["clock-mismatch"]
+    assert "whether the printed rate is one card's or the job's (per)" in found.reasons[0].message
+    other = "job" if per == "card" else "card"
+    right = declared(stamps, "%Y-%m-%d %H:%M:%S", per=other, rate=rate, gpus=8, batch_size=4)
+    assert ids(right) == []
+
+
+@pytest.mark.parametrize("own", [1.5, 2.4, 3.0])
+def test_other_factors_name_no_cause(own: float) -> None:
+    found = measured(dle([1400.0] * 40, own=own), format="dle-resnet50", batch_size=256, gpus=1)
+    assert ids(found, "reject") == ["clock-mismatch"]
+    assert "GPU" not in found.reasons[0].message
+
+
+def test_times_that_do_not_depend_on_the_gpus_blame_none() -> None:
+    lines = [mmseg(i * 10, 4.0, at=5 * i, total=400) for i in range(1, 41)]
+    found = measured(lines, gpus=8)
+    assert ids(found, "reject") == ["clock-mismatch"]
+    assert "GPU" not in found.reasons[0].message
+
+
+# Evaluations in the window.
+
+
+def test_an_evaluation_is_no_wait_for_data() -> None:
+    """mmcv counts it as data_time of the iteration after it."""
+    lines = [mmseg(i * 10, 0.5, at=5 * i, total=160) for i in range(1, 9)]
+    lines.append("2026-03-02 10:02:00,000 - mmseg - INFO - Iter(val) [90]\tmIoU: 0.5000")
+    lines.append(mmseg(100, 10.5, at=150, waiting=10.01, total=160))
+    lines += [mmseg(i * 10, 0.5, at=150 + 5 * (i - 10), total=160) for i in range(11, 17)]
+    found = measured(lines)
+    assert found.data_fraction == pytest.approx(0.02)
+    assert "loader-stall" not in ids(found)
+    assert found.throughput is not None
+    assert found.throughput.time_weighted_steady == pytest.approx(8.0)
+    assert found.window is not None
+    assert [place.line for place in found.window.left_out] == [10]
+    # A loader that really is slow is still seen.
+    slow = [line.replace("data_time: 0.010", "data_time: 0.100") for line in lines]
+    assert "loader-stall" in ids(measured(slow))
+
+
+def epochs(second: float = 0.5) -> list[str]:
+    return [
+        line.replace(f"Iter [{i % 80 + 10}/", f"Epoch [{1 + i // 80}][{i % 80 + 10}/")
+        for i in range(0, 160, 10)
+        for line in [
+            mmseg(
+                i % 80 + 10,
+                second if i == 80 else 0.5,
+                at=5 * (i / 10 + 1) + (90 if i >= 80 else 0),
+                total=80,
+            )
+        ]
+    ]
+
+
+def test_an_evaluation_between_two_epochs_lies_in_no_line_of_mmcv() -> None:
+    """Its timer begins anew with each epoch."""
+    lines = epochs()
+    lines.insert(8, "2026-03-02 10:02:00,000 - mmseg - INFO - Epoch(val) [1][500]\tmIoU: 0.5000")
+    found = measured(lines)
+    assert found.window is not None
+    assert (found.records, found.window.left_out_count) == (16, 0)
+    assert ids(found) == ["clocks-apart"]
+
+
+def test_evaluations_of_programs_that_time_them_apart_are_in_no_figure() -> None:
+    lines = [paddleseg(i * 10, 5 * i) for i in range(1, 21)]
+    later = [paddleseg(i * 10, 5 * i + 8) for i in range(21, 41)]
+    plain = measured(
+        [*lines, *(paddleseg(i * 10, 5 * i) for i in range(21, 41))], format="paddleseg"
+    )
+    found = measured([*lines, EVALUATION, *later], format="paddleseg")
+    assert ids(found) == ids(plain) == []
+    assert found.rate == plain.rate
+    assert found.data_fraction == plain.data_fraction
+    assert found.window is not None
+    assert found.window.left_out_count == 0
+
+
+def test_an_evaluation_between_epochs_of_paddleclas_is_in_no_figure() -> None:
+    source = fixture("paddleclas_running.log")
+    lines = [text for _, text in source]
+    evaluation = "[2026/03/02 10:00:00] ppcls INFO: [Eval][Epoch 0][Iter: 0/10]CELoss: 1.0"
+    ends = [i for i, text in enumerate(lines) if "END epoch" in text]
+    held = [*lines[: ends[0] + 1], evaluation, *lines[ends[0] + 1 :]]
+    plain = measured(Lines(lines), format="paddleclas", gpus=1, batch_size=None)
+    found = measured(Lines(held), format="paddleclas", gpus=1, batch_size=None)
+    assert (found.throughput, found.data_fraction) == (plain.throughput, plain.data_fraction)
+
+
+# The table.
+
+
+def test_every_family_whose_times_must_agree_with_its_stamps_has_its_tolerance() -> None:
+    from k8sbench.parse.families import FAMILIES
+
+    shapes = {rule.shape for family in FAMILIES.values() for rule in family.records}
+    assert set(log_clock.TOLERANCES) == {each.name for each in shapes if each.complete}
