@@ -50,8 +50,9 @@ class Tally:
         self._waiting_time = 0.0
         self.first_iteration: int | None = None
         self.last_iteration: int | None = None
-        self._first_stamped: Stamped | None = None
-        self._last_stamped: Stamped | None = None
+        self._first_stamped: tuple[int, float, int, float] | None = None
+        self._last_stamped: tuple[int, float, int, float] | None = None
+        """The fields of :class:`Stamped`, which takes longer to make."""
         self.first: Record | None = None
         self.last: Record | None = None
         self.began: float | None = None
@@ -75,7 +76,7 @@ class Tally:
             self.first_iteration = position - covered + 1
         self.last_iteration = position
         if record.stamp is not None:
-            self._last_stamped = Stamped(position, record.stamp, self.iterations, self.time)
+            self._last_stamped = (position, record.stamp, self.iterations, self.time)
             if record.taken is not None:
                 self.delays.append(record.taken - record.stamp)
             if self._first_stamped is None:
@@ -136,11 +137,11 @@ class Tally:
         """The first and the last record that carry a stamp."""
         if self._first_stamped is None or self._last_stamped is None:
             return None
-        return self._first_stamped, self._last_stamped
+        return Stamped(*self._first_stamped), Stamped(*self._last_stamped)
 
     @property
     def stamps(self) -> tuple[float | None, float | None]:
         """When the window began, as far as a stamp shows, and when it ended."""
         first, last = self._first_stamped, self._last_stamped
-        began = self.began if self.began is not None else first and first.stamp
-        return began, last and last.stamp
+        began = self.began if self.began is not None else first and first[1]
+        return began, last and last[1]
