@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -109,7 +110,9 @@ def test_plsc_s_rates_follow_the_clock(own: float, expected: list[str]) -> None:
             f"Training: {stamp} - loss 10.0, lr: 0.1, epoch: 0, step: {i * 100}, eta: 1.0 hours, "
             f"throughput: {6400 / own:.2f} imgs/sec"
         )
-    assert ids(measured(lines, format="plsc", gpus=8, batch_size=128)) == expected
+    found = measured(lines, format="plsc", gpus=8, batch_size=128)
+    assert ids(found) == expected
+    assert "factor" not in " ".join(each.message for each in found.reasons)
 
 
 def test_a_stall_of_one_rank_is_no_contradiction_of_deeplearningexamples() -> None:
@@ -130,6 +133,21 @@ def test_stamps_in_whole_seconds_may_be_one_second_off_at_either_end_of_a_stretc
     assert ids(measured(lines, format="paddleseg")) == []
     off = [paddleseg(i * 10, 5.3 * i) for i in range(1, 41)]
     assert ids(measured(off, format="paddleseg"), "reject") == ["clock-mismatch"]
+
+
+def test_each_evaluation_begins_a_stretch_of_stamps_in_whole_seconds() -> None:
+    """Sixteen lines of 5 s, five of which are 6 s by their stamps."""
+    lines, at = [paddleseg(10, 0, total=330)], 0
+    for i in range(1, 17):
+        lines.append(paddleseg(i * 20, at + 5, total=330))
+        lines.append(EVALUATION)
+        at += 10 + (i <= 5)
+        lines.append(paddleseg(i * 20 + 10, at, total=330))
+    shorter = [line for line in lines if line != EVALUATION]
+    assert "clock-mismatch" not in ids(measured(lines, format="paddleseg"))
+    times = [line.replace("batch_cost: 0.5000", "batch_cost: 0.4700") for line in shorter]
+    faster = [line.replace("ips: 8.0000", "ips: 8.5106") for line in times]
+    assert "clock-mismatch" in ids(measured(faster, format="paddleseg"))
 
 
 def test_a_line_without_its_stamp_makes_the_next_one_no_later() -> None:
@@ -158,6 +176,20 @@ def test_few_seconds_in_stamps_of_whole_seconds_are_no_difference() -> None:
     """3.4 s of iterations are 5 s of stamps."""
     lines = [paddleseg(i, i * 0.2358, cost=0.2358, total=16) for i in range(1, 17)]
     assert ids(measured(lines, format="paddleseg")) == []
+
+
+def test_totals_of_all_steps_are_held_against_the_stamps_and_not_the_printed_steps() -> None:
+    head = "[03/02 10:00:{:02d}] epoch:[  1/50 ] train step:{:<4} loss: 6.0 lr: 0.08 "
+    tail = "top1: 0.0 top5: 0.0 elapse: 0.200 reader: 0.001 ips: 80.00000 instance/sec."
+    lines = [head.format(5 * i, 20 * i) + tail for i in range(6)]
+    assert "clocks-apart" in ids(measured(lines, format="paddlevideo", batch_size=16))
+    lines.append(
+        "[03/02 10:00:27] END epoch:1  train loss_avg: 3.0 top1_avg: 0.3 top5_avg: 0.6 "
+        "elapse_avg: 0.250 reader_avg: 0.000 elapse_sum: 27.500 ips: 64.00000 instance/sec."
+    )
+    found = measured(lines, format="paddlevideo", batch_size=16)
+    assert found.rate == pytest.approx(64.0)
+    assert "clocks-apart" not in ids(found)
 
 
 def test_a_slow_first_line_is_in_both_figures_or_in_none() -> None:
@@ -216,6 +248,20 @@ def test_a_jump_at_an_evaluation_is_named_as_well() -> None:
 def test_a_jump_without_a_name_is_a_contradiction(seconds: int) -> None:
     found = measured(set_clock(run([0.5] * 30), 20, seconds))
     assert ids(found, "reject") == ["clock-mismatch"]
+
+
+def test_stamps_in_whole_seconds_show_no_jump_by_one() -> None:
+    lines = [paddleseg(i * 10, 5 * i, total=80) for i in range(1, 9)]
+    found = measured(set_clock(lines, 4, -3), format="paddleseg")
+    assert ids(found, "reject") == ["clock-mismatch"]
+
+
+def test_a_jump_before_the_window_is_in_no_figure_of_it() -> None:
+    honest = measured(run([0.5] * 30), warmup=100)
+    found = measured(set_clock(run([0.5] * 30), 5, -HOUR), warmup=100)
+    assert ids(found) == ["clock-jump"]
+    assert found.throughput == honest.throughput
+    assert found.train_wall_s == honest.train_wall_s
 
 
 def test_two_jumps_are_a_contradiction() -> None:
@@ -305,6 +351,19 @@ def test_without_the_batch_a_jump_is_known_by_its_size() -> None:
     assert found.train_wall_s == 55
 
 
+def test_a_day_s_pause_is_no_end_of_february() -> None:
+    begin = moment("2026-05-04 10:00:00")
+    stamps = stamps_from(begin, 5, "%m/%d %H:%M:%S")
+    stamps[6:] = stamps_from(begin + datetime.timedelta(days=1), 5, "%m/%d %H:%M:%S")[6:]
+    lines = [
+        f"[{at}] epoch:[  1/50 ] train step:{i * 20:<4} loss: 6.0 lr: 0.08 top1: 0.0 top5: 0.0 "
+        "elapse: 0.250 reader: 0.001 ips: 64.00000 instance/sec."
+        for i, at in enumerate(stamps)
+    ]
+    found = measured(lines, format="paddlevideo", batch_size=16)
+    assert (ids(found), found.train_wall_s) == (["clocks-apart"], DAY + 55)
+
+
 # Factors.
 
 
@@ -339,18 +398,20 @@ def test_a_rate_of_one_card_that_is_declared_as_the_job_s_and_the_other_way_roun
     assert ids(right) == []
 
 
-@pytest.mark.parametrize("own", [1.5, 2.4, 3.0])
-def test_other_factors_name_no_cause(own: float) -> None:
-    found = measured(dle([1400.0] * 40, own=own), format="dle-resnet50", batch_size=256, gpus=1)
+@pytest.mark.parametrize(("own", "gpus"), [(1.5, 1), (1.2, 2), (3.0, 1), (math.inf, 1)])
+def test_other_factors_name_no_cause(own: float, gpus: int) -> None:
+    lines = dle([1400.0] * 40, own=own)
+    found = measured(lines, format="dle-resnet50", batch_size=256, gpus=gpus)
     assert ids(found, "reject") == ["clock-mismatch"]
     assert "GPU" not in found.reasons[0].message
 
 
 def test_times_that_do_not_depend_on_the_gpus_blame_none() -> None:
     lines = [mmseg(i * 10, 4.0, at=5 * i, total=400) for i in range(1, 41)]
-    found = measured(lines, gpus=8)
-    assert ids(found, "reject") == ["clock-mismatch"]
-    assert "GPU" not in found.reasons[0].message
+    cards = [paddleseg(i * 10, 5 * i, cost=1.0) for i in range(1, 41)]
+    for found in (measured(lines, gpus=8), measured(cards, format="paddleseg", gpus=8)):
+        assert ids(found, "reject") == ["clock-mismatch"]
+        assert "GPU" not in found.reasons[0].message
 
 
 # Evaluations in the window.
