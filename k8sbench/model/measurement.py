@@ -133,7 +133,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     memory_mib: float | None = None
     """Peak device memory that the program reports, MiB."""
     data_fraction: float | None = None
-    """Share of the window's time spent waiting for data, 0–1."""
+    """Share of the window's time spent waiting for data, 0–1, without evaluations and the like."""
     window: MeasuredWindow | None = None
     ranks: tuple[RankTimes, ...] = ()
     environment: dict[str, str | int | float | bool | None]

@@ -364,6 +364,19 @@ def test_a_day_s_pause_is_no_end_of_february() -> None:
     assert (ids(found), found.train_wall_s) == (["clocks-apart"], DAY + 55)
 
 
+def test_a_jump_of_the_logger_s_clock_is_no_fault_of_ai_rank_s_lines() -> None:
+    lines = run([0.5] * 30)
+    at = moment("2026-03-02 10:00:00+00:00").timestamp()
+    events = [
+        f"AI-Rank-log {at + 5 * i:.1f} eval_accuracy:0.5, total_epoch_cnt:{i}" for i in (9, 21)
+    ]
+    lines[9:9], lines[22:22] = events[:1], events[1:]
+    assert ids(measured(lines)) == []
+    assert ids(measured(set_clock(lines, 15, -HOUR))) == ["clock-jump"]
+    by_hand = [line.replace(str(at)[:6], "166666") for line in lines]
+    assert ids(measured(by_hand)) == ["airank-clock"]
+
+
 # Factors.
 
 
