@@ -104,9 +104,7 @@ class RankSeries:
         self.memory_mib: float | None = None
         self.products = Products()
         self.epoch = Epoch(None)
-        self._digest = hashlib.sha256()
-        self._texts: list[str] = []
-        """Records as printed that are not yet in the digest."""
+        self._digest = _Digest()
 
         self.tally = Tally(shape)
         self.clock = LogClock(shape)
@@ -433,9 +431,7 @@ class RankSeries:
         return not self._running and opening.position > self.window.warmup + slack
 
     def _note(self, record: Record, file: str, position: int) -> None:
-        self._texts.append(record.text)
-        if len(self._texts) == AT_ONCE:
-            self._digest_texts()
+        self._digest.add(record.text)
         stamp = record.stamp
         if stamp is not None:
             self.last_stamp = stamp
@@ -466,11 +462,27 @@ class RankSeries:
     @property
     def digest(self) -> str:
         """SHA-256 over the records as printed."""
-        self._digest_texts()
-        return self._digest.hexdigest()
+        return self._digest.hex()
 
-    def _digest_texts(self) -> None:
-        self._digest.update("".join(self._texts).encode("utf-8", "replace"))
+
+class _Digest:
+    """SHA-256 over texts, of which many are put into it together."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self._texts: list[str] = []
+
+    def add(self, text: str) -> None:
+        self._texts.append(text)
+        if len(self._texts) == AT_ONCE:
+            self._flush()
+
+    def hex(self) -> str:
+        self._flush()
+        return self._hash.hexdigest()
+
+    def _flush(self) -> None:
+        self._hash.update("".join(self._texts).encode("utf-8", "replace"))
         self._texts.clear()
 
 

@@ -13,7 +13,7 @@ import pytest
 from k8sbench.measure.run import log_clock
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.spec import LogFormat
-from tests.unit.measure.support import Lines, fixture, ids, measured, mmseg, plsc, run
+from tests.unit.measure.support import Lines, ids, lines_of, measured, mmseg, plsc, run
 
 EVALUATION = "2026-03-02 10:01:50 [INFO]\tStart evaluating (total_samples: 500)..."
 STEADY = [0.5] * 8
@@ -521,8 +521,7 @@ def test_evaluations_of_programs_that_time_them_apart_are_in_no_figure() -> None
 
 
 def test_an_evaluation_between_epochs_of_paddleclas_is_in_no_figure() -> None:
-    source = fixture("paddleclas_running.log")
-    lines = [text for _, text in source]
+    lines = lines_of("paddleclas_running.log")
     evaluation = "[2026/03/02 10:00:00] ppcls INFO: [Eval][Epoch 0][Iter: 0/10]CELoss: 1.0"
     ends = [i for i, text in enumerate(lines) if "END epoch" in text]
     held = [*lines[: ends[0] + 1], evaluation, *lines[ends[0] + 1 :]]
