@@ -44,6 +44,8 @@ READ_SECONDS = 60.0
 """For what a run has printed to be archived before it is cancelled; the rest is read as it goes."""
 WISHES_SECONDS = 15.0
 """Between two looks at what other processes of the store wish for the runs that are followed."""
+REMOVE_SECONDS = 300.0
+"""For which the deletion of jobs that are over is put off, while pods of others are created."""
 REQUESTS = 4
 """Jobs that are created or deleted at a time, while others are followed."""
 RESUME_SECONDS = 1.0
@@ -55,6 +57,8 @@ AGAIN_SECONDS = 2.0
 LONGEST_AGAIN = 30.0
 ABSENT_SECONDS = 5.0
 """Until a job is looked for again that may still come."""
+STARTING = frozenset({Phase.CREATED, Phase.PENDING, Phase.PULLING, Phase.STARTING})
+"""States of a run whose pods are being created and started."""
 WAITING = frozenset({Phase.CREATED, Phase.QUEUED})
 """States in which a run's time does not count: it waits for its turn."""
 
@@ -144,6 +148,10 @@ class Following:
         self.refused: list[tuple[Run, BaseException]] = []
         """The runs whose jobs were not created, or not for certain, and why. Each is recorded and
         left alone; who asked for it takes it from here."""
+        self._to_remove: list[Run] = []
+        """Closed, and what is left of their jobs is to be deleted; that is on record."""
+        self._remove_by = math.inf
+        """When that is done at the latest, Unix seconds."""
         self._removals: list[Future[Run]] = []
         self._open: dict[str, _Open] = {}
         self._over: deque[_Open] = deque()
@@ -450,8 +458,26 @@ class Following:
         elif self._workers is None:
             return self.remove(one.run)
         else:
-            self._removals.append(self._workers.submit(self.remove, one.run))
+            if not self._to_remove:
+                self._remove_by = self._context.clock() + REMOVE_SECONDS
+            self._to_remove.append(one.run)
         return one.run
+
+    def _start_removals(self, *, now: bool = False) -> None:
+        """Have other threads delete what is left of jobs.
+
+        While pods of other runs are being created that is put off, unless a quota has no room: the
+        cluster has nearly as much to do to delete a job as to create it.
+        """
+        if self._workers is None or not self._to_remove:
+            return
+        opened = self._open.values()
+        is_short = any(one.create is not None and one.again_at is not None for one in opened)
+        now = now or is_short or self._context.clock() >= self._remove_by
+        if now or not any(one.run.phase in STARTING for one in opened):
+            remove = partial(self._workers.submit, self.remove)
+            self._removals += map(remove, self._to_remove)
+            self._to_remove.clear()
 
     def remove(self, run: Run) -> Run:
         """Delete what is left of a job; the run is measured, whatever becomes of that."""
@@ -472,6 +498,7 @@ class Following:
 
     def _check_removals(self, *, wait: bool = False) -> None:
         """Raise what went wrong with those that are done: a fault of ours."""
+        self._start_removals(now=wait)
         done = [one for one in self._removals if wait or one.done()]
         self._removals = [one for one in self._removals if one not in done]
         for one in done:

@@ -39,6 +39,31 @@ def test_a_state_is_recorded_while_the_next_job_is_being_created(store: Store) -
     assert len(runs) == 2
 
 
+def test_what_is_left_of_a_job_is_deleted_when_no_pods_of_another_are_being_created(
+    store: Store,
+) -> None:
+    class Starting(FakeCluster):
+        """The second job is pending until the first run is measured, and for some looks more."""
+
+        looks = 20
+
+        def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+            second = self.going_on.get("seg-2", ())
+            if len(second) == len(self.script) - 1 and self.looks:
+                if "seg-1" in self.going_on:
+                    return [self._told("seg-1", self.going_on["seg-1"].popleft())]
+                self.looks -= store.run("seg-1").measurement is not None
+                removed_meanwhile.extend(self.removed)
+                return []
+            return super().wait(seconds)
+
+    removed_meanwhile: list[str] = []
+    cluster = Starting(at(Phase.PENDING), at(Phase.RUNNING), at(Phase.SUCCEEDED), outlives=True)
+    submit(store, cluster, cases=2, parallel=2)
+    assert (cluster.looks, removed_meanwhile) == (0, [])
+    assert sorted(cluster.removed) == ["seg-1", "seg-2"]
+
+
 @pytest.mark.parametrize("parallel", [1, 2])
 def test_a_job_that_cannot_be_deleted_is_told_of_and_its_run_is_measured(
     store: Store, parallel: int
