@@ -32,36 +32,40 @@ from tests.trainers.torch_runs import (
 
 pytestmark = pytest.mark.tier("frameworks")
 
-# PyTorch has synchronised batch norm for GPUs only. This one is written down from its definition
-# for CPUs, so that what surrounds it can be checked on one: where it is put, and with what losses.
+# On CPUs upstream's programs have plain batch norm. This lets ours synchronise it, so that where it is
+# put, with what losses, can be checked on one; and counts what it costs, step by step.
 SYNC_BN_ON_CPU = """
+import collections
 import torch
-from torch import distributed, nn
-from k8sbench.trainers.parts import torch_session
+from torch import distributed
+from k8sbench.trainers.parts import loop, steps, torch_session
 
-class Sum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        x = x.clone()
-        distributed.all_reduce(x)
-        return x
-    backward = forward
-
-def forward(norm, x):
-    if not norm.training:
-        return nn.functional.batch_norm(
-            x, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps
-        )
-    count = x.numel() // x.shape[1] * distributed.get_world_size()
-    each = [0, 2, 3]
-    mean = Sum.apply(x.sum(each)) / count
-    away = x - mean.view(1, -1, 1, 1)
-    scale = norm.weight * (Sum.apply(away.square().sum(each)) / count + norm.eps).rsqrt()
-    return away * scale.view(1, -1, 1, 1) + norm.bias.view(1, -1, 1, 1)
-
-nn.SyncBatchNorm.forward = forward
-nn.parallel.DistributedDataParallel._passing_sync_batchnorm_handle = lambda *_: None
 torch_session.Session.synchronises = lambda here, wanted: wanted and here.place.world_size > 1
+taken = [collections.Counter()]
+
+def count(where, name):
+    call = getattr(where, name)
+    def counted(*given, **named):
+        taken[-1][name] += 1
+        return call(*given, **named)
+    setattr(where, name, counted)
+
+count(distributed, "all_gather")
+count(distributed, "all_reduce")
+for reading in ("item", "tolist", "nonzero", "__bool__", "__getitem__"):
+    count(torch.Tensor, reading)
+done, finish = steps.StepTimer.step_done, loop.Loop._finish
+
+def step_done(timer):
+    taken.append(collections.Counter())
+    return done(timer)
+
+def told(run):
+    norms = sum(type(layer).__name__ == "SyncNorm" for layer in run.layers())
+    run.journal.event("costs", {"norms": norms, "steps": taken[:-1]})
+    return finish(run)
+
+steps.StepTimer.step_done, loop.Loop._finish = step_done, told
 """
 
 
@@ -102,6 +106,15 @@ def test_synchronised_batch_norm_trains_two_ranks_as_one_with_twice_the_batch(
     assert (one[-1][-1]["norm"], first[-1]["norm"]) == ("BatchNorm", "SyncBatchNorm")
     assert first[0]["options"]["no_dropout"] is True
     computes_the_same(one[-1], first, TRAINING_TOLERANCE)
+    (costs,) = only(first, "costs")
+    norms = costs["norms"]
+    assert norms == 70
+    # In the first step each layer asks once whether batches are equal. From then on it gathers once
+    # forward and sums up once backward, and reads nothing; the step sums up and reads its values.
+    begin, *others = costs["steps"]
+    assert (begin["all_gather"], begin["tolist"]) == (2 * norms, norms + 1)
+    for each in others:
+        assert each == {"all_gather": norms, "all_reduce": norms + 1, "tolist": 1}
     *_, (apart, _), _ = two
     assert losses(apart) != pytest.approx(losses(one[-1]), rel=3 * TRAINING_TOLERANCE)
 

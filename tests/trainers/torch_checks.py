@@ -278,6 +278,105 @@ def upstreams_waits(trainer: str, amp: str) -> tuple[int, int]:
     return 1 + (amp == "fp16" and trainer == "tsm"), int(trainer == "resnet50")
 
 
+SYNC_NORM = """
+import copy, json, sys
+import torch
+from torch import distributed, nn
+from torch.nn.modules import _functions
+from k8sbench.trainers.parts import settings, torch_session
+from k8sbench.trainers.parts.torch_sync_norm import Formulas, synchronise
+
+(name, device, *options) = sys.argv[1:]
+dtype = getattr(torch, name)
+defaults = settings.Defaults(benchmark="b", recipes=("v",), batch_size=1, shares_gpu=True)
+here = torch_session.open_session(
+    settings.read("b", "", defaults, None, ["--device", device, *options])[0]
+)
+here.connect()
+rank = here.place.rank
+torch.manual_seed(0)
+shape = (6, 5, 3, 7)  # of both ranks
+images = [3 * torch.randn(shape, dtype=torch.float64) + 2 for _ in range(3)]
+away = torch.randn(shape, dtype=torch.float64)
+norm = nn.BatchNorm2d(shape[1], dtype=torch.float64 if name == "float64" else torch.float32)
+nn.init.normal_(norm.weight)
+nn.init.normal_(norm.bias)
+
+class Theirs(nn.Module):  # PyTorch's own, which asks for a GPU before it goes to its function
+    def __init__(self, norm):
+        super().__init__()
+        self.norm = norm
+    def forward(self, x):
+        norm = self.norm
+        return _functions.SyncBatchNorm.apply(
+            x, norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.eps, norm.momentum,
+            distributed.group.WORLD, 2,
+        )
+
+if device == "cpu":
+    for kernel in vars(Formulas):
+        if kernel.startswith("batch_norm"):
+            setattr(torch, kernel, getattr(Formulas, kernel))
+layers = {
+    "ours": synchronise(nn.Sequential(copy.deepcopy(norm))),
+    "torch": Theirs(copy.deepcopy(norm)),
+    "one rank": copy.deepcopy(norm),
+}
+found = {}
+for which, layer in layers.items():
+    layer = layer.to(here.device)
+    part = slice(None) if which == "one rank" else slice(3 * rank, 3 * rank + 3)
+    shown = slice(3 * rank, 3 * rank + 3) if which == "one rank" else slice(None)
+    for layout in (torch.contiguous_format, torch.channels_last):
+        for each in images:
+            x = each[part].to(here.device, dtype).to(memory_format=layout).requires_grad_()
+            y = layer(x)
+            y.backward(away[part].to(here.device, y.dtype))
+    inner = dict(layer.named_parameters()) | dict(layer.named_buffers())
+    inner = {key.rpartition(".")[2]: value for key, value in inner.items()}
+    sums = [inner["weight"].grad, inner["bias"].grad]
+    if which != "one rank":
+        for each in sums:
+            distributed.all_reduce(each)
+    found[which] = {
+        "type": str(y.dtype), "outputs": y[shown], "inputs": x.grad[shown], "weight": sums[0],
+        "bias": sums[1], "mean": inner["running_mean"], "variance": inner["running_var"],
+    }
+
+def far(one, other):
+    one, other = one.double(), other.double()
+    return ((one - other).abs().max() / other.abs().max()).item()
+
+ours = found["ours"]
+told = {
+    other: {key: far(ours[key], found[other][key]) for key in ours if key != "type"}
+    for other in ("torch", "one rank")
+}
+print(json.dumps({"type": ours["type"], **told}))
+here.close()
+"""
+
+
+def sync_norm_differs(
+    dtype: str, device: str, *options: str, timeout: float = 100.0
+) -> dict[str, dict[str, float]]:
+    """How far our batch norm over two ranks is from PyTorch's own, and from one rank's with twice
+    the batch: outputs, gradients and running statistics after six steps, of the largest value.
+
+    PyTorch's own refuses CPUs; there its function is given the formulas as kernels.
+    """
+    found = {}
+    for text in ranks(["-c", SYNC_NORM, dtype, device, *options], 2, timeout=timeout):
+        (line,) = (each for each in text.splitlines() if each.startswith("{"))
+        told = json.loads(line)
+        assert told.pop("type") == f"torch.{dtype}"
+        for other, values in told.items():
+            before = found.setdefault(other, {})
+            found[other] = {key: max(values[key], before.get(key, 0.0)) for key in values}
+    assert found.keys() == {"torch", "one rank"}
+    return found
+
+
 PRODUCTS = """
 import json, sys
 from k8sbench.trainers.parts import machine, settings

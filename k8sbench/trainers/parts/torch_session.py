@@ -25,6 +25,7 @@ from torch.amp.grad_scaler import GradScaler
 from k8sbench.trainers.parts import machine, session
 from k8sbench.trainers.parts.events import Place
 from k8sbench.trainers.parts.settings import Settings, refuse
+from k8sbench.trainers.parts.torch_sync_norm import synchronise
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 # A collective that takes longer than this has lost a peer. The first steps of a compiled model
@@ -90,7 +91,8 @@ class Session(session.Session):
         """`model` on the device, compiled and distributed as asked; and whether it has SyncBN."""
         synced = self.synchronises(sync_bn)
         if synced:
-            model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+            own = nn.SyncBatchNorm.convert_sync_batchnorm  # the compiler knows no other
+            model = (own if self.settings.compile else synchronise)(model)
         model = model.to(self.device)
         if self.settings.channels_last:
             model = model.to(memory_format=torch.channels_last)
