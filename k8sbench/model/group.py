@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from k8sbench.model.identity import GroupKey
-from k8sbench.model.measurement import AccuracyResult, Reason
+from k8sbench.model.measurement import AccuracyResult, Arithmetic, Reason
 from k8sbench.model.plan import RunPlan
 
 
@@ -68,6 +68,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """10⁹ multiply-accumulates of one sample's forward pass, of the model as the catalog has it;
     None where the runs report another number of parameters than the catalog."""
     precision_effective: str | None = None
+    arithmetic: Arithmetic | None = None
+    """Which kinds of operations computed in which type; None unless all runs state the same."""
     device: str | None = None
     by_rule: dict[str, str] = {}
     """What the program chose by the benchmark's own rule: its loss ``head``, its ``norm`` layer."""

@@ -7,6 +7,9 @@ None, and ``missing`` holds the reason under the figure's path. Never 0 for "not
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -93,6 +96,27 @@ class RankTimes(msgspec.Struct, frozen=True, kw_only=True):
     max: float
 
 
+class Arithmetic(msgspec.Struct, frozen=True, kw_only=True):
+    """Which kinds of operations computed in which type: the arithmetic, as the program states it.
+
+    Runs in mixed precision that differ in it do not compute the same.
+    """
+
+    types: dict[str, str]
+    """Kind → type (``float16``), or how many operations had each (``2 float16 + 2 float32``)."""
+    digest: str
+    """Of the types; :func:`arithmetic_digest`."""
+    by: Literal["seen", "derived"]
+    """``seen`` in a step of the run, or ``derived`` by the framework's rules for a device that it
+    did not have."""
+
+
+def arithmetic_digest(types: Mapping[str, str]) -> str:
+    """The digest of an arithmetic: the first half of the SHA-256 of its JSON, keys in order."""
+    text = json.dumps(types, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """One run's figures, with everything a reader needs to judge them."""
 
@@ -109,6 +133,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     precision_effective: str | None = None
     """What really ran: ``fp32`` where AMP had no effect."""
     amp_dtype: str | None = None
+    arithmetic: Arithmetic | None = None
     batch_size_per_gpu: int | None
     warmup_iterations: int
     iterations: int

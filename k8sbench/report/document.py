@@ -161,6 +161,7 @@ def _side(group: Group) -> dict[str, Any]:
     fields = _group_fields(group, _SIDE)
     fields["precision_effective"] = group.precision_effective
     fields |= {"parameters": group.parameters, "gmac": group.gmac}
+    fields["arithmetic"] = group.arithmetic and group.arithmetic.types
     return fields | {"missing": _of_nulls(_missing(group), fields)}
 
 

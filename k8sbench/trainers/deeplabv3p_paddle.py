@@ -46,13 +46,14 @@ FLAGS = {
 }
 # PaddleSeg's train.py: what joins Paddle's own lists in fp16, and the scaler's first scale.
 # Paddle 2.6 has the resizing on its list already. `matched` runs in half precision what PyTorch
-# does: left to Paddle's lists, resizing, depthwise convolutions and what they feed would be FP32.
+# does: left to Paddle's lists, resizing, depthwise convolutions and what they feed would be FP32,
+# and biases would be added in FP32.
 AMP_LISTS = {
     "paddleseg": {
         "custom_white_list": {"elementwise_add", "batch_norm", "sync_batch_norm"},
         "custom_black_list": {"bilinear_interp_v2"},
     },
-    "matched": {"custom_white_list": {"bilinear_interp_v2", "depthwise_conv2d"}},
+    "matched": {"custom_white_list": {"bilinear_interp_v2", "depthwise_conv2d", "elementwise_add"}},
 }
 INITIAL_SCALE = 1024.0
 MATCHED_SCALE = 512.0  # fixed, as the PyTorch side has it
@@ -110,6 +111,7 @@ def _model(recipe: str, classes: int, layout: str) -> Any:
 
 def losses(recipe: str, layout: str) -> Callable[[Any, Any, Any, Any], dict[str, Any]]:
     """The recipe's losses of (model, nothing, images, labels), for logits in `layout`."""
+    import paddle
     from paddle.nn import functional as F
 
     axis = 1 if layout == "NCHW" else -1
@@ -134,7 +136,8 @@ def losses(recipe: str, layout: str) -> Callable[[Any, Any, Any, Any], dict[str,
             _, best = given.detach().topk(1, axis=axis)
             hits = (best.squeeze(axis) == labels).astype("float32")
             values[f"{name}.acc_seg"] = 100.0 * hits.mean()
-        return {**values, "loss": values["decode.loss_seg"] + values["aux.loss_seg"]}
+        with paddle.amp.auto_cast(enable=False):  # which has the addition in half precision
+            return {**values, "loss": values["decode.loss_seg"] + values["aux.loss_seg"]}
 
     return matched if recipe == "matched" else paddleseg
 

@@ -14,6 +14,7 @@ from tests.trainers.torch_checks import (
     on_one_rank,
     on_two_ranks,
     sums_up,
+    sync_norm_differs,
 )
 from tests.trainers.torch_runs import Event, losses, only
 
@@ -69,6 +70,17 @@ def test_synchronised_batch_norm_trains_two_ranks_as_one_with_twice_the_batch(
     computes_the_same(one[-1], first, TRAINING_TOLERANCE)
     ((apart, _),) = on_two_ranks(TRAINING, "cuda", *told, before=APART, timeout=LONG)
     assert losses(apart) != pytest.approx(losses(one[-1]), rel=3 * TRAINING_TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5), ("float16", 5e-3)]
+)
+def test_two_ranks_normalise_as_pytorchs_own_layer_and_as_one_rank_does(
+    dtype: str, tolerance: float, backend: str
+) -> None:
+    found = sync_norm_differs(dtype, "cuda", *options(backend), timeout=LONG)
+    assert max(found["torch"].values()) == 0.0, found
+    assert max(found["one rank"].values()) <= tolerance, found
 
 
 def test_nccl_forms_a_group_of_one_and_tells_its_network() -> None:

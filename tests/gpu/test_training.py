@@ -7,7 +7,7 @@ import functools
 import pytest
 
 from tests.gpu import LONG
-from tests.trainers.either_checks import loaders_feed_a_gpu
+from tests.trainers.either_checks import KINDS, MATCHED, loaders_feed_a_gpu, stated
 from tests.trainers.torch_checks import (
     SIZES,
     TRAINERS,
@@ -47,6 +47,13 @@ def test_a_trainer_overfits_four_samples_and_tells_its_story(trainer: str, amp: 
     text = run(trainer, amp)
     learns(text, trainer, amp=amp, steps=STEPS, factor=LEARNING[trainer][1], device="cuda")
     tells_its_device(events(text), "cuda")
+
+
+def test_deeplab_states_the_types_that_it_has_on_a_cpu() -> None:
+    found = {
+        amp: stated(events(run("deeplabv3p_pytorch", amp)))["types"] for amp in ("none", "fp16")
+    }
+    assert found == {"none": dict.fromkeys(KINDS, "float32"), "fp16": MATCHED}
 
 
 def test_a_gradient_scaler_is_at_work_in_fp16() -> None:

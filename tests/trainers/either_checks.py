@@ -9,6 +9,28 @@ import pytest
 
 from tests.trainers.torch_runs import Event, alone, events, losses, only
 
+KINDS = (
+    *("activation", "add", "concat", "conv", "depthwise_conv", "loss", "norm", "pool", "resize"),
+)
+"""Of operations, in DeepLabV3+."""
+MATCHED = {
+    **dict.fromkeys(KINDS, "float16"),
+    "add": "16 float16 + 1 float32",
+    "loss": "float32",
+    "resize": "2 float16 + 2 float32",
+}
+"""DeepLabV3+ in fp16 on PyTorch, and on Paddle by its recipe `matched`: the shortcuts of 16 blocks
+in half precision and the sum of the losses in FP32; two features resized in half precision and the
+logits of two heads in FP32.
+"""
+
+
+def stated(found: list[Event]) -> dict[str, Any]:
+    """The arithmetic that a run states; {} where it states none."""
+    each = [event["arithmetic"] for event in only(found, "environment") if "arithmetic" in event]
+    assert len(each) <= 1
+    return each[0] if each else {}
+
 
 def learned(text: str, *, steps: int, factor: float, device: str) -> list[Event]:
     """The events of a run on four samples with seed 5 and a record per step, whose warm-up is the
@@ -21,7 +43,9 @@ def learned(text: str, *, steps: int, factor: float, device: str) -> list[Event]
 
     assert text.startswith('K8SBENCH {"event": "start"')
     names = [event["event"] for event in found]
-    assert names == ["start", "environment", *["step"] * steps, "rank", "summary"]
+    # The second environment has the arithmetic, which the first step shows.
+    assert names == ["start", *["environment"] * 2, *["step"] * steps, "rank", "summary"]
+    assert found[2].keys() == {"event", "rank", "arithmetic"}
     start, summary = found[0], found[-1]
     assert (start["seed"], start["batch_size_per_gpu"], start["global_batch"]) == (5, 4, 4)
     assert start["device"] == device

@@ -32,8 +32,8 @@ from tests.trainers.torch_runs import (
 
 pytestmark = pytest.mark.tier("frameworks")
 
-# On CPUs upstream's programs have plain batch norm. This lets ours synchronise it, so that where it is
-# put, with what losses, can be checked on one; and counts what it costs, step by step.
+# On CPUs upstream's programs have plain batch norm. This lets ours synchronise it, so that where it
+# is put, and with what losses, can be checked on one; and counts what it costs, step by step.
 SYNC_BN_ON_CPU = """
 import collections
 import torch

@@ -322,16 +322,23 @@ layers = {
     "torch": Theirs(copy.deepcopy(norm)),
     "one rank": copy.deepcopy(norm),
 }
+moved = [each.to(here.device) for each in images]
+slope = away.to(here.device)
 found = {}
 for which, layer in layers.items():
     layer = layer.to(here.device)
     part = slice(None) if which == "one rank" else slice(3 * rank, 3 * rank + 3)
     shown = slice(3 * rank, 3 * rank + 3) if which == "one rank" else slice(None)
     for layout in (torch.contiguous_format, torch.channels_last):
-        for each in images:
-            x = each[part].to(here.device, dtype).to(memory_format=layout).requires_grad_()
+        for step in range(len(images)):
+            if here.backend == "nccl":  # gloo itself waits for what a GPU has for it
+                quiet = which == "ours" and step > 0
+                torch.cuda.set_sync_debug_mode("error" if quiet else "default")
+            x = moved[step][part].to(dtype).to(memory_format=layout).requires_grad_()
             y = layer(x)
-            y.backward(away[part].to(here.device, y.dtype))
+            y.backward(slope[part].to(y.dtype))
+    if here.backend == "nccl":
+        torch.cuda.set_sync_debug_mode("default")
     inner = dict(layer.named_parameters()) | dict(layer.named_buffers())
     inner = {key.rpartition(".")[2]: value for key, value in inner.items()}
     sums = [inner["weight"].grad, inner["bias"].grad]
@@ -363,7 +370,8 @@ def sync_norm_differs(
     """How far our batch norm over two ranks is from PyTorch's own, and from one rank's with twice
     the batch: outputs, gradients and running statistics after six steps, of the largest value.
 
-    PyTorch's own refuses CPUs; there its function is given the formulas as kernels.
+    PyTorch's own refuses CPUs; there its function is given the formulas as kernels. With NCCL a
+    wait for the device, after the first step, is an error.
     """
     found = {}
     for text in ranks(["-c", SYNC_NORM, dtype, device, *options], 2, timeout=timeout):

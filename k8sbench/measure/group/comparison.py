@@ -18,6 +18,7 @@ from k8sbench.measure.group.spread import spread
 from k8sbench.model import speed_options
 from k8sbench.model.group import Deviation, Figure, Group, Parity, Result
 from k8sbench.model.identity import GroupKey, fields_for
+from k8sbench.model.measurement import Arithmetic
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import BenchmarkSpec, Fingerprint, Published, Variant
 
@@ -32,7 +33,7 @@ SAME_MODEL = 0.001
 
 NOT_COMPARABLE = (
     *("smoke", "cpu", "no-figure", "case", "precision", "batch", "gpu-model", "device"),
-    *("estimator", "model", "data", "backend", "mode"),
+    *("estimator", "model", "arithmetic", "data", "backend", "mode"),
 )
 """Ids of everything that can forbid a ratio; ``docs/results.md`` explains them."""
 
@@ -475,6 +476,17 @@ def parity(paddle: Group, pytorch: Group) -> Parity:
     fast = [", ".join(speed_options.words(g.plan.options)) or "none" for g in (paddle, pytorch)]
     if fast[0] != fast[1]:
         notes.append(f"speed options {fast[0]} : {fast[1]}")
+    sides = {"Paddle": paddle.arithmetic, "PyTorch": pytorch.arithmetic}
+    if "arithmetic" in unlike:
+        missing = [name for name, stated in sides.items() if stated is None]
+        differing = ", ".join(_unlike_kinds(*sides.values()))
+        notes.append(
+            f"arithmetic not stated by {' and '.join(missing)}"
+            if missing
+            else f"arithmetic differs in {differing}"
+        )
+    if derived := [name for name, stated in sides.items() if stated and stated.by == "derived"]:
+        notes.append(f"arithmetic derived for {' and '.join(derived)}")
     ratio = None
     if not unlike and paddle.spread and pytorch.spread:
         ratio = paddle.spread.median / pytorch.spread.median
@@ -507,6 +519,8 @@ def _unlike_parity(one: Group, two: Group) -> tuple[str, ...]:
     formats = [arithmetic(g.plan, g.precision_effective, g.key.gpu_model) for g in (one, two)]
     if formats[0] is None or formats[0] != formats[1] or TF32_UNKNOWN in formats:
         found.append("precision")
+    elif _unlike_arithmetic(one, two):
+        found.append("arithmetic")
     if one.estimator != two.estimator:
         found.append("estimator")
     found += [
@@ -515,6 +529,30 @@ def _unlike_parity(one: Group, two: Group) -> tuple[str, ...]:
         if getattr(one.key, name) != getattr(two.key, name)
     ]
     return tuple(found)
+
+
+def _unlike_arithmetic(one: Group, two: Group) -> bool:
+    """Whether the operations' types differ, or may differ.
+
+    In FP32 all are FP32, whether a program states them or not; what AMP leaves in FP32 is known
+    only where it is stated.
+    """
+    sides = (one.arithmetic, two.arithmetic)
+    if None in sides:
+        return all(group.precision_effective == "amp" for group in (one, two))
+    return bool(_unlike_kinds(*sides))
+
+
+def _unlike_kinds(paddle: Arithmetic | None, pytorch: Arithmetic | None) -> tuple[str, ...]:
+    """The kinds of operations whose types differ, with both types; () where a side is not known."""
+    if paddle is None or pytorch is None:
+        return ()
+    one, two = paddle.types, pytorch.types
+    return tuple(
+        f"{kind} {one.get(kind, 'none')} : {two.get(kind, 'none')}"
+        for kind in sorted({*one, *two})
+        if one.get(kind) != two.get(kind)
+    )
 
 
 def _same(one: float | None, two: float | None) -> bool:

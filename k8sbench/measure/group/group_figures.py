@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from k8sbench.measure.group import comparison
 from k8sbench.measure.group.candidates import Candidate
-from k8sbench.model.measurement import ESTIMATORS, AccuracyResult
+from k8sbench.model.measurement import ESTIMATORS, AccuracyResult, Arithmetic
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 
@@ -38,6 +38,17 @@ def model(
     else:
         return parameters, known.gmac
     return parameters, None
+
+
+def arithmetic(measured: Sequence[Candidate], missing: dict[str, str]) -> Arithmetic | None:
+    """What all runs state alike."""
+    found = [c.measured.arithmetic for c in measured]
+    if found and found[0] is not None and all(one == found[0] for one in found):
+        return found[0]
+    missing["arithmetic"] = (
+        "the runs state different ones" if any(found) else "the runs do not state it"
+    )
+    return None
 
 
 def by_estimator(counted: Sequence[Candidate]) -> dict[str, float]:

@@ -91,6 +91,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         parameters=parameters,
         gmac=gmac,
         precision_effective=joined(c.measured.precision_effective for c in measured),
+        arithmetic=group_figures.arithmetic(measured, missing),
         device=joined(c.measured.device for c in measured),
         by_rule={
             name: value

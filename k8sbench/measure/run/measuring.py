@@ -17,10 +17,12 @@ from k8sbench.model.errors import InputError
 from k8sbench.model.measurement import (
     ESTIMATORS,
     AccuracyResult,
+    Arithmetic,
     MeasuredWindow,
     Measurement,
     Reason,
     Throughput,
+    arithmetic_digest,
 )
 from k8sbench.model.sample import Shape
 from k8sbench.model.spec import Estimator, LogFormat
@@ -28,6 +30,7 @@ from k8sbench.parse.families import FAMILIES
 from k8sbench.parse.reading import OURS
 
 NO_BATCH = "The batch is not known; give it with --batch-size."
+_TYPES = "arithmetic.types."
 _NOT_ENVIRONMENT = frozenset(
     {
         *("amp_dtype", "batch_size", "benchmark", "data"),
@@ -162,6 +165,7 @@ def _measurement(log: LogFacts) -> Measurement:
         precision=precision,
         precision_effective=log.fact("precision_effective") or log.fact("precision") or precision,
         amp_dtype=_amp_dtype(log, precision),
+        arithmetic=_arithmetic(log, missing),
         batch_size_per_gpu=batch,
         warmup_iterations=log.window.warmup,
         iterations=span.iterations if (span := series and series.tally.span) else 0,
@@ -209,6 +213,23 @@ def _amp_dtype(log: LogFacts, precision: str | None) -> str | None:
     if precision != "amp":
         return None
     return log.fact("amp_dtype") or log.expected.amp_dtype
+
+
+def _arithmetic(log: LogFacts, missing: dict[str, str]) -> Arithmetic | None:
+    """What our trainers state; other programs do not."""
+    types = {
+        name.removeprefix(_TYPES): next(iter(values))
+        for name, values in sorted(log.facts.items())
+        if name.startswith(_TYPES)
+    }
+    digest, by = log.fact("arithmetic.digest"), log.fact("arithmetic.by")
+    if not types:
+        missing["arithmetic"] = "The log does not state which operations computed in which type."
+    elif digest != arithmetic_digest(types) or by not in {"seen", "derived"}:
+        missing["arithmetic"] = "What the log states of it does not match its digest."
+    else:
+        return Arithmetic(types=types, digest=digest, by="seen" if by == "seen" else "derived")
+    return None
 
 
 def _scale(shape: Shape, gpus: int, batch: int | None) -> tuple[float | None, float | None]:
@@ -371,7 +392,9 @@ def _environment(
     log: LogFacts, accuracy: AccuracyResult | None
 ) -> dict[str, str | int | float | bool | None]:
     found: dict[str, str | int | float | bool | None] = {
-        name: log.fact(name) for name in sorted(log.facts) if name not in _NOT_ENVIRONMENT
+        name: log.fact(name)
+        for name in sorted(log.facts)
+        if name not in _NOT_ENVIRONMENT and not name.startswith("arithmetic.")
     }
     total = data_set.certain(log)
     if total is not None:

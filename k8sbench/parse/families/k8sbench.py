@@ -75,6 +75,9 @@ def _items(line: Line, event: dict[str, Any], taken: str) -> Iterator[Item]:
         yield from _facts(line, _object(event, "options"), prefix="option.")
     elif name == "environment":
         yield from _facts(line, event, event.keys() - {"event", "rank"})
+        stated = _object(event, "arithmetic")
+        yield from _facts(line, stated, ("by", "digest"), prefix="arithmetic.")
+        yield from _facts(line, _object(stated, "types"), prefix="arithmetic.types.")
     elif name == "rank":
         yield _rank(line, event)
     elif name == "summary":

@@ -157,6 +157,10 @@ class Journal:
         """What is known of the machine, after start-up (`machine.describe` and the framework)."""
         self.event("environment", {"rank": self.place.rank, **fields})
 
+    def arithmetic(self, stated: Mapping[str, object]) -> None:
+        """Rank 0, in the first step: the types of its operations (`arithmetic.statement`)."""
+        self.event("environment", {"rank": self.place.rank, "arithmetic": stated})
+
     def step(self, record: Record, *, loss: float, lr: float, memory_mib: float | None) -> None:
         """Rank 0, once per record: the `steps` steps that end with step `step`."""
         samples = record.steps * self.settings.batch_size * self.place.world_size

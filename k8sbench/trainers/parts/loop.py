@@ -8,12 +8,14 @@ takes the steps and writes the records and the last lines. What a step does is i
 from __future__ import annotations
 
 import abc
+import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Generic, TypeVar
 
+from k8sbench.trainers.parts.arithmetic import Tally, statement
 from k8sbench.trainers.parts.events import Journal
 from k8sbench.trainers.parts.lines import Progress
 from k8sbench.trainers.parts.schedules import Schedule
@@ -96,6 +98,34 @@ class Loop(abc.ABC, Generic[W, S]):
     @abc.abstractmethod
     def step(self, inputs: Any, targets: Any, lr: float) -> None:
         """Train on one batch at the rate `lr`, and `keep` the values that upstream reads."""
+
+    @abc.abstractmethod
+    def watch(self, tally: Tally) -> contextlib.AbstractContextManager[object]:
+        """Count the operations that run inside by their types."""
+
+    @property
+    def types_by(self) -> str:
+        """How `watch` knows the types."""
+        return "seen"
+
+    def noting(self) -> contextlib.AbstractContextManager[None]:
+        """The context of a step's forward pass: in the first one its arithmetic is noted.
+
+        That is part of the warm-up, or nothing is noted; nor is it of a compiled model, whose
+        operations are joined and keep other types in between.
+        """
+        if self.timer.steps or not self.plan.warmup or self.here.settings.compile:
+            return contextlib.nullcontext()
+        return self._noting()
+
+    @contextlib.contextmanager
+    def _noting(self) -> Iterator[None]:
+        tally = Tally()
+        with self.watch(tally):
+            yield
+        types = tally.types()
+        if types and self.here.place.first:
+            self.journal.arithmetic(statement(types, by=self.types_by))
 
     @abc.abstractmethod
     def layers(self) -> Any:

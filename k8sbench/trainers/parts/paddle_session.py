@@ -63,6 +63,11 @@ class Session(session.Session):
         return "amp" if self._amp else "fp32"
 
     @property
+    def amp_without_effect(self) -> bool:
+        """Whether mixed precision was asked for, and is not to be had."""
+        return self.settings.amp_dtype is not None and not self._amp
+
+    @property
     def layout(self) -> str:
         """The layout of images and of the model."""
         return "NHWC" if self.settings.channels_last else "NCHW"

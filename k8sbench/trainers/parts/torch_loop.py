@@ -15,10 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from k8sbench.trainers.parts import loop, torch_data
+from k8sbench.trainers.parts.arithmetic import Tally
 from k8sbench.trainers.parts.events import Journal
 from k8sbench.trainers.parts.loop import Outcome
 from k8sbench.trainers.parts.samples import Samples
 from k8sbench.trainers.parts.settings import Settings
+from k8sbench.trainers.parts.torch_arithmetic import Watch
 from k8sbench.trainers.parts.torch_session import Session, open_session
 
 # PyTorch's own first scale; it halves itself until gradients are finite.
@@ -80,6 +82,9 @@ class _Run(loop.Loop[Work, Session]):
     def layers(self) -> Any:
         return self.model.modules()
 
+    def watch(self, tally: Tally) -> Watch:
+        return Watch(tally)
+
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         return torch_data.source(self.work.samples, self.here)
 
@@ -90,7 +95,7 @@ class _Run(loop.Loop[Work, Session]):
         work, scaler, optimizer = self.work, self.scaler, self.optimizer
         for group in optimizer.param_groups:
             group["lr"] = lr * group.get("lr_mult", 1.0)
-        with self.here.autocast():
+        with self.here.autocast(), self.noting():
             values = work.losses(self.model, inputs, targets)
         printed = torch.stack([value.detach().float() for value in values.values()])
         if work.mean_values:

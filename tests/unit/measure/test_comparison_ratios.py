@@ -15,6 +15,7 @@ from k8sbench.measure.group.gpu_peaks import PEAKS, peak_of
 from k8sbench.measure.group.grouping import groups
 from k8sbench.model.group import Deviation, Group, Parity, Result
 from k8sbench.model.identity import GroupKey, fields_for
+from k8sbench.model.measurement import Arithmetic, arithmetic_digest
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import PlannedWindow
 from k8sbench.model.pool import NodePool
@@ -644,8 +645,86 @@ def test_rounding_in_the_catalog_is_no_other_model() -> None:
     assert pair({"fingerprint": near}).ratio is not None
 
 
+HALF = {"conv": "float16", "depthwise_conv": "float16", "loss": "float32", "resize": "float16"}
+
+
+def stated(by: str = "seen", **types: str) -> Arithmetic:
+    found = HALF | types
+    return Arithmetic(types=found, digest=arithmetic_digest(found), by=by)  # type: ignore[arg-type]
+
+
+def amp(arithmetic: Arithmetic | None) -> dict[str, Any]:
+    """A side in mixed precision whose runs state this."""
+    return {"precision": "amp", "amp_dtype": "fp16", "measured": {"arithmetic": arithmetic}}
+
+
+def test_a_ratio_in_amp_is_of_one_arithmetic() -> None:
+    found = pair(amp(stated()), amp(stated()))
+    assert found.ratio == pytest.approx(0.9)
+    assert (found.not_comparable, found.notes) == ((), ())
+
+
+def test_kinds_of_operations_in_other_types_forbid_a_ratio_and_are_named() -> None:
+    ours = stated(resize="float32", depthwise_conv="1 float16 + 4 float32", pool="float32")
+    for sides in (ours, stated()), (stated(), ours):
+        found = pair(*map(amp, sides))
+        assert found.ratio is None
+        assert found.not_comparable == ("arithmetic",)
+        values = [("1 float16 + 4 float32", "float16"), ("float32", "none"), ("float32", "float16")]
+        values = values if sides[0] is ours else [(two, one) for one, two in values]
+        named = zip(("depthwise_conv", "pool", "resize"), values, strict=True)
+        shown = ", ".join(f"{kind} {one} : {two}" for kind, (one, two) in named)
+        assert found.notes == (f"arithmetic differs in {shown}",)
+
+
+@pytest.mark.parametrize(
+    ("paddle", "pytorch", "who"),
+    [
+        (None, stated(), "Paddle"),
+        (stated(), None, "PyTorch"),
+        (None, None, "Paddle and PyTorch"),
+    ],
+)
+def test_what_amp_leaves_in_fp32_must_be_stated(
+    paddle: Arithmetic | None, pytorch: Arithmetic | None, who: str
+) -> None:
+    found = pair(amp(paddle), amp(pytorch))
+    assert (found.ratio, found.not_comparable) == (None, ("arithmetic",))
+    assert found.notes == (f"arithmetic not stated by {who}",)
+
+
+def test_in_fp32_all_is_fp32_whether_it_is_stated_or_not() -> None:
+    whole = {"measured": {"arithmetic": stated(**dict.fromkeys(HALF, "float32"))}}
+    for sides in ((whole, {}), ({}, whole), (whole, whole), ({}, {})):
+        found = pair(*sides)
+        assert found.ratio == pytest.approx(0.9)
+        assert found.notes == ()
+    # What is stated counts, whatever the precision is called.
+    found = pair(whole, {"measured": {"arithmetic": stated()}})
+    assert found.not_comparable == ("arithmetic",)
+
+
+def test_derived_types_are_marked() -> None:
+    found = pair(amp(stated(by="derived")), amp(stated()))
+    assert found.ratio is not None
+    assert found.notes == ("arithmetic derived for Paddle",)
+
+
+def test_repeats_of_unlike_arithmetic_have_none() -> None:
+    fp16 = amp(stated())
+    runs = [run(900.0, repeat=1, **fp16), run(901.0, repeat=2, **fp16)]
+    (alike,) = groups(runs)
+    assert alike.arithmetic == stated()
+    runs[1] = run(901.0, repeat=2, **amp(stated(resize="float32")))
+    (unlike,) = groups(runs)
+    assert unlike.arithmetic is None
+    assert unlike.missing["arithmetic"] == "the runs state different ones"
+    (unstated,) = groups([run(900.0, **amp(None))])
+    assert unstated.missing["arithmetic"] == "the runs do not state it"
+
+
 def test_amp_types_are_precisions() -> None:
-    fp16: dict[str, Any] = {"precision": "amp", "amp_dtype": "fp16"}
+    fp16 = amp(stated())
     assert pair(fp16, fp16).ratio is not None
     assert pair(fp16, fp16 | {"amp_dtype": "bf16"}).not_comparable == ("precision",)
 
@@ -701,7 +780,7 @@ def test_another_program_is_named_beside_the_ratio() -> None:
 
 
 def test_every_id_is_in_the_table() -> None:
-    used = {*DIFFER, "smoke", "cpu", "case", "gpu-model"}
+    used = {*DIFFER, "smoke", "cpu", "case", "gpu-model", "arithmetic"}
     assert used == set(NOT_COMPARABLE)
 
 

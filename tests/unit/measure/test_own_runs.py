@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -12,7 +12,7 @@ from k8sbench.adapters.files import catalog
 from k8sbench.measure.run import expectation
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.measuring import measure
-from k8sbench.model.measurement import Measurement
+from k8sbench.model.measurement import Arithmetic, Measurement, arithmetic_digest
 from k8sbench.model.plan import PlannedWindow, RunPlan
 from k8sbench.model.pool import CPU_POOL
 from tests.unit.measure.support import Lines, fixture, ids, lines_of
@@ -101,6 +101,58 @@ def test_all_replicas_logs_are_one_measurement_against_the_plan() -> None:
     assert (found.data, found.parameters) == ("synthetic", 1000)
     assert found.data_fraction == pytest.approx(0.05)
     assert found.files == ("master-0.log", "worker-0.log")
+
+
+TYPES = {"conv": "bfloat16", "loss": "float32", "resize": "2 bfloat16 + 2 float32"}
+
+
+def stating(**changes: Any) -> Measurement:
+    """The same run, whose first step states its arithmetic."""
+    stated = {"by": "seen", "digest": arithmetic_digest(TYPES), "types": TYPES} | changes
+    event = {"event": "environment", "rank": 0, "arithmetic": stated}
+    lines = text("k8sbench_master.log")
+    lines.insert(3, f"K8SBENCH {json.dumps(event)}")
+    return both(lines)
+
+
+@pytest.mark.parametrize("by", ["seen", "derived"])
+def test_the_types_of_a_runs_operations_are_kept(by: Literal["seen", "derived"]) -> None:
+    found = stating(by=by)
+    assert found.arithmetic == Arithmetic(types=TYPES, digest=arithmetic_digest(TYPES), by=by)
+    assert "arithmetic" not in found.missing
+    assert not [name for name in found.environment if "arithmetic" in name]
+    # Nothing else follows from the further line.
+    without = both()
+    assert msgspec.structs.replace(found, arithmetic=None, missing={}) == msgspec.structs.replace(
+        without, missing={}
+    )
+    assert without.arithmetic is None
+    assert without.missing["arithmetic"] == (
+        "The log does not state which operations computed in which type."
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"types": TYPES | {"resize": "float32"}},
+        {"digest": "0" * 16},
+        {"digest": None},
+        {"by": "guessed"},
+        {"by": None},
+    ],
+)
+def test_types_that_do_not_match_their_digest_are_not_believed(changes: dict[str, Any]) -> None:
+    found = stating(**changes)
+    assert found.arithmetic is None
+    assert found.missing["arithmetic"] == "What the log states of it does not match its digest."
+
+
+@pytest.mark.parametrize("types", [None, "float16", [], {}, {"conv": None}])
+def test_a_statement_without_types_is_none(types: object) -> None:
+    found = stating(types=types)
+    assert found.arithmetic is None
+    assert found.missing["arithmetic"].startswith("The log does not state")
 
 
 def test_the_slowest_rank_can_be_told() -> None:
