@@ -2,8 +2,9 @@
 
 `--recipe paddleseg` is the report's Paddle side: NCHW in FP32 and, as there, NHWC in mixed
 precision. `--recipe matched` trains the model, crop, layout, optimizer and losses of the PyTorch
-side, and reads a step's values where that does, so that only the framework differs (with `--data
-synthetic` alone: the augmentations are PaddleSeg's). What differs from upstream: our code;
+side, in mixed precision in its types, and reads a step's values where that does, so that only the
+framework differs (with `--data synthetic` alone: the augmentations are PaddleSeg's; and on several
+GPUs batch norm is synchronised by Paddle's own layer). What differs from upstream: our code;
 synthetic data, whose scenes are resized only inside the crop and whose hue is turned about the grey
 axis; random weights to begin with; no validation.
 """

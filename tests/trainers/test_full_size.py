@@ -67,6 +67,7 @@ def told(precision: str) -> list[str]:
             {"framework": "pytorch", "framework_version": "2.10.0", "batch_size_per_gpu": 128},
         ),
         ("environment", ABOUT),
+        ("environment", {"arithmetic": {}}),
         ("step", {"step": 19}),
         ("step", {"step": 20}),
         ("rank", {}),

@@ -373,7 +373,7 @@ def sync_norm_differs(
     PyTorch's own refuses CPUs; there its function is given the formulas as kernels. With NCCL a
     wait for the device, after the first step, is an error.
     """
-    found = {}
+    found: dict[str, dict[str, float]] = {}
     for text in ranks(["-c", SYNC_NORM, dtype, device, *options], 2, timeout=timeout):
         (line,) = (each for each in text.splitlines() if each.startswith("{"))
         told = json.loads(line)

@@ -476,17 +476,11 @@ def parity(paddle: Group, pytorch: Group) -> Parity:
     fast = [", ".join(speed_options.words(g.plan.options)) or "none" for g in (paddle, pytorch)]
     if fast[0] != fast[1]:
         notes.append(f"speed options {fast[0]} : {fast[1]}")
-    sides = {"Paddle": paddle.arithmetic, "PyTorch": pytorch.arithmetic}
     if "arithmetic" in unlike:
-        missing = [name for name, stated in sides.items() if stated is None]
-        differing = ", ".join(_unlike_kinds(*sides.values()))
-        notes.append(
-            f"arithmetic not stated by {' and '.join(missing)}"
-            if missing
-            else f"arithmetic differs in {differing}"
-        )
-    if derived := [name for name, stated in sides.items() if stated and stated.by == "derived"]:
-        notes.append(f"arithmetic derived for {' and '.join(derived)}")
+        notes.append(_unlike_types(paddle.arithmetic, pytorch.arithmetic))
+    for name, stated in (("Paddle", paddle.arithmetic), ("PyTorch", pytorch.arithmetic)):
+        if stated is not None and stated.by == "derived":
+            notes.append(f"arithmetic derived for {name}")
     ratio = None
     if not unlike and paddle.spread and pytorch.spread:
         ratio = paddle.spread.median / pytorch.spread.median
@@ -532,27 +526,26 @@ def _unlike_parity(one: Group, two: Group) -> tuple[str, ...]:
 
 
 def _unlike_arithmetic(one: Group, two: Group) -> bool:
-    """Whether the operations' types differ, or may differ.
+    """Whether the operations' types differ, or may differ, in one precision.
 
     In FP32 all are FP32, whether a program states them or not; what AMP leaves in FP32 is known
     only where it is stated.
     """
-    sides = (one.arithmetic, two.arithmetic)
-    if None in sides:
-        return all(group.precision_effective == "amp" for group in (one, two))
-    return bool(_unlike_kinds(*sides))
+    if one.arithmetic is None or two.arithmetic is None:
+        return one.precision_effective == "amp"
+    return one.arithmetic.types != two.arithmetic.types
 
 
-def _unlike_kinds(paddle: Arithmetic | None, pytorch: Arithmetic | None) -> tuple[str, ...]:
-    """The kinds of operations whose types differ, with both types; () where a side is not known."""
+def _unlike_types(paddle: Arithmetic | None, pytorch: Arithmetic | None) -> str:
+    """The kinds of operations whose types differ, or who does not state any."""
+    sides = {"Paddle": paddle, "PyTorch": pytorch}
     if paddle is None or pytorch is None:
-        return ()
+        missing = [name for name, stated in sides.items() if stated is None]
+        return f"arithmetic not stated by {' and '.join(missing)}"
     one, two = paddle.types, pytorch.types
-    return tuple(
-        f"{kind} {one.get(kind, 'none')} : {two.get(kind, 'none')}"
-        for kind in sorted({*one, *two})
-        if one.get(kind) != two.get(kind)
-    )
+    kinds = sorted(kind for kind in {*one, *two} if one.get(kind) != two.get(kind))
+    shown = (f"{kind} {one.get(kind, 'none')} : {two.get(kind, 'none')}" for kind in kinds)
+    return f"arithmetic differs in {', '.join(shown)}"
 
 
 def _same(one: float | None, two: float | None) -> bool:

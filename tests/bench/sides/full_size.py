@@ -225,7 +225,7 @@ def _followed(process: subprocess.Popen[str], warmup: int) -> Ran | str:
         if not line.startswith("K8SBENCH "):
             continue
         event = json.loads(line.removeprefix("K8SBENCH "))
-        told[event["event"]] = event
+        told[event["event"]] = told.get(event["event"], {}) | event
         if event["event"] == "step" and event["step"] >= warmup and watcher is None:
             address = told["environment"]["gpu_uuid"]
             watcher = threading.Thread(target=_watch, args=(address, watched, over))
