@@ -475,8 +475,7 @@ class Following:
         is_short = any(one.create is not None and one.again_at is not None for one in opened)
         now = now or is_short or self._context.clock() >= self._remove_by
         if now or not any(one.run.phase in STARTING for one in opened):
-            remove = partial(self._workers.submit, self.remove)
-            self._removals += map(remove, self._to_remove)
+            self._removals += [self._workers.submit(self.remove, one) for one in self._to_remove]
             self._to_remove.clear()
 
     def remove(self, run: Run) -> Run:

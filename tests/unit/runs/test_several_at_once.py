@@ -51,7 +51,9 @@ def test_what_is_left_of_a_job_is_deleted_when_no_pods_of_another_are_being_crea
             second = self.going_on.get("seg-2", ())
             if len(second) == len(self.script) - 1 and self.looks:
                 if "seg-1" in self.going_on:
-                    return [self._told("seg-1", self.going_on["seg-1"].popleft())]
+                    event = self.going_on["seg-1"].popleft()
+                    assert isinstance(event, JobEvent)
+                    return [self._told("seg-1", event)]
                 self.looks -= store.run("seg-1").measurement is not None
                 removed_meanwhile.extend(self.removed)
                 return []
