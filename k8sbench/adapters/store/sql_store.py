@@ -16,7 +16,7 @@ import difflib
 import platform
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -57,6 +57,22 @@ TRANSITIONS = sa.table(
     sa.column("unrecoverable", sa.Boolean),
 )
 IDENTITY = sa.table("identity", sa.column("id"))
+
+# What each change of state sends is built once: that takes SQLAlchemy longer than SQLite.
+_RUN = sa.select(RUNS).where(RUNS.c.run_id == sa.bindparam("id"))
+_LOCKED_RUN = _RUN.with_for_update()
+_HISTORY = (
+    sa.select(TRANSITIONS)
+    .where(TRANSITIONS.c.run_id == sa.bindparam("id"))
+    .order_by(TRANSITIONS.c.number)
+)
+_CHANGING = ("phase", "measurement", "image_digest", "wishes")
+"""Columns of a run that change while it goes on."""
+_UPDATED_RUN = (
+    sa.update(RUNS)
+    .where(RUNS.c.run_id == sa.bindparam("id"))
+    .values({name: sa.bindparam(name) for name in _CHANGING})
+)
 
 
 def open_store(
@@ -281,7 +297,7 @@ class SqlStore:
     def run(self, run_id: str) -> Run:
         """The run, or :class:`NotFound` with the nearest ids."""
         with self.database.reading() as db:
-            return self._one(db, sa.select(RUNS), run_id)
+            return self._one(db, _RUN, run_id)
 
     def runs(self, wanted: RunFilter) -> list[Run]:
         """The runs that match, oldest first; rows that cannot be read are in :attr:`unreadable`."""
@@ -380,12 +396,15 @@ class SqlStore:
 
     def _locked(self, db: sa.Connection, run_id: str) -> Run:
         """Read a run that no other process may change until the transaction ends."""
-        run = self._one(db, sa.select(RUNS).with_for_update(), run_id)
+        run = self._one(db, _LOCKED_RUN, run_id)
         self.claims.check(run_id, db)
         return run
 
     def _one(self, db: sa.Connection, query: sa.Select[Any], run_id: str) -> Run:
-        found = self._load(db, query.where(RUNS.c.run_id == run_id))
+        found = self._as_runs(
+            db.execute(query, {"id": run_id}).mappings().all(),
+            _histories(db.execute(_HISTORY, {"id": run_id}).mappings()),
+        )
         if found:
             return found[0]
         if run_id in self.unreadable:
@@ -402,11 +421,13 @@ class SqlStore:
     def _extend(self, db: sa.Connection, run: Run, **changes: Any) -> Run:
         new = msgspec.structs.replace(run, **changes)
         if new != run:
-            changed = _changing(new)
-            db.execute(sa.update(RUNS).where(RUNS.c.run_id == run.run_id).values(changed))
+            db.execute(_UPDATED_RUN, {"id": run.run_id, **_changing(new)})
         if new.history != run.history:
-            db.execute(sa.delete(TRANSITIONS).where(TRANSITIONS.c.run_id == run.run_id))
-            _insert_history(db, new)
+            known = len(run.history)
+            if new.history[:known] != run.history:
+                known = 0
+                db.execute(sa.delete(TRANSITIONS).where(TRANSITIONS.c.run_id == run.run_id))
+            _insert_history(db, new, known)
         return new
 
     def _row(self, run: Run) -> dict[str, Any]:
@@ -424,7 +445,17 @@ class SqlStore:
 
     def _load(self, db: sa.Connection, wanted: sa.Select[Any]) -> list[Run]:
         rows = db.execute(wanted).mappings().all()
-        histories = _histories(db, [row["run_id"] for row in rows])
+        histories: dict[str, tuple[Transition, ...]] = {}
+        for start in range(0, len(rows), 500):  # databases limit the values of one question
+            some = [row["run_id"] for row in rows[start : start + 500]]
+            query = sa.select(TRANSITIONS).where(TRANSITIONS.c.run_id.in_(some))
+            ordered = query.order_by(TRANSITIONS.c.run_id, TRANSITIONS.c.number)
+            histories |= _histories(db.execute(ordered).mappings())
+        return self._as_runs(rows, histories)
+
+    def _as_runs(
+        self, rows: Sequence[sa.RowMapping], histories: Mapping[str, tuple[Transition, ...]]
+    ) -> list[Run]:
         found = []
         for row in rows:
             try:
@@ -517,38 +548,29 @@ def _filtered(wanted: RunFilter) -> sa.Select[Any]:
     return query
 
 
-def _histories(db: sa.Connection, run_ids: Sequence[str]) -> dict[str, tuple[Transition, ...]]:
+def _histories(rows: Iterable[sa.RowMapping]) -> dict[str, tuple[Transition, ...]]:
     histories: dict[str, tuple[Transition, ...]] = {}
-    for start in range(0, len(run_ids), 500):  # databases limit the values of one question
-        rows = db.execute(
-            sa.select(TRANSITIONS)
-            .where(TRANSITIONS.c.run_id.in_(run_ids[start : start + 500]))
-            .order_by(TRANSITIONS.c.run_id, TRANSITIONS.c.number)
-        ).mappings()
-        for row in rows:
-            with contextlib.suppress(msgspec.ValidationError):  # a phase of another version
-                step = msgspec.convert({name: row[name] for name in _STEP}, Transition)
-                histories[row["run_id"]] = (*histories.get(row["run_id"], ()), step)
+    for row in rows:
+        with contextlib.suppress(msgspec.ValidationError):  # a phase of another version
+            step = msgspec.convert({name: row[name] for name in _STEP}, Transition)
+            histories[row["run_id"]] = (*histories.get(row["run_id"], ()), step)
     return histories
 
 
-def _insert_history(db: sa.Connection, run: Run) -> None:
+def _insert_history(db: sa.Connection, run: Run, known: int = 0) -> None:
+    """Insert a run's transitions but the first ``known``, which the database has."""
     rows = [
         {name: getattr(step, name) for name in _STEP}
         | {"run_id": run.run_id, "number": number, "phase": step.phase.value}
-        for number, step in enumerate(run.history, start=1)
+        for number, step in enumerate(run.history[known:], start=known + 1)
     ]
     db.execute(sa.insert(TRANSITIONS), rows)
 
 
 def _changing(run: Run) -> dict[str, Any]:
-    """Return the columns of a run that change while it goes on."""
-    return {
-        "phase": run.phase.value,
-        "measurement": _json(run.measurement),
-        "image_digest": run.image_digest,
-        "wishes": _json(Wishes(wishes=run.wishes)) if run.wishes else None,
-    }
+    wishes = _json(Wishes(wishes=run.wishes)) if run.wishes else None
+    values = (run.phase.value, _json(run.measurement), run.image_digest, wishes)
+    return dict(zip(_CHANGING, values, strict=True))
 
 
 def _json(value: msgspec.Struct | None) -> str | None:
