@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import connections, lookup, results, stores
+from k8sbench.app import connections, lookup, metric_sources, results, stores
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.context import run_context
 from k8sbench.app.results import Rows
@@ -18,6 +18,7 @@ from k8sbench.runs import collecting, foreign_jobs
 from k8sbench.runs.collecting import CollectResult
 from k8sbench.runs.context import Reporter, RunContext, Stop
 from k8sbench.runs.following import FollowOptions
+from k8sbench.runs.gathering import Gathering
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
@@ -37,6 +38,8 @@ class CollectOptions(msgspec.Struct, frozen=True, kw_only=True):
     follow: FollowOptions = FollowOptions()
     accept: tuple[str, ...] = ()
     """Ids of reasons that do not reject."""
+    prometheus: str = metric_sources.AUTO
+    """URL, ``auto`` or ``none``."""
 
 
 class Collected(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,14 +49,18 @@ class Collected(msgspec.Struct, frozen=True, kw_only=True):
     rows: Rows
 
 
-def collect(options: CollectOptions, reporter: Reporter, stop: Stop) -> Collected:
+def collect(
+    options: CollectOptions, reporter: Reporter, stop: Stop, show: results.Show
+) -> Collected:
     """Collect the runs that were named, or every one of the namespace that needs it.
 
-    Asked to stop it returns early, with the runs that go on.
+    Rows are shown before the end where their GPU metrics are still to come. Asked to stop it
+    returns early, with the runs that go on.
     """
     result = CollectResult()
     with stores.to_write(options.store) as store:
-        for location, run_ids in _by_location(store, options).items():
+        places = _by_location(store, options)
+        for location, run_ids in places.items():
             with _opened(store, location, options, reporter) as context, stop:
                 if options.runs:
                     runs = [store.run(run_id) for run_id in run_ids]
@@ -61,9 +68,26 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop) -> Collecte
                     runs = _pending_runs(context, reporter.note)
                 for run in filter(collecting.needs_collection, runs):
                     collecting.check_place(run, context.cluster, context.location)
+                gathering = Gathering(context, reporter)
+                follow = options.until_over
                 collected = collecting.collect(
-                    runs, context, reporter, stop, options.follow, follow=options.until_over
+                    runs,
+                    context,
+                    reporter,
+                    stop,
+                    options.follow,
+                    follow=follow,
+                    gathering=gathering,
                 )
+
+                def announce(seconds: float, collected: CollectResult = collected) -> None:
+                    if len(places) == 1:
+                        show(_with_rows(store, collected, options, reporter).rows, seconds)
+
+                if collected.closed:
+                    gathering.to_the_end(stop, announce)
+                    done = gathering.completed
+                    collected.closed = [done.get(run.run_id, run) for run in collected.closed]
                 result.add(collected)
             if stop.cause is not None:
                 break
@@ -99,8 +123,13 @@ def _opened(
     access = options.access
     api = connections.connect_to(location, access) if location else connections.connect(access)
     connections.note_silence(api, reporter.note)
-    with connections.opened(api, keep=options.follow.keep, store=store) as cluster:
-        yield run_context(store, cluster, location=api.place, accept=options.accept)
+    with (
+        connections.opened(api, keep=options.follow.keep, store=store) as cluster,
+        metric_sources.opened(options.prometheus, api, store, reporter.note) as sources,
+    ):
+        yield run_context(
+            store, cluster, location=api.place, accept=options.accept, metric_sources=sources
+        )
 
 
 def _pending_runs(context: RunContext, note: Callable[[str], None]) -> list[Run]:

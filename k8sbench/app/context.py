@@ -16,11 +16,16 @@ from k8sbench.runs.context import RunContext
 if TYPE_CHECKING:
     from k8sbench.model.measurement import Measurement
     from k8sbench.model.sample import LogGap
-    from k8sbench.ports import Cluster, Store
+    from k8sbench.ports import Cluster, MetricSource, Store
 
 
 def run_context(
-    store: Store, cluster: Cluster, *, location: Location | None = None, accept: Sequence[str] = ()
+    store: Store,
+    cluster: Cluster,
+    *,
+    location: Location | None = None,
+    accept: Sequence[str] = (),
+    metric_sources: Sequence[MetricSource] = (),
 ) -> RunContext:
     """Put together what runs need of the outside; ``accept`` overrules rejections by their ids."""
     from k8sbench.adapters import processes
@@ -34,6 +39,8 @@ def run_context(
         draw_run_id=lambda benchmark: draw_run_id(benchmark, at=time.time(), token=_token()),
         measure=functools.partial(_measure, store, accept),
         location=location,
+        metric_sources=metric_sources,
+        accept=accept,
     )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from k8sbench.app import connections, context, lookup, results, stores
+from k8sbench.app import connections, context, lookup, metric_sources, results, stores
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.results import Rows
 from k8sbench.model.errors import Interrupted, StoreError
@@ -13,6 +14,7 @@ from k8sbench.model.run import Run
 from k8sbench.runs import collecting, watching
 from k8sbench.runs.context import Reporter, Stop
 from k8sbench.runs.following import FollowOptions
+from k8sbench.runs.gathering import Gathering
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
@@ -25,12 +27,22 @@ def watch(
     options: FollowOptions,
     reporter: Reporter,
     stop: Stop,
+    show: results.Show,
+    *,
+    prometheus: str = metric_sources.AUTO,
 ) -> Rows:
     """Follow the run of an id, or of a unique beginning of one, and make its row."""
     with stores.to_write(where) as store:
+
+        def rows(runs: Sequence[Run]) -> Rows:
+            return results.rows(store, runs, reporter.note)
+
+        def closed(runs: Sequence[Run], gathering: Gathering) -> None:
+            gathering.to_the_end(stop, lambda seconds: show(rows(runs), seconds))
+
         run = lookup.run_of(store, text, access)
-        run = follow(store, run, access, options, reporter, stop)
-        return results.rows(store, [run], reporter.note)
+        run = follow(store, run, access, options, reporter, stop, closed, prometheus=prometheus)
+        return rows([run])
 
 
 def follow(
@@ -40,28 +52,41 @@ def follow(
     options: FollowOptions,
     reporter: Reporter,
     stop: Stop,
+    closed: Callable[[Sequence[Run], Gathering], None] = lambda *_: None,
+    *,
+    prometheus: str = metric_sources.NONE,
 ) -> Run:
     """Follow a run until it is closed, or watch its record while another process follows it.
 
     One whose logs cannot be read now is left alone, and not final. The deletion of its job, where
-    that is owed, is tried once. Asked to stop before that it raises :class:`Interrupted`; the run
-    goes on.
+    that is owed, is tried once. ``closed`` is called with a run that this process has closed. Asked
+    to stop before that it raises :class:`Interrupted`; the run goes on.
     """
     owes = bool(run.wishes)
     with stop:
         while (owes or not watching.is_closed(run)) and stop.cause is None:
             owes = False
             if run.plan.backend == "kubernetes" and store.claims.claim(run.run_id):
-                with connections.cluster_of(
-                    run, access, reporter.note, keep=options.keep, store=store
-                ) as cluster:
-                    here = context.run_context(store, cluster, location=run.location)
-                    result = collecting.collect([run], here, reporter, stop, options, follow=True)
+                with (
+                    connections.cluster_of(
+                        run, access, reporter.note, keep=options.keep, store=store
+                    ) as cluster,
+                    metric_sources.opened(prometheus, cluster.api, store, reporter.note) as sources,
+                ):
+                    here = context.run_context(
+                        store, cluster, location=run.location, metric_sources=sources
+                    )
+                    gathering = Gathering(here, reporter)
+                    result = collecting.collect(
+                        [run], here, reporter, stop, options, follow=True, gathering=gathering
+                    )
+                    closed(result.closed, gathering)
                 for wrong in result.failed.values():
                     if isinstance(wrong, StoreError):
                         raise wrong
                     return store.run(run.run_id)  # left alone, which was reported
                 (run,) = (*result.closed, *result.going_on, *result.followed)
+                run = gathering.completed.get(run.run_id, run)
             else:
                 reporter.planned(run)
                 run = watching.watch_record(

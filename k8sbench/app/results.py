@@ -16,7 +16,13 @@ from k8sbench.runs import records
 
 if TYPE_CHECKING:
     from k8sbench.ports import Store
+    from k8sbench.runs.context import Stop
+    from k8sbench.runs.gathering import Gathering
     from k8sbench.runs.reporting import Report, Wanted
+
+
+Show = Callable[["Rows", float], None]
+"""Takes rows whose GPU metrics follow, and in how many seconds."""
 
 
 class Rows(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +81,18 @@ def rows(
         if member.verdict == "rejected" and member.run_id in run_ids
     )
     return Rows(runs=tuple(runs), report=report, rejected=rejected)
+
+
+def with_gpu_metrics(
+    rows: Callable[[Sequence[Run]], Rows],
+    runs: Sequence[Run],
+    gathering: Gathering,
+    stop: Stop,
+    show: Show,
+) -> Rows:
+    """Make the rows of runs, first without the GPU metrics that are still to come, if any are."""
+    gathering.to_the_end(stop, lambda seconds: show(rows(runs), seconds))
+    return rows([gathering.completed.get(run.run_id, run) for run in runs])
 
 
 def check_accepted(accept: Collection[str], *, of_groups: bool = True) -> None:

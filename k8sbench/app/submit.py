@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from k8sbench.app import cases, catalog, connections, results, stores, targets
+from k8sbench.app import cases, catalog, connections, metric_sources, results, stores, targets
 from k8sbench.app.cases import CaseOptions
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.context import new_set_name, run_context
@@ -29,6 +29,7 @@ from k8sbench.ports import Cluster, Manifest, Store
 from k8sbench.runs import submitting
 from k8sbench.runs.context import PlannedCase, Reporter, RunContext, Stop
 from k8sbench.runs.following import FollowOptions
+from k8sbench.runs.gathering import Gathering
 from k8sbench.runs.submitting import RunOptions, Submitted
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class SubmitOptions(msgspec.Struct, frozen=True, kw_only=True):
     follow: FollowOptions = FollowOptions()
     accept: tuple[str, ...] = ()
     """Ids of reasons that do not reject."""
+    prometheus: str = metric_sources.AUTO
+    """URL, ``auto`` or ``none``."""
 
 
 class DryRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,9 +79,12 @@ class Detached(msgspec.Struct, frozen=True, kw_only=True):
     """Why not all were created; the runs go on."""
 
 
-def submit(options: SubmitOptions, reporter: Reporter, stop: Stop) -> Rows | Detached | DryRun:
+def submit(
+    options: SubmitOptions, reporter: Reporter, stop: Stop, show: results.Show
+) -> Rows | Detached | DryRun:
     """Run the cases that were asked for; returns the rows, unless detached or a dry run.
 
+    Rows are shown before that where their GPU metrics are still to come.
     Raises :class:`Interrupted` where it is asked to stop before all runs are closed.
     """
     loaded = catalog.benchmark(options.cases.benchmark)
@@ -115,9 +121,12 @@ def submit(options: SubmitOptions, reporter: Reporter, stop: Stop) -> Rows | Det
     with (
         stores.to_write(options.store) as store,
         _cluster(target, options, store, reporter) as cluster,
+        metric_sources.opened(options.prometheus, target.api, store, reporter.note) as sources,
     ):
         place = target.api.place if target.api else None
-        context = run_context(store, cluster, location=place, accept=options.accept)
+        context = run_context(
+            store, cluster, location=place, accept=options.accept, metric_sources=sources
+        )
         finished_runs: list[Run] = []
         if options.resume:
             finished_runs = _finished_runs(planned, store, options.resume, reporter)
@@ -130,12 +139,17 @@ def submit(options: SubmitOptions, reporter: Reporter, stop: Stop) -> Rows | Det
         reporter.note(target.why)
         if options.detach:
             return _create(cases_to_run, context, run_options, reporter, stop)
+        gathering = Gathering(context, reporter)
         runs, refusals = _run(
-            cases_to_run, context, store, run_options, options.access, reporter, stop
+            cases_to_run, context, store, run_options, options, reporter, stop, gathering
         )
+
+        def rows(runs: Sequence[Run]) -> Rows:
+            found = results.rows(store, runs, reporter.note, accept=options.accept)
+            return msgspec.structs.replace(found, refusals=refusals)
+
         runs = [*finished_runs, *runs]
-        rows = results.rows(store, runs, reporter.note, accept=options.accept)
-        return msgspec.structs.replace(rows, refusals=refusals)
+        return results.with_gpu_metrics(rows, runs, gathering, stop, show)
 
 
 def _rendered(
@@ -197,10 +211,11 @@ def _run(
     cases_to_run: Sequence[PlannedCase],
     context: RunContext,
     store: SqlStore,
-    options: RunOptions,
-    access: ClusterAccess,
+    run_options: RunOptions,
+    options: SubmitOptions,
     reporter: Reporter,
     stop: Stop,
+    gathering: Gathering,
 ) -> tuple[list[Run], tuple[BenchError, ...]]:
     """Run the cases; a joined run that another process follows is watched by its record.
 
@@ -208,7 +223,9 @@ def _run(
     """
     runs: list[Run] = []
     with stop:
-        outcomes = list(submitting.submit(cases_to_run, context, reporter, stop, options))
+        outcomes = list(
+            submitting.submit(cases_to_run, context, reporter, stop, run_options, gathering)
+        )
     refusals = [outcome.wrong for outcome in outcomes if outcome.wrong is not None]
     if (refusal := _worst(refusals)) is not None and len(refusals) == len(outcomes):
         raise refusal
@@ -217,10 +234,10 @@ def _run(
         if outcome.state == "followed-elsewhere":
             from k8sbench.app import follow
 
-            run = follow.follow(store, run, access, options.follow, reporter, stop)
+            run = follow.follow(store, run, options.access, options.follow, reporter, stop)
         elif outcome.state == "over-before":
             own_set = run.plan.set_name
-            of_set = "" if own_set == options.set_name else f" of set {own_set}"
+            of_set = "" if own_set == run_options.set_name else f" of set {own_set}"
             reporter.note(f"Run {run.run_id}{of_set} was over before, and is not run again.")
         runs.append(run)
     return runs, tuple(refusals)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from k8sbench.app import metric_sources
 from k8sbench.app.cases import CaseOptions, Selection
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.targets import TargetOptions
@@ -179,6 +180,14 @@ store_option = click.option(
 )
 accept_option = click.option(
     "--accept", multiple=True, metavar="REASON", help="Overrule a rejection by its id; marked."
+)
+prometheus_option = click.option(
+    "--prometheus",
+    envvar="K8SBENCH_PROMETHEUS",
+    metavar="URL|auto|none",
+    default=metric_sources.AUTO,
+    callback=lambda _, __, value: metric_sources.checked(value),
+    help="Where GPU metrics are; default K8SBENCH_PROMETHEUS, else auto: found in the cluster.",
 )
 rows_option = form_option(
     *formats.offered("table", "wide", "markdown", "flat", "document", "names"),

@@ -8,11 +8,47 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from k8sbench.cli.terminal import output
+from k8sbench.cli.terminal.progress import Progress
+from k8sbench.model import times
 from k8sbench.report import formats
 
 if TYPE_CHECKING:
     from k8sbench.app.results import Rows
     from k8sbench.runs.reporting import Report
+
+
+class Printed:
+    """The rows of one command: at once, and the GPU metrics after them where they come later.
+
+    A document for programs is printed whole, at the end.
+    """
+
+    def __init__(self, form: str, reporter: Progress) -> None:
+        self._form, self._reporter = form, reporter
+        self._shown = False
+
+    def early(self, rows: Rows, seconds: float) -> None:
+        """Print rows whose GPU metrics follow in so many seconds, and say so."""
+        if formats.FORMATS[self._form].for_people:
+            self._reporter.close()
+            self._shown = True
+            write(rows, self._form)
+        left = f"in {times.duration(seconds)}" if seconds else "now"
+        self._reporter.note(f"  GPU metrics follow {left}; Ctrl-C leaves them out.")
+
+    def at_the_end(self, rows: Rows) -> None:
+        """Print the rows, or what was not known when they were printed."""
+        if not self._shown:
+            write(rows, self._form)
+            return
+        from k8sbench.report import layout, tables
+
+        found = layout.gpu_tables(rows.runs, rows.rejected)
+        markdown = formats.FORMATS[self._form].shape == "markdown"
+        output.write(
+            "\n"
+            + (tables.markdown(found) if markdown else tables.text(found, width=_terminal_width()))
+        )
 
 
 def write(rows: Rows, form: str) -> None:

@@ -28,7 +28,7 @@ from k8sbench.model.spec import (
     Variant,
 )
 
-STEADY_SECONDS = 120.0
+STEADY_SECONDS = 180.0
 """A throughput run on GPUs goes on this long after the warm-up: exporters sample every 15–30 s."""
 RECORDS_WANTED = 5
 """Fewer records in the window are rejected, so a short window is logged more often."""

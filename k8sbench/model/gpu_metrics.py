@@ -18,9 +18,17 @@ OverGpus = Literal["mean", "peak", "sum", "union"]
 SourceName = Literal["prometheus", "dcgm", "trainer", "nvml"]
 NOT_SUPPORTED = 9223372036854775794
 """What DCGM gives for a field that a GPU does not have, as do the numbers above it."""
-THROTTLED = 0x20 | 0x40 | 0x80
-"""NVML's clocks' event reasons that a GPU in a well node does not show: heat, by the driver and by
-the hardware, and a power brake from outside."""
+NO_FIGURE = 1e14
+"""No metric is as large in any unit of the table; what DCGM writes for no value is, also scaled."""
+HELD_DOWN = {
+    0x20: "heat, by the driver",
+    0x40: "heat, by the hardware",
+    0x80: "a power brake from outside",
+}
+"""NVML's clocks' event reasons that a GPU in a well node does not show. Not among them: its power
+limit (0x4), which many meet at work, as it is meant; and the hardware's slowdown for any reason
+(0x8), which a change of clocks may show, too."""
+THROTTLED = sum(HELD_DOWN)
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -28,6 +36,10 @@ class Field(msgspec.Struct, frozen=True):
 
     name: str
     factor: float = 1.0
+
+    def value(self, raw: float) -> float | None:
+        """Convert to our unit; None for what stands for no value."""
+        return None if not abs(raw) < NO_FIGURE else raw * self.factor
 
 
 class GpuMetric(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,8 +10,24 @@ from __future__ import annotations
 import msgspec
 
 from k8sbench.model.identity import GroupKey
-from k8sbench.model.measurement import AccuracyResult, Arithmetic, Reason
+from k8sbench.model.measurement import AccuracyResult, Arithmetic, Measurement, Reason
 from k8sbench.model.plan import RunPlan
+
+GPU_FIGURES = (
+    *("gpu_utilization", "tensor_active", "memory_used", "power"),
+    *("energy_per_1000_samples", "throttled"),
+)
+"""The GPU metrics that a row has."""
+
+
+def gpu_figure(measured: Measurement, name: str) -> float | None:
+    """Return one of :data:`GPU_FIGURES` of a run; None where it is not known."""
+    metrics = measured.gpu_metrics
+    if metrics is None:
+        return None
+    if name == "energy_per_1000_samples":
+        return metrics.energy_per_1000_samples
+    return metrics.figures[name].value if name in metrics.figures else None
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +99,11 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """Number of counted runs that reached the target accuracy; None where no run evaluated."""
     gpu_hours: float | None = None
     """GPUs × hours that all ended runs held them, whether they count or not."""
+    gpu: dict[str, float] = {}
+    """Median over the counted runs of each of :data:`GPU_FIGURES` that they have; of the memory
+    used the most."""
+    judgements: tuple[str, ...] = ()
+    """What held the counted runs back, by their GPU metrics; equal sentences once."""
     missing: dict[str, str] = {}
     """Name of each figure above that is None → why."""
 

@@ -14,6 +14,7 @@ from typing import Literal
 
 import msgspec
 
+from k8sbench.model.gpu_metrics import Gpu
 from k8sbench.model.sample import Place
 
 SCHEMA = 2
@@ -117,6 +118,51 @@ def arithmetic_digest(types: Mapping[str, str]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+class SteadyPart(msgspec.Struct, frozen=True, kw_only=True):
+    """From the end of the warm-up to the last step, also after the window: of GPU metrics."""
+
+    started_at: float
+    """Unix seconds by the clock of the program, or of who received its lines."""
+    ended_at: float
+    gpu_uuids: tuple[str, ...] = ()
+    """The GPUs that the ranks name."""
+
+
+class GpuFigure(msgspec.Struct, frozen=True, kw_only=True):
+    """One GPU metric of a run: over the steady part, then over the job's GPUs."""
+
+    value: float
+    """Of ``xid`` the number of ``codes``."""
+    unit: str
+    source: str
+    """``prometheus``, ``dcgm``, ``trainer`` or ``nvml``: that of the best coverage."""
+    coverage: float
+    """Share of the steady part and of the job's GPUs that samples cover, 0–1."""
+    samples: int
+    """Of all GPUs; a value that was only scraped again counts once."""
+    codes: tuple[int, ...] = ()
+
+
+class GpuOfRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the job's GPUs, and its own figures by metric."""
+
+    gpu: Gpu
+    figures: dict[str, float]
+
+
+class GpuMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """What the GPUs did while the throughput was made."""
+
+    figures: dict[str, GpuFigure]
+    """By metric; ``missing`` says under ``gpu_metrics.METRIC`` why one is not there."""
+    gpus: tuple[GpuOfRun, ...]
+    energy_per_1000_samples: float | None = None
+    """Joules of all GPUs."""
+    judgement: str | None = None
+    """What held the throughput back, with the figures that show it; None where nothing clearly
+    did."""
+
+
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """One run's figures, with everything a reader needs to judge them."""
 
@@ -160,6 +206,9 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     data_fraction: float | None = None
     """Share of the window's time spent waiting for data, 0–1, without evaluations and the like."""
     window: MeasuredWindow | None = None
+    steady: SteadyPart | None = None
+    """None where no line's time is known."""
+    gpu_metrics: GpuMetrics | None = None
     ranks: tuple[RankTimes, ...] = ()
     environment: dict[str, str | int | float | bool | None]
     log_digest: str | None = None

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.model.group import Deviation, Group, Parity, Result
+from k8sbench.model.group import GPU_FIGURES, Deviation, Group, Parity, Result
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.report import layout
 
@@ -26,6 +26,10 @@ def _of(part: str, *names: str) -> dict[str, Field]:
         return lambda group: getattr(getattr(group, part), name, None)
 
     return {name: field(name) for name in names}
+
+
+def _gpu(name: str) -> Field:
+    return lambda group: group.gpu.get(name)
 
 
 _OF_GROUP: dict[str, Field] = {
@@ -55,6 +59,7 @@ _OF_GROUP: dict[str, Field] = {
     "interval_high": lambda g: g.spread and g.spread.high,
     "interval_coverage": lambda g: g.spread and g.spread.coverage,
     "by_estimator": lambda g: g.by_estimator,
+    **{name: _gpu(name) for name in GPU_FIGURES},
 }
 """Fields of a JSON row that are the group's own."""
 _DERIVED = ("speedup", "efficiency", "tflops_per_gpu", "peak_share")
@@ -98,6 +103,7 @@ def row(result: Result) -> dict[str, Any]:
         **{name: getattr(group, name) for name in _LAST},
         "accuracy": msgspec.to_builtins(group.accuracy),
         "notes": list(dict.fromkeys((*result.speedup.notes, *result.peak_share.notes))),
+        "judgements": list(group.judgements),
         "marks": list(layout.marks(group)),
         "reasons": msgspec.to_builtins(group.reasons),
         "members": msgspec.to_builtins(group.members),
@@ -137,7 +143,9 @@ def _missing(group: Group) -> dict[str, str]:
         **dict.fromkeys(("cv", "interval_low", "interval_high", "interval_coverage"), alone),
     }
     of_valid_runs = (
-        ("time_to_train_s", "runs_at_target", "accuracy") if group.spread is None else ()
+        ("time_to_train_s", "runs_at_target", "accuracy", *GPU_FIGURES)
+        if group.spread is None
+        else ()
     )
     return {**dict.fromkeys(of_valid_runs, "no valid figure"), **group.missing, **missing}
 

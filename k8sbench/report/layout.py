@@ -6,12 +6,22 @@ measured". A group without a valid run has ``rejected: ids`` in place of its fig
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from k8sbench.model import speed_options
-from k8sbench.model.group import Deviation, Figure, Group, Parity, Result, Spread
-from k8sbench.model.measurement import AccuracyResult, Reason
+from k8sbench.model.group import (
+    GPU_FIGURES,
+    Deviation,
+    Figure,
+    Group,
+    Parity,
+    Result,
+    Spread,
+    gpu_figure,
+)
+from k8sbench.model.measurement import AccuracyResult, Measurement, Reason
+from k8sbench.model.run import Run
 from k8sbench.report import numbers
 from k8sbench.report.numbers import ABSENT
 from k8sbench.report.tables import Cell, Table, absent
@@ -29,6 +39,7 @@ _RIGHT = (
     *("Time2train(sec)", "accuracy(%)", "throughput(samples/sec)"),
     *("over sets", "mean", "CV", "TFLOP/s per GPU", "of peak", "GPU-hours", "parameters", "GMAC"),
     *("Paddle", "PyTorch", "published", "ours"),
+    *("GPU busy", "tensor active", "peak memory", "power", "energy per 1,000", "throttled"),
 )
 """Columns of numbers."""
 _KEPT = ("case", "throughput", "verdict", "Paddle ÷ PyTorch", "deviation")
@@ -120,6 +131,23 @@ def _optional(name: str, write: Callable[[Any], str]) -> Callable[[Result], Cell
         return Cell(write(value))
 
     return cell
+
+
+def _gpu(name: str, write: Callable[[float], str]) -> Callable[[Result], Cell]:
+    """Write a GPU metric of the group; the first has the judgements as its notes."""
+
+    def cell(result: Result) -> Cell:
+        group = result.group
+        value = group.gpu.get(name)
+        if value is None:
+            return absent(group.missing.get(name, "no valid figure"))
+        return Cell(write(value), group.judgements if name == GPU_FIGURES[0] else ())
+
+    return cell
+
+
+def _why_no_gpu(found: Measurement, name: str) -> str:
+    return found.missing.get(f"gpu_metrics.{name}") or found.missing.get("gpu_metrics", "not known")
 
 
 def _of_spread(write: Callable[[Spread], str | None]) -> Callable[[Result], Cell]:
@@ -294,6 +322,15 @@ _TRAINED: Cells = {
     "Time2train(sec)": _time_to_train,
     "accuracy(%)": _optional("accuracy", _accuracy),
 }
+_GPU_FIGURES: dict[str, tuple[str, Callable[[float], str]]] = {
+    "GPU busy": ("gpu_utilization", numbers.percent),
+    "tensor active": ("tensor_active", numbers.percent),
+    "peak memory": ("memory_used", lambda mib: f"{mib / 1024:.1f} GiB"),
+    "power": ("power", lambda watts: f"{watts:.0f} W"),
+    "energy per 1,000": ("energy_per_1000_samples", lambda joules: f"{numbers.plain(joules)} J"),
+    "throttled": ("throttled", numbers.percent),
+}
+"""Title of a column → the figure, and how it is written."""
 _WIDE_FIGURES: Cells = {
     "over sets": _over_sets,
     "mean": _of_spread(lambda spread: numbers.rate(spread.mean)),
@@ -303,6 +340,7 @@ _WIDE_FIGURES: Cells = {
     "GPU-hours": _optional("gpu_hours", numbers.plain),
     "parameters": _optional("parameters", numbers.millions),
     "GMAC": _optional("gmac", _gmac),
+    **{title: _gpu(name, write) for title, (name, write) in _GPU_FIGURES.items()},
 }
 
 
@@ -318,6 +356,27 @@ def unique_names(
     if len(set(names.values())) == len(names):
         return names
     return {group: f"{name} {group}" for group, name in names.items()}
+
+
+# GPU metrics of single runs
+
+
+def gpu_tables(runs: Sequence[Run], rejected: Collection[str]) -> list[Table]:
+    """Lay out the GPU metrics of each run, with what they say of it and its verdict."""
+    rows = []
+    for run in runs:
+        found = run.measurement
+        if found is None or run.plan.device == "cpu":
+            continue
+        cells = [Cell(run.run_id)]
+        for name, write in _GPU_FIGURES.values():
+            value = gpu_figure(found, name)
+            cells.append(absent(_why_no_gpu(found, name)) if value is None else Cell(write(value)))
+        ids = ", ".join(r.id for r in found.reasons if r.severity == "reject" and not r.accepted)
+        state = f"rejected: {ids}".removesuffix(": ") if run.run_id in rejected else found.verdict
+        said = found.gpu_metrics and found.gpu_metrics.judgement
+        rows.append([*cells, Cell(state, (said,) if said else ())])
+    return [_table("GPU metrics", ["run", *_GPU_FIGURES, "verdict"], rows)] if rows else []
 
 
 # Paddle : PyTorch

@@ -19,6 +19,7 @@ from k8sbench.ports import Cluster, FoundJob, RunFilter
 from k8sbench.runs import records, watching, wishes
 from k8sbench.runs.context import Reporter, RunContext, Stop
 from k8sbench.runs.following import LOOK_SECONDS, READ_SECONDS, Following, FollowOptions, kept_gaps
+from k8sbench.runs.gathering import Gathering
 
 END_SECONDS = 240.0
 """For a job to end that is cancelled by command, after what it has printed is archived."""
@@ -128,6 +129,7 @@ def collect(
     options: FollowOptions,
     *,
     follow: bool,
+    gathering: Gathering | None = None,
 ) -> CollectResult:
     """Close the runs whose jobs are over; with ``follow`` also wait for the others.
 
@@ -142,10 +144,12 @@ def collect(
         jobs = context.cluster.jobs(sorted(asked))
         on_their_way = asked & {job.run_id for job in jobs if not job.phase.final}
         missing = asked - {job.run_id for job in jobs}
-    with _Collection(context, reporter, options) as collection:
+    gathering = gathering or Gathering(context, reporter)
+    with _Collection(context, reporter, options, gathering) as collection:
         result = collection.result
         for run in runs:
             if not needs_collection(run):
+                gathering.add(run)
                 result.closed.append(run)
             elif run.run_id in on_their_way:
                 result.going_on.append(run)
@@ -162,6 +166,7 @@ def serve(
     reporter: Reporter,
     stop: Stop,
     options: FollowOptions,
+    gathering: Gathering | None = None,
 ) -> CollectResult:
     """Collect runs, and those that are new whenever ``find`` is asked again, until asked to stop.
 
@@ -169,7 +174,8 @@ def serve(
     first list must succeed; a cluster that does not answer a later one is asked again.
     """
     due, listed, reported = context.clock(), False, ""
-    with _Collection(context, reporter, options) as collection:
+    gathering = gathering or Gathering(context, reporter)
+    with _Collection(context, reporter, options, gathering) as collection:
         result = collection.result
         while stop.cause is None:
             if context.clock() >= due:
@@ -192,9 +198,18 @@ def serve(
 class _Collection:
     """The runs that one call collects; those that cannot be are passed over."""
 
-    def __init__(self, context: RunContext, reporter: Reporter, options: FollowOptions) -> None:
+    def __init__(
+        self,
+        context: RunContext,
+        reporter: Reporter,
+        options: FollowOptions,
+        gathering: Gathering,
+    ) -> None:
         self._context, self._reporter, self._keep = context, reporter, options.keep
-        self.following = Following(context, reporter, options, on_failure=self._fail)
+        self._gathering = gathering
+        self.following = Following(
+            context, reporter, options, gathering=gathering, on_failure=self._fail
+        )
         self.result = CollectResult()
         self._claimed: set[str] = set()
         self._failed_at: dict[str, float] = {}
@@ -245,6 +260,7 @@ class _Collection:
             gaps = kept_gaps(store, run_id)
             run = store.measured(run_id, self._context.measure(run, gaps))
             self._reporter.ended(run)
+            self._gathering.add(run)
         if run.wishes and self._keep and not wishes.is_by_name(run):
             run = store.fulfilled(run_id, "delete")
         elif run.wishes:

@@ -12,7 +12,7 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import with_identity
 from k8sbench.model.run import Location, Owner, Run
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import Clock, Cluster, JobEvent, Manifest, Store
+from k8sbench.ports import Clock, Cluster, JobEvent, Manifest, MetricSource, Store
 from k8sbench.runs.records import Alive
 
 
@@ -66,6 +66,10 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     """Measure a finished run from its archived logs, of which the gaps are missing."""
     location: Location | None = None
     """Where on a cluster new jobs go."""
+    metric_sources: Sequence[MetricSource] = ()
+    """Where GPU metrics of the runs come from."""
+    accept: Sequence[str] = ()
+    """Ids of reasons that do not reject."""
 
 
 class Stop:

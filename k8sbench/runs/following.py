@@ -29,6 +29,7 @@ from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogArchive, Manifest, RunFilter, Store
 from k8sbench.runs import wishes
 from k8sbench.runs.context import Reporter, RunContext, Stop
+from k8sbench.runs.gathering import Gathering
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -134,10 +135,12 @@ class Following:
         options: FollowOptions,
         *,
         several: bool = False,
+        gathering: Gathering | None = None,
         on_failure: Callable[[Run, StoreError], None] | None = None,
         on_refusal: Callable[[Run, BenchError], None] | None = None,
     ) -> None:
         self._context, self._reporter, self._options = context, reporter, options
+        self._gathering = gathering or Gathering(context, reporter)
         self._on_failure = on_failure
         self._on_refusal = on_refusal or self._note_refusal
         self._workers: ThreadPoolExecutor | None = None
@@ -298,6 +301,7 @@ class Following:
         self._read_wishes()
         self._end_what_is_due()
         self._check_removals()
+        self._gathering.step()
         one = self._ready()
         if one is not None and not events:
             with self._guarded(one):
@@ -369,6 +373,7 @@ class Following:
             self._on_failure(one.run, wrong)
 
     def _leave(self, one: _Open) -> None:
+        self._gathering.release(one.run.run_id)
         one.archive.close()
         del self._open[one.run.run_id]
 
@@ -376,6 +381,8 @@ class Following:
         store = self._context.store
         if event.replica is not None or event.transition is not None:
             one.known_at = min(one.known_at, self._context.clock())
+        if event.replica is not None:
+            self._gathering.seen(event.run_id, event.replica)
         if event.line is not None:
             one.archive.write(event.line)
             one.read_until[event.line.replica] = event.line.at
@@ -392,6 +399,8 @@ class Following:
             event = self._end(one, self._known_end(one, event.transition))
         elif event.transition is not None:
             one.run = store.move(event.run_id, event.transition)
+            if event.transition.phase is Phase.RUNNING:
+                self._gathering.follow(one.run)
             if event.transition.unrecoverable and not self._options.wait:
                 waiting = one.run.history[-1]
                 self._cancel(one, waiting.cause, waiting.cause_id or "cannot-start")
@@ -437,6 +446,7 @@ class Following:
     def _end(self, one: _Open, final: Transition) -> JobEvent:
         # What was read is on disk before the run is called final, or left alone.
         one.archive.close()
+        self._gathering.release(one.run.run_id)
         # A process that is killed from here on leaves a run that is known to have a job.
         deletes = self._context.cluster.jobs_outlive_us and not self._options.keep
         owes = wishes.left_over(final.at) if deletes and final.phase.final else None
@@ -453,6 +463,8 @@ class Following:
             measured = self._context.measure(one.run, one.gaps)
             one.run = self._context.store.measured(run_id, measured)
         self._reporter.ended(one.run)
+        if one.run.phase is Phase.SUCCEEDED:
+            self._gathering.add(one.run)
         if self._options.keep or not one.run.phase.final:
             self._context.store.claims.release(run_id)
         elif self._workers is None:

@@ -32,6 +32,7 @@ from k8sbench.ports import JobEvent, Manifest, RunFilter, Store
 from k8sbench.runs import collecting, records
 from k8sbench.runs.context import PlannedCase, Reporter, RunContext, Stop
 from k8sbench.runs.following import Following, FollowOptions, kept_gaps
+from k8sbench.runs.gathering import Gathering
 
 REPEAT_TRIES = 100
 """Other submits into the same set may take a repeat number first; more than this is a fault."""
@@ -70,6 +71,7 @@ def submit(
     reporter: Reporter,
     stop: Stop,
     options: RunOptions,
+    gathering: Gathering | None = None,
 ) -> Iterator[Submitted]:
     """Run cases, each to its end; yields the runs as they are closed, measured if they succeeded.
 
@@ -78,7 +80,9 @@ def submit(
     being tried, unless they would meet the same. Asked to stop it raises :class:`Interrupted`, when
     local jobs are ended; jobs of a cluster go on.
     """
-    following = Following(context, reporter, options.follow, several=options.parallel > 1)
+    following = Following(
+        context, reporter, options.follow, several=options.parallel > 1, gathering=gathering
+    )
     waiting = deque(cases)
     others: list[Submitted] = []
     closed: Run | None = None

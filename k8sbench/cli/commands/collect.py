@@ -10,7 +10,13 @@ import click
 from k8sbench.app import collect
 from k8sbench.app.collect import CollectOptions
 from k8sbench.cli import exit_codes, rows
-from k8sbench.cli.options import accept_option, access_options, rows_option, store_option
+from k8sbench.cli.options import (
+    accept_option,
+    access_options,
+    prometheus_option,
+    rows_option,
+    store_option,
+)
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output, reporter
 from k8sbench.model.counts import counted
@@ -38,6 +44,7 @@ from k8sbench.runs.records import FEW
 @rows_option
 @access_options
 @store_option
+@prometheus_option
 def command(
     runs: tuple[str, ...],
     every: bool,
@@ -61,9 +68,12 @@ def command(
     following = FollowOptions(keep=keep, wait=wait)
     options = CollectOptions(runs=runs, until_over=follow, store=where, follow=following, **asked)
     stop = SignalStop()
-    collect_runs = collect.serve if every and follow else collect.collect
     with reporter.reporting() as progress:
-        collected = collect_runs(options, progress, stop)
+        printed = rows.Printed(form, progress)
+        if every and follow:
+            collected = collect.serve(options, progress, stop)
+        else:
+            collected = collect.collect(options, progress, stop, printed.early)
     result = collected.result
     _note(result.going_on, ("goes", "go"), "on; wait with --follow")
     _note(result.followed, ("is", "are"), "followed by another k8sbench process: left to it")
@@ -71,7 +81,7 @@ def command(
         output.note("Nothing needs collection here.")
     # Data is whole also where there is none.
     if result.closed or not FORMATS[form].for_people:
-        rows.write(collected.rows, form)
+        printed.at_the_end(collected.rows)
     if stop.cause is not None and result.going_on:
         raise Interrupted(
             f"{stop.cause}: {counted(len(result.going_on), 'run', ('goes', 'go'))} on.",

@@ -16,8 +16,8 @@ from k8sbench.cli.commands import render
 from k8sbench.cli.options import (
     accept_option,
     access_options,
-    not_available,
     plan_options,
+    prometheus_option,
     rows_option,
 )
 from k8sbench.cli.signals import SignalStop
@@ -56,7 +56,7 @@ from k8sbench.runs.following import FollowOptions
 @accept_option
 @click.option("--store", metavar="FOLDER|URL", help="Store; default K8SBENCH_STORE.")
 @rows_option
-@not_available("--prometheus")
+@prometheus_option
 def command(
     options: CaseOptions,
     access: ClusterAccess,
@@ -80,7 +80,8 @@ def command(
     wanted = SubmitOptions(cases=options, access=access, follow=follow, **asked)
     quiet = wanted.detach or wanted.dry_run is not None
     with reporter.reporting(drawn=not quiet) as progress:
-        done = submit.submit(wanted, progress, SignalStop())
+        printed = rows.Printed(form, progress)
+        done = submit.submit(wanted, progress, SignalStop(), printed.early)
     if isinstance(done, DryRun):
         return _print_dry_run(done, form)
     if isinstance(done, Detached):
@@ -88,7 +89,7 @@ def command(
         if done.failure is not None:
             raise done.failure
         return code
-    rows.write(done, form)
+    printed.at_the_end(done)
     return exit_codes.of_rows(done)
 
 

@@ -7,7 +7,7 @@ import click
 from k8sbench.app import follow
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.cli import exit_codes, rows
-from k8sbench.cli.options import access_options, rows_option, store_option
+from k8sbench.cli.options import access_options, prometheus_option, rows_option, store_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import reporter
 from k8sbench.runs.following import FollowOptions
@@ -20,8 +20,15 @@ from k8sbench.runs.following import FollowOptions
 @rows_option
 @access_options
 @store_option
+@prometheus_option
 def command(
-    run: str, keep: bool, wait: bool, form: str, access: ClusterAccess, where: str | None
+    run: str,
+    keep: bool,
+    wait: bool,
+    form: str,
+    access: ClusterAccess,
+    where: str | None,
+    prometheus: str,
 ) -> int:
     """Follow a run to its end and print its row.
 
@@ -30,6 +37,10 @@ def command(
     """
     options = FollowOptions(keep=keep, wait=wait)
     with reporter.reporting() as progress:
-        found = follow.watch(run, where, access, options, progress, SignalStop())
-    rows.write(found, form)
+        printed = rows.Printed(form, progress)
+        found = follow.watch(
+            *(run, where, access, options, progress, SignalStop(), printed.early),
+            prometheus=prometheus,
+        )
+    printed.at_the_end(found)
     return exit_codes.of_rows(found)

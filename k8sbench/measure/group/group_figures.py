@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from k8sbench.measure.group import comparison
 from k8sbench.measure.group.candidates import Candidate
+from k8sbench.model.group import GPU_FIGURES, gpu_figure
 from k8sbench.model.measurement import ESTIMATORS, AccuracyResult, Arithmetic
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
@@ -119,6 +120,25 @@ def gpu_hours(candidates: Sequence[Candidate], missing: dict[str, str]) -> float
             # A clock that was set back must not make hours negative.
             hours += run.plan.world_size * max(0.0, run.ended_at - min(held)) / 3600
     return hours
+
+
+def gpu(counted: Sequence[Candidate], missing: dict[str, str]) -> dict[str, float]:
+    """The GPU metrics of a row, of the runs that have them."""
+    found: dict[str, float] = {}
+    for name in GPU_FIGURES:
+        values = [value for c in counted if (value := gpu_figure(c.measured, name)) is not None]
+        if values:
+            found[name] = (max if name == "memory_used" else statistics.median)(values)
+        elif counted:
+            why = counted[0].measured.missing
+            missing[name] = why.get(f"gpu_metrics.{name}") or why.get("gpu_metrics", "not known")
+    return found
+
+
+def judgements(counted: Sequence[Candidate]) -> tuple[str, ...]:
+    """What held the runs back, by their GPU metrics."""
+    metrics = (c.measured.gpu_metrics for c in counted)
+    return tuple(dict.fromkeys(m.judgement for m in metrics if m and m.judgement))
 
 
 def joined(values: Iterable[str | None]) -> str | None:

@@ -104,6 +104,8 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         time_to_train_s=seconds,
         runs_at_target=reached,
         gpu_hours=group_figures.gpu_hours(candidates, missing),
+        gpu=group_figures.gpu(counted, missing),
+        judgements=group_figures.judgements(counted),
         missing=missing,
     )
 
@@ -153,6 +155,8 @@ def _with_reasons(group: Group, new: Sequence[Reason]) -> Group:
         accuracy=None,
         time_to_train_s=None,
         runs_at_target=None,
+        gpu={},
+        judgements=(),
     )
 
 

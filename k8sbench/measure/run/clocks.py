@@ -1,6 +1,8 @@
 """Whether the GPUs of a job ran at the clocks that they should, as far as each rank reports.
 
-It asks NVML as its last step ends; a GPU that is idle again by then reports nothing of use.
+It asks NVML as its last step ends; a GPU that is idle again by then reports nothing of use. Where a
+source of GPU metrics tells of the whole steady part, that counts instead
+(:mod:`k8sbench.measure.run.gpu_judgement`).
 """
 
 from __future__ import annotations
@@ -13,18 +15,11 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from k8sbench.measure.run.reasons import reason
+from k8sbench.model.gpu_metrics import HELD_DOWN, THROTTLED
 from k8sbench.model.measurement import Reason
 from k8sbench.model.sample import Place
 
 IDLE = 0x1
-HELD_DOWN = {
-    0x20: "heat, by the driver",
-    0x40: "heat, by the hardware",
-    0x80: "a power brake from outside",
-}
-"""NVML's bits for what slows a GPU down in a node that is not well. Not among them: its power limit
-(0x4), which many meet at work, as it is meant; and the hardware's slowdown for any reason (0x8),
-which a change of clocks may show, too."""
 SLOW = 0.9
 """A clock below this share of its peers' is no spread of the chips any more."""
 NAMED = 8
@@ -49,11 +44,10 @@ class Clock(msgspec.Struct, frozen=True, kw_only=True):
 def reasons(clocks: Mapping[int, Clock]) -> Iterator[Reason]:
     """What is wrong with the clocks, by rank."""
     held = {rank: each.held_by or 0 for rank, each in clocks.items()}
-    held = {rank: bits for rank, bits in held.items() if bits & sum(HELD_DOWN)}
+    held = {rank: bits for rank, bits in held.items() if bits & THROTTLED}
     if held:
         every = functools.reduce(operator.or_, held.values())
-        why = " and ".join(text for bit, text in HELD_DOWN.items() if bit & every)
-        text = f"The GPU clock of {_names(clocks, held)} was held down by {why}."
+        text = held_down(_names(clocks, held), every)
         yield reason("gpu-throttled", text, [clocks[rank].place for rank in held])
     at_work = {rank: each.mhz for rank, each in clocks.items() if each.works and each.mhz}
     if not at_work:
@@ -67,6 +61,12 @@ def reasons(clocks: Mapping[int, Clock]) -> Iterator[Reason]:
             f"is {usual:.0f} MHz."
         )
         yield reason("gpu-clocks", text, [clocks[rank].place for rank in slow])
+
+
+def held_down(whose: str, bits: int, how_long: str = "") -> str:
+    """Write that clocks were held down and by what, from NVML's bits."""
+    why = " and ".join(text for bit, text in HELD_DOWN.items() if bit & bits)
+    return f"The GPU clock of {whose} was held down by {why}{how_long}."
 
 
 def _names(clocks: Mapping[int, Clock], chosen: Mapping[int, object]) -> str:

@@ -18,10 +18,11 @@ from k8sbench.measure.run.clocks import Clock
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.rank_series import RankSeries
 from k8sbench.measure.run.tally import Window
-from k8sbench.model.measurement import AccuracyResult, RankTimes
+from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
 from k8sbench.model.sample import Evaluation, Fact, Item, Mark, Place, Record
 from k8sbench.model.spec import LogFormat
 from k8sbench.parse import declared
+from k8sbench.parse.cleaning import received_at
 from k8sbench.parse.families import FAMILIES
 from k8sbench.parse.family import Family, number_in
 from k8sbench.parse.reading import OURS, Log
@@ -139,11 +140,20 @@ class LogFacts:
         """Facts of a further header, name and value; None: there was none since the last record."""
         self._records = 0
         self._logger: float | None = None
+        self._line = ""
+        """The line that is being read."""
+        self._received: dict[str, list[str]] = {}
+        """By rank, the lines of the last record before the window, or of its first, and of the
+        last one of all."""
+        self._gpu_uuids: dict[str, None] = {}
 
     def read(self, source: Source) -> None:
         """Read one log; the second and later ones must be of the first one's family."""
         families = {each.name: each for each in self.families}
-        log = Log(source, [self.family] if self.family is not None else list(families.values()))
+        log = Log(
+            self._lines(source),
+            [self.family] if self.family is not None else list(families.values()),
+        )
         if self._records and self.family is not OURS:
             # Another rank's file or the next piece of a resumed run: the records show which.
             self._restarts += 1
@@ -168,6 +178,11 @@ class LogFacts:
             if self.head_of is None and log.head_of is not None:
                 self.head_of = (source.name, log.head_of)
 
+    def _lines(self, source: Source) -> Iterator[tuple[int, str]]:
+        for line in source:
+            self._line = line[1]
+            yield line
+
     def close(self) -> None:
         """All logs are read."""
         for series in self.series_by_rank.values():
@@ -182,6 +197,22 @@ class LogFacts:
             key=lambda t: (-t.tally.records, -t.all_records, len(t.source), t.source),
             default=None,
         )
+
+    @property
+    def steady(self) -> SteadyPart | None:
+        """From the end of the warm-up to the last step.
+
+        Other programs print times in a zone that they do not name: theirs are those at which lines
+        were received, where the archive has them.
+        """
+        if self.series is None:
+            return None
+        began, ended = map(received_at, self._received[self.series.source])
+        if self.family is OURS:
+            (began, _), ended = self.series.tally.stamps, self.series.last_stamp
+        if began is None or ended is None or ended <= began:
+            return None
+        return SteadyPart(started_at=began, ended_at=ended, gpu_uuids=tuple(self._gpu_uuids))
 
     def fact(self, name: str) -> str | None:
         """The first value that the log states; None if it states none."""
@@ -229,6 +260,8 @@ class LogFacts:
 
     def _fact(self, fact: Fact, place: Place) -> None:
         value = redaction.redact(fact.value)
+        if fact.name == "gpu_uuid" and len(self._gpu_uuids) < RANKS:
+            self._gpu_uuids[value] = None
         if self._anew is not None and fact.name not in self._anew:
             self._anew[fact.name] = (value, place)
         if self._anew is None or fact.name not in self.facts:
@@ -256,6 +289,9 @@ class LogFacts:
                 what = f"a total of {series.total} and of {record.total} iterations"
                 self._other_run(what, [redaction.place(file, record.line, record.text)])
         series.add(record, file, events=events != self._events, restart=restarts != self._restarts)
+        if series.position <= series.window.warmup or source not in self._received:
+            self._received[source] = [self._line, self._line]
+        self._received[source][1] = self._line
         if self._anew is not None:
             self._compare(series, resumed=resumed != self._resumed)
         self._before[source] = (self._events, self._restarts, self._resumed)

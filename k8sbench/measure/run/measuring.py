@@ -156,6 +156,13 @@ def _measurement(log: LogFacts) -> Measurement:
     if accuracy is None:
         missing["accuracy"] = "The log holds no evaluation."
     gpu_model = log.fact("gpu_model")
+    steady = log.steady
+    if steady is None:
+        missing["steady"] = "No line's time is known."
+    device = log.fact("device") or (None if gpu_model is None else "cuda")
+    missing["gpu_metrics"] = (
+        "No GPU was used." if device == "cpu" else "No source of GPU metrics was asked."
+    )
     found = Measurement(
         files=tuple(log.files),
         format=log.family.name,
@@ -177,12 +184,13 @@ def _measurement(log: LogFacts) -> Measurement:
         time_to_train_s=time_to_train,
         train_wall_s=_wall(series, clock, missing),
         data=log.fact("data") or expected.data,
-        device=log.fact("device") or (None if gpu_model is None else "cuda"),
+        device=device,
         gpu_model=gpu_model,
         parameters=log.whole("parameters"),
         memory_mib=_memory(log, series),
         data_fraction=series.tally.waiting if series else None,
         window=_window(series, unit_seconds),
+        steady=steady,
         ranks=tuple(log.rank_times[rank] for rank in sorted(log.rank_times)),
         environment=_environment(log, accuracy),
         log_digest=series.digest if series else None,

@@ -21,11 +21,12 @@ _REJECT = (
     *("trainer-count", "batch-size", "batch-unknown", "framework", "precision"),
     *("precision-without-effect", "other-benchmark", "parameters", "mixed-devices"),
     *("device", "preset", "batch-mismatch", "short-warmup"),
-    *("gpu-throttled", "iterations-back", "iterations-missing", "loss-not-finite"),
+    *("gpu-throttled", "gpu-shared", "metrics-at-odds"),
+    *("iterations-back", "iterations-missing", "loss-not-finite"),
     *("summary-mismatch", "clock-mismatch", "job-changed", "two-runs", "unread-number"),
 )
 _WARN = (
-    *("ends-early", "warmup-included", "incomplete-log", "gpu-clocks", "loader-stall"),
+    *("ends-early", "warmup-included", "incomplete-log", "gpu-clocks", "xid-error", "loader-stall"),
     *("unsteady", "restarted", "repeated-lines", "running-mean-coarse"),
     *("printed-running-mean", "sampled-steps", "summary-only", "airank-clock", "airank-ips"),
     *("clock-jump", "clocks-apart", "airank-accuracy", "airank-target", "long-lines"),

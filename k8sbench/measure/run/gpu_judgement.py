@@ -1,0 +1,199 @@
+"""What GPU metrics say of a run: reasons against its throughput, and what held it back.
+
+Both are based on figures that cover at least half of the steady part.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from k8sbench.measure.group.gpu_peaks import plain_name
+from k8sbench.measure.run import clocks
+from k8sbench.measure.run.gpu_series import Chosen
+from k8sbench.measure.run.reasons import reason
+from k8sbench.model.counts import counted
+from k8sbench.model.gpu_metrics import Fetched, Gpu
+from k8sbench.model.measurement import GpuFigure, Measurement, Reason
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.sample import Place
+
+COVERED = 0.5
+"""Share of the steady part below which a figure is no base for a reason or a judgement."""
+THROTTLED_SHARE = 0.01
+"""Of the time; less is within what a throughput shows."""
+BUSY = 0.05
+"""Utilization from which a GPU works for someone."""
+ACTIVITY = ("gpu_utilization", "gr_engine_active", "sm_active", "tensor_active")
+"""Metrics of which one at least is above 0 on a GPU that trains."""
+NAMED = 3
+"""GPUs that a sentence names."""
+WAITING, IDLE = 0.1, 0.9
+"""A run is bound by its input if its loader takes this share of a step, and its GPUs are busy for
+less than that share of the time."""
+LINK_BOUND = 0.5
+"""Of what the links can carry: the rest of a step computes."""
+DRAM_BOUND = 0.8
+POWER_BOUND = 0.97
+"""Of the power limit."""
+NVLINK_BYTES = 25e9
+"""Per second, link and direction, from V100 on."""
+PCIE_LANE_BYTES = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9}
+"""Per second, lane and direction, by generation."""
+
+
+def reasons(
+    found: Measurement,
+    plan: RunPlan,
+    chosen: Mapping[str, Chosen],
+    gpus: Sequence[Gpu],
+    fetched: Sequence[Fetched],
+) -> Iterator[Reason]:
+    """What the metrics say against the figures; of several of one id the first."""
+    throttled = chosen.get("throttled")
+    if throttled is not None:
+        held = [i for i, one in throttled.by_gpu.items() if one.value >= THROTTLED_SHARE]
+        if held:
+            bits = functools.reduce(operator.or_, throttled.figure.codes)
+            worst = max(throttled.by_gpu[i].value for i in held)
+            text = clocks.held_down(_names(gpus, held), bits, f" for {worst:.1%} of the time")
+            yield reason("gpu-throttled", text, _evidence("throttled", throttled, held))
+    yield from _shared(chosen.get("processes"), gpus, fetched)
+    xid = chosen.get("xid")
+    if xid is not None and xid.figure.codes:
+        where = [i for i, one in xid.by_gpu.items() if one.codes]
+        codes = ", ".join(map(str, xid.figure.codes))
+        text = f"The driver reported XID {codes} of {_names(gpus, where)} during the run."
+        yield reason("xid-error", text, _evidence("xid", xid, where))
+    yield from _at_odds(found, plan, chosen, gpus)
+
+
+def _shared(
+    processes: Chosen | None, gpus: Sequence[Gpu], fetched: Sequence[Fetched]
+) -> Iterator[Reason]:
+    others = [(one.source, each) for one in fetched for each in one.shared]
+    if others:
+        source, first = others[0]
+        names = ", ".join(dict.fromkeys(each.other for _, each in others[:NAMED]))
+        place = Place(file="gpu/fetched.json", line=1, text=f"{source}: {first.other}")
+        text = f"{names} used {gpu_name(first.gpu)}, too, which was the run's."
+        yield reason("gpu-shared", text, [place])
+        return
+    used = [i for i, one in processes.by_gpu.items() if one.value > 1] if processes else []
+    if processes is not None and used:
+        text = f"{processes.figure.value:.0f} processes computed at once on {_names(gpus, used)}."
+        yield reason("gpu-shared", text, _evidence("processes", processes, used))
+
+
+def _at_odds(
+    found: Measurement, plan: RunPlan, chosen: Mapping[str, Chosen], gpus: Sequence[Gpu]
+) -> Iterator[Reason]:
+    active: dict[int, list[tuple[float, str]]] = {}
+    for name in ACTIVITY:
+        for i, one in chosen[name].by_gpu.items() if name in chosen else ():
+            if one.coverage >= COVERED:
+                active.setdefault(i, []).append((one.value, name))
+    idle = [i for i, values in active.items() if max(values)[0] <= 0]
+    busy = [i for i, values in active.items() if max(values)[0] >= BUSY]
+    if idle and (found.throughput or found.unverified):
+        name = active[idle[0]][0][1]
+        text = f"The metrics of {_names(gpus, idle)} show no work, and the log shows a throughput."
+        yield reason("metrics-at-odds", text, _evidence(name, chosen[name], idle))
+        return
+    if len(busy) > plan.world_size:
+        name = active[busy[0]][0][1]
+        text = f"{len(busy)} GPUs worked for the run's pods; its plan has {plan.world_size}."
+        yield reason("metrics-at-odds", text, _evidence(name, chosen[name], busy))
+        return
+    for i, gpu in enumerate(gpus):
+        if gpu.model and found.gpu_model and not _same_model(gpu.model, found.gpu_model):
+            text = f"By the metrics {gpu_name(gpu)} is a {gpu.model}; by the log {found.gpu_model}."
+            name = next(name for name in chosen if i in chosen[name].by_gpu)
+            yield reason("metrics-at-odds", text, _evidence(name, chosen[name], [i]))
+            return
+
+
+def _same_model(one: str, other: str) -> bool:
+    """Whether two names may be of one model: one may name its memory, or its part (MIG), too."""
+    first, second = sorted(map(plain_name, (one, other)), key=len)
+    return second.startswith(first)
+
+
+def judgement(found: Measurement, plan: RunPlan, figures: Mapping[str, GpuFigure]) -> str | None:
+    """Say in a sentence what held the throughput back, with the figures that show it."""
+    known = {name: one.value for name, one in figures.items() if one.coverage >= COVERED}
+    waiting, busy = found.data_fraction, known.get("gpu_utilization")
+    if waiting is not None and busy is not None and waiting >= WAITING and busy < IDLE:
+        return (
+            f"Input-bound: the GPUs were busy {busy:.0%} of the time while the loader took"
+            f" {waiting:.0%} of each step."
+        ).replace("%", " %")
+    link = _busiest_link(found, known) if plan.world_size > 1 else None
+    if link is not None and link[1] >= LINK_BOUND:
+        name, share, rate = link
+        text = f"each GPU moved {rate / 1e9:.1f} GB/s over {name}, {share:.0%} of what it carries."
+        return f"Communication-bound: {text}".replace("%", " %")
+    if (dram := known.get("dram_active", 0.0)) >= DRAM_BOUND:
+        text = f"Memory-bandwidth-bound: device memory was busy {dram:.0%} of the time."
+        return text.replace("%", " %")
+    watts, limit = known.get("power"), _number(found, "power_limit_w")
+    if watts is not None and limit and watts >= POWER_BOUND * limit:
+        text = f"Power-bound: the GPUs drew {watts:.0f} W of their limit of {limit:.0f} W"
+        clock, most = known.get("sm_clock"), _number(found, "clock_sm_max_mhz")
+        return f"{text}, at {clock:.0f} of {most:.0f} MHz." if clock and most else f"{text}."
+    return None
+
+
+def _busiest_link(
+    found: Measurement, known: Mapping[str, float]
+) -> tuple[str, float, float] | None:
+    """Return the link between GPUs, how much of it is used, and the bytes/s of one direction."""
+    links = _number(found, "nvlinks")
+    generation, width = _number(found, "pcie_generation"), _number(found, "pcie_width")
+    lane = PCIE_LANE_BYTES.get(int(generation or 0))
+    most = {"nvlink": (links or 0) * NVLINK_BYTES, "pcie": (lane or 0) * (width or 0)}
+    rates = {
+        name: max(known.get(f"{name}_transmitted", 0.0), known.get(f"{name}_received", 0.0))
+        for name in most
+    }
+    shares = [
+        ({"nvlink": "NVLink", "pcie": "PCIe"}[name], rates[name] / most[name], rates[name])
+        for name in most
+        if most[name]
+    ]
+    return max(shares, key=lambda each: each[1], default=None)
+
+
+def _number(found: Measurement, name: str) -> float | None:
+    try:
+        return float(str(found.environment.get(name)))
+    except ValueError:
+        return None
+
+
+def gpu_name(gpu: Gpu) -> str:
+    """Name a GPU for people: ``GPU 3 of node-1``."""
+    name = f"GPU {gpu.index}" if gpu.index is not None else f"GPU {gpu.uuid or '?'}"
+    mig = f", part {gpu.mig}" if gpu.mig else ""
+    place = gpu.node or gpu.pod
+    return f"{name}{f' of {place}' if place else ''}{mig}"
+
+
+def _names(gpus: Sequence[Gpu], chosen: Collection[int]) -> str:
+    shown = ", ".join(gpu_name(gpus[i]) for i in sorted(chosen)[:NAMED])
+    more = len(chosen) - NAMED
+    return f"{shown} and {counted(more, 'more GPU')}" if more > 0 else shown
+
+
+def _evidence(name: str, one: Chosen, chosen: Collection[int]) -> list[Place]:
+    """Point at the series in the run's artifacts."""
+    return [
+        Place(
+            file=f"gpu/{one.figure.source}.jsonl",
+            line=one.lines[i],
+            text=f"{name}: {one.by_gpu[i].value:.6g} {one.figure.unit}".strip(),
+        )
+        for i in sorted(chosen)
+        if i in one.lines
+    ]

@@ -1,0 +1,198 @@
+"""GPU metrics of a run: from the series of several sources to figures, reasons and a judgement.
+
+Of each metric the source with the best coverage counts. A figure is taken over time for each GPU
+first, and over the job's GPUs then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from k8sbench.measure import verdict
+from k8sbench.measure.run import gpu_judgement, gpu_series
+from k8sbench.measure.run.gpu_series import Chosen, OverTime
+from k8sbench.model.gpu_metrics import METRICS, Fetched, Gpu, GpuMetric, SourceName, Wanted
+from k8sbench.model.measurement import GpuFigure, GpuMetrics, GpuOfRun, Measurement
+from k8sbench.model.plan import RunPlan
+
+PATH = "gpu_metrics"
+"""Of the figures in ``missing``."""
+PREFERRED: tuple[SourceName, ...] = ("prometheus", "dcgm", "trainer", "nvml")
+"""Sources, the first of them counting where coverage is equal."""
+TITLES = {"prometheus": "Prometheus", "dcgm": "DCGM", "trainer": "trainer", "nvml": "NVML"}
+_OVER_GPUS: dict[str, Callable[[Sequence[float]], float]] = {
+    "mean": lambda values: sum(values) / len(values),
+    "peak": max,
+    "sum": sum,
+}
+
+_K = TypeVar("_K")
+
+
+def completed(
+    found: Measurement,
+    plan: RunPlan,
+    wanted: Wanted,
+    fetched: Sequence[Fetched],
+    *,
+    accept: Collection[str] = (),
+) -> Measurement:
+    """Add what the sources had to a measurement, and judge it anew by that."""
+    gpus = _Gpus()
+    missing = {path: why for path, why in found.missing.items() if path.partition(".")[0] != PATH}
+    chosen: dict[str, Chosen] = {}
+    for metric in METRICS:
+        one = _chosen(metric, gpus, wanted, fetched, plan.world_size)
+        if isinstance(one, Chosen):
+            chosen[metric.id] = one
+        else:
+            missing[f"{PATH}.{metric.id}"] = one
+    if not chosen:
+        why = _joined({one.source: one.missing.get("*", "") for one in fetched})
+        longest = why or _joined({"": next(iter(missing.values()), "")})
+        kept = {path: why for path, why in missing.items() if not path.startswith(f"{PATH}.")}
+        return msgspec.structs.replace(
+            found, gpu_metrics=None, missing=kept | {PATH: longest or "No source has any series."}
+        )
+    figures = {name: one.figure for name, one in chosen.items()}
+    energy = _energy_per_1000(found, plan, figures)
+    if energy is None:
+        missing[f"{PATH}.energy_per_1000_samples"] = "It needs a throughput, and power or energy."
+    metrics = GpuMetrics(
+        figures=figures,
+        gpus=tuple(
+            GpuOfRun(
+                gpu=gpu,
+                figures={n: c.by_gpu[i].value for n, c in chosen.items() if i in c.by_gpu},
+            )
+            for i, gpu in enumerate(gpus.all)
+        ),
+        energy_per_1000_samples=energy,
+        judgement=gpu_judgement.judgement(found, plan, figures),
+    )
+    new = list(gpu_judgement.reasons(found, plan, chosen, gpus.all, fetched))
+    # What the whole steady part shows takes the place of what the end of the log did.
+    ids = {each.id for each in new}
+    kept_reasons = [each for each in found.reasons if each.id not in ids]
+    found = msgspec.structs.replace(found, gpu_metrics=metrics, missing=missing)
+    return verdict.of_measurement(found, [*kept_reasons, *verdict.accepted(new, accept)], ())
+
+
+def _chosen(
+    metric: GpuMetric, gpus: _Gpus, wanted: Wanted, fetched: Sequence[Fetched], planned: int
+) -> Chosen | str:
+    """Take a metric from the source that covers it best, or say why no source gives it."""
+    best: tuple[tuple[float, int], Chosen] | None = None
+    why: dict[str, str] = {}
+    for one in sorted(fetched, key=lambda one: PREFERRED.index(one.source)):
+        by_gpu: dict[int, OverTime] = {}
+        lines: dict[int, int] = {}
+        failed = one.missing.get(metric.id) or one.missing.get("*") or "It has no series of it."
+        for line, series in enumerate(one.series, 1):
+            if series.metric != metric.id:
+                continue
+            place = gpus.place(series.gpu)
+            taken = gpu_series.over_time(series, metric, wanted.start, wanted.end)
+            if isinstance(taken, str):
+                failed = taken
+            elif place not in by_gpu or taken.coverage > by_gpu[place].coverage:
+                by_gpu[place], lines[place] = taken, line
+        if by_gpu and metric.over_gpus == "sum" and len(by_gpu) < planned:
+            failed = f"It is known of {len(by_gpu)} of {planned} GPUs."
+        elif by_gpu:
+            figure = _figure(metric, one.source, by_gpu, planned)
+            rank = (round(figure.coverage, 2), -PREFERRED.index(one.source))
+            if best is None or rank > best[0]:
+                best = rank, Chosen(figure=figure, by_gpu=by_gpu, lines=lines)
+            continue
+        why[one.source] = failed
+    return best[1] if best else _joined(why) or "No source has it."
+
+
+def _figure(
+    metric: GpuMetric, source: SourceName, by_gpu: Mapping[int, OverTime], planned: int
+) -> GpuFigure:
+    codes = sorted({code for one in by_gpu.values() for code in one.codes})
+    if metric.over_gpus == "union":
+        value = float(len(codes))
+    else:
+        value = _OVER_GPUS[metric.over_gpus]([one.value for one in by_gpu.values()])
+    return GpuFigure(
+        value=value,
+        unit=metric.unit,
+        source=source,
+        coverage=sum(one.coverage for one in by_gpu.values()) / max(planned, len(by_gpu)),
+        samples=sum(one.samples for one in by_gpu.values()),
+        codes=tuple(codes),
+    )
+
+
+def _energy_per_1000(
+    found: Measurement, plan: RunPlan, figures: Mapping[str, GpuFigure]
+) -> float | None:
+    rate: float | None = getattr(found.throughput or found.unverified, found.estimator, None)
+    steady = found.steady
+    if not rate or steady is None:
+        return None
+    if "energy" in figures:
+        watts = figures["energy"].value / (steady.ended_at - steady.started_at)
+    elif "power" in figures:
+        watts = figures["power"].value * plan.world_size
+    else:
+        return None
+    return 1000 * watts / rate
+
+
+def _joined(why: Mapping[str, str]) -> str:
+    """Write the sources' sentences as one; what several say stands once."""
+    by_text: dict[str, list[str]] = {}
+    for source, text in why.items():
+        if text:
+            by_text.setdefault(text, []).append(TITLES.get(source, source))
+    if len(by_text) == 1:
+        return next(iter(by_text))
+    return " ".join(f"{', '.join(sources)}: {text}" for text, sources in by_text.items())
+
+
+class _Gpus:
+    """The GPUs that the sources know, each once although they name it differently."""
+
+    def __init__(self) -> None:
+        self.all: list[Gpu] = []
+        self._places: dict[tuple[str | None, ...], int] = {}
+
+    def place(self, gpu: Gpu) -> int:
+        """Return the GPU's place in the list; adds what this source knows of it."""
+        keys = list(_keys(gpu))
+        found = (self._places[key] for key in keys if key in self._places)
+        place = next((each for each in found if self._may_be(each, gpu)), None)
+        if place is None:
+            place = len(self.all)
+            self.all.append(gpu)
+        else:
+            known = self.all[place]
+            more = {n: getattr(gpu, n) for n in Gpu.__struct_fields__ if getattr(known, n) is None}
+            self.all[place] = msgspec.structs.replace(known, **more)
+        for key in keys:
+            self._places.setdefault(key, place)
+        return place
+
+    def _may_be(self, place: int, gpu: Gpu) -> bool:
+        known = self.all[place].uuid
+        return known is None or gpu.uuid is None or plain_uuid(known) == plain_uuid(gpu.uuid)
+
+
+def plain_uuid(uuid: str) -> str:
+    """Write a GPU's UUID as all sources can share it: NVML puts ``GPU-`` before it."""
+    return uuid.lower().removeprefix("gpu-")
+
+
+def _keys(gpu: Gpu) -> Iterator[tuple[str | None, ...]]:
+    if gpu.uuid is not None:
+        yield "uuid", plain_uuid(gpu.uuid), gpu.mig
+    for place in ("node", "pod"):
+        if getattr(gpu, place) is not None and gpu.index is not None:
+            yield place, getattr(gpu, place), gpu.index, gpu.mig

@@ -1,0 +1,124 @@
+"""One series of a GPU metric over the steady part of a run.
+
+A sample stands for the time around it, half way to its neighbours; where the next one is more than
+two intervals away the series is stale between them, and that time is not covered.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from itertools import pairwise
+
+import msgspec
+
+from k8sbench.model import times
+from k8sbench.model.gpu_metrics import HELD_DOWN, NO_FIGURE, THROTTLED, GpuMetric, Series
+from k8sbench.model.measurement import GpuFigure
+
+USUAL_INTERVAL = 30.0
+"""Seconds between two samples of an exporter that does not say: dcgm-exporter's default."""
+FEWEST = 4
+"""Intervals that the steady part must have, and samples in it, for a figure."""
+STALE = 2.0
+"""Intervals without a sample after which nothing is known."""
+SLACK = 1.1
+"""Scrapes jitter."""
+
+
+class OverTime(msgspec.Struct, frozen=True, kw_only=True):
+    """A metric of one GPU over the steady part."""
+
+    value: float
+    coverage: float
+    samples: int
+    codes: tuple[int, ...] = ()
+    """XID errors, or the bits that held the clocks down."""
+
+
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+    """One metric from the source that counts."""
+
+    figure: GpuFigure
+    by_gpu: dict[int, OverTime]
+    """By the GPU's place in the list of all."""
+    lines: dict[int, int]
+    """And the line of the source's artifact that has its series, from 1."""
+
+
+def over_time(series: Series, metric: GpuMetric, start: float, end: float) -> OverTime | str:
+    """Take a series together, or say in a sentence why that gives no figure."""
+    every = [
+        (at, value)
+        for at, value in dict(sorted(zip(series.at, series.values, strict=True))).items()
+        if abs(value) < NO_FIGURE
+    ]
+    if series.at and not every:
+        return "The GPU does not support it."
+    inside = [(at, value) for at, value in every if start <= at <= end]
+    seconds = end - start
+    interval = series.every or USUAL_INTERVAL
+    if len(inside) > 1:
+        interval = max(interval, statistics.median(b[0] - a[0] for a, b in pairwise(inside)))
+    if seconds * SLACK < FEWEST * interval:
+        return (
+            f"The steady part of {times.duration(seconds)} is shorter than {FEWEST} intervals of"
+            f" {times.duration(interval)} between samples."
+        )
+    samples = _samples(inside, interval)
+    if samples < FEWEST:
+        return f"{samples} samples lie in the steady part; {FEWEST} are needed."
+    weights = _weights([at for at, _ in inside], start, end, interval)
+    value, codes = _value(metric, every, inside, weights, (start, end))
+    coverage = min(1.0, sum(weights) / seconds)
+    return OverTime(value=value, coverage=coverage, samples=samples, codes=codes)
+
+
+def _samples(inside: Sequence[tuple[float, float]], interval: float) -> int:
+    """Count the samples; one that repeats the value within an interval was only scraped again."""
+    count, last, kept = 0, -interval, None
+    for at, value in inside:
+        if value != kept or (at - last) * SLACK >= interval:
+            count, last, kept = count + 1, at, value
+    return count
+
+
+def _weights(at: Sequence[float], start: float, end: float, interval: float) -> list[float]:
+    """Seconds of the steady part that each sample stands for."""
+    half, longest = interval / 2, STALE * interval * SLACK
+    gaps = [b - a for a, b in pairwise(at)]
+    parts = [gap / 2 if gap <= longest else half for gap in gaps]
+    first, last = (
+        edge if edge <= interval * SLACK else half for edge in (at[0] - start, end - at[-1])
+    )
+    return [a + b for a, b in zip([first, *parts], [*parts, last], strict=True)]
+
+
+def _value(
+    metric: GpuMetric,
+    every: Sequence[tuple[float, float]],
+    inside: Sequence[tuple[float, float]],
+    weights: Sequence[float],
+    window: tuple[float, float],
+) -> tuple[float, tuple[int, ...]]:
+    values = [value for _, value in inside]
+    if metric.over_time == "peak":
+        return max(values), ()
+    if metric.over_time == "increase":
+        # A counter that goes back was reset, and has counted from 0 since.
+        increase = sum(b - a if b >= a else b for a, b in pairwise(values))
+        return increase / (inside[-1][0] - inside[0][0]) * (window[1] - window[0]), ()
+    if metric.over_time == "new":
+        # The field holds the last error, which may be from long before.
+        codes = {
+            int(b)
+            for (_, a), (at, b) in pairwise(every)
+            if b != a and b and window[0] <= at <= window[1]
+        }
+        return float(len(codes)), tuple(sorted(codes))
+    if metric.over_time == "share":
+        bits = [int(value) & THROTTLED for value in values]
+        held = sum(weight for weight, each in zip(weights, bits, strict=True) if each)
+        codes = {bit for bit in HELD_DOWN if any(bit & each for each in bits)}
+        return held / sum(weights), tuple(sorted(codes))
+    return sum(map(float.__mul__, map(float, values), weights)) / sum(weights), ()

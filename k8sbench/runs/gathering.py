@@ -1,0 +1,209 @@
+"""GPU metrics of measured runs: fetched when they are there, beside everything else.
+
+A run's row does not wait for them. What a source takes itself it takes while the run is followed;
+what others keep for it is asked for when the last sample of the run's steady part must have
+arrived. Each run is fetched by a thread of its own, a few at a time; its measurement is completed
+and recorded by the thread that follows the runs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+
+from k8sbench.model import times
+from k8sbench.model.errors import BenchError, StoreError
+from k8sbench.model.gpu_metrics import Fetched, Wanted
+from k8sbench.model.phase import ReplicaState
+from k8sbench.model.run import Run
+from k8sbench.ports import MetricSource, Store
+from k8sbench.runs.context import Reporter, RunContext, Stop
+
+FETCHES = 4
+"""Runs that are fetched at a time."""
+GIVE_UP_SECONDS = 60.0
+"""After the fetch of a run began: a source that hangs must not keep the program."""
+AT_ONCE_SECONDS = 1.0
+"""For figures that are there already to come before the row."""
+LOOK_SECONDS = 0.1
+WANTED = "gpu/wanted.json"
+"""Artifact of a run: which series are to be fetched; without it none ever were."""
+FETCHED = "gpu/fetched.json"
+"""What the sources said beside the series: what is missing and why."""
+
+T = TypeVar("T")
+
+
+class _Owed(msgspec.Struct, kw_only=True):
+    """A run whose GPU metrics are still to be fetched."""
+
+    run: Run
+    wanted: Wanted
+    due: float
+    """Unix seconds."""
+    fetch: Future[list[Fetched]] | None = None
+    """While it is fetched."""
+
+
+class Gathering:
+    """The GPU metrics of the runs that one command follows; does nothing without sources."""
+
+    def __init__(self, context: RunContext, reporter: Reporter) -> None:
+        self._context, self._reporter = context, reporter
+        self._sources: Sequence[MetricSource] = context.metric_sources
+        self._nodes: dict[str, dict[str, str | None]] = {}
+        """By run id and pod: its node."""
+        self._owed: list[_Owed] = []
+        self.completed: dict[str, Run] = {}
+        """The runs whose figures have come, by run id."""
+
+    def follow(self, run: Run) -> None:
+        """Have the sources take samples of a run that is running; idempotent."""
+        if self._sources and run.plan.device != "cpu":
+            for source in self._sources:
+                source.follow(run)
+
+    def release(self, run_id: str) -> None:
+        """Have the sources take no more of a run."""
+        for source in self._sources:
+            source.release(run_id)
+
+    def seen(self, run_id: str, replica: ReplicaState) -> None:
+        """Keep where a replica runs."""
+        if self._sources and replica.node is not None:
+            self._nodes.setdefault(run_id, {})[replica.replica] = replica.node
+
+    def add(self, run: Run) -> None:
+        """Fetch the metrics of a measured run as soon as they are there."""
+        nodes = self._nodes.pop(run.run_id, {})
+        found = run.measurement
+        if (
+            not self._sources
+            or run.plan.device == "cpu"
+            or found is None
+            or found.steady is None
+            or found.gpu_metrics is not None
+        ):
+            return
+        wanted = _kept(self._context.store, run.run_id) or Wanted(
+            run_id=run.run_id,
+            namespace=run.location.namespace if run.location else None,
+            nodes={
+                replica if run.location is None else f"{run.plan.job_name}-{replica}": node
+                for replica, node in nodes.items()
+            },
+            uuids=found.steady.gpu_uuids,
+            start=found.steady.started_at,
+            end=found.steady.ended_at,
+        )
+        self._context.store.keep(run.run_id, WANTED, msgspec.json.encode(wanted).decode() + "\n")
+        settles_in = max(source.settles_in(wanted) for source in self._sources)
+        self._owed.append(_Owed(run=run, wanted=wanted, due=wanted.end + settles_in))
+
+    def step(self) -> None:
+        """Begin to fetch what is due, and record what has come; returns at once."""
+        now = self._context.clock()
+        for one in list(self._owed):
+            if one.fetch is None and now >= one.due:
+                if sum(other.fetch is not None for other in self._owed) < FETCHES:
+                    one.fetch, one.due = _in_thread(partial(self._fetched, one.wanted)), now
+            elif one.fetch is not None and one.fetch.done():
+                self._owed.remove(one)
+                self._complete(one.run, one.wanted, one.fetch.result())
+            elif one.fetch is not None and now >= one.due + GIVE_UP_SECONDS:
+                self._owed.remove(one)
+                waited = times.duration(GIVE_UP_SECONDS)
+                self._reporter.note(
+                    f"warning: the GPU metrics of {one.run.run_id} have not come in {waited}."
+                    f" Try again with: k8sbench collect {one.run.run_id}"
+                )
+
+    def to_the_end(self, stop: Stop, announce: Callable[[float], None]) -> None:
+        """Wait for what is owed; ``announce`` is called first, with the seconds that it takes.
+
+        What is there already is taken without that. Asked to stop it returns, and what is still
+        owed can be collected.
+        """
+        began, announced = self._context.clock(), False
+        with stop:
+            while self._owed and stop.cause is None:
+                self.step()
+                now = self._context.clock()
+                last = max((one.due for one in self._owed), default=now)
+                if self._owed and not announced and (last > now or now >= began + AT_ONCE_SECONDS):
+                    announced = True
+                    announce(max(0.0, last - now))
+                if self._owed:
+                    self._wait(LOOK_SECONDS)
+        if self._owed:
+            names = " ".join(one.run.run_id for one in self._owed)
+            self._reporter.note(
+                f"{stop.cause}: the GPU metrics of {names} were not fetched;"
+                f" the figures stand without them. Fetch them with: k8sbench collect {names}"
+            )
+
+    def _wait(self, seconds: float) -> None:
+        threading.Event().wait(seconds)
+
+    def _fetched(self, wanted: Wanted) -> list[Fetched]:
+        return [_fetched(source, wanted) for source in self._sources]
+
+    def _complete(self, run: Run, wanted: Wanted, found: Sequence[Fetched]) -> None:
+        from k8sbench.measure.run import gpu_metrics
+
+        store, run_id = self._context.store, run.run_id
+        try:
+            for one in found:
+                if one.series:
+                    lines = b"\n".join(map(msgspec.json.encode, one.series))
+                    store.keep(run_id, series_file(one.source), lines.decode() + "\n")
+            rest = [msgspec.structs.replace(one, series=()) for one in found]
+            store.keep(run_id, FETCHED, msgspec.json.encode(rest).decode() + "\n")
+            measured = store.run(run_id).measurement
+            if measured is not None:
+                completed = gpu_metrics.completed(
+                    measured, run.plan, wanted, found, accept=self._context.accept
+                )
+                self.completed[run_id] = store.measured(run_id, completed)
+        except StoreError as wrong:
+            self._reporter.note(f"warning: the GPU metrics of {run_id} are not recorded: {wrong}")
+
+
+def series_file(source: str) -> str:
+    """Name the artifact with the series of a source: one in JSON on each line."""
+    return f"gpu/{source}.jsonl"
+
+
+def _kept(store: Store, run_id: str) -> Wanted | None:
+    path = store.folder(run_id) / WANTED
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Wanted)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _fetched(source: MetricSource, wanted: Wanted) -> Fetched:
+    try:
+        return source.fetch(wanted)
+    except Exception as wrong:  # the run is measured, whatever becomes of its GPU metrics
+        why = wrong.message if isinstance(wrong, BenchError) else f"{type(wrong).__name__}: {wrong}"
+        return Fetched(source=source.name, missing={"*": f"The source failed: {why}"})
+
+
+def _in_thread(call: Callable[[], T]) -> Future[T]:
+    """Have something done by a thread that does not keep the program from ending."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as wrong:
+            future.set_exception(wrong)
+
+    threading.Thread(target=run, name="gpu-metrics", daemon=True).start()
+    return future
