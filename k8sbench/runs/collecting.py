@@ -258,7 +258,8 @@ class _Collection:
         store, run_id = self._context.store, run.run_id
         if records.is_unmeasured(run):
             gaps = kept_gaps(store, run_id)
-            run = store.measured(run_id, self._context.measure(run, gaps))
+            measured = self._gathering.promised(run, self._context.measure(run, gaps))
+            run = store.measured(run_id, measured)
             self._reporter.ended(run)
             self._gathering.add(run)
         if run.wishes and self._keep and not wishes.is_by_name(run):

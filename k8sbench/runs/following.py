@@ -461,6 +461,7 @@ class Following:
             one.run = self._context.store.record_image(run_id, next(iter(one.images)))
         if one.run.phase is Phase.SUCCEEDED:
             measured = self._context.measure(one.run, one.gaps)
+            measured = self._gathering.promised(one.run, measured)
             one.run = self._context.store.measured(run_id, measured)
         self._reporter.ended(one.run)
         if one.run.phase is Phase.SUCCEEDED:

@@ -9,7 +9,7 @@ and recorded by the thread that follows the runs.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import TypeVar
@@ -19,6 +19,7 @@ import msgspec
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.gpu_metrics import Fetched, Wanted
+from k8sbench.model.measurement import Measurement, SteadyPart
 from k8sbench.model.phase import ReplicaState
 from k8sbench.model.run import Run
 from k8sbench.ports import MetricSource, Store
@@ -28,9 +29,10 @@ FETCHES = 4
 """Runs that are fetched at a time."""
 GIVE_UP_SECONDS = 60.0
 """After the fetch of a run began: a source that hangs must not keep the program."""
-AT_ONCE_SECONDS = 1.0
+AT_ONCE_SECONDS = 0.3
 """For figures that are there already to come before the row."""
-LOOK_SECONDS = 0.1
+LOOK_SECONDS = 0.25
+"""Longest wait before stop requests and the clock are looked at."""
 WANTED = "gpu/wanted.json"
 """Artifact of a run: which series are to be fetched; without it none ever were."""
 FETCHED = "gpu/fetched.json"
@@ -59,6 +61,8 @@ class Gathering:
         self._nodes: dict[str, dict[str, str | None]] = {}
         """By run id and pod: its node."""
         self._owed: list[_Owed] = []
+        self._came = threading.Event()
+        self.wait: Callable[[float], object] = self._came.wait
         self.completed: dict[str, Run] = {}
         """The runs whose figures have come, by run id."""
 
@@ -75,35 +79,59 @@ class Gathering:
 
     def seen(self, run_id: str, replica: ReplicaState) -> None:
         """Keep where a replica runs."""
-        if self._sources and replica.node is not None:
-            self._nodes.setdefault(run_id, {})[replica.replica] = replica.node
+        if self._sources:
+            nodes = self._nodes.setdefault(run_id, {})
+            nodes[replica.replica] = replica.node or nodes.get(replica.replica)
+
+    def promised(self, run: Run, found: Measurement) -> Measurement:
+        """Say in a new measurement that its GPU metrics are still to come, if they are."""
+        if not self._owes(run, found):
+            return found
+        way = f" Fetch them with: k8sbench collect {run.run_id}" if run.location else ""
+        missing = found.missing | {"gpu_metrics": f"They have not been fetched.{way}"}
+        return msgspec.structs.replace(found, missing=missing)
+
+    def _owes(self, run: Run, found: Measurement | None) -> bool:
+        return (
+            bool(self._sources)
+            and run.plan.device != "cpu"
+            and found is not None
+            and found.steady is not None
+            and found.gpu_metrics is None
+        )
 
     def add(self, run: Run) -> None:
         """Fetch the metrics of a measured run as soon as they are there."""
         nodes = self._nodes.pop(run.run_id, {})
         found = run.measurement
-        if (
-            not self._sources
-            or run.plan.device == "cpu"
-            or found is None
-            or found.steady is None
-            or found.gpu_metrics is not None
-        ):
+        if found is None or found.steady is None or not self._owes(run, found):
             return
-        wanted = _kept(self._context.store, run.run_id) or Wanted(
-            run_id=run.run_id,
-            namespace=run.location.namespace if run.location else None,
-            nodes={
-                replica if run.location is None else f"{run.plan.job_name}-{replica}": node
-                for replica, node in nodes.items()
-            },
-            uuids=found.steady.gpu_uuids,
-            start=found.steady.started_at,
-            end=found.steady.ended_at,
-        )
-        self._context.store.keep(run.run_id, WANTED, msgspec.json.encode(wanted).decode() + "\n")
+        try:
+            wanted = self._wanted(run, found.steady, nodes)
+        except StoreError as wrong:  # its files may be on another machine
+            self._reporter.note(f"warning: no GPU metrics of {run.run_id} are fetched: {wrong}")
+            return
         settles_in = max(source.settles_in(wanted) for source in self._sources)
-        self._owed.append(_Owed(run=run, wanted=wanted, due=wanted.end + settles_in))
+        # The cluster's clock may be ahead of ours.
+        due = min(self._context.clock(), wanted.end) + settles_in
+        self._owed.append(_Owed(run=run, wanted=wanted, due=due))
+
+    def _wanted(self, run: Run, steady: SteadyPart, nodes: Mapping[str, str | None]) -> Wanted:
+        """Say what is to be fetched: what was wanted before, if anything was; keeps it."""
+        store = self._context.store
+        wanted = _kept(store, run.run_id)
+        if wanted is None:
+            prefix = "" if run.location is None else f"{run.plan.job_name}-"
+            wanted = Wanted(
+                run_id=run.run_id,
+                namespace=run.location.namespace if run.location else None,
+                nodes={prefix + replica: node for replica, node in nodes.items()},
+                uuids=steady.gpu_uuids,
+                start=steady.started_at,
+                end=steady.ended_at,
+            )
+            store.keep(run.run_id, WANTED, msgspec.json.encode(wanted).decode() + "\n")
+        return wanted
 
     def step(self) -> None:
         """Begin to fetch what is due, and record what has come; returns at once."""
@@ -112,6 +140,7 @@ class Gathering:
             if one.fetch is None and now >= one.due:
                 if sum(other.fetch is not None for other in self._owed) < FETCHES:
                     one.fetch, one.due = _in_thread(partial(self._fetched, one.wanted)), now
+                    one.fetch.add_done_callback(lambda _: self._came.set())
             elif one.fetch is not None and one.fetch.done():
                 self._owed.remove(one)
                 self._complete(one.run, one.wanted, one.fetch.result())
@@ -139,16 +168,14 @@ class Gathering:
                     announced = True
                     announce(max(0.0, last - now))
                 if self._owed:
-                    self._wait(LOOK_SECONDS)
+                    self.wait(LOOK_SECONDS)
+                    self._came.clear()
         if self._owed:
             names = " ".join(one.run.run_id for one in self._owed)
             self._reporter.note(
                 f"{stop.cause}: the GPU metrics of {names} were not fetched;"
                 f" the figures stand without them. Fetch them with: k8sbench collect {names}"
             )
-
-    def _wait(self, seconds: float) -> None:
-        threading.Event().wait(seconds)
 
     def _fetched(self, wanted: Wanted) -> list[Fetched]:
         return [_fetched(source, wanted) for source in self._sources]

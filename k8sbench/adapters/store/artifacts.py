@@ -9,6 +9,7 @@
                   image-digest.txt  the image that its replicas really ran
                   wishes.json       what its cluster is still to be asked for, if anything
                   logs/<replica>.log   every line of every replica, stamped
+                  gpu/<source>.jsonl   series of GPU metrics, one on each line
 
 A process can be killed between any two steps here. Whole files are therefore written under
 another name, flushed to the disk and renamed; lines are appended with one write each, and a last
@@ -129,8 +130,12 @@ class RunFolder:
         return (self.path / RUN_FILE).is_file()
 
     def write(self, name: str, data: bytes) -> None:
-        """Write one file whole, or not at all."""
-        write_whole(self.path / name, data)
+        """Write one file whole, or not at all; makes the folder that it names."""
+        path = self.path / name
+        if path.parent != self.path:
+            with translated(f"make {path.parent}"):
+                path.parent.mkdir(exist_ok=True)
+        write_whole(path, data)
 
     def append(self, transition: Transition) -> None:
         """Append a line to ``events.jsonl`` and flush it to the disk."""

@@ -1,0 +1,470 @@
+"""GPU metrics: from the series of sources to the figures, reasons and judgement of a run."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from k8sbench.measure.run import gpu_metrics, gpu_series
+from k8sbench.model.gpu_metrics import (
+    BY_ID,
+    METRICS,
+    NOT_SUPPORTED,
+    Fetched,
+    Gpu,
+    Series,
+    Shared,
+    SourceName,
+    Wanted,
+)
+from k8sbench.model.measurement import Measurement, SteadyPart
+from tests.tiers import ROOT
+from tests.unit.store.examples import measurement, plan
+
+START, END = 1000.0, 1200.0
+PAGE = (ROOT / "docs" / "gpu-metrics.md").read_text()
+
+
+def gpu(number: int = 0, **more: Any) -> Gpu:
+    return Gpu(node="node-1", index=str(number), uuid=f"GPU-{number}", **more)
+
+
+def series(
+    metric: str,
+    values: Sequence[float] | Callable[[float], float],
+    *,
+    at: Sequence[float] = tuple(range(1010, 1200, 20)),
+    every: float | None = 20.0,
+    source: SourceName = "prometheus",
+    of: Gpu | None = None,
+) -> Series:
+    taken = [values(t) for t in at] if callable(values) else list(values)
+    return Series(
+        metric=metric,
+        gpu=of or gpu(),
+        source=source,
+        at=tuple(map(float, at)),
+        values=tuple(map(float, taken)),
+        every=every,
+    )
+
+
+def taken(one: Series, start: float = START, end: float = END) -> gpu_series.OverTime:
+    found = gpu_series.over_time(one, BY_ID[one.metric], start, end)
+    assert not isinstance(found, str), found
+    return found
+
+
+def refused(one: Series, start: float = START, end: float = END) -> str:
+    found = gpu_series.over_time(one, BY_ID[one.metric], start, end)
+    assert isinstance(found, str)
+    return found
+
+
+def completed(
+    *fetched: Fetched,
+    gpus: int = 1,
+    accept: Sequence[str] = (),
+    environment: dict[str, Any] | None = None,
+    **changes: Any,
+) -> Measurement:
+    found = measurement(
+        steady=SteadyPart(started_at=START, ended_at=END),
+        environment=environment or {},
+        missing={"gpu_metrics": "No source of GPU metrics was asked."},
+        **{"gpu_model": None, **changes},
+    )
+    wanted = Wanted(run_id="seg-1", namespace="bench", nodes={}, start=START, end=END)
+    planned = plan(device="cuda", processes_per_replica=gpus, gpus_per_replica=gpus)
+    return gpu_metrics.completed(found, planned, wanted, fetched, accept=accept)
+
+
+def of(*every: Series, **more: Any) -> Fetched:
+    return Fetched(source=every[0].source, series=every, **more)
+
+
+def reasons(found: Measurement) -> dict[str, str]:
+    return {one.id: one.message for one in found.reasons if one.id != "too-few-records"}
+
+
+# The table
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.id)
+def test_each_metric_of_the_table_is_complete_and_on_the_page(metric: Any) -> None:
+    assert metric.dcgm or metric.nvml
+    assert metric.meaning.endswith(".")
+    assert metric.meaning[0].isupper()
+    assert (metric.over_time == "increase") == (metric.over_gpus == "sum")
+    assert (metric.over_time == "new") == (metric.over_gpus == "union")
+    assert all(name.startswith("DCGM_FI_") for name in (field.name for field in metric.dcgm))
+    assert all(name.startswith("nvmlDevice") for name in (field.name for field in metric.nvml))
+    row = re.search(rf"^\| `{metric.id}` \| (.*?) \|.* \| (.*) \|$", PAGE, re.MULTILINE)
+    assert row is not None
+    assert row.groups() == (metric.unit or "–", metric.meaning)
+
+
+def test_the_table_has_all_metrics_that_there_must_be_and_each_field_once() -> None:
+    assert set(BY_ID) >= {
+        *("gpu_utilization", "gr_engine_active", "sm_active", "tensor_active", "dram_active"),
+        *("memory_used", "power", "energy", "sm_clock", "temperature", "throttled", "xid"),
+        *("nvlink_transmitted", "nvlink_received", "pcie_transmitted", "pcie_received"),
+    }
+    assert len(BY_ID) == len(METRICS)
+    for fields in (
+        [f.name for m in METRICS for f in m.dcgm],
+        [f.name for m in METRICS for f in m.nvml],
+    ):
+        assert len(set(fields)) == len(fields)
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.id)
+def test_what_dcgm_gives_for_no_value_is_none_in_every_unit(metric: Any) -> None:
+    for field in metric.dcgm:
+        for raw in (NOT_SUPPORTED - 2, NOT_SUPPORTED, NOT_SUPPORTED + 1, 140737488355328.0):
+            assert field.value(raw) is None
+        assert field.value(float("nan")) is None
+        assert field.value(50) == 50 * field.factor
+        scaled = series(metric.id, [NOT_SUPPORTED * field.factor] * 10)
+        assert "not support" in refused(scaled)
+
+
+# One series
+
+
+def test_a_mean_is_weighted_by_the_time_that_each_sample_stands_for() -> None:
+    # Every 10 s for the first half, every 20 s for the second: a plain mean would be 0.33.
+    at = [*range(1005, 1100, 10), *range(1110, 1200, 20)]
+    found = taken(series("gpu_utilization", lambda t: 0.0 if t < 1100 else 1.0, at=at))
+    assert found.value == pytest.approx(0.5, abs=0.02)
+    assert found.coverage == pytest.approx(1.0)
+
+
+def test_a_gap_of_more_than_two_intervals_is_not_covered() -> None:
+    whole = taken(series("power", [250] * 10))
+    one_missing = taken(
+        series("power", [250] * 9, at=[t for t in range(1010, 1200, 20) if t != 1090])
+    )
+    hole = taken(series("power", [250] * 6, at=[1010, 1030, 1050, 1150, 1170, 1190]))
+    assert whole.coverage == one_missing.coverage == 1.0
+    assert hole.coverage == pytest.approx(0.6)
+    assert hole.value == 250
+
+
+def test_a_series_that_ends_early_does_not_cover_the_rest() -> None:
+    found = taken(series("power", [250] * 5, at=[1010, 1030, 1050, 1070, 1090]))
+    assert found.coverage == pytest.approx(0.5)
+
+
+def test_samples_outside_the_steady_part_do_not_count() -> None:
+    at = range(900, 1300, 20)
+    found = taken(series("memory_used", lambda t: 100.0 if START <= t <= END else 9e4, at=at))
+    assert (found.value, found.samples) == (100, 11)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "every", "enough"),
+    [(110, 30, True), (100, 30, False), (119, None, True), (80, None, False), (5, 1.0, True)],
+)
+def test_four_intervals_are_needed_of_thirty_seconds_unless_known(
+    seconds: float, every: float | None, enough: bool
+) -> None:
+    step = min(every or 15, 15)
+    at = [START + step * i for i in range(1, int(seconds / step) + 1)]
+    one = series("power", [200 + i for i in range(len(at))], at=at, every=every)
+    found = gpu_series.over_time(one, BY_ID["power"], START, START + seconds)
+    assert isinstance(found, gpu_series.OverTime) == enough
+    if isinstance(found, str):
+        assert "shorter than 4 intervals of 30s" in found
+
+
+def test_a_value_that_is_only_scraped_again_counts_once() -> None:
+    at = range(1000, 1200, 5)
+    changing = series("power", lambda t: t // 30, at=at, every=None)
+    steady = series("power", lambda _: 7, at=at, every=30.0)
+    assert taken(changing).samples == len({t // 30 for t in at})
+    assert taken(steady).samples == 7
+    sparse = series("power", lambda t: t, at=range(1000, 1300, 90), every=30.0)
+    assert "shorter than 4 intervals of 1m30s" in refused(sparse, 1000, 1300)
+
+
+def test_a_metric_without_four_samples_is_no_figure() -> None:
+    assert refused(series("power", [1, 2, 3], at=[1010, 1030, 1050])).startswith("3 samples")
+    assert refused(series("power", [], at=[])).startswith("0 samples")
+
+
+def test_a_counter_that_was_reset_counts_on_from_zero() -> None:
+    at = list(range(1010, 1200, 20))
+    whole = taken(series("energy", [5000 + 100 * i for i in range(10)], at=at))
+    reset = taken(series("energy", [5000, 5100, 5200, 5300, 100, 200, 300, 400, 500, 600], at=at))
+    # 100 J in 20 s are 1,000 J in 200 s.
+    assert whole.value == reset.value == pytest.approx(1000)
+
+
+def test_only_xid_errors_that_appear_meanwhile_count() -> None:
+    old = series("xid", [31] * 12, at=range(970, 1200, 20))
+    new = series("xid", [0, 0, *[79] * 5, *[43] * 5], at=range(970, 1200, 20))
+    assert (taken(old).value, taken(old).codes) == (0, ())
+    assert (taken(new).value, taken(new).codes) == (2, (43, 79))
+
+
+def test_the_throttled_share_is_of_time_and_of_heat_and_brakes_alone() -> None:
+    bits = [0x4, 0x4, 0x40, 0x44, 0x1, 0x8, 0x0, 0x20, 0x4, 0x4]
+    found = taken(series("throttled", bits))
+    assert found.value == pytest.approx(0.3)
+    assert found.codes == (0x20, 0x40)
+
+
+# Sources and GPUs
+
+
+def test_each_metric_is_from_the_source_that_covers_it_best() -> None:
+    holes = [1010, 1030, 1050, 1150, 1170, 1190]
+    found = completed(
+        of(series("power", [200] * 6, at=holes), series("gpu_utilization", [0.9] * 10)),
+        of(
+            series("power", [210] * 10, source="dcgm"),
+            series("gpu_utilization", [0.8] * 10, source="dcgm"),
+        ),
+        of(series("power", [220] * 10, source="trainer")),
+    )
+    assert found.gpu_metrics is not None
+    figures = found.gpu_metrics.figures
+    assert (figures["power"].source, figures["power"].value) == ("dcgm", 210)
+    assert (figures["gpu_utilization"].source, figures["gpu_utilization"].value) == (
+        "prometheus",
+        0.9,
+    )
+    assert (figures["power"].coverage, figures["power"].samples) == (1.0, 10)
+
+
+def test_preference_at_a_tie_does_not_depend_on_the_order_of_sources() -> None:
+    order: tuple[SourceName, ...] = ("prometheus", "dcgm", "trainer", "nvml")
+    for chosen in itertools.permutations(order, 2):
+        fetched = [of(series("power", [200] * 10, source=name)) for name in chosen]
+        found = completed(*fetched)
+        assert found.gpu_metrics is not None
+        assert found.gpu_metrics.figures["power"].source == min(chosen, key=order.index)
+
+
+def test_one_gpu_that_sources_name_differently_is_one() -> None:
+    by_uuid = Gpu(uuid="0", pod="seg-1-master-0", model="Tesla V100")
+    found = completed(
+        of(series("power", [200] * 10)),
+        of(series("sm_clock", [1500] * 10, source="trainer", of=by_uuid)),
+        of(series("temperature", [60] * 10, source="dcgm", of=Gpu(node="node-1", index="0"))),
+    )
+    assert found.gpu_metrics is not None
+    (one,) = found.gpu_metrics.gpus
+    assert one.gpu == gpu(pod="seg-1-master-0", model="Tesla V100")
+    assert one.figures == {"power": 200, "sm_clock": 1500, "temperature": 60}
+
+
+def test_parts_of_a_divided_gpu_are_gpus_of_their_own() -> None:
+    parts = [series("power", [100] * 10, of=gpu(0, mig=f"{i} (1g.5gb)")) for i in (1, 2)]
+    found = completed(of(*parts), gpus=2)
+    assert found.gpu_metrics is not None
+    assert [one.gpu.mig for one in found.gpu_metrics.gpus] == ["1 (1g.5gb)", "2 (1g.5gb)"]
+
+
+def test_over_gpus_means_are_averaged_peaks_highest_and_energy_summed() -> None:
+    every = [
+        one
+        for i in (0, 1)
+        for one in (
+            series("power", [200 + 100 * i] * 10, of=gpu(i)),
+            series("memory_used", [1000 + i] * 10, of=gpu(i)),
+            series("energy", [100 * n for n in range(10)], of=gpu(i)),
+        )
+    ]
+    metrics = completed(of(*every), gpus=2).gpu_metrics
+    assert metrics is not None
+    assert {name: one.value for name, one in metrics.figures.items()} == {
+        "power": 250,
+        "memory_used": 1001,
+        "energy": pytest.approx(2000),
+    }
+    # 2,000 J in 200 s at 12.5 samples/s.
+    assert metrics.energy_per_1000_samples == pytest.approx(800)
+
+
+def test_gpus_without_series_lower_the_coverage_and_leave_no_sum() -> None:
+    found = completed(
+        of(series("power", [200] * 10), series("energy", [100 * n for n in range(10)])), gpus=4
+    )
+    assert found.gpu_metrics is not None
+    assert found.gpu_metrics.figures["power"].coverage == 0.25
+    assert found.missing["gpu_metrics.energy"] == "It is known of 1 of 4 GPUs."
+    # From power: 4 GPUs of 200 W at 12.5 samples/s.
+    assert found.gpu_metrics.energy_per_1000_samples == pytest.approx(64000)
+
+
+def test_what_is_missing_says_why_by_source() -> None:
+    found = completed(
+        of(series("power", [200] * 10), missing={"sm_active": "The exporter has no such field."}),
+        Fetched(source="trainer", missing={"*": "The program prints none."}),
+    )
+    assert found.missing["gpu_metrics.sm_active"] == (
+        "Prometheus: The exporter has no such field. trainer: The program prints none."
+    )
+    assert "gpu_metrics" not in found.missing
+    assert "gpu_metrics.power" not in found.missing
+    assert {name for name in BY_ID if f"gpu_metrics.{name}" not in found.missing} == {"power"}
+
+
+def test_without_any_series_there_is_one_reason_and_no_zero() -> None:
+    found = completed(
+        Fetched(source="prometheus", missing={"*": "It answers 503."}),
+        Fetched(source="dcgm", missing={"*": "No exporter runs."}),
+    )
+    assert found.gpu_metrics is None
+    assert found.missing["gpu_metrics"] == "Prometheus: It answers 503. DCGM: No exporter runs."
+    assert not [path for path in found.missing if path.startswith("gpu_metrics.")]
+    assert found.verdict == measurement().verdict
+    assert reasons(found) == reasons(measurement())
+
+
+def test_completing_again_replaces_what_was_there() -> None:
+    first = completed(of(series("power", [200] * 10)))
+    again = gpu_metrics.completed(
+        first,
+        plan(device="cuda"),
+        Wanted(run_id="seg-1", namespace=None, nodes={}, start=START, end=END),
+        [of(series("sm_clock", [1500] * 10))],
+    )
+    assert again.gpu_metrics is not None
+    assert set(again.gpu_metrics.figures) == {"sm_clock"}
+    assert "gpu_metrics.power" in again.missing
+    assert "gpu_metrics.sm_clock" not in again.missing
+
+
+# Reasons
+
+
+def test_throttling_over_the_steady_part_rejects_and_names_how_long_and_where() -> None:
+    bits = [0x40, 0x40, 0x40, *[0x4] * 7]
+    found = completed(of(series("power", [1] * 10), series("throttled", bits)))
+    assert found.verdict == "rejected"
+    assert reasons(found)["gpu-throttled"] == (
+        "The GPU clock of GPU 0 of node-1 was held down by heat, by the hardware for 30.0% of the"
+        " time."
+    )
+    (reason,) = (one for one in found.reasons if one.id == "gpu-throttled")
+    assert (reason.evidence[0].file, reason.evidence[0].line) == ("gpu/prometheus.jsonl", 2)
+    accepted = completed(of(series("throttled", bits)), accept=("gpu-throttled",))
+    assert accepted.verdict == "valid"
+    assert accepted.throughput is not None
+
+
+def test_a_power_limit_alone_is_no_throttling() -> None:
+    assert reasons(completed(of(series("throttled", [0x4] * 10)))) == {}
+
+
+def test_other_users_of_a_gpu_reject() -> None:
+    mine = series("power", [1] * 10)
+    other = Shared(gpu=gpu(), other="team-b/train-0")
+    found = completed(of(mine, shared=(other,)))
+    assert reasons(found)["gpu-shared"] == (
+        "team-b/train-0 used GPU 0 of node-1, too, which was the run's."
+    )
+    counted = completed(of(series("processes", [1, 1, 2, *[1] * 7], source="trainer")))
+    assert "2 processes computed at once" in reasons(counted)["gpu-shared"]
+    assert counted.verdict == found.verdict == "rejected"
+    assert reasons(completed(of(series("processes", [1] * 10, source="trainer")))) == {}
+
+
+def test_an_xid_error_warns() -> None:
+    found = completed(of(series("xid", [0] * 5 + [48] * 5)))
+    assert reasons(found) == {
+        "xid-error": "The driver reported XID 48 of GPU 0 of node-1 during the run."
+    }
+    assert found.verdict == "valid"
+
+
+def test_a_gpu_that_did_nothing_is_at_odds_with_a_throughput() -> None:
+    busy, idle = (series("gpu_utilization", [v] * 10, of=gpu(i)) for i, v in enumerate((0.9, 0)))
+    found = completed(of(busy, idle), gpus=2)
+    assert found.verdict == "rejected"
+    assert reasons(found)["metrics-at-odds"] == (
+        "The metrics of GPU 1 of node-1 show no work, and the log shows a throughput."
+    )
+    # Utilization is not known of parts of a GPU, or rounds to 0; another metric shows the work.
+    engine = series("gr_engine_active", [0.4] * 10, of=gpu(1))
+    assert reasons(completed(of(busy, idle, engine), gpus=2)) == {}
+
+
+def test_more_busy_gpus_than_planned_are_at_odds() -> None:
+    every = [series("gpu_utilization", [0.9] * 10, of=gpu(i)) for i in range(3)]
+    assert reasons(completed(of(*every), gpus=2))["metrics-at-odds"] == (
+        "3 GPUs worked for the run's pods; its plan has 2."
+    )
+    idle = series("gpu_utilization", [0.01] * 10, of=gpu(2))
+    assert reasons(completed(of(*every[:2], idle), gpus=2)) == {}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "log", "same"),
+    [
+        ("Tesla V100-SXM2-32GB", "NVIDIA V100-SXM2-32GB", True),
+        ("NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB MIG 1g.5gb", True),
+        ("NVIDIA A100-SXM4-80GB", "Tesla V100-SXM2-32GB", False),
+    ],
+)
+def test_a_gpu_of_another_model_is_at_odds(metrics: str, log: str, same: bool) -> None:
+    found = completed(of(series("power", [200] * 10, of=gpu(model=metrics))), gpu_model=log)
+    assert ("metrics-at-odds" not in reasons(found)) == same
+
+
+# The judgement
+
+
+def judged(environment: dict[str, Any] | None = None, gpus: int = 1, **values: float) -> str | None:
+    fraction = values.pop("data_fraction", 0.01)
+    every = [series(n, [v] * 10, of=gpu(i)) for i in range(gpus) for n, v in values.items()]
+    found = completed(of(*every), gpus=gpus, environment=environment, data_fraction=fraction)
+    assert found.gpu_metrics is not None
+    return found.gpu_metrics.judgement
+
+
+LINKS = {"pcie_generation": 3, "pcie_width": 16, "nvlinks": 6}
+
+
+def test_a_judgement_is_given_where_figures_show_it() -> None:
+    assert judged(gpu_utilization=0.38, data_fraction=0.41) == (
+        "Input-bound: the GPUs were busy 38 % of the time while the loader took 41 % of each step."
+    )
+    assert judged(LINKS, 2, pcie_transmitted=12e9) == (
+        "Communication-bound: each GPU moved 12.0 GB/s over PCIe, 76 % of what it carries."
+    )
+    assert judged(LINKS, 2, nvlink_received=90e9) == (
+        "Communication-bound: each GPU moved 90.0 GB/s over NVLink, 60 % of what it carries."
+    )
+    assert judged(dram_active=0.86) == (
+        "Memory-bandwidth-bound: device memory was busy 86 % of the time."
+    )
+    limit = {"power_limit_w": 250.0, "clock_sm_max_mhz": 1530}
+    assert judged(limit, power=248, sm_clock=1290) == (
+        "Power-bound: the GPUs drew 248 W of their limit of 250 W, at 1290 of 1530 MHz."
+    )
+
+
+def test_no_judgement_is_given_where_nothing_shows_it() -> None:
+    assert judged(gpu_utilization=0.97, data_fraction=0.41) is None
+    assert judged(gpu_utilization=0.38) is None
+    assert judged(LINKS, 1, pcie_transmitted=12e9) is None
+    assert judged({}, 2, pcie_transmitted=12e9) is None
+    assert judged({"power_limit_w": 250.0}, power=180) is None
+    hole = series("dram_active", [0.9] * 4, at=[1010, 1030, 1050, 1070])
+    found = completed(of(hole))
+    assert found.gpu_metrics is not None
+    assert found.gpu_metrics.judgement is None
+
+
+def test_the_completed_measurement_survives_its_json() -> None:
+    found = completed(of(series("power", [200] * 10)))
+    assert msgspec.json.decode(msgspec.json.encode(found), type=Measurement) == found

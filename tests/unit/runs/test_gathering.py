@@ -1,0 +1,340 @@
+"""GPU metrics of runs: fetched after the row, beside other runs, and kept whatever happens."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import msgspec
+import pytest
+
+from k8sbench.adapters.store import upkeep
+from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SourceName, Wanted
+from k8sbench.model.measurement import Measurement, SteadyPart
+from k8sbench.model.phase import Phase, ReplicaState
+from k8sbench.model.run import Run
+from k8sbench.ports import JobEvent, Store
+from k8sbench.runs import collecting, gathering, submitting
+from k8sbench.runs.context import RunContext, Stop
+from k8sbench.runs.following import FollowOptions
+from k8sbench.runs.gathering import Gathering
+from k8sbench.runs.submitting import RunOptions
+from tests.unit.runs.played import FakeCluster, Silent, at, context, planned_case
+from tests.unit.store.examples import measurement
+
+START, END = 1000.0, 1200.0
+OWED = "They have not been fetched. Fetch them with: k8sbench collect seg-1"
+
+
+class Clock:
+    """A clock that is moved by hand, and by waiting."""
+
+    def __init__(self, now: float = END) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        threading.Event().wait(0.001)
+
+
+class Source:
+    """Has what it is given; stands at our own port."""
+
+    def __init__(self, *values: float, settles_in: float = 0.0, **missing: str) -> None:
+        self.name: SourceName = "prometheus"
+        self.values, self.missing = values, missing
+        self.wait_s = settles_in
+        self.asked: list[Wanted] = []
+        self.followed: list[str] = []
+        self.released: list[str] = []
+        self.gate: threading.Event | None = None
+
+    def follow(self, run: Run) -> None:
+        self.followed.append(run.run_id)
+
+    def release(self, run_id: str) -> None:
+        self.released.append(run_id)
+
+    def settles_in(self, wanted: Wanted) -> float:
+        return self.wait_s
+
+    def fetch(self, wanted: Wanted) -> Fetched:
+        self.asked.append(wanted)
+        if self.gate is not None:
+            assert self.gate.wait(20)
+        if self.missing:
+            return Fetched(source=self.name, missing={"*": self.missing["why"]})
+        at = tuple(START + 20 * i for i in range(10))
+        one = Series(
+            metric="power", gpu=Gpu(index="0"), source=self.name, at=at, values=self.values * 10
+        )
+        return Fetched(source=self.name, series=(one,), warnings=("a warning",))
+
+    def close(self) -> None:
+        pass
+
+
+def measured(**changes: Any) -> Measurement:
+    steady = SteadyPart(started_at=START, ended_at=END, gpu_uuids=("GPU-1",))
+    return measurement(**{"steady": steady, "missing": {"gpu_metrics": "not asked"}, **changes})
+
+
+class Bench:
+    """Runs cases on a played cluster, with sources."""
+
+    def __init__(self, store: Store, *sources: Source, **changes: Any) -> None:
+        running = ReplicaState(replica="master-0", phase=Phase.RUNNING, node="node-1")
+        self.cluster = FakeCluster(
+            JobEvent(run_id="", replica=running),
+            at(Phase.RUNNING),
+            at(Phase.SUCCEEDED),
+            outlives=True,
+        )
+        self.clock, self.reporter, self.stop = Clock(), Silent(), Stop()
+        self.context: RunContext = msgspec.structs.replace(
+            context(store, self.cluster),
+            clock=self.clock,
+            measure=lambda *_: measured(**changes),
+            metric_sources=sources,
+        )
+        self.gathering = Gathering(self.context, self.reporter)
+        self.gathering.wait = self.clock.wait
+        self.announced: list[float] = []
+
+    def submit(
+        self,
+        cases: int = 1,
+        device: str = "cuda",
+        parallel: int = 1,
+        run_id: str | None = None,
+    ) -> list[Run]:
+        case = planned_case("kubernetes")
+        case = msgspec.structs.replace(
+            case, draft=msgspec.structs.replace(case.draft, device=device)
+        )
+        options = RunOptions(set_name="night", parallel=parallel, run_id=run_id)
+        done = submitting.submit(
+            *([case] * cases, self.context, self.reporter, self.stop, options, self.gathering)
+        )
+        return [one.run for one in done]
+
+    def finish(self) -> None:
+        self.gathering.to_the_end(self.stop, self.announced.append)
+
+
+def test_the_figures_complete_the_measurement_and_its_series_are_kept(store: Store) -> None:
+    source = Source(250.0)
+    bench = Bench(store, source)
+    bench.submit()
+    assert source.followed == ["seg-1"]
+    assert source.released[:1] == ["seg-1"]
+    bench.finish()
+    (wanted,) = source.asked
+    assert wanted == Wanted(
+        run_id="seg-1",
+        namespace="bench",
+        nodes={"seg-1-master-0": "node-1"},
+        uuids=("GPU-1",),
+        start=START,
+        end=END,
+    )
+    kept = store.run("seg-1")
+    assert kept == bench.gathering.completed["seg-1"]
+    assert kept.measurement is not None
+    assert kept.measurement.gpu_metrics is not None
+    assert kept.measurement.gpu_metrics.figures["power"].value == 250
+    lines = (store.folder("seg-1") / "gpu" / "prometheus.jsonl").read_bytes().splitlines()
+    assert [msgspec.json.decode(line, type=Series).values for line in lines] == [(250.0,) * 10]
+    said = msgspec.json.decode((store.folder("seg-1") / gathering.FETCHED).read_bytes())
+    assert said[0]["warnings"] == ["a warning"]
+
+
+def test_a_row_comes_before_figures_that_are_still_to_come(store: Store) -> None:
+    source = Source(250.0, settles_in=60.0)
+    bench = Bench(store, source)
+    (run,) = bench.submit()
+    assert run.measurement == measured(missing={"gpu_metrics": OWED})
+    assert not source.asked
+    bench.finish()
+    assert bench.announced == [60.0]
+    assert bench.clock.now >= END + 60
+    assert set(bench.gathering.completed) == {"seg-1"}
+
+
+def test_figures_that_are_there_at_once_are_not_announced(store: Store) -> None:
+    bench = Bench(store, Source(250.0))
+    bench.submit()
+    bench.finish()
+    assert bench.announced == []
+    assert set(bench.gathering.completed) == {"seg-1"}
+
+
+@pytest.mark.parametrize("without", ["sources", "gpus", "times"])
+def test_nothing_is_waited_for_without_sources_gpus_or_times(store: Store, without: str) -> None:
+    source = Source(250.0, settles_in=60.0)
+    changes = {"steady": None} if without == "times" else {}
+    bench = Bench(store, *([] if without == "sources" else [source]), **changes)
+    bench.submit(device="cpu" if without == "gpus" else "cuda")
+    bench.finish()
+    assert bench.clock.now == END
+    assert not source.asked
+    assert bench.announced == []
+    assert not (store.folder("seg-1") / "gpu").exists()
+
+
+def test_several_runs_do_not_wait_one_after_the_other(store: Store) -> None:
+    source = Source(250.0, settles_in=60.0)
+    bench = Bench(store, source)
+    bench.submit(cases=6, parallel=6)
+    bench.finish()
+    assert len(bench.gathering.completed) == 6
+    assert bench.clock.now < END + 90
+    assert bench.announced == [60.0]
+
+
+def test_runs_are_fetched_while_others_go_on(store: Store) -> None:
+    source = Source(250.0)
+    bench = Bench(store, source)
+    source.gate = threading.Event()
+    bench.submit(cases=2)
+    # The second was followed while the first one's fetch hung.
+    assert [wanted.run_id for wanted in source.asked][:1] == ["seg-1"]
+    assert not bench.gathering.completed
+    source.gate.set()
+    bench.finish()
+    assert set(bench.gathering.completed) == {"seg-1", "seg-2"}
+
+
+def test_no_more_runs_are_fetched_at_a_time_than_allowed(store: Store) -> None:
+    source = Source(250.0)
+    source.gate = threading.Event()
+    bench = Bench(store, source)
+    bench.submit(cases=gathering.FETCHES + 3, parallel=9)
+    for _ in range(5):
+        bench.gathering.step()
+    waiting = [one for one in threading.enumerate() if one.name == "gpu-metrics"]
+    assert len(waiting) == gathering.FETCHES
+    source.gate.set()
+    bench.finish()
+    assert len(bench.gathering.completed) == gathering.FETCHES + 3
+
+
+def test_ctrl_c_leaves_the_run_as_it_was_measured_and_collect_fetches_later(store: Store) -> None:
+    bench = Bench(store, Source(250.0, settles_in=60.0))
+    bench.submit()
+    bench.stop("Interrupted (Ctrl-C)")
+    bench.finish()
+    kept = store.run("seg-1")
+    assert kept.measurement == measured(missing={"gpu_metrics": OWED})
+    assert bench.reporter.told[-1] == (
+        "Interrupted (Ctrl-C): the GPU metrics of seg-1 were not fetched; the figures stand without"
+        " them. Fetch them with: k8sbench collect seg-1"
+    )
+    later = Bench(store, source := Source(260.0))
+    result = collecting.collect(
+        [kept],
+        later.context,
+        later.reporter,
+        later.stop,
+        FollowOptions(),
+        follow=False,
+        gathering=later.gathering,
+    )
+    later.finish()
+    assert [run.run_id for run in result.closed] == ["seg-1"]
+    # What only the process that followed it knew is on record.
+    assert source.asked[0].nodes == {"seg-1-master-0": "node-1"}
+    completed = store.run("seg-1").measurement
+    assert completed is not None
+    assert completed.gpu_metrics is not None
+    again = Bench(store, source := Source(270.0))
+    collecting.collect(
+        *([store.run("seg-1")], again.context, again.reporter, again.stop, FollowOptions()),
+        follow=False,
+        gathering=again.gathering,
+    )
+    again.finish()
+    assert not source.asked
+
+
+def test_a_source_that_hangs_is_given_up(store: Store) -> None:
+    source = Source(250.0)
+    source.gate = threading.Event()
+    bench = Bench(store, source)
+    bench.submit()
+    bench.finish()
+    assert bench.clock.now < END + gathering.GIVE_UP_SECONDS + 5
+    assert bench.announced == [0.0]
+    assert bench.reporter.told[-1].endswith("Try again with: k8sbench collect seg-1")
+    assert store.run("seg-1").measurement == measured(missing={"gpu_metrics": OWED})
+    source.gate.set()
+
+
+def test_a_source_that_breaks_costs_the_run_nothing(store: Store) -> None:
+    class Broken(Source):
+        def fetch(self, wanted: Wanted) -> Fetched:
+            raise ValueError("no")
+
+    bench = Bench(store, Broken())
+    bench.submit()
+    bench.finish()
+    kept = store.run("seg-1").measurement
+    assert kept is not None
+    assert kept.missing["gpu_metrics"] == "The source failed: ValueError: no"
+    assert kept.throughput == measured().throughput
+
+
+def test_what_a_source_says_is_missing_is_in_the_measurement(store: Store) -> None:
+    bench = Bench(store, Source(why="It answers 503."))
+    bench.submit()
+    bench.finish()
+    kept = store.run("seg-1").measurement
+    assert kept is not None
+    assert (kept.gpu_metrics, kept.missing["gpu_metrics"]) == (None, "It answers 503.")
+
+
+def test_metrics_that_reject_keep_their_acceptance(store: Store) -> None:
+    class Idle(Source):
+        def fetch(self, wanted: Wanted) -> Fetched:
+            found = super().fetch(wanted)
+            (one,) = found.series
+            idle = msgspec.structs.replace(one, metric="gpu_utilization", values=(0.0,) * 10)
+            return msgspec.structs.replace(found, series=(idle,))
+
+    for accept, verdict in (((), "rejected"), (("metrics-at-odds",), "valid")):
+        bench = Bench(store, Idle(1.0))
+        bench.context = msgspec.structs.replace(bench.context, accept=accept)
+        bench.gathering = Gathering(bench.context, bench.reporter)
+        (run,) = bench.submit(run_id=verdict)
+        bench.finish()
+        kept = store.run(run.run_id).measurement
+        assert kept is not None
+        assert kept.verdict == verdict
+        assert [one.id for one in kept.reasons if one.severity == "reject"] == ["metrics-at-odds"]
+
+
+def test_rebuilding_the_store_restores_figures_and_series(store: Any) -> None:
+    bench = Bench(store, Source(250.0))
+    bench.submit()
+    bench.finish()
+    before, root = store.run("seg-1"), store.root
+    series = (store.folder("seg-1") / "gpu" / "prometheus.jsonl").read_bytes()
+    store.close()
+    (root / "k8sbench.db").unlink()
+    report = upkeep.rebuild(str(root))
+    assert report.findings == ()
+    with open_store(str(root)) as rebuilt:
+        assert rebuilt.run("seg-1").measurement == before.measurement
+        assert (rebuilt.folder("seg-1") / "gpu" / "prometheus.jsonl").read_bytes() == series
+
+
+def test_a_cluster_whose_clock_is_ahead_is_not_waited_for_longer(store: Store) -> None:
+    bench = Bench(store, Source(250.0, settles_in=60.0))
+    bench.clock.now = END - 3600
+    bench.submit()
+    bench.finish()
+    assert bench.announced == [60.0]
