@@ -186,7 +186,11 @@ class LogArchive(Protocol):
 
 
 class MetricSource(Protocol):
-    """Where series of GPU metrics come from."""
+    """Where series of GPU metrics come from.
+
+    One thread calls :meth:`follow` and :meth:`release`, which return at once. Others call
+    :meth:`settles_in` and :meth:`fetch`, several at a time, which may take a while.
+    """
 
     name: SourceName
 

@@ -80,7 +80,7 @@ def collect(
                     gathering=gathering,
                 )
 
-                def announce(seconds: float, collected: CollectResult = collected) -> None:
+                def announce(seconds: float | None, collected: CollectResult = collected) -> None:
                     if len(places) == 1:
                         show(_with_rows(store, collected, options, reporter).rows, seconds)
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from k8sbench.runs.reporting import Report, Wanted
 
 
-Show = Callable[["Rows", float], None]
-"""Takes rows whose GPU metrics follow, and in how many seconds."""
+Show = Callable[["Rows", float | None], None]
+"""Takes rows whose GPU metrics follow, and in how many seconds, as far as that is known."""
 
 
 class Rows(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,14 +27,14 @@ class Printed:
         self._form, self._reporter = form, reporter
         self._shown = False
 
-    def early(self, rows: Rows, seconds: float) -> None:
+    def early(self, rows: Rows, seconds: float | None) -> None:
         """Print rows whose GPU metrics follow in so many seconds, and say so."""
         if formats.FORMATS[self._form].for_people:
             self._reporter.close()
             self._shown = True
             write(rows, self._form)
-        left = f"in {times.duration(seconds)}" if seconds else "now"
-        self._reporter.note(f"  GPU metrics follow {left}; Ctrl-C leaves them out.")
+        left = f" in {times.duration(seconds)}" if seconds else ""
+        self._reporter.note(f"  GPU metrics follow{left}; Ctrl-C leaves them out.")
 
     def at_the_end(self, rows: Rows) -> None:
         """Print the rows, or what was not known when they were printed."""

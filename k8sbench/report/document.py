@@ -186,7 +186,7 @@ def flat(
     for source in sources:
         header += [f"published {source}", f"deviation {source}", f"deviation {source} notes"]
     header += ["parity_group", "parity_ratio", "parity_notes"]
-    header += ["marks", "notes", "reasons", "missing"]
+    header += ["judgements", "marks", "notes", "reasons", "missing"]
     pairs = _pairs(parities)
     table = []
     for result in results:
@@ -201,7 +201,8 @@ def flat(
         kinds = ("reject", "warn", "accepted")
         reasons = [text for kind in kinds for text in layout.reasons(result.group, kind)]
         missing = [f"{name}: {why}" for name, why in fields["missing"].items()]
-        line += ["; ".join(x) for x in (fields["marks"], fields["notes"], reasons, missing)]
+        texts = (fields["judgements"], fields["marks"], fields["notes"], reasons, missing)
+        line += ["; ".join(text) for text in texts]
         table.append(line)
     return header, table
 

@@ -80,12 +80,15 @@ def _table(title: str | None, names: Iterable[str], rows: Iterable[Sequence[Cell
 
 def _columns(results: Sequence[Result], *, wide: bool, airank: bool) -> Cells:
     trained = any(r.group.runs_at_target is not None for r in results)
+    on_gpus = wide and any(not r.group.on_cpu for r in results)
+    gpu = on_gpus or (airank and any(r.group.gpu for r in results))
     cells = {
         **_IDENTITY,
         **(_WIDE_IDENTITY if wide else _distinguishing(results)),
         **_FIGURES,
         **(_TRAINED if trained else {}),
         **(_WIDE_FIGURES if wide else {}),
+        **(_GPU_CELLS if gpu else {}),
         "verdict": _verdict,
     }
     if not (airank and trained):
@@ -322,15 +325,6 @@ _TRAINED: Cells = {
     "Time2train(sec)": _time_to_train,
     "accuracy(%)": _optional("accuracy", _accuracy),
 }
-_GPU_FIGURES: dict[str, tuple[str, Callable[[float], str]]] = {
-    "GPU busy": ("gpu_utilization", numbers.percent),
-    "tensor active": ("tensor_active", numbers.percent),
-    "peak memory": ("memory_used", lambda mib: f"{mib / 1024:.1f} GiB"),
-    "power": ("power", lambda watts: f"{watts:.0f} W"),
-    "energy per 1,000": ("energy_per_1000_samples", lambda joules: f"{numbers.plain(joules)} J"),
-    "throttled": ("throttled", numbers.percent),
-}
-"""Title of a column → the figure, and how it is written."""
 _WIDE_FIGURES: Cells = {
     "over sets": _over_sets,
     "mean": _of_spread(lambda spread: numbers.rate(spread.mean)),
@@ -340,8 +334,17 @@ _WIDE_FIGURES: Cells = {
     "GPU-hours": _optional("gpu_hours", numbers.plain),
     "parameters": _optional("parameters", numbers.millions),
     "GMAC": _optional("gmac", _gmac),
-    **{title: _gpu(name, write) for title, (name, write) in _GPU_FIGURES.items()},
 }
+_GPU_FIGURES: dict[str, tuple[str, Callable[[float], str]]] = {
+    "GPU busy": ("gpu_utilization", numbers.percent),
+    "tensor active": ("tensor_active", numbers.percent),
+    "peak memory": ("memory_used", lambda mib: f"{mib / 1024:.1f} GiB"),
+    "power": ("power", lambda watts: f"{watts:.0f} W"),
+    "energy per 1,000": ("energy_per_1000_samples", lambda joules: f"{numbers.plain(joules)} J"),
+    "throttled": ("throttled", numbers.percent),
+}
+"""Title of a column → the figure, and how it is written."""
+_GPU_CELLS: Cells = {title: _gpu(name, write) for title, (name, write) in _GPU_FIGURES.items()}
 
 
 def unique_names(

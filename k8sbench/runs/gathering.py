@@ -8,6 +8,7 @@ and recorded by the thread that follows the runs.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -19,6 +20,7 @@ import msgspec
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.gpu_metrics import Fetched, Wanted
+from k8sbench.model.kinds import kind_of
 from k8sbench.model.measurement import Measurement, SteadyPart
 from k8sbench.model.phase import ReplicaState
 from k8sbench.model.run import Run
@@ -46,10 +48,14 @@ class _Owed(msgspec.Struct, kw_only=True):
 
     run: Run
     wanted: Wanted
-    due: float
-    """Unix seconds."""
+    due: float | None = None
+    """Unix seconds; None while the sources are asked for it."""
+    settling: Future[float] | None = None
+    """While they are: by how long after its end the last sample comes."""
     fetch: Future[list[Fetched]] | None = None
     """While it is fetched."""
+    began: float = 0.0
+    """When what goes on did, Unix seconds."""
 
 
 class Gathering:
@@ -111,10 +117,7 @@ class Gathering:
         except StoreError as wrong:  # its files may be on another machine
             self._reporter.note(f"warning: no GPU metrics of {run.run_id} are fetched: {wrong}")
             return
-        settles_in = max(source.settles_in(wanted) for source in self._sources)
-        # The cluster's clock may be ahead of ours.
-        due = min(self._context.clock(), wanted.end) + settles_in
-        self._owed.append(_Owed(run=run, wanted=wanted, due=due))
+        self._owed.append(_Owed(run=run, wanted=wanted))
 
     def _wanted(self, run: Run, steady: SteadyPart, nodes: Mapping[str, str | None]) -> Wanted:
         """Say what is to be fetched: what was wanted before, if anything was; keeps it."""
@@ -122,6 +125,7 @@ class Gathering:
         wanted = _kept(store, run.run_id)
         if wanted is None:
             prefix = "" if run.location is None else f"{run.plan.job_name}-"
+            nodes = dict.fromkeys(kind_of(run.plan).names(run.plan.replicas)) | dict(nodes)
             wanted = Wanted(
                 run_id=run.run_id,
                 namespace=run.location.namespace if run.location else None,
@@ -137,36 +141,66 @@ class Gathering:
         """Begin to fetch what is due, and record what has come; returns at once."""
         now = self._context.clock()
         for one in list(self._owed):
-            if one.fetch is None and now >= one.due:
-                if sum(other.fetch is not None for other in self._owed) < FETCHES:
-                    one.fetch, one.due = _in_thread(partial(self._fetched, one.wanted)), now
-                    one.fetch.add_done_callback(lambda _: self._came.set())
+            work = one.fetch or one.settling
+            if work is None:
+                self._begin(one, now)
+            elif now >= one.began + GIVE_UP_SECONDS and not work.done():
+                self._owed.remove(one)
+                self._reporter.note(
+                    f"warning: the GPU metrics of {one.run.run_id} have not come in"
+                    f" {times.duration(GIVE_UP_SECONDS)}: a source does not answer."
+                )
+            elif one.settling is not None and one.settling.done():
+                # The cluster's clock may be ahead of ours.
+                one.due = min(now, one.wanted.end) + one.settling.result()
+                one.settling = None
+                self._begin(one, now)
             elif one.fetch is not None and one.fetch.done():
                 self._owed.remove(one)
                 self._complete(one.run, one.wanted, one.fetch.result())
-            elif one.fetch is not None and now >= one.due + GIVE_UP_SECONDS:
-                self._owed.remove(one)
-                waited = times.duration(GIVE_UP_SECONDS)
-                self._reporter.note(
-                    f"warning: the GPU metrics of {one.run.run_id} have not come in {waited}."
-                    f" Try again with: k8sbench collect {one.run.run_id}"
-                )
 
-    def to_the_end(self, stop: Stop, announce: Callable[[float], None]) -> None:
-        """Wait for what is owed; ``announce`` is called first, with the seconds that it takes.
+    def _begin(self, one: _Owed, now: float) -> None:
+        """Have a thread do what comes next for a run, if it is time and there is one."""
+        busy = sum((other.fetch or other.settling) is not None for other in self._owed)
+        if busy >= FETCHES or (one.due is not None and now < one.due):
+            return
+        one.began = now
+        if one.due is None:
+            one.settling = self._in_thread(partial(_settles_in, self._sources, one.wanted))
+        else:
+            one.fetch = self._in_thread(partial(_all_fetched, self._sources, one.wanted))
 
-        What is there already is taken without that. Asked to stop it returns, and what is still
-        owed can be collected.
+    def _in_thread(self, call: Callable[[], T]) -> Future[T]:
+        """Have something done by a thread that does not keep the program from ending."""
+        future: Future[T] = Future()
+        future.add_done_callback(lambda _: self._came.set())
+
+        def run() -> None:
+            try:
+                future.set_result(call())
+            except BaseException as wrong:
+                future.set_exception(wrong)
+
+        threading.Thread(target=run, name="gpu-metrics", daemon=True).start()
+        return future
+
+    def to_the_end(self, stop: Stop, announce: Callable[[float | None], None]) -> None:
+        """Wait for what is owed; ``announce`` is called first, with the seconds until it is there.
+
+        They are None where no source has said yet. What is there already is taken without that.
+        Asked to stop it returns, and what is still owed can be collected.
         """
         began, announced = self._context.clock(), False
         with stop:
             while self._owed and stop.cause is None:
                 self.step()
                 now = self._context.clock()
-                last = max((one.due for one in self._owed), default=now)
-                if self._owed and not announced and (last > now or now >= began + AT_ONCE_SECONDS):
+                dues = [one.due for one in self._owed]
+                last = None if None in dues else max([due for due in dues if due], default=now)
+                is_later = last is not None and last > now
+                if self._owed and not announced and (is_later or now >= began + AT_ONCE_SECONDS):
                     announced = True
-                    announce(max(0.0, last - now))
+                    announce(None if last is None else max(0.0, last - now))
                 if self._owed:
                     self.wait(LOOK_SECONDS)
                     self._came.clear()
@@ -176,9 +210,6 @@ class Gathering:
                 f"{stop.cause}: the GPU metrics of {names} were not fetched;"
                 f" the figures stand without them. Fetch them with: k8sbench collect {names}"
             )
-
-    def _fetched(self, wanted: Wanted) -> list[Fetched]:
-        return [_fetched(source, wanted) for source in self._sources]
 
     def _complete(self, run: Run, wanted: Wanted, found: Sequence[Fetched]) -> None:
         from k8sbench.measure.run import gpu_metrics
@@ -214,23 +245,21 @@ def _kept(store: Store, run_id: str) -> Wanted | None:
         return None
 
 
+def _settles_in(sources: Sequence[MetricSource], wanted: Wanted) -> float:
+    found = [0.0]
+    for source in sources:
+        with contextlib.suppress(Exception):  # its fetch says what is wrong with it
+            found.append(source.settles_in(wanted))
+    return max(found)
+
+
+def _all_fetched(sources: Sequence[MetricSource], wanted: Wanted) -> list[Fetched]:
+    return [_fetched(source, wanted) for source in sources]
+
+
 def _fetched(source: MetricSource, wanted: Wanted) -> Fetched:
     try:
         return source.fetch(wanted)
     except Exception as wrong:  # the run is measured, whatever becomes of its GPU metrics
         why = wrong.message if isinstance(wrong, BenchError) else f"{type(wrong).__name__}: {wrong}"
         return Fetched(source=source.name, missing={"*": f"The source failed: {why}"})
-
-
-def _in_thread(call: Callable[[], T]) -> Future[T]:
-    """Have something done by a thread that does not keep the program from ending."""
-    future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(call())
-        except BaseException as wrong:
-            future.set_exception(wrong)
-
-    threading.Thread(target=run, name="gpu-metrics", daemon=True).start()
-    return future

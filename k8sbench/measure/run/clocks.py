@@ -1,8 +1,8 @@
 """Whether the GPUs of a job ran at the clocks that they should, as far as each rank reports.
 
-It asks NVML as its last step ends; a GPU that is idle again by then reports nothing of use. Where a
-source of GPU metrics tells of the whole steady part, that counts instead
-(:mod:`k8sbench.measure.run.gpu_judgement`).
+It asks NVML as its last step ends; a GPU that is idle again by then reports nothing of use. What
+sources of GPU metrics tell of the whole steady part is
+:mod:`k8sbench.measure.run.gpu_judgement`'s.
 """
 
 from __future__ import annotations

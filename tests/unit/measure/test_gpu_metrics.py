@@ -23,6 +23,7 @@ from k8sbench.model.gpu_metrics import (
     Wanted,
 )
 from k8sbench.model.measurement import Measurement, SteadyPart
+from k8sbench.model.spec import Preset
 from tests.tiers import ROOT
 from tests.unit.store.examples import measurement, plan
 
@@ -70,6 +71,7 @@ def completed(
     *fetched: Fetched,
     gpus: int = 1,
     accept: Sequence[str] = (),
+    preset: Preset = "full",
     environment: dict[str, Any] | None = None,
     **changes: Any,
 ) -> Measurement:
@@ -80,7 +82,7 @@ def completed(
         **{"gpu_model": None, **changes},
     )
     wanted = Wanted(run_id="seg-1", namespace="bench", nodes={}, start=START, end=END)
-    planned = plan(device="cuda", processes_per_replica=gpus, gpus_per_replica=gpus)
+    planned = plan(device="cuda", processes_per_replica=gpus, gpus_per_replica=gpus, preset=preset)
     return gpu_metrics.completed(found, planned, wanted, fetched, accept=accept)
 
 
@@ -393,6 +395,7 @@ def test_a_gpu_that_did_nothing_is_at_odds_with_a_throughput() -> None:
     assert reasons(found)["metrics-at-odds"] == (
         "The metrics of GPU 1 of node-1 show no work, and the log shows a throughput."
     )
+    assert reasons(completed(of(busy, idle), gpus=2, preset="smoke")) == {}
     # Utilization is not known of parts of a GPU, or rounds to 0; another metric shows the work.
     engine = series("gr_engine_active", [0.4] * 10, of=gpu(1))
     assert reasons(completed(of(busy, idle, engine), gpus=2)) == {}

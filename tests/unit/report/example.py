@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.model.measurement import Reason
+from k8sbench.model.gpu_metrics import BY_ID
+from k8sbench.model.measurement import GpuFigure, GpuMetrics, Reason
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Place
@@ -20,6 +21,23 @@ from tests.unit.report.factory import START, accuracy, reject, run, smoke, throu
 MMSEG = Fingerprint(model="DeepLabV3+", parameters=43_589_878, gmac=371.7, input="3×512×1024")
 PADDLESEG = Fingerprint(model="DeepLabV3P", parameters=26_794_000, gmac=228.4, input="3×512×1024")
 SIDE = (688.80, 701.07, 674.42)
+
+
+def gpu_metrics() -> GpuMetrics:
+    """What eight GPUs did that waited for their loaders; nothing tells of tensor cores."""
+    values = {"gpu_utilization": 0.38, "memory_used": 14132.0, "power": 181.5, "throttled": 0.004}
+    return GpuMetrics(
+        figures={
+            name: GpuFigure(
+                value=value, unit=BY_ID[name].unit, source="dcgm", coverage=0.98, samples=80
+            )
+            for name, value in values.items()
+        },
+        gpus=(),
+        energy_per_1000_samples=517.3,
+        judgement="Input-bound: the GPUs were busy 38 % of the time while the loader took 41 % of"
+        " each step.",
+    )
 
 
 def runs() -> list[Run]:
@@ -37,7 +55,10 @@ def runs() -> list[Run]:
         ("1x4", RESNET50["1x4"][0]),
         ("1x8", RESNET50["1x8"][0]),
     ):
-        made += [one(rate, case=case, repeat=n) for n, rate in enumerate(rates, 1)]
+        measured = {"gpu_metrics": gpu_metrics()} if case == "1x8" else None
+        made += [
+            one(rate, case=case, repeat=n, measured=measured) for n, rate in enumerate(rates, 1)
+        ]
     side = reject("gpu-count", "Its log states 2 GPUs, its plan 8.")
     for number, rate in enumerate(SIDE, 6):
         found = {"unverified": throughput(rate), "reasons": (side,)}

@@ -48,7 +48,7 @@ def plan(**changes: Any) -> RunPlan:
         "mode": "throughput",
         "data": "synthetic",
         "window": PlannedWindow(
-            warmup=20, iterations=100, log_interval=1, min_steady_seconds=120.0, rule="ours"
+            warmup=20, iterations=100, log_interval=1, min_steady_seconds=180.0, rule="ours"
         ),
         "log": "k8sbench",
         "unit": "images",

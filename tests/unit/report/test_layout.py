@@ -270,7 +270,7 @@ def test_the_columns_of_the_flat_rows_are_the_same_without_any_row() -> None:
     made = example.made()
     fields = document.document(made.results, made.parities)["rows"][0]
     spread = {"by_estimator", "accuracy", "reasons", "members", "published", "missing"}
-    told = {"notes", "marks"}
+    told = {"notes", "marks", "judgements"}
     assert {*document.PLAIN} == fields.keys() - spread - told
     header, _ = document.flat(made.results, made.parities)
     of_sources = {name for name in header if name.startswith(("published ", "deviation "))}
