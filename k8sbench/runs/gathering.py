@@ -74,14 +74,16 @@ class Gathering:
 
     def follow(self, run: Run) -> None:
         """Have the sources take samples of a run that is running; idempotent."""
-        if self._sources and run.plan.device != "cpu":
+        if run.plan.device != "cpu":
             for source in self._sources:
-                source.follow(run)
+                with contextlib.suppress(Exception):  # its fetch says what is wrong with it
+                    source.follow(run)
 
     def release(self, run_id: str) -> None:
         """Have the sources take no more of a run."""
         for source in self._sources:
-            source.release(run_id)
+            with contextlib.suppress(Exception):
+                source.release(run_id)
 
     def seen(self, run_id: str, replica: ReplicaState) -> None:
         """Keep where a replica runs."""

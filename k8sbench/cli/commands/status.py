@@ -13,8 +13,11 @@ from k8sbench.cli.form import form_option
 from k8sbench.cli.options import access_options, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model import times
+from k8sbench.model.counts import counted
+from k8sbench.model.gpu_metrics import BY_ID
 from k8sbench.model.phase import Phase, ReplicaState
 from k8sbench.model.planning import describe
+from k8sbench.report import numbers
 from k8sbench.report.text_table import Column, clean
 from k8sbench.runs.records import RunStatus
 
@@ -67,6 +70,7 @@ def _print(status: RunStatus) -> None:
         ("Set", f"{plan.set_name}, repeat {plan.repeat}; group {status.group}"),
         ("Times", _times(status, time.time())),
         *_verdict(status),
+        *_gpus(status),
         ("Files", _files(status)),
     ]
     if status.owner is not None and status.owner_alive is None and not status.phase.final:
@@ -147,6 +151,24 @@ def _verdict(status: RunStatus) -> list[tuple[str, str]]:
             ("Reasons", f"  {place.file}:{place.line}: {place.text}")
             for place in reason.evidence[:3]
         ]
+    return lines
+
+
+def _gpus(status: RunStatus) -> list[tuple[str, str]]:
+    """Write each GPU metric with what it is based on, or why there is none."""
+    measured = status.measurement
+    if measured is None or status.plan.device == "cpu":
+        return []
+    if measured.gpu_metrics is None:
+        why = measured.missing.get("gpu_metrics")
+        return [("GPUs", f"no metrics: {why}")] if why else []
+    found = measured.gpu_metrics
+    lines = [("GPUs", found.judgement)] if found.judgement else []
+    for name, one in found.figures.items():
+        value = f"{numbers.plain(one.value, 4)} {one.unit}"
+        value = numbers.percent(one.value) if one.unit == "ratio" else value
+        base = f"{counted(one.samples, 'sample')} of {one.source}, {one.coverage:.0%} covered"
+        lines.append(("GPUs", f"{BY_ID[name].title}: {value.strip()} ({base})"))
     return lines
 
 

@@ -17,6 +17,7 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Location
 from k8sbench.ports import LogLine
 from k8sbench.runs.records import RunStatus
+from tests.unit.report.example import gpu_metrics
 from tests.unit.store.examples import NOW, OWNER, REJECTION, measurement, plan, step
 
 
@@ -59,6 +60,23 @@ def test_a_valid_run(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> 
         "2026-11-20T07:33:24Z   Running        4s   All replicas run.",
         "2026-11-20T07:34:54Z   Succeeded   1m34s   All replicas ended with 0.",
     ]
+
+
+def test_gpu_metrics_are_named_with_what_they_are_based_on_or_why_there_are_none(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store() as store:
+        store.record(plan(device="cuda"), at=NOW, owner=OWNER)
+        store.move("seg-1", step(Phase.SUCCEEDED, NOW + 94))
+        store.measured("seg-1", measurement(missing={"gpu_metrics": "It answers 503."}))
+        assert main(["status", "seg-1"]) == 0
+        assert "GPUs:    no metrics: It answers 503.\n" in capsys.readouterr().out
+        store.measured("seg-1", measurement(gpu_metrics=gpu_metrics()))
+    assert main(["status", "seg-1"]) == 0
+    out, _ = capsys.readouterr()
+    assert "GPUs:    Input-bound: the GPUs were busy 38 % of the time" in out
+    assert "GPU utilization: 38.0 % (80 samples of dcgm, 98% covered)" in out
+    assert "Memory used: 14130 MiB (80 samples of dcgm, 98% covered)" in out
 
 
 def test_a_rejected_run_gives_every_reason_with_its_evidence(

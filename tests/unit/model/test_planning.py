@@ -69,7 +69,7 @@ def test_the_trainer_is_told_the_whole_case() -> None:
     assert option(plan, "batch-size") == "2"
     assert option(plan, "amp-dtype") == "none"
     assert option(plan, "log-interval") == "10"
-    assert option(plan, "min-steady-seconds") == "120.0"
+    assert option(plan, "min-steady-seconds") == "180.0"
     assert option(plan, "crop") == "512x1024"
 
 
