@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -471,3 +472,17 @@ def test_no_judgement_is_given_where_nothing_shows_it() -> None:
 def test_the_completed_measurement_survives_its_json() -> None:
     found = completed(of(series("power", [200] * 10)))
     assert msgspec.json.decode(msgspec.json.encode(found), type=Measurement) == found
+
+
+def test_many_series_take_little_of_the_processor() -> None:
+    at = [START + i / 3 for i in range(600)]
+    every = [
+        series(metric.id, lambda t: t % 0.9, at=at, every=1 / 3, of=gpu(i))
+        for metric in METRICS[:14]
+        for i in range(32)
+    ]
+    began = time.process_time()
+    found = completed(of(*every), gpus=32)
+    assert time.process_time() - began < 2
+    assert found.gpu_metrics is not None
+    assert len(found.gpu_metrics.gpus) == 32
