@@ -7,7 +7,6 @@ carriage returns. These are removed and the rank is kept. Ordinary lines return 
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Sequence
 
@@ -46,17 +45,6 @@ def pieces(line: str) -> Sequence[Piece]:
         parts = line.replace("\x00", "").split("\r")
         return [piece for part in parts if part for piece in _pieces(part)]
     return _pieces(line)
-
-
-def received_at(line: str) -> float | None:
-    """When a line was received, Unix seconds, by what our own log files put before it."""
-    match = _RECEIVED.match(line)
-    if match is None:
-        return None
-    try:
-        return datetime.datetime.fromisoformat(match[0].strip()).timestamp()
-    except ValueError:
-        return None
 
 
 def _pieces(line: str) -> Sequence[Piece]:

@@ -44,3 +44,13 @@ def _minute(text: str) -> float | None:
         return None
     days = day.toordinal() - datetime.date(1970, 1, 1).toordinal()
     return days * DAY + hour * 3600 + minute * 60
+
+
+def moment(text: str) -> float | None:
+    """The time at which the node took a line; None where something else is in front of it."""
+    if text[10:11] != "T":
+        return None
+    try:
+        return datetime.datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return None

@@ -21,8 +21,7 @@ from k8sbench.measure.run.tally import Window
 from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
 from k8sbench.model.sample import Evaluation, Fact, Item, Mark, Place, Record
 from k8sbench.model.spec import LogFormat
-from k8sbench.parse import declared
-from k8sbench.parse.cleaning import received_at
+from k8sbench.parse import declared, stamps
 from k8sbench.parse.families import FAMILIES
 from k8sbench.parse.family import Family, number_in
 from k8sbench.parse.reading import OURS, Log
@@ -31,6 +30,8 @@ RANKS = 4096
 """Ranks whose records are kept apart; a log that names more is broken."""
 VALUES = 16
 """Different values of one fact that are kept."""
+STAMP = 40
+"""Characters that a line's time stamp is within."""
 SAME_RUN = ("model", "gpus", "batch_size", "precision")
 """Facts that no restart changes."""
 _TIMES = ("mean", "median", "p95", "max")
@@ -140,18 +141,18 @@ class LogFacts:
         """Facts of a further header, name and value; None: there was none since the last record."""
         self._records = 0
         self._logger: float | None = None
-        self._line = ""
-        """The line that is being read."""
-        self._received: dict[str, list[str]] = {}
-        """By rank, the lines of the last record before the window, or of its first, and of the
-        last one of all."""
+        self._block = ""
+        """The lines that are being read."""
+        self._found_in: dict[str, list[tuple[str, str]]] = {}
+        """By rank, of the last record before the window, or of its first, and of the last one of
+        all: the lines that it was among, and its own."""
         self._gpu_uuids: dict[str, None] = {}
 
     def read(self, source: Source) -> None:
         """Read one log; the second and later ones must be of the first one's family."""
         families = {each.name: each for each in self.families}
         log = Log(
-            self._lines(source),
+            self._blocks(source),
             [self.family] if self.family is not None else list(families.values()),
         )
         if self._records and self.family is not OURS:
@@ -178,10 +179,10 @@ class LogFacts:
             if self.head_of is None and log.head_of is not None:
                 self.head_of = (source.name, log.head_of)
 
-    def _lines(self, source: Source) -> Iterator[tuple[int, str]]:
-        for line in source:
-            self._line = line[1]
-            yield line
+    def _blocks(self, source: Source) -> Iterator[str]:
+        for block in source:
+            self._block = block
+            yield block
 
     def close(self) -> None:
         """All logs are read."""
@@ -207,7 +208,7 @@ class LogFacts:
         """
         if self.series is None:
             return None
-        began, ended = map(received_at, self._received[self.series.source])
+        began, ended = (_received_at(*each) for each in self._found_in[self.series.source])
         if self.family is OURS:
             (began, _), ended = self.series.tally.stamps, self.series.last_stamp
         if began is None or ended is None or ended <= began:
@@ -289,9 +290,10 @@ class LogFacts:
                 what = f"a total of {series.total} and of {record.total} iterations"
                 self._other_run(what, [redaction.place(file, record.line, record.text)])
         series.add(record, file, events=events != self._events, restart=restarts != self._restarts)
-        if series.position <= series.window.warmup or source not in self._received:
-            self._received[source] = [self._line, self._line]
-        self._received[source][1] = self._line
+        found_in = self._found_in.setdefault(source, [(self._block, record.text)] * 2)
+        found_in[1] = (self._block, record.text)
+        if series.position <= series.window.warmup:
+            found_in[0] = found_in[1]
         if self._anew is not None:
             self._compare(series, resumed=resumed != self._resumed)
         self._before[source] = (self._events, self._restarts, self._resumed)
@@ -429,3 +431,9 @@ def _family(expected: Expectation) -> Family:
     if isinstance(expected.format, LogFormat):
         return declared.family(expected.format, expected.framework)
     return FAMILIES[expected.format]
+
+
+def _received_at(block: str, text: str) -> float | None:
+    """When a line was received, by what our own log files put in front of it."""
+    begin = block.rfind("\n", 0, max(block.find(text), 0)) + 1
+    return stamps.moment(block[begin : begin + STAMP].partition(" ")[0])

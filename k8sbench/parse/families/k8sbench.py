@@ -6,7 +6,6 @@ their benchmark's family beside these; the start line decides, and those are the
 
 from __future__ import annotations
 
-import datetime
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,6 +14,7 @@ from typing import Any
 import msgspec
 
 from k8sbench.model.sample import Fact, Item, Mark, Record, Shape
+from k8sbench.parse import stamps
 from k8sbench.parse.cleaning import OWN
 from k8sbench.parse.family import MOST_ITERATIONS, Family, Line, Reader, share
 
@@ -107,7 +107,7 @@ def _record(line: Line, event: dict[str, Any], taken: str) -> Record | None:
         loss=_number(event.get("loss")),
         waiting=share(_number(event.get("data_seconds")), seconds),
         stamp=_number(event.get("time")),
-        taken=_moment(taken),
+        taken=stamps.moment(taken),
         memory_mib=_number(event.get("memory_mib")),
         holds=tuple(str(what) for what in holds) if isinstance(holds, list) else (),
     )
@@ -160,16 +160,6 @@ def _number(value: object) -> float | None:
         except OverflowError:
             return math.inf
     return float(str(value)) if value in ("nan", "inf", "-inf") else None
-
-
-def _moment(text: str) -> float | None:
-    """The time at which the node took a line; None where something else is in front of it."""
-    if text[10:11] != "T":
-        return None
-    try:
-        return datetime.datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        return None
 
 
 def _whole(value: object) -> int | None:

@@ -262,7 +262,7 @@ def test_ctrl_c_leaves_the_run_as_it_was_measured_and_collect_fetches_later(stor
     bench.finish()
     kept = store.run("seg-1")
     assert kept.measurement == measured(missing={"gpu_metrics": OWED})
-    assert bench.reporter.told[-1] == (
+    assert bench.reporter.reported[-1] == (
         "Interrupted (Ctrl-C): the GPU metrics of seg-1 were not fetched; the figures stand without"
         " them. Fetch them with: k8sbench collect seg-1"
     )
@@ -301,7 +301,7 @@ def test_a_source_that_hangs_is_given_up(store: Store) -> None:
     bench.finish()
     assert bench.clock.now < END + gathering.GIVE_UP_SECONDS + 5
     assert bench.announced == [0.0]
-    assert bench.reporter.told[-1].endswith("in 1m: a source does not answer.")
+    assert bench.reporter.reported[-1].endswith("in 1m: a source does not answer.")
     assert store.run("seg-1").measurement == measured(missing={"gpu_metrics": OWED})
     source.gate.set()
 
