@@ -28,6 +28,7 @@ FOLDERS = {
     "corpus": "corpus",
     "package": "package",
     "cluster": "cluster",
+    "prometheus": "prometheus",
     "node": "node",
     "gpu": "gpu",
     "harness/tests/cluster": "cluster",
@@ -89,6 +90,12 @@ def _postgres() -> str | None:
     return postgres.missing()
 
 
+def _prometheus() -> str | None:
+    from tests.harness import prometheus
+
+    return prometheus.missing()
+
+
 def _package() -> str | None:
     missing = [name for name in ("build", "hatchling") if importlib.util.find_spec(name) is None]
     return f"{' and '.join(missing)} not installed" if missing else None
@@ -115,6 +122,7 @@ NEEDS: dict[str, Callable[[], str | None]] = {
     "go": _go,
     "package": _package,
     "postgres": _postgres,
+    "prometheus": _prometheus,
     "cluster": _cluster,
     "node": _node,
     "gpu": _gpu,

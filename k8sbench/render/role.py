@@ -16,3 +16,12 @@ def text(templates: Environment) -> str:
     for kind in KINDS.values():
         jobs.setdefault((kind.group, kind.verbs), []).append(kind.plural)
     return render(templates, TEMPLATE, jobs=jobs) + "\n"
+
+
+def prometheus(templates: Mapping[str, str], *, user: str, namespace: str, service: str) -> str:
+    """Write what is missing where a user may not reach a Prometheus through the API server.
+
+    ``service`` is named as in the proxy's path: ``prometheus-k8s:web``.
+    """
+    values = {"user": user, "namespace": namespace, "service": service}
+    return render(templates, "prometheus-role.yaml.j2", **values) + "\n"

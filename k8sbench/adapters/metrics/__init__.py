@@ -1,0 +1,1 @@
+"""Sources of GPU metrics: the port ``MetricSource``, over Prometheus' HTTP API."""

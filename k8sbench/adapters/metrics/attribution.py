@@ -1,0 +1,318 @@
+"""Which of DCGM's series are of a run's GPUs: by the labels of any exporter, old or new.
+
+Pure: labelled samples in, series out. An exporter names the pod that has a GPU, or no pod; a
+Prometheus may add the exporter's own pod, which never counts. A GPU is known by its UUID, and a
+part of a divided one (MIG) by its instance as well.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from k8sbench.adapters.metrics.promql import HOST_LABELS, POD_LABELS, UUID_LABELS
+from k8sbench.model.gpu_metrics import (
+    BY_ID,
+    METRICS,
+    NOT_SUPPORTED,
+    Field,
+    Gpu,
+    Series,
+    Shared,
+    SourceName,
+    Wanted,
+)
+
+_FIELDS: Mapping[str, tuple[str, int, Field]] = {
+    field.name: (metric.id, place, field)
+    for metric in METRICS
+    for place, field in enumerate(metric.dcgm)
+}
+"""Name of a field → metric, its place among that metric's fields, and the field."""
+OF_WHOLE_GPUS = frozenset({"power", "energy"})
+"""Metrics that a part of a divided GPU does not have: the exporter repeats the whole one's."""
+_OTHERS_SAMPLES = 2
+"""Of another pod on a GPU: one sample may be from the moment at which it got or left it."""
+_CHANGES = 3
+"""Of a value, from which the interval is known at which the exporter takes it."""
+
+
+class Labelled(NamedTuple):
+    """The samples of one series as a source has them, oldest first."""
+
+    labels: Mapping[str, str]
+    """With ``__name__``."""
+    at: Sequence[float]
+    values: Sequence[float]
+
+
+class Target(NamedTuple):
+    """What Prometheus scrapes: its own labels for it."""
+
+    job: str
+    instance: str
+    namespace: str
+    pod: str
+
+
+class Attributed(msgspec.Struct, frozen=True, kw_only=True):
+    """What is of a run."""
+
+    series: tuple[Series, ...]
+    missing: dict[str, str]
+    shared: tuple[Shared, ...]
+    notes: tuple[str, ...]
+
+
+_Key = tuple[str, str]
+"""UUID of a GPU; id of its instance, empty for a whole one."""
+_Pod = tuple[str, str]
+"""Namespace and name."""
+
+
+def uuid(labels: Mapping[str, str]) -> str:
+    """Return the UUID of a series' GPU; empty where there is none."""
+    return next((labels[name] for name in UUID_LABELS if labels.get(name)), "")
+
+
+def host(labels: Mapping[str, str]) -> str | None:
+    """Return the node that an exporter names."""
+    return next((labels[name] for name in HOST_LABELS if labels.get(name)), None)
+
+
+def unsure(rows: Iterable[Labelled], wanted: Wanted) -> set[str]:
+    """Return pods that may be exporters' own: it takes their targets to know."""
+    own, exporters = _pods(wanted), _exporters(rows)
+    found = set()
+    for row in rows:
+        if _style(row.labels) == POD_LABELS[-1]:
+            who = _workload(row.labels, exporters, ())
+            if who is not None and who not in own:
+                found.add(who[1])
+    return found
+
+
+def attribute(
+    rows: Sequence[Labelled],
+    wanted: Wanted,
+    source: SourceName,
+    targets: Collection[Target] = (),
+) -> Attributed:
+    """Choose the series of a run's GPUs, one for each metric and GPU."""
+    own, exporters = _pods(wanted), _exporters(rows)
+    workloads = [_workload(row.labels, exporters, targets) for row in rows]
+    keys = [_key(row.labels) for row in rows]
+    has: dict[_Key, set[_Pod]] = {(one, ""): set() for one in wanted.uuids}
+    for key, pod in zip(keys, workloads, strict=True):
+        if pod in own and pod is not None:
+            has.setdefault(key, set()).add(pod)
+    # With the rank of the pod that its labels name: ours, none, another.
+    ours: dict[_Key, list[tuple[Labelled, int]]] = defaultdict(list)
+    others: dict[_Key, dict[_Pod, int]] = defaultdict(lambda: defaultdict(int))
+    for row, key, pod in zip(rows, keys, workloads, strict=True):
+        if key not in has or row.labels["__name__"] not in _FIELDS:
+            continue
+        if pod is None or pod in own:
+            ours[key].append((row, 0 if pod is not None else 1))
+            continue
+        others[key][pod] = max(others[key][pod], len(row.at))
+        if not has[key]:
+            # The run's log says that it is ours, and the exporter names one pod of several.
+            ours[key].append((row, 2))
+    gpus = {key: _gpu(found, key, has[key], wanted) for key, found in ours.items()}
+    shared = []
+    for key, gpu in gpus.items():
+        beside = {pod for pod, samples in others[key].items() if samples >= _OTHERS_SAMPLES}
+        # Two of the run's own pods on one GPU are no less in each other's way.
+        beside |= {pod for pod in has[key] if pod[1] != gpu.pod}
+        shared += [Shared(gpu=gpu, other="/".join(pod)) for pod in sorted(beside)]
+    series: list[Series] = []
+    missing: dict[str, str] = {}
+    doubles: set[tuple[str, str]] = set()
+    for key, gpu in gpus.items():
+        found, lacks, twice = _of_gpu(ours[key], gpu, source)
+        series += found
+        missing |= lacks
+        doubles |= twice
+    # Of a metric that some GPUs have there are series; which lack it is seen from those.
+    missing = {name: why for name, why in missing.items() if name not in {s.metric for s in series}}
+    if gpus:
+        missing = _without_series(series) | missing
+    return Attributed(
+        series=tuple(sorted(series, key=_place)),
+        missing=missing,
+        shared=tuple(shared),
+        notes=tuple(
+            f"GPUs are reported twice, by {one} and by {other}: what {one} says is taken."
+            for one, other in sorted(doubles)
+        ),
+    )
+
+
+def _pods(wanted: Wanted) -> set[_Pod]:
+    return {(wanted.namespace, pod) for pod in wanted.nodes} if wanted.namespace else set()
+
+
+def _style(labels: Mapping[str, str]) -> tuple[str, str] | None:
+    return next((style for style in POD_LABELS if labels.get(style[1])), None)
+
+
+def _exporters(rows: Iterable[Labelled]) -> set[_Pod]:
+    """Return exporters' own pods, as far as they are seen beside those of workloads."""
+    found = set()
+    for row in rows:
+        if _style(row.labels) in POD_LABELS[:-1] and row.labels.get("pod"):
+            found.add((row.labels.get("namespace", ""), row.labels["pod"]))
+    return found
+
+
+def _workload(
+    labels: Mapping[str, str], exporters: Collection[_Pod], targets: Collection[Target]
+) -> _Pod | None:
+    """Return the pod that has the GPU; None where none has it, or none is named."""
+    style = _style(labels)
+    if style is None:
+        return None
+    pod = (labels.get(style[0], ""), labels[style[1]])
+    if style == POD_LABELS[-1]:
+        scraped = Target(labels.get("job", ""), labels.get("instance", ""), *pod)
+        if pod in exporters or scraped in targets:
+            return None
+    return pod
+
+
+def _key(labels: Mapping[str, str]) -> _Key:
+    return uuid(labels), labels.get("GPU_I_ID", "")
+
+
+def _gpu(
+    found: Sequence[tuple[Labelled, int]], key: _Key, pods: Collection[_Pod], wanted: Wanted
+) -> Gpu:
+    # All series of a GPU have these labels, but an exporter of another version may lack some.
+    labels: dict[str, str] = {}
+    for row, _ in found:
+        labels |= {name: value for name, value in row.labels.items() if value}
+    node = host(labels)
+    pod = min((name for _, name in pods), default=None)
+    if pod is None and node is not None:
+        short = node.partition(".")[0]
+        there = [one for one, its in wanted.nodes.items() if its and its.partition(".")[0] == short]
+        pod = there[0] if len(there) == 1 else None
+    mig = f"{key[1]} ({labels['GPU_I_PROFILE']})" if labels.get("GPU_I_PROFILE") else key[1]
+    return Gpu(
+        node=(wanted.nodes.get(pod) if pod is not None else None) or node,
+        index=labels.get("gpu"),
+        uuid=key[0],
+        model=labels.get("modelName"),
+        mig=mig or None,
+        pod=pod,
+    )
+
+
+def _of_gpu(
+    found: Iterable[tuple[Labelled, int]], gpu: Gpu, source: SourceName
+) -> tuple[list[Series], dict[str, str], set[tuple[str, str]]]:
+    by_metric: dict[str, list[tuple[tuple[int, int, int, str], Labelled]]] = defaultdict(list)
+    missing: dict[str, str] = {}
+    for row, whose in found:
+        name = row.labels["__name__"]
+        metric, place, field = _FIELDS[name]
+        if gpu.mig is not None and metric in OF_WHOLE_GPUS:
+            missing[metric] = (
+                f"{name} is of a whole GPU, and the run had parts of divided ones (MIG)."
+            )
+            continue
+        kept = [
+            (at, value * field.factor)
+            for at, value in zip(row.at, row.values, strict=True)
+            if math.isfinite(value) and value < NOT_SUPPORTED
+        ]
+        if not kept:
+            if row.at:
+                missing[metric] = f"The GPU does not have {name}: DCGM says that it is no value."
+            continue
+        at, values = zip(*kept, strict=True)
+        rank = (place, whose, -len(at), _exporter(row.labels))
+        by_metric[metric].append((rank, Labelled(row.labels, at, values)))
+    series, doubles = [], set()
+    for metric, candidates in by_metric.items():
+        candidates.sort(key=lambda one: one[0])
+        joined, twice = _joined([row for _, row in candidates])
+        doubles |= twice
+        series.append(
+            Series(
+                metric=metric,
+                gpu=gpu,
+                source=source,
+                at=tuple(joined.at),
+                values=tuple(joined.values),
+            )
+        )
+    every = _interval(series)
+    return [msgspec.structs.replace(one, every=every) for one in series], missing, doubles
+
+
+def _joined(rows: Sequence[Labelled]) -> tuple[Labelled, set[tuple[str, str]]]:
+    """Take the best, and of others what was before or after it: an exporter that was restarted."""
+    best, doubles = rows[0], set()
+    for row in rows[1:]:
+        if row.at[-1] < best.at[0]:
+            best = Labelled(best.labels, (*row.at, *best.at), (*row.values, *best.values))
+        elif row.at[0] > best.at[-1]:
+            best = Labelled(best.labels, (*best.at, *row.at), (*best.values, *row.values))
+        elif _exporter(row.labels) != _exporter(best.labels):
+            doubles.add((_exporter(best.labels), _exporter(row.labels)))
+    return best, doubles
+
+
+def _exporter(labels: Mapping[str, str]) -> str:
+    """Name an exporter, and the Prometheus that scraped it where there are several."""
+    names = ("job", "instance", "prometheus_replica", "replica")
+    return " ".join(labels[name] for name in names if labels.get(name)) or "one exporter"
+
+
+def _interval(series: Iterable[Series]) -> float | None:
+    """Return the interval at which an exporter takes its values; None: they change too rarely.
+
+    It may be longer than that of the scrapes, which then repeat a value.
+    """
+    found = []
+    for one in series:
+        changed = [
+            at
+            for at, value, before in zip(one.at[1:], one.values[1:], one.values, strict=False)
+            if value != before
+        ]
+        if len(changed) > _CHANGES:
+            gaps = [later - at for at, later in itertools.pairwise(changed)]
+            found.append(statistics.median(gaps))
+    return min(found, default=None)
+
+
+def _without_series(series: Iterable[Series]) -> dict[str, str]:
+    has = {one.metric for one in series}
+    missing = {}
+    for metric in METRICS:
+        if metric.id not in has:
+            names = " and no ".join(field.name for field in metric.dcgm)
+            missing[metric.id] = (
+                f"There is no {names} of the run's GPUs: the exporter is not told to collect it,"
+                " or the GPU does not have it."
+                if names
+                else "DCGM has no such field."
+            )
+    return missing
+
+
+_ORDER = {metric: place for place, metric in enumerate(BY_ID)}
+
+
+def _place(series: Series) -> tuple[int, str, str, str]:
+    gpu = series.gpu
+    return _ORDER[series.metric], gpu.pod or "", gpu.node or "", f"{gpu.index} {gpu.mig}"

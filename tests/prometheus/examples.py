@@ -1,0 +1,114 @@
+"""Series as exporters give them, in all the styles of labels that there are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from k8sbench.adapters.metrics import prometheus
+from k8sbench.adapters.metrics.prometheus import PrometheusSource
+from k8sbench.model.gpu_metrics import Fetched, Series, Wanted
+from tests.harness.prometheus import Samples
+
+START = float(int(time.time()) // 7200 * 7200 - 86_400)
+"""Of a window, yesterday: within the time that Prometheus keeps."""
+END = START + 600
+NAMESPACE = "team"
+PODS = ("r50-master-0", "r50-worker-0")
+UUIDS = ("GPU-aaaa0000", "GPU-aaaa0001", "GPU-bbbb0000", "GPU-bbbb0001")
+EXPORTERS = {"node-0": "dcgm-exporter-x1", "node-1": "dcgm-exporter-x2"}
+
+
+def labels(uuid: str, *, node: str = "node-0", **more: str) -> dict[str, str]:
+    """What every exporter says of a GPU, and what Prometheus adds."""
+    return {
+        "gpu": uuid[-1],
+        "UUID": uuid,
+        "device": f"nvidia{uuid[-1]}",
+        "modelName": "Tesla V100-SXM2-32GB",
+        "Hostname": node,
+        "job": "dcgm",
+        "instance": f"{node}:9400",
+        **more,
+    }
+
+
+def renamed(pod: str, node: str = "node-0", namespace: str = NAMESPACE) -> dict[str, str]:
+    """Without honor_labels: the exporter's own pod, and the workload's with a prefix."""
+    return {
+        "namespace": "gpu-operator",
+        "pod": EXPORTERS[node],
+        "exported_namespace": namespace,
+        "exported_pod": pod,
+    }
+
+
+def honored(pod: str, node: str = "node-0", namespace: str = NAMESPACE) -> dict[str, str]:
+    """With honor_labels."""
+    return {"namespace": namespace, "pod": pod}
+
+
+def old(pod: str, node: str = "node-0", namespace: str = NAMESPACE) -> dict[str, str]:
+    """Of an old exporter, with the exporter's own pod from Prometheus."""
+    return {
+        "namespace": "gpu-operator",
+        "pod": EXPORTERS[node],
+        "pod_namespace": namespace,
+        "pod_name": pod,
+    }
+
+
+def points(
+    values: Sequence[float] | float = 97.0,
+    *,
+    every: float = 15.0,
+    start: float = START - 60,
+    end: float = END + 60,
+) -> list[tuple[float, float]]:
+    """Samples at even distances; of several values one after the other, again and again."""
+    given = [values] if isinstance(values, float) else values
+    number = int((end - start) // every) + 1
+    return [(start + place * every, given[place % len(given)]) for place in range(number)]
+
+
+def utilization(of: Mapping[str, str], *more: float) -> Samples:
+    """GPU utilization by these labels."""
+    return Samples("DCGM_FI_DEV_GPU_UTIL", of, points(more or (97.0, 96.0)))
+
+
+def wanted(
+    nodes: Mapping[str, str | None] | None = None,
+    *,
+    uuids: Sequence[str] = (),
+    namespace: str | None = NAMESPACE,
+    start: float = START,
+    end: float = END,
+) -> Wanted:
+    """The window of a run of two pods on two nodes."""
+    return Wanted(
+        run_id="r50",
+        namespace=namespace,
+        nodes=dict(nodes or {PODS[0]: "node-0", PODS[1]: "node-1"}),
+        uuids=tuple(uuids),
+        start=start,
+        end=end,
+    )
+
+
+def fetch(url: str, what: Wanted | None = None) -> Fetched:
+    """Fetch from the Prometheus at an address."""
+    source = opened(url)
+    try:
+        return source.fetch(what or wanted())
+    finally:
+        source.close()
+
+
+def opened(url: str) -> PrometheusSource:
+    """The source that ``--prometheus URL`` makes."""
+    return prometheus.source(url, None)
+
+
+def of(found: Fetched, metric: str) -> list[Series]:
+    """The series of one metric."""
+    return [series for series in found.series if series.metric == metric]
