@@ -147,7 +147,7 @@ class Exporter:
 
 
 class _Silent(WSGIRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, *words: object) -> None:
         """Say nothing."""
 
 

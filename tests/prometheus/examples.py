@@ -37,7 +37,7 @@ def renamed(pod: str, node: str = "node-0", namespace: str = NAMESPACE) -> dict[
     """Without honor_labels: the exporter's own pod, and the workload's with a prefix."""
     return {
         "namespace": "gpu-operator",
-        "pod": EXPORTERS[node],
+        "pod": EXPORTERS.get(node, f"dcgm-exporter-{node}"),
         "exported_namespace": namespace,
         "exported_pod": pod,
     }
@@ -52,7 +52,7 @@ def old(pod: str, node: str = "node-0", namespace: str = NAMESPACE) -> dict[str,
     """Of an old exporter, with the exporter's own pod from Prometheus."""
     return {
         "namespace": "gpu-operator",
-        "pod": EXPORTERS[node],
+        "pod": EXPORTERS.get(node, f"dcgm-exporter-{node}"),
         "pod_namespace": namespace,
         "pod_name": pod,
     }

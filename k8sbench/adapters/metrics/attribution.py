@@ -87,15 +87,14 @@ def host(labels: Mapping[str, str]) -> str | None:
 
 
 def unsure(rows: Iterable[Labelled], wanted: Wanted) -> set[str]:
-    """Return pods that may be exporters' own: it takes their targets to know."""
+    """Return instances whose pod may be the exporter's own: it takes their targets to know."""
     own, exporters = _pods(wanted), _exporters(rows)
-    found = set()
-    for row in rows:
-        if _style(row.labels) == POD_LABELS[-1]:
-            who = _workload(row.labels, exporters, ())
-            if who is not None and who not in own:
-                found.add(who[1])
-    return found
+    return {
+        row.labels.get("instance", "")
+        for row in rows
+        if _style(row.labels) == POD_LABELS[-1]
+        and _pod(row.labels, POD_LABELS[-1]) not in own | exporters
+    }
 
 
 def attribute(
@@ -104,9 +103,12 @@ def attribute(
     source: SourceName,
     targets: Collection[Target] = (),
 ) -> Attributed:
-    """Choose the series of a run's GPUs, one for each metric and GPU."""
+    """Choose the series of a run's GPUs, one for each metric and GPU.
+
+    ``targets`` are those of the instances that are :func:`unsure`.
+    """
     own, exporters = _pods(wanted), _exporters(rows)
-    workloads = [_workload(row.labels, exporters, targets) for row in rows]
+    workloads = [_workload(row.labels, own, exporters, targets) for row in rows]
     keys = [_key(row.labels) for row in rows]
     has: dict[_Key, set[_Pod]] = {(one, ""): set() for one in wanted.uuids}
     for key, pod in zip(keys, workloads, strict=True):
@@ -173,18 +175,28 @@ def _exporters(rows: Iterable[Labelled]) -> set[_Pod]:
 
 
 def _workload(
-    labels: Mapping[str, str], exporters: Collection[_Pod], targets: Collection[Target]
+    labels: Mapping[str, str],
+    own: Collection[_Pod],
+    exporters: Collection[_Pod],
+    targets: Collection[Target],
 ) -> _Pod | None:
-    """Return the pod that has the GPU; None where none has it, or none is named."""
+    """Return the pod that has the GPU; None where none has it, or none is named for sure."""
     style = _style(labels)
     if style is None:
         return None
-    pod = (labels.get(style[0], ""), labels[style[1]])
-    if style == POD_LABELS[-1]:
-        scraped = Target(labels.get("job", ""), labels.get("instance", ""), *pod)
-        if pod in exporters or scraped in targets:
-            return None
-    return pod
+    pod = _pod(labels, style)
+    if style != POD_LABELS[-1] or pod in own:
+        return pod
+    scraped = [
+        (one.namespace, one.pod)
+        for one in targets
+        if (one.job, one.instance) == (labels.get("job", ""), labels.get("instance", ""))
+    ]
+    return None if pod in exporters or pod in scraped or not scraped else pod
+
+
+def _pod(labels: Mapping[str, str], style: tuple[str, str]) -> _Pod:
+    return labels.get(style[0], ""), labels[style[1]]
 
 
 def _key(labels: Mapping[str, str]) -> _Key:

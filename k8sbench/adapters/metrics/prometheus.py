@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -93,8 +93,7 @@ class PrometheusSource:
             why = self._nothing(window, wanted, deadline)
             return Fetched(source=self.name, missing={"*": why}, warnings=window.said())
         rows = self._samples(window, deadline)
-        pods = attribution.unsure(rows, wanted)
-        targets = self._targets(window, sorted(pods), deadline) if pods else set()
+        targets = self._targets(window, attribution.unsure(rows, wanted), deadline)
         found = attribution.attribute(rows, wanted, self.name, targets)
         missing = found.missing
         if not found.series and "*" not in missing:
@@ -185,11 +184,12 @@ class PrometheusSource:
             rows.append(Labelled(dict(labels), same.setdefault(at, at), values))
         return sorted((row for row in rows if row.at), key=lambda row: sorted(row.labels.items()))
 
-    def _targets(self, window: _Window, pods: Sequence[str], deadline: float) -> set[Target]:
-        query = promql.targets(pods, min(window.seconds, LOOK_BACK_SECONDS))
+    def _targets(self, window: _Window, instances: set[str], deadline: float) -> set[Target]:
+        seconds = min(window.seconds, LOOK_BACK_SECONDS)
         return {
             Target(*(row.metric.get(name, "") for name in Target._fields))
-            for row in self._ask(window, query, window.end, deadline)
+            for some in promql.batches(instances)
+            for row in self._ask(window, promql.targets(some, seconds), window.end, deadline)
         }
 
     def _nothing(self, window: _Window, wanted: Wanted, deadline: float) -> str:

@@ -215,10 +215,10 @@ def _explained(way: Way, fault: ApiFault) -> str:
         return f"{way.name} cannot be asked: {said}."
     if fault.status is None:
         return f"{way.name} cannot be reached: {said}."
-    if fault.status in {301, 302, 303, 307, 308, 401, 403}:
-        more = f"; {http_config.VARIABLE} names a file with credentials"
-        said += more if isinstance(way, Direct) else ""
-    return f"{way.name} answers {fault.status}{': ' if said else ''}{said}."
+    said = f"{way.name} answers {fault.status}{': ' if said else ''}{said}"
+    if fault.status in {301, 302, 303, 307, 308, 401, 403} and isinstance(way, Direct):
+        said += f"; {http_config.VARIABLE} names a file with credentials"
+    return f"{said}."
 
 
 def _said(text: str) -> str:

@@ -60,9 +60,9 @@ def nodes(seconds: float) -> str:
     return f"count by ({', '.join(HOST_LABELS)}) ({found})"
 
 
-def targets(pods: Sequence[str], seconds: float) -> str:
-    """Which of these pods are scraped themselves, by which job and at which address."""
-    found = f"last_over_time({_selector('up', (), {'pod': pods})}{_span(seconds)})"
+def targets(instances: Sequence[str], seconds: float) -> str:
+    """Which pods are behind the addresses that are scraped, by Prometheus' own labels."""
+    found = f"last_over_time({_selector('up', (), {'instance': instances})}{_span(seconds)})"
     return f"group by (job, instance, namespace, pod) ({found})"
 
 

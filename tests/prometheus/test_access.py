@@ -1,0 +1,260 @@
+"""Signing in, and what answers that is no Prometheus: each is a reason, soon, without secrets."""
+
+from __future__ import annotations
+
+import logging
+import pathlib
+import socket
+import subprocess
+import time
+from typing import Any
+
+import pytest
+import yaml
+
+from k8sbench.adapters.metrics import http_config, prometheus
+from k8sbench.model.gpu_metrics import Fetched
+from tests.prometheus import fronts
+from tests.prometheus.conftest import Start
+from tests.prometheus.examples import PODS, UUIDS, fetch, labels, renamed, utilization, wanted
+
+PASSWORD = "seldom"
+HASH = "$2b$04$abcdefghijklmnopqrstuuhi8wuxsu2QwJXU62pnKpoHU4CoDnAcC"
+"""Of that password, as Prometheus' configuration has it."""
+TOKEN = "a-token-that-nobody-may-see"
+SAMPLES = utilization(labels(UUIDS[0], **renamed(PODS[0])))
+
+
+def why(found: Fetched) -> str:
+    assert found.series == ()
+    assert [*found.missing] == ["*"]
+    return found.missing["*"]
+
+
+@pytest.fixture
+def configure(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Write the file of credentials and name it in the environment."""
+
+    def write(**config: Any) -> pathlib.Path:
+        file = tmp_path / "client" / "http.yml"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(yaml.safe_dump(config))
+        monkeypatch.setenv(http_config.VARIABLE, str(file))
+        return file.parent
+
+    return write
+
+
+# -- signing in -----------------------------------------------------------------------------------
+
+
+def test_a_name_and_a_password(
+    start: Start, configure: Any, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    certify(tmp_path)
+    server = start(
+        SAMPLES,
+        web={
+            "basic_auth_users": {"ada": HASH},
+            "tls_server_config": {
+                "cert_file": f"{tmp_path}/server.crt",
+                "key_file": f"{tmp_path}/server.key",
+            },
+        },
+    )
+    trust = {"ca_file": f"{tmp_path}/ca.crt"}
+    configure(basic_auth={"username": "ada", "password": PASSWORD}, tls_config=trust)
+    assert len(fetch(server.url).series) == 1
+    configure(basic_auth={"username": "ada", "password": "no"}, tls_config=trust)
+    assert f"answers 401: Unauthorized; {http_config.VARIABLE} names" in why(fetch(server.url))
+    assert PASSWORD not in caplog.text
+
+
+def test_a_certificate(start: Start, configure: Any, tmp_path: pathlib.Path) -> None:
+    certify(tmp_path)
+    server = start(
+        SAMPLES,
+        web={
+            "tls_server_config": {
+                "cert_file": f"{tmp_path}/server.crt",
+                "key_file": f"{tmp_path}/server.key",
+                "client_ca_file": f"{tmp_path}/ca.crt",
+                "client_auth_type": "RequireAndVerifyClientCert",
+            }
+        },
+    )
+    folder = configure(
+        tls_config={"ca_file": "ca.crt", "cert_file": "client.crt", "key_file": "client.key"}
+    )
+    for name in ("ca.crt", "client.crt", "client.key"):
+        (folder / name).write_bytes((tmp_path / name).read_bytes())
+    assert len(fetch(server.url).series) == 1
+    configure(tls_config={"ca_file": "ca.crt"})
+    assert "cannot be reached" in why(fetch(server.url))
+    configure()
+    assert "its certificate: " in why(fetch(server.url))
+    (folder / "ca.crt").write_text("none")
+    configure(tls_config={"ca_file": "ca.crt"})
+    assert "holds no certificate in PEM" in why(fetch(server.url))
+
+
+def test_a_token_which_is_read_again_each_time(start: Start, configure: Any) -> None:
+    server = start(SAMPLES)
+    with fronts.serving(fronts.guarded(server.url, TOKEN)) as url:
+        folder = configure(authorization={"credentials_file": "token"})
+        source = prometheus.source(url, None)
+        (folder / "token").write_text("expired")
+        assert "answers 401" in why(source.fetch(wanted()))
+        (folder / "token").write_text(f"{TOKEN}\n")
+        assert len(source.fetch(wanted()).series) == 1
+        source.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (f"authorization: {{token: {TOKEN}}}", "contains unknown field"),
+        (f"authorization: {{credentials: [{TOKEN}]}}", "Expected `str"),
+        (f"authorization: {{credentials: '{TOKEN}\n\n x'}}", "No header can hold the token"),
+        (f"password: '{TOKEN}\nb: c: d", "is no YAML, line 2."),
+        ("basic_auth: {username: ada, password_file: gone}", "gone cannot be read: no such file"),
+    ],
+)
+def test_a_file_of_credentials_that_is_wrong_shows_nothing_of_them(
+    configure: Any, text: str, reason: str
+) -> None:
+    (configure() / "http.yml").write_text(text)
+    said = why(fetch("http://127.0.0.1:9"))
+    assert reason in said
+    assert TOKEN not in said
+
+
+@pytest.mark.parametrize(
+    "url", [f"http://ada:{TOKEN}@localhost", f"http://{TOKEN}@localhost:9090", f"ftp://{TOKEN}"]
+)
+def test_an_address_with_a_password_is_refused_and_not_shown(url: str) -> None:
+    said = why(fetch(url))
+    assert said.startswith("The address of Prometheus cannot be used: ")
+    assert TOKEN not in said
+
+
+# -- what is no Prometheus ------------------------------------------------------------------------
+
+PAGE = "<!DOCTYPE html><title>Sign in</title>"
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "reason"),
+    [
+        (200, PAGE, "does not speak Prometheus' API"),
+        (200, "{}", "refuses the query"),
+        (200, '{"status":"success"}', "does not speak Prometheus' API"),
+        (200, '{"status":"success","data":{"result":[1,"x"]}}', "does not speak"),
+        (401, "", "answers 401; K8SBENCH_PROMETHEUS_CONFIG names"),
+        (403, PAGE, "answers 403: a page of HTML; K8SBENCH_PROMETHEUS_CONFIG names"),
+        (404, PAGE, "answers 404: a page of HTML."),
+        (422, '{"status":"error","error":"too many"}', "answers 422: too many."),
+        (503, "Service Unavailable", "answers 503: Service Unavailable."),
+        (502, PAGE, "answers 502: a page of HTML."),
+    ],
+)
+def test_an_answer_that_is_no_figure_is_a_reason(status: int, text: str, reason: str) -> None:
+    with fronts.serving(fronts.answer(status, text)) as url:
+        began = time.monotonic()
+        assert reason in why(fetch(url))
+        limit = prometheus.FIRST_SECONDS + 2 if status in {502, 503} else 2
+        assert time.monotonic() - began < limit
+
+
+def test_a_sign_in_page_is_named_without_its_state() -> None:
+    to = f"https://sso.test/login?state={TOKEN}"
+    with fronts.serving(fronts.answer(302, "", Location=to)) as url:
+        assert "answers 302: it sends us on to https://sso.test/login;" in why(fetch(url))
+
+
+def test_a_prometheus_that_is_back_soon_is_waited_for(start: Start) -> None:
+    server = start(SAMPLES)
+    seen: list[float] = []
+
+    def handle(request: Any) -> None:
+        seen.append(time.monotonic())
+        if time.monotonic() - seen[0] < 1:
+            fronts.send(request, 503, b"Service Unavailable")
+        else:
+            fronts.guarded(server.url, "x")(request)
+
+    with fronts.serving(handle) as url:
+        # It speaks by then; that it wants a token is what the test hears of it.
+        assert "answers 401" in why(fetch(url))
+    assert len(seen) > 2
+
+
+@pytest.mark.parametrize("how", ["frozen", "trickle", "silent", "nobody"])
+def test_what_does_not_answer_is_given_up(
+    how: str, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prometheus, "FIRST_SECONDS", 1.0)
+    began = time.monotonic()
+    if how == "frozen":
+        server = start()
+        server.freeze()
+        began = time.monotonic()
+        said = why(fetch(server.url))
+    elif how == "trickle":
+        with fronts.serving(fronts.trickle) as url:
+            said = why(fetch(url))
+    else:
+        with socket.create_server(("127.0.0.1", 0)) as held:
+            url = f"http://127.0.0.1:{held.getsockname()[1]}"
+            if how == "nobody":
+                held.close()
+            said = why(fetch(url))
+    assert "cannot be reached: " in said
+    assert time.monotonic() - began < 4
+
+
+def test_one_that_hangs_half_way_is_given_up_too(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prometheus, "SECONDS", 2.0)
+    server = start(SAMPLES)
+    source = prometheus.source(server.url, None)
+    assert source.fetch(wanted()).series
+    server.freeze()
+    began = time.monotonic()
+    assert "it did not answer in time" in why(source.fetch(wanted()))
+    assert source.settles_in(wanted()) == 0.0
+    assert time.monotonic() - began < 8
+    source.close()
+
+
+def test_warnings_of_the_server_are_kept() -> None:
+    warned = '{"status":"success","warnings":["one store is away"],"data":{"result":%s}}'
+
+    def handle(request: Any) -> None:
+        is_clock = "query=time" in request.path
+        result = f'[0,"{time.time()}"]' if is_clock else "[]"
+        fronts.send(request, 200, (warned % result).encode())
+
+    with fronts.serving(handle) as url:
+        found = fetch(url)
+    assert found.warnings == ("one store is away",)
+    assert "had no GPU metrics" in why(found)
+
+
+def certify(folder: pathlib.Path) -> None:
+    """Make an authority, a certificate of the server and one of a client."""
+    base = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    base += ["-nodes", "-days", "1"]
+
+    def run(*words: str) -> None:
+        subprocess.run([*base, *words], cwd=folder, check=True, capture_output=True)
+
+    run("-subj", "/CN=ca", "-keyout", "ca.key", "-out", "ca.crt")
+    signed = ("-CA", "ca.crt", "-CAkey", "ca.key", "-addext", "basicConstraints=CA:FALSE")
+    for name in ("server", "client"):
+        run(
+            *("-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.crt"),
+            *("-addext", "subjectAltName=IP:127.0.0.1", *signed),
+        )

@@ -1,0 +1,283 @@
+"""Which GPUs are the run's: every style of labels, several jobs on a node, parts of GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain
+
+import pytest
+
+from k8sbench.model.gpu_metrics import Shared
+from tests.harness.prometheus import Samples
+from tests.prometheus.conftest import Start
+from tests.prometheus.examples import (
+    END,
+    NAMESPACE,
+    PODS,
+    START,
+    UUIDS,
+    fetch,
+    honored,
+    labels,
+    of,
+    old,
+    points,
+    renamed,
+    utilization,
+    wanted,
+)
+
+Style = Callable[..., dict[str, str]]
+STYLES = (renamed, honored, old)
+EXPORTER_ONLY = {"namespace": "gpu-operator", "pod": "dcgm-exporter-x1"}
+
+
+def gpus(*owners: str | None, style: Style = renamed, node: str = "node-0") -> list[Samples]:
+    """GPUs of a node by the pods that have them; without labels of a pod where none has it."""
+    return [
+        utilization(
+            labels(
+                f"GPU-{node}-{place}",
+                node=node,
+                **(EXPORTER_ONLY if pod is None else style(pod, node)),
+            )
+        )
+        for place, pod in enumerate(owners)
+    ]
+
+
+@pytest.mark.parametrize("style", STYLES, ids=lambda style: style.__name__)
+def test_only_the_gpus_of_the_runs_pods_count_whatever_the_labels(
+    start: Start, style: Style
+) -> None:
+    server = start(
+        *gpus(PODS[0], PODS[0], "other-job-master-0", None, style=style),
+        *gpus("other-job-worker-0", PODS[1], style=style, node="node-1"),
+    )
+    found = fetch(server.url)
+    assert [(one.gpu.node, one.gpu.index, one.gpu.pod) for one in found.series] == [
+        ("node-0", "0", PODS[0]),
+        ("node-0", "1", PODS[0]),
+        ("node-1", "1", PODS[1]),
+    ]
+    assert found.shared == ()
+    assert found.warnings == ()
+
+
+@pytest.mark.parametrize("style", STYLES, ids=lambda style: style.__name__)
+def test_pods_of_the_same_name_in_another_namespace_are_others(start: Start, style: Style) -> None:
+    server = start(
+        *gpus(PODS[0], style=style),
+        utilization(labels("GPU-x", **style(PODS[0], namespace="other-team"))),
+    )
+    assert [one.gpu.uuid for one in fetch(server.url).series] == ["GPU-node-0-0"]
+
+
+@pytest.mark.parametrize("host", ["hostname", "Hostname"])
+@pytest.mark.parametrize("uuid", ["UUID", "uuid"])
+def test_labels_of_other_versions_of_the_exporter_are_known(
+    start: Start, host: str, uuid: str
+) -> None:
+    new = {"Hostname": host, "UUID": uuid}
+    given = {new.get(name, name): value for name, value in labels(UUIDS[0]).items()}
+    server = start(utilization({**given, **renamed(PODS[0])}))
+    # The cluster was not asked for the node.
+    (series,) = fetch(server.url, wanted(dict.fromkeys(PODS))).series
+    assert (series.gpu.uuid, series.gpu.node) == (UUIDS[0], "node-0")
+
+
+def test_a_pod_of_the_exporters_name_has_no_gpu(start: Start) -> None:
+    server = start(*gpus(None, None))
+    found = fetch(server.url, wanted({"dcgm-exporter-y": "node-0"}, namespace="gpu-operator"))
+    assert found.series == ()
+
+
+def mig(uuid: str, instance: str, pod: str) -> dict[str, str]:
+    return labels(uuid, **renamed(pod), GPU_I_PROFILE="1g.5gb", GPU_I_ID=instance)
+
+
+def test_of_a_divided_gpu_only_the_runs_parts_count(start: Start) -> None:
+    parts = [mig(UUIDS[0], "7", PODS[0]), mig(UUIDS[0], "8", "other"), mig(UUIDS[1], "7", PODS[0])]
+    names = ("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_DEV_POWER_USAGE")
+    server = start(*(Samples(name, part, points(0.5)) for name in names for part in parts))
+    found = fetch(server.url)
+    assert [(one.metric, one.gpu.uuid, one.gpu.mig) for one in found.series] == [
+        ("gr_engine_active", UUIDS[0], "7 (1g.5gb)"),
+        ("gr_engine_active", UUIDS[1], "7 (1g.5gb)"),
+    ]
+    assert found.shared == ()
+    assert "parts of divided ones (MIG)" in found.missing["power"]
+
+
+def test_another_pod_on_a_gpu_of_ours_is_found(start: Start) -> None:
+    server = start(
+        *gpus(PODS[0], PODS[0]),
+        utilization(labels("GPU-node-0-1", **renamed("notebook-0", namespace="dave"))),
+    )
+    found = fetch(server.url)
+    assert [one.gpu.index for one in found.series] == ["0", "1"]
+    assert found.shared == (Shared(gpu=found.series[1].gpu, other="dave/notebook-0"),)
+
+
+def test_another_part_of_a_divided_gpu_is_no_sharing_and_the_same_part_is(start: Start) -> None:
+    name = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
+    server = start(
+        Samples(name, mig(UUIDS[0], "7", PODS[0]), points(0.5)),
+        Samples(name, mig(UUIDS[0], "8", "neighbour"), points(0.5)),
+        Samples(name, mig(UUIDS[0], "7", "intruder"), points(0.5)),
+    )
+    assert [one.other for one in fetch(server.url).shared] == [f"{NAMESPACE}/intruder"]
+
+
+def test_a_pod_that_had_the_gpu_before_or_after_does_not_share_it(start: Start) -> None:
+    gpu = labels(UUIDS[0])
+    before = points(97.0, end=START)
+    after = points(97.0, start=END)
+    server = start(
+        utilization({**gpu, **renamed(PODS[0])}),
+        Samples("DCGM_FI_DEV_GPU_UTIL", {**gpu, **renamed("before")}, before),
+        Samples("DCGM_FI_DEV_GPU_UTIL", {**gpu, **renamed("after")}, after),
+    )
+    assert fetch(server.url).shared == ()
+
+
+def test_two_pods_of_the_run_on_one_gpu_are_found(start: Start) -> None:
+    gpu = labels(UUIDS[0])
+    server = start(
+        utilization({**gpu, **renamed(PODS[0])}), utilization({**gpu, **renamed(PODS[1])})
+    )
+    found = fetch(server.url)
+    assert len(found.series) == 1
+    assert [one.other for one in found.shared] == [f"{NAMESPACE}/{PODS[1]}"]
+
+
+def second(uuid: str) -> dict[str, str]:
+    """Labels of an exporter outside of Kubernetes, which knows no pods but its own."""
+    return labels(uuid, job="host", instance="10.0.0.9:9400", namespace="mon", pod="exporter-z")
+
+
+def up(job: str, instance: str, **more: str) -> Samples:
+    return Samples("up", {"job": job, "instance": instance, **more}, points(1.0))
+
+
+def test_of_two_exporters_one_counts_and_it_is_said(start: Start) -> None:
+    server = start(
+        *gpus(PODS[0]),
+        Samples("DCGM_FI_DEV_GPU_UTIL", second("GPU-node-0-0"), points(11.0, every=5)),
+        Samples("DCGM_FI_DEV_FB_USED", second("GPU-node-0-0"), points(900.0, every=5)),
+        up("host", "10.0.0.9:9400", namespace="mon", pod="exporter-z"),
+    )
+    found = fetch(server.url)
+    (busy,) = of(found, "gpu_utilization")
+    assert {*busy.values} == {0.97, 0.96}
+    assert found.shared == (), "the other exporter's own pod is no user of the GPU"
+    (warning,) = found.warnings
+    assert warning == (
+        "GPUs are reported twice, by dcgm node-0:9400 and by host 10.0.0.9:9400:"
+        " what dcgm node-0:9400 says is taken."
+    )
+    assert {*of(found, "memory_used")[0].values} == {900.0}
+
+
+def test_a_pod_that_is_scraped_itself_still_shares_a_gpu(start: Start) -> None:
+    server = start(
+        *gpus(PODS[0], style=honored),
+        utilization(labels("GPU-node-0-0", **honored("notebook-0"))),
+        up("dcgm", "node-0:9400", **EXPORTER_ONLY),
+        up("notebooks", "10.0.0.7:8888", namespace=NAMESPACE, pod="notebook-0"),
+    )
+    assert [one.other for one in fetch(server.url).shared] == [f"{NAMESPACE}/notebook-0"]
+
+
+def test_the_series_of_two_prometheus_of_one_exporter_count_once(start: Start) -> None:
+    server = start(
+        *(
+            utilization({**labels(UUIDS[0], **renamed(PODS[0])), "prometheus_replica": replica})
+            for replica in ("a", "b")
+        )
+    )
+    found = fetch(server.url)
+    assert [len(one.at) for one in found.series] == [41]
+    assert len(found.warnings) == 1
+
+
+def test_an_exporter_that_moved_is_one(start: Start) -> None:
+    gpu = labels(UUIDS[0], **renamed(PODS[0]))
+    middle = START + 300
+    server = start(
+        Samples("DCGM_FI_DEV_GPU_UTIL", gpu, points(97.0, end=middle)),
+        Samples(
+            "DCGM_FI_DEV_GPU_UTIL",
+            {**gpu, "instance": "10.1.1.1:9400", "pod": "dcgm-exporter-new"},
+            points(97.0, start=middle + 15),
+        ),
+    )
+    found = fetch(server.url)
+    assert [len(one.at) for one in found.series] == [41]
+    assert found.warnings == ()
+
+
+# -- without labels of pods -----------------------------------------------------------------------
+
+
+def test_what_may_be_the_exporters_own_pod_is_no_evidence_of_sharing(start: Start) -> None:
+    """Where nothing tells what Prometheus scraped, as in a copy of some of its series."""
+    server = start(utilization(labels(UUIDS[0], **EXPORTER_ONLY)))
+    found = fetch(server.url, wanted(uuids=UUIDS[:1]))
+    assert (len(found.series), found.shared) == (1, ())
+
+
+def unlabelled(uuid: str, node: str = "node-0") -> Samples:
+    return utilization(labels(uuid, node=node, **EXPORTER_ONLY))
+
+
+def test_without_labels_of_pods_the_log_says_which_gpus_are_ours(start: Start) -> None:
+    server = start(
+        *(unlabelled(uuid) for uuid in UUIDS[:2]),
+        unlabelled(UUIDS[2], "node-1"),
+        *(up("dcgm", f"node-{number}:9400", **EXPORTER_ONLY) for number in range(2)),
+    )
+    found = fetch(server.url, wanted(uuids=(UUIDS[0], UUIDS[2])))
+    assert [(one.gpu.uuid, one.gpu.node, one.gpu.pod) for one in found.series] == [
+        (UUIDS[0], "node-0", PODS[0]),
+        (UUIDS[2], "node-1", PODS[1]),
+    ]
+    assert found.shared == ()
+
+
+def test_without_labels_and_without_a_log_there_is_a_reason(start: Start) -> None:
+    server = start(*(unlabelled(uuid) for uuid in UUIDS[:2]))
+    assert fetch(server.url).missing == {
+        "*": f"Prometheus at {server.url} has GPU metrics of node-0, but none names the run's pods,"
+        " and the log does not name its GPUs: start the DCGM exporter with"
+        " DCGM_EXPORTER_KUBERNETES=true."
+    }
+
+
+def test_a_log_that_names_other_gpus_is_a_reason(start: Start) -> None:
+    server = start(unlabelled(UUIDS[0]))
+    why = fetch(server.url, wanted(uuids=["GPU-elsewhere"])).missing["*"]
+    assert "none has a UUID that the run's log names" in why
+
+
+def test_metrics_of_other_nodes_alone_are_a_reason(start: Start) -> None:
+    nodes = [f"far-{number}" for number in range(5)]
+    server = start(*chain.from_iterable(gpus("x", node=node) for node in nodes))
+    assert fetch(server.url).missing["*"] == (
+        f"Prometheus at {server.url} has GPU metrics of far-0, far-1, far-2 and 2 more, and none of"
+        " node-0, node-1, where the run was: no DCGM exporter is scraped there."
+    )
+
+
+def test_a_gpu_of_the_log_that_the_exporter_gives_to_another_pod_is_shared(start: Start) -> None:
+    """As an exporter does that knows one pod of the several that share a GPU."""
+    server = start(*gpus("notebook-0"))
+    found = fetch(server.url, wanted(uuids=["GPU-node-0-0"]))
+    assert [(one.gpu.uuid, one.gpu.pod) for one in found.series] == [("GPU-node-0-0", PODS[0])]
+    assert [one.other for one in found.shared] == [f"{NAMESPACE}/notebook-0"]
+
+
+def test_a_local_run_has_the_gpus_that_its_log_names(start: Start) -> None:
+    server = start(unlabelled(UUIDS[0]), unlabelled(UUIDS[1]))
+    found = fetch(server.url, wanted({"master-0": None}, uuids=UUIDS[:1], namespace=None))
+    assert [one.gpu.uuid for one in found.series] == [UUIDS[0]]

@@ -1,0 +1,185 @@
+"""A Prometheus that scrapes while the run goes on: gaps, restarts, resets, clocks, hanging."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from k8sbench.model.gpu_metrics import Wanted
+from tests.harness.prometheus import Exporter, Server, wait
+from tests.prometheus.conftest import Expose, Start
+from tests.prometheus.examples import NAMESPACE, PODS, UUIDS, fetch, of, opened, wanted
+
+GPU = {
+    "gpu": "0",
+    "UUID": UUIDS[0],
+    "modelName": "Tesla V100-SXM2-32GB",
+    "Hostname": "node-0",
+    "pod": PODS[0],
+    "namespace": NAMESPACE,
+}
+UTILIZATION, ENERGY = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"
+
+
+class Gpus(Collector):
+    """What an exporter exposes; tests change it."""
+
+    def __init__(self, labels: Mapping[str, str] = GPU) -> None:
+        self.labels = dict(labels)
+        self.values: dict[str, float] = {UTILIZATION: 90.0}
+        self.at: float | None = None
+        """Stamp that the exporter gives its values."""
+
+    def collect(self) -> Any:
+        for name, value in self.values.items():
+            family = CounterMetricFamily if name == ENERGY else GaugeMetricFamily
+            found = family(name, "", labels=[*self.labels])
+            found.add_metric([*self.labels.values()], value, timestamp=self.at)
+            found.samples = [sample._replace(name=name) for sample in found.samples]
+            yield found
+
+
+def exposed(exporter: Exporter, gpus: Gpus) -> Exporter:
+    exporter.registry = CollectorRegistry()
+    exporter.registry.register(gpus)
+    return exporter
+
+
+def scraping(*exporters: Exporter, **more: Any) -> list[dict[str, Any]]:
+    targets = [exporter.address for exporter in exporters]
+    static = {"targets": targets, "labels": {"pod": "dcgm-exporter-x1", "namespace": "mon"}}
+    return [{"job_name": "dcgm", "static_configs": [static], **more}]
+
+
+def since(began: float) -> Wanted:
+    return wanted({PODS[0]: "node-0"}, start=began, end=time.time())
+
+
+def samples(server: Server, began: float, metric: str = "gpu_utilization") -> tuple[float, ...]:
+    found = of(fetch(server.url, since(began)), metric)
+    return found[0].at if found else ()
+
+
+def until(server: Server, began: float, number: int) -> None:
+    wait(lambda: len(samples(server, began)) >= number, f"{number} samples")
+
+
+def test_both_ways_in_which_prometheus_treats_an_exporters_labels(
+    start: Start, expose: Expose
+) -> None:
+    exporter = exposed(expose(), Gpus())
+    for honor in (True, False):
+        began = time.time()
+        server = start(scrape=scraping(exporter, honor_labels=honor))
+        until(server, began, 3)
+        found = fetch(server.url, since(began))
+        assert {one.gpu.pod for one in found.series} == {PODS[0]}
+        assert found.shared == ()
+
+
+def test_a_free_gpu_is_not_taken_for_the_exporters(start: Start, expose: Expose) -> None:
+    free = {**GPU, "UUID": UUIDS[1], "gpu": "1", "pod": "", "namespace": ""}
+    one, other = exposed(expose(), Gpus()), exposed(expose(), Gpus(free))
+    began = time.time()
+    server = start(scrape=scraping(one, other))
+    until(server, began, 3)
+    found = fetch(server.url, since(began))
+    assert {series.gpu.uuid for series in found.series} == {UUIDS[0]}
+
+
+def test_an_exporter_that_ends_leaves_a_hole_and_goes_on_elsewhere(
+    start: Start, expose: Expose
+) -> None:
+    gpus = Gpus()
+    first, second = exposed(expose(), gpus), exposed(expose(), gpus)
+    second.hold()
+    began = time.time()
+    server = start(scrape=scraping(first, second))
+    until(server, began, 4)
+    first.stop()
+    ended = time.time()
+    # Prometheus marks what it no longer finds; for so long it must be away.
+    wait(lambda: time.time() - ended > 1.5, "it is away for a while")
+    came_back = time.time()
+    second.go_on()
+    wait(lambda: any(at > came_back for at in samples(server, began)), "it is back")
+    at = samples(server, began)
+    assert not [one for one in at if ended + 0.5 < one < came_back]
+    found = fetch(server.url, since(began))
+    assert len(found.series) == 1
+    assert found.warnings == ()
+
+
+def test_an_exporter_that_hangs_has_no_samples_for_that_time(start: Start, expose: Expose) -> None:
+    exporter = exposed(expose(), Gpus())
+    began = time.time()
+    server = start(scrape=scraping(exporter))
+    until(server, began, 4)
+    exporter.hold()
+    held = time.time()
+    wait(lambda: time.time() - held > 1.5, "it hangs for a while")
+    going_on = time.time()
+    exporter.go_on()
+    wait(lambda: any(at > going_on for at in samples(server, began)), "it answers again")
+    # A scrape has the stamp of its beginning.
+    assert not [at for at in samples(server, began) if held + 0.3 < at < going_on - 0.3]
+
+
+def test_a_counter_that_begins_anew_is_seen_to(start: Start, expose: Expose) -> None:
+    gpus = Gpus()
+    gpus.values = {UTILIZATION: 90.0, ENERGY: 9e6}
+    exporter = exposed(expose(), gpus)
+    began = time.time()
+    server = start(scrape=scraping(exporter))
+    until(server, began, 3)
+    gpus.values[ENERGY] = 4e3
+    until(server, began, len(samples(server, began)) + 3)
+    (energy,) = of(fetch(server.url, since(began)), "energy")
+    assert {*energy.values} == {9e3, 4.0}
+    assert energy.values == tuple(sorted(energy.values, reverse=True))
+
+
+def test_a_prometheus_that_is_restarted_keeps_what_it_had(start: Start, expose: Expose) -> None:
+    exporter = exposed(expose(), Gpus())
+    began = time.time()
+    server = start(scrape=scraping(exporter))
+    until(server, began, 4)
+    before = samples(server, began)
+    source = opened(server.url)
+    window = since(began)
+    assert source.fetch(window).series
+    server.stop()
+    assert "connection refused" in source.fetch(window).missing["*"]
+    server.start()
+    assert source.fetch(window).series[0].at[: len(before)] == before
+    source.close()
+
+
+def test_an_exporter_that_stamps_its_values_with_another_time_has_none_in_the_window(
+    start: Start, expose: Expose
+) -> None:
+    gpus = Gpus()
+    gpus.at = time.time() - 600
+    exporter = exposed(expose(), gpus)
+    began = time.time()
+    server = start(scrape=scraping(exporter))
+    wait(lambda: exporter.scrapes > 3, "it is scraped")
+    found = fetch(server.url, since(began))
+    assert found.series == ()
+    assert [*found.missing] == ["*"]
+    # Prometheus may be told to stamp them itself.
+    honest = start(scrape=scraping(exporter, honor_timestamps=False))
+    until(honest, began, 3)
+
+
+def test_the_interval_of_scrapes_is_found_from_the_samples(start: Start, expose: Expose) -> None:
+    exporter = exposed(expose(), Gpus())
+    began = time.time()
+    server = start(scrape=scraping(exporter, scrape_interval="500ms"))
+    until(server, began, 5)
+    assert 0.4 < opened(server.url).settles_in(since(began)) < 0.6

@@ -1,0 +1,55 @@
+"""Every query that Prometheus is sent, as reviewed text. Renewed by ``make golden``."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import pathlib
+from collections.abc import Callable
+
+from k8sbench.adapters.metrics import promql
+
+GOLDEN = pathlib.Path(__file__).parent / "golden" / "queries.promql"
+PODS, UUIDS = ("r50-master-0", "r50-worker-0"), ("GPU-0", "GPU-1")
+QUERIES: dict[str, Callable[[], str]] = {
+    "CLOCK": lambda: promql.CLOCK,
+    "owned: on Kubernetes": lambda: promql.owned("team", PODS, (), 600),
+    "owned: the log names GPUs": lambda: promql.owned("team", PODS, UUIDS, 600),
+    "owned: a local run": lambda: promql.owned(None, PODS, UUIDS[:1], 600),
+    "all_of": lambda: promql.all_of("UUID", UUIDS[0], 300),
+    "samples": lambda: promql.samples("UUID", UUIDS, 600.001),
+    "samples: an old exporter, one GPU": lambda: promql.samples("uuid", UUIDS[:1], 600.001),
+    "targets": lambda: promql.targets(("10.0.0.1:9400", "node-0"), 600),
+    "nodes": lambda: promql.nodes(300),
+}
+"""The function that writes it, with what is particular → the query."""
+
+
+def test_the_queries_are_the_golden_ones() -> None:
+    text = "\n\n".join(f"# {name}\n{query()}" for name, query in QUERIES.items()) + "\n"
+    if os.environ.get("K8SBENCH_UPDATE_GOLDEN"):
+        GOLDEN.parent.mkdir(exist_ok=True)
+        GOLDEN.write_text(text)
+    assert GOLDEN.read_text() == text, "renew it with: make golden"
+
+
+def test_every_query_is_among_them() -> None:
+    writers = {
+        name
+        for name, one in inspect.getmembers(promql, inspect.isfunction)
+        if one.__module__ == promql.__name__ and one.__annotations__["return"] == "str"
+    }
+    assert {name for name in writers if not name.startswith("_")} == {
+        name.partition(":")[0] for name in QUERIES if name != "CLOCK"
+    }
+
+
+def test_text_in_a_query_ends_neither_its_quotes_nor_its_pattern() -> None:
+    assert promql.all_of("UUID", 'a"}\\\n', 1).endswith(r'UUID="a\"}\\\n"}[1000ms]')
+    assert r'UUID=~"a\\.b|c\\+"' in promql.samples("UUID", ("a.b", "c+"), 1)
+
+
+def test_the_url_of_a_query_stays_below_8_kib() -> None:
+    uuids = [f"GPU-{number:08x}-0000-0000-0000-000000000000" for number in range(1000)]
+    (first, *_) = promql.batches(uuids)
+    assert len(promql.samples("UUID", first, 600).replace('"', "%22")) < 6000
