@@ -112,6 +112,7 @@ class PrometheusSource:
             raise PrometheusFault("The run has no window in which GPU metrics could be read.")
         if self._way is not None:
             return self._opened(self._way, wanted, FIRST_SECONDS, deadline)
+        self.denied = None
         found = self._find()
         if not found.ways:
             raise PrometheusFault(found.why)

@@ -186,6 +186,7 @@ def _ask(way: Way, query: str, at: float | None, seconds: float) -> _Reply:
     words = {"query": query}
     if at is not None:
         words["time"] = f"{at:.3f}"
+    last: ApiFault | None = None
     while True:
         # The server gives up when we do.
         words["timeout"] = f"{max(1, int(until - time.monotonic()))}s"
@@ -197,8 +198,10 @@ def _ask(way: Way, query: str, at: float | None, seconds: float) -> _Reply:
         except ApiFault as fault:
             # One that starts or is busy may answer soon.
             again = fault.passes and fault.reason != faults.CREDENTIALS
+            # That there was no time left for another try says less than an answer before it.
+            last = fault if last is None or fault.status is not None else last
             if not again or time.monotonic() + _PAUSE > until:
-                raise PrometheusFault(_explained(way, fault), fault.status) from fault
+                raise PrometheusFault(_explained(way, last), last.status) from last
         time.sleep(_PAUSE)
     reply = _decoded(way, lambda: _REPLY.decode(answer))
     if reply.status != "success":

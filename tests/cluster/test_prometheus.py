@@ -1,0 +1,133 @@
+"""A cluster's Prometheus is found with the user's own rights; what they lack is told at once."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from k8sbench.adapters.files import templates
+from k8sbench.adapters.kubernetes.client import connection
+from k8sbench.adapters.metrics import prometheus
+from k8sbench.adapters.metrics.discovery import CONFIG_MAP, KEY, Denied
+from k8sbench.adapters.metrics.prometheus import PrometheusSource
+from k8sbench.model.gpu_metrics import Wanted
+from k8sbench.render import role
+from tests.harness.cluster import following
+from tests.harness.cluster.namespace import Namespace
+
+WANTED = Wanted(
+    run_id="r",
+    namespace="team",
+    nodes={"r-master-0": None},
+    start=time.time() - 600,
+    end=time.time(),
+)
+
+
+@contextlib.contextmanager
+def found_by(kubeconfig: Path, place: str = "auto") -> Iterator[PrometheusSource]:
+    api = connection.connect(kubeconfig=str(kubeconfig))
+    source = prometheus.source(place, api)
+    try:
+        yield source
+    finally:
+        source.close()
+        api.close()
+
+
+def why(source: PrometheusSource) -> str:
+    found = source.fetch(WANTED)
+    assert found.series == ()
+    return found.missing["*"]
+
+
+def service(namespace: Namespace) -> None:
+    """One that is known as a Prometheus, of pods that are not there."""
+    port: dict[str, Any] = {"name": "web", "port": 9090}
+    namespace.create(
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {
+                "name": "prometheus-k8s",
+                "labels": {"app.kubernetes.io/name": "prometheus"},
+            },
+            "spec": {"selector": {"app": "none"}, "ports": [port]},
+        }
+    )
+
+
+def publish(namespace: Namespace, url: str) -> None:
+    head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP}}
+    namespace.create({**head, "data": {KEY: url}})
+
+
+def test_who_may_not_look_for_it_is_told_within_two_seconds(
+    namespace: Namespace, user: Path
+) -> None:
+    with found_by(user) as source:
+        began = time.monotonic()
+        said = why(source)
+        assert time.monotonic() - began < 2
+        assert f'User "system:serviceaccount:{namespace.name}:user" cannot get resource' in said
+        assert '"services/proxy"' in said
+        assert source.denied == Denied("monitoring", "kube-prometheus-stack-prometheus:9090")
+        assert source.settles_in(WANTED) == 0.0
+
+
+def test_the_printed_role_binding_is_enough(namespace: Namespace, user: Path) -> None:
+    service(namespace)
+    url = f"http://prometheus-k8s.{namespace.name}.svc.cluster.local:9090"
+    with found_by(user, url) as source:
+        assert '"services/proxy"' in why(source)
+        assert source.denied == Denied(namespace.name, "prometheus-k8s:9090")
+        place, name = source.denied
+        text = role.prometheus(
+            templates.read(),
+            user=f"system:serviceaccount:{namespace.name}:user",
+            namespace=place,
+            service=name,
+        )
+        namespace.kubectl("apply", "--filename=-", given=text)
+        following.until(lambda: '"services/proxy"' not in why(source))
+        assert "no endpoints available for service" in why(source)
+        assert source.denied is None
+
+
+def test_an_address_that_the_chart_publishes_comes_first(namespace: Namespace, user: Path) -> None:
+    publish(namespace, "http://127.0.0.1:9\n")
+    with found_by(user) as source:
+        assert why(source) == (
+            "Prometheus at http://127.0.0.1:9 cannot be reached: connection refused."
+        )
+
+
+def test_an_address_within_the_cluster_is_reached_through_its_api_server(
+    namespace: Namespace, user: Path
+) -> None:
+    publish(namespace, f"https://prometheus-k8s.{namespace.name}.svc:9090/prom")
+    with found_by(user) as source:
+        why(source)
+        assert source.denied == Denied(namespace.name, "https:prometheus-k8s:9090")
+
+
+def test_who_may_list_services_finds_it(namespace: Namespace) -> None:
+    service(namespace)
+    with found_by(namespace.cluster.kubeconfig) as source:
+        began = time.monotonic()
+        said = why(source)
+        assert f"Prometheus {namespace.name}/prometheus-k8s:web answers 503: no endpoints" in said
+        assert time.monotonic() - began < 5
+
+
+def test_its_faults_and_its_clock_are_not_taken_for_the_api_servers(namespace: Namespace) -> None:
+    service(namespace)
+    api = connection.connect(kubeconfig=str(namespace.cluster.kubeconfig))
+    source = prometheus.source(f"http://prometheus-k8s.{namespace.name}.svc:9090", api)
+    assert "503" in why(source)
+    assert api._away_at < 0
+    assert not api._aheads
+    api.close()
