@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
@@ -19,6 +20,7 @@ import urllib3
 from k8sbench.adapters.kubernetes.client import faults, transport
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.adapters.kubernetes.client.connection import proxy_for
+from k8sbench.adapters.kubernetes.client.credentials import Secrets
 from k8sbench.adapters.kubernetes.client.transport import Transport
 from k8sbench.adapters.metrics import http_config
 from k8sbench.adapters.metrics.http_config import ConfigFault
@@ -94,30 +96,20 @@ class Direct:
         self.url = url.rstrip("/")
         self.name = f"Prometheus at {self.url}"
         self._environ = environ
-        self._pool: urllib3.PoolManager | None = None
-        self._made_of: object = None
+        self._lock = threading.Lock()
+        self._pool: tuple[Transport, Secrets, urllib3.PoolManager] | None = None
+        """With what it was made of."""
 
     def get(self, query: Mapping[str, str], until: float) -> bytes:
         """Return the answer to a query."""
-        config, folder = http_config.read(self._environ.get(http_config.VARIABLE))
-        secrets = config.secrets(folder)
-        tls = config.tls_config
-        reached = Transport(
-            server=self.url,
-            verify=not tls.insecure_skip_verify,
-            server_name=tls.server_name,
-            proxy=config.proxy_url or proxy_for(self.url, self._environ),
-        )
-        if self._pool is None or self._made_of != (reached, secrets):
-            self.close()
-            self._pool, self._made_of = transport.pool(reached, secrets), (reached, secrets)
+        reached, secrets, pool = self._connections()
         headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
         headers["User-Agent"] = "k8sbench"
         if secrets.authorization is not None:
             headers["Authorization"] = secrets.authorization
         left = max(0.1, until - time.monotonic())
         try:
-            response = self._pool.request(
+            response = pool.request(
                 "GET",
                 f"{self.url}/api/v1/query?{urlencode(query)}",
                 headers=headers,
@@ -142,9 +134,25 @@ class Direct:
 
     def close(self) -> None:
         """Close its connections."""
-        if self._pool is not None:
-            self._pool.clear()
-            self._pool = None
+        with self._lock:
+            if self._pool is not None:
+                self._pool[2].clear()
+
+    def _connections(self) -> tuple[Transport, Secrets, urllib3.PoolManager]:
+        """Return them, new ones where what they are signed in with has changed."""
+        with self._lock:
+            config, folder = http_config.read(self._environ.get(http_config.VARIABLE))
+            secrets = config.secrets(folder)
+            tls = config.tls_config
+            reached = Transport(
+                server=self.url,
+                verify=not tls.insecure_skip_verify,
+                server_name=tls.server_name,
+                proxy=config.proxy_url or proxy_for(self.url, self._environ),
+            )
+            if self._pool is None or self._pool[:2] != (reached, secrets):
+                self._pool = (reached, secrets, transport.pool(reached, secrets))
+            return self._pool
 
 
 class Proxied:

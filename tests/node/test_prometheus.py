@@ -1,0 +1,97 @@
+"""A Prometheus in a pod, reached through the API server's service proxy."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k8sbench.adapters.files import templates
+from k8sbench.adapters.kubernetes.client import connection
+from k8sbench.adapters.metrics import prometheus as source
+from k8sbench.model.gpu_metrics import Fetched
+from k8sbench.render import role
+from tests import tiers
+from tests.harness import prometheus
+from tests.harness.cluster import following
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.node import image
+from tests.prometheus.examples import PODS, UUIDS, labels, renamed, utilization, wanted
+
+SAMPLES = [utilization(labels(uuid, **renamed(PODS[0]))) for uuid in UUIDS]
+SERVICE, NAME = "prometheus-k8s:web", "prometheus"
+
+
+@pytest.fixture
+def served(namespace: Namespace, tmp_path: Path) -> Namespace:
+    """Have one in the namespace, with yesterday's samples."""
+    tiers.demand("prometheus")
+    prometheus.make_blocks(tmp_path, SAMPLES)
+    for name in ("prometheus.yml", "web.yml"):
+        (tmp_path / name).write_text("{}\n")
+    program = Path(shutil.which("prometheus") or "")
+    probe = {"httpGet": {"path": "/-/ready", "port": 9090}, "periodSeconds": 1}
+    container: dict[str, Any] = {
+        "name": NAME,
+        "image": image.PYTHON,
+        "imagePullPolicy": "Never",
+        "command": prometheus.command(Path("/given"), "0.0.0.0:9090", Path("/given/data")),
+        "readinessProbe": probe,
+        "volumeMounts": [
+            {"name": "program", "mountPath": "/usr/bin/prometheus", "readOnly": True},
+            {"name": "given", "mountPath": "/given"},
+        ],
+    }
+    volumes = [
+        {"name": "program", "hostPath": {"path": str(program), "type": "File"}},
+        {"name": "given", "hostPath": {"path": str(tmp_path), "type": "Directory"}},
+    ]
+    found = {"app.kubernetes.io/name": "prometheus"}
+    namespace.create(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": NAME, "labels": found},
+            "spec": {
+                "containers": [container],
+                "volumes": volumes,
+                "terminationGracePeriodSeconds": 0,
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "prometheus-k8s", "labels": found},
+            "spec": {"selector": found, "ports": [{"name": "web", "port": 9090}]},
+        },
+    )
+    namespace.wait("condition=Ready", f"pod/{NAME}")
+    return namespace
+
+
+def fetched(kubeconfig: Path, place: str) -> Fetched:
+    api = connection.connect(kubeconfig=str(kubeconfig))
+    opened = source.source(place, api)
+    try:
+        return opened.fetch(wanted())
+    finally:
+        opened.close()
+        api.close()
+
+
+def test_it_is_found_and_asked_with_the_users_rights(served: Namespace, tmp_path: Path) -> None:
+    found = fetched(served.cluster.kubeconfig, "auto")
+    assert {series.gpu.uuid for series in found.series} == {*UUIDS}
+    assert {len(series.at) for series in found.series} == {41}
+
+    user = served.user(tmp_path)
+    url = f"http://prometheus-k8s.{served.name}.svc:9090"
+    assert '"services/proxy"' in fetched(user, url).missing["*"]
+    who = f"system:serviceaccount:{served.name}:user"
+    # The port by its number is another name than the port by its name.
+    named = SERVICE.replace("web", "9090")
+    text = role.prometheus(templates.read(), user=who, namespace=served.name, service=named)
+    served.kubectl("apply", "--filename=-", given=text)
+    following.until(lambda: len(fetched(user, url).series) == len(UUIDS))
