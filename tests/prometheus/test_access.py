@@ -151,6 +151,7 @@ PAGE = "<!DOCTYPE html><title>Sign in</title>"
         (200, "{}", "refuses the query"),
         (200, '{"status":"success"}', "does not speak Prometheus' API"),
         (200, '{"status":"success","data":{"result":[1,"x"]}}', "does not speak"),
+        (200, '{"status":"success","data":{"result":[{"metric":{},"value":[1,"x"]}]}}', "no GPU"),
         (401, "", "answers 401; K8SBENCH_PROMETHEUS_CONFIG names"),
         (403, PAGE, "answers 403: a page of HTML; K8SBENCH_PROMETHEUS_CONFIG names"),
         (404, PAGE, "answers 404: a page of HTML."),
@@ -233,8 +234,9 @@ def test_warnings_of_the_server_are_kept() -> None:
     warned = '{"status":"success","warnings":["one store is away"],"data":{"result":%s}}'
 
     def handle(request: Any) -> None:
-        is_clock = "query=time" in request.path
-        result = f'[0,"{time.time()}"]' if is_clock else "[]"
+        is_clock = "time%28%29" in request.path
+        row = f'{{"metric":{{}},"value":[0,"{time.time()}"]}}'
+        result = f"[{row if is_clock else ''}]"
         fronts.send(request, 200, (warned % result).encode())
 
     with fronts.serving(handle) as url:

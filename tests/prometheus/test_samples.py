@@ -135,7 +135,7 @@ def test_what_a_gpu_does_not_have_is_missing_with_its_reason(start: Start) -> No
     server = start(
         utilization(OURS),
         Samples("DCGM_FI_PROF_SM_ACTIVE", OURS, points(float(NOT_SUPPORTED))),
-        Samples("DCGM_FI_PROF_DRAM_ACTIVE", OURS, points(math.nan)),
+        Samples("DCGM_FI_PROF_DRAM_ACTIVE", OURS, points((math.nan, math.inf))),
     )
     found = fetch(server.url)
     assert [series.metric for series in found.series] == ["gpu_utilization"]

@@ -8,6 +8,7 @@ they are apart, and then for all samples of these GPUs within the window, in pie
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.metrics import attribution, discovery, prometheus_api, promql
 from k8sbench.adapters.metrics.attribution import Labelled, Target
 from k8sbench.adapters.metrics.discovery import Denied, Found
-from k8sbench.adapters.metrics.prometheus_api import PrometheusFault, Proxied, Row, Way
+from k8sbench.adapters.metrics.prometheus_api import Direct, PrometheusFault, Proxied, Row, Way
 from k8sbench.model.gpu_metrics import Fetched, SourceName, Wanted
 from k8sbench.model.run import Run
 
@@ -84,7 +85,7 @@ class PrometheusSource:
 
     def close(self) -> None:
         """Close connections."""
-        if self._way is not None:
+        if isinstance(self._way, Direct):
             self._way.close()
 
     def _fetch(self, wanted: Wanted, deadline: float) -> Fetched:
@@ -139,8 +140,10 @@ class PrometheusSource:
 
     def _opened(self, way: Way, wanted: Wanted, seconds: float, deadline: float) -> _Window:
         before = self._clock()
-        theirs = prometheus_api.clock(way, promql.CLOCK, min(seconds, _left(deadline)))
-        ahead = theirs - (before + self._clock()) / 2
+        rows, _ = prometheus_api.ask(way, promql.CLOCK, min(seconds, _left(deadline)))
+        ahead = (prometheus_api.number(rows[0].value[1]) if rows else math.nan) - (
+            before + self._clock()
+        ) / 2
         window = _Window(way=way, wanted=wanted)
         if abs(ahead) >= SKEW_SECONDS:
             window.ahead = ahead
@@ -273,7 +276,7 @@ class _Window(msgspec.Struct, kw_only=True):
                 not stamps or moment > stamps[-1]
             ):
                 stamps.append(moment)
-                values.append(float(value))
+                values.append(prometheus_api.number(value))
 
 
 def source(

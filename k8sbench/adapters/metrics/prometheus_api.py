@@ -7,11 +7,12 @@ reason in one sentence. Only GET is used, so that ``get`` on ``services/proxy`` 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol, TypeVar
+from typing import TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
@@ -48,7 +49,9 @@ class Row(msgspec.Struct):
 
     metric: dict[str, str]
     values: list[tuple[float, str]] = []
-    """Its samples."""
+    """Its samples, where a range was asked for."""
+    value: tuple[float, str] = (0.0, "nan")
+    """When a query was evaluated, and to what."""
 
 
 class _Reply(msgspec.Struct):
@@ -63,30 +66,9 @@ class _Rows(msgspec.Struct):
     result: list[Row]
 
 
-class _Scalar(msgspec.Struct):
-    result: tuple[float, str]
-
-
 # Made here, once: msgspec crashes where two threads are the first to use a type.
 _REPLY = msgspec.json.Decoder(_Reply)
 _ROWS = msgspec.json.Decoder(_Rows)
-_SCALAR = msgspec.json.Decoder(_Scalar)
-
-
-class Way(Protocol):
-    """How a Prometheus is reached."""
-
-    name: str
-    """In sentences: ``Prometheus at http://…``."""
-
-    def get(self, query: Mapping[str, str], until: float) -> bytes:
-        """Return the answer to a query; raises :class:`ApiFault` and :class:`ConfigFault`.
-
-        ``until`` is the monotonic time at which it is given up.
-        """
-
-    def close(self) -> None:
-        """Close connections."""
 
 
 class Direct:
@@ -95,13 +77,17 @@ class Direct:
     def __init__(self, url: str, environ: Mapping[str, str] = os.environ) -> None:
         self.url = url.rstrip("/")
         self.name = f"Prometheus at {self.url}"
+        """In sentences."""
         self._environ = environ
         self._lock = threading.Lock()
         self._pool: tuple[Transport, Secrets, urllib3.PoolManager] | None = None
         """With what it was made of."""
 
     def get(self, query: Mapping[str, str], until: float) -> bytes:
-        """Return the answer to a query."""
+        """Return the answer to a query; raises :class:`ApiFault` and :class:`ConfigFault`.
+
+        ``until`` is the monotonic time at which it is given up.
+        """
         reached, secrets, pool = self._connections()
         headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
         headers["User-Agent"] = "k8sbench"
@@ -166,30 +152,20 @@ class Proxied:
         self._path = f"/api/v1/namespaces/{namespace}/services/{name}/proxy{prefix.rstrip('/')}"
 
     def get(self, query: Mapping[str, str], until: float) -> bytes:
-        """Return the answer to a query."""
+        """Return the answer to a query, as :meth:`Direct.get`."""
         left = max(0.1, until - time.monotonic())
         lines = self._api.stream(f"{self._path}/api/v1/query", silence_s=left, **query)
         return _whole(lines.chunks(), until)
 
-    def close(self) -> None:
-        """Do nothing: the connections are the API client's."""
+
+Way = Direct | Proxied
+"""How a Prometheus is reached."""
 
 
 def ask(
     way: Way, query: str, seconds: float, *, at: float | None = None
 ) -> tuple[list[Row], list[str]]:
     """Return the rows of an answer and the warnings with it; raises :class:`PrometheusFault`."""
-    reply = _ask(way, query, at, seconds)
-    return _decoded(way, lambda: _ROWS.decode(reply.data)).result, reply.warnings
-
-
-def clock(way: Way, query: str, seconds: float) -> float:
-    """Return the time by Prometheus' clock; raises :class:`PrometheusFault`."""
-    reply = _ask(way, query, None, seconds)
-    return _decoded(way, lambda: float(_SCALAR.decode(reply.data).result[1]))
-
-
-def _ask(way: Way, query: str, at: float | None, seconds: float) -> _Reply:
     until = time.monotonic() + seconds
     words = {"query": query}
     if at is not None:
@@ -215,7 +191,15 @@ def _ask(way: Way, query: str, at: float | None, seconds: float) -> _Reply:
     if reply.status != "success":
         why = f"{reply.error_type}: {reply.error}"[:_SHOWN]
         raise PrometheusFault(f"{way.name} refuses the query ({why}).")
-    return reply
+    return _decoded(way, lambda: _ROWS.decode(reply.data)).result, reply.warnings
+
+
+def number(text: str) -> float:
+    """Read a value; what is none is NaN, which counts as no sample."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def _explained(way: Way, fault: ApiFault) -> str:

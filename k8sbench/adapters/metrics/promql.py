@@ -28,7 +28,7 @@ without ``honor_labels`` puts ``exported_`` before those that the exporter gives
 of the exporter's pod; the second are old exporters'."""
 UUID_LABELS = ("UUID", "uuid")
 HOST_LABELS = ("hostname", "Hostname")
-CLOCK = "time()"
+CLOCK = "vector(time())"
 
 
 def owned(namespace: str | None, pods: Sequence[str], uuids: Sequence[str], seconds: float) -> str:
