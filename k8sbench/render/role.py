@@ -18,7 +18,7 @@ def text(templates: Environment) -> str:
     return render(templates, TEMPLATE, jobs=jobs) + "\n"
 
 
-def prometheus(templates: Mapping[str, str], *, user: str, namespace: str, service: str) -> str:
+def prometheus(templates: Environment, *, user: str, namespace: str, service: str) -> str:
     """Write what is missing where a user may not reach a Prometheus through the API server.
 
     ``service`` is named as in the proxy's path: ``prometheus-k8s:web``.

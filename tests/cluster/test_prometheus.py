@@ -86,7 +86,7 @@ def test_the_printed_role_binding_is_enough(namespace: Namespace, user: Path) ->
         assert source.denied == Denied(namespace.name, "prometheus-k8s:9090")
         place, name = source.denied
         text = role.prometheus(
-            templates.read(),
+            templates.load(),
             user=f"system:serviceaccount:{namespace.name}:user",
             namespace=place,
             service=name,

@@ -69,8 +69,12 @@ def test_pods_of_the_same_name_in_another_namespace_are_others(start: Start, sty
     server = start(
         *gpus(PODS[0], style=style),
         utilization(labels("GPU-x", **style(PODS[0], namespace="other-team"))),
+        utilization(labels("GPU-node-0-0", **style(PODS[0], namespace="other-team"))),
+        up("dcgm", "node-0:9400", **EXPORTER_ONLY),
     )
-    assert [one.gpu.uuid for one in fetch(server.url).series] == ["GPU-node-0-0"]
+    found = fetch(server.url)
+    assert [one.gpu.uuid for one in found.series] == ["GPU-node-0-0"]
+    assert [one.other for one in found.shared] == [f"other-team/{PODS[0]}"]
 
 
 @pytest.mark.parametrize("host", ["hostname", "Hostname"])

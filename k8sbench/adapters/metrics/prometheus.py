@@ -141,9 +141,8 @@ class PrometheusSource:
     def _opened(self, way: Way, wanted: Wanted, seconds: float, deadline: float) -> _Window:
         before = self._clock()
         rows, _ = prometheus_api.ask(way, promql.CLOCK, min(seconds, _left(deadline)))
-        ahead = (prometheus_api.number(rows[0].value[1]) if rows else math.nan) - (
-            before + self._clock()
-        ) / 2
+        theirs = prometheus_api.number(rows[0].value[1]) if rows else math.nan
+        ahead = theirs - (before + self._clock()) / 2
         window = _Window(way=way, wanted=wanted)
         if abs(ahead) >= SKEW_SECONDS:
             window.ahead = ahead

@@ -91,7 +91,7 @@ def test_an_address_without_a_cluster_is_reached_itself() -> None:
 
 def test_the_missing_role_binding_is_of_one_service_and_one_verb() -> None:
     text = role.prometheus(
-        templates.read(), user="ada: #1", namespace="monitoring", service="prometheus-k8s:web"
+        templates.load(), user="ada: #1", namespace="monitoring", service="prometheus-k8s:web"
     )
     given, binding = yaml.safe_load_all(text)
     assert given["rules"] == [
