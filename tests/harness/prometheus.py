@@ -84,6 +84,9 @@ class Server:
     def freeze(self) -> None:
         """Let it accept connections and answer nothing."""
         self._process.send_signal(signal.SIGSTOP)
+        # Its threads may still answer for a moment.
+        status = pathlib.Path(f"/proc/{self._process.pid}/status")
+        wait(lambda: "State:\tT" in status.read_text(), "it is frozen")
 
     def _is_ready(self) -> bool:
         assert self._process.poll() is None, (self._folder / "log").read_text()

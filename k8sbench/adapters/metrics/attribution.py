@@ -21,6 +21,7 @@ from k8sbench.model.gpu_metrics import (
     BY_ID,
     METRICS,
     NOT_SUPPORTED,
+    Fetched,
     Field,
     Gpu,
     Series,
@@ -61,15 +62,6 @@ class Target(NamedTuple):
     pod: str
 
 
-class Attributed(msgspec.Struct, frozen=True, kw_only=True):
-    """What is of a run."""
-
-    series: tuple[Series, ...]
-    missing: dict[str, str]
-    shared: tuple[Shared, ...]
-    notes: tuple[str, ...]
-
-
 _Key = tuple[str, str]
 """UUID of a GPU; id of its instance, empty for a whole one."""
 _Pod = tuple[str, str]
@@ -102,7 +94,7 @@ def attribute(
     wanted: Wanted,
     source: SourceName,
     targets: Collection[Target] = (),
-) -> Attributed:
+) -> Fetched:
     """Choose the series of a run's GPUs, one for each metric and GPU.
 
     ``targets`` are those of the instances that are :func:`unsure`.
@@ -146,11 +138,12 @@ def attribute(
     missing = {name: why for name, why in missing.items() if name not in {s.metric for s in series}}
     if gpus:
         missing = _without_series(series) | missing
-    return Attributed(
+    return Fetched(
+        source=source,
         series=tuple(sorted(series, key=_place)),
         missing=missing,
         shared=tuple(shared),
-        notes=tuple(
+        warnings=tuple(
             f"GPUs are reported twice, by {one} and by {other}: what {one} says is taken."
             for one, other in sorted(doubles)
         ),

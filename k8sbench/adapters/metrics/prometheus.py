@@ -96,15 +96,11 @@ class PrometheusSource:
         rows = self._samples(window, deadline)
         targets = self._targets(window, attribution.unsure(rows, wanted), deadline)
         found = attribution.attribute(rows, wanted, self.name, targets)
-        missing = found.missing
-        if not found.series and "*" not in missing:
-            missing = {"*": f"{window.way.name} has no sample of the run's GPUs in its window."}
-        return Fetched(
-            source=self.name,
-            series=found.series,
-            missing=missing,
-            shared=found.shared,
-            warnings=(*window.said(), *found.notes),
+        nothing = {"*": f"{window.way.name} has no sample of the run's GPUs in its window."}
+        return msgspec.structs.replace(
+            found,
+            missing=found.missing or nothing,
+            warnings=(*window.said(), *found.warnings),
         )
 
     def _window(self, wanted: Wanted, deadline: float) -> _Window:
