@@ -15,6 +15,8 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))  # `tests`, when run as a file
+
 from k8sbench.model.gpu_metrics import METRICS
 from tests.harness.prometheus import Samples, Server
 
