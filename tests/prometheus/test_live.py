@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import statistics
 import time
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -182,4 +185,7 @@ def test_the_interval_of_scrapes_is_found_from_the_samples(start: Start, expose:
     began = time.time()
     server = start(scrape=scraping(exporter, scrape_interval="500ms"))
     until(server, began, 5)
-    assert 0.4 < opened(server.url).settles_in(since(began)) < 0.6
+    window = since(began)
+    (series,) = fetch(server.url, window).series
+    gaps = [later - one for one, later in itertools.pairwise(series.at)]
+    assert opened(server.url).settles_in(window) == pytest.approx(statistics.median(gaps), abs=0.01)
