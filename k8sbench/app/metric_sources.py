@@ -6,6 +6,7 @@ The order does not matter: of each metric the source with the best coverage coun
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,8 @@ AUTO, NONE = "auto", "none"
 
 @contextlib.contextmanager
 def opened(
-    prometheus: str,  # noqa: ARG001
-    api: Api | None,  # noqa: ARG001
+    prometheus: str,
+    api: Api | None,
     store: Store,  # noqa: ARG001
     note: Callable[[str], None],  # noqa: ARG001
 ) -> Iterator[Sequence[MetricSource]]:
@@ -33,6 +34,13 @@ def opened(
     """
     # Each is appended here, and imported where it is made.
     sources: list[MetricSource] = []
+    if prometheus != NONE and (prometheus != AUTO or api is not None):
+        from k8sbench.adapters.metrics import prometheus as at
+
+        def clock() -> float:
+            return time.time() + (0.0 if api is None else api.ahead)
+
+        sources.append(at.source(prometheus, api, clock=clock))
     try:
         yield sources
     finally:
@@ -43,9 +51,13 @@ def opened(
 
 def checked(prometheus: str) -> str:
     """Check the value of ``--prometheus``; raises :class:`UsageError`."""
-    if prometheus not in {AUTO, NONE} and "://" not in prometheus:
-        raise UsageError(
-            f"--prometheus {prometheus!r} is neither a URL nor {AUTO} or {NONE}.",
-            "Write it as https://prometheus.example:9090.",
-        )
+    if prometheus not in {AUTO, NONE}:
+        from k8sbench.adapters.metrics.prometheus_api import wrong_address
+
+        # Not shown: it may hold what nobody is to see.
+        if (wrong := wrong_address(prometheus)) is not None:
+            raise UsageError(
+                f"--prometheus is neither {AUTO} nor {NONE} nor an address: {wrong}.",
+                "Write it as https://prometheus.example:9090.",
+            )
     return prometheus
