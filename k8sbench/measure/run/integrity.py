@@ -187,7 +187,10 @@ def _batch(case: Case) -> Iterator[Reason]:
     logged = printed_batch(log)
     given = expected.batch_size
     wanted = expected.batch_sizes_of(case.precision) if given is None else {given}
-    by_batch = series is not None and series.shape.number == "seconds"
+    if series is not None:
+        by_batch = series.shape.number == "seconds"
+    else:
+        by_batch = log.whole_run is not None and log.whole_run[0].values["whole_run_rate"] is None
     if logged is not None and wanted and logged not in wanted:
         where = log.place("batch_size")
         matters = expected.planned or by_batch

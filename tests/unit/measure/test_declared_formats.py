@@ -45,6 +45,33 @@ def test_a_record_that_matches_nothing_beside_a_summary_that_does_is_an_error() 
     assert (alone.rate, ids(alone)) == (64.0, ["summary-only"])
 
 
+def test_the_seconds_of_a_whole_run_are_those_of_one_step_of_the_job() -> None:
+    """64 images per GPU in steps of 0.25 s on 4 GPUs."""
+    declared = LogFormat(
+        name="mine", unit="images", per="job", summary=r"done: (?P<step_seconds>\S+) s/step"
+    )
+    found = measured_by(["done: 0.25 s/step"], format=declared, gpus=4, batch_size=64)
+    assert (found.verdict, found.rate, ids(found)) == ("valid", 1024.0, ["summary-only"])
+    without = measured_by(["done: 0.25 s/step"], format=declared, gpus=4, batch_size=None)
+    assert (without.rate, ids(without, "reject")) == (None, ["batch-unknown"])
+
+
+@pytest.mark.parametrize(
+    ("whole", "expected"),
+    [
+        (31.9, ["summary-mismatch"]),
+        (32.5, []),
+        (70.5, []),
+        (71.5, ["summary-mismatch"]),
+    ],
+)
+def test_a_whole_runs_rate_is_half_of_its_lines_to_a_tenth_more(
+    whole: float, expected: list[str]
+) -> None:
+    """The lines say 64.5; a whole run holds the warm-up, too."""
+    assert ids(measured([*LINES, f"done: {whole} img/s"])) == expected
+
+
 @pytest.mark.parametrize("text", ["1,356.8", "950.1k", "n/a"])
 def test_rates_that_cannot_be_read_are_an_error_that_names_the_first(text: str) -> None:
     with pytest.raises(InputError, match=f"rate matches '{text}'") as caught:

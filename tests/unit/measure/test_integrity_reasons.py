@@ -648,6 +648,10 @@ def test_single_steps_far_from_the_mean_over_all_steps_are_remarked() -> None:
     found = measured(lines, warmup=20, **known)
     assert (found.verdict, found.estimator) == ("valid", "printed_steps")
     assert "sampled-steps" in ids(found, "warn")
+    # The mean of the printed rates is 71.6; 69.6 and 73.6 lie within 5 % of it, 67.8 does not.
+    for total, far in ((37.0, False), (35.0, False), (38.0, True)):
+        found = measured(paddlevideo(1, [0.2] * 8, total), warmup=20, **known)
+        assert ("sampled-steps" in ids(found)) == far
     # Without a warm-up the epoch lies in the window, and the figure is of all its steps.
     assert "sampled-steps" not in ids(measured(lines, warmup=0, **known))
 
