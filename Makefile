@@ -12,6 +12,7 @@
 #   make tests                    the tests of `make test` alone
 #   make harness-tests            the tests of the Kubernetes that the tests start
 #   make soak                     what is too slow for CI: harness-tests, and ten times the examples
+#   make mutants                  whether the unit tests notice 100 changed tokens (COUNT, SEED)
 #   make bench                    the measured ratios of tests/bench/
 #   make golden                   write the golden files anew, to be reviewed
 #   make constraints              print the versions that are installed, for constraints.txt
@@ -52,7 +53,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # In the environment, so that it also binds the build requirements in pip's isolated builds.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: help demo quick test check lint types imports unit coverage tests harness-tests soak bench
+.PHONY: help demo quick test check lint types imports unit coverage tests harness-tests soak mutants bench
 .PHONY: gpu-checks golden constraints dist clean images push
 # Two of pip at once in one environment would be one too many; pytest takes the cores by itself.
 .NOTPARALLEL:
@@ -149,6 +150,9 @@ harness-tests: $(ALL_STAMP)
 
 soak: harness-tests
 	$(PYTEST) $(TWO) tests/unit --hypothesis-profile=soak --timeout 3000
+
+mutants: $(SMALL_STAMP)
+	$(VENV)/bin/python -m tests.mutants --count $(or $(COUNT),100) --seed $(or $(SEED),1)
 
 bench: $(ALL_STAMP)
 	for file in tests/bench/*.py; do echo "== $$file"; $(VENV)/bin/python $$file; done

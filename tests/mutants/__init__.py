@@ -1,0 +1,1 @@
+"""``make mutants``: whether the tests notice a single changed token."""

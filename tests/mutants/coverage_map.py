@@ -1,0 +1,105 @@
+"""Which tests run a line, by the contexts of one measured run of the tests."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+import re
+from collections import Counter, defaultdict
+
+import coverage
+
+from tests.mutants import mutations
+
+Line = tuple[str, int]
+
+
+class Source:
+    """One file: its lines, and what stands where."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        text = path.read_text("utf-8")
+        self.lines = text.splitlines()
+        tree = ast.parse(text)
+        self._statements = mutations.statements(tree)
+        self._bodies: set[int] = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                self._bodies.update(range(node.body[0].lineno, (node.end_lineno or 0) + 1))
+
+    def runs_on_import(self, row: int) -> bool:
+        """Whether a line is outside of all functions: its context is whoever imported first."""
+        return row not in self._bodies
+
+    def rows(self, row: int) -> set[int]:
+        """A line and those of its statement, of which the interpreter may report only some."""
+        around = self._statements.get(row)
+        if around is None or hasattr(around, "body"):
+            return {row}
+        return set(range(around.lineno, (around.end_lineno or 0) + 1))
+
+    def names(self, row: int) -> set[str]:
+        """What the statement around a line binds."""
+        around = self._statements.get(row)
+        if around is None:
+            return set()
+        if isinstance(around, ast.FunctionDef | ast.ClassDef):
+            return {around.name}
+        return {
+            node.id
+            for node in ast.walk(around)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        }
+
+
+class CoverageMap:
+    """The tests of each line of k8sbench."""
+
+    def __init__(self, root: pathlib.Path, data_file: pathlib.Path) -> None:
+        data = coverage.CoverageData(str(data_file))
+        data.read()
+        self._sources: dict[str, Source] = {}
+        self._tests: dict[Line, set[str]] = {}
+        self._size: Counter[str] = Counter()
+        self._share: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for path in sorted((root / "k8sbench").rglob("*.py")):
+            file = str(path.relative_to(root))
+            self._sources[file] = source = Source(path)
+            for row, contexts in data.contexts_by_lineno(str(path)).items():
+                if source.runs_on_import(row):
+                    continue
+                # "tests/unit/test_a.py::test_b|run"
+                tests = {context.rpartition("|")[0] for context in contexts if context}
+                self._tests[file, row] = tests
+                self._size.update(tests)
+                self._share[file].update(tests)
+
+    def tests(self, file: str, row: int) -> list[str]:
+        """The tests that run a line, first those that run little else than its file.
+
+        A line that runs on import has the tests of the lines where what it defines is named.
+        """
+        found: set[str] = set()
+        seen: set[Line] = set()
+        ways = [(file, each) for each in self._sources[file].rows(row)]
+        while ways:
+            line = ways.pop()
+            if line in seen:
+                continue
+            seen.add(line)
+            found |= self._tests.get(line, set())
+            if self._sources[line[0]].runs_on_import(line[1]):
+                ways += self._naming(self._sources[line[0]].names(line[1]))
+        share = self._share[file]
+        return sorted(found or share, key=lambda test: (-share[test] / self._size[test], test))
+
+    def _naming(self, names: set[str]) -> list[Line]:
+        if not names:
+            return []
+        pattern = re.compile(rf"\b({'|'.join(names)})\b")
+        return [
+            (file, row)
+            for file, source in self._sources.items()
+            for row, text in enumerate(source.lines, 1)
+            if pattern.search(text)
+        ]
