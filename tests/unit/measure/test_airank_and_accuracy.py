@@ -98,6 +98,14 @@ def test_stamps_of_another_year_or_of_another_clock_are_remarked(shift: float) -
     assert (found.verdict, ids(found, "warn")) == ("valid", ["airank-clock"])
 
 
+@pytest.mark.parametrize(("jump", "remarked"), [(4000.0, True), (600.0, False)])
+def test_a_clock_that_is_set_forward_during_the_run_is_remarked(
+    jump: float, remarked: bool
+) -> None:
+    lines = [*trained("60.0")[:-1], airank(100 + jump, "test_finish")]
+    assert ("airank-clock" in ids(measured(lines))) == remarked
+
+
 def test_an_average_per_card_is_remarked_as_such() -> None:
     found = measured(fixture("airank_mmseg.log"), gpus=2)
     assert ids(found, "warn") == ["airank-ips"]

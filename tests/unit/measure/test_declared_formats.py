@@ -14,7 +14,7 @@ from k8sbench.adapters.files.log_files import LogFile
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.measuring import measure
 from k8sbench.model.errors import InputError
-from k8sbench.model.measurement import Measurement
+from k8sbench.model.measurement import ESTIMATORS, Measurement
 from k8sbench.model.spec import LogFormat
 from tests.unit.measure.support import ids
 from tests.unit.measure.support import measured as measured_by
@@ -43,6 +43,12 @@ def test_a_record_that_matches_nothing_beside_a_summary_that_does_is_an_error() 
     assert "train.log:11" in caught.value.message
     alone = measured([*LINES, SUMMARY], record=None)
     assert (alone.rate, ids(alone)) == (64.0, ["summary-only"])
+    # Each estimator that such a log has no figure by says so.
+    assert alone.throughput is not None
+    figures = {f"throughput.{name}": getattr(alone.throughput, name) for name in ESTIMATORS}
+    assert {name for name, figure in figures.items() if figure is None} == {
+        name for name in alone.missing if name.startswith("throughput.")
+    }
 
 
 def test_the_seconds_of_a_whole_run_are_those_of_one_step_of_the_job() -> None:
@@ -70,6 +76,18 @@ def test_a_whole_runs_rate_is_half_of_its_lines_to_a_tenth_more(
 ) -> None:
     """The lines say 64.5; a whole run holds the warm-up, too."""
     assert ids(measured([*LINES, f"done: {whole} img/s"])) == expected
+
+
+def test_a_whole_runs_rate_and_seconds_per_step_are_not_compared() -> None:
+    """Without the batch they have nothing to do with each other, and the window's figure counts."""
+    seconds = r"step (?P<iteration>\S+) loss (?P<loss>\S+) ips (?P<step_seconds>\S+)"
+    found = measured_by(
+        [*LINES, SUMMARY],
+        format=LogFormat(name="mine", unit="images", per="job", **(PATTERNS | {"record": seconds})),
+    )
+    assert (found.rate, ids(found)) == (pytest.approx(4 / 64.5), [])
+    found = measured([*LINES, "done: 64.0 img/s"], summary=r"done: (?P<step_seconds>\S+) img/s")
+    assert (found.rate, ids(found)) == (64.5, [])
 
 
 @pytest.mark.parametrize("text", ["1,356.8", "950.1k", "n/a"])

@@ -179,6 +179,9 @@ def test_a_second_header_without_a_restart_is_another_run_and_rejected_with_its_
     assert ids(found, "reject") == ["two-runs", "iterations-back"]
     assert "a second header" in why(found)
     assert [place.line for place in found.reasons[0].evidence] == [17]
+    # A third one says the same.
+    third = measured([*head(), *STEADY, *(2 * [*head(), *run([0.25] * 12, at=500)])])
+    assert why(third).endswith("more than one run: a second header.")
 
 
 @pytest.mark.parametrize(
@@ -276,6 +279,11 @@ def test_of_several_repeats_as_one_run_it_is_said_which_gave_the_figure() -> Non
     )
     assert "The figure is of" not in why(
         repeats(STEADY, run([0.5] * 3, first=110, at=90)), "restarted"
+    )
+    # A file without training lines repeats nothing.
+    again = run([0.5] * 12, at=500)
+    assert why(repeats(head(), STEADY, again, head()), "restarted").endswith(
+        "The figure is of 1.log, 2.log, 4.log; all of 3.log is in it already."
     )
 
 

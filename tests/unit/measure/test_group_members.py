@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from k8sbench.measure.group import grouping, rejections
 from k8sbench.measure.group.grouping import groups
 from k8sbench.model.group import Group, Member
+from k8sbench.model.measurement import Reason
 from k8sbench.model.phase import Phase
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
@@ -251,11 +252,12 @@ def test_a_rejected_measurement_keeps_its_reasons_and_does_not_count() -> None:
 
 
 def test_a_rejected_measurement_counts_once_all_its_reasons_are_accepted() -> None:
+    warning = Reason(id="unsteady", severity="warn", message="It varies.")
     bad = run(
         None,
         measured={
             "unverified": throughput(50.0),
-            "reasons": (reject("too-few-records"), reject("gpu-count")),
+            "reasons": (reject("too-few-records"), reject("gpu-count"), warning),
         },
     )
     assert only([bad], accept={"gpu-count"}).counted == 0
@@ -284,7 +286,10 @@ def test_the_same_log_is_found_in_another_set_too() -> None:
 def test_a_log_whose_first_owner_does_not_count_may_count_for_the_second() -> None:
     wrong = run(None, measured={"log_digest": "same", "reasons": (reject("benchmark"),)})
     right = run(100.0, measured={"log_digest": "same"}, repeat=2)
-    assert only([wrong, right]).counted == 1
+    again = run(101.0, measured={"log_digest": "same"}, repeat=3)
+    group = only([wrong, right, again])
+    assert group.counted == 1
+    assert rejected(group)[101.0] == ["log-counted-twice"]
 
 
 def test_of_two_runs_with_one_number_the_later_does_not_count() -> None:
@@ -294,7 +299,10 @@ def test_of_two_runs_with_one_number_the_later_does_not_count() -> None:
 
 
 def test_a_number_of_a_failed_run_may_be_taken_again() -> None:
-    assert only([run(None, phase=Phase.FAILED), run(100.0)]).counted == 1
+    failed, again = run(None, phase=Phase.FAILED, at=0.0), run(100.0, at=1.0)
+    group = only([failed, again, run(101.0, at=2.0)])
+    assert group.counted == 1
+    assert rejected(group)[101.0] == ["repeat-collision"]
 
 
 MIXED: dict[str, dict[str, Any]] = {

@@ -201,11 +201,20 @@ def test_paddleclas_states_its_batch_in_its_head_per_card_or_of_the_job() -> Non
 
 @pytest.mark.parametrize(
     ("samples", "gpus", "expected"),
-    [(1600, 1, []), (1585, 1, []), (1615, 1, []), (1600, 8, [MISMATCH]), (3200, 1, [MISMATCH])],
+    [
+        (1600, 1, []),
+        (1584, 1, []),
+        (1583, 1, [MISMATCH]),
+        (1616, 1, []),
+        (1617, 1, [MISMATCH]),
+        (12800, 8, []),
+        (1600, 8, [MISMATCH]),
+    ],
 )
 def test_the_data_set_by_the_steps_of_an_epoch_is_the_jobs_batch(
     samples: int, gpus: int, expected: list[str]
 ) -> None:
+    """A hundred steps of 16, of which the last may be smaller or left out."""
     head = f"- AI-Rank-log 1618109465.579 load_data, checksum:{samples}"
     lines = [tsm(0, step, 0.5, 0.5) for step in range(0, 100, 10)]
     known: dict[str, Any] = {"format": "tsm", "gpus": gpus, "batch_size": 16}
@@ -753,6 +762,8 @@ def test_steps_that_are_running_means_after_all_are_remarked() -> None:
     found = measured(lines, format="paddleclas", batch_size=None)
     assert (found.verdict, ids(found)) == ("valid", ["printed-running-mean"])
     assert "comes to 32 per s" in found.reasons[0].message
+    later = measured(lines, format="paddleclas", batch_size=None, warmup=10)
+    assert "comes to 32 per s" in later.reasons[0].message
 
 
 def test_running_means_too_coarse_for_a_record_have_no_rate_and_are_remarked() -> None:

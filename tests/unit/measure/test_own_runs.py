@@ -494,6 +494,17 @@ def test_without_a_planned_window_the_catalogs_holds() -> None:
     assert found.warmup_iterations == 6
 
 
+def test_of_two_variants_of_its_framework_the_logs_own_is_taken() -> None:
+    other, own = (
+        Expectation(format="k8sbench", framework="pytorch", variant=name, warmup=warmup)
+        for name, warmup in (("other", 3), ("mmseg", 5))
+    )
+    found = measure([fixture("k8sbench_master.log")], [other, own])
+    assert found.warmup_iterations == 5
+    # Where none is of its variant, the first one of its framework.
+    assert measure([fixture("k8sbench_master.log")], [other]).warmup_iterations == 3
+
+
 def test_of_two_frameworks_the_logs_own_is_taken() -> None:
     paddle = Expectation(format="paddleseg", framework="paddle", benchmark="deeplabv3p")
     pytorch = Expectation(

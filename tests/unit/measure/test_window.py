@@ -89,6 +89,16 @@ def test_lines_across_the_windows_edges_are_not_missed(records: int, verdict: st
     assert found.iterations == 10 * (min(records, 14) - 5)
 
 
+def test_what_the_windows_edges_cut_is_counted_exactly() -> None:
+    """Lines at 1, 6, 11, …: of the iterations 21 to 60 they cover 22 to 56."""
+    lines = run([0.5] * 14, interval=5, first=-4)
+    found = measured(lines, warmup=20, iterations=40, at_least=40)
+    assert (found.verdict, ids(found), found.iterations) == ("valid", [], 35)
+    # A log that ends there has lost its last four iterations, and none across an edge.
+    short = measured(lines[:12], warmup=20, iterations=40, at_least=40)
+    assert ids(short, "reject") == ["too-few-iterations"]
+
+
 def test_iterations_of_the_run_are_counted_over_epochs() -> None:
     lines = [tsm(e, s, 0.5, 0.5) for e in range(2) for s in range(0, 100, 20)]
     found = measured(lines, format="tsm", warmup=100)

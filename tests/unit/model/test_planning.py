@@ -172,6 +172,9 @@ def test_a_mistyped_variant_is_told_the_nearest() -> None:
 
 def test_a_variant_that_only_one_framework_has_names_the_framework() -> None:
     assert planned(variant="matched").framework == "paddle"
+    # One that was asked for stays.
+    with pytest.raises(NotFound, match="on pytorch has no variant 'matched'"):
+        planned(framework="pytorch", variant="matched")
 
 
 def test_too_many_cpu_processes_are_refused_before_they_thrash_the_machine() -> None:

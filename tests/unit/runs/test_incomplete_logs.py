@@ -90,6 +90,7 @@ def test_what_is_rejected_already_stays_so() -> None:
     run = Run(plan=PLAN, created_at=START, owner=None, history=(), artifacts="file:///x")
     found = measuring.measure_run(run, [], gaps=[gap(None, None)])
     assert set(ids(found, "reject")) == {"nothing-measured", "incomplete-log"}
+    assert found.impl == PLAN.impl
 
 
 def test_of_a_clock_without_a_zone_nothing_is_known() -> None:
