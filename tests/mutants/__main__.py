@@ -37,6 +37,8 @@ LIST = pathlib.Path(__file__).parent / "survivors.toml"
 GOAL = 0.95
 NEAREST = 60
 """Tests of the first of two runs: most mutants need no second one."""
+TIMEOUT = "--timeout=60"
+"""Of one test: a mutant may loop for ever, and is killed by that."""
 LIMIT = 900
 """Seconds for the tests of one mutant; one that runs longer is killed, too."""
 LEFT_OUT = (".git", ".venv", ".*_cache", ".hypothesis", ".demo", ".coverage*", "dist", "build")
@@ -108,7 +110,7 @@ def survives(mutant: Mutant, tests: list[str], folder: pathlib.Path) -> bool:
     try:
         for part in filter(None, (tests[:NEAREST], tests[NEAREST:])):
             chosen.write_text("\n".join(part))
-            if _pytest(folder, "-x", f"@{chosen}", limit=LIMIT):
+            if _pytest(folder, "-x", TIMEOUT, f"@{chosen}", limit=LIMIT):
                 return False
     except subprocess.TimeoutExpired:
         return False

@@ -223,6 +223,13 @@ def test_after_a_restart_of_the_same_run_its_header_is_read_anew() -> None:
         assert (found.records, found.batch_size_per_gpu) == (18, 8)
 
 
+def test_lines_that_were_glued_behind_a_second_header_all_count() -> None:
+    later = run([0.5] * 6, first=120, at=500, total=120)
+    before, behind = ([f"[1,0]<stdout>:{line}" for line in part] for part in (STEADY, later))
+    found = measured([*before, *head(), behind[0] + behind[1], *behind[2:]])
+    assert (found.verdict, ids(found), found.records) == ("valid", ["restarted"], 18)
+
+
 def test_workers_outputs_with_their_headers_are_one_run() -> None:
     workers = [line for _ in range(4) for line in [*head(), *STEADY]]
     found = measured(workers, gpus=4)

@@ -14,7 +14,7 @@ from k8sbench.model.choices import Request, Site
 from k8sbench.model.errors import NotAvailableYet, NotFound, UsageError
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe, make_plan
-from tests.unit.model.specs import CLUSTER, GPU_BOX, LAPTOP, SOURCE, V100, spec
+from tests.unit.model.specs import CLUSTER, GPU_BOX, LAPTOP, SOURCE, V100, WINDOW, spec
 
 
 def planned(site: Site = CLUSTER, **asked: Any) -> RunPlan:
@@ -165,6 +165,12 @@ def test_what_cannot_run_says_so_and_what_to_do(asked: dict[str, Any], says: str
     assert caught.value.action
 
 
+def test_only_the_program_of_others_has_a_digest_of_its_command() -> None:
+    """Ours is named by its trainer."""
+    assert planned().program_digest is None
+    assert planned(impl="upstream", image="x").program_digest is not None
+
+
 def test_a_mistyped_variant_is_told_the_nearest() -> None:
     with pytest.raises(NotFound, match="Did you mean matched"):
         planned(framework="paddle", variant="mached")
@@ -284,6 +290,49 @@ def test_upstreams_command_is_filled_without_a_shell() -> None:
     assert any("real data" in note for note in plan.notes)
     with_data = planned(impl="upstream", image="seg:1", data="pvc:city/train")
     assert with_data.data == "pvc:city/train"
+
+
+@pytest.mark.parametrize(
+    ("command", "precision", "runs"),
+    [
+        (["python", "train.py"], "fp32", True),
+        (["python", "train.py"], "amp", False),
+        (["python", "train.py", "--precision={precision}"], "amp", True),
+    ],
+)
+def test_a_command_of_the_users_runs_another_precision_where_it_is_told(
+    command: list[str], precision: Any, runs: bool
+) -> None:
+    own = {
+        "name": "own",
+        "framework": "pytorch",
+        "title": "Own",
+        "default": True,
+        "image": "mine:1",
+        "command": command,
+        "log": "mmseg",
+        "batch_size": {"fp32": 2},
+        "window": WINDOW,
+        "cases": ["1x1"],
+    }
+
+    def plan() -> RunPlan:
+        return make_plan(
+            spec(variants=[own]),
+            SOURCE,
+            Request(precision=precision),
+            CLUSTER,
+            run_id="seg-x",
+            set_name="s",
+            repeat=1,
+            trainers_digest=None,
+        )
+
+    if runs:
+        assert plan().command[-1] == command[-1].format(precision=precision)
+    else:
+        with pytest.raises(UsageError, match="runs fp32 whatever is asked for"):
+            plan()
 
 
 def test_an_image_from_images_holds_the_trainers_and_any_other_gets_them_by_configmap() -> None:
