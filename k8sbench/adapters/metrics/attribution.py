@@ -8,7 +8,6 @@ part of a divided one (MIG) by its instance as well.
 from __future__ import annotations
 
 import itertools
-import math
 import statistics
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,7 +19,6 @@ from k8sbench.adapters.metrics.promql import HOST_LABELS, POD_LABELS, UUID_LABEL
 from k8sbench.model.gpu_metrics import (
     BY_ID,
     METRICS,
-    NOT_SUPPORTED,
     Fetched,
     Field,
     Gpu,
@@ -234,9 +232,9 @@ def _of_gpu(
             )
             continue
         kept = [
-            (at, value * field.factor)
-            for at, value in zip(row.at, row.values, strict=True)
-            if math.isfinite(value) and value < NOT_SUPPORTED
+            (at, value)
+            for at, raw in zip(row.at, row.values, strict=True)
+            if (value := field.value(raw)) is not None
         ]
         if not kept:
             if row.at:
