@@ -126,16 +126,7 @@ class Gathering:
         store = self._context.store
         wanted = _kept(store, run.run_id)
         if wanted is None:
-            prefix = "" if run.location is None else f"{run.plan.job_name}-"
-            nodes = dict.fromkeys(kind_of(run.plan).names(run.plan.replicas)) | dict(nodes)
-            wanted = Wanted(
-                run_id=run.run_id,
-                namespace=run.location.namespace if run.location else None,
-                nodes={prefix + replica: node for replica, node in nodes.items()},
-                uuids=steady.gpu_uuids,
-                start=steady.started_at,
-                end=steady.ended_at,
-            )
+            wanted = wanted_of(run, nodes, steady.gpu_uuids, steady.started_at, steady.ended_at)
             store.keep(run.run_id, WANTED, msgspec.json.encode(wanted).decode() + "\n")
         return wanted
 
@@ -170,20 +161,11 @@ class Gathering:
         if one.due is None:
             one.settling = self._in_thread(partial(_settles_in, self._sources, one.wanted))
         else:
-            one.fetch = self._in_thread(partial(_all_fetched, self._sources, one.wanted))
+            one.fetch = self._in_thread(partial(all_fetched, self._sources, one.wanted))
 
     def _in_thread(self, call: Callable[[], T]) -> Future[T]:
-        """Have something done by a thread that does not keep the program from ending."""
-        future: Future[T] = Future()
+        future = in_thread(call)
         future.add_done_callback(lambda _: self._came.set())
-
-        def run() -> None:
-            try:
-                future.set_result(call())
-            except BaseException as wrong:
-                future.set_exception(wrong)
-
-        threading.Thread(target=run, name="gpu-metrics", daemon=True).start()
         return future
 
     def to_the_end(self, stop: Stop, announce: Callable[[float | None], None]) -> None:
@@ -234,6 +216,36 @@ class Gathering:
             self._reporter.note(f"warning: the GPU metrics of {run_id} are not recorded: {wrong}")
 
 
+def wanted_of(
+    run: Run, nodes: Mapping[str, str | None], uuids: Sequence[str], start: float, end: float
+) -> Wanted:
+    """Say which series are a run's, given its replicas' nodes as far as they are known."""
+    prefix = "" if run.location is None else f"{run.plan.job_name}-"
+    nodes = dict.fromkeys(kind_of(run.plan).names(run.plan.replicas)) | dict(nodes)
+    return Wanted(
+        run_id=run.run_id,
+        namespace=run.location.namespace if run.location else None,
+        nodes={prefix + replica: node for replica, node in nodes.items()},
+        uuids=tuple(uuids),
+        start=start,
+        end=end,
+    )
+
+
+def in_thread(call: Callable[[], T]) -> Future[T]:
+    """Have something done by a thread that does not keep the program from ending."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as wrong:
+            future.set_exception(wrong)
+
+    threading.Thread(target=run, name="gpu-metrics", daemon=True).start()
+    return future
+
+
 def series_file(source: str) -> str:
     """Name the artifact with the series of a source: one in JSON on each line."""
     return f"gpu/{source}.jsonl"
@@ -255,7 +267,8 @@ def _settles_in(sources: Sequence[MetricSource], wanted: Wanted) -> float:
     return max(found)
 
 
-def _all_fetched(sources: Sequence[MetricSource], wanted: Wanted) -> list[Fetched]:
+def all_fetched(sources: Sequence[MetricSource], wanted: Wanted) -> list[Fetched]:
+    """Ask the sources one after the other; one that fails has its reason."""
     return [_fetched(source, wanted) for source in sources]
 
 

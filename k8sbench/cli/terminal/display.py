@@ -14,11 +14,11 @@ from rich.live import Live
 from rich.text import Text
 
 from k8sbench.cli.terminal import drawing
-from k8sbench.cli.terminal.live_state import LiveRun
 from k8sbench.cli.terminal.progress import Progress
 from k8sbench.model.run import Run
 from k8sbench.ports import Clock, JobEvent
 from k8sbench.report.text_table import clean
+from k8sbench.runs.live_state import LiveRun
 
 PAUSE = 0.25
 """Seconds between two drawings."""

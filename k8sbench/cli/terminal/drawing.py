@@ -17,16 +17,15 @@ from rich.table import Table
 from rich.text import Text
 
 from k8sbench.cli.terminal import output
-from k8sbench.cli.terminal.live_state import LiveRun, Output
-from k8sbench.cli.terminal.progress import rate, rate_unit, step_count, step_words
+from k8sbench.cli.terminal.progress import rate, rate_unit, state_words, step_count
 from k8sbench.model import times
+from k8sbench.model.counts import counted
 from k8sbench.model.phase import Phase
-from k8sbench.report.text_table import clean
+from k8sbench.report.text_table import clean, folded
+from k8sbench.runs.live_state import LiveRun, Output
 
 Item = TypeVar("Item")
 
-SILENT_SECONDS = 30.0
-"""Of silence, after which its length is shown."""
 GAP = 2
 """Blanks between columns."""
 SHORTEST_SENTENCE = 12
@@ -60,20 +59,13 @@ class _Field(NamedTuple):
     right: bool = False
     sentence: bool = False
     """Whether it may be cut."""
+    stays: bool = False
+    """Whether it is shown where no item has a value of it."""
 
 
 def one_run(live: LiveRun, now: float, width: int, room: int) -> RenderableType:
     """Draw a run and its replicas on at most ``room`` lines."""
-    parts = [f"{live.phase} {times.duration(now - live.created_at)}"]
-    steps, last_line_at = live.steps(), live.last_line_at()
-    if steps is not None:
-        parts += step_words(steps, live.plan, now)
-    if last_line_at is not None and (steps is None or now - last_line_at > SILENT_SECONDS):
-        parts.append(f"last line {times.duration(now - last_line_at)} ago")
-    lines = _packed(parts, width)
-    lines[0].stylize(STYLES[live.phase], 0, len(live.phase))
-    if live.phase in STARTING_UP:
-        lines += [_line(text) for text in (live.state.cause, live.state.action) if text]
+    lines = _head(live, now, width)
     replicas = live.replicas()
     # Rank 0 prints the steps, so it is always shown.
     rest = sorted(replicas[1:], key=lambda each: TROUBLE_FIRST.index(each.phase))
@@ -90,6 +82,34 @@ def one_run(live: LiveRun, now: float, width: int, room: int) -> RenderableType:
         _Field("DETAIL", 4, lambda item: item[0].detail, sentence=True),
     )
     return _drawn(lines, fields, items, [each.phase for each in more], width, room)
+
+
+def gpus(
+    live: LiveRun,
+    columns: Sequence[tuple[str, int, Callable[[Any], str | None]]],
+    items: Sequence[Any],
+    notes: Sequence[str],
+    now: float,
+    width: int,
+    room: int,
+) -> RenderableType:
+    """Draw a run's state and a line for each of its GPUs, on at most ``room`` lines.
+
+    ``columns`` hold a title, how long it is kept, and what makes its cell. Notes take a third of
+    the room at most.
+    """
+    lines = _head(live, now, width)[:room]
+    said = [_line(each, "dim") for text in notes for each in folded(clean(text), width)]
+    room -= len(lines)
+    said = said[: room if not items else room // 3]
+    shown, more = _fitting(items, room - len(said))
+    parts: list[RenderableType] = [*lines]
+    if shown:
+        fields = [_Field(name, keep, cell, True, stays=True) for name, keep, cell in columns]
+        parts.append(_table(fields, _cells(fields, shown), width))
+    if more and room > len(said):
+        parts.append(_line(f"{'and ' if shown else ''}{counted(len(more), 'more GPU')}", "dim"))
+    return Group(*parts, *said)
 
 
 def several_runs(
@@ -130,6 +150,14 @@ def several_runs(
     return _drawn(lines, fields, shown, [live.phase for live in more], width, room)
 
 
+def _head(live: LiveRun, now: float, width: int) -> list[Text]:
+    lines = _packed(list(state_words(live, now)), width)
+    lines[0].stylize(STYLES[live.phase], 0, len(live.phase))
+    if live.phase in STARTING_UP:
+        lines += [_line(text) for text in (live.state.cause, live.state.action) if text]
+    return lines
+
+
 def _rate(printed: Output | None) -> str | None:
     step = printed.last if printed else None
     return rate(step.rate) if step else None
@@ -166,7 +194,7 @@ def _drawn(
     room: int,
 ) -> RenderableType:
     parts: list[RenderableType] = [*lines[:room]]
-    rows = [[clean(field.cell(item) or output.ABSENT) for field in fields] for item in items]
+    rows = _cells(fields, items)
     if rows:
         parts.append(_table(fields, rows, width))
     if more and len(lines) < room:
@@ -176,13 +204,17 @@ def _drawn(
     return Group(*parts)
 
 
+def _cells(fields: Sequence[_Field], items: Sequence[Any]) -> list[list[str]]:
+    return [[clean(field.cell(item) or output.ABSENT) for field in fields] for item in items]
+
+
 def _table(fields: Sequence[_Field], rows: Sequence[Sequence[str]], width: int) -> Table:
     columns = []
     for field, texts in zip(fields, zip(*rows, strict=True), strict=True):
         least = max(map(cell_len, (field.title, *texts)))
         if field.sentence:
             least = min(least, SHORTEST_SENTENCE)
-        if not field.keep or set(texts) != {output.ABSENT}:
+        if not field.keep or field.stays or set(texts) != {output.ABSENT}:
             columns.append((field, least, texts))
     while sum(least + GAP for _, least, _ in columns) - GAP > width:
         optional = [column for column in columns if column[0].keep]

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 from k8sbench.cli.terminal import output
-from k8sbench.cli.terminal.live_state import LiveRun, Output
 from k8sbench.model import times
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
@@ -19,11 +18,14 @@ from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import Clock, JobEvent
 from k8sbench.report.text_table import clean
+from k8sbench.runs.live_state import LiveRun, Output
 
 QUIET_SECONDS = 5.0
 """Between two plain lines about steps of one run."""
 STEP_LINES_PER_SECOND = 2.0
 """Plain lines about steps, of all runs together."""
+SILENT_SECONDS = 30.0
+"""Of silence, after which its length is shown."""
 MOST_TAILS = 3
 """Failed replicas whose last lines are shown: the others mostly report the loss of those."""
 
@@ -126,6 +128,16 @@ class Progress:
         if len(failed) > MOST_TAILS:
             more = f"last lines of {len(failed) - MOST_TAILS} more"
             self._print(live, f"{more}: k8sbench logs {live.run_id}")
+
+
+def state_words(live: LiveRun, now: float) -> Iterator[str]:
+    """Describe a run in parts: its state, its latest step, and for how long it has been silent."""
+    yield f"{live.phase} {times.duration(now - live.created_at)}"
+    steps, last_line_at = live.steps(), live.last_line_at()
+    if steps is not None:
+        yield from step_words(steps, live.plan, now)
+    if last_line_at is not None and (steps is None or now - last_line_at > SILENT_SECONDS):
+        yield f"last line {times.duration(now - last_line_at)} ago"
 
 
 def step_words(steps: Output, plan: RunPlan, now: float) -> Iterator[str]:

@@ -41,7 +41,7 @@ def completed(
     accept: Collection[str] = (),
 ) -> Measurement:
     """Add what the sources had to a measurement, and judge it anew by that."""
-    gpus = _Gpus()
+    gpus = Gpus()
     missing = {path: why for path, why in found.missing.items() if path.partition(".")[0] != PATH}
     chosen: dict[str, Chosen] = {}
     for metric in METRICS:
@@ -51,8 +51,8 @@ def completed(
         else:
             missing[f"{PATH}.{metric.id}"] = one
     if not chosen:
-        why = _joined({one.source: one.missing.get("*", "") for one in fetched})
-        longest = why or _joined({"": next(iter(missing.values()), "")})
+        why = joined({one.source: one.missing.get("*", "") for one in fetched})
+        longest = why or joined({"": next(iter(missing.values()), "")})
         kept = {path: why for path, why in missing.items() if not path.startswith(f"{PATH}.")}
         return msgspec.structs.replace(
             found, gpu_metrics=None, missing=kept | {PATH: longest or "No source has any series."}
@@ -82,7 +82,7 @@ def completed(
 
 
 def _chosen(
-    metric: GpuMetric, gpus: _Gpus, wanted: Wanted, fetched: Sequence[Fetched], planned: int
+    metric: GpuMetric, gpus: Gpus, wanted: Wanted, fetched: Sequence[Fetched], planned: int
 ) -> Chosen | str:
     """Take a metric from the source that covers it best, or say why no source gives it."""
     best: tuple[tuple[float, int], Chosen] | None = None
@@ -109,7 +109,7 @@ def _chosen(
                 best = rank, Chosen(figure=figure, by_gpu=by_gpu, lines=lines)
             continue
         why[one.source] = failed
-    return best[1] if best else _joined(why) or "No source has it."
+    return best[1] if best else joined(why) or "No source has it."
 
 
 def _figure(
@@ -146,7 +146,7 @@ def _energy_per_1000(
     return 1000 * watts / rate
 
 
-def _joined(why: Mapping[str, str]) -> str:
+def joined(why: Mapping[str, str]) -> str:
     """Write the sources' sentences as one; what several say stands once."""
     by_text: dict[str, list[str]] = {}
     for source, text in why.items():
@@ -157,7 +157,7 @@ def _joined(why: Mapping[str, str]) -> str:
     return " ".join(f"{', '.join(sources)}: {text}" for text, sources in by_text.items())
 
 
-class _Gpus:
+class Gpus:
     """The GPUs that the sources know, each once although they name it differently."""
 
     def __init__(self) -> None:

@@ -10,9 +10,9 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from k8sbench.cli.terminal import drawing
-from k8sbench.cli.terminal.live_state import LiveRun
 from k8sbench.model.phase import Phase
 from k8sbench.ports import JobEvent
+from k8sbench.runs.live_state import LiveRun
 from tests.unit.cli import live_runs
 from tests.unit.cli.live_runs import NOW, line, moved, replica, step
 

@@ -14,7 +14,7 @@ from k8sbench.model.kinds import rank_order
 from k8sbench.model.phase import Phase, ReplicaState
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
-from k8sbench.model.sample import Record
+from k8sbench.model.sample import Fact, Record
 from k8sbench.parse.cleaning import pieces
 from k8sbench.parse.family import Family, Reader
 from k8sbench.ports import JobEvent, LogLine
@@ -58,6 +58,8 @@ class Output:
         self.tail: deque[str] = deque(maxlen=LAST_LINES)
         self.last_at = 0.0
         """When its last line came, Unix seconds."""
+        self.gpu_uuids: dict[str, None] = {}
+        """The GPUs that it names."""
 
     @property
     def last(self) -> Step | None:
@@ -95,6 +97,8 @@ class Output:
         record = None
         for source, piece in pieces(line.text[-LONGEST_READ:]):
             for item in self._reader.read(0, piece, source):
+                if isinstance(item, Fact) and item.name == "gpu_uuid":
+                    self.gpu_uuids[item.value] = None
                 record = item if isinstance(item, Record) else record
         if record is None:
             return None
@@ -156,6 +160,10 @@ class LiveRun:
         """The output of the first replica that prints steps, which are those of the job."""
         outputs = (self._outputs[name] for name in sorted(self._outputs, key=rank_order))
         return next((output for output in outputs if output.last is not None), None)
+
+    def gpu_uuids(self) -> list[str]:
+        """The GPUs that its replicas name."""
+        return [uuid for output in self._outputs.values() for uuid in output.gpu_uuids]
 
     def last_line_at(self) -> float | None:
         """When its last line came, Unix seconds; None before the first."""

@@ -1,0 +1,208 @@
+"""``k8sbench top``: a run's GPUs, a line each, and its throughput above them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import click
+
+from k8sbench.app import top
+from k8sbench.app.top import TopOptions
+from k8sbench.cli.options import access_options, prometheus_option, store_option
+from k8sbench.cli.signals import SignalStop
+from k8sbench.cli.terminal import output
+from k8sbench.cli.terminal.progress import state_words
+from k8sbench.cli.terminal.reporter import TERMS_WITHOUT_CODES
+from k8sbench.measure.run.gpu_latest import GpuNow
+from k8sbench.model import times
+from k8sbench.model.gpu_metrics import BY_ID, METRICS
+from k8sbench.model.phase import Phase
+from k8sbench.report import formats
+from k8sbench.report.text_table import Column, clean
+from k8sbench.runs.live_metrics import LiveMetrics, RunTop
+
+FLAT_GPU = ("node", "pod", "index", "uuid", "model", "mig")
+
+
+class Shown(NamedTuple):
+    """A column of the table."""
+
+    title: str
+    keep: int
+    """The higher, the longer it is kept in a narrow terminal; 0 is never left out."""
+    cell: Callable[[GpuNow], str | None]
+
+
+def _of(metric: str, write: Callable[[float], str]) -> Callable[[GpuNow], str | None]:
+    def cell(one: GpuNow) -> str | None:
+        sample = one.metrics.get(metric)
+        return None if sample is None else write(sample.value)
+
+    return cell
+
+
+def _replica(one: GpuNow) -> str | None:
+    """Write the pod's name without the run's."""
+    return None if one.gpu.pod is None else "-".join(one.gpu.pod.rsplit("-", 2)[-2:])
+
+
+def _number(one: GpuNow) -> str | None:
+    """Write the GPU's number on its node, and which part of it (MIG)."""
+    return one.gpu.index if one.gpu.mig is None else f"{one.gpu.index or '?'}/{one.gpu.mig}"
+
+
+def _node(one: GpuNow) -> str | None:
+    """Write a node's name without its domain; an address stays whole."""
+    node = one.gpu.node
+    if node is None or node.replace(".", "").isdecimal():
+        return node
+    return node.partition(".")[0]
+
+
+def _age(one: GpuNow) -> str | None:
+    youngest = _youngest(one)
+    return None if youngest is None else times.duration(round(youngest))
+
+
+def _youngest(one: GpuNow) -> float | None:
+    return min((sample.age for sample in one.metrics.values()), default=None)
+
+
+METRIC_COLUMNS: dict[str, tuple[str, int, Callable[[float], str]]] = {
+    "gpu_utilization": ("UTIL", 0, lambda value: f"{value:.0%}"),
+    "tensor_active": ("TENSOR", 7, lambda value: f"{value:.0%}"),
+    "memory_used": ("MEMORY", 6, lambda value: f"{value / 1024:.1f}Gi"),
+    "power": ("POWER", 5, lambda value: f"{value:.0f}W"),
+    "temperature": ("TEMP", 2, lambda value: f"{value:.0f}°C"),
+    "sm_clock": ("CLOCK", 3, lambda value: f"{value:.0f}MHz"),
+}
+"""Metric → title, how long it is kept, and how its value is written."""
+COLUMNS = (
+    Shown("NODE", 4, _node),
+    Shown("REPLICA", 0, _replica),
+    Shown("GPU", 0, _number),
+    *(
+        Shown(title, keep, _of(metric, write))
+        for metric, (title, keep, write) in METRIC_COLUMNS.items()
+    ),
+    Shown("AGE", 1, _age),
+)
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@click.option("--once", is_flag=True, help="Read the metrics once, and end.")
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["table", "json", "yaml", "csv"]),
+    default="table",
+    help="Format; all but table are printed once.",
+)
+@access_options
+@store_option
+@prometheus_option
+def command(form: str, where: str | None, **asked: Any) -> None:
+    """Show what the GPUs of a run do now, and its throughput.
+
+    RUN is a run id or a unique beginning of one, in the store or, submitted from another store, on
+    the cluster alone. It ends with the run; Ctrl-C leaves the run alone. A metric that no source
+    gives is -, and a note says why.
+    """
+    once = asked.pop("once") or form != "table"
+    options = TopOptions(store=where, once=once, **asked)
+    with _shown(form, once=once) as show:
+        run = top.top(options, output.note, SignalStop(), show)
+    if not once:
+        output.note(f"Run {run.run_id} is {run.phase}. {run.history[-1].cause}")
+        if run.phase is Phase.SUCCEEDED:
+            output.note(f"See what was measured with: k8sbench results {run.run_id}")
+
+
+@contextlib.contextmanager
+def _shown(form: str, *, once: bool) -> Iterator[Callable[[LiveMetrics], None]]:
+    """Give what shows the GPUs: drawn on a terminal, in blocks of plain text elsewhere."""
+    if once:
+        write = {"json": output.write_json, "yaml": output.write_yaml, "csv": _write_csv}.get(form)
+        yield _print if write is None else lambda metrics: write(metrics.view())
+    elif not sys.stdout.isatty() or os.environ.get("TERM", "") in TERMS_WITHOUT_CODES:
+        yield _Blocks()
+    else:
+        with _drawn() as show:
+            yield show
+
+
+@contextlib.contextmanager
+def _drawn() -> Iterator[Callable[[LiveMetrics], None]]:
+    from rich.console import Console
+    from rich.live import Live
+
+    from k8sbench.cli.terminal import drawing
+
+    console = Console(force_terminal=True, markup=False, emoji=False, highlight=False)
+    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+
+        def show(metrics: LiveMetrics) -> None:
+            view, size = metrics.view(), console.size
+            notes, now = _notes(view), metrics.clock()
+            room = max(1, size.height - 1)
+            drawn = drawing.gpus(metrics.live, COLUMNS, view.gpus, notes, now, size.width, room)
+            live.update(drawn, refresh=True)
+
+        yield show
+
+
+class _Blocks:
+    """Prints the table each time that the metrics were read, and when the state changes."""
+
+    def __init__(self) -> None:
+        self._last: tuple[object, ...] = ()
+
+    def __call__(self, metrics: LiveMetrics) -> None:
+        this = metrics.live.phase, metrics.reads
+        if this != self._last:
+            output.write("\n" if self._last else "")
+            _print(metrics)
+        self._last = this
+
+
+def _print(metrics: LiveMetrics) -> None:
+    view = metrics.view()
+    output.write(f"{' · '.join(state_words(metrics.live, metrics.clock()))}\n")
+    if view.gpus:
+        columns = [Column(each.title, right=True, whole=True) for each in COLUMNS]
+        output.write_table(columns, [[each.cell(one) for each in COLUMNS] for one in view.gpus])
+    for text in _notes(view):
+        output.write(f"{clean(text)}\n")
+
+
+def _notes(view: RunTop) -> list[str]:
+    """Say why columns are empty; what is the same for several stands once."""
+    if view.phase is not Phase.RUNNING:
+        return []
+    if "*" in view.missing:
+        return [f"No GPU metrics: {view.missing['*']}"]
+    by_text: dict[str, list[str]] = {}
+    for metric in METRIC_COLUMNS:
+        if metric in view.missing:
+            by_text.setdefault(view.missing[metric], []).append(BY_ID[metric].title)
+    return [f"{', '.join(titles)}: {text}" for text, titles in by_text.items()]
+
+
+def _write_csv(view: RunTop) -> None:
+    header = ["run_id", "at", *FLAT_GPU, *(metric.id for metric in METRICS), "age"]
+    rows = [
+        [
+            *(view.run_id, view.at),
+            *(getattr(one.gpu, name) for name in FLAT_GPU),
+            *(one.metrics[m.id].value if m.id in one.metrics else None for m in METRICS),
+            _youngest(one),
+        ]
+        for one in view.gpus
+    ]
+    output.write(formats.csv_text((header, rows)))

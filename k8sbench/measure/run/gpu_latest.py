@@ -1,0 +1,84 @@
+"""What the GPUs of a run do now: the latest sample of each metric of each, of any source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from k8sbench.measure.run.gpu_metrics import PREFERRED, Gpus, joined
+from k8sbench.model.gpu_metrics import BY_ID, METRICS, NO_FIGURE, Fetched, Gpu, SourceName
+from k8sbench.model.kinds import rank_order
+
+
+class LatestSample(msgspec.Struct, frozen=True, kw_only=True):
+    """The latest sample of one metric of one GPU."""
+
+    value: float
+    """In the metric's unit; of a counter as it stands, of ``throttled`` and ``xid`` the code."""
+    unit: str
+    source: SourceName
+    at: float
+    """Unix seconds."""
+    age: float
+    """Seconds."""
+
+
+class GpuNow(msgspec.Struct, frozen=True, kw_only=True):
+    """One of a run's GPUs and what it does now, by metric."""
+
+    gpu: Gpu
+    metrics: dict[str, LatestSample]
+
+
+def latest(fetched: Sequence[Fetched], now: float) -> tuple[GpuNow, ...]:
+    """Take the latest samples, in the order of pods and GPUs."""
+    gpus = Gpus()
+    found: dict[int, dict[str, LatestSample]] = {}
+    for one in sorted(fetched, key=lambda one: PREFERRED.index(one.source)):
+        for series in one.series:
+            metrics = found.setdefault(gpus.place(series.gpu), {})
+            samples = zip(reversed(series.at), reversed(series.values), strict=True)
+            for at, value in samples:
+                if abs(value) < NO_FIGURE:
+                    known = metrics.get(series.metric)
+                    if known is None or at > known.at:
+                        metrics[series.metric] = LatestSample(
+                            value=value,
+                            unit=BY_ID[series.metric].unit,
+                            source=one.source,
+                            at=at,
+                            age=max(0.0, now - at),
+                        )
+                    break
+    made = (
+        GpuNow(gpu=gpus.all[i], metrics={m.id: each[m.id] for m in METRICS if m.id in each})
+        for i, each in found.items()
+    )
+    return tuple(sorted(made, key=lambda one: _order(one.gpu)))
+
+
+def missing(fetched: Sequence[Fetched], gpus: Sequence[GpuNow]) -> dict[str, str]:
+    """Say why there are metrics that no GPU has; key ``*``: why there is none of any metric."""
+    if not any(one.metrics for one in gpus):
+        return {"*": joined({one.source: _why(one, "*") for one in fetched})}
+    known = {name for one in gpus for name in one.metrics}
+    return {
+        metric.id: joined({one.source: _why(one, metric.id) for one in fetched})
+        for metric in METRICS
+        if metric.id not in known
+    }
+
+
+def _why(one: Fetched, metric: str) -> str:
+    said = one.missing.get(metric) or one.missing.get("*")
+    if said is None and any(series.metric == metric and series.at for series in one.series):
+        return "The GPU does not support it."
+    return said or "It has no sample of it."
+
+
+def _order(gpu: Gpu) -> tuple[object, ...]:
+    replica = "-".join((gpu.pod or "").rsplit("-", 2)[-2:])
+    index = gpu.index or ""
+    number = int(index) if index.isdecimal() else -1
+    return rank_order(replica), gpu.node or "", number, index, gpu.uuid or "", gpu.mig or ""

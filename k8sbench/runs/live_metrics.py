@@ -1,0 +1,205 @@
+"""What a run's GPUs do now, beside its latest step: read from sources every few seconds.
+
+The run is only looked at: who follows it goes on to do so. Sources are asked by a thread of their
+own, so that one that is slow holds up neither the steps nor a request to stop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+
+import msgspec
+
+from k8sbench.measure.run import gpu_latest
+from k8sbench.measure.run.gpu_latest import GpuNow
+from k8sbench.model import times
+from k8sbench.model.errors import Unreachable
+from k8sbench.model.gpu_metrics import Fetched
+from k8sbench.model.measurement import SCHEMA
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Run
+from k8sbench.ports import Clock, JobEvent, MetricSource
+from k8sbench.runs import gathering
+from k8sbench.runs.context import Stop
+from k8sbench.runs.live_state import LiveRun
+
+WINDOW_SECONDS = 120.0
+"""How old a sample may be: four of the intervals at which exporters take one by default."""
+REFRESH_SECONDS = 5.0
+"""Between two reads of the sources."""
+SHOW_SECONDS = 0.5
+"""Between two views: steps may come more often."""
+FIRST_SECONDS = 90.0
+"""After the start, for a first sample to come: an exporter's interval, a scrape's, and some."""
+
+
+class LatestStep(msgspec.Struct, frozen=True, kw_only=True):
+    """The latest training line of a run's first rank."""
+
+    iteration: int
+    total: int | None
+    epoch: int | None
+    rate: float | None
+    """Samples per second of the whole job."""
+    unit: str
+    at: float
+    """When the line came, Unix seconds."""
+
+
+class RunTop(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run and its GPUs do now: ``top -o json``."""
+
+    schema: int = SCHEMA
+    run_id: str
+    phase: Phase
+    cause: str
+    at: float
+    step: LatestStep | None
+    gpus: tuple[GpuNow, ...]
+    missing: dict[str, str]
+    """By metric, why no GPU has it; key ``*``: why there is none of any."""
+
+
+class LiveMetrics:
+    """A run, its latest step and its GPUs' latest samples."""
+
+    def __init__(
+        self,
+        run: Run,
+        sources: Sequence[MetricSource],
+        clock: Clock,
+        ahead: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self.run, self.live, self.clock = run, LiveRun(run), clock
+        self._sources, self._ahead = sources, ahead
+        """``ahead``: seconds by which the clock of the sources is ahead of ours."""
+        self._fetch: Future[list[Fetched]] | None = None
+        self._began = 0.0
+        self._due = float("-inf")
+        self._found: Sequence[Fetched] = ()
+        """The last answer that had any series, else the last."""
+        self._silent: str | None = f"The run is {self.live.phase}; nothing was read yet."
+        """Why the sources had nothing when they were asked last; None where they had something."""
+        self._followed = False
+        self.reads = 0
+        """Answers of the sources so far."""
+
+    def take(self, events: Iterable[JobEvent], note: Callable[[str], None]) -> None:
+        """Take in what happened to the run."""
+        for event in events:
+            self.live.take(event)
+            if event.note is not None:
+                note(event.note)
+
+    def view(self) -> RunTop:
+        """Say what is known now."""
+        live, now = self.live, self.clock()
+        steps = live.steps()
+        last = None if steps is None else steps.last
+        gpus = gpu_latest.latest(self._found, now + self._ahead())
+        missing = gpu_latest.missing(self._found, gpus)
+        if self._silent is not None:
+            missing = {"*": self._silent}
+        return RunTop(
+            run_id=live.run_id,
+            phase=live.phase,
+            cause=live.state.cause,
+            at=now,
+            step=last
+            and LatestStep(
+                iteration=last.iteration,
+                total=last.total,
+                epoch=last.epoch,
+                rate=last.rate,
+                unit=live.plan.unit,
+                at=last.at,
+            ),
+            gpus=gpus,
+            missing=missing,
+        )
+
+    def follow(
+        self,
+        wait: Callable[[float], Sequence[JobEvent]],
+        stop: Stop,
+        note: Callable[[str], None],
+        show: Callable[[LiveMetrics], None],
+    ) -> None:
+        """Show the run again and again until it has ended, or at a stop.
+
+        ``wait`` returns what happened to it within some seconds. Raises :class:`Unreachable` where
+        no source has anything though there should be samples by now.
+        """
+        shown = float("-inf")
+        while stop.cause is None:
+            self.take(wait(SHOW_SECONDS), note)
+            if self.live.phase.final:
+                return
+            self._step()
+            if self.reads and self.clock() >= self.live.state.at + FIRST_SECONDS:
+                self.check()
+            if self.clock() >= shown + SHOW_SECONDS:
+                shown = self.clock()
+                show(self)
+
+    def once(self) -> None:
+        """Read the sources, if the run is running."""
+        self._step()
+        if self._fetch is not None:
+            with contextlib.suppress(TimeoutError):
+                self._fetch.result(gathering.GIVE_UP_SECONDS)
+            self._step(later=gathering.GIVE_UP_SECONDS)
+            self.check()
+
+    def release(self) -> None:
+        """Have the sources take no more samples for this."""
+        if self._followed:
+            for source in self._sources:
+                with contextlib.suppress(Exception):
+                    source.release(self.run.run_id)
+
+    def check(self) -> None:
+        """Raise :class:`Unreachable` where no source ever had a sample of any GPU."""
+        if self._silent is not None and not any(one.series for one in self._found):
+            raise Unreachable(
+                f"There are no GPU metrics of {self.run.run_id}. {self._silent}",
+                "Install NVIDIA's dcgm-exporter on the GPU nodes and a Prometheus that scrapes it,"
+                " or name one with --prometheus URL; k8sbench doctor says what there is.",
+            )
+
+    def _step(self, *, later: float = 0.0) -> None:
+        """Take what the sources have answered, and ask them again when it is time.
+
+        ``later``: seconds by which their time to answer is taken for over.
+        """
+        now = self.clock()
+        if self._fetch is not None and self._fetch.done():
+            self._answered(self._fetch.result())
+            self._fetch, self._due = None, now + REFRESH_SECONDS
+        elif self._fetch is not None and now + later >= self._began + gathering.GIVE_UP_SECONDS:
+            seconds = times.duration(gathering.GIVE_UP_SECONDS)
+            why = {"*": f"It has not answered in {seconds}."}
+            self._answered([Fetched(source=one.name, missing=why) for one in self._sources])
+            self._began = now
+        elif self._fetch is None and now >= self._due and self.live.phase is Phase.RUNNING:
+            if not self._followed:
+                self._followed = True
+                for source in self._sources:
+                    with contextlib.suppress(Exception):  # its fetch says what is wrong with it
+                        source.follow(self.run)
+            end = now + self._ahead()
+            nodes = {one.replica: one.node for one in self.live.replicas()}
+            uuids = self.live.gpu_uuids()
+            wanted = gathering.wanted_of(self.run, nodes, uuids, end - WINDOW_SECONDS, end)
+            self._began = now
+            self._fetch = gathering.in_thread(lambda: gathering.all_fetched(self._sources, wanted))
+
+    def _answered(self, found: Sequence[Fetched]) -> None:
+        """Keep an answer; one without anything leaves the samples of the one before."""
+        gpus = gpu_latest.latest(found, 0.0)
+        self._silent = gpu_latest.missing(found, gpus).get("*")
+        if self._silent is None or not any(one.series for one in self._found):
+            self._found = found
+        self.reads += 1
