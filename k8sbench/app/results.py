@@ -16,6 +16,7 @@ from k8sbench.runs import records
 
 if TYPE_CHECKING:
     from k8sbench.ports import Store
+    from k8sbench.report.plot import GpuHistory
     from k8sbench.runs.context import Stop
     from k8sbench.runs.gathering import Gathering
     from k8sbench.runs.reporting import Report, Wanted
@@ -62,6 +63,45 @@ def results(
         if not report.results:
             stores.note_no_match(store, note, benchmark=wanted.benchmark)
     return report
+
+
+def gpu_histories(
+    report: Report, named: Collection[str], where: str | None, note: Callable[[str], None]
+) -> list[GpuHistory]:
+    """Read what GPUs did over time, for a plot: in runs that were named, else the last of each row.
+
+    Of each metric it is what the source says whose figure counts.
+    """
+    from k8sbench.report.plot import GpuHistory
+    from k8sbench.runs import gathering
+
+    found: list[GpuHistory] = []
+    with stores.to_read(where, note) as store:
+        ids = {member.run_id for row in report.results for member in row.group.members}
+        chosen = [records.resolve(sorted(ids), text) for text in named] or [
+            max(row.group.members, key=lambda one: (one.rate is not None, one.created_at)).run_id
+            for row in report.results
+        ]
+        for run_id in dict.fromkeys(chosen):
+            measured = store.run(run_id).measurement
+            if measured is None or measured.steady is None or measured.gpu_metrics is None:
+                continue
+            kept, window = gathering.kept_series(store, run_id), measured.window
+            series = [
+                one
+                for metric, figure in measured.gpu_metrics.figures.items()
+                for one in kept.get(figure.source, ())
+                if one.metric == metric
+            ]
+            between = None
+            if window is not None and window.started_at is not None and window.ended_at is not None:
+                between = (window.started_at, window.ended_at)
+            found.append(
+                GpuHistory(
+                    run_id=run_id, steady=measured.steady, window=between, series=tuple(series)
+                )
+            )
+    return [one for one in found if one.panels()]
 
 
 def rows(

@@ -1,4 +1,4 @@
-"""Throughput as bars with their intervals, one panel per benchmark, and how it scales.
+"""Throughput as bars with their intervals, one panel per benchmark, how it scales, and GPU metrics.
 
 matplotlib is an extra and takes a second to import, so only :func:`draw` touches it. Bars of smoke
 runs are hatched and say what they are; a group without a figure has no bar but its words. The same
@@ -8,12 +8,20 @@ results give the same bytes.
 from __future__ import annotations
 
 import io
+import math
+import statistics
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from k8sbench.measure.run.gpu_series import SLACK, STALE
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
+from k8sbench.model.gpu_metrics import BY_ID, Series
 from k8sbench.model.group import Group, Result
+from k8sbench.model.measurement import SteadyPart
 from k8sbench.report import layout, numbers
 
 if TYPE_CHECKING:
@@ -24,11 +32,32 @@ BAR_INCHES = 0.42
 PANEL_INCHES = 0.9
 CURVES_INCHES = 3.2
 WIDTH_INCHES = 9.0
+METRIC_INCHES = 1.5
+PLOTTED = ("gpu_utilization", "tensor_active", "memory_used", "power", "sm_clock")
+"""GPU metrics that are drawn over time."""
+NAMED_GPUS = 8
+"""Of more GPUs than this the lines are not named."""
 BLUE, GREY = "#4477aa", "#bbbbbb"  # told apart without colour vision, too
 
 
-def draw(results: Sequence[Result], form: str) -> bytes:
-    """Draw the results; ``form`` is one of :data:`FORMATS`."""
+class GpuHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """What the GPUs of a run did over time."""
+
+    run_id: str
+    steady: SteadyPart
+    window: tuple[float, float] | None
+    """That of the throughput, Unix seconds; None where it is not known."""
+    series: tuple[Series, ...]
+    """Of each metric those of one source."""
+
+    def panels(self) -> list[tuple[GpuHistory, str]]:
+        """Name the metrics that are drawn."""
+        known = {one.metric for one in self.series if one.at}
+        return [(self, metric) for metric in PLOTTED if metric in known]
+
+
+def draw(results: Sequence[Result], form: str, gpus: Sequence[GpuHistory] = ()) -> bytes:
+    """Draw the results, and what GPUs did; ``form`` is one of :data:`FORMATS`."""
     try:
         import matplotlib as mpl  # noqa: PLC0415
         from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
@@ -45,6 +74,8 @@ def draw(results: Sequence[Result], form: str) -> bytes:
     curves = scaling_curves(results)
     heights = [PANEL_INCHES + BAR_INCHES * len(rows) for rows in panels.values()]
     heights += [CURVES_INCHES] if curves else []
+    metrics = [panel for one in gpus for panel in one.panels()]
+    heights += [METRIC_INCHES] * len(metrics)
     metadata: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     # Letters as letters and ids from a fixed salt: small, searchable, the same every time.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "k8sbench", "font.size": 9}):
@@ -54,7 +85,9 @@ def draw(results: Sequence[Result], form: str) -> bytes:
         for axes, ((benchmark, unit), rows) in zip(grid, panels.items(), strict=False):
             _bars(axes, benchmark, unit, rows)
         if curves:
-            _scaling(grid[-1], curves)
+            _scaling(grid[len(panels)], curves)
+        for axes, (history, metric) in zip(grid[len(grid) - len(metrics) :], metrics, strict=True):
+            _over_time(axes, history, metric)
         data = io.BytesIO()
         figure.savefig(data, format=form, metadata=metadata.get(form), dpi=150, bbox_inches="tight")
     return data.getvalue()
@@ -134,3 +167,40 @@ def _scaling(axes: Axes, curves: dict[str, list[tuple[int, float]]]) -> None:
         axis.set_ticks(ticks, [str(gpus) for gpus in ticks])
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _over_time(axes: Axes, history: GpuHistory, metric: str) -> None:
+    steady, window = history.steady, history.window
+    unit, scale = BY_ID[metric].unit, 1.0
+    if unit == "ratio":
+        unit, scale = "%", 100.0
+    axes.set_title(f"{history.run_id}: {BY_ID[metric].title}, {unit}", loc="left")
+    axes.axvspan(0, (steady.ended_at - steady.started_at) / 60, color=GREY, alpha=0.3, lw=0)
+    if window and window[0] < steady.ended_at and window[1] > steady.started_at:
+        for at in window:
+            axes.axvline((at - steady.started_at) / 60, color="black", linestyle="--", lw=0.8)
+    lines = [one for one in history.series if one.metric == metric and one.at]
+    for one in lines:
+        minutes, values = unbroken(one, steady.started_at)
+        name = f"{one.gpu.pod or one.gpu.node or ''} {one.gpu.index or one.gpu.uuid or ''}".strip()
+        few = len(one.at) == 1
+        axes.plot(minutes, [scale * v for v in values], label=name, lw=1, marker="." if few else "")
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("minutes; grey: the steady part, dashed: the window of the throughput")
+    if len(lines) <= NAMED_GPUS:
+        axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def unbroken(series: Series, start: float) -> tuple[list[float], list[float]]:
+    """Return minutes from ``start`` and values; without a value where samples are missing."""
+    interval = statistics.median([b - a for a, b in pairwise(series.at)] or [0.0])
+    longest = STALE * SLACK * max(interval, series.every or 0.0)
+    minutes, values = [(series.at[0] - start) / 60], [series.values[0]]
+    for (before, at), value in zip(pairwise(series.at), series.values[1:], strict=True):
+        if at - before > longest:
+            minutes.append((before + at) / 2 / 60 - start / 60)
+            values.append(math.nan)
+        minutes.append((at - start) / 60)
+        values.append(value)
+    return minutes, values

@@ -13,13 +13,13 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 import msgspec
 
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, StoreError
-from k8sbench.model.gpu_metrics import Fetched, Wanted
+from k8sbench.model.gpu_metrics import Fetched, Series, SourceName, Wanted
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.measurement import Measurement, SteadyPart
 from k8sbench.model.phase import ReplicaState
@@ -249,6 +249,16 @@ def in_thread(call: Callable[[], T]) -> Future[T]:
 def series_file(source: str) -> str:
     """Name the artifact with the series of a source: one in JSON on each line."""
     return f"gpu/{source}.jsonl"
+
+
+def kept_series(store: Store, run_id: str) -> dict[str, list[Series]]:
+    """Read the series that are kept of a run, by source; none where its files are not here."""
+    found: dict[str, list[Series]] = {}
+    for source in get_args(SourceName):
+        with contextlib.suppress(OSError, msgspec.MsgspecError, StoreError):
+            lines = (store.folder(run_id) / series_file(source)).read_bytes().splitlines()
+            found[source] = [msgspec.json.decode(line, type=Series) for line in lines]
+    return found
 
 
 def _kept(store: Store, run_id: str) -> Wanted | None:

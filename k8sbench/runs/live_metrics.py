@@ -23,7 +23,7 @@ from k8sbench.model.run import Run
 from k8sbench.ports import Clock, JobEvent, MetricSource
 from k8sbench.runs import gathering
 from k8sbench.runs.context import Stop
-from k8sbench.runs.live_state import LiveRun
+from k8sbench.runs.live_state import LiveRun, rate_unit
 
 WINDOW_SECONDS = 120.0
 """How old a sample may be: four of the intervals at which exporters take one by default."""
@@ -80,7 +80,7 @@ class LiveMetrics:
         self._due = float("-inf")
         self._found: Sequence[Fetched] = ()
         """The last answer that had any series, else the last."""
-        self._silent: str | None = f"The run is {self.live.phase}; nothing was read yet."
+        self._silent: str | None = "Nothing was read yet."
         """Why the sources had nothing when they were asked last; None where they had something."""
         self._followed = False
         self.reads = 0
@@ -113,7 +113,7 @@ class LiveMetrics:
                 total=last.total,
                 epoch=last.epoch,
                 rate=last.rate,
-                unit=live.plan.unit,
+                unit=rate_unit(live.plan),
                 at=last.at,
             ),
             gpus=gpus,

@@ -14,7 +14,7 @@ from k8sbench.model.kinds import rank_order
 from k8sbench.model.phase import Phase, ReplicaState
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
-from k8sbench.model.sample import Fact, Record
+from k8sbench.model.sample import Record
 from k8sbench.parse.cleaning import pieces
 from k8sbench.parse.family import Family, Reader
 from k8sbench.ports import JobEvent, LogLine
@@ -29,6 +29,9 @@ RECENT_STEPS = 8
 """Printed steps that the pace is taken from."""
 UNREAD_LINES = 2 * RECENT_STEPS
 """Latest lines that may have a step, kept until somebody looks: most are never looked at."""
+_NAMES_GPU = '"gpu_uuid"'
+_GPU = re.compile(_NAMES_GPU + r':\s*"([^"]+)"')
+"""In the event with which a rank of our trainers describes its machine."""
 _REPLICA = re.compile(r"\b[a-z]+-\d+\b")
 
 
@@ -77,6 +80,8 @@ class Output:
         """Read a line; True if it may have a step."""
         self.tail.append(line.text[:LONGEST_LINE])
         self.last_at = line.at - line.ahead
+        if _NAMES_GPU in line.text and (match := _GPU.search(line.text)):
+            self.gpu_uuids[match[1]] = None
         may_have = any(needle in line.text for needle in self._needles)
         if may_have:
             self._unread.append(line)
@@ -97,8 +102,6 @@ class Output:
         record = None
         for source, piece in pieces(line.text[-LONGEST_READ:]):
             for item in self._reader.read(0, piece, source):
-                if isinstance(item, Fact) and item.name == "gpu_uuid":
-                    self.gpu_uuids[item.value] = None
                 record = item if isinstance(item, Record) else record
         if record is None:
             return None
@@ -178,6 +181,11 @@ class LiveRun:
         named = [name for name in _REPLICA.findall(self.state.cause) if name in self._outputs]
         failed = dict.fromkeys([*named[:1], *self._failed])
         return list(failed) or sorted(self._outputs, key=rank_order)
+
+
+def rate_unit(plan: RunPlan) -> str:
+    """Name the unit of the benchmark's rate: ``samples/s``."""
+    return plan.unit if "/" in plan.unit else f"{plan.unit}/s"
 
 
 def _family(plan: RunPlan) -> Family:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from k8sbench.runs.reporting import Report, Wanted
 
 FORMS = formats.offered("table", "wide", "markdown", "flat", "document", "dlperf")
 PLANNED_FORMS = ("html", "latex")
+MOST_GPU_PLOTS = 6
+"""Runs whose GPU metrics one picture shows."""
 
 
 class Form(click.Choice[str]):
@@ -70,7 +73,7 @@ def command(
         note = counted(report.older, "older row", ("is", "are"))
         output.note(f"{note} not shown; --all shows all sets.")
     if plot is not None and plot_form is not None:
-        _draw(report, plot, plot_form)
+        _draw(report, wanted["runs"], where, plot, plot_form)
 
 
 def _plot_form(plot: str) -> str:
@@ -84,12 +87,18 @@ def _plot_form(plot: str) -> str:
     return form
 
 
-def _draw(report: Report, plot: str, form: str) -> None:
+def _draw(report: Report, runs: Sequence[str], where: str | None, plot: str, form: str) -> None:
     from k8sbench.report import plot as plots
 
     if not report.results:
         raise UsageError("--plot has nothing to draw: no row.", "Leave out filters, or --plot.")
-    data = plots.draw(report.results, form)
+    gpus = results.gpu_histories(report, runs, where, output.note)
+    if len(gpus) > MOST_GPU_PLOTS:
+        output.note(
+            f"plot: the GPU metrics of {MOST_GPU_PLOTS} of {len(gpus)} runs are drawn;"
+            " name runs to choose them"
+        )
+    data = plots.draw(report.results, form, gpus[:MOST_GPU_PLOTS])
     try:
         Path(plot).write_bytes(data)
     except OSError as wrong:

@@ -17,12 +17,12 @@ from rich.table import Table
 from rich.text import Text
 
 from k8sbench.cli.terminal import output
-from k8sbench.cli.terminal.progress import rate, rate_unit, state_words, step_count
+from k8sbench.cli.terminal.progress import rate, state_words, step_count
 from k8sbench.model import times
 from k8sbench.model.counts import counted
 from k8sbench.model.phase import Phase
 from k8sbench.report.text_table import clean, folded
-from k8sbench.runs.live_state import LiveRun, Output
+from k8sbench.runs.live_state import LiveRun, Output, rate_unit
 
 Item = TypeVar("Item")
 

@@ -18,7 +18,7 @@ from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import Clock, JobEvent
 from k8sbench.report.text_table import clean
-from k8sbench.runs.live_state import LiveRun, Output
+from k8sbench.runs.live_state import LiveRun, Output, rate_unit
 
 QUIET_SECONDS = 5.0
 """Between two plain lines about steps of one run."""
@@ -166,11 +166,6 @@ def rate(value: float | None) -> str:
     if value is None:
         return output.ABSENT
     return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
-
-
-def rate_unit(plan: RunPlan) -> str:
-    """Name the unit of the benchmark's rate: ``samples/s``."""
-    return plan.unit if "/" in plan.unit else f"{plan.unit}/s"
 
 
 def _with_cause(phase: Phase, cause: str) -> str:

@@ -19,6 +19,7 @@ from k8sbench.cli.commands.images import ImageList
 from k8sbench.cli.main import main
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
+from k8sbench.runs.live_metrics import RunTop
 from k8sbench.runs.records import ListedRun, RunStatus
 from tests.tiers import ROOT
 from tests.unit.store.examples import OWNER, REJECTION, measurement, plan, step
@@ -29,6 +30,7 @@ CATALOG_PAGE = ROOT / "docs" / "catalog.md"
 DOCUMENTS: dict[str, Any] = {
     "k8sbench list -o json": list[ListedRun],
     "k8sbench status RUN -o json": RunStatus,
+    "k8sbench top RUN --once -o json": RunTop,
     "k8sbench measure LOG -o json": list[Measurement],
     "k8sbench images -o json": ImageList,
     "k8sbench store info -o json": StoreInfo,
@@ -148,7 +150,15 @@ def test_the_page_names_every_phase() -> None:
 
 
 def test_every_document_carries_its_version() -> None:
-    for name in ("ListedRun", "RunStatus", "RunPlan", "Measurement", "RunRecord", "StoreInfo"):
+    for name in (
+        "ListedRun",
+        "RunStatus",
+        "RunTop",
+        "RunPlan",
+        "Measurement",
+        "RunRecord",
+        "StoreInfo",
+    ):
         assert components()[name]["properties"]["schema"]["default"] == SCHEMA == 2
 
 

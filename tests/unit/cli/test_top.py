@@ -1,0 +1,427 @@
+"""``k8sbench top``: what users see of a run's GPUs, in a pipe and on terminals of any width."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import pathlib
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from rich.cells import cell_len
+
+from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.app import connections, metric_sources
+from k8sbench.cli.commands import top
+from k8sbench.cli.main import main
+from k8sbench.cli.signals import SignalStop
+from k8sbench.cli.terminal import drawing
+from k8sbench.measure.run import gpu_latest
+from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SourceName, Wanted
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Location, Run
+from k8sbench.runs import live_metrics
+from tests.tiers import ROOT
+from tests.unit.cli import live_runs
+from tests.unit.cli.live_runs import NOW, moved, replica
+from tests.unit.cli.live_runs import step as printed
+from tests.unit.cli.test_drawing import RUNNING, alive, lines
+from tests.unit.runs.played import FakeCluster
+from tests.unit.store import test_schema
+from tests.unit.store.examples import plan, step
+
+NODE = "ip-10-0-12-34.eu-central-1.compute.internal"
+VALUES = {
+    "gpu_utilization": 0.97,
+    "memory_used": 14130.0,
+    "power": 251.4,
+    "temperature": 65.0,
+    "sm_clock": 1380.0,
+}
+WITHOUT_DCP = "The exporter collects no DCP metrics."
+
+
+class Source:
+    """Has samples of each pod's two GPUs, a second old; stands at our own port."""
+
+    name: SourceName = "dcgm"
+
+    def __init__(self) -> None:
+        self.asked: list[Wanted] = []
+        self.followed: list[str] = []
+        self.released: list[str] = []
+        self.why: str | None = None
+        self.then: Callable[[int], object] = lambda _: None
+        """Is called with the number of each fetch."""
+
+    def follow(self, run: Run) -> None:
+        self.followed.append(run.run_id)
+
+    def release(self, run_id: str) -> None:
+        self.released.append(run_id)
+
+    def settles_in(self, wanted: Wanted) -> float:
+        raise NotImplementedError
+
+    def fetch(self, wanted: Wanted) -> Fetched:
+        self.asked.append(wanted)
+        self.then(len(self.asked))
+        if self.why is not None:
+            return Fetched(source=self.name, missing={"*": self.why})
+        return Fetched(
+            source=self.name,
+            series=tuple(self._series(wanted)),
+            missing={"tensor_active": WITHOUT_DCP},
+        )
+
+    def _series(self, wanted: Wanted) -> Iterator[Series]:
+        at = wanted.end - 1
+        for pod, node in wanted.nodes.items():
+            for index in "01":
+                gpu = Gpu(node=node, index=index, uuid=f"GPU-{pod}-{index}", pod=pod)
+                for metric, value in VALUES.items():
+                    yield Series(
+                        metric=metric, gpu=gpu, source=self.name, at=(at - 1, at), values=(0, value)
+                    )
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def root(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def source(monkeypatch: pytest.MonkeyPatch) -> Source:
+    one = Source()
+
+    @contextlib.contextmanager
+    def opened(prometheus: str, *_: object) -> Iterator[list[Source]]:
+        yield [] if prometheus == "none" else [one]
+
+    monkeypatch.setattr(metric_sources, "opened", opened)
+    monkeypatch.setattr(live_metrics, "REFRESH_SECONDS", 0.0)
+    monkeypatch.setattr(live_metrics, "SHOW_SECONDS", 0.0)
+    return one
+
+
+def local(*, phase: Phase = Phase.RUNNING, since: float = 0.0, **changes: Any) -> None:
+    """Record a run of this machine that goes on, and two of its steps."""
+    now = time.time()
+    with open_store() as store:
+        store.record(
+            plan(**{"device": "cuda", "log": "k8sbench", **changes}), at=now - since, owner=None
+        )
+        store.move("seg-1", step(phase, now - since))
+        archive = store.archive("seg-1")
+        for iteration, at in ((10, now - 12), (30, now - 2)):
+            event = printed(iteration, at=at)
+            assert event.line is not None
+            archive.write(event.line)
+        archive.close()
+
+
+def end() -> None:
+    with open_store() as store:
+        store.move("seg-1", step(Phase.SUCCEEDED, time.time(), cause="All ended with 0."))
+
+
+def test_once_prints_a_line_per_gpu(
+    root: pathlib.Path, source: Source, capsys: pytest.CaptureFixture[str]
+) -> None:
+    local()
+    assert main(["top", "seg-1", "--once"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    head, *rest = out.splitlines()
+    assert re.fullmatch(r"Running .*s · step 30/100 · 2 samples/s · loss 0\.5123 · ETA .*s", head)
+    assert [each.split() for each in rest[:-1]] == [
+        ["NODE", "REPLICA", "GPU", "UTIL", "TENSOR", "MEMORY", "POWER", "TEMP", "CLOCK", "AGE"],
+        ["-", "master-0", "0", "97%", "-", "13.8Gi", "251W", "65°C", "1380MHz", "1s"],
+        ["-", "master-0", "1", "97%", "-", "13.8Gi", "251W", "65°C", "1380MHz", "1s"],
+    ]
+    assert rest[-1] == f"Tensor active: {WITHOUT_DCP}"
+    assert (source.followed, source.released) == (["seg-1"], ["seg-1"])
+    (wanted,) = source.asked
+    assert wanted.end - wanted.start == live_metrics.WINDOW_SECONDS
+    assert 0 <= time.time() - wanted.end < 60
+
+
+def test_documents_keep_to_the_schema(
+    root: pathlib.Path, source: Source, capsys: pytest.CaptureFixture[str]
+) -> None:
+    local()
+    assert main(["top", "seg-1", "--once", "-o", "json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    test_schema.validate("k8sbench top RUN --once -o json", said)
+    assert (said["phase"], said["step"]["iteration"], said["step"]["rate"]) == ("Running", 30, 2.0)
+    assert said["step"]["unit"] == "samples/s"
+    assert [one["gpu"]["index"] for one in said["gpus"]] == ["0", "1"]
+    sample = said["gpus"][1]["metrics"]["power"]
+    assert (sample["value"], sample["unit"], sample["source"]) == (251.4, "W", "dcgm")
+    assert 1 <= sample["age"] < 60
+    assert said["missing"]["tensor_active"] == WITHOUT_DCP
+    assert "tensor_active" not in said["gpus"][0]["metrics"]
+    assert main(["top", "seg-1", "-o", "yaml"]) == 0
+    assert yaml.safe_load(capsys.readouterr().out).keys() == said.keys()
+    assert main(["top", "seg-1", "-o", "csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["index"], row["power"], row["tensor_active"]) for row in rows] == [
+        ("0", "251.4", ""),
+        ("1", "251.4", ""),
+    ]
+
+
+def test_without_a_sample_it_says_what_to_install(
+    root: pathlib.Path, source: Source, capsys: pytest.CaptureFixture[str]
+) -> None:
+    local()
+    source.why = "There is no DCGM exporter on node-1."
+    assert main(["top", "seg-1", "--once"]) == 6
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "There are no GPU metrics of seg-1. There is no DCGM exporter on node-1." in err
+    assert "Install NVIDIA's dcgm-exporter" in err
+    assert "k8sbench doctor" in err
+    assert main(["top", "seg-1", "--once", "--prometheus", "none"]) == 6
+    assert "There is no source of GPU metrics." in capsys.readouterr().err
+
+
+def test_without_a_sample_it_waits_only_while_the_run_is_young(
+    root: pathlib.Path, source: Source, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source.why = "There is no DCGM exporter on node-1."
+    source.then = lambda number: end() if number == 3 else None
+    local()
+    assert main(["top", "seg-1"]) == 0
+    assert "No GPU metrics: There is no DCGM exporter on node-1." in capsys.readouterr().out
+
+
+def test_of_an_old_run_without_a_sample_it_ends(
+    root: pathlib.Path, source: Source, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source.why = "There is no DCGM exporter on node-1."
+    local(since=live_metrics.FIRST_SECONDS + 1)
+    assert main(["top", "seg-1"]) == 6
+    assert "There are no GPU metrics of seg-1." in capsys.readouterr().err
+
+
+def test_a_run_that_has_not_begun_has_no_metrics_and_no_fault(
+    root: pathlib.Path, source: Source, capsys: pytest.CaptureFixture[str]
+) -> None:
+    local(phase=Phase.PENDING)
+    assert main(["top", "seg-1", "-o", "json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["phase"], said["gpus"]) == ("Pending", [])
+    assert said["missing"] == {"*": "Nothing was read yet."}
+    assert not source.asked
+
+
+def test_a_run_that_is_over_points_to_its_results(
+    root: pathlib.Path, source: Source, capsys: pytest.CaptureFixture[str]
+) -> None:
+    local()
+    end()
+    assert main(["top", "seg-1"]) == 2
+    err = capsys.readouterr().err
+    assert "Run seg-1 is over: it is Succeeded. All ended with 0." in err
+    assert "k8sbench results seg-1 (--plot seg-1.svg" in err
+
+
+def test_a_run_on_cpus_has_no_gpus(
+    root: pathlib.Path, source: Source, capsys: pytest.CaptureFixture[str]
+) -> None:
+    local(device="cpu")
+    assert main(["top", "seg-1"]) == 2
+    assert "k8sbench watch seg-1" in capsys.readouterr().err
+
+
+def test_in_a_pipe_it_prints_blocks_until_the_run_ends(
+    root: pathlib.Path, source: Source, capsys: pytest.CaptureFixture[str]
+) -> None:
+    local()
+
+    def then(number: int) -> None:
+        source.why = "It answers 503." if number == 2 else None
+        if number == 3:
+            end()
+
+    source.then = then
+    assert main(["top", "seg-1"]) == 0
+    out, err = capsys.readouterr()
+    blocks = out.split("\n\n")
+    assert len(blocks) >= 2
+    assert all(each.startswith("Running ") for each in blocks)
+    # A source that fails for once does not take away what it said before.
+    (failed,) = [each for each in blocks if "503" in each]
+    assert "251W" in failed
+    assert failed.rstrip().endswith("No GPU metrics: It answers 503.")
+    assert err == (
+        "Run seg-1 is Succeeded. All ended with 0.\n"
+        "See what was measured with: k8sbench results seg-1\n"
+    )
+    assert source.released == ["seg-1"]
+
+
+def test_ctrl_c_leaves_the_run_alone(
+    root: pathlib.Path,
+    source: Source,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stop = SignalStop()
+    monkeypatch.setattr(top, "SignalStop", lambda: stop)
+    source.then = lambda _: stop("Interrupted (Ctrl-C)")
+    local()
+    assert main(["top", "seg-1"]) == 130
+    err = capsys.readouterr().err
+    assert "Interrupted (Ctrl-C): seg-1 goes on; it is Running." in err
+    assert "Come back with: k8sbench top seg-1" in err
+    assert source.released == ["seg-1"]
+
+
+def test_on_a_cluster_it_only_looks(
+    root: pathlib.Path,
+    source: Source,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = FakeCluster(
+        moved(Phase.RUNNING),
+        replica("master-0", Phase.RUNNING, node=NODE),
+        printed(10, at=time.time() - 3600),
+        live_runs.note("The API server does not answer; retrying."),
+        outlives=True,
+    )
+    cluster.api = type("Api", (), {"ahead": -3600.0})  # type: ignore[attr-defined]
+
+    @contextlib.contextmanager
+    def cluster_of(*_: object, **more: object) -> Iterator[FakeCluster]:
+        assert not more.get("store")  # with it the job would be marked as used
+        yield cluster
+
+    monkeypatch.setattr(connections, "cluster_of", cluster_of)
+
+    def then(number: int) -> None:
+        if number == 2:
+            cluster.going_on["seg-1"].append(moved(Phase.SUCCEEDED, "It has ended."))
+
+    source.then = then
+    with open_store() as store:
+        location = Location(server="https://cluster.example", namespace="bench")
+        made = plan(device="cuda", backend="kubernetes", log="k8sbench")
+        store.record(made, at=time.time(), owner=None, location=location)
+    assert main(["top", "seg-1"]) == 0
+    out, err = capsys.readouterr()
+    assert "ip-10-0-12-34   master-0" in out
+    assert "Run seg-1 is Succeeded. It has ended." in err
+    assert "The API server does not answer; retrying." in err
+    assert cluster.marks == {"seg-1": {}}
+    assert (cluster.removed, cluster.cancelled) == ([], [])
+    with open_store() as store:
+        assert store.run("seg-1").phase is Phase.CREATED  # what becomes of it others record
+    wanted = source.asked[-1]
+    assert wanted.namespace == "bench"
+    assert wanted.nodes == {"seg-1-master-0": NODE}
+    assert abs(wanted.end - (time.time() - 3600)) < 60  # by the cluster's clock
+
+
+def test_the_program_s_own_uuids_are_asked_for() -> None:
+    event = {"event": "environment", "rank": 0, "gpu_uuid": "GPU-7"}
+    live = alive("seg-1", live_runs.line(f"K8SBENCH {json.dumps(event)}"))
+    assert live.gpu_uuids() == ["GPU-7"]
+
+
+def items(gpus: int, *, pod: str = "seg-1-worker-10", tensor: float | None = 0.41) -> Any:
+    values = VALUES if tensor is None else VALUES | {"tensor_active": tensor}
+    series = tuple(
+        Series(
+            metric=metric,
+            gpu=Gpu(node=NODE, index=str(index), uuid=f"GPU-{index}", pod=pod),
+            source="dcgm",
+            at=(NOW,),
+            values=(value,),
+        )
+        for index in range(gpus)
+        for metric, value in values.items()
+    )
+    return gpu_latest.latest([Fetched(source="dcgm", series=series)], NOW + 14)
+
+
+def drawn(width: int, room: int = 20, gpus: int = 2, notes: tuple[str, ...] = ()) -> list[str]:
+    live = alive("seg-1", *RUNNING)
+    made = drawing.gpus(live, top.COLUMNS, items(gpus), notes, NOW + 83, width, room)
+    return lines(made, width)
+
+
+def test_a_terminal_of_80_columns_has_room_for_all() -> None:
+    assert drawn(80) == [
+        "Running 1m23s · step 30/100 · 2 samples/s · loss 0.5123 · ETA 1m7s",
+        "         NODE    REPLICA  GPU  UTIL  TENSOR  MEMORY  POWER  TEMP    CLOCK  AGE",
+        "ip-10-0-12-34  worker-10    0   97%     41%  13.8Gi   251W  65°C  1380MHz  14s",
+        "ip-10-0-12-34  worker-10    1   97%     41%  13.8Gi   251W  65°C  1380MHz  14s",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("width", "titles"),
+    [
+        (79, "NODE REPLICA GPU UTIL TENSOR MEMORY POWER TEMP CLOCK AGE"),
+        (77, "NODE REPLICA GPU UTIL TENSOR MEMORY POWER TEMP CLOCK"),
+        (70, "NODE REPLICA GPU UTIL TENSOR MEMORY POWER CLOCK"),
+        (60, "NODE REPLICA GPU UTIL TENSOR MEMORY POWER"),
+        (50, "REPLICA GPU UTIL TENSOR MEMORY POWER"),
+        (40, "REPLICA GPU UTIL TENSOR MEMORY"),
+        (30, "REPLICA GPU UTIL TENSOR"),
+        (22, "REPLICA GPU UTIL"),
+    ],
+)
+def test_columns_are_left_out_in_a_fixed_order(width: int, titles: str) -> None:
+    assert drawn(width)[-3].split() == titles.split()
+
+
+def test_the_page_states_that_order() -> None:
+    optional = sorted((each.keep, each.title) for each in top.COLUMNS if each.keep)
+    page = (ROOT / "docs" / "gpu-metrics.md").read_text()
+    assert ", ".join(f"`{title}`" for _, title in optional) in page
+
+
+def test_gpus_that_do_not_fit_are_counted_and_notes_come_last() -> None:
+    assert drawn(80, 8, 32, ("Tensor active: " + WITHOUT_DCP,))[2:] == [
+        *(
+            f"ip-10-0-12-34  worker-10    {i}   97%     41%  13.8Gi   251W  65°C  1380MHz  14s"
+            for i in range(4)
+        ),
+        "and 28 more GPUs",
+        f"Tensor active: {WITHOUT_DCP}",
+    ]
+
+
+@pytest.mark.parametrize("width", [1, 2, 7, 12, 20, 33, 40, 79, 80, 200])
+@pytest.mark.parametrize("room", [1, 2, 3, 4, 7, 20])
+@pytest.mark.parametrize("gpus", [0, 1, 64])
+def test_nothing_is_larger_than_the_terminal(width: int, room: int, gpus: int) -> None:
+    seen = drawn(width, room, gpus, ("资源不足 " * 30, "\x1b[2JNo."))
+    assert 1 <= len(seen) <= room
+    assert max(cell_len(each) for each in seen) <= width
+
+
+def test_a_part_of_a_gpu_and_an_address_are_named_whole() -> None:
+    (one,) = items(1)
+    gpu = msgspec.structs.replace(one.gpu, node="10.0.12.34", mig="2 (1g.5gb)")
+    one = msgspec.structs.replace(one, gpu=gpu)
+    assert [each.cell(one) for each in top.COLUMNS[:3]] == [
+        "10.0.12.34",
+        "worker-10",
+        "0/2 (1g.5gb)",
+    ]

@@ -1,0 +1,99 @@
+"""What GPUs do now: of each metric the latest sample, whoever has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from k8sbench.measure.run import gpu_latest
+from k8sbench.model.gpu_metrics import NOT_SUPPORTED, Fetched, Gpu, Series, SourceName
+
+NOW = 1000.0
+
+
+def series(metric: str, value: float, at: float, source: SourceName = "dcgm", **gpu: Any) -> Series:
+    known = {"node": "n-1", "index": "0", "uuid": "GPU-1", "pod": "seg-1-master-0", **gpu}
+    return Series(
+        metric=metric, gpu=Gpu(**known), source=source, at=(at - 15, at), values=(0.0, value)
+    )
+
+
+def fetched(*found: Series, source: SourceName = "dcgm", why: str = "", **missing: str) -> Fetched:
+    missing |= {"*": why} if why else {}
+    return Fetched(source=source, series=found, missing=missing)
+
+
+def test_the_newest_sample_of_any_source_counts() -> None:
+    by_exporter = fetched(series("power", 200.0, NOW - 20), series("temperature", 60.0, NOW - 20))
+    # It names the GPU by its UUID alone.
+    by_trainer = fetched(
+        series("power", 250.0, NOW - 1, "trainer", node=None, index=None, uuid="1", pod=None),
+        source="trainer",
+    )
+    for found in ([by_exporter, by_trainer], [by_trainer, by_exporter]):
+        (one,) = gpu_latest.latest(found, NOW)
+        assert one.gpu.node == "n-1"
+        assert [(each.value, each.age, each.source) for each in one.metrics.values()] == [
+            (250.0, 1.0, "trainer"),
+            (60.0, 20.0, "dcgm"),
+        ]
+
+
+def test_a_number_that_stands_for_none_is_no_sample() -> None:
+    found = [fetched(series("power", float(NOT_SUPPORTED), NOW), series("sm_clock", 900, NOW))]
+    (one,) = gpu_latest.latest(found, NOW)
+    # The sample before it was one.
+    assert one.metrics["power"].value == 0.0
+    never = Series(
+        metric="power", gpu=one.gpu, source="dcgm", at=(NOW,), values=(float(NOT_SUPPORTED),)
+    )
+    found = [fetched(never, series("sm_clock", 900, NOW))]
+    (one,) = gpu_latest.latest(found, NOW)
+    assert set(one.metrics) == {"sm_clock"}
+    missing = gpu_latest.missing(found, [one])
+    assert missing["power"] == "The GPU does not support it."
+    assert missing["temperature"] == "It has no sample of it."
+
+
+def test_what_no_gpu_has_is_said_with_each_source_s_reason() -> None:
+    found = [
+        fetched(series("power", 1, NOW), tensor_active="It collects no DCP metrics."),
+        fetched(source="prometheus", why="It answers 503."),
+    ]
+    missing = gpu_latest.missing(found, gpu_latest.latest(found, NOW))
+    assert missing["tensor_active"] == (
+        "DCGM: It collects no DCP metrics. Prometheus: It answers 503."
+    )
+    assert "power" not in missing
+    assert "*" not in missing
+    nothing = [fetched(why="No exporter."), fetched(source="prometheus", why="No.")]
+    assert gpu_latest.missing(nothing, gpu_latest.latest(nothing, NOW)) == {
+        "*": "DCGM: No exporter. Prometheus: No."
+    }
+
+
+def test_gpus_stand_in_the_order_of_replicas_and_numbers() -> None:
+    places = [("worker-10", "1"), ("worker-2", "10"), ("worker-2", "9"), ("master-0", "3")]
+    found = [
+        fetched(
+            *(
+                series("power", 1, NOW, uuid=f"GPU-{i}", pod=f"a-b-{pod}", index=index, node="n")
+                for i, (pod, index) in enumerate(places)
+            )
+        )
+    ]
+    assert [(one.gpu.pod, one.gpu.index) for one in gpu_latest.latest(found, NOW)] == [
+        ("a-b-master-0", "3"),
+        ("a-b-worker-2", "9"),
+        ("a-b-worker-2", "10"),
+        ("a-b-worker-10", "1"),
+    ]
+
+
+def test_two_pods_gpus_of_one_number_are_two() -> None:
+    found = [
+        fetched(
+            series("power", 1, NOW, uuid="GPU-1", pod="a-master-0", node="n-1"),
+            series("power", 2, NOW, uuid="GPU-2", pod="a-worker-0", node="n-2"),
+        )
+    ]
+    assert [one.metrics["power"].value for one in gpu_latest.latest(found, NOW)] == [1, 2]
