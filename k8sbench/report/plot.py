@@ -185,6 +185,7 @@ def _over_time(axes: Axes, history: GpuHistory, metric: str) -> None:
         name = f"{one.gpu.pod or one.gpu.node or ''} {one.gpu.index or one.gpu.uuid or ''}".strip()
         few = len(one.at) == 1
         axes.plot(minutes, [scale * v for v in values], label=name, lw=1, marker="." if few else "")
+    axes.margins(y=0.1)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("minutes; grey: the steady part, dashed: the window of the throughput")
     if len(lines) <= NAMED_GPUS:

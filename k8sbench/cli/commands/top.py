@@ -165,7 +165,7 @@ class _Blocks:
 
     def __call__(self, metrics: LiveMetrics) -> None:
         this = metrics.live.phase, metrics.reads
-        if this != self._last and this != (Phase.RUNNING, 0):
+        if this not in (self._last, (Phase.RUNNING, 0)):
             output.write("\n" if self._last else "")
             _print(metrics)
             self._last = this

@@ -17,11 +17,13 @@ from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import results
 from k8sbench.cli import exit_codes, main, rows
 from k8sbench.cli.terminal.progress import Progress
-from k8sbench.model.measurement import Reason
+from k8sbench.model.gpu_metrics import Gpu, Series, SourceName
+from k8sbench.model.measurement import Reason, SteadyPart
 from k8sbench.model.phase import Transition
 from k8sbench.model.run import Run
-from k8sbench.runs import reporting
+from k8sbench.runs import gathering, reporting
 from tests.unit.report import example
+from tests.unit.report.example import gpu_metrics
 from tests.unit.report.factory import START, repeats, run, smoke
 
 Fill = Callable[[Iterable[Run]], None]
@@ -237,6 +239,44 @@ def test_a_plot_is_written_beside_the_table(
     assert "100.50 images/s" in out
     assert "plot: rows.svg" in err
     assert (tmp_path / "rows.svg").read_text().startswith("<?xml")
+
+
+@pytest.mark.slow
+def test_a_plot_shows_the_gpu_metrics_of_the_latest_run_or_of_those_that_are_named(
+    fill: Fill, typed: Typed, where: pathlib.Path
+) -> None:
+    steady = SteadyPart(started_at=1000.0, ended_at=1300.0)
+    measured = {"gpu_metrics": gpu_metrics(), "steady": steady}
+    runs = repeats([100.0, 101.0], measured=measured)
+    fill(runs)
+    ids = [one.run_id for one in runs]
+    sources: tuple[SourceName, ...] = ("dcgm", "prometheus")
+    with open_store(str(where)) as store:
+        for run_id in ids:
+            for source in sources:
+                one = Series(
+                    metric="power",
+                    gpu=Gpu(index=f"{source}-0"),
+                    source=source,
+                    at=tuple(1000.0 + 30 * i for i in range(11)),
+                    values=(250.0,) * 11,
+                )
+                line = msgspec.json.encode(one).decode() + "\n"
+                store.keep(run_id, gathering.series_file(source), line)
+
+    def drawn(*words: str) -> str:
+        assert typed(*words, "--plot", "rows.svg")[0] == 0
+        return (where.parent / "rows.svg").read_text()
+
+    svg = drawn()
+    assert f"{ids[1]}: Power, W" in svg
+    assert f"{ids[0]}: Power, W" not in svg
+    # Of the two sources the one whose figure counts; of the other figures there are no series.
+    assert ">dcgm-0<" in svg
+    assert "prometheus-0" not in svg
+    assert "GPU utilization" not in svg
+    assert f"{ids[0]}: Power, W" in drawn(ids[0])
+    assert f"{ids[1]}: Power, W" not in drawn(ids[0])
 
 
 def test_a_plot_that_cannot_be_written_is_bad_input(fill: Fill, typed: Typed) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import builtins
+import math
 import sys
 from typing import Any
 
 import pytest
 
 from k8sbench.model.errors import UsageError
+from k8sbench.model.gpu_metrics import Gpu, Series
+from k8sbench.model.measurement import SteadyPart
 from k8sbench.report import plot
+from k8sbench.report.plot import GpuHistory
 from k8sbench.runs.reporting import Wanted, report
 from tests.unit.report import example
 from tests.unit.report.factory import run
@@ -85,3 +89,73 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(UsageError, match=r"pip install 'k8sbench\[report\]'"):
         plot.draw([], "svg")
+
+
+def series(metric: str, *at: float, gpu: str = "0", value: float = 0.5) -> Series:
+    where = Gpu(node="n-1", index=gpu, pod="r-master-0")
+    return Series(metric=metric, gpu=where, source="dcgm", at=at, values=(value,) * len(at))
+
+
+def history(*found: Series, window: tuple[float, float] | None = (1060.0, 1120.0)) -> GpuHistory:
+    steady = SteadyPart(started_at=1000.0, ended_at=1300.0)
+    return GpuHistory(run_id="r-1", steady=steady, window=window, series=found)
+
+
+def test_gpu_metrics_are_drawn_over_time_a_panel_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib.axes import Axes
+
+    drawn: list[tuple[str, list[float]]] = []
+    spans: list[tuple[float, float]] = []
+    dashed: list[float] = []
+    original = Axes.plot
+
+    def count(self: Axes, *args: Any, **kwargs: Any) -> Any:
+        if "label" in kwargs and "lw" in kwargs:
+            drawn.append((kwargs["label"], list(args[1])))
+        return original(self, *args, **kwargs)
+
+    monkeypatch.setattr(Axes, "plot", count)
+    monkeypatch.setattr(Axes, "axvspan", lambda _, a, b, **__: spans.append((a, b)))
+    monkeypatch.setattr(Axes, "axvline", lambda _, x, **__: dashed.append(x))
+    at = tuple(1000.0 + 30 * i for i in range(11))
+    one = history(
+        series("gpu_utilization", *at),
+        series("gpu_utilization", *at, gpu="1"),
+        series("power", *at, value=250),
+        series("temperature", *at),  # not among those that are drawn
+        series("sm_clock"),  # no sample
+    )
+    svg = plot.draw(example.made().results, "svg", [one]).decode()
+    assert "r-1: GPU utilization, %" in svg
+    assert "r-1: Power, W" in svg
+    assert "Temperature" not in svg
+    assert "SM clock" not in svg
+    assert drawn == [
+        ("r-master-0 0", [50.0] * 11),
+        ("r-master-0 1", [50.0] * 11),
+        ("r-master-0 0", [250.0] * 11),
+    ]
+    assert spans == [(0, 5.0)] * 2
+    assert dashed == [1.0, 2.0] * 2
+
+
+def test_a_window_by_another_clock_is_not_marked() -> None:
+    at = tuple(1000.0 + 30 * i for i in range(11))
+    results = example.made().results
+    marked = plot.draw(results, "svg", [history(series("power", *at))])
+    hours_off = history(series("power", *at), window=(8200.0, 8300.0))
+    without = history(series("power", *at), window=None)
+    assert plot.draw(results, "svg", [hours_off]) == plot.draw(results, "svg", [without]) != marked
+
+
+def test_a_line_is_broken_where_samples_are_missing() -> None:
+    found = series("power", 1000, 1030, 1060, 1240, 1270, value=200)
+    minutes, values = plot.unbroken(found, 1000)
+    assert minutes == [0, 0.5, 1, 2.5, 4, 4.5]
+    assert [math.isnan(value) for value in values] == [False, False, False, True, False, False]
+    assert plot.unbroken(series("power", 1060), 1000) == ([1], [0.5])
+
+
+def test_where_nothing_is_nothing_is_drawn() -> None:
+    results = example.made().results
+    assert plot.draw(results, "svg", [history()]) == plot.draw(results, "svg")
