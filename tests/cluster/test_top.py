@@ -1,0 +1,51 @@
+"""``top`` looks at a run of a real cluster, and leaves it alone."""
+
+from __future__ import annotations
+
+import re
+
+from tests.cluster.test_gpu_metrics import PROGRAM
+from tests.harness.cluster.shell import Shell, until
+
+
+def test_top_shows_a_run_that_goes_on_and_only_looks(own_shell: Shell) -> None:
+    logs = own_shell.printing("live")
+    until(
+        lambda: (own_shell.json("status", "live")["on_cluster"] or {}).get("phase") == "Running",
+        "it runs",
+    )
+    # Nothing of this cluster has GPU metrics.
+    nothing = own_shell.run("top", "live", "--once", code=6).err
+    assert "There are no GPU metrics of live." in nothing
+    assert "k8sbench doctor" in nothing
+
+    own_shell.program = ("-c", PROGRAM)
+    said = own_shell.json("top", "live", "--once")
+    assert (said["phase"], said["step"]["iteration"]) == ("Running", 6)
+    assert [one["gpu"]["pod"] for one in said["gpus"]] == ["live-master-0", "live-worker-0"]
+    assert all(one["gpu"]["node"].startswith("gpu-") for one in said["gpus"])
+    assert said["gpus"][0]["metrics"]["gpu_utilization"]["value"] == 0.9
+
+    with own_shell.started("top", "live", columns=80) as drawn:
+        drawn.until_drawn(r"Running .* · step 6/12 · 16 samples/s")
+        drawn.until_drawn(r"gpu-\d +master-0 +0 +90% +- ")
+        drawn.until_drawn(r"gpu-\d +worker-0 +0 +90% +- ")
+        drawn.interrupt().ends(130)
+    assert "Come back with: k8sbench top live" in drawn.out
+    assert "releases live" in drawn.out
+
+    # A foreign run, whose job alone is known.
+    colleague = own_shell.colleague()
+    colleague.program = ("-c", PROGRAM)
+    with colleague.started("top", "live") as piped:
+        piped.until("master-0")
+        logs.end()
+        own_shell.finish("live")
+        piped.ends()
+    assert re.search(r"^Running .* · step 6/12 · ", piped.out)
+    assert "Run live is Succeeded." in piped.err
+    assert colleague.json("list") == []
+    assert own_shell.on_cluster() == ["live"]
+    assert own_shell.phase("live") != "Succeeded"
+    own_shell.run("collect", "live", "--prometheus=none")
+    assert own_shell.on_cluster() == []

@@ -1,0 +1,50 @@
+"""What ``top`` reads of a real Prometheus that scrapes while the run goes on."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from k8sbench.model.errors import Unreachable
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Location
+from k8sbench.runs.live_metrics import LiveMetrics
+from tests.harness.prometheus import wait
+from tests.prometheus.conftest import Expose, Start
+from tests.prometheus.examples import NAMESPACE, PODS, UUIDS, opened
+from tests.prometheus.test_live import GPU, Gpus, exposed, scraping
+from tests.unit.cli import live_runs
+from tests.unit.cli.live_runs import moved, replica
+
+
+def test_the_latest_scrape_is_what_the_gpus_do_now(start: Start, expose: Expose) -> None:
+    gpus = Gpus()
+    theirs = Gpus({**GPU, "gpu": "1", "UUID": UUIDS[1], "pod": "other-master-0"})
+    server = start(scrape=scraping(exposed(expose(), gpus), exposed(expose(), theirs)))
+    run = msgspec.structs.replace(
+        live_runs.run("r50", device="cuda"),
+        location=Location(server="https://cluster.example", namespace=NAMESPACE),
+    )
+    assert f"{run.plan.job_name}-master-0" == PODS[0]
+    source = opened(server.url)
+    events = [moved(Phase.RUNNING), replica("master-0", Phase.RUNNING, node="node-0")]
+
+    def now() -> list[tuple[str | None, str | None, float]]:
+        metrics = LiveMetrics(run, [source], time.time)
+        metrics.take(events, lambda _: None)
+        try:
+            metrics.once()
+        except Unreachable:  # nothing was scraped yet
+            return []
+        return [
+            (one.gpu.pod, one.gpu.index, one.metrics["gpu_utilization"].value)
+            for one in metrics.view().gpus
+        ]
+
+    try:
+        wait(lambda: now() == [(PODS[0], "0", 0.9)], "the first scrape")
+        gpus.values["DCGM_FI_DEV_GPU_UTIL"] = 12.0
+        wait(lambda: now() == [(PODS[0], "0", 0.12)], "the next scrape")
+    finally:
+        source.close()
