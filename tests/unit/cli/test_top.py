@@ -407,6 +407,12 @@ def test_gpus_that_do_not_fit_are_counted_and_notes_come_last() -> None:
     ]
 
 
+def test_long_notes_leave_most_of_the_room_to_gpus() -> None:
+    seen = drawn(80, 10, 32, ("It has no sample of it. " * 40,))
+    assert sum("worker-10" in each for each in seen) == 4
+    assert sum("no sample" in each for each in seen) == 3
+
+
 @pytest.mark.parametrize("width", [1, 2, 7, 12, 20, 33, 40, 79, 80, 200])
 @pytest.mark.parametrize("room", [1, 2, 3, 4, 7, 20])
 @pytest.mark.parametrize("gpus", [0, 1, 64])
