@@ -362,6 +362,7 @@ def test_a_model_on_several_gpus_has_all_its_norms_synchronised_and_is_data_para
         monkeypatch.setattr(nn.parallel, "DistributedDataParallel", parallel)
         named = {"broadcast_buffers": False}
         expected = {"device_ids": [0], **named}
+        ours = "SyncNorm"
     else:
         import paddle
 
@@ -369,17 +370,20 @@ def test_a_model_on_several_gpus_has_all_its_norms_synchronised_and_is_data_para
 
         model = DeepLabV3P(5, layout="NHWC", width_divisor=8)
         monkeypatch.setattr(paddle, "DataParallel", parallel)
+        ours = "SyncBatchNorm"
 
     def norms() -> list[Any]:
         every = model.modules() if framework == "pytorch" else model.sublayers()
-        return [each for each in every if "BatchNorm" in type(each).__name__]
+        return [
+            each for each in every if type(each).__name__.endswith(("BatchNorm2D", "Norm2d", ours))
+        ]
 
     before = {id(parameter) for parameter in model.parameters()}
     layouts = [getattr(norm, "_data_format", None) for norm in norms()]
     prepared, synced = here.prepare(model, sync_bn=True, **named)
     assert synced
     assert prepared is model  # so that whoever holds the bare model trains these layers
-    assert {type(norm).__name__ for norm in norms()} == {"SyncBatchNorm"}
+    assert {type(norm).__name__ for norm in norms()} == {ours}
     assert [getattr(norm, "_data_format", None) for norm in norms()] == layouts
     assert {id(parameter) for parameter in model.parameters()} == before
     assert distributed == [expected]
