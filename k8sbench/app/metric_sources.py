@@ -24,7 +24,7 @@ AUTO, NONE = "auto", "none"
 def opened(
     prometheus: str,
     api: Api | None,
-    store: Store,  # noqa: ARG001
+    store: Store,
     note: Callable[[str], None],  # noqa: ARG001
 ) -> Iterator[Sequence[MetricSource]]:
     """Open the sources for runs on a cluster, or on this machine (no ``api``); closes them.
@@ -32,8 +32,10 @@ def opened(
     Opening asks nothing of anyone: that is the sources' part, when they follow or fetch. With
     ``api`` its connection stays open until after the sources are closed.
     """
+    from k8sbench.adapters.metrics import trainer
+
     # Each is appended here, and imported where it is made.
-    sources: list[MetricSource] = []
+    sources: list[MetricSource] = [trainer.TrainerSource(store.log_files)]
     if prometheus != NONE and (prometheus != AUTO or api is not None):
         from k8sbench.adapters.metrics import prometheus as at
 

@@ -130,7 +130,7 @@ class Fact(_Printed, frozen=True, kw_only=True):
 
 
 _Event = Literal["start", "evaluation", "checkpoint", "restart", "epoch-end", "finished", "header"]
-MarkKind = _Event | Literal["rank", "summary", "airank", "unread"]
+MarkKind = _Event | Literal["rank", "gpu", "summary", "airank", "unread"]
 
 
 class Mark(_Printed, frozen=True, kw_only=True):
@@ -141,4 +141,16 @@ class Mark(_Printed, frozen=True, kw_only=True):
     stamp: float | None = None
 
 
-Item = Record | Evaluation | Fact | Mark
+class GpuSamples(_Printed, frozen=True, kw_only=True):
+    """What the GPU of a rank did for some seconds, as the rank itself sampled it."""
+
+    rank: int
+    every: float | None
+    """Seconds between two samples, as they are meant."""
+    at: tuple[float, ...]
+    """Unix seconds by the rank's clock."""
+    values: dict[str, tuple[float | None, ...]]
+    """By metric, in its unit: one for each time; None: not known then."""
+
+
+Item = Record | Evaluation | Fact | Mark | GpuSamples

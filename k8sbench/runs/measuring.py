@@ -85,7 +85,7 @@ def measure_logs(
     failures: list[InputError] = []
     for group in [logs] if one_run else [[log] for log in logs]:
         try:
-            measurements.append(measuring.measure(group, expected))
+            measurements.append(measuring.measure(group, expected, alone=True))
         except InputError as why:
             failures.append(why)
     return Outcome(measurements=tuple(measurements), failures=tuple(failures))

@@ -1,9 +1,41 @@
 /* NVML as a machine with one GPU has it. The types are those of nvml.h; what is defined at compile
    time decides which calls it has and which GPU it knows. */
+#include <stddef.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What is not defined is as a usual GPU and a usual driver have it. */
+#ifndef DRIVER_LOADED
+#define DRIVER_LOADED 1
+#endif
+#ifndef KNOWS_ADDRESS
+#define KNOWS_ADDRESS 1
+#endif
+#ifndef KNOWS_UUID
+#define KNOWS_UUID 1
+#endif
+#ifndef REASONS
+#define REASONS nvmlDeviceGetCurrentClocksEventReasons
+#endif
+#ifndef PROCESSES
+#define PROCESSES nvmlDeviceGetComputeRunningProcesses_v3
+#endif
+#ifndef SM_CLOCK /* MHz; 0: the caller may not know */
+#define SM_CLOCK 0
+#endif
+#ifndef HAS_ENERGY /* Volta and later count it */
+#define HAS_ENERGY 1
+#endif
+#ifndef DIVIDED
+#define DIVIDED 0
+#endif
+#ifndef HANGS /* the third question for power is never answered */
+#define HANGS 0
+#endif
 
 typedef void *device_t;
-enum { SUCCESS = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, NO_PERMISSION = 4 };
+enum { SUCCESS = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, NO_PERMISSION = 4, INSUFFICIENT_SIZE = 7 };
 static int gpu, users;
 
 int nvmlInit_v2(void) { return DRIVER_LOADED ? (++users, SUCCESS) : 9; }
@@ -38,7 +70,8 @@ int nvmlDeviceGetEnforcedPowerLimit(device_t device, unsigned int *found) {
     return answer(device, found, 300000);
 }
 int nvmlDeviceGetClockInfo(device_t device, unsigned int kind, unsigned int *found) {
-    return kind == 1 ? NO_PERMISSION : answer(device, found, 876);
+    if (kind == 1 && !SM_CLOCK) return NO_PERMISSION;
+    return answer(device, found, kind == 1 ? SM_CLOCK : 876);
 }
 int nvmlDeviceGetMaxClockInfo(device_t device, unsigned int kind, unsigned int *found) {
     return answer(device, found, kind == 1 ? 1530 : 877);
@@ -57,4 +90,44 @@ int REASONS(device_t device, unsigned long long *found) {
     if (device != &gpu) return NOT_FOUND;
     *found = 1ULL << 40 | 4;
     return SUCCESS;
+}
+
+/* Work that changes from question to question, and energy that goes with time at 200 W. */
+static double now(void) {
+    struct timespec at;
+    clock_gettime(CLOCK_REALTIME, &at);
+    return at.tv_sec + at.tv_nsec * 1e-9;
+}
+static unsigned int asked;
+int nvmlDeviceGetUtilizationRates(device_t device, unsigned int found[2]) {
+    found[1] = 7;
+    return answer(device, &found[0], ++asked % 2 ? 80 : 100);
+}
+int nvmlDeviceGetMemoryInfo(device_t device, unsigned long long found[3]) {
+    found[0] = 1ULL << 34, found[1] = 1ULL << 33, found[2] = (3000ULL + asked) << 20;
+    return device == &gpu ? SUCCESS : NOT_FOUND;
+}
+static volatile int times, woken;
+int hanging(void) { return times >= 3; }
+void wake(void) { woken = 1; }
+int nvmlDeviceGetPowerUsage(device_t device, unsigned int *found) {
+    if (HANGS && ++times == 3)
+        while (!woken) usleep(1000);
+    return answer(device, found, 200000);
+}
+int nvmlDeviceGetTotalEnergyConsumption(device_t device, unsigned long long *found) {
+    *found = (unsigned long long)(now() * 200e3);
+    return !HAS_ENERGY ? NOT_SUPPORTED : device == &gpu ? SUCCESS : NOT_FOUND;
+}
+int nvmlDeviceGetTemperature(device_t device, unsigned int sensor, unsigned int *found) {
+    return sensor ? NOT_SUPPORTED : answer(device, found, 61);
+}
+int nvmlDeviceGetMigMode(device_t device, int *now, int *after_reboot) {
+    *after_reboot = DIVIDED;
+    return answer(device, (unsigned int *)now, DIVIDED);
+}
+int PROCESSES(device_t device, unsigned int *count, void *infos) {
+    if (device != &gpu || infos != NULL) return NOT_FOUND;
+    *count = 1;
+    return INSUFFICIENT_SIZE;
 }

@@ -8,13 +8,12 @@ import json
 import os
 import pathlib
 import re
-import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from k8sbench.trainers.parts import machine, nvml
+from tests.trainers import stand_in
 
 
 def test_the_machine_is_described_in_words_that_json_knows() -> None:
@@ -43,18 +42,8 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Nvml:
     folder = tmp_path_factory.mktemp("nvml")
 
     def make(**given: object) -> ctypes.CDLL:
-        compiler = shutil.which("cc") or shutil.which("gcc")
-        if compiler is None:
-            pytest.skip("no C compiler")
-        usual = {"DRIVER_LOADED": 1, "KNOWS_ADDRESS": 1, "KNOWS_UUID": 1, "REASONS": NEW_REASONS}
-        defined = {name: str(value) for name, value in {**usual, **given}.items()}
-        library = folder / f"{'-'.join(defined.values())}.so"
-        if not library.exists():
-            macros = [f"-D{name}={value}" for name, value in defined.items()]
-            source = str(pathlib.Path(__file__).with_name("nvml.c"))
-            command = [compiler, "-shared", "-fPIC", *macros, "-o", str(library), source]
-            subprocess.run(command, check=True)
-        return ctypes.CDLL(str(library))
+        name = "-".join(["nvml", *(f"{macro}={value}" for macro, value in given.items())])
+        return ctypes.CDLL(str(stand_in.built(folder / f"{name}.so", **given)))
 
     return make
 
@@ -73,8 +62,7 @@ def driver(compiled: Nvml, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
     assert [library.users_left() for library in libraries] == [0] * len(libraries)
 
 
-NEW_REASONS, OLD_REASONS = machine.CLOCK_REASONS
-ADDRESS = "00000000:3b:00.0"
+ADDRESS = stand_in.ADDRESS
 
 
 def test_a_gpu_is_described_by_the_drivers_library_and_what_it_refuses_is_unknown(
@@ -90,7 +78,7 @@ def test_a_gpu_is_described_by_the_drivers_library_and_what_it_refuses_is_unknow
     assert (found["pcie_generation"], found["pcie_width"]) == (3, 16)
 
 
-@pytest.mark.parametrize("name", machine.CLOCK_REASONS)
+@pytest.mark.parametrize("name", nvml.CLOCK_REASONS)
 def test_a_throttled_clock_is_told_by_old_drivers_and_by_new_ones(name: str, driver: Nvml) -> None:
     driver(REASONS=name)
     assert machine.gpu(ADDRESS, None)["throttle_reasons"] == 1 << 40 | 4  # 64 bits

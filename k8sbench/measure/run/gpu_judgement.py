@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from k8sbench.measure.group.gpu_peaks import plain_name
 from k8sbench.measure.run import clocks
@@ -43,9 +44,16 @@ PCIE_LANE_BYTES = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9}
 """Per second, lane and direction, by generation."""
 
 
+class Job(NamedTuple):
+    """What counts of a plan, where there is only a log."""
+
+    world_size: int
+    preset: str
+
+
 def reasons(
     found: Measurement,
-    plan: RunPlan,
+    plan: RunPlan | Job,
     chosen: Mapping[str, Chosen],
     gpus: Sequence[Gpu],
     fetched: Sequence[Fetched],
@@ -87,7 +95,7 @@ def _shared(
 
 
 def _at_odds(
-    found: Measurement, plan: RunPlan, chosen: Mapping[str, Chosen], gpus: Sequence[Gpu]
+    found: Measurement, plan: RunPlan | Job, chosen: Mapping[str, Chosen], gpus: Sequence[Gpu]
 ) -> Iterator[Reason]:
     active: dict[int, list[tuple[float, str]]] = {}
     for name in ACTIVITY:
@@ -120,7 +128,9 @@ def _same_model(one: str, other: str) -> bool:
     return second.startswith(first)
 
 
-def judgement(found: Measurement, plan: RunPlan, figures: Mapping[str, GpuFigure]) -> str | None:
+def judgement(
+    found: Measurement, plan: RunPlan | Job, figures: Mapping[str, GpuFigure]
+) -> str | None:
     """Say in a sentence what held the throughput back, with the figures that show it."""
     known = {name: one.value for name, one in figures.items() if one.coverage >= COVERED}
     waiting, busy = found.data_fraction, known.get("gpu_utilization")

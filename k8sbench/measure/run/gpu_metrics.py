@@ -13,6 +13,7 @@ import msgspec
 
 from k8sbench.measure import verdict
 from k8sbench.measure.run import gpu_judgement, gpu_series
+from k8sbench.measure.run.gpu_judgement import Job
 from k8sbench.measure.run.gpu_series import Chosen, OverTime
 from k8sbench.model.gpu_metrics import METRICS, Fetched, Gpu, GpuMetric, SourceName, Wanted
 from k8sbench.model.measurement import GpuFigure, GpuMetrics, GpuOfRun, Measurement
@@ -34,7 +35,7 @@ _K = TypeVar("_K")
 
 def completed(
     found: Measurement,
-    plan: RunPlan,
+    plan: RunPlan | Job,
     wanted: Wanted,
     fetched: Sequence[Fetched],
     *,
@@ -131,7 +132,7 @@ def _figure(
 
 
 def _energy_per_1000(
-    found: Measurement, plan: RunPlan, figures: Mapping[str, GpuFigure]
+    found: Measurement, plan: RunPlan | Job, figures: Mapping[str, GpuFigure]
 ) -> float | None:
     rate: float | None = getattr(found.throughput or found.unverified, found.estimator, None)
     steady = found.steady

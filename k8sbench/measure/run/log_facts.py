@@ -18,8 +18,9 @@ from k8sbench.measure.run.clocks import Clock
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.rank_series import RankSeries
 from k8sbench.measure.run.tally import Window
+from k8sbench.measure.run.trainer_series import TrainerSeries
 from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
-from k8sbench.model.sample import Evaluation, Fact, Item, Mark, Place, Record
+from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Item, Mark, Place, Record
 from k8sbench.model.spec import LogFormat
 from k8sbench.parse import declared, stamps
 from k8sbench.parse.families import FAMILIES
@@ -120,6 +121,7 @@ class LogFacts:
         self.started: set[int] = set()
         self.rank_times: dict[int, RankTimes] = {}
         self.clocks: dict[int, Clock] = {}
+        self.gpu_series = TrainerSeries()
         self.summary: tuple[Mark, str] | None = None
         self.whole_run: tuple[Mark, str] | None = None
         self.epoch_ends: list[EpochEnd] = []
@@ -256,6 +258,8 @@ class LogFacts:
             evaluations = self.evaluations.setdefault(key, Evaluations(name, item.unit))
             evaluations.add(item.value, self._records)
             self._logger = item.stamp or self._logger
+        elif isinstance(item, GpuSamples) or item.kind == "gpu":
+            self.gpu_series.take(item, file)
         else:
             self._mark(item, file)
 

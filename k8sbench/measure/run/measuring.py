@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from k8sbench.measure import verdict
-from k8sbench.measure.run import data_set, integrity, redaction, selection
+from k8sbench.measure.run import data_set, gpu_metrics, integrity, redaction, selection
 from k8sbench.measure.run.expectation import Expectation
+from k8sbench.measure.run.gpu_judgement import Job
 from k8sbench.measure.run.integrity import Case
 from k8sbench.measure.run.log_clock import Reading
 from k8sbench.measure.run.log_facts import LogFacts, Source
 from k8sbench.measure.run.rank_series import RankSeries
 from k8sbench.measure.run.reasons import reason
 from k8sbench.model.errors import InputError
+from k8sbench.model.gpu_metrics import Wanted
 from k8sbench.model.measurement import (
     ESTIMATORS,
     AccuracyResult,
@@ -43,13 +47,17 @@ _NOT_ENVIRONMENT = frozenset(
 
 
 def measure(
-    sources: Iterable[Source], expected: Expectation | Sequence[Expectation]
+    sources: Iterable[Source],
+    expected: Expectation | Sequence[Expectation],
+    *,
+    alone: bool = False,
 ) -> Measurement:
     """Measure one run from its logs: one file, or those of its ranks or pieces in their order.
 
     Of several expectations the first one whose log family turns up holds. Raises
     :class:`~k8sbench.model.errors.InputError` for a log in which there is nothing to measure;
-    a log that is not to be trusted is measured and rejected, with its reasons.
+    a log that is not to be trusted is measured and rejected, with its reasons. With ``alone`` there
+    is no other source of its GPU metrics than what our trainers print.
     """
     candidates = [expected] if isinstance(expected, Expectation) else list(expected)
     log = LogFacts(candidates)
@@ -60,7 +68,34 @@ def measure(
         raise _nothing_in(log)
     if log.series is None and isinstance(log.expected.format, LogFormat):
         _check_declared(log, log.expected.format)
-    return _measurement(log)
+    found = _measurement(log)
+    return _with_gpu_metrics(found, log) if alone else found
+
+
+def _with_gpu_metrics(found: Measurement, log: LogFacts) -> Measurement:
+    fetched, steady = log.gpu_series.fetched(), found.steady
+    if steady is None or not fetched.series:
+        return found
+    wanted = Wanted(
+        run_id="", namespace=None, nodes={}, start=steady.started_at, end=steady.ended_at
+    )
+    job = Job(found.gpus or 1, str(log.fact("preset")))
+    found = gpu_metrics.completed(found, job, wanted, [fetched], accept=log.expected.accept)
+    # The evidence of a run is in its artifacts; a log's is in the log.
+    artifact = "gpu/trainer.jsonl"
+    reasons = [
+        msgspec.structs.replace(
+            each,
+            evidence=tuple(
+                msgspec.structs.replace(log.gpu_series.place(place.line), text=place.text)
+                if place.file == artifact
+                else place
+                for place in each.evidence
+            ),
+        )
+        for each in found.reasons
+    ]
+    return msgspec.structs.replace(found, reasons=tuple(reasons))
 
 
 def _check_declared(log: LogFacts, declared: LogFormat) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.model.sample import Fact, Item, Mark, Record, Shape
+from k8sbench.model import gpu_metrics
+from k8sbench.model.sample import Fact, GpuSamples, Item, Mark, Record, Shape
 from k8sbench.parse import stamps
 from k8sbench.parse.cleaning import OWN
 from k8sbench.parse.family import MOST_ITERATIONS, Family, Line, Reader, share
@@ -31,6 +32,8 @@ _FACT_OF_FIELD = {"world_size": "gpus", "batch_size_per_gpu": "batch_size"}
 """Field of an event → the fact, where the two names differ."""
 _CLOCK = ("clock_sm_mhz", "throttle_reasons")
 """State of a GPU as its last step ends, from each rank, and from rank 0 in the summary."""
+_GPU = ("pod", "node", "host", "gpu_model", "gpu_uuid")
+"""What says which GPU a rank has."""
 _TIMES = ("mean", "median", "p95", "max")
 _WINDOW = ("first_step", "last_step", "seconds", "samples", "samples_per_second")
 
@@ -78,6 +81,14 @@ def _items(line: Line, event: dict[str, Any], taken: str) -> Iterator[Item]:
         stated = _object(event, "arithmetic")
         yield from _facts(line, stated, ("by", "digest"), prefix="arithmetic.")
         yield from _facts(line, _object(stated, "types"), prefix="arithmetic.types.")
+        if event.get("gpu_model"):
+            values: dict[str, float | str | None] = {"rank": _number(event.get("rank"))}
+            values |= {name: str(event[name]) for name in _GPU if event.get(name)}
+            yield line.mark("gpu", values=values)
+    elif name == "gpu":
+        samples = _gpu_samples(line, event)
+        if samples is not None:
+            yield samples
     elif name == "rank":
         yield _rank(line, event)
     elif name == "summary":
@@ -124,6 +135,22 @@ def _rank(line: Line, event: dict[str, Any]) -> Mark:
     return line.mark("rank", values=values)
 
 
+def _gpu_samples(line: Line, event: dict[str, Any]) -> GpuSamples | None:
+    rank, at = _whole(event.get("rank")), _numbers(event.get("at"))
+    if rank is None or not at or None in at:
+        return None
+    values = {name: _numbers(event[name]) for name in event.keys() & gpu_metrics.BY_ID.keys()}
+    return GpuSamples(
+        line=line.number,
+        text=line.text,
+        source=line.source,
+        rank=rank,
+        every=_number(event.get("every")),
+        at=tuple(each for each in at if each is not None),
+        values={name: each for name, each in values.items() if len(each) == len(at)},
+    )
+
+
 def _summary(line: Line, event: dict[str, Any]) -> Mark:
     window = _object(event, "window")
     values: dict[str, float | str | None] = {
@@ -160,6 +187,12 @@ def _number(value: object) -> float | None:
         except OverflowError:
             return math.inf
     return float(str(value)) if value in ("nan", "inf", "-inf") else None
+
+
+def _numbers(value: object) -> tuple[float | None, ...]:
+    """The finite numbers of a list, and None for the others."""
+    found = map(_number, value) if isinstance(value, list) else ()
+    return tuple(each if each is not None and math.isfinite(each) else None for each in found)
 
 
 def _whole(value: object) -> int | None:

@@ -93,7 +93,9 @@ def line(event: str, fields: Mapping[str, object]) -> str:
 
 
 class Journal:
-    """Writes the events of one rank, in the order of a run: start … step* … rank, summary."""
+    """Writes the events of one rank, in the order of a run: start, environment, step* and gpu*,
+    rank, summary.
+    """
 
     def __init__(
         self,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Generic, TypeVar
 
+from k8sbench.trainers.parts import gpu_samples
 from k8sbench.trainers.parts.arithmetic import Tally, statement
 from k8sbench.trainers.parts.events import Journal
 from k8sbench.trainers.parts.lines import Progress
@@ -90,6 +91,7 @@ class Loop(abc.ABC, Generic[W, S]):
             record_at=work.record_at,
         )
         self.timer = StepTimer(self.plan, sync=here.sync, sync_each_step=sync_each_step)
+        self.gpu_samples = gpu_samples.Sampler(journal)
 
     @abc.abstractmethod
     def batches(self) -> Iterator[tuple[Any, Any]]:
@@ -160,6 +162,7 @@ class Loop(abc.ABC, Generic[W, S]):
         """Take all steps; the outcome once every line is written."""
         work, timer = self.work, self.timer
         batches = self.batches()
+        self.gpu_samples.start(self.here.gpu_names())
         timer.start()
         while timer.another(self.here.agree):
             inputs, targets = next(batches)
@@ -194,6 +197,7 @@ class Loop(abc.ABC, Generic[W, S]):
         here, timer, window = self.here, self.timer, self.timer.window()
         # Asked anew, while the GPU still has the clocks of its work.
         machine = here.environment()
+        self.gpu_samples.stop()
         self.journal.rank(timer.step_seconds, timer.data_seconds, machine)
         here.wait_for_all()  # the summary is the job's last line, after the other ranks' own
         if here.place.first:

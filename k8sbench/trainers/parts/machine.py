@@ -35,13 +35,6 @@ GPU_FIELDS = (
 NVLINKS = 36  # the most that NVML counts of one GPU
 
 
-# The same bits under NVML's new name and its old one, which drivers before 535 have alone.
-CLOCK_REASONS = (
-    "nvmlDeviceGetCurrentClocksEventReasons",
-    "nvmlDeviceGetCurrentClocksThrottleReasons",
-)
-
-
 def describe() -> dict[str, object]:
     """Host, Python, processor and limits; every other field of the event, not yet known."""
     return {
@@ -82,9 +75,9 @@ def _from_nvml(library: nvml.Nvml, device: ctypes.c_void_p) -> dict[str, object]
     limit = ask("nvmlDeviceGetEnforcedPowerLimit")
     links = [ask("nvmlDeviceGetNvLinkState", link) for link in range(NVLINKS)]
     known = [state for state in links if state is not None]
-    reasons = [ask(name) for name in CLOCK_REASONS]
+    reasons = [ask(name) for name in nvml.CLOCK_REASONS]
     return {
-        "ecc": library.ecc(device),
+        "ecc": library.switch("nvmlDeviceGetEccMode", device),
         "clock_sm_mhz": ask("nvmlDeviceGetClockInfo", nvml.CLOCK_SM),
         "clock_sm_max_mhz": ask("nvmlDeviceGetMaxClockInfo", nvml.CLOCK_SM),
         "clock_memory_mhz": ask("nvmlDeviceGetClockInfo", nvml.CLOCK_MEMORY),

@@ -1,4 +1,4 @@
-"""NVML, the driver's library, by the dozen calls that a trainer needs of it.
+"""NVML, the driver's library, by the calls that a trainer needs of it.
 
 Public images of PyTorch and Paddle lack its Python module, but the container runtime puts the
 library itself, ``libnvidia-ml.so.1``, into every container that has a GPU. The names and types are
@@ -11,12 +11,26 @@ import contextlib
 import ctypes
 from collections.abc import Iterator
 from ctypes import POINTER, byref, c_char_p, c_int, c_uint, c_ulonglong, c_void_p
-from typing import Any
+from typing import Any, ClassVar
 
 LIBRARY = "libnvidia-ml.so.1"
 CLOCK_SM, CLOCK_MEMORY = 1, 2  # nvmlClockType_t
-_SUCCESS = 0
+TEMPERATURE_OF_GPU = 0  # nvmlTemperatureSensors_t
+_SUCCESS, _INSUFFICIENT_SIZE, _FUNCTION_NOT_FOUND = 0, 7, 13
 _DRIVER_VERSION_BYTES = 80
+
+
+class _Utilization(ctypes.Structure):
+    """nvmlUtilization_t: percent, since the driver last looked."""
+
+    _fields_: ClassVar = [("gpu", c_uint), ("memory", c_uint)]
+
+
+class _Memory(ctypes.Structure):
+    """nvmlMemory_t: bytes."""
+
+    _fields_: ClassVar = [("total", c_ulonglong), ("free", c_ulonglong), ("used", c_ulonglong)]
+
 
 # What each call of one GPU takes after the GPU, and the type of its answer.
 _CALLS: dict[str, tuple[tuple[Any, ...], Any]] = {
@@ -26,10 +40,20 @@ _CALLS: dict[str, tuple[tuple[Any, ...], Any]] = {
     "nvmlDeviceGetCurrPcieLinkGeneration": ((), c_uint),
     "nvmlDeviceGetCurrPcieLinkWidth": ((), c_uint),
     "nvmlDeviceGetNvLinkState": ((c_uint,), c_int),
-    # The same bits under the new name and the old one, which drivers before 535 have alone.
     "nvmlDeviceGetCurrentClocksEventReasons": ((), c_ulonglong),
     "nvmlDeviceGetCurrentClocksThrottleReasons": ((), c_ulonglong),
+    "nvmlDeviceGetUtilizationRates": ((), _Utilization),
+    "nvmlDeviceGetMemoryInfo": ((), _Memory),
+    "nvmlDeviceGetPowerUsage": ((), c_uint),  # mW
+    "nvmlDeviceGetTotalEnergyConsumption": ((), c_ulonglong),  # mJ since the driver was loaded
+    "nvmlDeviceGetTemperature": ((c_uint,), c_uint),  # °C
 }
+# The same bits under the new name and the old one, which drivers before 535 have alone.
+CLOCK_REASONS = (
+    "nvmlDeviceGetCurrentClocksEventReasons",
+    "nvmlDeviceGetCurrentClocksThrottleReasons",
+)
+_PROCESSES = "nvmlDeviceGetComputeRunningProcesses"
 
 
 class Nvml:
@@ -58,27 +82,43 @@ class Nvml:
         return None
 
     def ask(self, name: str, device: c_void_p, *arguments: int) -> int | None:
-        """One of the calls of a GPU; the units are NVML's."""
-        taken, kind = _CALLS[name]
+        """One of the calls of a GPU, and of an answer with members ``call.member``; the units are
+        NVML's.
+        """
+        call, _, member = name.partition(".")
+        taken, kind = _CALLS[call]
         answer = kind()
         types = c_void_p, *taken, POINTER(kind)
-        ended = self._call(name, types, device, *arguments, byref(answer))
-        return int(answer.value) if ended else None
+        ended = self._call(call, types, device, *arguments, byref(answer))
+        return int(getattr(answer, member or "value")) if ended else None
 
-    def ecc(self, device: c_void_p) -> bool | None:
-        """Whether ECC is on now."""
+    def switch(self, name: str, device: c_void_p) -> bool | None:
+        """Whether what can be switched is on now, such as ECC and the division of the GPU (MIG)."""
         now, after_reboot = c_int(), c_int()
         types = c_void_p, POINTER(c_int), POINTER(c_int)
-        ended = self._call("nvmlDeviceGetEccMode", types, device, byref(now), byref(after_reboot))
+        ended = self._call(name, types, device, byref(now), byref(after_reboot))
         return bool(now.value) if ended else None
 
+    def processes(self, device: c_void_p) -> int | None:
+        """How many processes compute on a GPU: their number alone, which all versions give."""
+        for version in ("_v3", "_v2", ""):
+            count = c_uint(0)
+            types = c_void_p, POINTER(c_uint), c_void_p
+            code = self._code(_PROCESSES + version, types, device, byref(count), None)
+            if code in (_SUCCESS, _INSUFFICIENT_SIZE):
+                return int(count.value)
+        return None
+
     def _call(self, name: str, types: tuple[Any, ...], *arguments: Any) -> bool:
+        return self._code(name, types, *arguments) == _SUCCESS
+
+    def _code(self, name: str, types: tuple[Any, ...], *arguments: Any) -> int:
         try:
             function = getattr(self._library, name)
         except AttributeError:  # an older driver
-            return False
+            return _FUNCTION_NOT_FOUND
         function.argtypes, function.restype = types, c_int
-        return bool(function(*arguments) == _SUCCESS)
+        return int(function(*arguments))
 
 
 @contextlib.contextmanager

@@ -93,6 +93,10 @@ class Session(abc.ABC):
     def gpu(self) -> tuple[Any, str | None, str | None]:
         """The GPU's properties, PCI address and UUID."""
 
+    def gpu_names(self) -> tuple[str | None, str | None] | None:
+        """The GPU's PCI address and UUID; None without a GPU."""
+        return self.gpu()[1:] if self.on_gpu else None
+
     def wait_for_all(self) -> None:
         """Return once every rank has called this."""
         if self.backend is not None:

@@ -1,0 +1,54 @@
+"""GPU metrics that our trainers print: a :class:`~k8sbench.ports.MetricSource` on archived logs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from k8sbench.model.errors import StoreError
+from k8sbench.model.gpu_metrics import Fetched, SourceName, Wanted
+from k8sbench.model.run import Run
+
+NEEDLES = (b'K8SBENCH {"event": "gpu"', b'K8SBENCH {"event": "environment"')
+"""Lines that hold neither are not read."""
+
+
+class TrainerSource:
+    """The samples in the logs of a run; they are there when the run is measured."""
+
+    name: SourceName = "trainer"
+
+    def __init__(self, log_files: Callable[[str], Iterable[Path]]) -> None:
+        self._log_files = log_files
+
+    def follow(self, run: Run) -> None:
+        """Do nothing: the trainers take the samples."""
+
+    def release(self, run_id: str) -> None:
+        """Do nothing."""
+
+    def settles_in(self, wanted: Wanted) -> float:  # noqa: ARG002
+        """Return 0: the logs are complete."""
+        return 0.0
+
+    def fetch(self, wanted: Wanted) -> Fetched:
+        """Return the series of the whole run."""
+        # Imported when the first run is measured.
+        from k8sbench.measure.run.trainer_series import TrainerSeries
+        from k8sbench.parse.families import FAMILIES
+
+        found = TrainerSeries()
+        reader = FAMILIES["k8sbench"].reader()
+        try:
+            for path in self._log_files(wanted.run_id):
+                with path.open("rb") as log:
+                    for number, line in enumerate(log, 1):
+                        if any(needle in line for needle in NEEDLES):
+                            for item in reader.read(number, line.decode(errors="replace"), ""):
+                                found.take(item, path.name)
+        except (OSError, StoreError) as wrong:
+            return Fetched(source=self.name, missing={"*": f"The logs cannot be read: {wrong}."})
+        return found.fetched()
+
+    def close(self) -> None:
+        """Do nothing."""

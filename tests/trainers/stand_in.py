@@ -1,0 +1,35 @@
+"""NVML's library as a machine with one GPU has it, compiled of ``nvml.c``."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+NAME = "libnvidia-ml.so.1"
+ADDRESS, UUID = "00000000:3b:00.0", "8c6f"
+"""Of the GPU that it knows."""
+PREAMBLE = f"""
+from k8sbench.trainers.parts import gpu_samples, session
+plain = session.Session.environment
+session.Session.gpu_names = lambda _: ({ADDRESS!r}, {UUID!r})
+session.Session.environment = lambda here: {{
+    **plain(here), "gpu_model": "Tesla V100-SXM2-32GB", "gpu_uuid": {UUID!r}, "gpu_index": 0
+}}
+"""
+"""What makes a trainer's rank on a CPU believe that this GPU is its own."""
+
+
+def built(library: pathlib.Path, **given: object) -> pathlib.Path:
+    """Compile it; what is given is otherwise than usual."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    if not library.exists():
+        macros = [f"-D{name}={value}" for name, value in given.items()]
+        source = str(pathlib.Path(__file__).with_name("nvml.c"))
+        command = [compiler, "-Wall", "-Werror", "-shared", "-fPIC", *macros]
+        subprocess.run([*command, "-o", str(library), source], check=True)
+    return library

@@ -1,0 +1,249 @@
+"""What trainers sample of their GPU, with a library in the place of the driver's."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import pathlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from k8sbench.trainers.parts import gpu_samples, nvml, settings
+from k8sbench.trainers.parts.events import Journal, Place
+from tests.trainers import paddle_runs, stand_in, torch_runs
+from tests.trainers.torch_runs import Event, events, only, together
+
+DEFAULTS = settings.Defaults(benchmark="b", recipes=("v",), batch_size=2)
+GPU = (stand_in.ADDRESS, None)
+LISTS = {*gpu_samples.METRICS, gpu_samples.PROCESSES}
+
+
+class Written(list[Event]):
+    """The events of a journal; `after` waits until there are so many."""
+
+    def __init__(self) -> None:
+        self.came = threading.Condition()
+
+    def write(self, line: str) -> None:
+        with self.came:
+            self.append(json.loads(line.removeprefix("K8SBENCH ")))
+            self.came.notify_all()
+
+    def after(self, count: int) -> None:
+        with self.came:
+            assert self.came.wait_for(lambda: len(self) >= count, timeout=30)
+
+
+def sampler(written: Written) -> gpu_samples.Sampler:
+    common, _ = settings.read("b", "", DEFAULTS, None, ())
+    place = Place(rank=3, local_rank=1, world_size=8)
+    return gpu_samples.Sampler(Journal(common, place, unit="samples", write=written.write))
+
+
+@pytest.fixture
+def driver(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., ctypes.CDLL]]:
+    """Put the library where trainers find it; samples come a hundred times as fast."""
+    monkeypatch.setattr(gpu_samples, "EVERY", 0.01)
+    libraries: list[ctypes.CDLL] = []
+
+    def put(**given: object) -> ctypes.CDLL:
+        library = stand_in.built(tmp_path / "nvml.so", **given)
+        libraries.append(ctypes.CDLL(str(library)))
+        monkeypatch.setattr(nvml, "LIBRARY", str(library))
+        return libraries[-1]
+
+    yield put
+    assert [library.users_left() for library in libraries] == [0] * len(libraries)
+
+
+def sampled(events_: int = 2) -> list[Event]:
+    written = Written()
+    one = sampler(written)
+    one.start(GPU)
+    written.after(events_)
+    one.stop()
+    return written
+
+
+def test_a_gpu_is_sampled_until_the_end_and_written_in_events_of_ten(
+    driver: Callable[..., ctypes.CDLL],
+) -> None:
+    began = time.time()
+    driver(SM_CLOCK=1380)
+    found = sampled()
+    ended = time.time()
+    assert {(event["event"], event["rank"], event["every"]) for event in found} == {
+        ("gpu", 3, 0.01)
+    }
+    assert [len(event["at"]) for event in found[:2]] == [10, 10]
+    for event in found:
+        assert event.keys() == {"event", "rank", "every", "at", *LISTS}
+        assert {len(event[name]) for name in LISTS} == {len(event["at"])}
+    at = [when for event in found for when in event["at"]]
+    assert at == sorted(at)
+    assert began - 0.001 <= at[0] <= at[-1] <= ended
+    first = found[0]
+    assert set(first["gpu_utilization"]) == {0.8, 1.0}
+    assert first["memory_used"] == [3001.0 + n for n in range(10)]
+    assert (set(first["power"]), set(first["sm_clock"])) == ({200.0}, {1380})
+    assert (set(first["temperature"]), set(first["processes"])) == ({61}, {1})
+    assert set(first["throttled"]) == {1 << 40 | 4}
+    energy = [value for event in found for value in event["energy"]]
+    assert energy[-1] - energy[0] == pytest.approx(200 * (at[-1] - at[0]), abs=1.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "absent"),
+    [
+        ({"SM_CLOCK": 1380}, set()),
+        ({}, {"sm_clock"}),
+        ({"SM_CLOCK": 1380, "HAS_ENERGY": 0}, {"energy"}),
+        (
+            {
+                "SM_CLOCK": 1380,
+                "REASONS": nvml.CLOCK_REASONS[1],
+                "PROCESSES": "nvmlDeviceGetComputeRunningProcesses",
+            },
+            set(),
+        ),
+        ({"SM_CLOCK": 1380, "REASONS": "no_such_call"}, {"throttled"}),
+        ({"SM_CLOCK": 1380, "DIVIDED": 1}, LISTS - set(gpu_samples.OF_EACH_PART)),
+    ],
+    ids=["all", "refused", "not-supported", "old-driver", "no-such-call", "divided"],
+)
+def test_what_a_gpu_or_its_driver_does_not_have_is_not_there(
+    given: dict[str, object], absent: set[str], driver: Callable[..., ctypes.CDLL]
+) -> None:
+    driver(**given)
+    for event in sampled(1):
+        assert LISTS - event.keys() == absent
+
+
+def test_a_driver_that_does_not_answer_keeps_no_trainer_from_its_end(
+    driver: Callable[..., ctypes.CDLL], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_samples, "LAST_SECONDS", 0.3)
+    library = driver(SM_CLOCK=1380, HANGS=1)
+    written = Written()
+    one = sampler(written)
+    one.start(GPU)
+    while not library.hanging():
+        time.sleep(0.001)
+    began = time.monotonic()
+    one.stop()
+    assert time.monotonic() - began < 3
+    (event,) = written
+    assert event["power"] == [200.0, 200.0]
+    library.wake()  # so that it ends as all do
+    assert one._thread is not None
+    one._thread.join(30)
+    assert len(written) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({}, None),
+        ({}, (None, None)),
+        ({"DRIVER_LOADED": 0}, GPU),
+        ({"KNOWS_ADDRESS": 0}, GPU),
+    ],
+)
+def test_without_a_gpu_or_its_driver_nothing_is_sampled(
+    given: dict[str, object],
+    names: tuple[str | None, str | None] | None,
+    driver: Callable[..., ctypes.CDLL],
+) -> None:
+    driver(**given)
+    written, threads = Written(), threading.active_count()
+    one = sampler(written)
+    one.start(names)
+    assert threading.active_count() == threads
+    one.stop()
+    assert written == []
+
+
+def test_without_nvml_nothing_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvml, "LIBRARY", "libno-such-library.so.1")
+    one = sampler(written := Written())
+    one.start(GPU)
+    one.stop()
+    assert (written, one._thread) == ([], None)
+
+
+def test_the_names_calls_and_units_are_those_of_the_table_of_metrics() -> None:
+    pytest.importorskip("msgspec", reason="k8sbench itself, which has the table, needs msgspec")
+    from k8sbench.model.gpu_metrics import METRICS
+
+    table = {
+        metric.id: (tuple(field.name for field in metric.nvml), metric.nvml[0].factor)
+        for metric in METRICS
+        if metric.nvml and metric.id != gpu_samples.PROCESSES
+    }
+    ours = {name: (calls, factor) for name, (calls, _, factor, _) in gpu_samples.METRICS.items()}
+    assert ours == table
+    assert set(gpu_samples.OF_EACH_PART) < ours.keys()
+
+
+RUNS = {
+    "pytorch": (
+        f"resnet50 {torch_runs.free_port()} --input-size 32 --classes 10",
+        torch_runs.IN_TURN,
+    ),
+    "paddle": ("deeplabv3p_paddle --crop 16x16 --classes 5", paddle_runs.IN_TURN),
+}
+
+
+@pytest.mark.tier("frameworks")
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("framework", RUNS)
+def test_a_log_of_a_trainer_alone_gives_the_metrics_of_its_gpu(
+    framework: str, tmp_path: pathlib.Path
+) -> None:
+    """The real trainer in a process of its own, whose loader finds the library by its name."""
+    pytest.importorskip("msgspec", reason="k8sbench itself, which measures, needs msgspec")
+    from k8sbench.app.measure import MeasureOptions, measure
+
+    stand_in.built(tmp_path / stand_in.NAME, SM_CLOCK=1380)
+    job, program = RUNS[framework]
+    length = "--warmup 2 --iterations 30 --log-interval 1 --batch-size 2 --min-steady-seconds 2"
+    words = f"{job} --device cpu {length}"
+    program = stand_in.PREAMBLE + "gpu_samples.EVERY = 0.05\n" + program
+    (text,) = together(["-c", program, words], [{"LD_LIBRARY_PATH": str(tmp_path)}])
+    found = events(text)
+    assert [found[0]["event"], found[-1]["event"]] == ["start", "summary"]
+    samples = only(found, "gpu")
+    steps = only(found, "step")
+    assert samples[0]["at"][0] <= steps[0]["time"]
+    assert samples[-1]["at"][-1] >= steps[-1]["time"]
+
+    log = tmp_path / "train.log"
+    log.write_text(text)
+    (measured,) = measure([str(log)], MeasureOptions(family="k8sbench")).measurements
+    assert measured.gpu_metrics is not None
+    figures = measured.gpu_metrics.figures
+    assert figures.keys() == LISTS
+    assert {figure.source for figure in figures.values()} == {"trainer"}
+    assert figures["gpu_utilization"].value == pytest.approx(0.9, abs=0.05)
+    assert figures["power"].value == pytest.approx(200)
+    assert figures["gpu_utilization"].coverage > 0.8
+    (gpu,) = measured.gpu_metrics.gpus
+    assert (gpu.gpu.uuid, gpu.gpu.model) == (stand_in.UUID, "Tesla V100-SXM2-32GB")
+    assert measured.steady is not None
+    seconds = measured.steady.ended_at - measured.steady.started_at
+    assert figures["energy"].value == pytest.approx(200 * seconds, rel=0.02)
+
+
+@pytest.mark.tier("frameworks")
+def test_a_trainer_on_a_cpu_samples_nothing(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    monkeypatch.setattr(nvml, "LIBRARY", str(stand_in.built(tmp_path / "nvml.so")))
+    length = ("--warmup", "1", "--iterations", "2", "--log-interval", "1", "--batch-size", "2")
+    found = torch_runs.run(capfd, "resnet50", *length, "--input-size", "32", "--classes", "10")
+    assert only(found, "gpu") == []
