@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from k8sbench.model.sample import Fact, Mark, Record
+from k8sbench.model.sample import Fact, GpuSamples, Mark, Record
 from k8sbench.trainers.parts import events
 from tests.unit.parse.support import items, marks, records
 from tests.unit.parse.test_records_by_family import MMSEG
@@ -190,3 +190,52 @@ def test_the_nodes_stamp_in_front_of_a_line_is_its_second_time(
     found, *glued = records("k8sbench", f"{before}{line}{line.replace('10', '11', 1)}")
     assert (found.taken, found.stamp, found.text) == (taken, STEP["time"], line)
     assert [each.taken for each in glued] == [None]
+
+
+GPU = {
+    "event": "gpu",
+    "rank": 1,
+    "every": 1.0,
+    "at": [1772445600.5, 1772445601.5],
+    "power": [200.5, None],
+    "sm_clock": [1380, 1530],
+    "of_a_later_version": [1, 2],
+}
+
+
+def samples(**changes: object) -> list[GpuSamples]:
+    found = items("k8sbench", line(START), line({**GPU, **changes}))
+    return [item for item in found if isinstance(item, GpuSamples)]
+
+
+def test_samples_of_a_gpu_are_read_by_the_names_of_the_table_of_metrics() -> None:
+    (found,) = samples()
+    assert (found.rank, found.every, found.at) == (1, 1.0, (1772445600.5, 1772445601.5))
+    assert found.values == {"power": (200.5, None), "sm_clock": (1380.0, 1530.0)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "values"),
+    [
+        ({"power": [1.0]}, {"sm_clock"}),
+        ({"power": "200"}, {"sm_clock"}),
+        ({"power": ["nan", True]}, {"sm_clock"}),
+        ({"rank": None}, None),
+        ({"at": []}, None),
+        ({"at": [1772445600.5, None]}, None),
+        ({"at": 5}, None),
+    ],
+)
+def test_broken_samples_of_a_gpu_are_none(changes: dict[str, object], values: object) -> None:
+    found = samples(**changes)
+    assert [{n for n, v in each.values.items() if set(v) != {None}} for each in found] == (
+        [] if values is None else [values]
+    )
+
+
+def test_which_gpu_a_rank_has_is_marked_where_it_has_one() -> None:
+    about = {"event": "environment", "rank": 1, "pod": "p-0", "node": None, "host": "h"}
+    gpu = {"gpu_model": "V100", "gpu_uuid": "8c6f"}
+    found = items("k8sbench", line(START), line(about), line({**about, **gpu}))
+    (mark,) = [item for item in found if isinstance(item, Mark) and item.kind == "gpu"]
+    assert mark.values == {"rank": 1.0, "pod": "p-0", "host": "h", **gpu}
