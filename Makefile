@@ -161,6 +161,7 @@ bench: $(ALL_STAMP)
 gpu-checks: $(if $(GPU_PYTHON),,$(ALL_STAMP))
 	python=$(or $(GPU_PYTHON),$(VENV)/bin/python)
 	K8SBENCH_REQUIRE_TIERS=$${K8SBENCH_REQUIRE_TIERS:-gpu} $$python -m pytest --numprocesses 4 tests/gpu
+	$$python tests/bench/gpu_samples.py
 	$$python tests/bench/trainers.py --record docs/measured.md
 
 # Needs Python and a container engine, nothing of .venv; reads REGISTRY, ENGINE, BASE and

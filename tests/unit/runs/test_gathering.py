@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from k8sbench.adapters.metrics.trainer import TrainerSource
 from k8sbench.adapters.store import upkeep
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SourceName, Wanted
@@ -86,7 +89,7 @@ def measured(**changes: Any) -> Measurement:
 class Bench:
     """Runs cases on a played cluster, with sources."""
 
-    def __init__(self, store: Store, *sources: Source, **changes: Any) -> None:
+    def __init__(self, store: Store, *sources: Source | TrainerSource, **changes: Any) -> None:
         running = ReplicaState(replica="master-0", phase=Phase.RUNNING, node="node-1")
         self.cluster = FakeCluster(
             JobEvent(run_id="", replica=running),
@@ -127,7 +130,8 @@ class Bench:
         """Wait for threads, and let time pass where there are none, or they are held up."""
         if self.gathering._came.is_set():
             return
-        gates = [gate for one in self.sources for gate in (one.gate, one.slow) if gate]
+        played = [one for one in self.sources if isinstance(one, Source)]
+        gates = [gate for one in played for gate in (one.gate, one.slow) if gate]
         working = [one for one in threading.enumerate() if one.name == "gpu-metrics"]
         if all(gate.is_set() for gate in gates) and working:
             for one in working:
@@ -371,3 +375,24 @@ def test_a_cluster_whose_clock_is_ahead_is_not_waited_for_longer(store: Store) -
     bench.submit()
     bench.finish()
     assert bench.announced == [60.0]
+
+
+def test_what_the_trainers_printed_is_there_at_once_and_kept(store: Store, tmp_path: Path) -> None:
+    """The logs alone, without any other source: nothing is waited for."""
+    about = {"event": "environment", "rank": 0, "gpu_model": "V100", "gpu_uuid": "1"}
+    at = [START + 1 + second for second in range(198)]
+    samples = {"event": "gpu", "rank": 0, "every": 1.0, "at": at, "power": [250.0] * 198}
+    log = tmp_path / "master-0.log"
+    log.write_text("".join(f"K8SBENCH {json.dumps(each)}\n" for each in (about, samples)))
+    bench = Bench(store, TrainerSource(lambda _: [log]))
+    bench.submit()
+    bench.finish()
+    assert bench.announced == []
+    measurement = store.run("seg-1").measurement
+    assert measurement is not None
+    assert measurement.gpu_metrics is not None
+    figure = measurement.gpu_metrics.figures["power"]
+    assert (round(figure.value, 6), figure.source, figure.samples) == (250.0, "trainer", 198)
+    kept = (store.folder("seg-1") / "gpu" / "trainer.jsonl").read_bytes()
+    (one,) = [msgspec.json.decode(line, type=Series) for line in kept.splitlines()]
+    assert (one.metric, one.gpu.model, len(one.at)) == ("power", "V100", 198)
