@@ -1,1 +1,1 @@
-"""Sources of GPU metrics: the port ``MetricSource``, over Prometheus' HTTP API."""
+"""Sources of GPU metrics: the port ``MetricSource``, over Prometheus' HTTP API and on logs."""
