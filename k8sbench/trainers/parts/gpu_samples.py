@@ -48,7 +48,6 @@ class Sampler:
         self._writing = threading.Lock()
         self._at: list[float] = []
         self._values: dict[str, list[float | None]] = {}
-        self._over = False
 
     def start(self, names: tuple[str | None, str | None] | None) -> None:
         """Sample the GPU of this PCI address and UUID from now on; None: there is none."""
@@ -71,7 +70,7 @@ class Sampler:
             return
         self._stopping.set()
         self._thread.join(LAST_SECONDS)
-        self._write(last=True)
+        self._write()
 
     def _run(self, library: nvml.Nvml, device: c_void_p) -> None:
         divided = library.switch("nvmlDeviceGetMigMode", device)
@@ -79,7 +78,7 @@ class Sampler:
         with self._held:
             due, goes_on = time.monotonic(), True
             while goes_on:
-                # What is rung during the wait asks for one sample more.
+                # Asked to stop during the wait it takes one sample more.
                 goes_on = not self._stopping.is_set()
                 at = time.time()
                 found: dict[str, float | None] = {
@@ -97,13 +96,13 @@ class Sampler:
                 if goes_on:
                     self._stopping.wait(due - time.monotonic())
 
-    def _write(self, *, last: bool = False) -> None:
+    def _write(self) -> None:
         with self._writing:
             known = {n: v for n, v in self._values.items() if any(x is not None for x in v)}
-            if known and not self._over:
+            if known:
                 place = {"rank": self._journal.place.rank, "every": EVERY, "at": self._at}
                 self._journal.event("gpu", {**place, **known})
-            self._at, self._values, self._over = [], {}, self._over or last
+            self._at, self._values = [], {}
 
 
 def _asked(library: nvml.Nvml, device: c_void_p, metric: str) -> float | None:
