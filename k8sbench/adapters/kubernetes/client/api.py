@@ -373,7 +373,8 @@ class Api:
                 preload_content=False,
             )
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            self._away_at = time.monotonic()
+            if not _is_proxied(path):
+                self._away_at = time.monotonic()
             raise faults.from_transport(error, self._transport.proxy) from error
         if not _is_proxied(path):
             self._compare_clocks(response.headers.get("Date", ""))
