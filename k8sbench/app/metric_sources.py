@@ -36,13 +36,19 @@ def opened(
 
     # Each is appended here, and imported where it is made.
     sources: list[MetricSource] = [trainer.TrainerSource(store.log_files)]
+
+    def clock() -> float:
+        return time.time() + (0.0 if api is None else api.ahead)
+
+    found = None
     if prometheus != NONE and (prometheus != AUTO or api is not None):
         from k8sbench.adapters.metrics import prometheus as at
 
-        def clock() -> float:
-            return time.time() + (0.0 if api is None else api.ahead)
+        sources.append(found := at.source(prometheus, api, clock=clock))
+    if api is not None:
+        from k8sbench.adapters.metrics.dcgm import DcgmSource
 
-        sources.append(at.source(prometheus, api, clock=clock))
+        sources.append(DcgmSource(api, other=found, clock=clock))
     try:
         yield sources
     finally:

@@ -18,10 +18,12 @@ def text(templates: Environment) -> str:
     return render(templates, TEMPLATE, jobs=jobs) + "\n"
 
 
-def prometheus(templates: Environment, *, user: str, namespace: str, service: str) -> str:
-    """Write what is missing where a user may not reach a Prometheus through the API server.
+def metrics(templates: Environment, *, user: str, namespace: str, service: str | None) -> str:
+    """Write what is missing where a user may not read GPU metrics through the API server.
 
-    ``service`` is named as in the proxy's path: ``prometheus-k8s:web``.
+    Those of a Prometheus, whose ``service`` is named as in the proxy's path
+    (``prometheus-k8s:web``), or without one those of the DCGM exporters of a namespace.
     """
-    values = {"user": user, "namespace": namespace, "service": service}
-    return render(templates, "prometheus-role.yaml.j2", **values) + "\n"
+    title = "k8sbench-prometheus" if service else "k8sbench-dcgm-exporters"
+    values = {"title": title, "user": user, "namespace": namespace, "service": service}
+    return render(templates, "metrics-role.yaml.j2", **values) + "\n"

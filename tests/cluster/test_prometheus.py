@@ -85,7 +85,7 @@ def test_the_printed_role_binding_is_enough(namespace: Namespace, user: Path) ->
         assert '"services/proxy"' in why(source)
         assert source.denied == Denied(namespace.name, "prometheus-k8s:9090")
         place, name = source.denied
-        text = role.prometheus(
+        text = role.metrics(
             templates.load(),
             user=f"system:serviceaccount:{namespace.name}:user",
             namespace=place,

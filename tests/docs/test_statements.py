@@ -22,6 +22,7 @@ from tests.tiers import ROOT
 MODULES = {
     "jinja2": "jinja2",
     "nvidia-ml-py": "pynvml",
+    "prometheus-client": "prometheus_client",
     "pyyaml": "yaml",
 }
 """Distribution → the module that is imported, where its name is another."""

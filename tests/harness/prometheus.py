@@ -106,7 +106,7 @@ class Server:
 class Exporter:
     """An exporter on a port of its own, which a test changes, holds and ends."""
 
-    def __init__(self, text: str = "", port: int = 0) -> None:
+    def __init__(self, text: str = "", port: int = 0, host: str = LOOPBACK) -> None:
         self.text = text
         """What it exposes."""
         self.registry: Any = None
@@ -114,7 +114,7 @@ class Exporter:
         self.scrapes = 0
         self._goes_on = threading.Event()
         self._goes_on.set()
-        self._server = make_server(LOOPBACK, port, self._answer, handler_class=_Silent)
+        self._server = make_server(host, port, self._answer, handler_class=_Silent)
         self.port = self._server.server_port
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
         self._thread.start()

@@ -92,6 +92,6 @@ def test_it_is_found_and_asked_with_the_users_rights(served: Namespace, tmp_path
     who = f"system:serviceaccount:{served.name}:user"
     # The port by its number is another name than the port by its name.
     named = SERVICE.replace("web", "9090")
-    text = role.prometheus(templates.load(), user=who, namespace=served.name, service=named)
+    text = role.metrics(templates.load(), user=who, namespace=served.name, service=named)
     served.kubectl("apply", "--filename=-", given=text)
     following.until(lambda: len(fetched(user, url).series) == len(UUIDS))

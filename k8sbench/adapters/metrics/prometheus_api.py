@@ -106,7 +106,7 @@ class Direct:
             )
             # Not returned to the pool before it was read whole.
             with contextlib.closing(response):
-                answer = _whole(iter(lambda: response.read1(_BLOCK), b""), until)
+                answer = whole(iter(lambda: response.read1(_BLOCK), b""), until)
                 response.release_conn()
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise faults.from_transport(error, reached.proxy) from error
@@ -155,7 +155,7 @@ class Proxied:
         """Return the answer to a query, as :meth:`Direct.get`."""
         left = max(0.1, until - time.monotonic())
         lines = self._api.stream(f"{self._path}/api/v1/query", silence_s=left, **query)
-        return _whole(lines.chunks(), until)
+        return whole(lines.chunks(), until)
 
 
 Way = Direct | Proxied
@@ -234,8 +234,11 @@ def _decoded(way: Way, decode: Callable[[], T]) -> T:
         ) from error
 
 
-def _whole(chunks: Iterable[bytes], until: float) -> bytes:
-    """Read an answer to its end; one that trickles is given up, too."""
+def whole(chunks: Iterable[bytes], until: float) -> bytes:
+    """Read an answer to its end; one that trickles is given up, too.
+
+    Raises :class:`ApiFault` where the monotonic time is past ``until``.
+    """
     found: list[bytes] = []
     size = 0
     for chunk in chunks:

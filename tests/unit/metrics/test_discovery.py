@@ -90,7 +90,7 @@ def test_an_address_without_a_cluster_is_reached_itself() -> None:
 
 
 def test_the_missing_role_binding_is_of_one_service_and_one_verb() -> None:
-    text = role.prometheus(
+    text = role.metrics(
         templates.load(), user="ada: #1", namespace="monitoring", service="prometheus-k8s:web"
     )
     given, binding = yaml.safe_load_all(text)

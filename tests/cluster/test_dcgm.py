@@ -1,0 +1,384 @@
+"""DCGM exporters are found and read through a real API server's pod proxy while a run is followed.
+
+The exporters listen in the test, at the address that the API server reaches us at, which is made
+that of a pod on a fake node.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+from urllib.parse import urlsplit
+
+import pytest
+
+from k8sbench.adapters.files import templates
+from k8sbench.adapters.kubernetes.client import connection
+from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.metrics.dcgm import DcgmSource
+from k8sbench.app import metric_sources
+from k8sbench.cli.main import main
+from k8sbench.model.gpu_metrics import Fetched, Wanted
+from k8sbench.model.kube import RUN_LABEL
+from k8sbench.model.run import Run
+from k8sbench.render import role
+from tests.harness.cluster import following
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.prometheus import Exporter, wait
+from tests.tiers import ROOT
+
+EXPOSITIONS = ROOT / "tests" / "fixtures" / "dcgm"
+OPERATOR, CHART = {"app": "nvidia-dcgm-exporter"}, {"app.kubernetes.io/name": "dcgm-exporter"}
+QUICK = 0.2
+POD = "r50-master-0"
+PAGE = "<html><title>Sign in</title></html>"
+
+
+class Site:
+    """A namespace with fake nodes, exporters on them, and a run's pods."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self.namespace = namespace
+        self.began = time.time() - 1
+        self.exporters: list[Exporter] = []
+
+    def exposition(self, name: str = "current", node: str = "gpu-0") -> str:
+        """What an exporter exposes, of a run of this namespace."""
+        text = (EXPOSITIONS / f"{name}.prom").read_text()
+        text = text.replace('"team"', f'"{self.namespace.name}"').replace('"gpu-0"', f'"{node}"')
+        return text.replace("GPU-", f"GPU-{node}-")
+
+    def exporter(
+        self, text: str | None = None, node: str = "gpu-0", name: str = "", **labels: str
+    ) -> Exporter:
+        """Start one, as a pod on a node."""
+        one = Exporter(self.exposition(node=node) if text is None else text, host="0.0.0.0")
+        self.exporters.append(one)
+        self.pod(name or f"dcgm-{one.port}", node, labels or OPERATOR, one.port)
+        return one
+
+    def pod(self, name: str, node: str, labels: dict[str, str], port: int | None = None) -> None:
+        """Make a pod on a node; with a port its address is ours."""
+        container: dict[str, Any] = {"name": "main", "image": "example.invalid/one:1"}
+        if port is not None:
+            container["ports"] = [{"name": "metrics", "containerPort": port}]
+        about = {"name": name, "labels": labels}
+        spec = {"nodeName": node, "containers": [container]}
+        self.namespace.create({"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": spec})
+        self.namespace.wait("condition=Ready", f"pod/{name}")
+        if port is not None:
+            address = {"podIP": self._address(), "podIPs": [{"ip": self._address()}]}
+            change = json.dumps({"status": address})
+            self.namespace.kubectl(
+                *("patch", "pod", name, "--subresource=status", "--type=merge", f"--patch={change}")
+            )
+
+    def run(self, **pods: str) -> Run:
+        """A run with pods on nodes; without any it has its usual one."""
+        places = {pod.replace("_", "-"): node for pod, node in pods.items()} or {POD: "gpu-0"}
+        found = following.run_of(following.plan(f"{len(places)}x1"))
+        for pod, node in places.items():
+            self.pod(pod, node, {RUN_LABEL: found.run_id})
+        return found
+
+    def wanted(self, run: Run, *uuids: str, **pods: str) -> Wanted:
+        return Wanted(
+            run_id=run.run_id,
+            namespace=self.namespace.name,
+            nodes={pod.replace("_", "-"): node for pod, node in pods.items()} or {POD: None},
+            uuids=uuids,
+            start=self.began,
+            end=time.time() + 60,
+        )
+
+    def _address(self) -> str:
+        server = urlsplit(self.namespace.cluster.entry["cluster"]["server"])
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ours:
+            ours.connect((server.hostname, server.port))
+            address: str = ours.getsockname()[0]
+        if address.startswith("127."):
+            pytest.skip("the API server sends nothing to this machine's loopback address")
+        return address
+
+
+@pytest.fixture
+def site(namespace: Namespace) -> Iterator[Site]:
+    found = Site(namespace)
+    yield found
+    # Those of the next test are looked for in all namespaces.
+    found.namespace.kubectl("delete", "pods", "--all", "--grace-period=0", "--force")
+    for one in found.exporters:
+        one.stop()
+
+
+@pytest.fixture
+def opened(site: Site) -> Iterator[Callable[..., DcgmSource]]:
+    """Open the source for a user of the namespace, or for an administrator."""
+    with contextlib.ExitStack() as stack:
+
+        def opened(kubeconfig: Path | None = None, **more: Any) -> DcgmSource:
+            path = kubeconfig or site.namespace.cluster.kubeconfig
+            api = connection.connect(kubeconfig=str(path), namespace=site.namespace.name)
+            stack.callback(api.close)
+            source = DcgmSource(api, interval=QUICK, **more)
+            stack.callback(source.close)
+            return source
+
+        yield opened
+
+
+Open = Callable[..., DcgmSource]
+
+
+def api_of(source: DcgmSource) -> Api:
+    return source._api
+
+
+def has(source: DcgmSource, wanted: Wanted, samples: int = 3) -> Fetched:
+    """Wait until there are so many samples of each series."""
+
+    def enough() -> bool:
+        found = source.fetch(wanted).series
+        return bool(found) and min(len(one.at) for one in found) >= samples
+
+    wait(enough, f"{samples} samples of each series")
+    return source.fetch(wanted)
+
+
+def why(source: DcgmSource, wanted: Wanted) -> str:
+    found = source.fetch(wanted)
+    assert found.series == ()
+    return found.missing["*"]
+
+
+@pytest.mark.parametrize("style", ["current", "hostname", "old-labels", "without-pods", "mig"])
+def test_the_gpus_of_the_runs_pods_are_read_whatever_the_labels(
+    site: Site, opened: Open, style: str
+) -> None:
+    exporter = site.exporter(site.exposition(style))
+    run, source = site.run(), opened()
+    source.follow(run)
+    uuids = ("GPU-gpu-0-00000000",) if style == "without-pods" else ()
+    found = has(source, site.wanted(run, *uuids))
+    assert {(one.gpu.uuid, one.gpu.pod, one.gpu.node) for one in found.series} == {
+        ("GPU-gpu-0-00000000", POD, "gpu-0")
+    }
+    assert {one.gpu.mig for one in found.series} == {"7 (1g.5gb)" if style == "mig" else None}
+    values = {one.metric: one.values[-1] for one in found.series}
+    assert values["gpu_utilization"] == pytest.approx(0.97)
+    assert values["tensor_active"] == pytest.approx(0.41)
+    assert values.get("energy") == (None if style == "mig" else pytest.approx(9000.0))
+    assert "DCGM_FI_PROF_SM_ACTIVE" in found.missing["sm_active"]
+    assert (found.shared, found.warnings) == ((), ())
+    assert source.settles_in(site.wanted(run)) == 0
+    assert exporter.scrapes >= 3
+
+
+def test_only_exporters_beside_the_runs_pods_are_read_once_for_all_runs(
+    site: Site, opened: Open
+) -> None:
+    first, second = site.exporter(), site.exporter(node="gpu-1", **CHART)
+    elsewhere = site.exporter(node="gpu-2")
+    one, other = site.run(r50_master_0="gpu-0", r50_worker_0="gpu-1"), site.run(x_master_0="gpu-0")
+    source = opened()
+    source.follow(one)
+    source.follow(one)
+    source.follow(other)
+    found = has(source, site.wanted(one, "GPU-gpu-1-00000001", r50_master_0="", r50_worker_0=""))
+    assert {one.gpu.node for one in found.series} == {"gpu-0", "gpu-1"}
+    # A GPU that the run's log names, and that the exporter gives to another pod.
+    assert [(one.gpu.uuid, one.other) for one in found.shared] == [
+        ("GPU-gpu-1-00000001", "elsewhere/other-0")
+    ]
+    assert elsewhere.scrapes == 0
+    asked = api_of(source).requests["get pods/proxy/metrics"]
+    began = time.monotonic()
+    wait(lambda: first.scrapes >= 10, "ten scrapes")
+    most = (time.monotonic() - began) / QUICK + 2
+    assert api_of(source).requests["get pods/proxy/metrics"] - asked <= 2 * most
+
+    source.release(one.run_id)
+    wait(lambda: is_still(second, QUICK * 5), "nothing is read where no run is followed any more")
+    assert not is_still(first, QUICK * 5)
+    source.release(other.run_id)
+    wait(lambda: is_still(first, QUICK * 5), "nothing is read any more")
+    assert source.fetch(site.wanted(one)).series != ()
+
+
+def is_still(exporter: Exporter, seconds: float) -> bool:
+    before, until = exporter.scrapes, time.monotonic() + seconds
+    while exporter.scrapes == before and time.monotonic() < until:
+        time.sleep(0.01)
+    return exporter.scrapes == before
+
+
+def test_one_that_hangs_or_answers_with_a_page_costs_samples_and_no_time(
+    site: Site, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("k8sbench.adapters.metrics.dcgm.ANSWER_SECONDS", 0.5)
+    good, hangs = site.exporter(), site.exporter(node="gpu-1")
+    page = site.exporter(PAGE, node="gpu-2")
+    hangs.hold()
+    where = {"r50_master_0": "gpu-0", "r50_worker_0": "gpu-1", "r50_worker_1": "gpu-2"}
+    run, source = site.run(**where, r50_worker_2="gpu-3"), opened()
+    source.follow(run)
+    wanted = site.wanted(run)
+    wait(lambda: len(source.fetch(wanted).warnings) >= 3, "the faults are told")
+    began = time.monotonic()
+    found = source.fetch(wanted)
+    assert time.monotonic() - began < 0.2
+    assert {one.gpu.node for one in found.series} == {"gpu-0"}
+    said = "\n".join(found.warnings)
+    assert f"/dcgm-{hangs.port} failed" in said
+    assert f"/dcgm-{page.port} failed" in said
+    assert "it answers with a page of HTML" in said
+    assert "There is no DCGM exporter on gpu-3, where the run had pods." in said
+    # Nor are they taken for faults of the API server.
+    assert api_of(source)._away_at < 0
+    assert good.scrapes > 1
+
+
+def test_one_that_is_replaced_is_found_again(site: Site, opened: Open) -> None:
+    first = site.exporter(name="dcgm-one")
+    run, source = site.run(), opened()
+    source.follow(run)
+    has(source, site.wanted(run), 1)
+    site.namespace.kubectl("delete", "pod", "dcgm-one", "--grace-period=0", "--force")
+    first.stop()
+    site.exporters.remove(first)
+    second = site.exporter(name="dcgm-two")
+    wait(lambda: second.scrapes > 0, "the other is read")
+    found = has(source, site.wanted(run))
+    assert "GPUs are reported twice" not in "".join(found.warnings)
+
+
+def test_without_an_exporter_nothing_more_is_asked(site: Site, opened: Open) -> None:
+    run, source = site.run(), opened()
+    source.follow(run)
+    wanted = site.wanted(run)
+    wait(lambda: "no DCGM exporter" in why(source, wanted), "the reason is known")
+    assert why(source, wanted) == "The cluster has no DCGM exporter."
+    source.follow(site.run(other_master_0="gpu-0"))
+    wait(lambda: not threads(), "no thread is left")
+    assert api_of(source).requests == {"list pods": 2}
+
+
+def threads() -> list[str]:
+    import threading
+
+    return [one.name for one in threading.enumerate() if one.name == "dcgm"]
+
+
+def test_the_printed_role_binding_is_enough(site: Site, opened: Open, user: Path) -> None:
+    site.exporter()
+    run, source = site.run(), opened(user)
+    source.follow(run)
+    wanted = site.wanted(run)
+    # The user may list the pods of this namespace, and not read them.
+    wait(lambda: "pods/proxy" in why(source, wanted), "the refusal is told")
+    source.close()
+    who = f"system:serviceaccount:{site.namespace.name}:user"
+    text = role.metrics(templates.load(), user=who, namespace=site.namespace.name, service=None)
+    site.namespace.kubectl("apply", "--filename=-", given=text)
+    source = opened(user)
+    source.follow(run)
+    has(source, site.wanted(run), 1)
+
+
+def test_who_may_look_nowhere_is_told(site: Site, opened: Open, user: Path) -> None:
+    run, source = site.run(), opened(user)
+    source.follow(run)
+    wait(lambda: "may not" in why(source, site.wanted(run)), "the refusal is told")
+    said = why(source, site.wanted(run))
+    assert f"there is none in {site.namespace.name}" in said
+    assert "gpu-operator" in said
+
+
+class Other:
+    """A Prometheus that may have the run's GPUs; stands at our own port."""
+
+    name = "prometheus"
+
+    def __init__(self) -> None:
+        self.has = False
+
+    def settles_in(self, wanted: Wanted) -> float:
+        assert wanted.nodes == {POD: "gpu-0"}
+        return 15.0 if self.has else 0.0
+
+
+def test_none_is_read_where_a_prometheus_has_the_runs_gpus(site: Site, opened: Open) -> None:
+    exporter, other = site.exporter(), Other()
+    run, source = site.run(), opened(other=other)
+    source.follow(run)
+    has(source, site.wanted(run))
+    other.has = True
+    wait(lambda: "Prometheus has" in why_or_nothing(source, site.wanted(run)), "it is left to it")
+    wait(lambda: is_still(exporter, QUICK * 5), "nothing is read any more")
+
+
+def why_or_nothing(source: DcgmSource, wanted: Wanted) -> str:
+    return source.fetch(wanted).missing.get("*", "")
+
+
+def test_a_run_that_nobody_followed_says_so(site: Site, opened: Open) -> None:
+    assert "while k8sbench follows the run" in why(opened(), site.wanted(site.run()))
+
+
+def test_doctor_says_what_the_exporters_give(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site.exporter()
+    where = ("--kubeconfig", str(site.namespace.cluster.kubeconfig), "-n", site.namespace.name)
+    main(["doctor", *where, "--prometheus=none", "-o", "json"])
+    lines = {one["id"]: one for one in json.loads(capsys.readouterr().out)["checks"]}
+    found = lines["gpu-metrics"]
+    assert (found["level"], "prometheus" in lines) == ("ok", False)
+    assert found["message"].startswith(
+        f"1 DCGM exporter, read directly: DCGM exporter {site.namespace.name}/"
+    )
+    assert found["message"].endswith(
+        "memory_used, power, energy, sm_clock, temperature, xid, every 30 s."
+    )
+    lacking = lines["gpu-metrics-fields"]
+    assert "lacks DCGM_FI_PROF_SM_ACTIVE, DCGM_FI_DEV_CLOCKS_EVENT_REASONS" in lacking["message"]
+    assert "kind: ConfigMap" in lacking["manifest"]
+    assert lines["gpu-metrics-pods"]["level"] == "ok"
+
+
+def test_doctor_prints_the_role_binding_that_is_missing(
+    site: Site, user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site.exporter()
+    began = time.monotonic()
+    assert main(["doctor", "--kubeconfig", str(user)]) == 0
+    assert time.monotonic() - began < 20
+    printed = capsys.readouterr().out
+    for line in ("prometheus", "gpu-metrics"):
+        assert f"\n# {line}\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\n" in printed
+    role_text = printed.partition("# gpu-metrics\n")[2].partition("\n# ")[0]
+    site.namespace.kubectl("apply", "--filename=-", given=role_text)
+    wait(lambda: "1 DCGM exporter," in _doctor(user, capsys), "the role is enough")
+
+
+def _doctor(user: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    main(["doctor", "--kubeconfig", str(user), "-o", "json"])
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("asked", "names"), [("auto", ["prometheus", "dcgm"]), ("none", ["dcgm"])])
+def test_commands_have_it_beside_prometheus(
+    site: Site, opened: Open, asked: str, names: list[str]
+) -> None:
+    api = api_of(opened())
+    with metric_sources.opened(asked, api, Mock(), print) as sources:
+        assert [source.name for source in sources] == names
+    assert not api.requests
+    with metric_sources.opened(asked, None, Mock(), print) as sources:
+        assert "dcgm" not in [source.name for source in sources]
