@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import catalog, connections, context
+from k8sbench.app import catalog, connections, context, metric_sources
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.run import Location
@@ -44,6 +44,8 @@ class DoctorOptions(msgspec.Struct, frozen=True, kw_only=True):
     """``pvc:NAME[/SUB]``."""
     queue: str | None = None
     gang: bool = False
+    prometheus: str = metric_sources.AUTO
+    """URL, ``auto`` or ``none``."""
     nccl: bool = False
     """Whether to measure an all-reduce where nothing failed."""
 
@@ -100,7 +102,7 @@ def examine(
     )
     with contextlib.closing(api):
         try:
-            facts = _facts(api, asked, images)
+            facts = _facts(api, asked, images, options.prometheus)
         except BenchError as wrong:
             lines = (checks.unreachable(wrong.message, wrong.action),)
             return Preflight(lines=lines, place=api.place)
@@ -129,7 +131,7 @@ def _claims(*volumes: str | None) -> Iterator[str]:
         yield name
 
 
-def _facts(api: Api, asked: Asked, images: ImageTable) -> Facts:
+def _facts(api: Api, asked: Asked, images: ImageTable, prometheus: str) -> Facts:
     from k8sbench.adapters.kubernetes import preflight
     from k8sbench.adapters.kubernetes.client.faults import ApiFault
 
@@ -138,7 +140,7 @@ def _facts(api: Api, asked: Asked, images: ImageTable) -> Facts:
         _, (*_, job) = _job(asked, framework, max(2, asked.replicas), images, "k8sbench-doctor")
         jobs[job["kind"]] = job
     try:
-        return preflight.ask(api, asked, jobs)
+        return preflight.ask(api, asked, jobs, prometheus)
     except ApiFault as fault:
         raise api.explained(fault, "the cluster be looked at") from fault
 

@@ -18,6 +18,7 @@ from k8sbench.adapters.files import templates
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault
+from k8sbench.adapters.metrics import preflight as metrics
 from k8sbench.diagnose.job.causes import ACTIONS
 from k8sbench.diagnose.preflight import operator, rules
 from k8sbench.diagnose.preflight.facts import (
@@ -38,18 +39,14 @@ AT_ONCE = 8
 ANSWER_SECONDS = 5.0
 """Timeout of the first answer of the API server."""
 RUNNING = "status.phase!=Succeeded,status.phase!=Failed"
-SERVICES = (
-    "app.kubernetes.io/name in (dcgm-exporter,prometheus)",
-    "app=nvidia-dcgm-exporter",
-    "operated-prometheus=true",
-)
-"""Label selectors of the services that :mod:`checks` looks for."""
 NOWHERE = "k8sbench-doctor"
 """Name of a job that is never created, and of its container, which the operator rejects."""
 
 
-def ask(api: Api, asked: Asked, jobs: Mapping[str, KubeObject]) -> Facts:
+def ask(api: Api, asked: Asked, jobs: Mapping[str, KubeObject], prometheus: str = "none") -> Facts:
     """Return all facts; ``jobs`` are manifests of k8sbench's own, by kind, for a dry run.
+
+    ``prometheus`` is where to look for one: a URL, ``auto`` or ``none``.
 
     Raises :class:`ApiFault` where the API server does not answer, or rejects our credentials.
     """
@@ -83,7 +80,12 @@ def ask(api: Api, asked: Asked, jobs: Mapping[str, KubeObject]) -> Facts:
         nodes = start(partial(_list, api, kinds.path("Node"), labels=selector))
         running = partial(_list, api, kinds.path("Pod", namespace), labels=MANAGED, fields=RUNNING)
         pods = start(running)
-        services = start(partial(_services, api))
+        has_gpus = bool(asked.pool.gpus_per_node)
+        exporters = start(partial(metrics.dcgm, api)) if has_gpus else None
+        scraped = None
+        if has_gpus and prometheus != "none":
+            scraped = pool.submit(metrics.prometheus, prometheus, api)
+        seen = exporters.result() if exporters else ((), None)
         claims = {
             name: _find(api, kinds.path("PersistentVolumeClaim", namespace, name))
             for name in asked.claims
@@ -105,7 +107,9 @@ def ask(api: Api, asked: Asked, jobs: Mapping[str, KubeObject]) -> Facts:
             limit_ranges=limits.result(),
             nodes=nodes.result(),
             pods=pods.result(),
-            services=services.result(),
+            prometheus=scraped.result() if scraped else None,
+            exporters=seen if isinstance(seen, Unknown) else seen[0],
+            exporter=None if isinstance(seen, Unknown) else seen[1],
             claims=claims,
             storage_classes=dict(_storage_classes(api, claims.values())),
             queue=_queue(api, asked, served),
@@ -220,14 +224,6 @@ def _access(api: Api, namespace: str) -> Sequence[Access]:
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return tuple(pool.map(one, rules.permissions(roles)))
-
-
-def _services(api: Api) -> Sequence[KubeObject]:
-    found: dict[str, KubeObject] = {}
-    for selector in SERVICES:
-        for each in api.list("/api/v1/services", labels=selector)[0]:
-            found[each["metadata"]["uid"]] = each
-    return tuple(found.values())
 
 
 def _storage_classes(

@@ -10,7 +10,7 @@ import click
 from k8sbench.app import doctor
 from k8sbench.app.doctor import DoctorOptions, Preflight
 from k8sbench.cli.form import form_option
-from k8sbench.cli.options import access_options
+from k8sbench.cli.options import access_options, prometheus_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import Interrupted, JobFailed, TimedOut, Unreachable
@@ -53,6 +53,7 @@ BANDWIDTH = (
 @click.option("--data", metavar="pvc:NAME[/SUB]", help="Volume claim that must be usable.")
 @click.option("--queue", metavar="NAME", help="Kueue queue that must be usable.")
 @click.option("--gang", is_flag=True, help="Gangs must be possible.")
+@prometheus_option
 @click.option("--nccl", is_flag=True, help="Then measure an all-reduce over the pool's nodes.")
 @click.option(
     "--init-template",
@@ -140,6 +141,8 @@ def _write_lines(found: Preflight) -> None:
     findings = [" ".join(filter(None, (line.message, line.action))) for line in lines]
     rows = [(line.level, line.id, text) for line, text in zip(lines, findings, strict=True)]
     output.write_table(COLUMNS, rows)
+    for manifest in {line.manifest: line.id for line in lines if line.manifest}.items():
+        output.write("\n# {1}\n{0}".format(*manifest))
     count = Counter(line.level for line in lines)
     counts = ", ".join(
         f"{count[level]} {level if count[level] == 1 or level == 'ok' else level + 's'}"

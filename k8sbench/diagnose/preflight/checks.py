@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from k8sbench.diagnose.preflight import (
     access_checks,
     capacity_checks,
+    metrics_checks,
     operator_checks,
     surroundings_checks,
 )
@@ -24,7 +25,8 @@ CHECKS: tuple[Callable[[Facts, Asked], Iterator[Line]], ...] = (
     *(operator_checks.deployment, operator_checks.rate),
     *(access_checks.pod_security, operator_checks.init_container),
     *(capacity_checks.quota, capacity_checks.limit_range, capacity_checks.nodes),
-    *(surroundings_checks.metrics, surroundings_checks.claims, surroundings_checks.queueing),
+    *(metrics_checks.source, metrics_checks.fields, metrics_checks.pods),
+    *(surroundings_checks.claims, surroundings_checks.queueing),
 )
 """The checks, in the order in which problems are best solved."""
 

@@ -39,6 +39,27 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     allowed: bool
 
 
+class Exposed(msgspec.Struct, frozen=True, kw_only=True):
+    """What a source of GPU metrics has now."""
+
+    fields: tuple[str, ...]
+    """Those of DCGM's that k8sbench reads."""
+    interval: float | None = None
+    """Seconds between samples."""
+    names_pods: bool | None = None
+    """Whether it says which pod has a GPU; None: that cannot be seen while no pod has one."""
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """A source of GPU metrics, and its answer."""
+
+    name: str
+    """In sentences: ``Prometheus monitoring/prometheus-k8s:web``."""
+    has: Exposed | Unknown
+    role: str | None = None
+    """The Role and RoleBinding that are missing, in YAML; None where that is not what is wrong."""
+
+
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What the user wants to do on the cluster."""
 
@@ -87,8 +108,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes with the pool's labels."""
     pods: Sequence[KubeObject] | Unknown
     """k8sbench's own pods in the namespace that have not ended."""
-    services: Sequence[KubeObject] | Unknown
-    """Services that may be the GPU metrics' exporter or Prometheus, of all namespaces."""
+    prometheus: Source | None = None
+    """None: none was to be asked."""
+    exporters: Sequence[KubeObject] | Unknown = ()
+    """Pods of DCGM exporters."""
+    exporter: Source | None = None
+    """One of them, or what is missing to see them; None: there is none."""
     claims: Mapping[str, KubeObject | Unknown | None] = {}
     """The volume claims that were asked about, by name."""
     storage_classes: Mapping[str, KubeObject | Unknown | None] = {}
@@ -112,6 +137,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     """What was found, one sentence."""
     action: str | None = None
     """What to do; None where nothing is to be done."""
+    manifest: str | None = None
+    """What an administrator may apply for it, in YAML."""
 
 
 def ok(check: str, message: str) -> Line:
@@ -119,9 +146,11 @@ def ok(check: str, message: str) -> Line:
     return Line(id=check, level="ok", message=message)
 
 
-def warning(check: str, message: str, action: str | None = None) -> Line:
+def warning(
+    check: str, message: str, action: str | None = None, manifest: str | None = None
+) -> Line:
     """Return a line about what may spoil or slow a run, or could not be checked."""
-    return Line(id=check, level="warning", message=message, action=action)
+    return Line(id=check, level="warning", message=message, action=action, manifest=manifest)
 
 
 def failure(check: str, message: str, action: str | None) -> Line:

@@ -9,23 +9,8 @@ from k8sbench.diagnose.preflight.facts import Asked, Facts, Line, Unknown, failu
 from k8sbench.diagnose.preflight.findings import unseen
 from k8sbench.diagnose.preflight.operator_checks import gang
 from k8sbench.model.image import TITLES, ImageTable, image_warning
-from k8sbench.model.kube import KubeObject, conditions, labels_of, name_of
+from k8sbench.model.kube import KubeObject, conditions, labels_of
 
-METRICS = (
-    # Labels of upstream's charts: GPU operator, dcgm-exporter; prometheus-operator, prometheus.
-    (
-        "gpu-metrics",
-        "DCGM exporter",
-        {("app", "nvidia-dcgm-exporter"), ("app.kubernetes.io/name", "dcgm-exporter")},
-        "Install NVIDIA's dcgm-exporter (the GPU operator does), or live without GPU metrics.",
-    ),
-    (
-        "prometheus",
-        "Prometheus",
-        {("operated-prometheus", "true"), ("app.kubernetes.io/name", "prometheus")},
-        "Nothing need be done: k8sbench does not read it yet.",
-    ),
-)
 FIRST_CONSUMER = "WaitForFirstConsumer"
 QUEUEING = {
     "kueue.x-k8s.io": "Kueue",
@@ -33,27 +18,6 @@ QUEUEING = {
     "scheduling.x-k8s.io": "the coscheduling plugin",
 }
 """API group → what serves it."""
-
-
-def metrics(facts: Facts, asked: Asked) -> Iterator[Line]:
-    """There is something to ask for GPU metrics."""
-    for identifier, name, labels, action in METRICS:
-        if identifier == "gpu-metrics" and not asked.pool.gpus_per_node:
-            continue
-        if isinstance(facts.services, Unknown):
-            yield unseen(identifier, f"whether {name} is there", facts.services)
-            continue
-        found = [
-            f"{each['metadata']['namespace']}/{name_of(each)}"
-            for each in facts.services
-            if labels & set(labels_of(each).items())
-        ]
-        if found:
-            message = f"{name} found: {', '.join(found)}."
-            yield ok(identifier, message)
-        else:
-            message = f"No service of {name} was found by its labels."
-            yield warning(identifier, message, action)
 
 
 def claims(facts: Facts, asked: Asked) -> Iterator[Line]:

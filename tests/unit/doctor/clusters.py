@@ -10,8 +10,18 @@ import msgspec
 from k8sbench.adapters.files import image_table, pools
 from k8sbench.adapters.kubernetes import preflight
 from k8sbench.diagnose.preflight import checks, findings
-from k8sbench.diagnose.preflight.facts import Access, Asked, Facts, Line, Refusal
+from k8sbench.diagnose.preflight.facts import (
+    Access,
+    Asked,
+    Exposed,
+    Facts,
+    Line,
+    Refusal,
+    Source,
+    Unknown,
+)
 from k8sbench.diagnose.preflight.rules import Permission
+from k8sbench.model.gpu_metrics import METRICS
 
 POOL = pools.load(environ={}).pool("v100-32gb")
 IMAGES = image_table.load()
@@ -88,9 +98,34 @@ def limits(kind: str = "Container", **bounds: dict[str, str]) -> dict[str, Any]:
     return {"metadata": {"name": "small"}, "spec": {"limits": [{"type": kind, **bounds}]}}
 
 
-def service(name: str, **labels: str) -> dict[str, Any]:
-    labels = {key.replace("__", "/").replace("_", "-"): value for key, value in labels.items()}
-    return {"metadata": {"namespace": "monitoring", "name": name, "labels": labels}}
+FIELDS = tuple(field.name for metric in METRICS for field in metric.dcgm)
+DEFAULT = tuple(name for name in FIELDS if name not in {"DCGM_FI_PROF_SM_ACTIVE", *FIELDS[-4:]})
+"""About what an exporter has that nobody told anything."""
+
+
+def exporter(*args: str, **env: str) -> dict[str, Any]:
+    """A DCGM exporter's pod."""
+    variables = [{"name": key, "value": value} for key, value in env.items()]
+    container = {"name": "exporter", "args": list(args), "env": variables}
+    return {
+        "metadata": {"namespace": "gpu-operator", "name": "dcgm-x1"},
+        "spec": {"nodeName": "gpu-0", "containers": [container]},
+    }
+
+
+def prometheus(fields: tuple[str, ...] = FIELDS, names_pods: bool | None = None) -> Source:
+    has = Exposed(fields=fields, interval=15.0, names_pods=names_pods)
+    return Source(name="Prometheus monitoring/prometheus:web", has=has)
+
+
+def read(fields: tuple[str, ...] = FIELDS, names_pods: bool | None = True) -> Source:
+    """An exporter that was read."""
+    has = Exposed(fields=fields, interval=30.0, names_pods=names_pods)
+    return Source(name="DCGM exporter gpu-operator/dcgm-x1", has=has)
+
+
+def refused(name: str = "DCGM exporters") -> Source:
+    return Source(name=name, has=Unknown("You may not list pods"), role="kind: Role\n")
 
 
 def denied(kind: str) -> Refusal:
@@ -122,10 +157,9 @@ READY = Facts(
     limit_ranges=(),
     nodes=(node("gpu-0"), node("gpu-1")),
     pods=(),
-    services=(
-        service("dcgm", app="nvidia-dcgm-exporter"),
-        service("prometheus", operated_prometheus="true"),
-    ),
+    prometheus=prometheus(),
+    exporters=(exporter(DCGM_EXPORTER_KUBERNETES="true"),),
+    exporter=read(),
 )
 
 

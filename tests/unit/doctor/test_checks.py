@@ -7,12 +7,15 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
-from k8sbench.diagnose.preflight import capacity_checks, checks, findings
+from k8sbench.diagnose.preflight import capacity_checks, checks, findings, metrics_checks
 from k8sbench.diagnose.preflight.facts import Facts, Line, Refusal, Unknown
+from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.pool import CPU_POOL, Rdma
 from tests.tiers import ROOT
 from tests.unit.doctor.clusters import (
+    DEFAULT,
     IMAGES,
     POOL,
     QUICK,
@@ -20,14 +23,17 @@ from tests.unit.doctor.clusters import (
     asked,
     denied,
     deployment,
+    exporter,
     facts,
     limits,
     lines,
     namespace,
     node,
     pod,
+    prometheus,
     quota,
-    service,
+    read,
+    refused,
 )
 
 FORBIDDEN = Unknown("nodes is forbidden (403)")
@@ -358,14 +364,77 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
         "has 16 GPUs; k8sbench's jobs in team-a hold 12 of them",
     ),
     (
-        "services of other programs",
-        {"services": (service("x", app="web"),)},
+        "nothing has GPU metrics",
+        {"prometheus": None, "exporters": (), "exporter": None},
         {},
         "gpu-metrics",
         "warning",
-        "No service of DCGM exporter",
+        "they come from the trainers alone",
     ),
-    ("no service seen", {"services": FORBIDDEN}, {}, "prometheus", "warning", "Not looked at"),
+    (
+        "a Prometheus without DCGM",
+        {"prometheus": prometheus(())},
+        {},
+        "prometheus",
+        "warning",
+        "it scrapes no DCGM exporter",
+    ),
+    (
+        "a Prometheus that may not be asked",
+        {"prometheus": refused("Prometheus")},
+        {},
+        "prometheus",
+        "warning",
+        "You may not list pods.",
+    ),
+    (
+        "exporters that may not be listed",
+        {"prometheus": None, "exporters": (), "exporter": refused()},
+        {},
+        "gpu-metrics",
+        "warning",
+        "DCGM exporters: You may not list pods.",
+    ),
+    (
+        "exporters not seen",
+        {"exporters": FORBIDDEN},
+        {},
+        "gpu-metrics",
+        "warning",
+        "Not looked at: DCGM exporters",
+    ),
+    (
+        "the default counters",
+        {"prometheus": None, "exporter": read(DEFAULT)},
+        {},
+        "gpu-metrics-fields",
+        "warning",
+        "lacks DCGM_FI_PROF_SM_ACTIVE, ",
+    ),
+    (
+        "an exporter that names no pods",
+        {"prometheus": None, "exporters": (exporter(),), "exporter": read(names_pods=False)},
+        {},
+        "gpu-metrics-pods",
+        "warning",
+        "does not say which pod has a GPU: only",
+    ),
+    (
+        "a Prometheus of exporters that name no pods",
+        {"exporters": (exporter("-k=false"),)},
+        {},
+        "gpu-metrics-pods",
+        "warning",
+        "Prometheus monitoring/prometheus:web does not say which pod has a GPU: only",
+    ),
+    (
+        "a Prometheus of exporters that are not seen",
+        {"exporters": (), "exporter": None},
+        {},
+        "gpu-metrics-pods",
+        "warning",
+        "as far as is seen",
+    ),
     (
         "no such claim",
         {"claims": {"imagenet": None}},
@@ -548,11 +617,9 @@ def test_paddle_alone_does_not_mind_the_init_container() -> None:
 
 
 def test_a_pool_without_gpus_is_asked_nothing_about_them() -> None:
-    found = lines(
-        asked(pool=CPU_POOL, gpus=0), nodes=(node("a", gpus="0"),), services=(), quotas=()
-    )
-    about = {"device-plugin", "gpus", "node-size", "gpu-metrics"}
-    assert not about & {line.id for line in found}
+    found = lines(asked(pool=CPU_POOL, gpus=0), nodes=(node("a", gpus="0"),), quotas=())
+    about = {"device-plugin", "gpus", "node-size", "prometheus"}
+    assert not [line.id for line in found if line.id in about or "metrics" in line.id]
 
 
 def test_of_nodes_only_those_count_that_take_a_whole_replica() -> None:
@@ -581,3 +648,50 @@ def test_the_page_lists_every_line_that_there_is() -> None:
     reported |= {line.id for case in CASES for line in lines(asked(**case[2]), **case[1])}
     assert len(listed) == len(set(listed))
     assert set(listed) == reported
+
+
+def test_of_gpu_metrics_it_says_what_they_are_and_how_often() -> None:
+    found = of(lines(), "prometheus").message
+    assert found.startswith("Prometheus monitoring/prometheus:web has gpu_utilization, gr_engine_")
+    assert found.endswith("pcie_received, every 15 s.")
+    found = of(lines(prometheus=None), "gpu-metrics").message
+    assert found.startswith(
+        "1 DCGM exporter, read directly: DCGM exporter gpu-operator/dcgm-x1 has"
+    )
+    assert found.endswith("every 30 s.")
+
+
+def test_whoever_needs_no_exporter_is_not_told_to_get_at_one() -> None:
+    for changes in ({"exporter": refused(), "exporters": ()}, {"exporter": None, "exporters": ()}):
+        assert of(lines(**changes), "gpu-metrics").level == "ok"
+
+
+def test_what_an_administrator_may_apply_is_given_with_the_line() -> None:
+    role = of(lines(prometheus=refused("Prometheus")), "prometheus")
+    assert role.manifest == "kind: Role\n"
+    found = of(lines(prometheus=prometheus(DEFAULT)), "gpu-metrics-fields")
+    given = yaml.safe_load(found.manifest or "")
+    assert given["data"]["metrics"] == given["data"]["dcgm-metrics.csv"]
+    rows = [line.split(", ", 2) for line in given["data"]["metrics"].splitlines()]
+    assert {name for name, *_ in rows} == {m.dcgm[0].name for m in METRICS if m.dcgm}
+    assert {name for name, kind, _ in rows if kind == "counter"} == {
+        "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"
+    }
+    assert {len(row) for row in rows} == {3}
+    assert not any("," in title for *_, title in rows)
+
+
+@pytest.mark.parametrize(
+    ("pod", "seconds", "mapped"),
+    [
+        (exporter(), 30.0, False),
+        (exporter(DCGM_EXPORTER_INTERVAL="10000", DCGM_EXPORTER_KUBERNETES="true"), 10.0, True),
+        (exporter("-f", "x.csv", "-c", "1000", "--kubernetes"), 1.0, True),
+        (exporter("--collect-interval=5000", "-k=false"), 5.0, False),
+        (exporter("-k", "-c", "2000"), 2.0, True),
+        (exporter(DCGM_EXPORTER_INTERVAL="soon", DCGM_EXPORTER_KUBERNETES="false"), 30.0, False),
+    ],
+)
+def test_an_exporters_settings_are_read(pod: dict[str, Any], seconds: float, mapped: bool) -> None:
+    assert metrics_checks.interval(pod) == seconds
+    assert metrics_checks.is_mapped(pod) is mapped

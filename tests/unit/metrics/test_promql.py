@@ -21,6 +21,9 @@ QUERIES: dict[str, Callable[[], str]] = {
     "samples: an old exporter, one GPU": lambda: promql.samples("uuid", UUIDS[:1], 600.001),
     "targets": lambda: promql.targets(("10.0.0.1:9400", "node-0"), 600),
     "nodes": lambda: promql.nodes(300),
+    "fields": promql.fields,
+    "scrapes": lambda: promql.scrapes("DCGM_FI_DEV_GPU_UTIL", 300),
+    "with_pods": promql.with_pods,
 }
 """The function that writes it, with what is particular → the query."""
 

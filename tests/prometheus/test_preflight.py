@@ -1,0 +1,59 @@
+"""What the preflight says of a Prometheus."""
+
+from __future__ import annotations
+
+import pytest
+
+from k8sbench.adapters.metrics import preflight
+from k8sbench.diagnose.preflight.facts import Exposed, Unknown
+from tests.harness.prometheus import wait
+from tests.prometheus.conftest import Expose, Start
+from tests.tiers import ROOT
+
+CURRENT = (ROOT / "tests" / "fixtures" / "dcgm" / "current.prom").read_text()
+
+
+def seen(url: str) -> Exposed:
+    found = preflight.prometheus(url, None)
+    assert found.name == f"Prometheus at {url}"
+    assert isinstance(found.has, Exposed), found
+    return found.has
+
+
+def test_it_says_what_it_has_and_how_often(start: Start, expose: Expose) -> None:
+    exporter = expose(CURRENT)
+    config = {"job_name": "dcgm", "static_configs": [{"targets": [exporter.address]}]}
+    server = start(scrape=[config])
+    wait(lambda: bool(seen(server.url).fields), "it was scraped")
+    has = seen(server.url)
+    assert "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE" in has.fields
+    assert "DCGM_FI_DEV_PCIE_REPLAY_COUNTER" not in has.fields
+    # Without honor_labels, pods of another target's labels are renamed only where there are such.
+    assert has.names_pods is None
+
+
+def test_that_it_names_pods_is_seen_from_labels_that_are_for_sure_theirs(
+    start: Start, expose: Expose
+) -> None:
+    exporter = expose(CURRENT)
+    target = {"targets": [exporter.address], "labels": {"pod": "dcgm-x1", "namespace": "gpu"}}
+    server = start(scrape=[{"job_name": "dcgm", "static_configs": [target]}])
+    wait(lambda: seen(server.url).names_pods is True, "the renamed labels are seen")
+    wait(lambda: (seen(server.url).interval or 0) > 0, "the interval is known")
+
+
+def test_one_that_scrapes_no_exporter_has_no_fields(start: Start) -> None:
+    assert seen(start().url).fields == ()
+
+
+def test_one_that_is_not_there_is_told() -> None:
+    found = preflight.prometheus("http://127.0.0.1:9", None)
+    assert isinstance(found.has, Unknown)
+    assert "connection refused" in found.has.why
+
+
+@pytest.mark.parametrize("url", ["http://a:b@prometheus.test", "ftp://prometheus.test"])
+def test_an_address_that_cannot_be_used_is_told(url: str) -> None:
+    found = preflight.prometheus(url, None)
+    assert isinstance(found.has, Unknown)
+    assert "The address of Prometheus cannot be used" in found.has.why
