@@ -25,7 +25,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-_]|\[\d{1,3}(?:;\d{1,3})
 
 OWN = "K8SBENCH {"
 """What the lines of our own trainers begin with."""
-_PREFIX_STARTS = frozenset("[0123456789")
+PREFIX_STARTS = frozenset("[0123456789")
 """Characters that those begin with: most lines begin with none of them."""
 
 Piece = tuple[str, str]
@@ -62,7 +62,7 @@ def _pieces(line: str) -> Sequence[Piece]:
 
 def without_prefixes(line: str) -> Piece:
     """The rank that a line's prefixes name, and the line without them."""
-    if line[:1] not in _PREFIX_STARTS:
+    if line[:1] not in PREFIX_STARTS:
         return "", line
     if line[4:5] == "-" and line[10:11] != "T" and line[:4].isdigit():
         # The program's own date, with which most training lines begin.

@@ -19,6 +19,8 @@ import msgspec
 from k8sbench.model.sample import Evaluation, Fact, Item, Mark, MarkKind, Record, Shape
 from k8sbench.model.spec import Framework
 from k8sbench.parse import stamps
+from k8sbench.parse.lines import Lines
+from k8sbench.parse.together import Columns, Lane, numbers, one
 
 MOST_ITERATIONS = 1e12
 MOST_EPOCHS = 1e6
@@ -26,6 +28,7 @@ MOST_EPOCHS = 1e6
 LOSS_NUMBER = r"(?P<loss>[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf|NaN|Inf|NAN|INF))"
 """A loss as any of the programs prints it."""
 _INFINITE = math.inf
+_GROUPS = re.Match.groups
 _LOSS = re.compile(r"\bloss:\s+" + LOSS_NUMBER)
 
 
@@ -171,6 +174,36 @@ class Reader:
         rules = [rule for found_by, rule in self._rules if found_by in present]
         return functools.partial(_items, rules)
 
+    def lane(self, lines: Lines) -> Lane | None:
+        """The lane of the records that the rest of a block seems to hold."""
+        for lane in self.lanes:
+            if lines.next(lane.needle) >= 0:
+                return lane
+        return None
+
+    @functools.cached_property
+    def lanes(self) -> Sequence[Lane]:
+        """The lanes of the family's kinds of records, where it has no other lines of its own."""
+        if self._family.own_needles:
+            return ()
+        family, lanes = self._family, []
+        rules: list[RecordRule | EvaluationRule | MarkRule | FactRule]
+        rules = [*family.records, *family.evaluations, *family.marks, *family.late_facts]
+        for each in family.records:
+            columns = _columns(each)
+            if columns is not None:
+                found_by = each.found_by or each.needle
+                alarms = dict.fromkeys(
+                    # A text that all of the records hold tells nothing.
+                    other.pattern if other.needle == found_by and other.pattern else other.needle
+                    for other in rules
+                    if other is not each
+                )
+                lanes.append(
+                    Lane(found_by, each.needle, tuple(alarms), each.pattern.search, columns)
+                )
+        return lanes
+
     def _late(self, each: FactRule) -> Read:
         return lambda number, text, source: self.facts(Line(number, text, source), (each,))
 
@@ -294,6 +327,65 @@ def record_maker(each: RecordRule) -> Make:
         )
 
     return make
+
+
+@_shared
+def _columns(
+    each: RecordRule,
+) -> Callable[[Sequence[re.Match[str]]], Columns | None] | None:
+    """How matches become columns of records; None: they are read one by one alone."""
+    shape, names = each.shape, each.pattern.groupindex
+    if shape.averaged != "interval" or "middle" in names or each.stamp is not stamps.seconds:
+        return None
+    by_rate, before = shape.number == "rate", 1 - each.first_iteration
+
+    def columns(matches: Sequence[re.Match[str]]) -> Columns | None:
+        groups = list(zip(*map(_GROUPS, matches), strict=True))
+        said = {name: groups[at - 1] for name, at in names.items()}
+
+        def read(name: str, least: float = 5e-324) -> list[float] | None:
+            """A column of finite numbers that are not too small."""
+            found = numbers(said.get(name, ()))
+            if found is not None and not (least <= min(found) and max(found) < _INFINITE):
+                raise ValueError
+            return found
+
+        try:
+            iterations = [int(text) + before for text in said["iteration"]]
+            epoch = one(said["epoch"]) if "epoch" in said else None
+            total = one(said["total"]) if "total" in said else None
+            rates, seconds, computed = read("rate"), read("step_seconds"), read("compute_rate")
+            losses, data = numbers(said.get("loss", ())), read("data_seconds", 0.0)
+            memory = numbers(tuple(set(said.get("memory", ()))))
+            stamped = said.get("stamp", (None,))
+            at = stamps.column(stamped) if None not in stamped else one(stamped)
+        except (ValueError, TypeError):
+            return None
+        if "mean_seconds" in said or (rates if by_rate else seconds) is None:
+            return None
+        if max(iterations) >= MOST_ITERATIONS or (losses and not math.isfinite(sum(losses))):
+            return None
+        if rates and computed:
+            waits = [max(1 - rate / other, 0.0) for rate, other in zip(rates, computed, strict=True)]
+        elif data and seconds:
+            waits = [min(part / whole, 1.0) for part, whole in zip(data, seconds, strict=True)]
+        else:
+            waits = None
+        return Columns(
+            shape=shape,
+            texts=[match[0] for match in matches],
+            iterations=iterations,
+            epoch=None if epoch is None else int(epoch),
+            total=None if total is None else int(total) or None,
+            rates=rates,
+            seconds=seconds,
+            losses=losses,
+            waits=waits,
+            stamps=at,
+            memory_mib=max(memory) if memory else None,
+        )
+
+    return columns
 
 
 @_shared

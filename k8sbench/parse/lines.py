@@ -6,6 +6,7 @@ searched for in a whole block at once.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -21,6 +22,24 @@ _ENDED = re.compile(r"[^\r\n]*[\r\n]|[^\r\n]+")
 def ended(block: str) -> list[str]:
     """Each line of a block, with its end."""
     return _ENDED.findall(block)
+
+
+class Some:
+    """Some lines of a block, of which only those that are asked for are numbered."""
+
+    def __init__(self, block: str, at: int, number: int) -> None:
+        self.texts: list[str] = []
+        self.places: list[int] = []
+        """Where in the block each of them begins."""
+        self._block, self._at, self._number = block, at, number
+
+    def lines(self, at: range) -> Iterator[Line]:
+        """These of them."""
+        place, number = self._at, self._number
+        for index in at:
+            number += self._block.count("\n", place, self.places[index])
+            place = self.places[index]
+            yield number, self.texts[index]
 
 
 class Lines:
@@ -41,6 +60,8 @@ class Lines:
         """Where the next line begins …"""
         self._number = number
         """… and its number."""
+        self._places: dict[str | re.Pattern[str], int] = {}
+        """Where what was searched for stands next in the block; −1: no more."""
 
     def more(self) -> bool:
         """Go to the next block if this one is at its end; False at the end of the log."""
@@ -49,10 +70,11 @@ class Lines:
             if block is None:
                 return False
             self.block, self._at = block, 0
+            self._places.clear()
             if block.strip("\r\n"):
                 self.empty = False
             else:
-                self._skip()
+                self.skip()
         return True
 
     def __iter__(self) -> Iterator[Line]:
@@ -60,10 +82,46 @@ class Lines:
         while self.more():
             yield from self._rest()
 
+    def next(self, what: str | re.Pattern[str]) -> int:
+        """Where a text stands first in the rest of this block; −1: nowhere."""
+        place = self._places.get(what, 0)
+        if 0 <= place <= self._at:
+            if isinstance(what, str):
+                place = self.block.find(what, self._at)
+            else:
+                match = what.search(self.block, self._at)
+                place = match.start() if match else -1
+            self._places[what] = place
+        return place
+
     def present(self, texts: Iterable[str]) -> list[Place]:
         """Those of the texts that the rest of this block holds."""
-        find, at = self.block.find, self._at
-        return [(place, text) for text in texts if (place := find(text, at)) >= 0]
+        return [(place, text) for text in texts if (place := self.next(text)) >= 0]
+
+    def one(self) -> Iterator[Line]:
+        """The next line that is not empty, if this block has one."""
+        return itertools.islice(self._rest(), 1)
+
+    def before(self, text: str, place: int) -> Some:
+        """The lines that hold a text, up to that which is at a place; −1: in all of the rest.
+
+        None of them has a carriage return in it.
+        """
+        block, at, number = self.block, self._at, self._number
+        some = Some(block, at, number)
+        stop = len(block) if place < 0 else block.rfind("\n", at, place) + 1 or at
+        find, rfind, add, begins = block.find, block.rfind, some.texts.append, some.places.append
+        end = at - 1
+        while (found := find(text, end + 1, stop)) >= 0:
+            begin = rfind("\n", end + 1, found) + 1 or end + 1
+            end = find("\n", found, stop)
+            if end < 0:
+                end = stop
+            add(block[begin:end])
+            begins(begin)
+        self._number += block.count("\n", at, stop)
+        self._at = stop
+        return some
 
     def holding(self, places: Sequence[Place]) -> Iterator[Line]:
         """The lines in the rest of this block that hold one of the texts at these places.
@@ -93,7 +151,7 @@ class Lines:
                 for before, text in places
                 if (place := before if before >= at else block.find(text, at)) >= 0
             ]
-        self._skip()
+        self.skip()
 
     def _rest(self) -> Iterator[Line]:
         block = self.block
@@ -105,6 +163,7 @@ class Lines:
             if at < end:
                 yield number, block[at:end]
 
-    def _skip(self) -> None:
+    def skip(self) -> None:
+        """Leave out the rest of this block."""
         self._number += self.block.count("\n", self._at)
         self._at = len(self.block)

@@ -7,6 +7,7 @@ family is an error that names the family it looks like. Our own start line decid
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -14,8 +15,9 @@ from k8sbench.model.sample import Item, Mark, Record
 from k8sbench.parse import airank
 from k8sbench.parse.cleaning import pieces, plain, without_prefixes
 from k8sbench.parse.families import FAMILIES
-from k8sbench.parse.family import Family, Reader
+from k8sbench.parse.family import Family, Read, Reader
 from k8sbench.parse.lines import Line, Lines, Place
+from k8sbench.parse.together import Together
 
 HEAD_ITEMS = 10_000
 """Items kept before the family is known; a head is never that long."""
@@ -37,6 +39,14 @@ class Log:
 
     def __iter__(self) -> Iterator[Item]:
         """Yield the items; nothing for a log of none of the candidates."""
+        for found in self.together():
+            if isinstance(found, Together):
+                yield from found
+            else:
+                yield found
+
+    def together(self) -> Iterator[Item | Together]:
+        """Yield the items, of which many may come together."""
         ours = [] if OURS in self._candidates else [OURS]
         heads = {each.name: _Head(each, wanted=True) for each in (*ours, *self._candidates)}
         for each in FAMILIES.values():
@@ -66,7 +76,7 @@ class Log:
         """Whether it has no text at all."""
         return self._lines.empty
 
-    def _rest(self, family: Family, reader: Reader) -> Iterator[Item]:
+    def _rest(self, family: Family, reader: Reader) -> Iterator[Item | Together]:
         """Everything after the line that decided: the fast part."""
         lines, needles = self._lines, reader.needles
         rare = [airank.NEEDLE, *([family.opening] if family.opening else [])]
@@ -76,15 +86,20 @@ class Log:
             if not present.isdisjoint(rare):
                 yield from self._rarely(family, reader, places)
                 continue
-            read = reader.reading(present)
-            clean = plain(lines.block)
-            for number, text in lines.holding(places):
-                if clean:
-                    source, piece = without_prefixes(text)
-                    yield from read(number, piece, source)
-                else:
-                    for source, piece in pieces(text):
-                        yield from read(number, piece, source)
+            if not present:
+                lines.skip()
+                continue
+            read = functools.partial(_read_pieces, reader.reading(present))
+            lane = None if "\r" in lines.block else reader.lane(lines)
+            if lane is None:
+                for number, text in lines.holding(places):
+                    yield from read(number, text)
+                continue
+            alarms = [place for each in lane.alarms if (place := lines.next(each)) >= 0]
+            yield Together(lane, lines.before(lane.found_by, min(alarms, default=-1)), read)
+            if alarms:
+                for number, text in lines.one():
+                    yield from read(number, text)
 
     def _rarely(self, family: Family, reader: Reader, places: Sequence[Place]) -> Iterator[Item]:
         """A block that may hold a further header or AI-Rank's lines; up to such a header."""
@@ -111,6 +126,11 @@ class Log:
                         yield from _read(head.reader, number, later, later_source)
                     return
         yield from head.items()
+
+
+def _read_pieces(read: Read, line: int, text: str) -> Iterator[Item]:
+    for source, piece in pieces(text):
+        yield from read(line, piece, source)
 
 
 def _read(reader: Reader, line: int, text: str, source: str) -> Iterator[Item]:

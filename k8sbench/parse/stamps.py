@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+from collections.abc import Sequence
 
 DAY = 86400.0
 UNDATED_YEAR = 2000
@@ -27,6 +28,24 @@ def seconds(text: str) -> float | None:
         return began + float(rest.replace(",", "."))
     except ValueError:
         return None
+
+
+def column(texts: Sequence[str]) -> list[float]:
+    """Read many at once. Raises ValueError where one is no such time."""
+    known, began = "", 0.0
+    joined = "\n".join(texts).replace(",", ".")
+    if not joined.isascii():
+        raise ValueError(joined)
+    found = []
+    for text in joined.split("\n"):
+        minute, _, rest = text.rpartition(":")
+        if minute != known:
+            read = _minute(minute)
+            if read is None:
+                raise ValueError(text)
+            known, began = minute, read
+        found.append(began + float(rest))
+    return found
 
 
 @functools.lru_cache(maxsize=64)

@@ -8,8 +8,9 @@ also set: one jump of a known size is that, and what the stamps say is corrected
 from __future__ import annotations
 
 import math
+import operator
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from k8sbench.measure.run import selection
@@ -179,6 +180,36 @@ class LogClock:
         if pace < self._least:
             self._least = pace
             self._fastest = Leap(Occurrence(file, record, position), passed, time, True, True)
+
+    def passed(self, stamps: list[float]) -> list[float] | None:
+        """Times between lines that follow the last one; None where one of them is a leap."""
+        if self.latest is None or self._unstamped:
+            return None
+        passed = list(map(operator.sub, stamps, (self.latest, *stamps[:-1])))
+        return passed if self.earliest <= min(passed) and max(passed) < LONG else None
+
+    def compare_together(
+        self,
+        occurrence: Callable[[int], Occurrence],
+        begin: int,
+        distance: int,
+        times: list[float],
+        passed: list[float],
+    ) -> None:
+        """Compare lines between which nothing but they happened; ``begin``: before the first."""
+        self._stretches += begin != self._end
+        self._end = begin + distance * len(times)
+        self._records += len(times)
+        self._iterations += distance * len(times)
+        self._time = sum(times, self._time)
+        self._clock = sum(passed, self._clock)
+        paces = list(map(operator.truediv, passed, times))
+        if self._tolerance.median is not None:
+            self._paces.fromlist(paces)
+        least = min(paces)
+        if least < self._least:
+            self._least, at = least, paces.index(least)
+            self._fastest = Leap(occurrence(at), passed[at], times[at], True, True)
 
     def leap(self, leap: Leap) -> None:
         """Take a line whose stamp is before that of the line before, or long after it."""

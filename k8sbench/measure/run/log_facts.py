@@ -26,6 +26,7 @@ from k8sbench.parse import declared, stamps
 from k8sbench.parse.families import FAMILIES
 from k8sbench.parse.family import Family, number_in
 from k8sbench.parse.reading import OURS, Log
+from k8sbench.parse.together import Together
 
 RANKS = 4096
 """Ranks whose records are kept apart; a log that names more is broken."""
@@ -33,6 +34,8 @@ VALUES = 16
 """Different values of one fact that are kept."""
 STAMP = 40
 """Characters that a line's time stamp is within."""
+FEW = 16
+"""Records that are not worth taking together."""
 SAME_RUN = ("model", "gpus", "batch_size", "precision")
 """Facts that no restart changes."""
 _TIMES = ("mean", "median", "p95", "max")
@@ -163,10 +166,13 @@ class LogFacts:
             self._anew = {}
         self.files.append(source.name)
         before = {rank: (each.seen, each.all_records) for rank, each in self.series_by_rank.items()}
-        for item in log:
+        for found in log.together():
             if self.family is None:
                 self.family = log.family
-            self._take(item, source.name)
+            if isinstance(found, Together):
+                self._take_together(found, source.name)
+            else:
+                self._take(found, source.name)
         self.empty &= log.empty
         self.shares[source.name] = {
             rank: (each.seen - seen, each.all_records - further)
@@ -262,6 +268,32 @@ class LogFacts:
             self.gpu_series.take(item, file)
         else:
             self._mark(item, file)
+
+    def _take_together(self, some: Together, file: str) -> None:
+        """Take records together, those of a half of them if not all, or else one by one."""
+        if self._records_together(some, file):
+            return
+        if len(some) <= FEW:
+            for item in some:
+                self._take(item, file)
+        else:
+            for half in some.halves():
+                self._take_together(half, file)
+
+    def _records_together(self, some: Together, file: str) -> bool:
+        series = self.series_by_rank.get("")
+        before = (self._events, self._restarts, self._resumed)
+        if series is None or self._anew is not None or self._before.get("", (0, 0, 0)) != before:
+            return False
+        columns = some.columns() if len(some) else None
+        if columns is None or columns.total != series.total:
+            return False
+        if not series.add_together(columns, some.record, file):
+            return False
+        self._records += len(some)
+        if columns.shape.dated:
+            self._logger = series.last_stamp
+        return True
 
     def _fact(self, fact: Fact, place: Place) -> None:
         value = redaction.redact(fact.value)

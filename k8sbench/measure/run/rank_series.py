@@ -11,8 +11,9 @@ from __future__ import annotations
 import enum
 import hashlib
 import math
+import operator
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
 from k8sbench.measure.run.log_clock import LONG, Leap, LogClock
@@ -20,6 +21,7 @@ from k8sbench.measure.run.occurrences import MANY, Occurrence, Occurrences
 from k8sbench.measure.run.redundancy import Epoch, Products
 from k8sbench.measure.run.tally import Tally, Window
 from k8sbench.model.sample import Record
+from k8sbench.parse.together import Columns
 
 ROUNDED = 1e-4
 """Relative error of a number of steps that follows from printed numbers."""
@@ -127,6 +129,73 @@ class RankSeries:
             self._pending = (record, file, events, restart)
             return
         self._add(record, file, events, restart, upto=None)
+
+    def add_together(self, some: Columns, record: Callable[[int], Record], file: str) -> bool:
+        """Add records between which nothing happened; ``record`` gives one of them.
+
+        False, and nothing is added, where one of them is not simply the next one after the one
+        before: :meth:`add` takes them one by one.
+        """
+        rates, seconds, stamps = some.rates, some.seconds, some.stamps
+        tally, clock, window, count = self.tally, self.clock, self.window, len(some.texts)
+        stride = some.steps or self.usual
+        first = self._previous + stride
+        ordinary = (
+            some.shape is self.shape
+            and (self._pending, self._replay) == (None, None)
+            and (some.epoch == self._epoch or not self._by_epoch)
+            and tally.begun
+            and stride > 0
+            and self._base + first > self.position
+            and some.iterations == list(range(first, first + stride * count, stride))
+        )
+        begin = self._base + self._previous
+        end = begin + stride * count
+        within = begin >= window.warmup and end <= window.end
+        if not ordinary or not (within or begin + stride > window.end) or stamps is None:
+            return False
+        passed = clock.passed(stamps)
+        paces = [1 / rate for rate in rates or ()] if self._by_rate else seconds
+        if passed is None or not paces:
+            return False
+        times = [stride * pace for pace in paces]
+        samples = list(map(operator.mul, rates, seconds)) if rates and seconds else None
+        if samples and seconds and not self.products.fit(samples, seconds):
+            return False
+
+        # All of them are ordinary: from here on they are added.
+        last = record(count - 1)
+        self.seen += count
+        self.all_records += count
+        self.total = some.total
+        if some.total is not None:
+            self.planned = some.total
+        if some.steps is None:
+            self._distances[stride] += count
+        self.position, self._previous = end, some.iterations[-1]
+        self._furthest = (self._previous, self._mean_total)
+        self._digest.extend(some.texts)
+        self.last_stamp = clock.latest = stamps[-1]
+        if some.losses:
+            self.last_loss = some.losses[-1]
+        if some.memory_mib is not None and some.memory_mib > (self.memory_mib or 0.0):
+            self.memory_mib = some.memory_mib
+        self.epoch.records += count
+        self.epoch.last = last
+        self.epoch.rates = sum(rates or (), self.epoch.rates)
+        if samples and seconds:
+            self.products.take(samples, seconds)
+        if within:
+            clock.compare_together(
+                lambda at: Occurrence(file, record(at), begin + stride * (at + 1)),
+                *(begin, stride, times, passed),
+            )
+            tally.count_together(last, end, stride, times)
+            if some.taken:
+                tally.delays.extend(map(operator.sub, some.taken, stamps))
+            if some.waits:
+                tally.wait(some.waits, times)
+        return True
 
     def close(self) -> None:
         """The log is over."""
@@ -476,6 +545,10 @@ class _Digest:
         self._texts.append(text)
         if len(self._texts) == AT_ONCE:
             self._flush()
+
+    def extend(self, texts: Iterable[str]) -> None:
+        self._texts += texts
+        self._flush()
 
     def hex(self) -> str:
         self._flush()

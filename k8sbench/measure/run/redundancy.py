@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from k8sbench.measure.run.occurrences import Occurrence
@@ -54,3 +56,15 @@ class Products(msgspec.Struct):
         if other is None or other.record.shape.numbering == "run":
             return other
         return other if other.record.epoch == record.epoch else None
+
+    def fit(self, samples: Sequence[float], seconds: Sequence[float]) -> bool:
+        """Whether the products of many records are all the first one's, like that before."""
+        slack = (PRODUCT + ROUNDING / max(seconds)) * self._first
+        apart = max(max(samples) - self._first, self._first - min(samples))
+        return self._first > 0 and self._other is None and apart <= slack
+
+    def take(self, samples: Sequence[float], seconds: Sequence[float]) -> None:
+        """Add the records of products that fit."""
+        longest = max(seconds)
+        if longest > self._longest:
+            self._longest, self.batch = longest, samples[seconds.index(longest)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from array import array
 from typing import NamedTuple
 
@@ -97,6 +98,24 @@ class Tally:
             self.first = record
         self.last = record
 
+    def count_together(self, last: Record, position: int, covered: int, times: list[float]) -> None:
+        """Count ordinary records, each of so many iterations, after the first that counts."""
+        self.iterations += covered * len(times)
+        self.time = sum(times, self.time)
+        self.steady_iterations += covered * len(times)
+        self.steady_time = sum(times, self.steady_time)
+        self.last_iteration = position
+        if last.stamp is not None:
+            self._last_stamped = (position, last.stamp, self.iterations, self.time)
+        self.records += len(times)
+        self.rates.fromlist([covered / time for time in times])
+        self.last = last
+
+    def wait(self, waits: list[float], times: list[float]) -> None:
+        """Take the shares of these times that were spent waiting for data."""
+        self._waiting = sum(map(operator.mul, waits, times), self._waiting)
+        self._waiting_time = sum(times, self._waiting_time)
+
     def extend(self, position: int, covered: int, time: float) -> None:
         """Count iterations after the last record, of which an epoch's total tells."""
         self.iterations += covered
@@ -112,6 +131,11 @@ class Tally:
         known = self._epochs or Span(first, last, 0, 0.0)
         iterations = known.iterations + last - first + 1
         self._epochs = Span(known.first, last, iterations, known.time + time)
+
+    @property
+    def begun(self) -> bool:
+        """Whether a record was counted that has all that a later one may have."""
+        return self.first is not None and self._first_stamped is not None
 
     @property
     def all_steps(self) -> bool:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
 
@@ -18,6 +19,7 @@ from k8sbench.model.sample import Fact, GpuSamples, Item, Mark, Record, Shape
 from k8sbench.parse import stamps
 from k8sbench.parse.cleaning import OWN
 from k8sbench.parse.family import MOST_ITERATIONS, Family, Line, Reader, share
+from k8sbench.parse.together import Columns, Lane, one
 
 SHAPE = Shape(name="k8sbench", number="seconds", resolution=0.001)
 
@@ -38,7 +40,78 @@ _TIMES = ("mean", "median", "p95", "max")
 _WINDOW = ("first_step", "last_step", "seconds", "samples", "samples_per_second")
 
 
+class _Step(msgspec.Struct, gc=False):
+    """A step's event, as our own trainers print it."""
+
+    event: Literal["step"]
+    step: int | float
+    steps: int | float
+    seconds: float
+    of: int | float | None = None
+    loss: float | None = None
+    data_seconds: float | None = None
+    time: float | None = None
+    memory_mib: float | None = None
+    holds: list[str] = []
+
+
+_STEP = re.compile(
+    r"(?:(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)) )?" + OWN + r"(.*)"
+)
+_steps = msgspec.json.Decoder(_Step).decode_lines
+
+
+def _columns(matches: Sequence[re.Match[str]]) -> Columns | None:
+    """Read lines of steps together."""
+    taken, texts = zip(*map(re.Match.groups, matches), strict=True)
+    try:
+        found = _steps("{" + "\n{".join(texts))
+        steps = one([each.steps for each in found])
+        total = one([each.of for each in found])
+        at = _column([each.time for each in found])
+        losses = _column([each.loss for each in found])
+        waited = _column([each.data_seconds for each in found])
+        memory = _column([each.memory_mib for each in found])
+        moments = _column([each and _moment(each) for each in taken])
+    except (msgspec.DecodeError, UnicodeError, ValueError):
+        return None
+    numbers = [each.step for each in found if isinstance(each.step, int)]
+    times = [each.seconds for each in found]
+    if len(numbers) < len(texts) or any(each.holds for each in found):
+        return None
+    if not isinstance(steps, int) or not 1 <= steps <= min(numbers):
+        return None
+    if total is not None and not (isinstance(total, int) and abs(total) < MOST_ITERATIONS):
+        return None
+    if max(numbers) >= MOST_ITERATIONS or not 0 < min(times) or not max(times) < math.inf:
+        return None
+    if (waited and min(waited) < 0) or (losses and not math.isfinite(sum(losses))):
+        return None
+    return Columns(
+        shape=SHAPE,
+        texts=[f"{OWN}{text}".rstrip() for text in texts],
+        iterations=numbers,
+        total=total,
+        steps=steps,
+        seconds=[seconds / steps for seconds in times],
+        losses=losses,
+        waits=waited and [min(part / all, 1.0) for part, all in zip(waited, times, strict=True)],
+        stamps=at,
+        taken=moments,
+        memory_mib=max(memory) if memory else None,
+    )
+
+
+def _column(values: list[float | None]) -> list[float] | None:
+    found = [value for value in values if value is not None]
+    if found and len(found) < len(values):
+        raise ValueError
+    return found or None
+
+
 class _Reader(Reader):
+    lanes = (Lane(OWN, OWN, (), _STEP.match, _columns),)
+
     def read(self, number: int, text: str, source: str) -> Iterator[Item]:
         at = text.find(OWN)
         taken = text[:at].rstrip()
