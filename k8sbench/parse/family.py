@@ -191,17 +191,20 @@ class Reader:
         rules = [*family.records, *family.evaluations, *family.marks, *family.late_facts]
         for each in family.records:
             columns = _columns(each)
-            if columns is not None:
-                found_by = each.found_by or each.needle
-                alarms = dict.fromkeys(
-                    # A text that all of the records hold tells nothing.
-                    other.pattern if other.needle == found_by and other.pattern else other.needle
-                    for other in rules
-                    if other is not each
-                )
-                lanes.append(
-                    Lane(found_by, each.needle, tuple(alarms), each.pattern.search, columns)
-                )
+            if columns is None:
+                continue
+            own, others = each.found_by or each.needle, []
+            alarms: dict[str, None] = {}
+            for other in rules:
+                found_by = getattr(other, "found_by", "") or other.needle
+                if found_by != own:
+                    alarms[found_by] = None
+                elif other is not each:
+                    # Its lines are found with the records: there it is looked for.
+                    others.append((other.needle == own and other.pattern) or other.needle)
+            lanes.append(
+                Lane(own, each.needle, tuple(alarms), tuple(others), each.pattern.search, columns)
+            )
         return lanes
 
     def _late(self, each: FactRule) -> Read:

@@ -19,6 +19,14 @@ _END = re.compile(r"[\r\n]")
 _ENDED = re.compile(r"[^\r\n]*[\r\n]|[^\r\n]+")
 
 
+def find(text: str, needle: str, at: int = 0) -> int:
+    """Where a text stands first; −1: nowhere.
+
+    That one of its characters is nowhere shows some twenty times as fast.
+    """
+    return text.find(needle, at) if all(map(text.__contains__, needle)) else -1
+
+
 def ended(block: str) -> list[str]:
     """Each line of a block, with its end."""
     return _ENDED.findall(block)
@@ -31,14 +39,16 @@ class Some:
         self.texts: list[str] = []
         self.places: list[int] = []
         """Where in the block each of them begins."""
-        self._block, self._at, self._number = block, at, number
+        self._block = block
+        self._begin = self._known = (at, number)
 
     def lines(self, at: range) -> Iterator[Line]:
         """These of them."""
-        place, number = self._at, self._number
         for index in at:
-            number += self._block.count("\n", place, self.places[index])
             place = self.places[index]
+            before, number = self._known if self._known[0] <= place else self._begin
+            number += self._block.count("\n", before, place)
+            self._known = (place, number)
             yield number, self.texts[index]
 
 
@@ -60,7 +70,7 @@ class Lines:
         """Where the next line begins …"""
         self._number = number
         """… and its number."""
-        self._places: dict[str | re.Pattern[str], int] = {}
+        self._places: dict[str, int] = {}
         """Where what was searched for stands next in the block; −1: no more."""
 
     def more(self) -> bool:
@@ -82,16 +92,11 @@ class Lines:
         while self.more():
             yield from self._rest()
 
-    def next(self, what: str | re.Pattern[str]) -> int:
+    def next(self, text: str) -> int:
         """Where a text stands first in the rest of this block; −1: nowhere."""
-        place = self._places.get(what, 0)
+        place = self._places.get(text, 0)
         if 0 <= place <= self._at:
-            if isinstance(what, str):
-                place = self.block.find(what, self._at)
-            else:
-                match = what.search(self.block, self._at)
-                place = match.start() if match else -1
-            self._places[what] = place
+            self._places[text] = place = find(self.block, text, self._at)
         return place
 
     def present(self, texts: Iterable[str]) -> list[Place]:

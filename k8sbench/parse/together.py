@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from k8sbench.model.sample import Item, Record, Shape
 from k8sbench.parse.cleaning import PREFIX_STARTS, plain
-from k8sbench.parse.lines import Some
+from k8sbench.parse.lines import Some, find
 
 _Value = TypeVar("_Value")
 
@@ -47,8 +47,10 @@ class Lane(NamedTuple):
     """Text that every line of such a record holds …"""
     needle: str
     """… and one that it holds only once, unless it holds two records."""
-    alarms: tuple[str | re.Pattern[str], ...]
-    """What a line with anything else in it holds."""
+    alarms: tuple[str, ...]
+    """Texts by which lines of anything else are found …"""
+    others: tuple[str | re.Pattern[str], ...]
+    """… or what they hold, where the same text finds them."""
     match: Callable[[str], re.Match[str] | None]
     """Finds the record in a line."""
     columns: Callable[[Sequence[re.Match[str]]], Columns | None]
@@ -98,15 +100,22 @@ class Together:
         joined = "\n".join(texts[at])
         if joined.count(lane.needle) != len(matches) or not plain(joined):
             return None
+        if any(_holds(joined, other) for other in lane.others):
+            return None
         if any(match.start() and match.string[0] in PREFIX_STARTS for match in matches):
             return None
         return lane.columns(matches)
 
-    def halves(self) -> Iterator[Together]:
-        """The first and the last half of them: perhaps only one of them is odd."""
-        middle = len(self._at) // 2
-        for at in (self._at[:middle], self._at[middle:]):
+    def parts(self) -> Iterator[Together]:
+        """An eighth of them after the other: perhaps only one of these has an odd record."""
+        size = -(-len(self._at) // 8)
+        for begin in range(0, len(self._at), size):
+            at = self._at[begin : begin + size]
             yield Together(self._lane, self._some, self._read, at, self._matches)
+
+
+def _holds(text: str, what: str | re.Pattern[str]) -> bool:
+    return find(text, what) >= 0 if isinstance(what, str) else what.search(text) is not None
 
 
 def numbers(texts: Sequence[str | None]) -> list[float] | None:

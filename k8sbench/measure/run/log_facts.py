@@ -36,6 +36,8 @@ STAMP = 40
 """Characters that a line's time stamp is within."""
 FEW = 16
 """Records that are not worth taking together."""
+PAUSE = 15
+"""Blocks whose records are taken one by one, after one with few ordinary ones."""
 SAME_RUN = ("model", "gpus", "batch_size", "precision")
 """Facts that no restart changes."""
 _TIMES = ("mean", "median", "p95", "max")
@@ -145,6 +147,7 @@ class LogFacts:
         self._anew: dict[str, tuple[str, Place]] | None = None
         """Facts of a further header, name and value; None: there was none since the last record."""
         self._records = 0
+        self._pause = 0
         self._logger: float | None = None
         self._block = ""
         """The lines that are being read."""
@@ -270,15 +273,23 @@ class LogFacts:
             self._mark(item, file)
 
     def _take_together(self, some: Together, file: str) -> None:
-        """Take records together, those of a half of them if not all, or else one by one."""
-        if self._records_together(some, file):
-            return
-        if len(some) <= FEW:
+        """Take records together where they are ordinary; leave it for a while where few are."""
+        if self._pause:
+            self._pause -= 1
             for item in some:
                 self._take(item, file)
-        else:
-            for half in some.halves():
-                self._take_together(half, file)
+        elif self._taken_together(some, file) < len(some) / 2 and len(some) > FEW:
+            self._pause = PAUSE
+
+    def _taken_together(self, some: Together, file: str) -> int:
+        """Take records together, those of a part of them if not all, or else one by one."""
+        if self._records_together(some, file):
+            return len(some)
+        if len(some) > FEW:
+            return sum([self._taken_together(part, file) for part in some.parts()])
+        for item in some:
+            self._take(item, file)
+        return 0
 
     def _records_together(self, some: Together, file: str) -> bool:
         series = self.series_by_rank.get("")

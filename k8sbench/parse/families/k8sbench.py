@@ -110,7 +110,7 @@ def _column(values: list[float | None]) -> list[float] | None:
 
 
 class _Reader(Reader):
-    lanes = (Lane(OWN, OWN, (), _STEP.match, _columns),)
+    lanes = (Lane(OWN, OWN, (), (), _STEP.match, _columns),)
 
     def read(self, number: int, text: str, source: str) -> Iterator[Item]:
         at = text.find(OWN)
