@@ -369,7 +369,9 @@ def _columns(
         if max(iterations) >= MOST_ITERATIONS or (losses and not math.isfinite(sum(losses))):
             return None
         if rates and computed:
-            waits = [max(1 - rate / other, 0.0) for rate, other in zip(rates, computed, strict=True)]
+            waits = [
+                max(1 - rate / other, 0.0) for rate, other in zip(rates, computed, strict=True)
+            ]
         elif data and seconds:
             waits = [min(part / whole, 1.0) for part, whole in zip(data, seconds, strict=True)]
         else:

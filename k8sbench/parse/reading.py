@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from k8sbench.model.sample import Item, Mark, Record
 from k8sbench.parse import airank
-from k8sbench.parse.cleaning import pieces, plain, without_prefixes
+from k8sbench.parse.cleaning import pieces
 from k8sbench.parse.families import FAMILIES
 from k8sbench.parse.family import Family, Read, Reader
 from k8sbench.parse.lines import Line, Lines, Place

@@ -118,8 +118,8 @@ def _holds(text: str, what: str | re.Pattern[str]) -> bool:
     return find(text, what) >= 0 if isinstance(what, str) else what.search(text) is not None
 
 
-def numbers(texts: Sequence[str | None]) -> list[float] | None:
-    """A column of printed numbers; None if there is none.
+def numbers(texts: Sequence[str | float | None]) -> list[float] | None:
+    """A column of numbers; None if there is none.
 
     Raises ValueError where a record lacks one that another has, or one is no number.
     """

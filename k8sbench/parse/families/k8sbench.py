@@ -19,7 +19,7 @@ from k8sbench.model.sample import Fact, GpuSamples, Item, Mark, Record, Shape
 from k8sbench.parse import stamps
 from k8sbench.parse.cleaning import OWN
 from k8sbench.parse.family import MOST_ITERATIONS, Family, Line, Reader, share
-from k8sbench.parse.together import Columns, Lane, one
+from k8sbench.parse.together import Columns, Lane, numbers, one
 
 SHAPE = Shape(name="k8sbench", number="seconds", resolution=0.001)
 
@@ -56,57 +56,52 @@ class _Step(msgspec.Struct, gc=False):
 
 
 _STEP = re.compile(
-    r"(?:(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)) )?" + OWN + r"(.*)"
+    r"(?:(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)) )?"
+    + re.escape(OWN)
+    + r"(.*)"
 )
 _steps = msgspec.json.Decoder(_Step).decode_lines
 
 
 def _columns(matches: Sequence[re.Match[str]]) -> Columns | None:
-    """Read lines of steps together."""
+    """Read lines of steps together; None where one is none, or odd."""
     taken, texts = zip(*map(re.Match.groups, matches), strict=True)
     try:
         found = _steps("{" + "\n{".join(texts))
         steps = one([each.steps for each in found])
         total = one([each.of for each in found])
-        at = _column([each.time for each in found])
-        losses = _column([each.loss for each in found])
-        waited = _column([each.data_seconds for each in found])
-        memory = _column([each.memory_mib for each in found])
-        moments = _column([each and _moment(each) for each in taken])
+        at = numbers([each.time for each in found])
+        losses = numbers([each.loss for each in found])
+        waited = numbers([each.data_seconds for each in found])
+        memory = numbers([each.memory_mib for each in found])
+        moments = numbers([each and _moment(each) for each in taken])
     except (msgspec.DecodeError, UnicodeError, ValueError):
         return None
-    numbers = [each.step for each in found if isinstance(each.step, int)]
+    reached = [each.step for each in found if isinstance(each.step, int)]
     times = [each.seconds for each in found]
-    if len(numbers) < len(texts) or any(each.holds for each in found):
+    if len(reached) < len(texts) or any(each.holds for each in found):
         return None
-    if not isinstance(steps, int) or not 1 <= steps <= min(numbers):
+    if not isinstance(steps, int) or not 1 <= steps <= min(reached):
         return None
     if total is not None and not (isinstance(total, int) and abs(total) < MOST_ITERATIONS):
         return None
-    if max(numbers) >= MOST_ITERATIONS or not 0 < min(times) or not max(times) < math.inf:
+    if max(reached) >= MOST_ITERATIONS or not (min(times) > 0 and max(times) < math.inf):
         return None
     if (waited and min(waited) < 0) or (losses and not math.isfinite(sum(losses))):
         return None
     return Columns(
         shape=SHAPE,
         texts=[f"{OWN}{text}".rstrip() for text in texts],
-        iterations=numbers,
+        iterations=reached,
         total=total,
         steps=steps,
         seconds=[seconds / steps for seconds in times],
         losses=losses,
-        waits=waited and [min(part / all, 1.0) for part, all in zip(waited, times, strict=True)],
+        waits=waited and [min(part / time, 1.0) for part, time in zip(waited, times, strict=True)],
         stamps=at,
         taken=moments,
         memory_mib=max(memory) if memory else None,
     )
-
-
-def _column(values: list[float | None]) -> list[float] | None:
-    found = [value for value in values if value is not None]
-    if found and len(found) < len(values):
-        raise ValueError
-    return found or None
 
 
 class _Reader(Reader):
