@@ -302,6 +302,7 @@ class LogFacts:
         if not series.add_together(columns, some.record, file):
             return False
         self._records += len(some)
+        self._found_in[""][1] = (self._block, columns.texts[-1])
         if columns.shape.dated:
             self._logger = series.last_stamp
         return True

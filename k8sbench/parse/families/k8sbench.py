@@ -74,7 +74,7 @@ def _columns(matches: Sequence[re.Match[str]]) -> Columns | None:
         losses = numbers([each.loss for each in found])
         waited = numbers([each.data_seconds for each in found])
         memory = numbers([each.memory_mib for each in found])
-        moments = numbers([each and _moment(each) for each in taken])
+        moments = numbers([each and stamps.moment(each) for each in taken])
     except (msgspec.DecodeError, UnicodeError, ValueError):
         return None
     reached = [each.step for each in found if isinstance(each.step, int)]
