@@ -26,16 +26,17 @@ PLACE = -100
 
 
 class Block:
-    """A log in memory, in one block."""
+    """A log in memory, in few blocks."""
 
     name = "train.log"
     cut_lines = 0
 
-    def __init__(self, lines: Iterable[str]) -> None:
-        self._lines = lines
+    def __init__(self, *blocks: Iterable[str]) -> None:
+        self._blocks = blocks
 
     def __iter__(self) -> Iterator[str]:
-        yield "".join(f"{line}\n" for line in self._lines)
+        for lines in self._blocks:
+            yield "".join(f"{line}\n" for line in lines)
 
 
 def log(family: str, folder: Path) -> list[str]:
@@ -46,7 +47,7 @@ def log(family: str, folder: Path) -> list[str]:
 
 
 def together(
-    family: str, lines: list[str], monkeypatch: pytest.MonkeyPatch
+    family: str, lines: list[str], monkeypatch: pytest.MonkeyPatch, *more: list[str]
 ) -> tuple[int, Measurement]:
     """How many records are taken together; measures the log both ways, and compares."""
     expected = Expectation(format=family, gpus=8, batch_size=4, warmup=20)
@@ -59,9 +60,9 @@ def together(
         return done
 
     monkeypatch.setattr(LogFacts, "_records_together", count)
-    found = measure([Block(lines)], expected)
+    found = measure([Block(lines, *more)], expected)
     monkeypatch.setattr(LogFacts, "_records_together", lambda *_: False)
-    alone = measure([Block(lines)], expected)
+    alone = measure([Block(lines, *more)], expected)
     monkeypatch.undo()
     assert msgspec.json.encode(found) == msgspec.json.encode(alone)
     return sum(taken), found
@@ -102,7 +103,8 @@ ODD: dict[str, Callable[[str], list[str]]] = {
     "colours": lambda line: [f"\x1b[32m{line}\x1b[0m"],
     "a NUL": lambda line: [f"{line}\x00"],
     "a carriage return": lambda line: [f"  1%|\r{line}"],
-    "other digits": lambda line: [line.replace("2026", "２０２６")],
+    "other digits": lambda line: [line.translate({ord("0"): "\uff10"})],
+    "a rank further on": lambda line: [f"note [1,1]<stdout>:{line}"],
     "a checkpoint": lambda line: ["Saving checkpoint at 40 iterations", line],
     "an evaluation": lambda line: [line.replace("Iter [", "Iter(val) ["), line],
     "a second header": lambda line: ["Environment info:", line],
@@ -164,6 +166,22 @@ def test_a_restart_of_epochs_and_a_changed_batch_are_found(
     lines = log("paddleseg", tmp_path)
     lines[PLACE] = changed(lines[PLACE], "ips", "999.9999")
     together("paddleseg", lines, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("family", "old", "new"),
+    [
+        ("mmseg", "/900000000]", "/900000001]"),
+        ("dle-resnet50", "Epoch: 0 ", "Epoch: 1 "),
+    ],
+)
+def test_a_block_whose_records_are_alike_may_differ_from_the_one_before(
+    family: str, old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = log(family, tmp_path)
+    second = [line.replace(old, new) for line in lines[PLACE:]]
+    assert second != lines[PLACE:]
+    together(family, lines[:PLACE], monkeypatch, second)
 
 
 def test_where_few_records_are_ordinary_the_next_blocks_are_read_one_by_one(
