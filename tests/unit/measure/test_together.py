@@ -103,7 +103,9 @@ ODD: dict[str, Callable[[str], list[str]]] = {
     "colours": lambda line: [f"\x1b[32m{line}\x1b[0m"],
     "a NUL": lambda line: [f"{line}\x00"],
     "a carriage return": lambda line: [f"  1%|\r{line}"],
-    "other digits": lambda line: [line.translate({ord("0"): "\uff10"})],
+    "other digits": lambda line: [
+        line.translate({48 + digit: 0xFF10 + digit for digit in range(10)})
+    ],
     "a rank further on": lambda line: [f"note [1,1]<stdout>:{line}"],
     "a checkpoint": lambda line: ["Saving checkpoint at 40 iterations", line],
     "an evaluation": lambda line: [line.replace("Iter [", "Iter(val) ["), line],
