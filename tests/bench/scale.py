@@ -1,13 +1,10 @@
 """A thousand jobs of four pods each, submitted, watched to their ends and collected by one process.
 
-    python tests/bench/scale.py [JOBS] [--run-for 20s] [--trainers] [--not-alone] [--shared]
+    python tests/bench/scale.py [JOBS] [--run-for 20s] [--trainers] [--not-alone]
 
 On a test cluster of its own (``tests/cluster``): real API server, scheduler and operator, fake
-nodes with room for all. As a cluster does, it has processors of its own: the last one of the
-machine is that of its clients, k8sbench among them, unless all are ``--shared``. The jobs go in by
-``k8sbench submit --repeats N --parallel N``: those of a user's program, or with ``--trainers`` of
-k8sbench's own, each with its ConfigMap of 200 KB.
-
+nodes with room for all. The jobs go in by ``k8sbench submit --repeats N --parallel N``: those
+of a user's program, or with ``--trainers`` of k8sbench's own, each with its ConfigMap of 200 KB.
 Printed are the wall time, the peak memory of our process, how many logs it read at one time at
 most, the watches that the API server had open for it and the requests per job (from the audit log),
 the lag between a state on the wire, as a second process sees it there, and that state on our record
@@ -62,7 +59,6 @@ def main() -> int:
     parser.add_argument("--run-for", default="20s", help="how long the pods run")
     parser.add_argument("--trainers", action="store_true", help="k8sbench's own, in a ConfigMap")
     parser.add_argument("--not-alone", action="store_true", help="only with k8sbench")
-    parser.add_argument("--shared", action="store_true", help="all processors are everybody's")
     given = parser.parse_args()
     assert isinstance(sys.stdout, io.TextIOWrapper)
     sys.stdout.reconfigure(line_buffering=True)  # each part is read as soon as it is known
@@ -70,14 +66,7 @@ def main() -> int:
         print(f"skipped: {reason}")
         return 0
     nodes = math.ceil(given.jobs * REPLICAS / GPUS) + SPARE
-    processors = sorted(os.sched_getaffinity(0))
-    is_apart = not given.shared and len(processors) > 1
-    if is_apart:
-        os.sched_setaffinity(0, processors[:-1])  # what is started now inherits it
     with tempfile.TemporaryDirectory(prefix="k8sb-") as name, cluster(Path(name), nodes) as own:
-        if is_apart:
-            os.sched_setaffinity(0, processors[-1:])
-            print(f"the cluster has {len(processors) - 1} processors, its clients have one")
         return measure(own, Path(name), given)
 
 
