@@ -125,7 +125,7 @@ def _opened(
     connections.note_silence(api, reporter.note)
     with (
         connections.opened(api, keep=options.follow.keep, store=store) as cluster,
-        metric_sources.opened(options.prometheus, api, store, reporter.note) as sources,
+        metric_sources.opened(options.prometheus, api, store) as sources,
     ):
         yield run_context(
             store, cluster, location=api.place, accept=options.accept, metric_sources=sources

@@ -71,7 +71,7 @@ def follow(
                     connections.cluster_of(
                         run, access, reporter.note, keep=options.keep, store=store
                     ) as cluster,
-                    metric_sources.opened(prometheus, cluster.api, store, reporter.note) as sources,
+                    metric_sources.opened(prometheus, cluster.api, store) as sources,
                 ):
                     here = context.run_context(
                         store, cluster, location=run.location, metric_sources=sources

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from k8sbench.model.errors import UsageError
@@ -25,7 +25,6 @@ def opened(
     prometheus: str,
     api: Api | None,
     store: Store,
-    note: Callable[[str], None],  # noqa: ARG001
 ) -> Iterator[Sequence[MetricSource]]:
     """Open the sources for runs on a cluster, or on this machine (no ``api``); closes them.
 
@@ -34,7 +33,6 @@ def opened(
     """
     from k8sbench.adapters.metrics import trainer
 
-    # Each is appended here, and imported where it is made.
     sources: list[MetricSource] = [trainer.TrainerSource(store.log_files)]
 
     def clock() -> float:

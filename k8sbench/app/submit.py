@@ -8,6 +8,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -25,7 +26,7 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe
 from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec, Framework
-from k8sbench.ports import Cluster, Manifest, Store
+from k8sbench.ports import Cluster, Manifest, MetricSource, Store
 from k8sbench.runs import submitting
 from k8sbench.runs.context import PlannedCase, Reporter, RunContext, Stop
 from k8sbench.runs.following import FollowOptions
@@ -121,7 +122,7 @@ def submit(
     with (
         stores.to_write(options.store) as store,
         _cluster(target, options, store, reporter) as cluster,
-        metric_sources.opened(options.prometheus, target.api, store, reporter.note) as sources,
+        _sources(options, target, planned, store) as sources,
     ):
         place = target.api.place if target.api else None
         context = run_context(
@@ -150,6 +151,15 @@ def submit(
 
         runs = [*finished_runs, *runs]
         return results.with_gpu_metrics(rows, runs, gathering, stop, show)
+
+
+def _sources(
+    options: SubmitOptions, target: Target, planned: Sequence[PlannedCase], store: SqlStore
+) -> AbstractContextManager[Sequence[MetricSource]]:
+    """Open the sources of GPU metrics for runs that are followed and have GPUs."""
+    if options.detach or all(case.draft.device == "cpu" for case in planned):
+        return nullcontext(())
+    return metric_sources.opened(options.prometheus, target.api, store)
 
 
 def _rendered(

@@ -85,7 +85,7 @@ def _opened(
         if run.plan.backend == "kubernetes":
             cluster = stack.enter_context(connections.cluster_of(run, options.access, note))
             api, ahead, feed = cluster.api, lambda: cluster.api.ahead, _OnCluster(cluster)
-        sources = stack.enter_context(metric_sources.opened(options.prometheus, api, store, note))
+        sources = stack.enter_context(metric_sources.opened(options.prometheus, api, store))
         if not sources:
             raise Unreachable(
                 "There is no source of GPU metrics.",

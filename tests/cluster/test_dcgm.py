@@ -372,13 +372,16 @@ def _doctor(user: Path, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("asked", "names"), [("auto", ["prometheus", "dcgm"]), ("none", ["dcgm"])])
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [("auto", ["trainer", "prometheus", "dcgm"]), ("none", ["trainer", "dcgm"])],
+)
 def test_commands_have_it_beside_prometheus(
     site: Site, opened: Open, asked: str, names: list[str]
 ) -> None:
     api = api_of(opened())
-    with metric_sources.opened(asked, api, Mock(), print) as sources:
+    with metric_sources.opened(asked, api, Mock()) as sources:
         assert [source.name for source in sources] == names
     assert not api.requests
-    with metric_sources.opened(asked, None, Mock(), print) as sources:
+    with metric_sources.opened(asked, None, Mock()) as sources:
         assert "dcgm" not in [source.name for source in sources]

@@ -8,21 +8,18 @@ from tests.harness.cluster.shell import Shell
 
 SECONDS = 4.0
 PROGRAM = f"""
-import contextlib, os, runpy, time
+import contextlib, os, runpy, sys, time
 from k8sbench.app import metric_sources
 from k8sbench.model.gpu_metrics import Fetched, Gpu, Series
 
 class Source:
     name = "prometheus"
 
-    def __init__(self, note):
-        self.note = note
-
     def follow(self, run):
-        self.note(f"follows {{run.run_id}}")
+        print(f"follows {{run.run_id}}", file=sys.stderr)
 
     def release(self, run_id):
-        self.note(f"releases {{run_id}}")
+        print(f"releases {{run_id}}", file=sys.stderr)
 
     def settles_in(self, wanted):
         return time.time() - wanted.end + float(os.environ.get("SETTLES_IN", {SECONDS}))
@@ -39,8 +36,8 @@ class Source:
         pass
 
 @contextlib.contextmanager
-def opened(prometheus, api, store, note):
-    yield [Source(note)] if prometheus != "none" else []
+def opened(prometheus, api, store):
+    yield [Source()] if prometheus != "none" else []
 
 metric_sources.opened = opened
 runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 
 from k8sbench.app import metric_sources
@@ -25,8 +27,8 @@ def test_a_hole_lowers_the_coverage_and_not_the_figure(start: Start) -> None:
             [(at, (250e3 * (at - START)) % 60e6) for at, _ in points(every=15)],
         ),
     )
-    with metric_sources.opened(server.url, None, None, print) as sources:  # type: ignore[arg-type]
-        (source,) = sources
+    with metric_sources.opened(server.url, None, Mock()) as sources:
+        (source,) = (one for one in sources if one.name == "prometheus")
         found = source.fetch(wanted())
     figures = {one.metric: over_time(one, BY_ID[one.metric], START, END) for one in found.series}
     busy, energy = figures["gpu_utilization"], figures["energy"]
@@ -41,8 +43,8 @@ def test_a_hole_lowers_the_coverage_and_not_the_figure(start: Start) -> None:
 
 def test_without_a_cluster_nothing_is_looked_for() -> None:
     for place in ("auto", "none"):
-        with metric_sources.opened(place, None, None, print) as sources:  # type: ignore[arg-type]
-            assert list(sources) == []
+        with metric_sources.opened(place, None, Mock()) as sources:
+            assert [one.name for one in sources] == ["trainer"]
 
 
 @pytest.mark.parametrize("url", ["http://ada:secret@p.test", "secret", "ftp://secret"])
