@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +11,8 @@ from typing import Any
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.connection import connect
-from k8sbench.model.kube import conditions
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.model.kube import KubeObject, conditions
 from k8sbench.runs.following import REQUESTS
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
@@ -26,17 +28,18 @@ def seconds(own: OwnCluster, job: dict[str, Any], count: int) -> float:
     namespace = Namespace.make(own, "alone")
     api = connect(kubeconfig=str(own.kubeconfig), namespace=namespace.name)
     path = kinds.path("PyTorchJob", namespace.name)
-    _, version = api.list(path)
     begun = time.monotonic()
     with ThreadPoolExecutor(REQUESTS) as threads:
         list(threads.map(lambda number: _create(api, path, job, number), range(count)))
     left = {f"alone-{number}" for number in range(count)}
-    for event in api.watch(path, resource_version=version, timeout_s=SECONDS):
-        found = event["object"]
-        if conditions(found).get("Succeeded", {}).get("status") == "True":
-            left.discard(found["metadata"]["name"])
-        if not left:
-            break
+    while left:  # a server ends the watch of a client that is slow
+        found, version = api.list(path)
+        left.difference_update(filter(None, map(_succeeded, found)))
+        with contextlib.suppress(ApiFault):
+            for event in api.watch(path, resource_version=version, timeout_s=SECONDS):
+                left.discard(_succeeded(event["object"]))
+                if not left:
+                    break
     took = time.monotonic() - begun
     api.close()
     # As one: kubectl would delete job after job, and wait for pod after pod, five in a second.
@@ -44,6 +47,12 @@ def seconds(own: OwnCluster, job: dict[str, Any], count: int) -> float:
     name = f"namespace/{namespace.name}"
     own.kubectl("delete", name, f"--timeout={SECONDS}s", seconds=SECONDS)
     return took
+
+
+def _succeeded(job: KubeObject) -> str | None:
+    """Name a job that has succeeded."""
+    ended = conditions(job).get("Succeeded", {}).get("status") == "True"
+    return str(job["metadata"]["name"]) if ended else None
 
 
 def _create(api: Api, path: str, job: dict[str, Any], number: int) -> None:
