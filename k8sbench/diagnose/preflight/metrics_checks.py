@@ -115,7 +115,6 @@ def pods(facts: Facts, asked: Asked) -> Iterator[Line]:
         yield ok("gpu-metrics-pods", f"{name} says which pod has a GPU.")
     else:
         seen = ", as far as is seen" if known is None else ""
-        seen = ", as far as is seen" if known is None else ""
         yield warning(
             "gpu-metrics-pods",
             f"{name} does not say which pod has a GPU{seen}: only GPUs that a run's own log names"
