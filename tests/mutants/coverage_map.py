@@ -77,7 +77,9 @@ class CoverageMap:
     def tests(self, file: str, row: int) -> list[str]:
         """The tests that run a line, first those that run little else than its file.
 
-        A line that runs on import has the tests of the lines where what it defines is named.
+        A line that runs on import has the tests of the lines where what it defines is named, and
+        then those of its file: who runs the lines that make a table when it is first asked for
+        is chance.
         """
         found: set[str] = set()
         seen: set[Line] = set()
@@ -90,8 +92,18 @@ class CoverageMap:
             found |= self._tests.get(line, set())
             if self._sources[line[0]].runs_on_import(line[1]):
                 ways += self._naming(self._sources[line[0]].names(line[1]))
-        share = self._share[file]
-        return sorted(found or share, key=lambda test: (-share[test] / self._size[test], test))
+        share = self._share[file] or self._of_room(file)
+        every = found if found and not self._sources[file].runs_on_import(row) else found | {*share}
+        return sorted(
+            every, key=lambda test: (test not in found, -share[test] / self._size[test], test)
+        )
+
+    def _of_room(self, file: str) -> Counter[str]:
+        """The tests of all that is beside a file of data alone, and in the folder above it."""
+        room = str(pathlib.PurePath(file).parent.parent)
+        return sum(
+            (tests for each, tests in self._share.items() if each.startswith(room)), Counter()
+        )
 
     def _naming(self, names: set[str]) -> list[Line]:
         if not names:

@@ -90,8 +90,8 @@ def test_a_line_has_the_tests_that_run_it_and_a_constant_those_of_its_readers(
     assert found.tests("k8sbench/a.py", far) == ["t.py::near"]
     assert found.tests("k8sbench/a.py", text) == ["t.py::first"]
     assert found.tests("k8sbench/a.py", test) == ["t.py::first", "t.py::near"]
-    assert found.tests("k8sbench/a.py", limit) == ["t.py::near"]
-    # What nobody reads has all tests of its file.
+    # A constant's readers, and then all tests of its file, as of what nobody reads.
+    assert found.tests("k8sbench/a.py", limit) == ["t.py::near", "t.py::first"]
     assert found.tests("k8sbench/a.py", in_class) == ["t.py::first", "t.py::near"]
 
 
