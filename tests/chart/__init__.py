@@ -1,0 +1,1 @@
+"""The chart as Helm renders it, without a cluster."""

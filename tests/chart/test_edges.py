@@ -1,0 +1,146 @@
+"""Values at the edge: false, 0, empty, null, long names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.chart import examples
+from tests.harness.helm import RELEASE, Helm, HelmFailed, find, merged, named, nested
+from tests.unit.chart import values
+
+PODS = {"Deployment", "CronJob", "Job", "StatefulSet", "DaemonSet", "Pod"}
+LONGEST_RELEASE = "a" * 53
+"""As long as Helm takes it."""
+LONGEST = {"CronJob": 52, "Service": 63, "Deployment": 63}
+"""Kind → characters that its controller leaves to a name."""
+
+
+def test_without_an_image_there_is_nothing_that_runs_or_waits(newest: Helm) -> None:
+    everything_else = merged(
+        examples.ALL, {"collector": {"image": ""}, "nightly": {"enabled": False}}
+    )
+    for given in ({}, everything_else):
+        kinds = {each["kind"] for each in newest.template(given)}
+        assert not kinds & {*PODS, "Service", "PersistentVolumeClaim", "NetworkPolicy"}
+        assert {"ServiceAccount", "Role", "RoleBinding"} <= kinds
+
+
+def test_every_object_says_whose_it_is_and_is_in_the_release_s_namespace(newest: Helm) -> None:
+    for each in newest.template(examples.ALL):
+        labels = each["metadata"]["labels"]
+        assert labels["app.kubernetes.io/name"] == "dlperf"
+        assert labels["app.kubernetes.io/managed-by"] == "Helm"
+        assert labels["team"] == "a"
+        assert ("namespace" in each["metadata"]) != each["kind"].startswith("ClusterRole")
+
+
+def test_names_stay_within_what_kubernetes_takes_and_tell_two_releases_apart(newest: Helm) -> None:
+    objects = newest.template(examples.ALL, release=LONGEST_RELEASE)
+    for each in objects:
+        assert len(each["metadata"]["name"]) <= LONGEST.get(each["kind"], 253)
+        assert all(len(str(value)) <= 63 for value in each["metadata"]["labels"].values())
+        assert not each["metadata"]["name"].endswith("-")
+    other = {each["metadata"]["name"] for each in newest.template(examples.ALL, release="b")}
+    same = other & {each["metadata"]["name"] for each in objects}
+    # By these names the command line finds them.
+    assert same == {"dlperf-config", "dlperf-pools", "dlperf-prometheus"}
+
+
+def test_a_grace_of_no_seconds_is_not_taken_for_none(newest: Helm) -> None:
+    given = merged(examples.COLLECTOR, nested("collector.terminationGracePeriodSeconds", 0))
+    pod = find(newest.template(given), "Deployment")["spec"]["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] == 0
+
+
+def test_null_and_false_and_0_of_a_pool_reach_the_command_line(newest: Helm) -> None:
+    published = find(newest.template(examples.ALL), "ConfigMap", "dlperf-pools")
+    pools = yaml.safe_load(published["data"]["pools.yaml"])
+    assert pools == {"default": "h100", "pools": examples.ALL["nodePools"]}
+    assert pools["pools"][0]["cpu_per_gpu"] == "12"
+
+
+def test_nobody_is_bound_where_nobody_is_named(newest: Helm) -> None:
+    given = {"users": {"serviceAccount": {"create": False}}, "listNodes": True}
+    objects = newest.template(given)
+    assert [each["kind"] for each in objects] == ["Role"]
+
+
+REQUIRED = {*values.required(), "collector.image", "networkPolicy.apiServerCIDRs"}
+"""The last two because of what else is turned on."""
+
+
+@pytest.mark.parametrize("path", [value.path for value in values.described()])
+def test_null_is_refused_by_name_where_there_must_be_a_value(newest: Helm, path: str) -> None:
+    given = merged(examples.ALL, nested(path, None))
+    if path in REQUIRED:
+        with pytest.raises(HelmFailed, match=path.rpartition(".")[2]):
+            newest.template(given)
+    else:
+        assert all(_whole(each) for each in newest.template(given))
+
+
+def _whole(thing: Any) -> bool:
+    """Whether no field is null, which is what a template leaves of a value that is not there."""
+    if isinstance(thing, dict):
+        return all(_whole(each) for each in thing.values())
+    if isinstance(thing, list):
+        return all(_whole(each) for each in thing)
+    return thing is not None
+
+
+def test_a_release_of_the_chart_s_name_does_not_say_it_twice(newest: Helm) -> None:
+    assert named(
+        newest.template(examples.COLLECTOR, release=RELEASE), "Service", "dlperf-collector"
+    )
+    assert named(newest.template(examples.COLLECTOR, release="x"), "Service", "x-dlperf-collector")
+
+
+def test_the_pod_restarts_when_its_configuration_changes_and_else_not(newest: Helm) -> None:
+    def sums(more: dict[str, Any]) -> str:
+        pod = find(newest.template(merged(examples.COLLECTOR, more)), "Deployment")
+        found: str = pod["spec"]["template"]["metadata"]["annotations"]["checksum/config"]
+        return found
+
+    assert sums({}) != sums(nested("collector.keepLogsFor", "90d"))
+    assert sums({}) == sums({"nodePools": [examples.POOL], "nightly": {"suspend": True}})
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ({"colector": {}}, "colector"),
+        ({"collector": {"imagee": "x"}}, "imagee"),
+        ({"collector": {"image": 5}}, "image"),
+        ({"collector": {"terminationGracePeriodSeconds": "60"}}, "terminationGracePeriodSeconds"),
+        ({"collector": {"keepLogsFor": "3 months"}}, "keepLogsFor"),
+        ({"collector": {"persistence": {"size": -1}}}, "size"),
+        ({"users": {"create": "yes"}}, "create"),
+        ({"users": {"subjects": [{"kind": "Robot", "name": "x"}]}}, "kind"),
+        ({"namespaces": ["Team A"]}, "namespaces"),
+        ({"nodePools": [{"name": "a", "gpus_per_node": 1}]}, "gpu_model"),
+        ({"nodePools": [{**examples.POOL, "gpus": 1}]}, "gpus"),
+        ({"prometheus": {"url": "prometheus:9090"}}, "url"),
+        ({"networkPolicy": {"apiServerPorts": [0]}}, "apiServerPorts"),
+        ({"nightly": {"schedule": "at one"}}, "schedule"),
+        ({"monitoring": {"prometheusRule": {"freePercent": 101}}}, "freePercent"),
+        ({"notes": {"podSecurity": "strict"}}, "podSecurity"),
+        (merged(examples.COLLECTOR, {"networkPolicy": {"enabled": True}}), "apiServerCIDRs"),
+        ({"nightly": {"enabled": True}}, "nightly.image"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_cannot_be_right_is_refused_by_its_name(
+    newest: Helm, given: dict[str, Any], wrong: str
+) -> None:
+    with pytest.raises(HelmFailed, match=wrong):
+        newest.template(given)
+
+
+def test_both_majors_check_the_types(helm: Helm) -> None:
+    with pytest.raises(HelmFailed, match="imagee"):
+        helm.template({"collector": {"imagee": "x"}})
+    with pytest.raises(HelmFailed, match="gpu_model"):
+        helm.template({"nodePools": [{"name": "a", "gpus_per_node": 1}]})

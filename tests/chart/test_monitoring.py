@@ -1,0 +1,214 @@
+"""Each alert fires when it should and not before; a real Prometheus answers the dashboard."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.chart import examples
+from tests.harness.helm import CHART, NAMESPACE, Helm, find, merged
+from tests.harness.prometheus import Samples, Server
+
+pytestmark = pytest.mark.tier("prometheus")
+
+COLLECTOR = "dlperf-collector"
+TARGET = {"job": COLLECTOR, "namespace": NAMESPACE}
+RUN = {"benchmark": "resnet50", "framework": "pytorch", "precision": "amp", "case": "4x8"}
+SERIES: dict[str, dict[str, str]] = {
+    "k8sbench_throughput_samples_per_second": RUN,
+    "k8sbench_run_valid": RUN,
+    "k8sbench_jobs": {"phase": "Running"},
+    "k8sbench_queue_wait_seconds": {"benchmark": "resnet50"},
+    "k8sbench_api_errors_total": {"code": "429"},
+    "k8sbench_archive_lag_seconds": {},
+    "k8sbench_last_success_timestamp_seconds": {},
+    "k8sbench_store_bytes": {},
+    "k8sbench_store_free_bytes": {},
+    "k8sbench_stuck_jobs": {},
+    "k8sbench_collector_leader": {},
+}
+"""Series of the collector → labels."""
+NAME = re.compile(r"\bk8sbench_\w+")
+ENABLED = {"monitoring": {"prometheusRule": {"enabled": True}}}
+VALUES: dict[str, Any] = merged(examples.COLLECTOR, ENABLED)
+
+
+def dashboard() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((CHART / "files" / "dashboard.json").read_text())
+    return found
+
+
+def queries() -> list[str]:
+    """Every query of the dashboard as Grafana sends it with all chosen."""
+    asked = [each["expr"] for panel in dashboard()["panels"] for each in panel["targets"]]
+    chosen = {"$namespace": ".*", "$benchmark": ".*", "$__rate_interval": "2m"}
+    for name, value in chosen.items():
+        asked = [each.replace(name, value) for each in asked]
+    assert not [each for each in asked if "$" in each]
+    return asked
+
+
+def labelled(name: str) -> str:
+    labels = {**TARGET, **SERIES.get(name, {})}
+    inside = ",".join(f'{key}="{value}"' for key, value in labels.items())
+    return f"{name}{{{inside}}}"
+
+
+# -- alerts ---------------------------------------------------------------------------------------
+
+HEALTHY = {
+    "up": "1x60",
+    "k8sbench_stuck_jobs": "0x60",
+    "k8sbench_store_bytes": "600x60",
+    "k8sbench_store_free_bytes": "400x60",
+}
+"""Series → one sample a minute, as promtool writes them: a value, and how often again."""
+ALERTS: dict[str, tuple[dict[str, str], int, int]] = {
+    "K8sbenchStuckJob": ({"k8sbench_stuck_jobs": "0x4 2x55"}, 19, 20),
+    "K8sbenchCollectorDown": ({"up": "1x4 0x55"}, 9, 10),
+    "K8sbenchStoreFull": (
+        {"k8sbench_store_bytes": "600x4 910x55", "k8sbench_store_free_bytes": "400x4 90x55"},
+        9,
+        10,
+    ),
+}
+"""Alert → what is otherwise than when all is well, from the 5th minute on; the last minute in which
+it does not fire yet, and the first in which it does."""
+
+
+@pytest.fixture
+def rules(newest: Helm, tmp_path: pathlib.Path) -> pathlib.Path:
+    """The rules as the chart renders them, in a file for promtool."""
+    spec = find(newest.template(VALUES), "PrometheusRule")["spec"]
+    file = tmp_path / "rules.yaml"
+    file.write_text(yaml.safe_dump(spec))
+    return file
+
+
+def check(
+    rules: pathlib.Path, series: dict[str, str], fires: dict[str, list[int]], silent: list[int]
+) -> None:
+    """Run promtool: which alerts fire in which minutes, and in which none does."""
+    alerts = _alerts(rules)
+    expected = [
+        {
+            "alertname": name,
+            "eval_time": f"{minute}m",
+            "exp_alerts": [_fired(alerts[name], name, series)] if minute in minutes else [],
+        }
+        for name in alerts
+        for minutes in (fires.get(name, []),)
+        for minute in sorted({*silent, *minutes})
+    ]
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": labelled(k), "values": v} for k, v in series.items()],
+        "alert_rule_test": expected,
+    }
+    file = rules.with_name("test.yaml")
+    file.write_text(
+        yaml.safe_dump(
+            {"rule_files": [str(rules)], "evaluation_interval": "1m", "tests": [test]},
+            sort_keys=False,
+        )
+    )
+    done = subprocess.run(
+        ["promtool", "test", "rules", file], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+
+
+def _alerts(rules: pathlib.Path) -> dict[str, dict[str, Any]]:
+    (group,) = yaml.safe_load(rules.read_text())["groups"]
+    return {each["alert"]: each for each in group["rules"]}
+
+
+def _fired(alert: dict[str, Any], name: str, series: dict[str, str]) -> dict[str, Any]:
+    value = {"K8sbenchStuckJob": "2", "K8sbenchStoreFull": "9.0"}.get(name, "")
+    texts = {key: re.sub(r"\{\{.*?\}\}", value, text) for key, text in alert["annotations"].items()}
+    return {"exp_labels": {**TARGET, **alert["labels"]}, "exp_annotations": texts}
+
+
+@pytest.mark.parametrize("name", ALERTS)
+def test_an_alert_fires_once_its_time_is_over(rules: pathlib.Path, name: str) -> None:
+    changes, silent, fires = ALERTS[name]
+    check(rules, {**HEALTHY, **changes}, {name: [fires]}, [0, silent])
+
+
+def test_every_alert_has_its_case_and_none_fires_while_all_is_well(rules: pathlib.Path) -> None:
+    assert set(_alerts(rules)) == set(ALERTS)
+    check(rules, HEALTHY, {}, [0, 30, 60])
+
+
+def test_a_collector_that_nobody_knows_of_is_down_too(rules: pathlib.Path) -> None:
+    check(rules, {}, {"K8sbenchCollectorDown": [6]}, [])
+
+
+# -- dashboard ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A Prometheus that has scraped a collector for ten minutes."""
+    now = time.time()
+    points = [(now - 600 + 15 * number, 1.0 + number) for number in range(41)]
+    samples = [Samples(name, {**TARGET, **labels}, points) for name, labels in SERIES.items()]
+    invalid = [(at, 0.0) for at, _ in points]
+    samples.append(Samples("k8sbench_run_valid", {**TARGET, **RUN, "case": "1x1"}, invalid))
+    server = Server(tmp_path_factory.mktemp("prometheus"), samples=samples)
+    yield server
+    server.stop()
+
+
+def answer(server: Server, path: str, **query: str) -> Any:
+    url = f"{server.url}/api/v1/{path}?{urllib.parse.urlencode(query)}"
+    with urllib.request.urlopen(url, timeout=30) as read:
+        return json.load(read)["data"]
+
+
+def test_a_real_prometheus_answers_every_query(prometheus: Server) -> None:
+    asked = queries()
+    assert len(asked) > 10
+    for query in asked:
+        assert answer(prometheus, "query", query=query)["result"], query
+
+
+def test_the_dashboard_s_variables_list_what_there_is(prometheus: Server) -> None:
+    listed = {}
+    for variable in dashboard()["templating"]["list"]:
+        if variable["type"] == "query":
+            found = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["query"]["query"])
+            assert found is not None
+            matching = {"match[]": found[1]}
+            listed[variable["name"]] = answer(prometheus, f"label/{found[2]}/values", **matching)
+    assert listed == {"namespace": [NAMESPACE], "benchmark": ["resnet50"]}
+
+
+def test_rules_and_dashboard_use_all_series_and_no_others(newest: Helm) -> None:
+    rules = yaml.safe_dump(find(newest.template(VALUES), "PrometheusRule"))
+    asked = " ".join([*queries(), *re.findall(r"expr: (.*(?:\n {6,}.*)*)", rules)])
+    assert set(NAME.findall(asked)) == set(SERIES)
+
+
+def test_no_panel_lies_on_another() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in dashboard()["panels"]:
+        place = panel["gridPos"]
+        cells = {
+            (place["x"] + right, place["y"] + down)
+            for right in range(place["w"])
+            for down in range(place["h"])
+        }
+        assert not cells & taken, panel["title"]
+        assert max(x for x, _ in cells) < 24
+        taken |= cells

@@ -1,0 +1,103 @@
+"""What the chart has from elsewhere is equal to its source. Renewed by ``make golden``."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+import k8sbench
+from k8sbench.adapters.files import templates
+from k8sbench.model.pool import NodePool
+from k8sbench.render import role
+from tests.unit.chart import values
+from tests.unit.chart.values import CHART
+
+SCHEMA = CHART / "values.schema.json"
+
+
+def holds(path: Path, text: str) -> None:
+    """Assert that a file is this text, or make it so."""
+    if os.environ.get("K8SBENCH_UPDATE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == text, "K8SBENCH_UPDATE_GOLDEN=1 writes it anew"
+
+
+def rules(text: str, kind: str) -> str:
+    (found,) = (each for each in yaml.safe_load_all(text) if each["kind"] == kind)
+    return yaml.safe_dump(found["rules"], sort_keys=False, width=100)
+
+
+@pytest.mark.parametrize("name", ["user", "node", "collector"])
+def test_the_chart_grants_what_k8sbench_asks_for_golden(name: str) -> None:
+    of = {
+        "user": lambda: rules(role.text(templates.load()), "Role"),
+        "node": lambda: rules(role.text(templates.load()), "ClusterRole"),
+        "collector": lambda: rules(role.collector(templates.load()), "Role"),
+    }
+    holds(CHART / "files" / f"{name}-rules.yaml", of[name]())
+
+
+def test_the_collector_creates_nothing_and_has_no_more_than_a_user() -> None:
+    granted = {
+        name: {
+            (group, resource, verb)
+            for rule in yaml.safe_load((CHART / "files" / f"{name}-rules.yaml").read_text())
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        }
+        for name in ("user", "collector")
+    }
+    assert granted["collector"] < granted["user"]
+    assert "create" not in {verb for _, _, verb in granted["collector"]}
+
+
+def pool_schema() -> dict[str, Any]:
+    """The types of a pools file, in the words that Helm's checker knows."""
+    (_,), parts = msgspec.json.schema_components([NodePool], ref_template="#/$defs/{name}")
+    # The end of the text, which Go's regular expressions call otherwise.
+    text = json.dumps(parts).replace("\\\\Z", "$")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def test_node_pools_have_the_types_of_a_pools_file_golden() -> None:
+    schema = json.loads(SCHEMA.read_text())
+    holds(SCHEMA, json.dumps({**schema, "$defs": pool_schema()}, indent=2) + "\n")
+
+
+def test_the_table_of_the_readme_says_what_the_values_file_says_golden() -> None:
+    readme = CHART / "README.md"
+    before, _, rest = readme.read_text().partition(values.BEGIN)
+    _, _, after = rest.partition(values.END)
+    holds(readme, f"{before}{values.BEGIN}\n\n{values.table()}\n\n{values.END}{after}")
+
+
+def test_every_value_is_described() -> None:
+    assert values.undescribed() == []
+    assert all(len(value.about) > 10 for value in values.described())
+
+
+def test_the_schema_knows_every_value_and_no_other() -> None:
+    leaves = {value.path for value in values.described()}
+
+    def declared(part: dict[str, Any], known: dict[str, Any], above: str) -> None:
+        assert part["additionalProperties"] is False, above
+        # What a chart above this one says to all of its parts.
+        assert set(part["properties"]) - {"global"} == set(known), above
+        for key, value in known.items():
+            if above + key not in leaves:
+                declared(part["properties"][key], value, f"{above}{key}.")
+
+    declared(json.loads(SCHEMA.read_text()), values.defaults(), "")
+
+
+def test_the_chart_is_of_this_version() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["appVersion"] == k8sbench.__version__
