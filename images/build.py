@@ -1,14 +1,16 @@
-"""Builds and pushes the images: what ``make images`` and ``make push`` run.
+"""Builds, saves and pushes the images: what ``make images``, ``save`` and ``push`` run.
 
-``python3 images/build.py [--push] [pytorch] [paddle]``. Takes docker (with BuildKit), podman or
-buildah, the first that works. Needs no package of k8sbench's: only Python and this tree.
+``python3 images/build.py [--push | --save FOLDER] [pytorch] [paddle] [collector]``. Takes docker
+(with BuildKit), podman or buildah, the first that works. Needs no package of k8sbench's: only
+Python and this tree; for the collector also k8sbench's wheel in ``dist/``, which ``make dist``
+makes.
 
 Variables: ``REGISTRY`` (HOST/PATH, for the names), ``ENGINE`` (docker, podman or buildah: not the
 first that works), ``BASE`` (another base, such as a mirror's, or one with its digest),
 ``PIP_CONFIG_FILE`` (a pip.conf for the build: it is mounted as a secret and stays in no layer).
 
-An image's tag is k8sbench's version and the digest of the trainers in it, so that a plan, which
-names both, can only ever run the trainers that it says.
+The tag of a framework's image is k8sbench's version and the digest of the trainers in it, so that a
+plan, which names both, can only ever run the trainers that it says. The collector's is the version.
 """
 
 from __future__ import annotations
@@ -24,13 +26,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FRAMEWORKS = ("pytorch", "paddle")
+IMAGES: dict[str, tuple[str, ...]] = {
+    "pytorch": ("k8sbench/trainers",),
+    "paddle": ("k8sbench/trainers",),
+    "collector": ("k8sbench", "manifests", "pyproject.toml", "README.md"),
+}
+"""Image → what of the tree is in it, beside its own folder."""
+COLLECTOR = "collector"
 ENGINES: dict[str, tuple[str, ...]] = {
     "docker": ("docker", "info"),  # docker's client is often there without its daemon
     "podman": ("podman", "version"),
     "buildah": ("buildah", "version"),
 }
 """Program → what it must be able to answer."""
+SAVE: dict[str, tuple[str, ...]] = {
+    "docker": ("save", "--output", "{file}", "{name}"),
+    "podman": ("save", "--format", "docker-archive", "--output", "{file}", "{name}"),
+    "buildah": ("push", "{name}", "docker-archive:{file}:{name}"),
+}
+"""Program → how it writes an image to a file that each of them, and containerd, loads."""
 REGISTRY = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*")
 
 
@@ -41,25 +55,30 @@ class Refused(Exception):
 def main(words: Sequence[str], environ: Mapping[str, str]) -> int:
     """Build, or push, and return the exit code."""
     parser = argparse.ArgumentParser(prog="images/build.py", description="Build k8sbench's images.")
-    parser.add_argument("frameworks", nargs="*", metavar="FRAMEWORK", help="default: all of them")
-    parser.add_argument("--push", action="store_true", help="push what was built before")
+    parser.add_argument("images", nargs="*", metavar="IMAGE", help="default: all of them")
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--push", action="store_true", help="push what was built before")
+    instead.add_argument("--save", metavar="FOLDER", help="write what was built before to files")
     given = parser.parse_args(words)
+    verb = "push" if given.push else "save" if given.save else "build"
     try:
-        wanted = given.frameworks or FRAMEWORKS
-        for name in wanted:
-            if name not in FRAMEWORKS:
-                raise Refused(
-                    f"there is no image for {name!r}.", f"Take {' or '.join(FRAMEWORKS)}."
-                )
+        wanted = given.images or IMAGES
+        for image in wanted:
+            if image not in IMAGES:
+                raise Refused(f"there is no image for {image!r}.", f"Take {' or '.join(IMAGES)}.")
         registry = checked(environ.get("REGISTRY", ""), push=given.push)
         engine = choose(environ)
-        for framework in wanted:
-            name = image_name(registry, framework)
-            command = [engine, "push", name] if given.push else build(engine, framework, environ)
+        for image in wanted:
+            name = image_name(registry, image)
+            if given.push:
+                command = [engine, "push", name]
+            elif given.save:
+                command = save(engine, name, Path(given.save).absolute())
+            else:
+                command = build(engine, image, environ)
             say("$ " + " ".join(command))
             done = subprocess.run(command, cwd=ROOT, check=False)
             if done.returncode != 0:
-                verb = "push" if given.push else "build"
                 raise Refused(f"{engine} could not {verb} {name}.", "What it says stands above.")
         return 0
     except Refused as wrong:
@@ -90,13 +109,19 @@ def choose(environ: Mapping[str, str]) -> str:
     )
 
 
-def build(engine: str, framework: str, environ: Mapping[str, str]) -> list[str]:
+def build(engine: str, image: str, environ: Mapping[str, str]) -> list[str]:
     """The command that builds one image."""
-    values = {"VERSION": version(), "REVISION": revision(), "TRAINERS_DIGEST": trainers_digest()}
+    values = {"VERSION": version(), "REVISION": revision(image)}
+    if image == COLLECTOR:
+        wheel = ROOT / "dist" / f"k8sbench-{version()}-py3-none-any.whl"
+        if not wheel.is_file():
+            raise Refused(f"there is no dist/{wheel.name} for the collector.", "Run: make dist")
+    else:
+        values["TRAINERS_DIGEST"] = trainers_digest()
     if base := environ.get("BASE", ""):
         values["BASE"] = base
-    command = [engine, "build", "--file", f"images/{framework}/Dockerfile"]
-    command += ["--tag", image_name(checked(environ.get("REGISTRY", "")), framework)]
+    command = [engine, "build", "--file", f"images/{image}/Dockerfile"]
+    command += ["--tag", image_name(checked(environ.get("REGISTRY", "")), image)]
     for name, value in values.items():
         command += ["--build-arg", f"{name}={value}"]
     if config := environ.get("PIP_CONFIG_FILE", ""):
@@ -104,6 +129,17 @@ def build(engine: str, framework: str, environ: Mapping[str, str]) -> list[str]:
             raise Refused(f"PIP_CONFIG_FILE={config} is no file.", "Give a pip.conf.")
         command += ["--secret", f"id=pip,src={Path(config).resolve()}"]
     return [*command, "."]
+
+
+def save(engine: str, name: str, folder: Path) -> list[str]:
+    """The command that writes one image to a file named after it, instead of an older one."""
+    file = folder / f"{name.rpartition('/')[2].replace(':', '-')}.tar"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file.unlink(missing_ok=True)  # podman and buildah replace none
+    except OSError as wrong:
+        raise Refused(f"{file} cannot be written: {wrong.strerror}.", "Name a folder.") from wrong
+    return [engine, *(word.format(name=name, file=file) for word in SAVE[engine])]
 
 
 def checked(registry: str, *, push: bool = False) -> str:
@@ -119,9 +155,10 @@ def checked(registry: str, *, push: bool = False) -> str:
     return registry
 
 
-def image_name(registry: str, framework: str) -> str:
-    """Name and tag of one image; ``--image-registry`` asks for the same."""
-    name = f"k8sbench-{framework}:{version()}-{trainers_digest()[:12]}"
+def image_name(registry: str, image: str) -> str:
+    """Name and tag of one image; of a framework's, ``--image-registry`` asks for the same."""
+    tag = version() if image == COLLECTOR else f"{version()}-{trainers_digest()[:12]}"
+    name = f"k8sbench-{image}:{tag}"
     return f"{registry}/{name}" if registry else name
 
 
@@ -134,12 +171,12 @@ def version() -> str:
     return found[1]
 
 
-def revision() -> str:
-    """Commit of the tree, marked where what goes into the images differs from it."""
+def revision(image: str) -> str:
+    """Commit of the tree, marked where what goes into an image differs from it."""
     head = _git("rev-parse", "HEAD")
     if head is None:
         return "unknown"
-    changed = _git("status", "--porcelain", "--", "images", "k8sbench/trainers")
+    changed = _git("status", "--porcelain", "--", "images", *IMAGES[image])
     return head + ("-dirty" if changed else "")
 
 

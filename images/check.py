@@ -1,7 +1,8 @@
 """Run inside an image at the end of its build: does it hold what its labels say?
 
-``python3 check.py FRAMEWORK VERSION``, as the user that the image runs as, on a machine without a
-GPU. What needs one (that kernels run, that NCCL finds its peers) is not checked here.
+``python3 check.py IMAGE VERSION``, as the user that the image runs as, on a machine without a GPU.
+What needs one (that kernels run, that NCCL finds its peers) is not checked here. The version is the
+framework's, or k8sbench's in the collector's image.
 """
 
 from __future__ import annotations
@@ -9,11 +10,16 @@ from __future__ import annotations
 import ctypes
 import importlib
 import os
+import shutil
+import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-USER = 1000
+USER = {"pytorch": 1000, "paddle": 1000, "collector": 65532}
+"""Image → who runs in it."""
+COMPILERS = ("cc", "c++", "gcc", "g++", "clang", "tcc", "as", "ld", "rustc", "go")
 TRAINERS = Path("/opt/k8sbench/k8sbench/trainers")
 OPENED_BY_PADDLE = (
     *("Cublas", "CublasLt", "CUDNN", "CUFFT", "CUPTI", "Curand", "Cusolver", "Cusparse"),
@@ -23,17 +29,61 @@ OPENED_BY_PADDLE = (
 driver's own is missing here, as are nvJPEG, TensorRT and cuSPARSELt, which no trainer needs."""
 
 
-def main(framework: str, version: str) -> None:
+def main(image: str, version: str) -> None:
     """Fail with a sentence on the first thing that is not as it should be."""
-    demand(os.getuid() == USER, f"runs as user {os.getuid()}, not {USER}")
-    found = {"pytorch": torch_version, "paddle": paddle_version}[framework]()
-    demand(found == version, f"has {framework} {found}, not {version}")
+    demand(os.getuid() == USER[image], f"runs as user {os.getuid()}, not {USER[image]}")
+    find = {"pytorch": torch_version, "paddle": paddle_version, "collector": k8sbench_version}
+    found = find[image]()
+    demand(found == version, f"has {image} {found}, not {version}")
+    if image == "collector":
+        check_programs()
+    else:
+        check_trainers()
+
+
+def check_trainers() -> None:
+    """Fail unless every trainer starts."""
     programs = [path for path in TRAINERS.glob("*.py") if path.name != "__init__.py"]
     demand(bool(programs), f"has no trainers in {TRAINERS}")
     for path in programs:
         if path.stem != "paddle_launch":
             command = [sys.executable, "-m", f"k8sbench.trainers.{path.stem}", "--help"]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def check_programs() -> None:
+    """Fail if there is a compiler, or a program that runs with more rights than its caller's."""
+    for name in COMPILERS:
+        demand(shutil.which(name) is None, f"has a compiler: {name}")
+    raised = [str(path) for path in raising()]
+    demand(not raised, f"has programs that run as another user: {', '.join(raised)}")
+
+
+def raising() -> Iterator[Path]:
+    """Yield the files of the image's own that are setuid or setgid."""
+    device = Path("/").stat().st_dev
+    for folder, folders, names in os.walk("/"):
+        folders[:] = [name for name in folders if on(Path(folder, name), device)]
+        for name in names:
+            about = Path(folder, name).lstat()
+            if stat.S_ISREG(about.st_mode) and about.st_mode & (stat.S_ISUID | stat.S_ISGID):
+                yield Path(folder, name)
+
+
+def on(folder: Path, device: int) -> bool:
+    """Whether a folder is on a file system, neither a link nor a mount of another."""
+    about = folder.lstat()
+    return stat.S_ISDIR(about.st_mode) and about.st_dev == device
+
+
+def k8sbench_version() -> str:
+    """Version that k8sbench's program says it has, if it can serve and reach a database."""
+    for name in ("starlette", "uvicorn", "prometheus_client"):
+        importlib.import_module(name)
+    driver = importlib.import_module("psycopg").pq.__impl__
+    demand(driver == "binary", f"has psycopg's {driver} driver, not its binary one")
+    words = ["k8sbench", "--version"]
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()[-1]
 
 
 def torch_version() -> str:

@@ -13,6 +13,7 @@ from k8sbench.model.spec import Framework
 from tests.tiers import ROOT
 
 FRAMEWORKS: tuple[Framework, ...] = ("pytorch", "paddle")
+IMAGES = (*FRAMEWORKS, "collector")
 
 
 class Instruction(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -34,6 +35,13 @@ class Machine:
         self.log = home / "calls"
         self.log.touch()
         (self.bin / "git").symlink_to("/bin/false")
+        self.tree = home / "tree"
+        (self.tree / "images").mkdir(parents=True)
+        shutil.copy(SCRIPT, self.tree / "images")
+        (self.tree / "k8sbench").symlink_to(ROOT / "k8sbench")
+        self.wheel = self.tree / "dist" / f"k8sbench-{__version__}-py3-none-any.whl"
+        self.wheel.parent.mkdir()
+        self.wheel.touch()
 
     def has(self, name: str, *, fails_at: str = "nothing") -> Machine:
         file = self.bin / name
@@ -44,7 +52,7 @@ class Machine:
     def run(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         environment = {"PATH": f"{self.bin}:{self.shell()}", **variables}
         return subprocess.run(
-            [sys.executable, "-I", str(SCRIPT), *words],
+            [sys.executable, "-I", str(self.tree / "images" / SCRIPT.name), *words],
             env=environment,
             cwd="/",
             capture_output=True,
@@ -76,7 +84,8 @@ def option(words: list[str], name: str) -> list[str]:
 
 
 def our_name(registry: str, framework: str) -> str:
-    assert framework in ("pytorch", "paddle")
+    if framework == "collector":
+        return f"{registry}/k8sbench-collector:{__version__}"
     return built_image(
         registry,
         "pytorch" if framework == "pytorch" else "paddle",
@@ -86,12 +95,12 @@ def our_name(registry: str, framework: str) -> str:
 
 
 @pytest.mark.parametrize("engine", ["docker", "podman", "buildah"])
-def test_both_images_are_built_by_whichever_program_is_there(machine: Machine, engine: str) -> None:
+def test_all_images_are_built_by_whichever_program_is_there(machine: Machine, engine: str) -> None:
     done = machine.has(engine).run(REGISTRY="registry.example:5000/ai/")
     assert done.returncode == 0, done.stderr
     builds = machine.calls("build")
-    assert [words[0] for words in builds] == [engine, engine]
-    for framework, words in zip(dockerfiles.FRAMEWORKS, builds, strict=True):
+    assert {words[0] for words in builds} == {engine}
+    for framework, words in zip(dockerfiles.IMAGES, builds, strict=True):
         assert option(words, "--file") == [f"images/{framework}/Dockerfile"]
         assert option(words, "--tag") == [our_name("registry.example:5000/ai", framework)]
         assert words[-1] == "."
@@ -108,7 +117,7 @@ def test_the_name_is_the_one_that_image_registry_asks_for(machine: Machine) -> N
 
 def test_every_argument_of_the_dockerfiles_is_given(machine: Machine) -> None:
     machine.has("podman").run(BASE="mirror.example/python:3.11.14-slim-bookworm")
-    for framework, words in zip(dockerfiles.FRAMEWORKS, machine.calls("build"), strict=True):
+    for framework, words in zip(dockerfiles.IMAGES, machine.calls("build"), strict=True):
         given = dict(value.split("=", 1) for value in option(words, "--build-arg"))
         declared = {rest.partition("=")[0] for rest in dockerfiles.rests(framework, "ARG")}
         assert set(given) == declared
@@ -152,6 +161,39 @@ def test_push_takes_the_names_that_build_gave(machine: Machine) -> None:
     assert done.returncode == 0
     built = [option(words, "--tag")[0] for words in machine.calls("build")]
     assert [words[2:] for words in machine.calls("push")] == [[name] for name in built]
+
+
+@pytest.mark.parametrize(
+    ("engine", "words"),
+    [
+        ("docker", "save --output {file} {name}"),
+        ("podman", "save --format docker-archive --output {file} {name}"),
+        ("buildah", "push {name} docker-archive:{file}:{name}"),
+    ],
+)
+def test_an_image_is_saved_to_a_file_instead_of_an_older_one(
+    machine: Machine, tmp_path: pathlib.Path, engine: str, words: str
+) -> None:
+    file = tmp_path / "files" / f"k8sbench-collector-{__version__}.tar"
+    file.parent.mkdir()
+    file.touch()
+    given = ("--save", str(file.parent), "collector")
+    done = machine.has(engine).run(*given, REGISTRY="registry.example/ai")
+    assert done.returncode == 0, done.stderr
+    name = our_name("registry.example/ai", "collector")
+    [said] = machine.calls(words.split(maxsplit=1)[0])
+    assert said[1:] == words.format(file=file, name=name).split()
+    assert not file.exists()
+
+
+def test_the_collector_is_not_built_without_its_wheel(machine: Machine) -> None:
+    machine.wheel.unlink()
+    done = machine.has("podman").run("collector")
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"error: there is no dist/{machine.wheel.name} for the collector.\n  Run: make dist\n"
+    )
+    assert machine.run("pytorch").returncode == 0
 
 
 def test_without_any_program_it_says_what_to_install(machine: Machine) -> None:

@@ -43,6 +43,11 @@ def test_a_build_sees_every_file_that_the_dockerfiles_take() -> None:
         assert [file for file in files if not seen(file)] == []
 
 
+def test_a_build_sees_the_wheel_of_k8sbench_and_packages_that_lie_beside_the_dockerfile() -> None:
+    for path in ("dist/k8sbench-1.2.3-py3-none-any.whl", "images/collector/click-8.5-any.whl"):
+        assert seen(path), path
+
+
 def test_a_build_sees_nothing_else() -> None:
     for path in (
         ".env",
@@ -51,6 +56,8 @@ def test_a_build_sees_nothing_else() -> None:
         ".demo/store.sqlite",
         "pip.conf",
         "constraints.txt",
+        "dist/k8sbench-1.2.3.tar.gz",
+        "images/collector/Dockerfile",
         "images/pytorch/Dockerfile",
         "images/pytorch/.env",
         "images/build.py",

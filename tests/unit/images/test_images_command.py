@@ -115,7 +115,7 @@ def test_an_image_of_the_user_s_own_is_listed_and_nothing_is_claimed_of_it(
     assert line.split() == ["mine", "pytorch", "registry.example/me/mine:1", "-", "-", "-"]
 
 
-def test_a_benchmark_that_is_not_there_is_told() -> None:
+def test_a_benchmark_that_is_not_there_is_reported() -> None:
     result = CliRunner().invoke(images.command, ["resnet"])
     assert isinstance(result.exception, NotFound)
 

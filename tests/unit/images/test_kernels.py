@@ -62,7 +62,7 @@ def test_a_gpu_is_known_by_its_name_in_any_form(name: str, capability: str) -> N
     assert TABLE.capability(name) == capability
 
 
-def test_gpus_of_similar_names_are_told_apart() -> None:
+def test_gpus_of_similar_names_are_distinguished() -> None:
     assert TABLE.capability("Quadro RTX 6000") == "7.5"
     assert TABLE.capability("NVIDIA RTX 6000 Ada Generation") == "8.9"
     assert TABLE.capability("NVIDIA RTX PRO 6000 Blackwell Server Edition") == "12.0"
@@ -169,7 +169,7 @@ def test_no_name_is_too_odd(name: str) -> None:
 # --- what is said ---------------------------------------------------------------------------------
 
 
-def test_a_v100_is_told_to_leave_a_torch_after_2_10() -> None:
+def test_for_a_v100_a_torch_after_2_10_is_to_be_left() -> None:
     newer = "pytorch/pytorch:2.11.0-cuda13.0-cudnn9-runtime"
     assert images.image_warning(TABLE, gpu_model=V100, image=newer) == (
         f"{newer} holds PyTorch 2.11.0 (CUDA 13.0), which has no kernels for {V100} (compute"
@@ -178,7 +178,7 @@ def test_a_v100_is_told_to_leave_a_torch_after_2_10() -> None:
     )
 
 
-def test_an_h100_is_told_that_paddle_2_6_2_is_not_for_it() -> None:
+def test_that_paddle_2_6_2_is_not_for_an_h100_is_said() -> None:
     assert images.image_warning(TABLE, gpu_model=H100, image=PADDLE) == (
         f"{PADDLE} holds Paddle 2.6.2 (CUDA 11.7), which has no kernels for {H100} (compute"
         " capability 9.0): the first step on the GPU will fail. Choose a pool with other GPUs:"
@@ -188,7 +188,7 @@ def test_an_h100_is_told_that_paddle_2_6_2_is_not_for_it() -> None:
 
 
 @pytest.mark.parametrize("version", ["2.11.0", "2.12.1", "2.15.0", "3.0"])
-def test_a_v100_with_an_installed_torch_after_2_10_is_told_which_to_install(version: str) -> None:
+def test_for_a_v100_with_an_installed_torch_after_2_10_another_is_named(version: str) -> None:
     assert images.installed_warning(TABLE, "pytorch", gpu_model=V100, version=version) == (
         f"The installed PyTorch {version} has no kernels for {V100} (compute capability 7.0): the"
         " first step on the GPU will fail. Install torch==2.10.0, which has them."

@@ -6,6 +6,7 @@ import re
 
 from k8sbench.adapters.files import image_table
 from k8sbench.model.image import TITLES
+from tests.harness.node import collector_image
 from tests.tiers import ROOT
 from tests.unit.images import dockerfiles
 
@@ -39,6 +40,12 @@ def test_the_gpus_that_the_page_excludes_are_excluded() -> None:
 
 
 def test_the_page_names_the_base() -> None:
-    for framework in dockerfiles.FRAMEWORKS:
+    for framework in dockerfiles.IMAGES:
         base = dockerfiles.rests(framework, "ARG")[0].partition("=")[2]
         assert f"`{base}`" in PAGE
+
+
+def test_the_page_fetches_the_packages_beforehand_as_the_build_of_the_tests_does() -> None:
+    assert f"python3 -m pip download {collector_image.DOWNLOAD} " in PAGE
+    assert f"printf '{collector_image.PIP_CONF!r}'".replace("''", "'") in PAGE
+    assert "--dest=images/collector --requirement=images/collector/requirements.txt" in PAGE
