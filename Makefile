@@ -21,6 +21,7 @@
 #   make gpu-checks               on a machine with a GPU: its tests, then the trainers at full size
 #   make images REGISTRY=...      the images of images/, by docker, podman or buildah
 #   make push REGISTRY=...        ... and push them (docs/images.md)
+#   make save REGISTRY=...        ... and write them to files in dist/
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -54,7 +55,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .PHONY: help demo quick test check lint types imports unit coverage tests harness-tests soak mutants bench
-.PHONY: gpu-checks golden constraints dist clean images push
+.PHONY: gpu-checks golden constraints dist clean images push save
 # Two of pip at once in one environment would be one too many; pytest takes the cores by itself.
 .NOTPARALLEL:
 
@@ -131,7 +132,7 @@ TWO := --numprocesses 2
 # What is marked with a tier needs more than Python packages (tests/README.md).
 UNIT := tests/unit -m 'not tier and not slow' --hypothesis-profile=quick $(TWO) --dist loadgroup
 # The tiers with a cluster wait for it most of the time: two workers, each with its own.
-CLUSTER_TIERS := tests/cluster tests/node
+CLUSTER_TIERS := tests/cluster tests/node tests/chart
 HARNESS_TESTS := tests/harness/tests
 BY_FILE := $(TWO) --dist loadfile --no-loadscope-reorder
 
@@ -164,16 +165,19 @@ gpu-checks: $(if $(GPU_PYTHON),,$(ALL_STAMP))
 	$$python tests/bench/gpu_samples.py
 	$$python tests/bench/trainers.py --record docs/measured.md
 
-# Needs Python and a container engine, nothing of .venv; reads REGISTRY, ENGINE, BASE and
-# PIP_CONFIG_FILE. IMAGES=paddle takes one of the two.
-images:
+# Needs Python and a container engine, for the collector also its wheel; reads REGISTRY, ENGINE, BASE
+# and PIP_CONFIG_FILE. IMAGES="pytorch paddle" takes some of them, without .venv.
+images: $(if $(filter collector,$(or $(IMAGES),collector)),dist)
 	@$(PYTHON) images/build.py $(IMAGES)
 
 push: images
 	@$(PYTHON) images/build.py --push $(IMAGES)
 
+save: images
+	@$(PYTHON) images/build.py --save dist $(IMAGES)
+
 golden: $(SMALL_STAMP)
-	K8SBENCH_UPDATE_GOLDEN=1 $(VENV)/bin/python -m pytest tests/unit -k golden
+	K8SBENCH_UPDATE_GOLDEN=1 $(VENV)/bin/python -m pytest tests/unit tests/chart -k golden
 
 constraints: $(ALL_STAMP)
 	$(VENV)/bin/python -m pip list --format=freeze --exclude-editable --exclude pip

@@ -194,8 +194,11 @@ class MetricSource(Protocol):
 
     name: SourceName
 
-    def follow(self, run: Run) -> None:
-        """Take samples of a run's GPUs from now on, where nobody else does; idempotent."""
+    def follow(self, run: Run, nodes: Collection[str]) -> None:
+        """Take samples of a run's GPUs on these nodes from now on, where nobody else does.
+
+        Idempotent; called again where more of its nodes are known.
+        """
 
     def release(self, run_id: str) -> None:
         """Take no more of them; what was taken is kept until it is fetched. Idempotent."""
@@ -272,11 +275,19 @@ class Store(Protocol):
         :class:`~k8sbench.model.errors.UsageError` if the run id does.
         """
 
-    def move(self, run_id: str, transition: Transition, *, owes: Wish | None = None) -> Run:
+    def move(
+        self,
+        run_id: str,
+        transition: Transition,
+        *,
+        owes: Wish | None = None,
+        image: str | None = None,
+    ) -> Run:
         """Add a transition; a run that is final already stays as it is.
 
         With a final one the wish to cancel the run is moot. The wish ``owes`` is recorded with the
-        transition, or before it, unless there is one of its kind.
+        transition, or before it, unless there is one of its kind. ``image`` is the digest of the
+        image that the run's replicas really ran; None: not known.
         """
 
     def wish(self, run_id: str, wish: Wish) -> Run:
@@ -293,9 +304,6 @@ class Store(Protocol):
 
         ``plan`` is of the same case, set and repeat, and replaces the one that is recorded.
         """
-
-    def record_image(self, run_id: str, digest: str) -> Run:
-        """Keep the digest of the image that the run's replicas really ran."""
 
     def measured(self, run_id: str, measurement: Measurement) -> Run:
         """Keep the run's measurement, replacing an earlier one."""

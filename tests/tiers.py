@@ -30,12 +30,18 @@ FOLDERS = {
     "cluster": "cluster",
     "prometheus": "prometheus",
     "node": "node",
+    "chart": "helm",
     "gpu": "gpu",
     "harness/tests/cluster": "cluster",
     "harness/tests/node": "node",
 }
 """Folder under tests/ → tier of everything in it."""
-FIXTURES = {"postgres_server": "postgres", "crd_schemas": "go", "go": "go"}
+FIXTURES = {
+    "postgres_server": "postgres",
+    "crd_schemas": "go",
+    "go": "go",
+    "driver": "compiler",
+}
 """Fixture → tier of a test that asks for it, unless the test is marked otherwise."""
 
 
@@ -54,6 +60,11 @@ def _go() -> str | None:
     return None if shutil.which("go") else "go is not on PATH"
 
 
+def _compiler() -> str | None:
+    found = shutil.which("cc") or shutil.which("gcc")
+    return None if found else "no C compiler (Debian: gcc, libc6-dev)"
+
+
 def _cluster() -> str | None:
     from tests.harness.cluster import needs
 
@@ -64,6 +75,18 @@ def _node() -> str | None:
     from tests.harness.node import needs
 
     return needs.missing()
+
+
+def _helm() -> str | None:
+    from tests.harness import helm
+
+    return helm.missing()
+
+
+def _images() -> str | None:
+    from tests.harness.node import collector_image
+
+    return collector_image.missing()
 
 
 def _gpu() -> str | None:
@@ -120,11 +143,14 @@ NEEDS: dict[str, Callable[[], str | None]] = {
     "linux": _linux,
     "frameworks": _frameworks,
     "go": _go,
+    "compiler": _compiler,
     "package": _package,
     "postgres": _postgres,
     "prometheus": _prometheus,
     "cluster": _cluster,
     "node": _node,
+    "helm": _helm,
+    "images": _images,
     "gpu": _gpu,
     "gpu-paddle": _gpu_paddle,
     "corpus": _corpus,

@@ -47,28 +47,27 @@ class CaseOptions(msgspec.Struct, frozen=True, kw_only=True):
 def prepare(found: LoadedSpec, options: CaseOptions, site: Site) -> tuple[PlannedCase, ...]:
     """Plan each case that was asked for, once; raises :class:`UsageError` for what cannot run."""
     from k8sbench.adapters.files import templates, trainer_sources
-    from k8sbench.render import manifests, to_yaml
+    from k8sbench.render import Repeats, manifests
 
     sources = trainer_sources.read()
     render = functools.partial(manifests, templates=templates.load(), trainers=sources)
-    return tuple(
-        PlannedCase(
-            draft=make_plan(
-                found.spec,
-                SpecSource(digest=found.digest, source=found.source),
-                request,
-                site,
-                run_id=DRAFT_ID,
-                set_name="draft",
-                repeat=1,
-                trainers_digest=sources.digest,
-            ),
-            repeats=repeats,
-            manifests=render,
-            text=to_yaml,
+    planned: list[PlannedCase] = []
+    for request, count in requests(found.spec, options.request, options.selection):
+        draft = make_plan(
+            found.spec,
+            SpecSource(digest=found.digest, source=found.source),
+            request,
+            site,
+            run_id=DRAFT_ID,
+            set_name="draft",
+            repeat=1,
+            trainers_digest=sources.digest,
         )
-        for request, repeats in requests(found.spec, options.request, options.selection)
-    )
+        of_runs = Repeats(draft, render)
+        planned.append(
+            PlannedCase(draft=draft, repeats=count, manifests=of_runs.manifests, text=of_runs.text)
+        )
+    return tuple(planned)
 
 
 def requests(

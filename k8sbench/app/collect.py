@@ -12,6 +12,7 @@ from k8sbench.app import connections, lookup, metric_sources, results, stores
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.context import run_context
 from k8sbench.app.results import Rows
+from k8sbench.app.taking_over import taken_over
 from k8sbench.model.errors import UsageError
 from k8sbench.model.run import Location, Run
 from k8sbench.runs import collecting, foreign_jobs
@@ -65,9 +66,11 @@ def collect(
                 if options.runs:
                     runs = [store.run(run_id) for run_id in run_ids]
                 else:
-                    runs = _pending_runs(context, reporter.note)
+                    runs = pending_runs(context, reporter.note)
+                    runs += collecting.owed_runs(context)
                 for run in filter(collecting.needs_collection, runs):
                     collecting.check_place(run, context.cluster, context.location)
+                runs = taken_over(store, runs, context.cluster, options.access, reporter.note)
                 gathering = Gathering(context, reporter)
                 follow = options.until_over
                 collected = collecting.collect(
@@ -82,7 +85,7 @@ def collect(
 
                 def announce(seconds: float | None, collected: CollectResult = collected) -> None:
                     if len(places) == 1:
-                        show(_with_rows(store, collected, options, reporter).rows, seconds)
+                        show(with_rows(store, collected, options, reporter).rows, seconds)
 
                 if collected.closed:
                     gathering.to_the_end(stop, announce)
@@ -91,28 +94,7 @@ def collect(
                 result.add(collected)
             if stop.cause is not None:
                 break
-        return _with_rows(store, result, options, reporter)
-
-
-def serve(options: CollectOptions, reporter: Reporter, stop: Stop) -> Collected:
-    """Collect every run of a namespace, and new ones, until asked to stop.
-
-    New are jobs that are created there, and runs that another process of the store abandons.
-    Returns what was collected, and which runs go on.
-    """
-    notes: set[str] = set()
-
-    def note_once(text: str) -> None:
-        if text not in notes:
-            notes.add(text)
-            reporter.note(text)
-
-    with stores.to_write(options.store) as store:
-        with _opened(store, None, options, reporter) as context, stop:
-            result = collecting.serve(
-                lambda: _pending_runs(context, note_once), context, reporter, stop, options.follow
-            )
-        return _with_rows(store, result, options, reporter)
+        return with_rows(store, result, options, reporter)
 
 
 @contextlib.contextmanager
@@ -132,18 +114,20 @@ def _opened(
         )
 
 
-def _pending_runs(context: RunContext, note: Callable[[str], None]) -> list[Run]:
+def pending_runs(
+    context: RunContext, note: Callable[[str], None], *, renumber: bool = False
+) -> list[Run]:
     """Record the foreign jobs of the namespace, and delete its abandoned ones.
 
     Returns all runs there that need collection.
     """
     jobs = context.cluster.jobs()
-    foreign_jobs.record_all(jobs, context, note)
+    foreign_jobs.record_all(jobs, context, note, renumber=renumber)
     collecting.remove_abandoned(jobs, context, note)
-    return collecting.open_runs(context)
+    return collecting.open_runs(context, {job.run_id for job in jobs})
 
 
-def _with_rows(
+def with_rows(
     store: Store, result: CollectResult, options: CollectOptions, reporter: Reporter
 ) -> Collected:
     """Make the rows of the runs that were closed."""

@@ -68,12 +68,17 @@ def connect(access: ClusterAccess) -> Api:
 
 def connect_to(location: Location, access: ClusterAccess) -> Api:
     """Reach the cluster on which a run's job is; what was named comes first."""
-    return connect(
-        ClusterAccess(
-            namespace=access.namespace or location.namespace,
-            context=access.context or location.context,
-            kubeconfig=access.kubeconfig or location.kubeconfig,
-        )
+    return connect(access_to(location, access))
+
+
+def access_to(location: Location | None, access: ClusterAccess) -> ClusterAccess:
+    """Return what was named, and for the rest where a run's job is."""
+    if location is None:
+        return access
+    return ClusterAccess(
+        namespace=access.namespace or location.namespace,
+        context=access.context or location.context,
+        kubeconfig=access.kubeconfig or location.kubeconfig,
     )
 
 
@@ -85,16 +90,19 @@ def opened(
     waits: bool = False,
     store: SqlStore | None = None,
     detached: bool = False,
+    for_all: bool = False,
 ) -> Iterator[KubernetesCluster]:
     """Open the cluster behind a connection; closes both at the end.
 
     With ``waits`` the jobs that are created wait even in unrecoverable states. ``store`` is where
     jobs are followed into, or, ``detached``, will be collected into: they stay while other stores
-    need them, too.
+    need them, too; with ``for_all`` not for those that have submitted them and do not follow them.
     """
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 
-    user = None if store is None else _user(store, keep=keep, detached=detached)
+    user = None
+    if store is not None:
+        user = _user(store, keep=keep, detached=detached, for_all=for_all)
     with contextlib.closing(api):
         cluster = KubernetesCluster(api, keep=keep, waits=waits, user=user)
         with contextlib.closing(cluster):
@@ -174,7 +182,13 @@ def _api_of(run: Run, access: ClusterAccess) -> Api:
     return connect_to(location, access)
 
 
-def _user(store: SqlStore, *, keep: bool, detached: bool) -> User:
+def _user(store: SqlStore, *, keep: bool, detached: bool, for_all: bool) -> User:
     from k8sbench.adapters.kubernetes.sharing import User
 
-    return User(store=store.identity, host=platform.node(), keep=keep, detached=detached)
+    return User(
+        store=store.identity,
+        host=platform.node(),
+        keep=keep,
+        detached=detached,
+        for_all=for_all,
+    )

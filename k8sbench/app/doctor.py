@@ -6,12 +6,13 @@ import contextlib
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import catalog, connections, context, metric_sources
+from k8sbench.app import catalog, connections, context, metric_sources, targets
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.run import Location
@@ -81,14 +82,18 @@ def examine(
     from k8sbench.diagnose.preflight import capacity_checks, checks
     from k8sbench.diagnose.preflight.facts import Asked
 
-    pool = pools.load(options.pools_file).pool(options.node_pool)
-    if options.gpus is not None and not pool.gpus_per_node:
-        raise UsageError(f"Pool {pool.name} has no GPUs.", "Leave --gpus out.")
     images = catalog.images()
+    data = tuple(_claims(options.data))
     try:
         api = connections.connect(options.access)
+        published = partial(targets.cluster_pools, api)
+        found_pools = pools.load(options.pools_file, published=published)
+        pool = found_pools.pool(options.node_pool)
     except Unreachable as wrong:
         return Preflight(lines=(checks.unreachable(wrong.message, wrong.action),))
+    note(f"pool {pool.name} from {found_pools.source}")
+    if options.gpus is not None and not pool.gpus_per_node:
+        raise UsageError(f"Pool {pool.name} has no GPUs.", "Leave --gpus out.")
     asked = Asked(
         namespace=api.place.namespace,
         pool=pool,
@@ -96,7 +101,7 @@ def examine(
         replicas=options.replicas or 1,
         gpus=options.gpus or pool.gpus_per_node,
         image=options.image,
-        claims=tuple(_claims(options.data, pool.python_packages)),
+        claims=(*data, *_claims(pool.python_packages)),
         queue=options.queue,
         gang=options.gang,
     )
@@ -122,13 +127,14 @@ def init_template() -> str:
     return preflight.init_template()
 
 
-def _claims(*volumes: str | None) -> Iterator[str]:
-    for volume in filter(None, volumes):
-        source, _, rest = volume.partition(":")
-        name = rest.partition("/")[0]
-        if source != "pvc" or not name:
-            raise UsageError(f"--data {volume!r} names no volume claim.", "Write pvc:NAME[/SUB].")
-        yield name
+def _claims(volume: str | None) -> Iterator[str]:
+    if not volume:
+        return
+    source, _, rest = volume.partition(":")
+    name = rest.partition("/")[0]
+    if source != "pvc" or not name:
+        raise UsageError(f"--data {volume!r} names no volume claim.", "Write pvc:NAME[/SUB].")
+    yield name
 
 
 def _facts(api: Api, asked: Asked, images: ImageTable, prometheus: str) -> Facts:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from k8sbench.app import connections, context, lookup, metric_sources, results, stores
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.results import Rows
+from k8sbench.app.taking_over import taken_over
 from k8sbench.model.errors import Interrupted, StoreError
 from k8sbench.model.run import Run
 from k8sbench.runs import collecting, watching
 from k8sbench.runs.context import Reporter, Stop
 from k8sbench.runs.following import FollowOptions
-from k8sbench.runs.gathering import Gathering
+from k8sbench.runs.gathering import Gathering, is_owed
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
@@ -40,8 +41,13 @@ def watch(
         def closed(runs: Sequence[Run], gathering: Gathering) -> None:
             gathering.to_the_end(stop, lambda seconds: show(rows(runs), seconds))
 
+        def owed(run: Run) -> None:
+            show(rows([run]), None)
+
         run = lookup.run_of(store, text, access)
-        run = follow(store, run, access, options, reporter, stop, closed, prometheus=prometheus)
+        run = follow(
+            *(store, run, access, options, reporter, stop, closed, owed), prometheus=prometheus
+        )
         return rows([run])
 
 
@@ -53,19 +59,23 @@ def follow(
     reporter: Reporter,
     stop: Stop,
     closed: Callable[[Sequence[Run], Gathering], None] = lambda *_: None,
+    owed: Callable[[Run], None] = lambda _: None,
     *,
     prometheus: str = metric_sources.NONE,
 ) -> Run:
     """Follow a run until it is closed, or watch its record while another process follows it.
 
     One whose logs cannot be read now is left alone, and not final. The deletion of its job, where
-    that is owed, is tried once. ``closed`` is called with a run that this process has closed. Asked
-    to stop before that it raises :class:`Interrupted`; the run goes on.
+    that is owed, is tried once. ``closed`` is called with a run that this process has closed, and
+    ``owed`` with one whose GPU metrics another process fetches, which are then waited for. Asked to
+    stop before that it raises :class:`Interrupted`; the run goes on.
     """
     owes = bool(run.wishes)
+    closed_at = run.history[-1].at if watching.is_closed(run) else None
+    is_ours = False
     with stop:
         while (owes or not watching.is_closed(run)) and stop.cause is None:
-            owes = False
+            owes = is_ours = False
             if run.plan.backend == "kubernetes" and store.claims.claim(run.run_id):
                 with (
                     connections.cluster_of(
@@ -76,7 +86,8 @@ def follow(
                     here = context.run_context(
                         store, cluster, location=run.location, metric_sources=sources
                     )
-                    gathering = Gathering(here, reporter)
+                    (run,) = taken_over(store, [run], cluster, access, reporter.note)
+                    gathering, is_ours = Gathering(here, reporter), True
                     result = collecting.collect(
                         [run], here, reporter, stop, options, follow=True, gathering=gathering
                     )
@@ -97,6 +108,12 @@ def follow(
                     refreshed=lambda run_id: context.find(store, run_id),
                     sleep=time.sleep,
                 )
+        until = (closed_at or time.time()) + watching.GPU_METRICS_SECONDS
+        if is_owed(run) and not is_ours and time.time() < until:
+            owed(run)
+            run = watching.watch_gpu_metrics(
+                store, run, stop, left=lambda: until - time.time(), sleep=time.sleep
+            )
     if stop.cause is not None and not watching.is_closed(run):
         raise Interrupted(
             f"{stop.cause}: {run.run_id} goes on; it is {run.phase}.",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Sized
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence, Sized
 
 import msgspec
 
-from k8sbench.app import connections, context, stores
+from k8sbench.app import collectors, connections, context, stores
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.stores import Note
 from k8sbench.model import creation
@@ -19,29 +18,52 @@ from k8sbench.ports import RunFilter, Store
 from k8sbench.runs import collecting, foreign_jobs, records
 from k8sbench.runs.records import ListedRun
 
-if TYPE_CHECKING:
-    pass
-
 
 def list_runs(
-    wanted: RunFilter, where: str | None, access: ClusterAccess, note: Note
+    wanted: RunFilter,
+    where: str | None,
+    access: ClusterAccess,
+    note: Note,
+    early: Callable[[list[ListedRun]], None] | None = None,
 ) -> list[ListedRun]:
-    """Return the runs that match, oldest first.
+    """Return the runs that match, oldest first, with those of a collector.
 
-    Of a named namespace only its runs, and the foreign jobs there besides.
+    Of a named namespace only its runs, and the foreign jobs there besides. ``early`` takes what is
+    known without a cluster, if that is any; then only what the collector adds is returned.
     """
+    if where == stores.CLUSTER:
+        found = collectors.runs(access, wanted, insist=True).runs(note)
+        return [records.listed(run) for run in found]
+    collected = collectors.runs(access, wanted)
     with stores.to_read(where, note) as store:
         # Of one namespace the newest are known only when its jobs are, too.
         asked = msgspec.structs.replace(wanted, limit=None) if access.named else wanted
         runs = records.listing(store, asked, alive=context.alive(), now=context.now())
         if access.named:
             rows = _of_namespace(store, runs, asked, access, note)
-            return rows if wanted.limit is None else rows[-wanted.limit :]
-        _note_wishes(store, runs, note)
-        rows = _rows(runs, _on_clusters(store, runs, note), note)
-        if not rows:
+        else:
+            rows = _rows(runs, {}, note)
+        is_known = access.named or not any(stores.is_alone(store, run) for run in runs)
+        at_once = early if collected.is_under_way and is_known and rows else None
+        if at_once is not None:
+            at_once(_newest(rows, wanted))
+        both, added = collectors.merged(runs, collected.runs(note))
+        if not access.named:
+            # Of a run that the collector has its job is no news.
+            still = [run for run in runs if run.run_id not in added]
+            _note_wishes(store, still, note)
+            rows = _rows(still, _on_clusters(store, still, note), note)
+        more = [records.listed(run) for run in both if run.run_id in added]
+        if at_once is not None:
+            return more
+        rows = [row for row in rows if row.run_id not in added] + more
+        if not rows and not access.named:
             stores.note_no_match(store, note)
-    return rows
+    return _newest(sorted(rows, key=lambda row: row.created_at), wanted)
+
+
+def _newest(rows: list[ListedRun], wanted: RunFilter) -> list[ListedRun]:
+    return rows if wanted.limit is None else rows[-wanted.limit :]
 
 
 def _of_namespace(

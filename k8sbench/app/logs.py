@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import heapq
+import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from k8sbench.app import connections, context, lookup, stores
+from k8sbench.app import collectors, connections, context, lookup, stores
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.model.errors import Interrupted, NotFound
 from k8sbench.model.kinds import kind_of
@@ -63,10 +65,28 @@ def logs(options: LogOptions, sink: Sink, stop: Stop) -> None:
     The lines of a run on a cluster that no process of this store follows come from there; with
     ``follow`` they are archived, too, and the run is closed at its end.
     """
+    if options.store == stores.CLUSTER:
+        found = collectors.run(options.access, options.run, insist=True).run(sink.note)
+        assert found is not None
+        _Reader(found, options, sink).from_collector()
+        return
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(stores.to_read(options.store, sink.note))
-        run, recorded = lookup.look_up(store, options.run, options.access)
+        try:
+            run, recorded = lookup.look_up(store, options.run, options.access)
+        except NotFound:
+            found = collectors.run(options.access, options.run).run(sink.note)
+            if found is None:
+                raise
+            _Reader(found, options, sink).from_collector()
+            return
         reader = _Reader(run, options, sink)
+        if collectors.may_know_more(run) and stores.is_alone_or_lost(store, run):
+            there = connections.access_to(run.location, options.access)
+            found = collectors.run(there, run.run_id).run(sink.note)
+            if found is not None and collectors.knows_more(found, run):
+                reader.from_collector()
+                return
         if not recorded and options.follow:
             store = stack.enter_context(stores.to_write(options.store))
             run = reader.run = lookup.run_of(store, run.run_id, options.access)
@@ -89,6 +109,7 @@ class _Reader:
         self.run = run
         self.note = sink.note
         self._sink, self._replica, self._access = sink, options.replica, options.access
+        self._location = None if run.source == collectors.SOURCE else run.location
         self._several = options.replica is None and run.plan.replicas > 1
         planned = kind_of(run.plan).names(run.plan.replicas)
         if options.replica not in {None, *planned}:
@@ -129,6 +150,26 @@ class _Reader:
         if not is_printed:
             self.note(f"Nothing was printed yet. See: k8sbench status {self.run.run_id}")
 
+    def from_collector(self) -> None:
+        """Hand over what a collector has of the run's logs."""
+        self.note(f"The logs of {self.run.run_id} are the collector's.")
+        with tempfile.TemporaryDirectory(prefix="k8sbench-logs-") as folder:
+            there = connections.access_to(self._location, self._access)
+            self._print(collectors.logs(there, self.run.run_id, Path(folder)))
+
+    def _print(self, paths: Sequence[Path]) -> None:
+        from k8sbench.adapters.store.artifacts import LogTail
+
+        with contextlib.ExitStack() as stack:
+            tails = [
+                stack.enter_context(contextlib.closing(LogTail(path)))
+                for path in paths
+                if self._replica in {None, path.stem}
+            ]
+            self._emit(tails, to_end=True)
+        if not tails:
+            self.note(f"Run {self.run.run_id} has no logs there.")
+
     def follow_on_cluster(self, store: SqlStore, stop: Stop) -> None:
         """Hand over the run's lines as they are archived; closes the run at its end."""
         run = self.run
@@ -151,6 +192,7 @@ class _Reader:
 
     def archived(self, store: Store, *, follow: bool = False) -> None:
         """Hand over what is archived; with ``follow`` until the run is final."""
+        from k8sbench.adapters.store import removal
         from k8sbench.adapters.store.artifacts import LogTail
 
         run, tails = self.run, dict[Path, LogTail]()
@@ -166,7 +208,16 @@ class _Reader:
                     break
                 time.sleep(POLL_SECONDS)
                 run = context.find(store, run.run_id)
-        if not tails:
+        pruned = None
+        if not tails and run.artifacts is not None:
+            pruned = removal.pruned(Path(run.artifacts))
+        if pruned is not None:
+            at = datetime.datetime.fromtimestamp(pruned.at, datetime.UTC)
+            self.note(
+                f"The logs of run {run.run_id} were removed at {at:%Y-%m-%dT%H:%M:%SZ} by"
+                f" {pruned.rule}; its measurement stays."
+            )
+        elif not tails:
             what = "no logs" if self._replica is None else f"no log of {self._replica}"
             left = "left" if run.phase.final else "has until now left"
             state = f"it is {run.phase}. {run.history[-1].cause}"

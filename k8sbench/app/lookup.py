@@ -10,7 +10,8 @@ from k8sbench.app import connections, context
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.model.errors import BenchError, NotFound, PlanUnreadable
 from k8sbench.model.run import Run
-from k8sbench.runs import collecting, foreign_jobs
+from k8sbench.ports import RunFilter
+from k8sbench.runs import collecting, foreign_jobs, records
 from k8sbench.runs.context import RunContext
 
 if TYPE_CHECKING:
@@ -43,6 +44,23 @@ def ids_of(
             unreadable.add(wrong.run_id)
             found[wrong.run_id] = None
     return list(found)
+
+
+def chosen(store: Store, texts: Sequence[str]) -> list[str]:
+    """Find recorded runs by ids, unique beginnings of ids, or the names of whole sets."""
+    ids = all_ids(store)
+    found: dict[str, None] = {}
+    for text in texts:
+        members = [] if text in ids else store.runs(RunFilter(set_name=text))
+        for run_id in [run.run_id for run in members] or [records.resolve(ids, text)]:
+            found[run_id] = None
+    return list(found)
+
+
+def all_ids(store: Store) -> list[str]:
+    """List the recorded runs, when those are brought up to date whose process is gone."""
+    records.reconcile(store, alive=context.alive(), now=context.now())
+    return store.ids()
 
 
 def look_up(store: Store, text: str, access: ClusterAccess) -> tuple[Run, bool]:

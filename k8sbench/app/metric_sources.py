@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from k8sbench.model.errors import UsageError
@@ -38,15 +38,20 @@ def opened(
     def clock() -> float:
         return time.time() + (0.0 if api is None else api.ahead)
 
-    found = None
+    scraped: Callable[[], Collection[str]] = tuple
     if prometheus != NONE and (prometheus != AUTO or api is not None):
         from k8sbench.adapters.metrics import prometheus as at
 
         sources.append(found := at.source(prometheus, api, clock=clock))
+        scraped = found.nodes
     if api is not None:
         from k8sbench.adapters.metrics.dcgm import DcgmSource
 
-        sources.append(DcgmSource(api, other=found, clock=clock))
+        sources.append(DcgmSource(api, scraped=scraped, clock=clock))
+    else:
+        from k8sbench.adapters.metrics.nvml import NvmlSource
+
+        sources.append(NvmlSource(store.folder))
     try:
         yield sources
     finally:

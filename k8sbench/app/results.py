@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import catalog, context, stores
+from k8sbench.app import catalog, collectors, context, stores
+from k8sbench.app.connections import ClusterAccess
 from k8sbench.model.errors import BenchError, NotFound, UsageError
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
-from k8sbench.runs import records
+from k8sbench.runs import records, reporting
 
 if TYPE_CHECKING:
     from k8sbench.ports import Store
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from k8sbench.runs.reporting import Report, Wanted
 
 
+HERE = ClusterAccess()
+"""The current context and its namespace."""
 Show = Callable[["Rows", float | None], None]
 """Takes rows whose GPU metrics follow, and in how many seconds, as far as that is known."""
 
@@ -44,23 +48,49 @@ def results(
     *,
     accept: Collection[str] = (),
     published: bool = False,
+    access: ClusterAccess = HERE,
+    early: Callable[[Report], None] | None = None,
 ) -> Report:
-    """Make the rows that are wanted of all runs of a store; notes what it has where none match."""
-    from k8sbench.runs import reporting
+    """Make the rows that are wanted of all runs of a store; notes what it has where none match.
 
+    Those of a collector come with them, or, where there are ``early`` rows, after them: then only
+    the rows are returned in which it has a part. With the collector's store for ``where`` there
+    are no others.
+    """
     check_accepted(accept)
-    with stores.to_read(where, note) as store:
-        runs = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
-        ids = [run.run_id for run in runs]
-        sets = {run.plan.set_name for run in runs}
-        for text in wanted.runs:
-            if text in sets and text not in ids:
-                raise UsageError(f"{text!r} is a set, not a run.", f"Name it with --set {text}.")
-        asked = tuple(records.resolve(ids, text) for text in wanted.runs)
-        wanted = msgspec.structs.replace(wanted, runs=asked)
+    insist = where == stores.CLUSTER
+    asked = collectors.runs(
+        access,
+        RunFilter(benchmark=wanted.benchmark, framework=wanted.framework, since=wanted.since),
+        insist=insist,
+    )
+    with stores.without_any() if insist else stores.to_read(where, note) as store:
+        ours = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
         find = catalog.finder(note)
-        report = reporting.report(runs, wanted, accept=accept, published=published, find=find)
-        if not report.results:
+
+        def made(runs: Sequence[Run]) -> Report:
+            ids = [run.run_id for run in runs]
+            sets = {run.plan.set_name for run in runs}
+            for text in wanted.runs:
+                if text in sets and text not in ids:
+                    raise UsageError(
+                        f"{text!r} is a set, not a run.", f"Name it with --set {text}."
+                    )
+            named = tuple(records.resolve(ids, text) for text in wanted.runs)
+            chosen = msgspec.structs.replace(wanted, runs=named)
+            return reporting.report(runs, chosen, accept=accept, published=published, find=find)
+
+        shown: Report | None = None
+        if early is not None and asked.is_under_way:
+            with contextlib.suppress(NotFound):  # the collector may have it
+                shown = made(ours)
+        if early is not None and shown is not None and shown.results:
+            early(shown)
+        both, added = collectors.merged(ours, asked.runs(note))
+        report = made(both)
+        if shown is not None and shown.results:
+            report = reporting.of_runs(report, added)
+        elif not report.results:
             stores.note_no_match(store, note, benchmark=wanted.benchmark)
     return report
 
@@ -76,13 +106,18 @@ def gpu_histories(
     from k8sbench.runs import gathering
 
     found: list[GpuHistory] = []
+    if where == stores.CLUSTER:
+        return []
     with stores.to_read(where, note) as store:
+        known = set(store.ids())
         ids = {member.run_id for row in report.results for member in row.group.members}
         chosen = [records.resolve(sorted(ids), text) for text in named] or [
             max(row.group.members, key=lambda one: (one.rate is not None, one.created_at)).run_id
             for row in report.results
         ]
         for run_id in dict.fromkeys(chosen):
+            if run_id not in known:
+                continue  # the collector has it
             measured = store.run(run_id).measurement
             if measured is None or measured.steady is None or measured.gpu_metrics is None:
                 continue

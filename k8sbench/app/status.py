@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from k8sbench.app import connections, context, lookup, stores
+from k8sbench.app import collectors, connections, context, lookup, stores
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.stores import Note
-from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.errors import BenchError, NotFound, UsageError
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent
 from k8sbench.runs import foreign_jobs, records
@@ -15,9 +15,26 @@ from k8sbench.runs.records import RunStatus
 
 
 def status(text: str, where: str | None, access: ClusterAccess, note: Note) -> RunStatus:
-    """Return what is known of a run, recorded or not, and how its job is on the cluster now."""
+    """Return what is known of a run, recorded or not, and how its job is on the cluster now.
+
+    A run that is not closed here may be so at a collector, which then is what is returned.
+    """
+    if where == stores.CLUSTER:
+        found = collectors.run(access, text, insist=True).run(note)
+        assert found is not None
+        return records.status_elsewhere(found)
     with stores.to_read(where, note) as store:
-        run, recorded = lookup.look_up(store, text, access)
+        try:
+            run, recorded = lookup.look_up(store, text, access)
+        except NotFound:
+            if (found := collectors.run(access, text).run(note)) is None:
+                raise
+            return records.status_elsewhere(found)
+        if collectors.may_know_more(run):
+            there = connections.access_to(run.location, access)
+            found = collectors.run(there, run.run_id).run(note)
+            if found is not None and collectors.knows_more(found, run):
+                return records.status_elsewhere(found)
         reported = _look(run, access, note)
         return records.status(
             store,

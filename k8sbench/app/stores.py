@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from k8sbench.model.errors import StoreError
+from k8sbench.model.errors import StoreError, UsageError
+from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 from k8sbench.runs.records import FEW
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from k8sbench.ports import Store
 
 __all__ = [
+    "CLUSTER",
     "Note",
     "StoreReport",
     "check",
@@ -34,6 +36,8 @@ __all__ = [
     "without_any",
 ]
 
+CLUSTER = "cluster"
+"""The value of ``--store`` that is the collector's store."""
 Note = Callable[[str], None]
 """Takes what the user should know and is not the data."""
 
@@ -48,7 +52,7 @@ def to_write(where: str | None) -> Iterator[SqlStore]:
     """Open the store to write to it: a folder, a URL, or the default place."""
     from k8sbench.adapters.store.sql_store import open_store
 
-    with open_store(where) as store:
+    with open_store(_place(where)) as store:
         yield store
 
 
@@ -60,12 +64,21 @@ def to_read(where: str | None, note: Note) -> Iterator[SqlStore]:
     """
     from k8sbench.adapters.store.sql_store import open_store
 
-    with open_store(where, create=False) as store:
+    with open_store(_place(where), create=False) as store:
         try:
             yield store
         finally:
             for run_id, why in sorted(store.unreadable.items()):
                 note(f"warning: run {run_id} is left out: {why}")
+
+
+def _place(where: str | None) -> str | None:
+    if where == CLUSTER:
+        raise UsageError(
+            "--store cluster is the collector's store: results, list, status and logs read it.",
+            f"A folder of that name is ./{CLUSTER}.",
+        )
+    return where
 
 
 @contextlib.contextmanager
@@ -82,6 +95,11 @@ def is_alone(store: Store, run: Run) -> bool:
     """Whether a run goes on on a cluster and no process is seen to follow it."""
     is_over = run.plan.backend != "kubernetes" or run.phase.final
     return not is_over and is_unclaimed(store, run)
+
+
+def is_alone_or_lost(store: Store, run: Run) -> bool:
+    """Whether a run goes on alone (:func:`is_alone`), or its job was gone when it was collected."""
+    return run.phase is Phase.LOST or is_alone(store, run)
 
 
 def is_unclaimed(store: Store, run: Run) -> bool:
@@ -135,10 +153,8 @@ def check(where: str | None, note: Note) -> StoreReport:
     return report
 
 
-def rebuild(where: str | None) -> tuple[StoreReport, Path | None]:
-    """Update the database from the runs' folders; with the copy of a damaged one, if it was."""
+def rebuild(where: str | None) -> StoreReport:
+    """Update the database from the runs' folders."""
     from k8sbench.adapters.store import upkeep
 
-    report = upkeep.rebuild(where)
-    damaged = any(finding.id == "damaged-database" for finding in report.findings)
-    return report, Path(report.store) / upkeep.BEFORE if damaged else None
+    return upkeep.rebuild(where)

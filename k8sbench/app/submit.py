@@ -89,12 +89,13 @@ def submit(
     Raises :class:`Interrupted` where it is asked to stop before all runs are closed.
     """
     loaded = catalog.benchmark(options.cases.benchmark)
-    target = targets.for_submit(options.cases.target, options.access)
+    offline = options.dry_run == "client"
+    target = targets.for_submit(options.cases.target, options.access, offline=offline)
     _check_options(options, target)
     if options.run_id is not None:
         checked_run_id(options.run_id)
     # The API server answers while the cases are planned and the store is imported.
-    readiness = None if options.dry_run == "client" else _Readiness(target, options)
+    readiness = None if offline else _Readiness(target, options)
     # Every case is planned and rendered before the first one starts: a mistake in the last of
     # them must not show after hours.
     planned = cases.prepare(loaded, options.cases, target.site)
@@ -244,7 +245,12 @@ def _run(
         if outcome.state == "followed-elsewhere":
             from k8sbench.app import follow
 
-            run = follow.follow(store, run, options.access, options.follow, reporter, stop)
+            run = follow.follow(
+                *(store, run, options.access, options.follow, reporter, stop),
+                owed=lambda one: reporter.note(
+                    f"  GPU metrics of {one.run_id} follow; Ctrl-C leaves them out."
+                ),
+            )
         elif outcome.state == "over-before":
             own_set = run.plan.set_name
             of_set = "" if own_set == run_options.set_name else f" of set {own_set}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -14,6 +15,7 @@ from k8sbench.model.errors import Unreachable
 from k8sbench.model.pool import CPU_POOL
 
 if TYPE_CHECKING:
+    from k8sbench.adapters.files.pools import Published
     from k8sbench.adapters.kubernetes.client.api import Api
 
 ANSWER_SECONDS = 10.0
@@ -38,9 +40,10 @@ class Target:
         """``api``: the connection to the cluster, if there is one."""
 
 
-def for_submit(options: TargetOptions, access: ClusterAccess) -> Target:
-    """Choose where ``submit`` runs; nothing is asked of a cluster yet.
+def for_submit(options: TargetOptions, access: ClusterAccess, *, offline: bool = False) -> Target:
+    """Choose where ``submit`` runs; a cluster is asked for its node pools alone.
 
+    With ``offline`` one that does not answer is not waited for, and need not.
     ``--backend auto`` takes the cluster that is configured, and this machine only where there is
     none: a run that was meant for a cluster is not started here. Naming a cluster is asking for it.
     """
@@ -52,7 +55,7 @@ def for_submit(options: TargetOptions, access: ClusterAccess) -> Target:
     from k8sbench.adapters.kubernetes.client import connection
 
     try:
-        return _on(connections.connect(access), options)
+        return _on(connections.connect(access), options, offline=offline)
     except connection.NoCluster as wrong:
         if asked:
             raise
@@ -117,16 +120,36 @@ def local(reason: str | None) -> Target:
     return Target(site, why)
 
 
-def _on(api: Api, options: TargetOptions) -> Target:
-    site, source = _pool_site(options)
+def cluster_pools(api: Api) -> Published | None:
+    """Ask a cluster for the pools file that the chart publishes; raises :class:`BenchError`."""
+    from k8sbench.adapters.kubernetes import published
+
+    check_answers(api, asked=True)
+    return published.pools(api)
+
+
+def _on(api: Api, options: TargetOptions, *, offline: bool) -> Target:
+    unread = []
+
+    def published() -> Published | None:
+        if offline and (wrong := connections.silence(api, connections.SILENT_SECONDS)):
+            unread.append(wrong)
+            return None
+        return cluster_pools(api)
+
+    site, source = _pool_site(options, published)
+    if unread:
+        source += f" (those of the cluster were not read: {unread[0].message.rstrip('.')})"
     why = f"backend kubernetes: {api.why}, namespace {api.place.namespace}; pools from {source}"
     return Target(site, why, api)
 
 
-def _pool_site(options: TargetOptions) -> tuple[Site, str]:
+def _pool_site(
+    options: TargetOptions, published: Callable[[], Published | None] | None = None
+) -> tuple[Site, str]:
     from k8sbench.adapters.files import image_table, pools
 
-    found = pools.load(options.pools_file)
+    found = pools.load(options.pools_file, published=published)
     pool = found.pool(options.node_pool)
     if options.pull_secrets:
         pool = msgspec.structs.replace(pool, image_pull_secrets=options.pull_secrets)

@@ -13,7 +13,7 @@ import msgspec
 from k8sbench.app import connections, context, lookup, metric_sources, stores
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.stores import Note
-from k8sbench.model.errors import Interrupted, Unreachable, UsageError
+from k8sbench.model.errors import Interrupted, UsageError
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, LogLine
 from k8sbench.runs.context import Stop
@@ -55,7 +55,7 @@ def top(options: TopOptions, note: Note, stop: Stop, show: Callable[[LiveMetrics
         with _opened(store, run, options, note) as (metrics, feed):
             if options.once:
                 metrics.take(feed.present(run), note)
-                metrics.once()
+                metrics.once(time.sleep)
                 show(metrics)
             else:
                 with stop:
@@ -67,11 +67,9 @@ def top(options: TopOptions, note: Note, stop: Stop, show: Callable[[LiveMetrics
             )
         # Who follows the run knows its end better than a job that is being deleted shows it.
         kept = context.find(store, run.run_id) if recorded else run
-        return kept if kept.phase.final else _with(run, metrics)
-
-
-def _with(run: Run, metrics: LiveMetrics) -> Run:
-    return msgspec.structs.replace(run, history=(*run.history, metrics.live.state))
+        if kept.phase.final:
+            return kept
+        return msgspec.structs.replace(run, history=(*run.history, metrics.live.state))
 
 
 @contextlib.contextmanager
@@ -86,11 +84,6 @@ def _opened(
             cluster = stack.enter_context(connections.cluster_of(run, options.access, note))
             api, ahead, feed = cluster.api, lambda: cluster.api.ahead, _OnCluster(cluster)
         sources = stack.enter_context(metric_sources.opened(options.prometheus, api, store))
-        if not sources:
-            raise Unreachable(
-                "There is no source of GPU metrics.",
-                "Leave --prometheus none out, or give its URL; k8sbench doctor says what there is.",
-            )
         metrics = LiveMetrics(run, sources, time.time, ahead)
         stack.callback(metrics.release)
         stack.callback(feed.close)

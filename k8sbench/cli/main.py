@@ -37,7 +37,8 @@ COMMANDS: dict[str, str] = {
     "images": "List the image of each benchmark, and its GPUs.",
     "results": "Print summary tables of what was measured.",
     "doctor": "Say whether a cluster is ready, and if not, what to do.",
-    "store": "Show, check or rebuild the store.",
+    "store": "Show, check or rebuild the store; export, import and remove runs.",
+    "collector": "Collect every run of some namespaces, until SIGTERM.",
 }
 """Name, also of the module in ``commands/`` that holds ``command`` → its help line."""
 
@@ -48,8 +49,6 @@ PLANNED = (
     "history",
     "pools",
     "data",
-    "import",
-    "export",
 )
 """Commands of the design that this version does not have: they say so instead of "no such"."""
 

@@ -176,7 +176,8 @@ store_option = click.option(
     "--store",
     "where",
     metavar="FOLDER|URL",
-    help="Store; default K8SBENCH_STORE, else the user's data folder.",
+    help="Store; default K8SBENCH_STORE, else the user's data folder. For results, list, status and"
+    " logs also cluster: the collector's.",
 )
 accept_option = click.option(
     "--accept", multiple=True, metavar="REASON", help="Overrule a rejection by its id; marked."

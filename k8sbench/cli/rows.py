@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.progress import Progress
 from k8sbench.model import times
+from k8sbench.model.run import Run
 from k8sbench.report import formats
 
 if TYPE_CHECKING:
@@ -37,18 +38,27 @@ class Printed:
         self._reporter.note(f"  GPU metrics follow{left}; Ctrl-C leaves them out.")
 
     def at_the_end(self, rows: Rows) -> None:
-        """Print the rows, or what was not known when they were printed."""
+        """Print the rows, and below them what was not known when they were printed first.
+
+        Rows that come with their GPU metrics have these below them, too, where their own columns
+        have none.
+        """
         if not self._shown:
             write(rows, self._form)
-            return
-        from k8sbench.report import layout, tables
+            if formats.FORMATS[self._form].shape != "table" or not any(map(_has_gpus, rows.runs)):
+                return
+        from k8sbench.report import gpu_columns, tables
 
-        found = layout.gpu_tables(rows.runs, rows.rejected)
+        found = gpu_columns.tables(rows.runs, rows.rejected)
         markdown = formats.FORMATS[self._form].shape == "markdown"
         output.write(
             "\n"
             + (tables.markdown(found) if markdown else tables.text(found, width=_terminal_width()))
         )
+
+
+def _has_gpus(run: Run) -> bool:
+    return run.measurement is not None and run.measurement.gpu_metrics is not None
 
 
 def write(rows: Rows, form: str) -> None:

@@ -18,6 +18,10 @@ OverGpus = Literal["mean", "peak", "sum", "union"]
 SourceName = Literal["prometheus", "dcgm", "trainer", "nvml"]
 NOT_SUPPORTED = 9223372036854775794
 """What DCGM gives for a field that a GPU does not have, as do the numbers above it."""
+EXPORTER_SECONDS = 30.0
+"""The interval at which a DCGM exporter takes new values unless it is given another."""
+COUNTERS = "k8sbench-dcgm-counters"
+"""The ConfigMap of fields that `k8sbench doctor` prints for exporters that lack some."""
 NO_FIGURE = 1e14
 """No metric is as large in any unit of the table; what DCGM writes for no value is, also scaled."""
 HELD_DOWN = {
@@ -36,6 +40,8 @@ class Field(msgspec.Struct, frozen=True):
 
     name: str
     factor: float = 1.0
+    takes: tuple[int, ...] = ()
+    """What NVML's call takes after the GPU, as nvml.h counts: which clock, which sensor."""
 
     def value(self, raw: float) -> float | None:
         """Convert to our unit; None for what stands for no value."""
@@ -133,7 +139,7 @@ METRICS: tuple[GpuMetric, ...] = (
         title="SM clock",
         unit="MHz",
         dcgm=(Field("DCGM_FI_DEV_SM_CLOCK"),),
-        nvml=(Field("nvmlDeviceGetClockInfo"),),
+        nvml=(Field("nvmlDeviceGetClockInfo", takes=(1,)),),
         meaning="The clock of the multiprocessors; throughput follows it.",
     ),
     GpuMetric(
@@ -141,7 +147,7 @@ METRICS: tuple[GpuMetric, ...] = (
         title="Temperature",
         unit="°C",
         dcgm=(Field("DCGM_FI_DEV_GPU_TEMP"),),
-        nvml=(Field("nvmlDeviceGetTemperature"),),
+        nvml=(Field("nvmlDeviceGetTemperature", takes=(0,)),),
         over_time="peak",
         over_gpus="peak",
         meaning="The highest of any GPU; near its limit the driver lowers the clocks.",

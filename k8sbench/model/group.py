@@ -10,7 +10,13 @@ from __future__ import annotations
 import msgspec
 
 from k8sbench.model.identity import GroupKey
-from k8sbench.model.measurement import AccuracyResult, Arithmetic, Measurement, Reason
+from k8sbench.model.measurement import (
+    AccuracyResult,
+    Arithmetic,
+    GpuFigure,
+    Measurement,
+    Reason,
+)
 from k8sbench.model.plan import RunPlan
 
 GPU_FIGURES = (
@@ -63,6 +69,10 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     reasons: tuple[Reason, ...]
     unverified: float | None = None
     """Rate of a run that does not count: for the reader, never part of a figure."""
+    gpu: dict[str, GpuFigure] = {}
+    """Its GPU metrics by their ids, each with its source, coverage and samples."""
+    source: str = "here"
+    """Which store has it: ``here``, or ``collector``."""
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):

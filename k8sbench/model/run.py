@@ -71,6 +71,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """None for local runs."""
     wishes: tuple[Wish, ...] = ()
     """Not fulfilled yet; at most one of each kind."""
+    source: str = "here"
+    """Which store has it: ``here``, or ``collector``."""
 
     @property
     def run_id(self) -> str:

@@ -59,7 +59,7 @@ def job(plan: RunPlan, mounted: TrainerSources | None) -> Job:
     return Job(
         kind=kind,
         labels=own_labels | ({} if plan.queue is None else {QUEUE_LABEL: _queue(plan.queue)}),
-        annotations=fitting(about | {identity.PLAN_ANNOTATION: _plan_text(plan)}),
+        annotations=fitting(about | {identity.PLAN_ANNOTATION: plan_text(plan)}),
         processes=str(plan.processes_per_replica),
         replicas=kind.replicas(plan.replicas),
         pod=pod(plan, labels=own_labels, about=about, security=secured, items=tuple(items)),
@@ -130,7 +130,8 @@ def labels(plan: RunPlan) -> dict[str, str]:
     return found
 
 
-def _plan_text(plan: RunPlan) -> str:
+def plan_text(plan: RunPlan) -> str:
+    """Return the plan as the job's annotation holds it."""
     try:
         return msgspec.json.encode(plan, order="deterministic").decode()
     except UnicodeEncodeError as wrong:

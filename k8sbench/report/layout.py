@@ -1,28 +1,20 @@
 """The tables of results: which columns a row has, and the text of each cell.
 
 The rule of every cell: a figure, or ``–`` with the reason as a footnote; never 0 for "not
-measured". A group without a valid run has ``rejected: ids`` in place of its figure.
+measured". A group without a valid run has ``rejected: ids`` in place of its figure. Of the GPU
+metrics that a row lacks the first cell has all reasons.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from k8sbench.model import speed_options
-from k8sbench.model.group import (
-    GPU_FIGURES,
-    Deviation,
-    Figure,
-    Group,
-    Parity,
-    Result,
-    Spread,
-    gpu_figure,
-)
-from k8sbench.model.measurement import AccuracyResult, Measurement, Reason
-from k8sbench.model.run import Run
-from k8sbench.report import numbers
+from k8sbench.model.group import Deviation, Figure, Group, Parity, Result, Spread
+from k8sbench.model.measurement import AccuracyResult, Reason
+from k8sbench.report import gpu_columns, numbers
+from k8sbench.report.gpu_columns import Cells
 from k8sbench.report.numbers import ABSENT
 from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column
@@ -32,14 +24,12 @@ OF_ONE_SET = (
     "an interval speaks of repeats in one set; from set to set speeds vary more, as -o wide shows"
     " for three sets or more"
 )
-Cells = dict[str, Callable[[Result], Cell]]
-"""Title of a column → its cell."""
 _RIGHT = (
     *("GPUs", "batch", "runs", "throughput", "interval", "speedup", "efficiency"),
     *("Time2train(sec)", "accuracy(%)", "throughput(samples/sec)"),
     *("over sets", "mean", "CV", "TFLOP/s per GPU", "of peak", "GPU-hours", "parameters", "GMAC"),
     *("Paddle", "PyTorch", "published", "ours"),
-    *("GPU busy", "tensor active", "peak memory", "power", "energy per 1,000", "throttled"),
+    *gpu_columns.TITLES,
 )
 """Columns of numbers."""
 _KEPT = ("case", "throughput", "verdict", "Paddle ÷ PyTorch", "deviation")
@@ -80,16 +70,17 @@ def _table(title: str | None, names: Iterable[str], rows: Iterable[Sequence[Cell
 
 def _columns(results: Sequence[Result], *, wide: bool, airank: bool) -> Cells:
     trained = any(r.group.runs_at_target is not None for r in results)
-    on_gpus = wide and any(not r.group.on_cpu for r in results)
-    gpu = on_gpus or (airank and any(r.group.gpu for r in results))
+    gpu = gpu_columns.of_groups(results) if wide or airank else {}
+    sources = {member.source for r in results for member in r.group.members}
     cells = {
         **_IDENTITY,
+        **({"source": _source} if sources - {"here"} else {}),
         **(_WIDE_IDENTITY if wide else _distinguishing(results)),
         **_FIGURES,
         **(_TRAINED if trained else {}),
         **(_WIDE_FIGURES if wide else {}),
-        **(_GPU_CELLS if gpu else {}),
-        "verdict": _verdict,
+        **gpu,
+        "verdict": _verdict_without_gpu if wide and not gpu else _verdict,
     }
     if not (airank and trained):
         return cells
@@ -110,6 +101,11 @@ def _distinguishing(results: Sequence[Result]) -> Cells:
 
 
 # Cells
+
+
+def _source(result: Result) -> Cell:
+    """Write which stores have the runs of a row."""
+    return Cell(", ".join(sorted({member.source for member in result.group.members})))
 
 
 def _figure(name: str, write: Callable[[float], str]) -> Callable[[Result], Cell]:
@@ -134,23 +130,6 @@ def _optional(name: str, write: Callable[[Any], str]) -> Callable[[Result], Cell
         return Cell(write(value))
 
     return cell
-
-
-def _gpu(name: str, write: Callable[[float], str]) -> Callable[[Result], Cell]:
-    """Write a GPU metric of the group; the first has the judgements as its notes."""
-
-    def cell(result: Result) -> Cell:
-        group = result.group
-        value = group.gpu.get(name)
-        if value is None:
-            return absent(group.missing.get(name, "no valid figure"))
-        return Cell(write(value), group.judgements if name == GPU_FIGURES[0] else ())
-
-    return cell
-
-
-def _why_no_gpu(found: Measurement, name: str) -> str:
-    return found.missing.get(f"gpu_metrics.{name}") or found.missing.get("gpu_metrics", "not known")
 
 
 def _of_spread(write: Callable[[Spread], str | None]) -> Callable[[Result], Cell]:
@@ -264,6 +243,15 @@ def _verdict(result: Result) -> Cell:
     return Cell("; ".join([group.state, *marks(group)]), notes)
 
 
+def _verdict_without_gpu(result: Result) -> Cell:
+    """Say why there are no GPU metrics, where no row has any and so no column says it."""
+    found, group = _verdict(result), result.group
+    if group.on_cpu or group.spread is None:
+        return found
+    why = (f"no GPU metrics: {text}" for text in gpu_columns.lacking(group))
+    return Cell(found.text, (*found.notes, *why))
+
+
 def reasons(group: Group, kind: str) -> tuple[str, ...]:
     """Write the reasons of one kind (``reject``, ``warn``, ``accepted``), equal ones once."""
     found: dict[tuple[str, str, str], list[str]] = {}
@@ -335,16 +323,6 @@ _WIDE_FIGURES: Cells = {
     "parameters": _optional("parameters", numbers.millions),
     "GMAC": _optional("gmac", _gmac),
 }
-_GPU_FIGURES: dict[str, tuple[str, Callable[[float], str]]] = {
-    "GPU busy": ("gpu_utilization", numbers.percent),
-    "tensor active": ("tensor_active", numbers.percent),
-    "peak memory": ("memory_used", lambda mib: f"{mib / 1024:.1f} GiB"),
-    "power": ("power", lambda watts: f"{watts:.0f} W"),
-    "energy per 1,000": ("energy_per_1000_samples", lambda joules: f"{numbers.plain(joules)} J"),
-    "throttled": ("throttled", numbers.percent),
-}
-"""Title of a column → the figure, and how it is written."""
-_GPU_CELLS: Cells = {title: _gpu(name, write) for title, (name, write) in _GPU_FIGURES.items()}
 
 
 def unique_names(
@@ -359,27 +337,6 @@ def unique_names(
     if len(set(names.values())) == len(names):
         return names
     return {group: f"{name} {group}" for group, name in names.items()}
-
-
-# GPU metrics of single runs
-
-
-def gpu_tables(runs: Sequence[Run], rejected: Collection[str]) -> list[Table]:
-    """Lay out the GPU metrics of each run, with what they say of it and its verdict."""
-    rows = []
-    for run in runs:
-        found = run.measurement
-        if found is None or run.plan.device == "cpu":
-            continue
-        cells = [Cell(run.run_id)]
-        for name, write in _GPU_FIGURES.values():
-            value = gpu_figure(found, name)
-            cells.append(absent(_why_no_gpu(found, name)) if value is None else Cell(write(value)))
-        ids = ", ".join(r.id for r in found.reasons if r.severity == "reject" and not r.accepted)
-        state = f"rejected: {ids}".removesuffix(": ") if run.run_id in rejected else found.verdict
-        said = found.gpu_metrics and found.gpu_metrics.judgement
-        rows.append([*cells, Cell(state, (said,) if said else ())])
-    return [_table("GPU metrics", ["run", *_GPU_FIGURES, "verdict"], rows)] if rows else []
 
 
 # Paddle : PyTorch

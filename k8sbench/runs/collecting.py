@@ -7,26 +7,33 @@ passed over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
 from k8sbench.model import creation, times
 from k8sbench.model.errors import BenchError, RepeatTaken, StoreError, Unreachable, UsageError
 from k8sbench.model.identity import case_key
+from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import Cluster, FoundJob, RunFilter
+from k8sbench.runs import gathering as gpu_metrics
 from k8sbench.runs import records, watching, wishes
 from k8sbench.runs.context import Reporter, RunContext, Stop
-from k8sbench.runs.following import LOOK_SECONDS, READ_SECONDS, Following, FollowOptions, kept_gaps
+from k8sbench.runs.following import LOOK_SECONDS, READ_SECONDS, Following, FollowOptions
 from k8sbench.runs.gathering import Gathering
+from k8sbench.runs.open_run import kept_gaps
+from k8sbench.runs.removals import remove
 
 END_SECONDS = 240.0
 """For a job to end that is cancelled by command, after what it has printed is archived."""
-LIST_SECONDS = 15.0
-"""Between two lists of the jobs of a namespace that is served."""
-RETRY_SECONDS = 300.0
-"""After which a run that could not be collected is tried again."""
+RETRY_SECONDS = 15.0
+"""After which a run that could not be collected is tried again; twice as long each time."""
+LONGEST_RETRY = 300.0
+
+OWED_SECONDS = 3 * 86_400.0
+"""How old a run may be whose GPU metrics are still fetched: sources keep them for some days."""
 
 
 class CollectResult(msgspec.Struct, kw_only=True):
@@ -53,13 +60,20 @@ def needs_collection(run: Run) -> bool:
     return run.plan.backend == "kubernetes" and (not watching.is_closed(run) or run.wishes != ())
 
 
-def recorded(job: FoundJob, context: RunContext) -> Run:
-    """Record a job of the cluster as a run of this store."""
+def recorded(job: FoundJob, context: RunContext, *, renumber: bool = False) -> Run:
+    """Record a job of the cluster as a run of this store.
+
+    With ``renumber`` it gets the next repeat where the store has another run by its number.
+    """
     plan = job.plan
     try:
         context.store.record(plan, at=job.created_at, owner=None, location=context.location)
         return context.store.move(plan.run_id, creation.created(job.created_at))
     except RepeatTaken as wrong:
+        if renumber:
+            repeat = context.store.next_repeat(plan.set_name, case_key(plan))
+            plan = msgspec.structs.replace(plan, repeat=repeat)
+            return recorded(msgspec.structs.replace(job, known_plan=plan), context)
         raise UsageError(
             f"The cluster has run {plan.run_id}, repeat {plan.repeat} of {case_key(plan)} in set"
             f" {plan.set_name}; this store has another run by that number.",
@@ -72,12 +86,28 @@ def recorded(job: FoundJob, context: RunContext) -> Run:
         return context.store.run(plan.run_id)
 
 
-def open_runs(context: RunContext) -> list[Run]:
-    """The store's runs at this place of a cluster that need collection, oldest first."""
+def open_runs(context: RunContext, here: Collection[str] = ()) -> list[Run]:
+    """The store's runs at this place of a cluster that need collection, oldest first.
+
+    ``here`` are runs whose jobs were found there: they may be recorded under another URL of it.
+    """
     return [
         run
         for run in context.store.runs(RunFilter(unfinished=True))
-        if needs_collection(run) and same_place(run.location, context.location)
+        if needs_collection(run)
+        and (same_place(run.location, context.location) or run.run_id in here)
+    ]
+
+
+def owed_runs(context: RunContext) -> list[Run]:
+    """The store's closed runs at this place of a cluster whose GPU metrics are still to come."""
+    since = context.clock() - OWED_SECONDS
+    return [
+        run
+        for run in context.store.runs(RunFilter(since=since, phase=Phase.SUCCEEDED))
+        if gpu_metrics.is_owed(run)
+        and not needs_collection(run)
+        and same_place(run.location, context.location)
     ]
 
 
@@ -145,7 +175,7 @@ def collect(
         on_their_way = asked & {job.run_id for job in jobs if not job.phase.final}
         missing = asked - {job.run_id for job in jobs}
     gathering = gathering or Gathering(context, reporter)
-    with _Collection(context, reporter, options, gathering) as collection:
+    with Collecting(context, reporter, options, gathering) as collection:
         result = collection.result
         for run in runs:
             if not needs_collection(run):
@@ -160,42 +190,7 @@ def collect(
     return result
 
 
-def serve(
-    find: Callable[[], Iterable[Run]],
-    context: RunContext,
-    reporter: Reporter,
-    stop: Stop,
-    options: FollowOptions,
-    gathering: Gathering | None = None,
-) -> CollectResult:
-    """Collect runs, and those that are new whenever ``find`` is asked again, until asked to stop.
-
-    Returns the runs that were closed, those that go on and those that could not be collected. The
-    first list must succeed; a cluster that does not answer a later one is asked again.
-    """
-    due, listed, reported = context.clock(), False, ""
-    gathering = gathering or Gathering(context, reporter)
-    with _Collection(context, reporter, options, gathering) as collection:
-        result = collection.result
-        while stop.cause is None:
-            if context.clock() >= due:
-                try:
-                    for run in find():
-                        collection.take(run)
-                    listed, reported = True, ""
-                except BenchError as wrong:
-                    if not listed:
-                        raise
-                    if str(wrong) != reported:
-                        reporter.note(f"warning: new jobs are not seen for now: {wrong}")
-                    reported = str(wrong)
-                due = context.clock() + LIST_SECONDS
-            collection.sort(collection.following.step(LOOK_SECONDS))
-        result.going_on += collection.following.runs()
-    return result
-
-
-class _Collection:
+class Collecting:
     """The runs that one call collects; those that cannot be are passed over."""
 
     def __init__(
@@ -212,9 +207,11 @@ class _Collection:
         )
         self.result = CollectResult()
         self._claimed: set[str] = set()
-        self._failed_at: dict[str, float] = {}
+        self._put_off: dict[str, tuple[float, float]] = {}
+        """By run that could not be collected: when it is tried again, Unix seconds, and after how
+        many seconds."""
 
-    def __enter__(self) -> _Collection:
+    def __enter__(self) -> Collecting:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -229,10 +226,8 @@ class _Collection:
         Returns False if another process follows it.
         """
         run_id, store = run.run_id, self._context.store
-        failed_at = self._failed_at.get(run_id)
-        if self.following.has(run_id) or (
-            failed_at is not None and self._context.clock() - failed_at < RETRY_SECONDS
-        ):
+        again_at, _ = self._put_off.get(run_id, (-math.inf, 0.0))
+        if self.following.has(run_id) or self._context.clock() < again_at:
             return True
         try:
             if not store.claims.claim(run_id):
@@ -261,13 +256,14 @@ class _Collection:
             measured = self._gathering.promised(run, self._context.measure(run, gaps))
             run = store.measured(run_id, measured)
             self._reporter.ended(run)
+        if gpu_metrics.is_owed(run):
             self._gathering.add(run)
         if run.wishes and self._keep and not wishes.is_by_name(run):
             run = store.fulfilled(run_id, "delete")
         elif run.wishes:
-            run = self.following.remove(run)
+            run = remove(run, self._context, self._reporter)
             if run.wishes:
-                self._failed_at[run_id] = self._context.clock()
+                self._put_it_off(run_id)
         store.claims.release(run_id)
         if run_id not in {one.run_id for one in self.result.closed}:
             self.result.closed.append(run)
@@ -277,10 +273,23 @@ class _Collection:
         for run in runs:
             if run.phase.final:
                 self.result.closed.append(run)
+                self._claimed.discard(run.run_id)
+                if not run.wishes:
+                    self._put_off.pop(run.run_id, None)
                 continue
             latest = run.history[-1]
-            self._failed_at[run.run_id] = self._context.clock()
+            self._put_it_off(run.run_id)
             self.result.failed[run.run_id] = Unreachable(latest.cause, latest.action or "")
+
+    def hand_over(self) -> list[Run]:
+        """Return the runs that were closed since this was called last, and forget them."""
+        closed, self.result.closed = self.result.closed, []
+        return closed
+
+    def _put_it_off(self, run_id: str) -> None:
+        _, before = self._put_off.get(run_id, (0.0, RETRY_SECONDS / 2))
+        pause = min(2 * before, LONGEST_RETRY)
+        self._put_off[run_id] = (self._context.clock() + pause, pause)
 
     def _may_come(self, run: Run) -> bool:
         """Whether a job that does not exist may have been asked for just now; notes it."""
@@ -301,7 +310,7 @@ class _Collection:
 
     def _fail(self, run: Run, wrong: StoreError) -> None:
         self._context.store.claims.release(run.run_id)
-        self._failed_at[run.run_id] = self._context.clock()
+        self._put_it_off(run.run_id)
         before = self.result.failed.get(run.run_id)
         if before is None or str(before) != str(wrong):
             self._reporter.note(f"warning: run {run.run_id} is passed over: {wrong}")

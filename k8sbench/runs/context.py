@@ -43,8 +43,9 @@ class PlannedCase(msgspec.Struct, frozen=True, kw_only=True):
     repeats: int = 1
     """How many runs of it are wanted."""
     manifests: Callable[[RunPlan], tuple[Manifest, ...]]
-    text: Callable[[Sequence[Manifest]], str]
-    """Manifests → the YAML that is kept with the run."""
+    """The plan of a run → what is asked of the cluster."""
+    text: Callable[[RunPlan], str]
+    """The same as the YAML that is kept with the run."""
 
     def plan(self, run_id: str, set_name: str, repeat: int = 1) -> RunPlan:
         """Return the plan of one run of this case."""

@@ -57,15 +57,21 @@ def named(jobs: Sequence[FoundJob], text: str, known: Sequence[str], where: Loca
     return jobs[ids.index(records.resolve(ids, text, other_ids=known, where=places))]
 
 
-def record_all(jobs: Sequence[FoundJob], context: RunContext, note: Callable[[str], None]) -> None:
+def record_all(
+    jobs: Sequence[FoundJob],
+    context: RunContext,
+    note: Callable[[str], None],
+    *,
+    renumber: bool = False,
+) -> None:
     """Record jobs of the cluster in the store, unless they are; notes which cannot be, and goes on.
 
     Two people may have named a set alike: then one's runs must not keep the other's from being
-    collected.
+    collected. With ``renumber`` theirs become further repeats of one set.
     """
     for job in among(jobs, context.store.ids()):
         try:
-            collecting.recorded(job, context)
+            collecting.recorded(job, context, renumber=renumber)
         except UsageError as wrong:
             note(f"warning: left out: {wrong}")
 

@@ -22,7 +22,7 @@ from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.gpu_metrics import Fetched, Series, SourceName, Wanted
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.measurement import Measurement, SteadyPart
-from k8sbench.model.phase import ReplicaState
+from k8sbench.model.phase import Phase, ReplicaState
 from k8sbench.model.run import Run
 from k8sbench.ports import MetricSource, Store
 from k8sbench.runs.context import Reporter, RunContext, Stop
@@ -39,6 +39,8 @@ WANTED = "gpu/wanted.json"
 """Artifact of a run: which series are to be fetched; without it none ever were."""
 FETCHED = "gpu/fetched.json"
 """What the sources said beside the series: what is missing and why."""
+OWED = "They have not been fetched."
+"""Begins the reason of a measurement whose GPU metrics are still to come, or were left out."""
 
 T = TypeVar("T")
 
@@ -49,13 +51,12 @@ class _Owed(msgspec.Struct, kw_only=True):
     run: Run
     wanted: Wanted
     due: float | None = None
-    """Unix seconds; None while the sources are asked for it."""
-    settling: Future[float] | None = None
-    """While they are: by how long after its end the last sample comes."""
-    fetch: Future[list[Fetched]] | None = None
-    """While it is fetched."""
+    """When they are there, Unix seconds; None until the sources have said."""
+    work: Future[float] | Future[list[Fetched]] | None = None
+    """What a thread asks the sources: by how long after its end the last sample comes, or, once
+    that is known, for the samples."""
     began: float = 0.0
-    """When what goes on did, Unix seconds."""
+    """When that did, Unix seconds."""
 
 
 class Gathering:
@@ -66,37 +67,32 @@ class Gathering:
         self._sources: Sequence[MetricSource] = context.metric_sources
         self._nodes: dict[str, dict[str, str | None]] = {}
         """By run id and pod: its node."""
-        self._owed: list[_Owed] = []
+        self._owed: dict[str, _Owed] = {}
+        """By run id."""
         self._came = threading.Event()
         self.wait: Callable[[float], object] = self._came.wait
         self.completed: dict[str, Run] = {}
         """The runs whose figures have come, by run id."""
 
-    def follow(self, run: Run) -> None:
-        """Have the sources take samples of a run that is running; idempotent."""
-        if run.plan.device != "cpu":
-            for source in self._sources:
-                with contextlib.suppress(Exception):  # its fetch says what is wrong with it
-                    source.follow(run)
-
     def release(self, run_id: str) -> None:
         """Have the sources take no more of a run."""
-        for source in self._sources:
-            with contextlib.suppress(Exception):
-                source.release(run_id)
+        release(self._sources, run_id)
 
-    def seen(self, run_id: str, replica: ReplicaState) -> None:
-        """Keep where a replica runs."""
-        if self._sources:
-            nodes = self._nodes.setdefault(run_id, {})
-            nodes[replica.replica] = replica.node or nodes.get(replica.replica)
+    def seen(self, run: Run, replica: ReplicaState) -> None:
+        """Keep where a replica runs, and have the sources take samples of it."""
+        if not self._sources or run.plan.device == "cpu":
+            return
+        nodes = self._nodes.setdefault(run.run_id, {})
+        nodes[replica.replica] = replica.node or nodes.get(replica.replica)
+        if replica.phase is Phase.RUNNING:
+            follow(self._sources, run, nodes)
 
     def promised(self, run: Run, found: Measurement) -> Measurement:
         """Say in a new measurement that its GPU metrics are still to come, if they are."""
         if not self._owes(run, found):
             return found
         way = f" Fetch them with: k8sbench collect {run.run_id}" if run.location else ""
-        missing = found.missing | {"gpu_metrics": f"They have not been fetched.{way}"}
+        missing = found.missing | {"gpu_metrics": f"{OWED}{way}"}
         return msgspec.structs.replace(found, missing=missing)
 
     def _owes(self, run: Run, found: Measurement | None) -> bool:
@@ -119,7 +115,7 @@ class Gathering:
         except StoreError as wrong:  # its files may be on another machine
             self._reporter.note(f"warning: no GPU metrics of {run.run_id} are fetched: {wrong}")
             return
-        self._owed.append(_Owed(run=run, wanted=wanted))
+        self._owed[run.run_id] = _Owed(run=run, wanted=wanted)
 
     def _wanted(self, run: Run, steady: SteadyPart, nodes: Mapping[str, str | None]) -> Wanted:
         """Say what is to be fetched: what was wanted before, if anything was; keeps it."""
@@ -133,40 +129,34 @@ class Gathering:
     def step(self) -> None:
         """Begin to fetch what is due, and record what has come; returns at once."""
         now = self._context.clock()
-        for one in list(self._owed):
-            work = one.fetch or one.settling
-            if work is None:
+        free = FETCHES - sum(one.work is not None for one in self._owed.values())
+        for run_id, one in list(self._owed.items()):
+            if one.work is not None and one.work.done():
+                found, one.work, free = one.work.result(), None, free + 1
+                if isinstance(found, list):
+                    del self._owed[run_id]
+                    self._complete(one.run, one.wanted, found)
+                    continue
+                # The cluster's clock may be ahead of ours.
+                one.due = min(now, one.wanted.end) + found
+            if one.work is None and free > 0 and (one.due is None or now >= one.due):
                 self._begin(one, now)
-            elif now >= one.began + GIVE_UP_SECONDS and not work.done():
-                self._owed.remove(one)
+                free -= 1
+            elif one.work is not None and now >= one.began + GIVE_UP_SECONDS:
+                del self._owed[run_id]
                 self._reporter.note(
-                    f"warning: the GPU metrics of {one.run.run_id} have not come in"
+                    f"warning: the GPU metrics of {run_id} have not come in"
                     f" {times.duration(GIVE_UP_SECONDS)}: a source does not answer."
                 )
-            elif one.settling is not None and one.settling.done():
-                # The cluster's clock may be ahead of ours.
-                one.due = min(now, one.wanted.end) + one.settling.result()
-                one.settling = None
-                self._begin(one, now)
-            elif one.fetch is not None and one.fetch.done():
-                self._owed.remove(one)
-                self._complete(one.run, one.wanted, one.fetch.result())
 
     def _begin(self, one: _Owed, now: float) -> None:
-        """Have a thread do what comes next for a run, if it is time and there is one."""
-        busy = sum((other.fetch or other.settling) is not None for other in self._owed)
-        if busy >= FETCHES or (one.due is not None and now < one.due):
-            return
+        """Have a thread do what comes next for a run."""
         one.began = now
         if one.due is None:
-            one.settling = self._in_thread(partial(_settles_in, self._sources, one.wanted))
+            one.work = in_thread(partial(_settles_in, self._sources, one.wanted))
         else:
-            one.fetch = self._in_thread(partial(all_fetched, self._sources, one.wanted))
-
-    def _in_thread(self, call: Callable[[], T]) -> Future[T]:
-        future = in_thread(call)
-        future.add_done_callback(lambda _: self._came.set())
-        return future
+            one.work = in_thread(partial(all_fetched, self._sources, one.wanted))
+        one.work.add_done_callback(lambda _: self._came.set())
 
     def to_the_end(self, stop: Stop, announce: Callable[[float | None], None]) -> None:
         """Wait for what is owed; ``announce`` is called first, with the seconds until it is there.
@@ -179,7 +169,7 @@ class Gathering:
             while self._owed and stop.cause is None:
                 self.step()
                 now = self._context.clock()
-                dues = [one.due for one in self._owed]
+                dues = [one.due for one in self._owed.values()]
                 last = None if None in dues else max([due for due in dues if due], default=now)
                 is_later = last is not None and last > now
                 if self._owed and not announced and (is_later or now >= began + AT_ONCE_SECONDS):
@@ -189,7 +179,7 @@ class Gathering:
                     self.wait(LOOK_SECONDS)
                     self._came.clear()
         if self._owed:
-            names = " ".join(one.run.run_id for one in self._owed)
+            names = " ".join(self._owed)
             self._reporter.note(
                 f"{stop.cause}: the GPU metrics of {names} were not fetched;"
                 f" the figures stand without them. Fetch them with: k8sbench collect {names}"
@@ -216,6 +206,12 @@ class Gathering:
             self._reporter.note(f"warning: the GPU metrics of {run_id} are not recorded: {wrong}")
 
 
+def is_owed(run: Run) -> bool:
+    """Whether GPU metrics of a run were to come, and no process has fetched them."""
+    found = run.measurement
+    return found is not None and found.missing.get("gpu_metrics", "").startswith(OWED)
+
+
 def wanted_of(
     run: Run, nodes: Mapping[str, str | None], uuids: Sequence[str], start: float, end: float
 ) -> Wanted:
@@ -232,7 +228,21 @@ def wanted_of(
     )
 
 
-def in_thread(call: Callable[[], T]) -> Future[T]:
+def follow(sources: Sequence[MetricSource], run: Run, nodes: Mapping[str, str | None]) -> None:
+    """Have the sources take samples of a run whose replicas are on these nodes."""
+    for source in sources:
+        with contextlib.suppress(Exception):  # its fetch says what is wrong with it
+            source.follow(run, sorted({node for node in nodes.values() if node}))
+
+
+def release(sources: Sequence[MetricSource], run_id: str) -> None:
+    """Have the sources take no more of a run."""
+    for source in sources:
+        with contextlib.suppress(Exception):
+            source.release(run_id)
+
+
+def in_thread(call: Callable[[], T], name: str = "gpu-metrics") -> Future[T]:
     """Have something done by a thread that does not keep the program from ending."""
     future: Future[T] = Future()
 
@@ -242,7 +252,7 @@ def in_thread(call: Callable[[], T]) -> Future[T]:
         except BaseException as wrong:
             future.set_exception(wrong)
 
-    threading.Thread(target=run, name="gpu-metrics", daemon=True).start()
+    threading.Thread(target=run, name=name, daemon=True).start()
     return future
 
 

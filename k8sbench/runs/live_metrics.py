@@ -14,7 +14,6 @@ import msgspec
 
 from k8sbench.measure.run import gpu_latest
 from k8sbench.measure.run.gpu_latest import GpuNow
-from k8sbench.model import times
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.gpu_metrics import Fetched
 from k8sbench.model.measurement import SCHEMA
@@ -31,8 +30,18 @@ REFRESH_SECONDS = 5.0
 """Between two reads of the sources."""
 SHOW_SECONDS = 0.5
 """Between two views: steps may come more often."""
+ONCE_LOOKS = 8
+"""Further looks, within two seconds, for all sources to have something where they are read once: an
+exporter that is read directly is looked for first, and not before it is asked for."""
 FIRST_SECONDS = 90.0
 """After the start, for a first sample to come: an exporter's interval, a scrape's, and some."""
+ADVICE = {
+    "kubernetes": "Install NVIDIA's dcgm-exporter on the GPU nodes and a Prometheus that scrapes"
+    " it, or name one with --prometheus URL; k8sbench doctor says what there is.",
+    "local": "Install libnvidia-ml.so.1, which comes with NVIDIA's driver (a container has it with"
+    " NVIDIA_DRIVER_CAPABILITIES=utility), or name a Prometheus with --prometheus URL.",
+}
+"""What to do where there is no source, by backend."""
 
 
 class LatestStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,12 +85,13 @@ class LiveMetrics:
         self._sources, self._ahead = sources, ahead
         """``ahead``: seconds by which the clock of the sources is ahead of ours."""
         self._fetch: Future[list[Fetched]] | None = None
-        self._began = 0.0
         self._due = float("-inf")
         self._found: Sequence[Fetched] = ()
         """The last answer that had any series, else the last."""
         self._silent: str | None = "Nothing was read yet."
         """Why the sources had nothing when they were asked last; None where they had something."""
+        self._have_all = False
+        """Whether each source had something when it was asked last."""
         self._followed = False
         self.reads = 0
         """Answers of the sources so far."""
@@ -144,61 +154,60 @@ class LiveMetrics:
                 shown = self.clock()
                 show(self)
 
-    def once(self) -> None:
-        """Read the sources, if the run is running."""
+    def once(self, sleep: Callable[[float], None]) -> None:
+        """Read the sources, if the run is running: again for a moment while one has nothing."""
         self._step()
-        if self._fetch is not None:
+        for look in range(ONCE_LOOKS + 1):
+            if self._fetch is None:
+                return
             with contextlib.suppress(TimeoutError):
                 self._fetch.result(gathering.GIVE_UP_SECONDS)
-            self._step(later=gathering.GIVE_UP_SECONDS)
-            self.check()
+            self._step()
+            self.reads = self.reads or 1  # a source that hangs has nothing, either
+            if self._have_all or self._fetch is not None or look == ONCE_LOOKS:
+                self.check()
+                return
+            sleep(gathering.LOOK_SECONDS)
+            self._due = float("-inf")
+            self._step()
 
     def release(self) -> None:
         """Have the sources take no more samples for this."""
         if self._followed:
-            for source in self._sources:
-                with contextlib.suppress(Exception):
-                    source.release(self.run.run_id)
+            gathering.release(self._sources, self.run.run_id)
+
+    def advice(self) -> str | None:
+        """Say what to do where the sources were asked, and never had a sample of any GPU."""
+        if not self.reads or self._silent is None or any(one.series for one in self._found):
+            return None
+        return ADVICE[self.run.plan.backend]
 
     def check(self) -> None:
         """Raise :class:`Unreachable` where no source ever had a sample of any GPU."""
-        if self._silent is not None and not any(one.series for one in self._found):
+        if (advice := self.advice()) is not None:
             raise Unreachable(
-                f"There are no GPU metrics of {self.run.run_id}. {self._silent}",
-                "Install NVIDIA's dcgm-exporter on the GPU nodes and a Prometheus that scrapes it,"
-                " or name one with --prometheus URL; k8sbench doctor says what there is.",
+                f"There are no GPU metrics of {self.run.run_id}. {self._silent}", advice
             )
 
-    def _step(self, *, later: float = 0.0) -> None:
-        """Take what the sources have answered, and ask them again when it is time.
-
-        ``later``: seconds by which their time to answer is taken for over.
-        """
+    def _step(self) -> None:
+        """Take what the sources have answered, and ask them again when it is time."""
         now = self.clock()
         if self._fetch is not None and self._fetch.done():
             self._answered(self._fetch.result())
             self._fetch, self._due = None, now + REFRESH_SECONDS
-        elif self._fetch is not None and now + later >= self._began + gathering.GIVE_UP_SECONDS:
-            seconds = times.duration(gathering.GIVE_UP_SECONDS)
-            why = {"*": f"It has not answered in {seconds}."}
-            self._answered([Fetched(source=one.name, missing=why) for one in self._sources])
-            self._began = now
         elif self._fetch is None and now >= self._due and self.live.phase is Phase.RUNNING:
-            if not self._followed:
-                self._followed = True
-                for source in self._sources:
-                    with contextlib.suppress(Exception):  # its fetch says what is wrong with it
-                        source.follow(self.run)
             end = now + self._ahead()
             nodes = {one.replica: one.node for one in self.live.replicas()}
+            gathering.follow(self._sources, self.run, nodes)
+            self._followed = True
             uuids = self.live.gpu_uuids()
             wanted = gathering.wanted_of(self.run, nodes, uuids, end - WINDOW_SECONDS, end)
-            self._began = now
             self._fetch = gathering.in_thread(lambda: gathering.all_fetched(self._sources, wanted))
 
     def _answered(self, found: Sequence[Fetched]) -> None:
         """Keep an answer; one without anything leaves the samples of the one before."""
         gpus = gpu_latest.latest(found, 0.0)
+        self._have_all = all(one.series for one in found)
         self._silent = gpu_latest.missing(found, gpus).get("*")
         if self._silent is None or not any(one.series for one in self._found):
             self._found = found

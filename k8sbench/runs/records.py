@@ -65,6 +65,8 @@ class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
     """The present phase on the cluster of a job that no process follows; null if not queried."""
     recorded: bool = True
     """False: the store has no record of it, the cluster alone knows it."""
+    source: str = "here"
+    """Which store has it: ``here``, or ``collector``."""
 
 
 class ClusterState(Transition, frozen=True, kw_only=True):
@@ -105,6 +107,8 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     on_cluster: ClusterState | None
     recorded: bool = True
     """False: the store has no record of it, the cluster alone knows it."""
+    source: str = "here"
+    """Which store has it: ``here``, or ``collector``."""
 
 
 def reconcile(store: Store, *, alive: Alive, now: float) -> dict[str, Run]:
@@ -244,6 +248,20 @@ def status(
         log_files=log_files,
         on_cluster=on_cluster,
         recorded=recorded,
+    )
+
+
+def status_elsewhere(run: Run) -> RunStatus:
+    """Make the status of a run that another store has."""
+    return _built(
+        RunStatus,
+        (run, run.history[-1]),
+        schema=SCHEMA,
+        started_at=started_at(run),
+        owner_alive=None,
+        group=run.group_key.id,
+        log_files=(),
+        on_cluster=None,
     )
 
 

@@ -31,8 +31,9 @@ from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, Manifest, RunFilter, Store
 from k8sbench.runs import collecting, records
 from k8sbench.runs.context import PlannedCase, Reporter, RunContext, Stop
-from k8sbench.runs.following import Following, FollowOptions, kept_gaps
+from k8sbench.runs.following import Following, FollowOptions
 from k8sbench.runs.gathering import Gathering
+from k8sbench.runs.open_run import kept_gaps
 
 REPEAT_TRIES = 100
 """Other submits into the same set may take a repeat number first; more than this is a fault."""
@@ -335,7 +336,7 @@ def _recorded(
         else:
             reporter.planned(run)
             with _failing(run, context):
-                context.store.keep(run.run_id, MANIFEST, case.text(manifests))
+                context.store.keep(run.run_id, MANIFEST, case.text(run.plan))
             return Submitted(run, "created"), manifests
     is_over = existing.phase.final and not creation.may_be_submitted_again(existing)
     if not existing.phase.final:
@@ -364,7 +365,7 @@ def _recorded(
     # A job that exists is found, and not created again.
     manifests = case.manifests(existing.plan)
     context.store.ensure_folder(existing.run_id)
-    context.store.keep(existing.run_id, MANIFEST, case.text(manifests))
+    context.store.keep(existing.run_id, MANIFEST, case.text(existing.plan))
     return Submitted(existing, "created"), manifests
 
 

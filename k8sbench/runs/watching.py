@@ -6,11 +6,14 @@ from collections.abc import Callable
 
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, Store
-from k8sbench.runs import records
+from k8sbench.runs import gathering, records
 from k8sbench.runs.context import Reporter, Stop
 
 LOOK_SECONDS = 0.5
 """Between two looks at the record."""
+GPU_METRICS_SECONDS = 150.0
+"""After a run was closed, for the process that followed it to fetch its GPU metrics: two of an
+exporter's usual intervals, and what it gives a source to answer."""
 
 
 def watch_record(
@@ -38,6 +41,25 @@ def watch_record(
             return store.run(run.run_id)
         sleep(LOOK_SECONDS)
         run = refreshed(run.run_id)
+
+
+def watch_gpu_metrics(
+    store: Store,
+    run: Run,
+    stop: Stop,
+    *,
+    left: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> Run:
+    """Wait until a closed run's record has the GPU metrics that are owed; returns it then.
+
+    It may lack them where no time is ``left``, in seconds, or at a stop: the process that fetches
+    them may be gone.
+    """
+    while gathering.is_owed(run) and stop.cause is None and left() > 0:
+        sleep(LOOK_SECONDS)
+        run = store.run(run.run_id)
+    return run
 
 
 def is_closed(run: Run) -> bool:

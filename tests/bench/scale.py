@@ -10,8 +10,9 @@ most, the watches that the API server had open for it and the requests per job (
 the lag between a state on the wire, as a second process sees it there, and that state on our record
 (a success once as that of the job, and once, from the end of the last pod, as that of the run,
 whose logs are whole on disk then), and log lines that are missing or doubled. Before that the same
-jobs are created and not followed: what the cluster alone needs for them; with ``--not-alone`` that
-is left out, and its limit. Exit code 1 if a limit is missed.
+jobs are created, and each is deleted when it has succeeded, as k8sbench does it, by a program that
+does nothing else: what the cluster alone needs for them; with ``--not-alone`` that is left out, and
+its limit. Exit code 1 if a limit is missed.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def measure(own: OwnCluster, folder: Path, given: argparse.Namespace) -> int:
     print(
         f"{jobs} jobs of {REPLICAS} pods that run {run_for},"
         f" {'our own trainers' if given.trainers else 'a user program'}: {seconds:.0f} s in all,"
-        f" {told['processor']:.0f} s of processor; load {os.getloadavg()[0]:.1f}"
+        f" {told['processor']:.1f} s of processor; load {os.getloadavg()[0]:.1f}"
     )
     if alone is not None:
         print(f"{seconds / alone:.2f} × the cluster alone (limit {RATIO_LIMIT})")

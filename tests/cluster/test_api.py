@@ -153,7 +153,7 @@ def test_an_unknown_field_is_named(api: Api) -> None:
     assert 'unknown field "spec.nprocPerNodes"' in error.message
 
 
-def test_what_a_webhook_refuses_is_told_in_its_words(api: Api) -> None:
+def test_what_a_webhook_refuses_is_reported_in_its_words(api: Api) -> None:
     error = refused(api, pytorch_job(pod={"containers": [{"name": "other", "image": "x"}]}))
     assert isinstance(error, UsageError)
     assert error.cause_id == "admission-denied"
@@ -218,7 +218,7 @@ def test_without_the_kind_the_operator_is_missing(admin: Api, namespace: Namespa
     assert (type(error), error.cause_id) == (Unreachable, "operator-missing")
 
 
-def test_trainer_v2_alone_is_told_from_nothing(admin: Api, namespace: Namespace) -> None:
+def test_trainer_v2_alone_is_distinguished_from_nothing(admin: Api, namespace: Namespace) -> None:
     names = {"plural": "trainjobs", "singular": "trainjob", "kind": "TrainJob"}
     schema = {"openAPIV3Schema": {"type": "object"}}
     version = {"name": "v1alpha1", "served": True, "storage": True, "schema": schema}
@@ -257,7 +257,7 @@ def test_trainer_v2_alone_is_told_from_nothing(admin: Api, namespace: Namespace)
         ),
     ],
 )
-def test_what_is_not_permitted_is_told_by_verb_resource_and_namespace(
+def test_what_is_not_permitted_is_reported_by_verb_resource_and_namespace(
     api: Api, verb: str, resource: str, path: str
 ) -> None:
     where = path.format(api.place.namespace)

@@ -46,7 +46,7 @@ def test_a_job_is_followed_from_its_creation_to_its_end(port: Port, framework: s
     assert port.events[-1].transition == end
 
 
-def test_a_job_of_many_replicas_is_told_of_no_trouble(port: Port) -> None:
+def test_a_job_of_many_replicas_has_no_trouble(port: Port) -> None:
     """From its tenth pod on, one event of the operator's stands for all of them."""
     plan = port.submit(following.plan("12x1"))
     assert port.end_of(plan).phase is Phase.SUCCEEDED
@@ -62,7 +62,7 @@ def test_the_history_never_goes_back(port: Port) -> None:
     assert len(phases) == len(set(phases))
 
 
-def test_every_line_of_every_replica_is_told_before_the_end(port: Port) -> None:
+def test_every_line_of_every_replica_is_reported_before_the_end(port: Port) -> None:
     plan = port.submit(following.plan("4x1"))
     port.end_of(plan)
     lines = port.lines(plan)
@@ -228,7 +228,7 @@ def test_a_run_of_the_name_with_another_plan_is_not_joined(port: Port, user: Pat
         )
 
 
-def test_a_stranger_s_job_of_the_name_is_neither_joined_nor_deleted(
+def test_someone_else_s_job_of_the_name_is_neither_joined_nor_deleted(
     port: Port, namespace: Namespace
 ) -> None:
     plan = following.plan("1x1", trainers_by="image")
@@ -286,7 +286,7 @@ def test_a_job_is_created_though_the_api_server_is_killed_meanwhile(
 # -- ending -----------------------------------------------------------------------------------
 
 
-def test_a_job_that_is_cancelled_is_deleted_and_all_who_follow_it_are_told_why(
+def test_a_job_that_is_cancelled_is_deleted_and_all_who_follow_it_read_why(
     port: Port, user: Path, namespace: Namespace
 ) -> None:
     plan = port.submit(following.plan("2x1"), None)
@@ -369,7 +369,7 @@ def test_a_job_that_was_deleted_before_anyone_looked_is_lost(
     assert (end.phase, end.cause_id) == (Phase.LOST, "job-deleted")
 
 
-def test_a_job_that_is_gone_when_it_is_taken_up_is_lost(port: Port) -> None:
+def test_a_job_that_is_gone_when_it_is_resumed_is_lost(port: Port) -> None:
     plan = port.resume(following.plan("1x1"))
     end = port.end_of(plan)
     assert (end.phase, end.cause_id) == (Phase.LOST, "job-gone")
@@ -404,7 +404,9 @@ def test_a_job_whose_label_was_taken_off_is_followed_and_left_alone_with_all_it_
     namespace.get("configmap", plan.run_id)
 
 
-def test_a_job_that_is_let_go_goes_on_untold(port: Port, user: Path, namespace: Namespace) -> None:
+def test_a_job_that_is_let_go_goes_on_unreported(
+    port: Port, user: Path, namespace: Namespace
+) -> None:
     plan = port.submit(following.plan("1x1"), None)
     other = port.submit(following.plan("1x1"), None)
     port.until_phase(plan, Phase.RUNNING)
@@ -421,7 +423,7 @@ def test_a_job_that_is_let_go_goes_on_untold(port: Port, user: Path, namespace: 
 # -- others' jobs -----------------------------------------------------------------------------
 
 
-def test_a_job_can_be_taken_up_by_someone_who_knows_nothing_but_the_cluster(
+def test_a_job_can_be_resumed_by_someone_who_knows_nothing_but_the_cluster(
     port: Port, user: Path, namespace: Namespace
 ) -> None:
     plan = port.submit(following.plan("2x1"), None)
@@ -449,7 +451,7 @@ def test_of_jobs_that_are_asked_for_by_name_no_others_are_listed(port: Port) -> 
     assert {job.plan.run_id for job in cluster.jobs([one.run_id, *many])} >= {one.run_id}
 
 
-def test_a_job_that_is_taken_up_while_others_are_followed_is_seen_as_it_is(
+def test_a_job_that_is_resumed_while_others_are_followed_is_seen_as_it_is(
     port: Port, user: Path, namespace: Namespace
 ) -> None:
     with following.opened(user) as other:

@@ -169,7 +169,7 @@ def test_a_deadline_deletes_pods(namespace: Namespace) -> None:
     assert "--timeout" in str(reading.action)
 
 
-def test_a_replica_that_is_restarted_without_end_is_told(namespace: Namespace) -> None:
+def test_a_replica_that_is_restarted_without_end_is_reported(namespace: Namespace) -> None:
     asked = {f"{EXIT_CODE}.worker-0": "137", f"{RUN_FOR}.worker-0": "0s"}
     job = pytorch_job(gpus=1, run_for=None, annotations=asked)
     job["spec"]["pytorchReplicaSpecs"]["Worker"]["restartPolicy"] = "ExitCode"
@@ -183,7 +183,7 @@ def test_a_replica_that_is_restarted_without_end_is_told(namespace: Namespace) -
 # --- from outside --------------------------------------------------------------------------------
 
 
-def test_a_pod_that_someone_deletes_is_told(namespace: Namespace, silent: str) -> None:
+def test_a_pod_that_someone_deletes_is_reported(namespace: Namespace, silent: str) -> None:
     follower = stuck(namespace, silent, gpus=1)
     namespace.kubectl("delete", "pod", "job-worker-0", "--wait=false")
     reading = follower.until_final()
@@ -193,7 +193,7 @@ def test_a_pod_that_someone_deletes_is_told(namespace: Namespace, silent: str) -
     assert not reading.over
 
 
-def test_a_pod_that_vanishes_unseen_is_made_anew_and_that_is_told(
+def test_a_pod_that_vanishes_unseen_is_made_anew_and_that_is_reported(
     own_cluster: OwnCluster, namespace: Namespace
 ) -> None:
     follower = running(namespace, pytorch_job(gpus=1, run_for=None))
@@ -222,7 +222,7 @@ def test_a_job_that_is_cancelled_says_by_whose_cause(namespace: Namespace) -> No
     assert reading.cause == "It outlived --timeout 10 s."
 
 
-def test_an_eviction_by_the_api_is_told(namespace: Namespace, silent: str) -> None:
+def test_an_eviction_by_the_api_is_reported(namespace: Namespace, silent: str) -> None:
     follower = stuck(namespace, silent, gpus=1)
     review = {
         "apiVersion": "policy/v1",
@@ -304,7 +304,7 @@ def test_a_node_that_is_lost_takes_its_replica_along(
         ),
     ],
 )
-def test_a_master_without_an_image_leaves_the_job_created_and_is_told(
+def test_a_master_without_an_image_leaves_the_job_created_and_is_reported(
     namespace: Namespace, silent: str, by: str, reason: str, message: str, cause_id: str
 ) -> None:
     follower = placed(namespace, silent, gpus=1)
@@ -367,7 +367,7 @@ def test_a_worker_that_hangs_in_init_waits_for_ever_when_the_master_has_failed(
     ],
     ids=["oom-of-a-child", "command-missing", "disk", "volume"],
 )
-def test_what_a_kubelet_says_of_an_end_is_told(
+def test_what_a_kubelet_says_of_an_end_is_reported(
     namespace: Namespace, silent: str, by: str, status: dict[str, Any], cause_id: str, words: str
 ) -> None:
     follower = placed(namespace, silent, workers=0, gpus=1)

@@ -73,7 +73,7 @@ def using(name: str) -> dict[str, Any]:
 # --- no node -------------------------------------------------------------------------------------
 
 
-def test_a_label_that_no_node_has_is_unrecoverable_and_the_nodes_own_is_told(
+def test_a_label_that_no_node_has_is_unrecoverable_and_the_nodes_own_is_reported(
     namespace: Namespace,
 ) -> None:
     pod = {"nodeSelector": {"nvidia.com/gpu.product": "A100"}}
@@ -293,7 +293,7 @@ def test_a_job_that_someone_holds_says_how_to_let_it_go(namespace: Namespace) ->
     assert follower.until_final().phase is Phase.SUCCEEDED
 
 
-def test_a_queue_that_nobody_serves_is_told_after_half_a_minute(namespace: Namespace) -> None:
+def test_a_queue_that_nobody_serves_is_reported_after_half_a_minute(namespace: Namespace) -> None:
     job = pytorch_job(gpus=1)
     job["spec"]["runPolicy"]["suspend"] = True
     job["metadata"]["labels"] = {QUEUE_LABEL: "team"}
@@ -321,7 +321,7 @@ def operator(own_cluster: OwnCluster) -> Iterator[Callable[..., None]]:
     start()
 
 
-def test_the_operator_s_init_container_is_told_where_a_namespace_forbids_it(
+def test_the_operator_s_init_container_is_reported_where_a_namespace_forbids_it(
     operator: Callable[..., None], restricted: Namespace
 ) -> None:
     operator("--pytorch-init-container-template-file=/nonexistent")
@@ -339,7 +339,7 @@ def test_the_operator_s_init_container_is_told_where_a_namespace_forbids_it(
     assert follower.until(lambda reading: reading.phase is Phase.RUNNING).cause_id is None
 
 
-def test_an_operator_that_its_limits_slow_down_is_told_from_one_that_is_down(
+def test_an_operator_that_its_limits_slow_down_is_distinguished_from_one_that_is_down(
     operator: Callable[..., None], namespace: Namespace
 ) -> None:
     operator("--kube-api-qps=2", "--kube-api-burst=4", "--controller-threads=1")
@@ -360,7 +360,7 @@ def is_accepted(namespace: Namespace, job: dict[str, Any]) -> bool:
     return True
 
 
-def test_an_operator_that_does_nothing_is_told_after_half_a_minute(
+def test_an_operator_that_does_nothing_is_reported_after_half_a_minute(
     own_cluster: OwnCluster, namespace: Namespace
 ) -> None:
     # As where the webhook's failurePolicy lets jobs pass without it.
@@ -400,7 +400,7 @@ class webhooks_that_may_fail:  # noqa: N801
         self._cluster.kubectl(*words)
 
 
-def test_a_name_whose_pods_still_end_is_told(cluster: Cluster, namespace: Namespace) -> None:
+def test_a_name_whose_pods_still_end_is_reported(cluster: Cluster, namespace: Namespace) -> None:
     with node_of_its_own(cluster, "silent-0", kubelet=False) as name:
         job = pytorch_job(workers=0, gpus=1, pod=on_node(name))
         namespace.create(job)

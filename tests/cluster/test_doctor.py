@@ -105,7 +105,8 @@ def without_operator(own_cluster: OwnCluster, namespace: Namespace) -> Iterator[
 def crd(group: str, version: str, kind: str) -> dict[str, Any]:
     """A type of another program, of which its existence is all that matters."""
     plural = f"{kind.lower()}s"
-    schema = {"openAPIV3Schema": {"type": "object"}}
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"openAPIV3Schema": anything}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

@@ -91,14 +91,14 @@ def test_a_limit_range_that_the_pods_break(
     assert "LimitRange a takes at most 1Mi of memory for a Container, and " in line.message
 
 
-def test_a_quota_that_is_too_small_is_told_once(by_admin: Try, namespace: Namespace) -> None:
+def test_a_quota_that_is_too_small_is_reported_once(by_admin: Try, namespace: Namespace) -> None:
     namespace.kubectl("create", "quota", "small", "--hard=requests.memory=1Mi")
     namespace.until(lambda quota: bool(quota["status"].get("hard")), "quota/small")
     (line,) = by_admin(following.plan())
     assert (line.id, line.level) == ("quota", "failure")
 
 
-def test_who_may_not_create_pods_is_told_of_a_missing_priority_class(
+def test_who_may_not_create_pods_reads_of_a_missing_priority_class(
     by_user: Try, see_priorities: None
 ) -> None:
     assert by_user(of_priority("system-node-critical")) == []
@@ -107,7 +107,7 @@ def test_who_may_not_create_pods_is_told_of_a_missing_priority_class(
     assert line.message.startswith(f"There is no PriorityClass {MISSING}, which the pool v100 ")
 
 
-def test_who_may_see_neither_is_told_that_it_was_not_looked_at(by_user: Try) -> None:
+def test_who_may_see_neither_reads_that_it_was_not_looked_at(by_user: Try) -> None:
     (line,) = by_user(of_priority(MISSING))
     assert line.level == "warning"
     assert line.message.startswith("Not checked: whether PriorityClass ")

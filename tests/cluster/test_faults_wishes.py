@@ -111,7 +111,8 @@ def test_a_kill_between_measuring_and_deleting_leaves_a_deletion_that_collect_al
     shell.run("collect", "--all")
     until(lambda: "owed" not in shell.on_cluster(), "the end of the job")
     status = shell.json("status", "owed")
-    assert (status["wishes"], status["measurement"]) == ([], measured)
+    assert status["wishes"] == []
+    assert status["measurement"]["throughput"] == measured["throughput"]
     assert "Nothing needs collection here." in shell.run("collect", "--all").err
 
 

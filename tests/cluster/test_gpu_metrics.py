@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 from tests.harness.cluster.shell import Shell
@@ -15,7 +16,7 @@ from k8sbench.model.gpu_metrics import Fetched, Gpu, Series
 class Source:
     name = "prometheus"
 
-    def follow(self, run):
+    def follow(self, run, nodes):
         print(f"follows {{run.run_id}}", file=sys.stderr)
 
     def release(self, run_id):
@@ -51,16 +52,26 @@ def test_the_row_comes_at_once_and_the_exit_code_after_the_gpu_metrics(own_shell
     logs = own_shell.logs("held")
     logs.begin()
     logs.end()
-    with own_shell.submitted("held") as done:
+    with (
+        own_shell.submitted("held") as done,
+        contextlib.ExitStack() as stack,
+    ):
         done.until("follows held")
+        watch = stack.enter_context(own_shell.started("watch", "held"))
+        watch.until("Running: ")
         own_shell.finish("held")
-        done.until(" valid; smoke")
-        done.until("Ctrl-C leaves them out.")
+        for one in (done, watch):
+            one.until(" valid; smoke")
+            one.until("Ctrl-C leaves them out.")
+            assert re.search(r"^2x1 .* valid; smoke", one.out, re.MULTILINE)
+            assert "GPU busy" not in one.out
+            assert one.process.poll() is None
         assert FOLLOW.search(done.err)
-        assert re.search(r"^2x1 .* valid; smoke", done.out, re.MULTILINE)
-        assert "GPU busy" not in done.out
-        assert done.process.poll() is None
         done.ends(5)
+        # By the record of the one that follows it.
+        watch.ends(5)
+    assert "follows held" not in watch.err
+    assert watch.out == done.out
     assert re.search(
         r"^held .* 90\.0 % .* 100\.0 % .* rejected: gpu-throttled", done.out, re.MULTILINE
     )
@@ -74,7 +85,9 @@ def test_the_row_comes_at_once_and_the_exit_code_after_the_gpu_metrics(own_shell
     assert own_shell.on_cluster() == []
 
 
-def test_ctrl_c_leaves_the_gpu_metrics_out_and_collect_fetches_them(own_shell: Shell) -> None:
+def test_ctrl_c_leaves_the_gpu_metrics_out_and_collecting_all_fetches_them(
+    own_shell: Shell,
+) -> None:
     own_shell.program = ("-c", PROGRAM)
     own_shell.environment["SETTLES_IN"] = "90"
     logs = own_shell.logs("left")
@@ -90,7 +103,7 @@ def test_ctrl_c_leaves_the_gpu_metrics_out_and_collect_fetches_them(own_shell: S
     assert re.search(r"^2x1 .* valid; smoke", done.out, re.MULTILINE)
     assert own_shell.json("status", "left")["measurement"]["gpu_metrics"] is None
     own_shell.environment["SETTLES_IN"] = "0"
-    (row,) = own_shell.json("collect", "left")["rows"]
+    (row,) = own_shell.json("collect", "--all")["rows"]
     assert row["gpu_utilization"] == 0.9
 
 

@@ -21,7 +21,7 @@ import pytest
 from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.logs import streams
+from k8sbench.adapters.kubernetes.logs import log, reading
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogMark
@@ -154,7 +154,7 @@ class Breaking:
 
 class _Breaking:
     def __init__(
-        self, owner: Breaking, stream: streams.Served, limit: int | None, follows: bool
+        self, owner: Breaking, stream: log.Served, limit: int | None, follows: bool
     ) -> None:
         self._owner, self._stream, self._limit = owner, stream, limit
         self._follows = follows
@@ -200,7 +200,7 @@ def start(
 ) -> Iterator[Callable[..., LogStreams]]:
     made: list[LogStreams] = []
 
-    def make(over: streams.Api | None = None, **more: Any) -> LogStreams:
+    def make(over: reading.Api | None = None, **more: Any) -> LogStreams:
         more = {"sink": reported.take, "when_drained": reported.take_drained, **more}
         made.append(LogStreams(over or api, namespace.name, **more))
         return made[-1]
@@ -226,7 +226,7 @@ def numbered(first: int, last: int) -> list[str]:
     return [f"step {number}" for number in range(first, last)]
 
 
-def test_logs_are_told_as_they_grow(
+def test_logs_are_reported_as_they_grow(
     pods: Pods, reported: Reported, start: Callable[..., LogStreams]
 ) -> None:
     pods.run("a", "b")
@@ -418,7 +418,7 @@ def test_an_api_server_that_stands_still_loses_no_line(
     assert reported.gaps == []
 
 
-def test_a_rotation_while_nobody_could_follow_is_told_as_a_gap(
+def test_a_rotation_while_nobody_could_follow_is_reported_as_a_gap(
     own_cluster: OwnCluster, pods: Pods, reported: Reported, start: Callable[..., LogStreams]
 ) -> None:
     pods.run("a")

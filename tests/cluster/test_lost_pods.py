@@ -31,7 +31,7 @@ def test_a_run_ends_though_the_pod_that_replaced_one_of_its_own_never_starts(
         assert port.end_of(plan).phase is Phase.CANCELLED
 
 
-def test_a_run_ends_whose_job_is_deleted_without_its_pods_and_they_are_told_of(
+def test_a_run_ends_whose_job_is_deleted_without_its_pods_and_they_are_named(
     namespace: Namespace, user: Path
 ) -> None:
     with following.opened(user, end_s=1.0) as port:

@@ -62,7 +62,7 @@ def test_with_a_look_at_the_nodes_it_is_known_to_be_unrecoverable(user: Path) ->
         assert port.cluster.api.requests["list nodes"] == 1
 
 
-def test_who_may_not_create_jobs_is_told_what_is_missing(namespace: Namespace, user: Path) -> None:
+def test_who_may_not_create_jobs_reads_what_is_missing(namespace: Namespace, user: Path) -> None:
     (role,) = namespace.get("roles")
     patch = [{"op": "remove", "path": "/rules/0"}]
     name = role["metadata"]["name"]

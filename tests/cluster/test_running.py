@@ -18,7 +18,7 @@ from tests.harness.cluster.namespace import Namespace
 QUICK: dict[str, Any] = {"watch_s": 1.0, "longest_pause": 1.0}
 
 
-def test_a_job_that_is_said_to_run_is_told_to_when_its_pods_are_seen(
+def test_a_job_that_is_said_to_run_is_reported_to_when_its_pods_are_seen(
     namespace: Namespace, user: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(state, "UNSEEN_SECONDS", 2 * following.SECONDS)
@@ -42,7 +42,7 @@ def test_a_job_that_is_said_to_run_is_told_to_when_its_pods_are_seen(
     }
 
 
-def test_a_job_that_is_taken_up_does_not_seem_to_begin_anew(
+def test_a_job_that_is_resumed_does_not_seem_to_begin_anew(
     namespace: Namespace, user: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its pods may be listed before it is."""

@@ -135,7 +135,7 @@ def test_the_api_server_stands_still(
         check_told_once(port, plan)
 
 
-def test_what_happened_before_history_was_forgotten_is_told(
+def test_what_happened_before_history_was_forgotten_is_reported(
     own_cluster: OwnCluster, wired: tuple[Port, Wire], namespace: Namespace
 ) -> None:
     port, line = wired
@@ -212,7 +212,7 @@ def test_a_permission_is_taken_away_and_given_back(namespace: Namespace, user: P
         check_told_once(port, plan)
 
 
-def test_who_may_not_see_events_is_told_of_that_alone(
+def test_who_may_not_see_events_reads_of_that_alone(
     namespace: Namespace, user: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failures, "NOTE_SECONDS", 0.0)

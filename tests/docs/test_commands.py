@@ -15,8 +15,8 @@ import pytest
 from tests.docs import pages
 from tests.tiers import ROOT
 
-# Its commands need a cluster: tests/cluster/test_kubernetes_page.py.
-ON_A_CLUSTER = {"kubernetes.md"}
+# Their commands need a cluster: tests/cluster/test_kubernetes_page.py, test_operations_page.py.
+ON_A_CLUSTER = {"kubernetes.md", "operations.md"}
 PAGES = [page for page in pages.pages() if pages.commands(page) and page.name not in ON_A_CLUSTER]
 
 
@@ -67,7 +67,8 @@ def test_the_make_commands_of_the_pages_are_the_ones_that_ci_runs() -> None:
 def in_a_run(page: str) -> set[str]:
     """What docs/store.md draws below ``runs/<run id>/`` of a local run."""
     drawn = page.partition("runs/<run id>/")[2].partition("```")[0]
-    return {line.split()[0] for line in drawn.splitlines() if "on a cluster" not in line}
+    lines = (line for line in drawn.splitlines() if not re.search("on a cluster|, if it", line))
+    return {line.split()[0] for line in lines}
 
 
 def check_store(page: pathlib.Path, home: pathlib.Path) -> None:

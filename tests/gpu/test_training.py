@@ -70,7 +70,7 @@ def test_the_host_waits_for_the_device_as_often_as_upstream_and_no_more() -> Non
             assert told == (reads, asked, reads), (trainer, amp)
 
 
-def test_an_option_of_speed_changes_no_loss_and_is_told() -> None:
+def test_an_option_of_speed_changes_no_loss_and_is_reported() -> None:
     both = ("--channels-last", "--fused-optimizer")
     variants = [("--channels-last",), ("--fused-optimizer",), both, ("--no-cudnn-benchmark",)]
     options_change_no_loss("cuda", variants, timeout=LONG)

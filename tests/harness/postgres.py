@@ -42,23 +42,31 @@ class Server:
         self._folder = pathlib.Path(tempfile.mkdtemp(prefix="k8sb-pg-", dir="/tmp"))
         if self._user is not None:
             os.chown(self._folder, pwd.getpwnam(self._user).pw_uid, -1)
-        data = self._folder / "data"
-        self._initialise(data)
+        self._initialise(self._folder / "data")
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def start(self) -> None:
+        """Start the server, at first or again after :meth:`halt`."""
         self._server = subprocess.Popen(
             [
-                str(programs / "postgres"),
-                *("-D", str(data), "-k", str(self._folder)),
+                str(self._programs / "postgres"),
+                *("-D", str(self._folder / "data"), "-k", str(self._folder)),
                 *("-c", "listen_addresses=", "-c", "fsync=off"),
             ],
             user=self._user,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        try:
-            self._wait_until_it_answers()
-        except BaseException:
-            self.stop()
-            raise
+        self._wait_until_it_answers()
+
+    def halt(self) -> None:
+        """End the server at once, as a machine that goes down does; its data stay."""
+        self._server.send_signal(signal.SIGQUIT)
+        self._server.wait(PATIENCE)
 
     def database(self) -> str:
         """Make an empty schema, which serves as a database of its own; returns its URL."""
@@ -73,8 +81,7 @@ class Server:
 
     def stop(self) -> None:
         """End the server and remove its folder."""
-        self._server.send_signal(signal.SIGQUIT)  # at once: nothing here is worth keeping
-        self._server.wait(PATIENCE)
+        self.halt()
         shutil.rmtree(self._folder)
 
     def _make(self, kind: str, how: str = "") -> str:

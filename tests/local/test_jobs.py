@@ -422,7 +422,7 @@ def test_an_unknown_job_is_not_found(machine: Machine) -> None:
 # -- what may not run -----------------------------------------------------------------------------
 
 
-def test_a_strangers_command_never_runs(machine: Machine, tmp_path: Path) -> None:
+def test_a_command_of_someone_else_never_runs(machine: Machine, tmp_path: Path) -> None:
     proof = tmp_path / "ran"
     with pytest.raises(UsageError, match="own trainers alone") as refused:
         machine.start(HELLO, command=("touch", str(proof)))
@@ -434,7 +434,7 @@ def test_a_strangers_command_never_runs(machine: Machine, tmp_path: Path) -> Non
     assert not proof.exists()
 
 
-def test_other_systems_are_told_what_is_missing(
+def test_other_systems_read_what_is_missing(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")

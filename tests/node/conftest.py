@@ -9,10 +9,19 @@ from tests.harness import collection
 from tests.harness.cluster.fixture import namespace, new_namespace, restricted
 from tests.harness.cluster.reporting import pytest_runtest_call, pytest_runtest_makereport
 from tests.harness.node import fixture
-from tests.harness.node.fixture import cluster, node_cluster, node_programs, trained_in
+from tests.harness.node.fixture import (
+    cluster,
+    collector_archive,
+    collector_image_name,
+    node_cluster,
+    node_programs,
+    trained_in,
+)
 
 __all__ = [
     "cluster",
+    "collector_archive",
+    "collector_image_name",
     "namespace",
     "new_namespace",
     "node_cluster",
@@ -23,10 +32,14 @@ __all__ = [
     "trained_in",
 ]
 HERE = tiers.ROOT / "tests" / "node"
+BUILD_SECONDS = 900
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the tests of this folder their time."""
+    """Give the tests of this folder their time; the first one with an image has to build it."""
+    for item in items:
+        if "collector_archive" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(BUILD_SECONDS))
     collection.set_timeouts(items, HERE)
 
 

@@ -166,7 +166,7 @@ DISTURBED = {"evicted": evict, "pod": delete_pod, "job": delete_job}
 
 
 @pytest.mark.parametrize("name", ENDINGS)
-def test_an_end_is_told_with_its_cause_and_what_to_do(
+def test_an_end_is_reported_with_its_cause_and_what_to_do(
     programs: Programs, submits: dict[str, Running], name: str
 ) -> None:
     if name in DISTURBED:

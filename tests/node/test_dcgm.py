@@ -1,83 +1,158 @@
-"""A DCGM exporter in a pod of its own, read through the API server's pod proxy."""
+"""From a DCGM exporter to a row, without Prometheus: submit, watch and top read it by pod proxy."""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import prometheus_client
+import pytest
 
-from k8sbench.adapters.kubernetes.client import connection
-from k8sbench.adapters.metrics.dcgm import DcgmSource
-from k8sbench.model.gpu_metrics import Fetched, Wanted
-from k8sbench.model.kube import RUN_LABEL
-from tests.harness.cluster import following
+from k8sbench.adapters.files import templates
+from k8sbench.render import role
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.node import image
-from tests.harness.prometheus import wait
+from tests.harness.cluster.shell import Shell, until
+from tests.harness.node import faults, image
+from tests.harness.node.cluster import NodeCluster
+from tests.harness.node.frameworks import GPU_PRODUCT
+from tests.harness.node.programs import GATE, POOL, Programs, variant
 
-POD = "r50-master-0"
-EXPORTER = """
-import itertools, os, time
-from prometheus_client import Gauge, start_http_server
-labels = {"gpu": "0", "UUID": "GPU-0", "hostname": "any", "pod": os.environ["POD"],
+RUN, NODE, UUID = "trains", "node-0", "GPU-0"
+EXPORTER = "nvidia-dcgm-exporter-x1"
+EXPOSES = """
+import os, signal
+from prometheus_client import REGISTRY, start_http_server
+from prometheus_client.core import GaugeMetricFamily
+labels = {"gpu": "0", "UUID": os.environ["UUID"], "hostname": "any", "pod": os.environ["POD"],
           "namespace": os.environ["NAMESPACE"], "container": "pytorch"}
-one = Gauge("DCGM_FI_DEV_GPU_UTIL", "Utilization.", list(labels)).labels(**labels)
+class Gpu:
+    scrapes = 0
+    def collect(self):
+        self.scrapes += 1
+        print("scraped", flush=True)
+        values = {"DCGM_FI_DEV_GPU_UTIL": 90 + self.scrapes / 100,
+                  "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": 0.41}
+        for name, value in values.items():
+            found = GaugeMetricFamily(name, "", labels=[*labels])
+            found.add_metric([*labels.values()], value)
+            yield found
+REGISTRY.register(Gpu())
 start_http_server(9400)
-for value in itertools.cycle((90, 96)):
-    one.set(value)
-    time.sleep(0.2)
+signal.pause()
 """
+"""An exporter of default counters: each scrape has a new utilization, and none tells of clocks."""
+TRAINS = f"""
+import itertools, json, threading, time
+def say(**event):
+    print("K8SBENCH " + json.dumps(event), flush=True)
+{GATE}
+opened = threading.Event()
+threading.Thread(target=lambda: (wait_at_gate(), opened.set()), daemon=True).start()
+say(event="environment", rank=0, pod="{RUN}-master-0", gpu_uuid="{UUID}", gpu_model="Tesla T4")
+for number in itertools.count(1):
+    print("step", number, 5.0, flush=True)
+    say(event="gpu", rank=0, every=0.5, at=[time.time()], throttled=[0x40], temperature=[61])
+    if opened.wait(0.5):
+        break
+"""
+"""A program that goes on until the gate is opened, and prints samples as our trainers do."""
+EVERY_HALF_SECOND = """
+import runpy
+from k8sbench.adapters.metrics.dcgm import DcgmSource
+DcgmSource.__init__.__kwdefaults__["interval"] = 0.5
+runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
+"""
+"""k8sbench that reads an exporter twice a second, so that seconds are many of its intervals."""
+READ = 8
+"""Times that the exporter is read after the run was seen to go on, before the program ends."""
 
 
-def pod(name: str, labels: dict[str, str], **container: Any) -> dict[str, Any]:
-    command = ["python3", "-c", "import time; time.sleep(3600)"]
-    main = {"name": "main", "image": image.PYTHON, "imagePullPolicy": "Never", "command": command}
+def exporter(namespace: Namespace) -> dict[str, Any]:
+    values = {"UUID": UUID, "POD": f"{RUN}-master-0", "NAMESPACE": namespace.name}
     given = str(Path(prometheus_client.__file__).parent)
-    volume = {"name": "client", "hostPath": {"path": given, "type": "Directory"}}
+    mount = {"name": "client", "mountPath": "/given/prometheus_client", "readOnly": True}
+    container = {
+        "name": "main",
+        "image": image.PYTHON,
+        "command": ["python3", "-c", EXPOSES],
+        "env": [
+            {"name": name, "value": value}
+            for name, value in {**values, "PYTHONPATH": "/given"}.items()
+        ],
+        "ports": [{"name": "metrics", "containerPort": 9400}],
+        "readinessProbe": {"tcpSocket": {"port": 9400}, "periodSeconds": 1},
+        "volumeMounts": [mount],
+    }
     spec = {
-        "containers": [{**main, **container}],
-        "volumes": [volume],
+        "nodeName": NODE,
+        "containers": [container],
+        "volumes": [{"name": "client", "hostPath": {"path": given, "type": "Directory"}}],
         "terminationGracePeriodSeconds": 0,
     }
-    about = {"name": name, "labels": labels}
+    about = {"name": EXPORTER, "labels": {"app": "nvidia-dcgm-exporter"}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": spec}
 
 
-def test_it_is_found_beside_the_runs_pod_and_read(namespace: Namespace) -> None:
-    run = following.run_of(following.plan("1x1"))
-    namespace.create(pod(POD, {RUN_LABEL: run.run_id}))
-    namespace.wait("condition=Ready", f"pod/{POD}")
-    node = namespace.get("pod", POD)["spec"]["nodeName"]
-    mount = {"name": "client", "mountPath": "/given/prometheus_client", "readOnly": True}
-    values = {"POD": POD, "NAMESPACE": namespace.name, "PYTHONPATH": "/given"}
-    exporter = pod(
-        "nvidia-dcgm-exporter-x1",
-        {"app": "nvidia-dcgm-exporter"},
-        command=["python3", "-c", EXPORTER],
-        env=[{"name": name, "value": value} for name, value in values.items()],
-        ports=[{"name": "metrics", "containerPort": 9400}],
-        readinessProbe={"httpGet": {"path": "/metrics", "port": 9400}, "periodSeconds": 1},
-        volumeMounts=[mount],
-    )
-    exporter["spec"]["nodeName"] = node
-    namespace.create(exporter)
-    namespace.wait("condition=Ready", "pod/nvidia-dcgm-exporter-x1")
-    api = connection.connect(kubeconfig=str(namespace.cluster.kubeconfig), namespace=namespace.name)
-    source = DcgmSource(api, interval=0.5)
-    try:
-        source.follow(run)
+@pytest.fixture
+def programs(node_cluster: NodeCluster, namespace: Namespace, tmp_path: Path) -> Iterator[Programs]:
+    """A node with a GPU and its exporter, which the user may read by what doctor prints."""
+    shell = Shell(namespace, namespace.user(tmp_path), tmp_path / "shell")
+    shell.program = ("-c", EVERY_HALF_SECOND)
+    found = Programs(shell, **{RUN: variant(TRAINS)})
+    selector = {"nvidia.com/gpu.product": GPU_PRODUCT}
+    pool = {**POOL, "name": "gpu", "gpus_per_node": 1, "gpu_model": "Tesla T4"}
+    pools = {"default": "gpu", "pools": [{**pool, "selector": selector}]}
+    shell.pools.write_text(json.dumps(pools))
+    who = f"system:serviceaccount:{namespace.name}:user"
+    printed = role.metrics(templates.load(), user=who, namespace=namespace.name, service=None)
+    namespace.kubectl("apply", "--filename=-", given=printed)
+    with faults.gpus(node_cluster, NODE, count=1):
+        namespace.create(exporter(namespace))
+        namespace.wait("condition=Ready", f"pod/{EXPORTER}")
+        yield found
 
-        def fetched() -> Fetched:
-            where: dict[str, str | None] = {POD: node}
-            return source.fetch(
-                Wanted(run_id=run.run_id, namespace=namespace.name, nodes=where, start=0, end=1e10)
-            )
 
-        wait(lambda: any(len(one.at) > 3 for one in fetched().series), "it was read")
-        (series,) = fetched().series
-    finally:
-        source.close()
-        api.close()
-    assert (series.metric, series.gpu.pod, series.gpu.node) == ("gpu_utilization", POD, node)
-    assert {*series.values} <= {0.9, 0.96}
+def test_what_an_exporter_tells_is_in_the_row_and_seen_by_whoever_looks(
+    programs: Programs,
+) -> None:
+    shell = programs.shell
+
+    def scrapes() -> int:
+        return shell.namespace.kubectl("logs", EXPORTER).count("scraped")
+
+    def sources_in_top() -> dict[str, str]:
+        (one,) = shell.json("top", RUN, "--once")["gpus"]
+        assert one["gpu"]["pod"] == f"{RUN}-master-0"
+        return {name: sample["source"] for name, sample in one["metrics"].items()}
+
+    with shell.started(*programs.words(RUN, "--accept=gpu-throttled")) as submit:
+        submit.until("step 2")
+        with shell.started("watch", RUN) as watch:
+            of_trainer = dict.fromkeys(("throttled", "temperature"), "trainer")
+            of_exporter = dict.fromkeys(("gpu_utilization", "tensor_active"), "dcgm")
+            until(lambda: sources_in_top() == of_exporter | of_trainer, "top has both sources")
+            before = scrapes()
+            until(lambda: scrapes() >= before + READ, "the exporter to be read")
+            programs.open_gate(RUN)
+            submit.ends()
+            watch.ends()
+
+    (row,) = shell.json("results")["rows"]
+    assert 0.9 < row["gpu_utilization"] < 1
+    assert (row["tensor_active"], row["throttled"]) == (pytest.approx(0.41), 1.0)
+    figures = row["members"][0]["gpu"]
+    assert figures["gpu_utilization"]["source"] == "dcgm"
+    assert figures["gpu_utilization"]["samples"] >= READ
+    assert 0.5 < figures["gpu_utilization"]["coverage"] <= 1
+    # What the exporter does not tell the program's own samples do.
+    assert (figures["throttled"]["source"], figures["throttled"]["codes"]) == ("trainer", [0x40])
+
+    (shown,) = re.findall(r"^GPU metrics\n.*", submit.out, re.MULTILINE | re.DOTALL)
+    assert re.search(rf"^{RUN} .* 9\d\.\d % .* 41\.0 % .* 100\.0 % ", shown, re.MULTILINE)
+    assert watch.out.endswith(shown)
+    status = shell.run("status", RUN).out
+    assert re.search(r"GPU utilization: 9\d\.\d % \(\d+ samples of dcgm, \d+% covered\)", status)
+    assert "Throttled: 100.0 % (" in status

@@ -194,7 +194,7 @@ def terminal(terminals: list[Terminal]) -> Terminal:
     return terminals[-1]
 
 
-def test_what_goes_on_is_drawn_below_what_was_told(terminal: Terminal) -> None:
+def test_what_goes_on_is_drawn_below_what_was_printed(terminal: Terminal) -> None:
     terminal.do("tell.planned(run())")
     terminal.do("tell.on_event(run(), moved(Phase.RUNNING, 'All replicas run.'))")
     terminal.do("tell.on_event(run(), replica('master-0', Phase.RUNNING, node='gpu-1'))")
@@ -211,7 +211,7 @@ def test_what_goes_on_is_drawn_below_what_was_told(terminal: Terminal) -> None:
     assert not any("40/100" in line for line in lines)
 
 
-def test_at_the_end_only_what_was_told_is_left(terminal: Terminal) -> None:
+def test_at_the_end_only_what_was_printed_is_left(terminal: Terminal) -> None:
     terminal.do("tell.planned(run())")
     terminal.do("tell.on_event(run(), replica('master-0', Phase.FAILED))")
     terminal.do("tell.on_event(run(), line('Killed'))")
@@ -266,7 +266,7 @@ def test_what_others_print_goes_above_and_data_goes_its_own_way(terminal: Termin
     assert terminal.out == "data\n"
 
 
-def test_however_much_is_told_it_is_drawn_now_and_then(terminal: Terminal) -> None:
+def test_however_much_is_printed_it_is_drawn_now_and_then(terminal: Terminal) -> None:
     terminal.do("tell.planned(run())")
     terminal.do("tell.on_event(run(), replica('master-0', Phase.RUNNING))")
     terminal.see("master-0")
@@ -279,7 +279,7 @@ def test_however_much_is_told_it_is_drawn_now_and_then(terminal: Terminal) -> No
     assert terminal.raw.count("REPLICA") < 2000
 
 
-def test_what_is_told_stays_as_it_is(terminal: Terminal) -> None:
+def test_what_is_printed_stays_as_it_is(terminal: Terminal) -> None:
     terminal.do("tell.planned(run())")
     terminal.do("tell.on_event(run(), note('[b]\\x1b[31m' + 'word ' * 50 + 'end'))")
     terminal.see("end")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from k8sbench.adapters.metrics import http_config, prometheus
+from k8sbench.adapters.metrics import http_config, prometheus, prometheus_api
 from k8sbench.model.gpu_metrics import Fetched
 from tests.prometheus import fronts
 from tests.prometheus.conftest import Start
@@ -99,7 +99,10 @@ def test_a_certificate(start: Start, configure: Any, tmp_path: pathlib.Path) -> 
     assert "holds no certificate in PEM" in why(fetch(server.url))
 
 
-def test_a_token_which_is_read_again_each_time(start: Start, configure: Any) -> None:
+def test_a_token_which_is_read_again_each_time(
+    start: Start, configure: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prometheus, "KNOWN_SECONDS", 0.0)
     server = start(SAMPLES)
     with fronts.serving(fronts.guarded(server.url, TOKEN)) as url:
         folder = configure(authorization={"credentials_file": "token"})
@@ -152,19 +155,19 @@ PAGE = "<!DOCTYPE html><title>Sign in</title>"
         (200, '{"status":"success"}', "does not speak Prometheus' API"),
         (200, '{"status":"success","data":{"result":[1,"x"]}}', "does not speak"),
         (200, '{"status":"success","data":{"result":[{"metric":{},"value":[1,"x"]}]}}', "no GPU"),
-        (401, "", "answers 401; K8SBENCH_PROMETHEUS_CONFIG names"),
-        (403, PAGE, "answers 403: a page of HTML; K8SBENCH_PROMETHEUS_CONFIG names"),
-        (404, PAGE, "answers 404: a page of HTML."),
+        (401, "", "answers 401: Unauthorized; K8SBENCH_PROMETHEUS_CONFIG names"),
+        (403, PAGE, "answers 403: Forbidden; K8SBENCH_PROMETHEUS_CONFIG names"),
+        (404, PAGE, "answers 404: Not Found."),
         (422, '{"status":"error","error":"too many"}', "answers 422: too many."),
         (503, "Service Unavailable", "answers 503: Service Unavailable."),
-        (502, PAGE, "answers 502: a page of HTML."),
+        (502, PAGE, "answers 502: Bad Gateway."),
     ],
 )
 def test_an_answer_that_is_no_figure_is_a_reason(status: int, text: str, reason: str) -> None:
     with fronts.serving(fronts.answer(status, text)) as url:
         began = time.monotonic()
         assert reason in why(fetch(url))
-        limit = prometheus.FIRST_SECONDS + 2 if status in {502, 503} else 2
+        limit = prometheus_api.AGAIN_SECONDS + 2 if status in {502, 503} else 2
         assert time.monotonic() - began < limit
 
 
@@ -234,8 +237,8 @@ def test_warnings_of_the_server_are_kept() -> None:
     warned = '{"status":"success","warnings":["one store is away"],"data":{"result":%s}}'
 
     def handle(request: Any) -> None:
-        is_clock = "time%28%29" in request.path
-        row = f'{{"metric":{{}},"value":[0,"{time.time()}"]}}'
+        is_clock = "vector%280%29" in request.path
+        row = f'{{"metric":{{}},"value":[{time.time()},"0"]}}'
         result = f"[{row if is_clock else ''}]"
         fronts.send(request, 200, (warned % result).encode())
 

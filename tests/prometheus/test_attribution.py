@@ -164,7 +164,7 @@ def up(job: str, instance: str, **more: str) -> Samples:
     return Samples("up", {"job": job, "instance": instance, **more}, points(1.0))
 
 
-def test_of_two_exporters_one_counts_and_it_is_said(start: Start) -> None:
+def test_of_two_exporters_one_counts(start: Start) -> None:
     server = start(
         *gpus(PODS[0]),
         Samples("DCGM_FI_DEV_GPU_UTIL", second("GPU-node-0-0"), points(11.0, every=5)),
@@ -175,11 +175,6 @@ def test_of_two_exporters_one_counts_and_it_is_said(start: Start) -> None:
     (busy,) = of(found, "gpu_utilization")
     assert {*busy.values} == {0.97, 0.96}
     assert found.shared == (), "the other exporter's own pod is no user of the GPU"
-    (warning,) = found.warnings
-    assert warning == (
-        "GPUs are reported twice, by dcgm node-0:9400 and by host 10.0.0.9:9400:"
-        " what dcgm node-0:9400 says is taken."
-    )
     assert {*of(found, "memory_used")[0].values} == {900.0}
 
 
@@ -202,7 +197,6 @@ def test_the_series_of_two_prometheus_of_one_exporter_count_once(start: Start) -
     )
     found = fetch(server.url)
     assert [len(one.at) for one in found.series] == [41]
-    assert len(found.warnings) == 1
 
 
 def test_an_exporter_that_moved_is_one(start: Start) -> None:
@@ -225,7 +219,7 @@ def test_an_exporter_that_moved_is_one(start: Start) -> None:
 
 
 def test_what_may_be_the_exporters_own_pod_is_no_evidence_of_sharing(start: Start) -> None:
-    """Where nothing tells what Prometheus scraped, as in a copy of some of its series."""
+    """Where nothing says what Prometheus scraped, as in a copy of some of its series."""
     server = start(utilization(labels(UUIDS[0], **EXPORTER_ONLY)))
     found = fetch(server.url, wanted(uuids=UUIDS[:1]))
     assert (len(found.series), found.shared) == (1, ())

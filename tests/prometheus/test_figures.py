@@ -44,7 +44,7 @@ def test_a_hole_lowers_the_coverage_and_not_the_figure(start: Start) -> None:
 def test_without_a_cluster_nothing_is_looked_for() -> None:
     for place in ("auto", "none"):
         with metric_sources.opened(place, None, Mock()) as sources:
-            assert [one.name for one in sources] == ["trainer"]
+            assert [one.name for one in sources] == ["trainer", "nvml"]
 
 
 @pytest.mark.parametrize("url", ["http://ada:secret@p.test", "secret", "ftp://secret"])

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -72,6 +69,21 @@ def until(server: Server, began: float, number: int) -> None:
     wait(lambda: len(samples(server, began)) >= number, f"{number} samples")
 
 
+def away(
+    server: Server, began: float, leave: Callable[[], None], back: Callable[[], None]
+) -> tuple[float, float]:
+    """Have an exporter be away for a while, between samples; returns from when until when."""
+    until(server, began, 4)
+    leave()
+    left = time.time()
+    # Prometheus marks what it no longer finds; for so long it must be away.
+    wait(lambda: time.time() - left > 1.5, "it is away for a while")
+    came_back = time.time()
+    back()
+    wait(lambda: any(at > came_back for at in samples(server, began)), "it is back")
+    return left, came_back
+
+
 def test_both_ways_in_which_prometheus_treats_an_exporters_labels(
     start: Start, expose: Expose
 ) -> None:
@@ -103,16 +115,8 @@ def test_an_exporter_that_ends_leaves_a_hole_and_goes_on_elsewhere(
     second.hold()
     began = time.time()
     server = start(scrape=scraping(first, second))
-    until(server, began, 4)
-    first.stop()
-    ended = time.time()
-    # Prometheus marks what it no longer finds; for so long it must be away.
-    wait(lambda: time.time() - ended > 1.5, "it is away for a while")
-    came_back = time.time()
-    second.go_on()
-    wait(lambda: any(at > came_back for at in samples(server, began)), "it is back")
-    at = samples(server, began)
-    assert not [one for one in at if ended + 0.5 < one < came_back]
+    left, came_back = away(server, began, first.stop, second.go_on)
+    assert not [at for at in samples(server, began) if left + 0.5 < at < came_back]
     found = fetch(server.url, since(began))
     assert len(found.series) == 1
     assert found.warnings == ()
@@ -122,15 +126,9 @@ def test_an_exporter_that_hangs_has_no_samples_for_that_time(start: Start, expos
     exporter = exposed(expose(), Gpus())
     began = time.time()
     server = start(scrape=scraping(exporter))
-    until(server, began, 4)
-    exporter.hold()
-    held = time.time()
-    wait(lambda: time.time() - held > 1.5, "it hangs for a while")
-    going_on = time.time()
-    exporter.go_on()
-    wait(lambda: any(at > going_on for at in samples(server, began)), "it answers again")
+    left, came_back = away(server, began, exporter.hold, exporter.go_on)
     # A scrape has the stamp of its beginning.
-    assert not [at for at in samples(server, began) if held + 0.3 < at < going_on - 0.3]
+    assert not [at for at in samples(server, began) if left + 0.3 < at < came_back - 0.3]
 
 
 def test_a_counter_that_begins_anew_is_seen_to(start: Start, expose: Expose) -> None:
@@ -175,17 +173,6 @@ def test_an_exporter_that_stamps_its_values_with_another_time_has_none_in_the_wi
     found = fetch(server.url, since(began))
     assert found.series == ()
     assert [*found.missing] == ["*"]
-    # Prometheus may be told to stamp them itself.
+    # Prometheus may stamp them itself.
     honest = start(scrape=scraping(exporter, honor_timestamps=False))
     until(honest, began, 3)
-
-
-def test_the_interval_of_scrapes_is_found_from_the_samples(start: Start, expose: Expose) -> None:
-    exporter = exposed(expose(), Gpus())
-    began = time.time()
-    server = start(scrape=scraping(exporter, scrape_interval="500ms"))
-    until(server, began, 5)
-    window = since(began)
-    (series,) = fetch(server.url, window).series
-    gaps = [later - one for one, later in itertools.pairwise(series.at)]
-    assert opened(server.url).settles_in(window) == pytest.approx(statistics.median(gaps), abs=0.01)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from k8sbench.adapters.metrics import preflight
-from k8sbench.diagnose.preflight.facts import Exposed, Unknown
+from k8sbench.diagnose.preflight.facts import Source
 from tests.harness.prometheus import wait
 from tests.prometheus.conftest import Expose, Start
 from tests.tiers import ROOT
@@ -13,11 +13,11 @@ from tests.tiers import ROOT
 CURRENT = (ROOT / "tests" / "fixtures" / "dcgm" / "current.prom").read_text()
 
 
-def seen(url: str) -> Exposed:
+def seen(url: str) -> Source:
     found = preflight.prometheus(url, None)
     assert found.name == f"Prometheus at {url}"
-    assert isinstance(found.has, Exposed), found
-    return found.has
+    assert not found.wrong
+    return found
 
 
 def test_it_says_what_it_has_and_how_often(start: Start, expose: Expose) -> None:
@@ -46,14 +46,12 @@ def test_one_that_scrapes_no_exporter_has_no_fields(start: Start) -> None:
     assert seen(start().url).fields == ()
 
 
-def test_one_that_is_not_there_is_told() -> None:
+def test_one_that_is_not_there_has_a_reason() -> None:
     found = preflight.prometheus("http://127.0.0.1:9", None)
-    assert isinstance(found.has, Unknown)
-    assert "connection refused" in found.has.why
+    assert "connection refused" in found.wrong
 
 
 @pytest.mark.parametrize("url", ["http://a:b@prometheus.test", "ftp://prometheus.test"])
-def test_an_address_that_cannot_be_used_is_told(url: str) -> None:
+def test_an_address_that_cannot_be_used_has_a_reason(url: str) -> None:
     found = preflight.prometheus(url, None)
-    assert isinstance(found.has, Unknown)
-    assert "The address of Prometheus cannot be used" in found.has.why
+    assert "The address of Prometheus cannot be used" in found.wrong

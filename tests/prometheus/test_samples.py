@@ -173,7 +173,7 @@ def test_a_run_without_a_window_has_a_reason(start: Start) -> None:
 
 def test_the_last_sample_is_there_one_interval_after_the_end(start: Start) -> None:
     server = start(utilization(OURS))
-    assert opened(server.url).settles_in(wanted()) == 15.0
+    assert opened(server.url).settles_in(wanted()) == 30.0
     assert opened(server.url).settles_in(wanted({"other-0": None})) == 0.0
 
 

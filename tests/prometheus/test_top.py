@@ -34,7 +34,7 @@ def test_the_latest_scrape_is_what_the_gpus_do_now(start: Start, expose: Expose)
         metrics = LiveMetrics(run, [source], time.time)
         metrics.take(events, lambda _: None)
         try:
-            metrics.once()
+            metrics.once(time.sleep)
         except Unreachable:  # nothing was scraped yet
             return []
         return [

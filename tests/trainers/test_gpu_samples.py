@@ -86,7 +86,7 @@ def test_a_gpu_is_sampled_until_the_end_and_written_in_events_of_ten(
         assert {len(event[name]) for name in LISTS} == {len(event["at"])}
     at = [when for event in found for when in event["at"]]
     assert at == sorted(at)
-    assert began - 0.001 <= at[0] <= at[-1] <= ended
+    assert began - 0.001 <= at[0] <= at[-1] <= ended + 0.001
     first = found[0]
     assert set(first["gpu_utilization"]) == {0.8, 1.0}
     assert first["memory_used"] == [3001.0 + n for n in range(10)]
@@ -181,11 +181,15 @@ def test_the_names_calls_and_units_are_those_of_the_table_of_metrics() -> None:
     from k8sbench.model.gpu_metrics import METRICS
 
     table = {
-        metric.id: (tuple(field.name for field in metric.nvml), metric.nvml[0].factor)
+        metric.id: (
+            tuple(field.name for field in metric.nvml),
+            metric.nvml[0].takes,
+            metric.nvml[0].factor,
+        )
         for metric in METRICS
         if metric.nvml and metric.id != gpu_samples.PROCESSES
     }
-    ours = {name: (calls, factor) for name, (calls, _, factor, _) in gpu_samples.METRICS.items()}
+    ours = {name: row[:3] for name, row in gpu_samples.METRICS.items()}
     assert ours == table
     assert set(gpu_samples.OF_EACH_PART) < ours.keys()
 

@@ -79,7 +79,9 @@ def test_a_gpu_is_described_by_the_drivers_library_and_what_it_refuses_is_unknow
 
 
 @pytest.mark.parametrize("name", nvml.CLOCK_REASONS)
-def test_a_throttled_clock_is_told_by_old_drivers_and_by_new_ones(name: str, driver: Nvml) -> None:
+def test_a_throttled_clock_is_reported_by_old_drivers_and_by_new_ones(
+    name: str, driver: Nvml
+) -> None:
     driver(REASONS=name)
     assert machine.gpu(ADDRESS, None)["throttle_reasons"] == 1 << 40 | 4  # 64 bits
 
@@ -94,7 +96,7 @@ def test_a_gpu_whose_address_nvml_does_not_know_is_found_by_its_uuid(
 
 
 @pytest.mark.parametrize(("address", "uuid"), [(None, None), (ADDRESS, "8c6f")])
-def test_of_a_gpu_that_nvml_does_not_know_only_the_driver_is_told(
+def test_of_a_gpu_that_nvml_does_not_know_only_the_driver_is_reported(
     address: str | None, uuid: str | None, driver: Nvml
 ) -> None:
     driver(KNOWS_ADDRESS=0, KNOWS_UUID=0)

@@ -142,7 +142,7 @@ def test_overflows_leave_their_steps_out_and_every_second_one_halves_the_scale(
 
 @trains
 @pytest.mark.parametrize("trainer", TRAINERS)
-def test_loader_processes_feed_a_run_and_their_wait_is_told(
+def test_loader_processes_feed_a_run_and_their_wait_is_reported(
     trainer: str, narrow: None, capfd: pytest.CaptureFixture[str]
 ) -> None:
     small = CROP if trainer == "deeplabv3p_paddle" else FACES

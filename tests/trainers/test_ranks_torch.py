@@ -142,7 +142,7 @@ distributed.all_reduce, loop.Loop._finish = all_reduce, told
 """
 
 
-def test_in_amp_mmseg_sums_all_gradients_at_once_unless_told_to_overlap() -> None:
+def test_in_amp_mmseg_sums_all_gradients_at_once_unless_asked_to_overlap() -> None:
     """As mmcv 1.2.7, in FP32; in FP32 training data parallelism sums them, as upstream's does."""
     base = ("deeplabv3p_pytorch", *STEEP["deeplabv3p_pytorch"], "--frozen-norm")
     amp = (*base, "--amp-dtype", "fp16")

@@ -117,7 +117,7 @@ def on_one_gpu(monkeypatch: pytest.MonkeyPatch, local_rank: int, *argv: str) -> 
     return torch_session.open_session(settings.read("b", "", defaults, None, argv)[0])
 
 
-def test_ranks_share_a_gpu_only_if_they_are_told_to_and_then_by_gloo(
+def test_ranks_share_a_gpu_only_if_they_are_asked_to_and_then_by_gloo(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """NCCL, which a GPU of one's own is for, ends with an error where two ranks have the same."""
@@ -189,7 +189,7 @@ def test_paddle_learns_from_the_driver_which_gpu_it_has(
     assert paddle_session._cuda_identity(1) == (None, None)
 
 
-def test_paddle_is_told_which_gpu_is_the_ranks_and_asked_about_that_one(
+def test_paddle_gets_the_ranks_gpu_and_is_asked_about_that_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Left to itself it takes the first GPU for every rank, or refuses to begin."""
@@ -231,7 +231,7 @@ def test_paddle_is_told_which_gpu_is_the_ranks_and_asked_about_that_one(
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_paddle_looks_for_cudnns_best_algorithms_and_takes_tf32_if_it_is_told_to(
+def test_paddle_looks_for_cudnns_best_algorithms_and_takes_tf32_if_it_is_asked_to(
     asked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import_paddle()

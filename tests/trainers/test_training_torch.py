@@ -64,7 +64,7 @@ def test_fp16_uses_a_gradient_scaler(narrow: None, capfd: pytest.CaptureFixture[
     assert "train.grad_scale : 128.00000" in text
 
 
-def test_loader_processes_feed_a_run_and_their_wait_is_told(
+def test_loader_processes_feed_a_run_and_their_wait_is_reported(
     narrow: None,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -88,7 +88,7 @@ def test_loader_processes_feed_a_run_and_their_wait_is_told(
 SWITCHES = (("--channels-last",), ("--fused-optimizer",), ("--no-cudnn-benchmark",), ("--tf32",))
 
 
-def test_an_option_of_speed_changes_no_loss_and_is_told() -> None:
+def test_an_option_of_speed_changes_no_loss_and_is_reported() -> None:
     options_change_no_loss("cpu", [*SWITCHES, ("--channels-last", "--fused-optimizer")])
 
 
@@ -130,7 +130,7 @@ def test_as_many_loader_processes_are_at_work_as_were_asked_for(
     assert seen == {2}
 
 
-def test_a_number_of_loader_processes_is_told(
+def test_a_number_of_loader_processes_is_reported(
     narrow: None, capfd: pytest.CaptureFixture[str]
 ) -> None:
     length = ("--batch-size", "2", "--warmup", "0", "--iterations", "1")
@@ -425,7 +425,7 @@ def test_checks_freeze_dropout_and_batch_norm_as_far_as_they_say(
     assert (norm.training, dropout.training) == training
 
 
-def test_a_loss_that_is_not_a_number_is_told_as_such(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_loss_that_is_not_a_number_is_reported_as_such(capfd: pytest.CaptureFixture[str]) -> None:
     from k8sbench.trainers.parts import schedules
 
     found = toy(capfd, schedule=schedules.constant(1e38))

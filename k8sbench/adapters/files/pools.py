@@ -1,16 +1,17 @@
 """Where node pools come from: one file, the first that is there, and its name.
 
 Looked for in this order: ``--pools FILE``, ``K8SBENCH_POOLS``, ``pools.yaml`` in the user's
-configuration folder (``$XDG_CONFIG_HOME/k8sbench``), the built-in file. Files are not merged: what
-a pool is can be read in one place.
+configuration folder (``$XDG_CONFIG_HOME/k8sbench``), what the cluster's namespace has, the built-in
+file. Files are not merged: what a pool is can be read in one place.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import resources
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,12 +22,20 @@ from k8sbench.model.pool import NodePool, PoolsFile, document_problems
 VARIABLE = "K8SBENCH_POOLS"
 
 
+class Published(NamedTuple):
+    """A pools file that a cluster has."""
+
+    text: str
+    source: str
+    """Its name in messages."""
+
+
 class LoadedPools(msgspec.Struct, frozen=True, kw_only=True):
     """The pools of one file."""
 
     pools: dict[str, NodePool]
     source: str
-    """The path as given, or ``built-in``."""
+    """The path as given, the name of the cluster's, or ``built-in``."""
     default: str | None
     """The pool that runs get without ``--node-pool``; None where the file names none of several."""
 
@@ -48,8 +57,16 @@ class LoadedPools(msgspec.Struct, frozen=True, kw_only=True):
         return self.pools[wanted]
 
 
-def load(file: str | None = None, *, environ: Mapping[str, str] | None = None) -> LoadedPools:
-    """Read the pools file that comes first; ``file`` is what ``--pools`` was given."""
+def load(
+    file: str | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    published: Callable[[], Published | None] | None = None,
+) -> LoadedPools:
+    """Read the pools file that comes first; ``file`` is what ``--pools`` was given.
+
+    ``published`` is asked for the cluster's where the user has none.
+    """
     env = os.environ if environ is None else environ
     if file is not None:
         return _read(file)
@@ -65,6 +82,9 @@ def load(file: str | None = None, *, environ: Mapping[str, str] | None = None) -
     own = config / "k8sbench" / "pools.yaml"
     if config.is_absolute() and os.path.lexists(own):
         return _read(str(own))
+    found = published() if published else None
+    if found is not None:
+        return _loaded(found.text, found.source, found.source)
     text = resources.files("k8sbench").joinpath("pools.yaml").read_text(encoding="utf-8")
     return _loaded(text, "built-in pools.yaml", "built-in")
 

@@ -69,6 +69,8 @@ LINES_WAITING = 5000
 """Lines that were read and not yet taken; beyond that reading waits."""
 CLOSE_SECONDS = 10.0
 """For requests in progress, such as to cancel a job, when the cluster is closed."""
+MOST_LAST = 10_000
+"""Jobs that were followed and whose uid is known still."""
 _BATCH = 5000
 _WORKERS = 4
 
@@ -110,12 +112,16 @@ class KubernetesCluster:
         self._jobs: dict[str, Followed] = {}
         self._runs: set[str] = set()
         """Those that are followed, and those that are being created: their objects are kept."""
-        self._uids: dict[str, str] = {}
-        """Of the jobs that were followed, by run: a newer job may have the name by now."""
+        self._last: dict[str, ending.LastSeen] = {}
+        """The jobs that were followed, by run: a newer job may have the name by now."""
         self._owners: set[str] = set()
         """Runs whose job is known to own its ConfigMap."""
         self._changed: set[str] = set()
         """Runs whose state is to be read."""
+        self._look_at = math.inf
+        """No job is to be read before although nothing happens, monotonic seconds."""
+        self._has_new = False
+        """Whether jobs are followed, or are to be listed again, that the watches do not know of."""
         self._queue: queue.SimpleQueue[JobEvent | WatchEvent | Callable[[], None]] = (
             queue.SimpleQueue()
         )
@@ -151,6 +157,7 @@ class KubernetesCluster:
         followed = Followed(plan, reported=reported, since=math.inf)
         self._runs.add(plan.run_id)
         self._jobs[plan.run_id] = followed
+        self._has_new = True
         try:
             marked = sharing.marked(manifests, self._user, waits=self._waits)
             created = creating.create(self.api, plan, marked, self._patience())
@@ -163,6 +170,7 @@ class KubernetesCluster:
         self._noted.clear()
         if created.existed:
             self._watches.list_again()
+            self._has_new = True
             self._marks.set([plan.run_id])
         self._queue.put(partial(self._take_created, plan.run_id, trimming.job(created.job)))
 
@@ -181,6 +189,7 @@ class KubernetesCluster:
         self._jobs[run.run_id] = followed
         self._changed.add(run.run_id)
         self._watches.list_again()
+        self._has_new = True
         self._marks.set([run.run_id])
 
     def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
@@ -198,8 +207,10 @@ class KubernetesCluster:
     def wait(self, seconds: float | None) -> Sequence[JobEvent]:
         """Return the events of the jobs that are followed, in order."""
         until = None if seconds is None else time.monotonic() + seconds
-        if jobs := self._followed():
-            self._watches.watch(jobs)
+        if self._has_new:
+            self._has_new = False
+            if jobs := self._followed():
+                self._watches.watch(jobs)
         if not self._watches.failures:
             self._marks.renew()
         while True:
@@ -264,7 +275,7 @@ class KubernetesCluster:
             self.api,
             run_id,
             user=None if force else self._user,
-            uid=self._uids.get(run_id),
+            last=self._last.get(run_id),
             owns_config_map=run_id in self._owners,
             collected=collected,
         )
@@ -298,10 +309,10 @@ class KubernetesCluster:
         """Seconds until a job must be read though nothing happens; None: no limit."""
         if self._changed:
             return 0.0
-        times = [one.look_at for one in self._followed()]
-        times += [until, self._watches.failures.report_at()]
+        times = [self._look_at, until, self._watches.failures.report_at()]
         known = [one for one in times if one is not None]
-        return max(0.0, min(known) - time.monotonic()) if known else None
+        soonest = min(known)
+        return max(0.0, soonest - time.monotonic()) if soonest < math.inf else None
 
     def _take(self, timeout: float | None) -> list[JobEvent]:
         """Take what is in the queue, waiting for the first of it."""
@@ -376,23 +387,27 @@ class KubernetesCluster:
     def _read_all(self) -> list[JobEvent]:
         """Read the jobs that have changed, or whose time has come."""
         now = time.monotonic()
-        due = {
-            one.plan.run_id
-            for one in self._followed()
-            if one.look_at is not None and one.look_at <= now
-        }
-        changed, self._changed = self._changed | due, set()
+        is_due = now >= self._look_at
+        if is_due:
+            for one in self._followed():
+                if one.look_at is not None and one.look_at <= now:
+                    self._changed.add(one.plan.run_id)
+        changed, self._changed = self._changed, set()
         events: list[JobEvent] = []
         for run_id in changed:
             if (followed := self._jobs.get(run_id)) is not None:
                 events += self._read(followed)
+                self._look_at = min(self._look_at, followed.look_at or math.inf)
+        if is_due:
+            times = (one.look_at for one in self._followed())
+            self._look_at = min((at for at in times if at is not None), default=math.inf)
         return events
 
     def _read(self, followed: Followed) -> list[JobEvent]:
         run_id, now = followed.plan.run_id, self._clock()
         followed.ahead = self.api.ahead
-        self._extra.start(followed, now)
         snapshot = followed.snapshot()
+        self._extra.start(followed, snapshot, now)
         self._extra.complete(snapshot, run_id)
         reading, replicas = followed.read(now, snapshot)
         all_seen = self._watches.has_all(followed.kind) and self._watches.has_all("Pod")
@@ -482,8 +497,10 @@ class KubernetesCluster:
         followed = self._jobs.pop(run_id, None)
         if followed is None:
             return
-        if followed.uid is not None:
-            self._uids[run_id] = followed.uid
+        if followed.found is not None and followed.uid is not None:
+            self._last[run_id] = ending.LastSeen.of(*followed.found)
+            if len(self._last) > MOST_LAST:  # of a k8sbench that runs for months
+                self._last.pop(next(iter(self._last)))
         self._runs.discard(run_id)
         self._logs.forget(run_id)
         self._extra.forget(run_id)

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.logs import streams
+from k8sbench.adapters.kubernetes.logs import reading
 from k8sbench.adapters.kubernetes.logs.resume import Resume
 from k8sbench.adapters.kubernetes.logs.text import LogText
 from k8sbench.adapters.kubernetes.watching import extra_queries, scope, trimming
-from k8sbench.adapters.kubernetes.watching.followed import Followed
+from k8sbench.adapters.kubernetes.watching.followed import Followed, is_short_of_nodes
 from k8sbench.adapters.kubernetes.watching.reflector import Changed
 from k8sbench.adapters.kubernetes.watching.scope import Scope
 from k8sbench.model.kube import RUN_LABEL, labels_of
@@ -33,7 +33,7 @@ def look(api: Api, run: Run, clock: Clock) -> Sequence[JobEvent]:
         for kind in ("Pod", "Event"):
             _take_all(api, followed, kind)
         snapshot = followed.snapshot()
-        if followed.is_short_of_nodes():
+        if is_short_of_nodes(snapshot):
             snapshot.nodes = extra_queries.nodes(api)
         if followed.is_queued():
             snapshot.workload = extra_queries.workload(api, followed.uid)
@@ -60,7 +60,7 @@ def printed(api: Api, run: Run, clock: Clock) -> Iterator[LogLine]:
 
 
 def log(
-    api: streams.Api, namespace: str, *, replica: str, pod: str, container: str
+    api: reading.Api, namespace: str, *, replica: str, pod: str, container: str
 ) -> Iterator[LogLine]:
     """Read a replica's log as it is now; raises :class:`ApiFault`."""
     text, resume = LogText(), Resume(None, now=int(time.time() * 1_000_000))

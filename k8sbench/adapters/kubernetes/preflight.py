@@ -31,7 +31,7 @@ from k8sbench.diagnose.preflight.facts import (
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.kube import MANAGED, KubeObject
-from k8sbench.render import role
+from k8sbench.render import counters, role
 
 T = TypeVar("T")
 AT_ONCE = 8
@@ -102,6 +102,7 @@ def ask(api: Api, asked: Asked, jobs: Mapping[str, KubeObject], prometheus: str 
             init_template=_init_template(api, found.result()),
             access=access.result(),
             role_file=str(ROLE),
+            counters=counters.text(),
             namespace=home.result(),
             quotas=quotas.result(),
             limit_ranges=limits.result(),

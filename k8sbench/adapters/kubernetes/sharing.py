@@ -54,6 +54,9 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it leaves the job on the cluster."""
     detached: bool = False
     """Whether it submits jobs and does not follow them."""
+    for_all: bool = False
+    """Whether it collects for everybody in the namespace: a job does not stay for a store that has
+    submitted it and does not follow it."""
 
     @property
     def key(self) -> str:
@@ -81,12 +84,17 @@ class _Mark(msgspec.Struct, frozen=True, kw_only=True):
             return None
         return since + (SUBMITTED_SECONDS if self.submitted else FOLLOWED_SECONDS)
 
+    def is_left(self, job: KubeObject, now: float) -> bool:
+        """Whether the store has submitted the job, and no process of it follows it any more."""
+        since = self._since(job) or now
+        is_alone = self.detached or since + FOLLOWED_SECONDS <= now
+        return self.submitted and is_alone and not self.keep
+
     def text(self, job: KubeObject, now: float) -> str:
         """Say what the store does with the job."""
         if self.keep:
             return f"k8sbench on {self.host} keeps it (--keep)."
-        since = self._since(job) or now
-        if self.submitted and (self.detached or since + FOLLOWED_SECONDS <= now):
+        if self.is_left(job, now):
             return f"k8sbench on {self.host} submitted it and has not collected it yet."
         return f"k8sbench on {self.host} follows it, too, and deletes it at its end."
 
@@ -130,6 +138,11 @@ def marked(
     return [*others, {**job, "metadata": {**job["metadata"], "annotations": annotations}}]
 
 
+def marks(job: KubeObject) -> frozenset[str]:
+    """Return the names of the marks on a job, whether they count or not."""
+    return frozenset(name for name in annotations_of(job) if name.startswith(USED_BY))
+
+
 def waits(job: KubeObject) -> bool:
     """Whether a job waits even where its cause cannot recover."""
     return WAITS in annotations_of(job)
@@ -167,7 +180,7 @@ def keeper(
     Returns who needs the job still, else None. Of several concurrent callers, one gets None.
     """
     annotations = annotations_of(job)
-    if not any(name.startswith(USED_BY) for name in annotations.keys() - {user.key}):
+    if not marks(job) - {user.key}:
         return None  # no other store needs to know
     changes: dict[str, str | None] = {user.key: None} if user.key in annotations else {}
     if collected is not None and COLLECTED_BY + user.store not in annotations:
@@ -180,14 +193,14 @@ def keeper(
                 raise
             return None  # it is deleted
     now = cluster_time(api)
-    others = [one for name, one in _marks(job, now) if name != user.key]
+    others = [one for name, one in _needed(job, user, now) if name != user.key]
     others.sort(key=lambda one: not one.keep)
     return others[0].text(job, now) if others else None
 
 
 def is_abandoned(job: KubeObject, user: User, now: float) -> bool:
     """Whether the user's store left a job to others, and none of them needs it any more."""
-    return COLLECTED_BY + user.store in annotations_of(job) and not any(_marks(job, now))
+    return COLLECTED_BY + user.store in annotations_of(job) and not any(_needed(job, user, now))
 
 
 def collector(job: KubeObject) -> tuple[str, str] | None:
@@ -239,6 +252,13 @@ def _marks(job: KubeObject, now: float) -> Iterator[tuple[str, _Mark]]:
             expires_at = mark.expires_at(job)
             if expires_at is None or now < expires_at:
                 yield name, mark
+
+
+def _needed(job: KubeObject, user: User, now: float) -> Iterator[tuple[str, _Mark]]:
+    """Yield the marks for which the user's store leaves a job that it has collected."""
+    for name, one in _marks(job, now):
+        if not (user.for_all and name != user.key and one.is_left(job, now)):
+            yield name, one
 
 
 def _annotate(

@@ -17,12 +17,9 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 import k8sbench
-from k8sbench.adapters.local import environment, gpus, loopback, manifest, programs
+from k8sbench.adapters.local import gpus, loopback, manifest, programs, record
 from k8sbench.adapters.local import launch as launching
 from k8sbench.adapters.local.job import ENDED, LocalJob
 from k8sbench.adapters.local.replica import Replica
@@ -31,7 +28,6 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports import Clock, FoundJob, JobEvent, LogLine, LogMark, Manifest
 
-RECORD = "local.json"
 MOUNTS = "mounts"
 GRACE = 5.0
 """Between SIGTERM and SIGKILL, seconds. A trainer has nothing to save, and ends at once."""
@@ -172,9 +168,9 @@ class LocalCluster:
                     for _ in job.replicas
                 ]
                 launches = launching.launches(job, machine, mounts, scratches)
-                record = describe(job, launches, machine, assigned)
-                text = json.dumps(record, indent=1, ensure_ascii=False)
-                (folder / RECORD).write_text(text + "\n")
+                started = record.describe(job, launches, machine, assigned)
+                text = json.dumps(started, indent=1, ensure_ascii=False)
+                (folder / record.RECORD).write_text(text + "\n")
                 replicas = [
                     held.enter_context(contextlib.closing(Replica(launch, self._grace)))
                     for launch in launches
@@ -214,9 +210,9 @@ def _checked(plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> mani
     for replica in job.replicas:
         programs.check(plan, replica.command)
         programs.check_variables(dict(replica.env))
-    if (folder / RECORD).exists():
+    if (folder / record.RECORD).exists():
         raise UsageError(
-            f"Run {plan.run_id} has been started before: {folder / RECORD} exists.",
+            f"Run {plan.run_id} has been started before: {folder / record.RECORD} exists.",
             "A local job cannot be resumed; submit a new run.",
         )
     return job
@@ -229,35 +225,3 @@ def usable_cores() -> int:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
         cores = min(cores, max(1, int(quota) // int(period)))  # "max": no limit
     return cores
-
-
-def describe(
-    job: manifest.Job,
-    launches: Sequence[launching.Launch],
-    machine: launching.Machine,
-    assigned: Sequence[Sequence[gpus.GPU]] | None,
-) -> dict[str, Any]:
-    """Say what was started and how it differs from the job on a cluster: ``local.json``."""
-    left_out = dict.fromkeys(name for launch in launches for name in launch.left_out)
-    return {
-        "schema": 1,
-        "job": f"{job.kind}/{job.name}",
-        "host": platform.node(),
-        "python": machine.python,
-        "cores": machine.cores,
-        "meeting_point": f"{manifest.LOOPBACK}:{machine.port}",
-        "ignored": [*job.ignored, *left_out],
-        "kept_of_the_user": sorted(environment.users_own(machine.environ)),
-        "replicas": [
-            {
-                "name": launch.replica,
-                "command": launch.command,
-                "cwd": launch.cwd,
-                "places": launch.places,
-                "injected": launch.injected,
-                "local": launch.local,
-                "gpus": [msgspec.to_builtins(gpu) for gpu in assigned[number]] if assigned else [],
-            }
-            for number, launch in enumerate(launches)
-        ],
-    }

@@ -22,6 +22,7 @@ from k8sbench.model.gpu_metrics import (
     Fetched,
     Field,
     Gpu,
+    GpuMetric,
     Series,
     Shared,
     SourceName,
@@ -76,6 +77,11 @@ def host(labels: Mapping[str, str]) -> str | None:
     return next((labels[name] for name in HOST_LABELS if labels.get(name)), None)
 
 
+def short(node: str) -> str:
+    """Return a node's name without its domain, which some leave out."""
+    return node.partition(".")[0]
+
+
 def unsure(rows: Iterable[Labelled], wanted: Wanted) -> set[str]:
     """Return instances whose pod may be the exporter's own: it takes their targets to know."""
     own, exporters = _pods(wanted), _exporters(rows)
@@ -125,27 +131,16 @@ def attribute(
         beside |= {pod for pod in has[key] if pod[1] != gpu.pod}
         shared += [Shared(gpu=gpu, other="/".join(pod)) for pod in sorted(beside)]
     series: list[Series] = []
-    missing: dict[str, str] = {}
-    doubles: set[tuple[str, str]] = set()
+    missing = {metric.id: _why_none(metric) for metric in METRICS} if gpus else {}
     for key, gpu in gpus.items():
-        found, lacks, twice = _of_gpu(ours[key], gpu, source)
+        found, lacks = _of_gpu(ours[key], gpu, source)
         series += found
         missing |= lacks
-        doubles |= twice
     # Of a metric that some GPUs have there are series; which lack it is seen from those.
-    missing = {name: why for name, why in missing.items() if name not in {s.metric for s in series}}
-    if gpus:
-        missing = _without_series(series) | missing
-    return Fetched(
-        source=source,
-        series=tuple(sorted(series, key=_place)),
-        missing=missing,
-        shared=tuple(shared),
-        warnings=tuple(
-            f"GPUs are reported twice, by {one} and by {other}: what {one} says is taken."
-            for one, other in sorted(doubles)
-        ),
-    )
+    for one in series:
+        missing.pop(one.metric, None)
+    series.sort(key=_place)
+    return Fetched(source=source, series=tuple(series), missing=missing, shared=tuple(shared))
 
 
 def _pods(wanted: Wanted) -> set[_Pod]:
@@ -204,8 +199,7 @@ def _gpu(
     node = host(labels)
     pod = min((name for _, name in pods), default=None)
     if pod is None and node is not None:
-        short = node.partition(".")[0]
-        there = [one for one, its in wanted.nodes.items() if its and its.partition(".")[0] == short]
+        there = [pod for pod, its in wanted.nodes.items() if its and short(its) == short(node)]
         pod = there[0] if len(there) == 1 else None
     mig = f"{key[1]} ({labels['GPU_I_PROFILE']})" if labels.get("GPU_I_PROFILE") else key[1]
     return Gpu(
@@ -220,7 +214,8 @@ def _gpu(
 
 def _of_gpu(
     found: Iterable[tuple[Labelled, int]], gpu: Gpu, source: SourceName
-) -> tuple[list[Series], dict[str, str], set[tuple[str, str]]]:
+) -> tuple[list[Series], dict[str, str]]:
+    """Return a GPU's series, of each metric the best, and which metrics it does not have."""
     by_metric: dict[str, list[tuple[tuple[int, int, int, str], Labelled]]] = defaultdict(list)
     missing: dict[str, str] = {}
     for row, whose in found:
@@ -243,41 +238,30 @@ def _of_gpu(
         at, values = zip(*kept, strict=True)
         rank = (place, whose, -len(at), _exporter(row.labels))
         by_metric[metric].append((rank, Labelled(row.labels, at, values)))
-    series, doubles = [], set()
+    series = []
     for metric, candidates in by_metric.items():
         candidates.sort(key=lambda one: one[0])
-        joined, twice = _joined([row for _, row in candidates])
-        doubles |= twice
-        series.append(
-            Series(
-                metric=metric,
-                gpu=gpu,
-                source=source,
-                at=tuple(joined.at),
-                values=tuple(joined.values),
-            )
-        )
+        at, values = _joined([row for _, row in candidates])
+        series.append(Series(metric=metric, gpu=gpu, source=source, at=at, values=values))
     every = _interval(series)
-    return [msgspec.structs.replace(one, every=every) for one in series], missing, doubles
+    return [msgspec.structs.replace(one, every=every) for one in series], missing
 
 
-def _joined(rows: Sequence[Labelled]) -> tuple[Labelled, set[tuple[str, str]]]:
+def _joined(rows: Sequence[Labelled]) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Take the best, and of others what was before or after it: an exporter that was restarted."""
-    best, doubles = rows[0], set()
+    at, values = tuple(rows[0].at), tuple(rows[0].values)
     for row in rows[1:]:
-        if row.at[-1] < best.at[0]:
-            best = Labelled(best.labels, (*row.at, *best.at), (*row.values, *best.values))
-        elif row.at[0] > best.at[-1]:
-            best = Labelled(best.labels, (*best.at, *row.at), (*best.values, *row.values))
-        elif _exporter(row.labels) != _exporter(best.labels):
-            doubles.add((_exporter(best.labels), _exporter(row.labels)))
-    return best, doubles
+        if row.at[-1] < at[0]:
+            at, values = (*row.at, *at), (*row.values, *values)
+        elif row.at[0] > at[-1]:
+            at, values = (*at, *row.at), (*values, *row.values)
+    return at, values
 
 
 def _exporter(labels: Mapping[str, str]) -> str:
     """Name an exporter, and the Prometheus that scraped it where there are several."""
     names = ("job", "instance", "prometheus_replica", "replica")
-    return " ".join(labels[name] for name in names if labels.get(name)) or "one exporter"
+    return " ".join(labels.get(name, "") for name in names)
 
 
 def _interval(series: Iterable[Series]) -> float | None:
@@ -298,19 +282,13 @@ def _interval(series: Iterable[Series]) -> float | None:
     return min(found, default=None)
 
 
-def _without_series(series: Iterable[Series]) -> dict[str, str]:
-    has = {one.metric for one in series}
-    missing = {}
-    for metric in METRICS:
-        if metric.id not in has:
-            names = " and no ".join(field.name for field in metric.dcgm)
-            missing[metric.id] = (
-                f"There is no {names} of the run's GPUs: the exporter is not told to collect it,"
-                " or the GPU does not have it."
-                if names
-                else "DCGM has no such field."
-            )
-    return missing
+def _why_none(metric: GpuMetric) -> str:
+    if not metric.dcgm:
+        return "DCGM has no such field."
+    return (
+        f"There is no {' and no '.join(field.name for field in metric.dcgm)} of the run's GPUs: the"
+        " exporter does not collect it, or the GPU does not have it."
+    )
 
 
 _ORDER = {metric: place for place, metric in enumerate(BY_ID)}

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault, KubeObject
-from k8sbench.adapters.metrics.prometheus_api import Direct, Proxied, Way, wrong_address
+from k8sbench.adapters.metrics.http_config import ConfigFault
+from k8sbench.adapters.metrics.prometheus_api import (
+    PrometheusFault,
+    Way,
+    direct,
+    proxied,
+    wrong_address,
+)
+
+T = TypeVar("T")
 
 CONFIG_MAP, KEY = "dlperf-prometheus", "url"
 """The ConfigMap of the run's namespace in which the chart publishes an address."""
@@ -40,13 +49,6 @@ _COMPONENTS = frozenset({"alertmanager", "pushgateway", "node-exporter", "kube-s
 _IN_CLUSTER = re.compile(r"(?P<name>[^.]+)\.(?P<namespace>[^.]+)\.svc(?:\.[a-z.]+)?")
 
 
-class Denied(NamedTuple):
-    """What the user may not ask: ``get`` on ``services/proxy`` of this service."""
-
-    namespace: str
-    service: str
-
-
 class Found(msgspec.Struct, frozen=True, kw_only=True):
     """Where a Prometheus may be, the likeliest first."""
 
@@ -64,33 +66,53 @@ def named(url: str, api: Api | None) -> Found:
     parts = urlsplit(url)
     inside = _IN_CLUSTER.fullmatch(parts.hostname or "")
     if api is None or inside is None or api.place.context is None:
-        return Found(ways=(Direct(url),))
+        try:
+            return Found(ways=(direct(url),))
+        except ConfigFault as fault:
+            return Found(why=str(fault))
     scheme = "https:" if parts.scheme == "https" else ""
     port = parts.port or (443 if scheme else 80)
     service = f"{scheme}{inside['name']}:{port}"
-    return Found(ways=(Proxied(api, inside["namespace"], service, parts.path),))
+    return Found(ways=(proxied(api, inside["namespace"], service, parts.path),))
 
 
 def in_cluster(api: Api) -> Found:
     """Find the cluster's; requests are sent once, so that a refusal is known at once."""
-    namespace = api.place.namespace
     try:
-        published = api.get(kinds.path("ConfigMap", namespace, CONFIG_MAP), retry_s=0)
-        if url := (published.get("data") or {}).get(KEY):
-            return named(url.strip(), api)
-    except ApiFault as fault:
-        if fault.status not in {403, 404}:
-            return Found(why=f"No Prometheus can be looked for: {fault.message.rstrip('.')}.")
-    try:
+        published = _published(api)
+        if published:
+            return named(published, api)
         services, _ = api.list(kinds.path("Service"), keep=_kept, retry_s=0)
+        found = candidates(services)[:MOST]
     except ApiFault as fault:
         if fault.status != 403:
             return Found(why=f"No Prometheus can be looked for: {fault.message.rstrip('.')}.")
-        return Found(ways=tuple(Proxied(api, space, service) for space, service in WELL_KNOWN))
-    found = candidates(services)
-    if not found:
-        return Found(why="The cluster has no service that is known as a Prometheus.")
-    return Found(ways=tuple(Proxied(api, space, service) for space, service in found[:MOST]))
+        found = list(WELL_KNOWN)
+    why = "" if found else "The cluster has no service that is known as a Prometheus."
+    return Found(ways=tuple(proxied(api, space, service) for space, service in found), why=why)
+
+
+def first(found: Found, ask: Callable[[Way], T], has: Callable[[T], bool]) -> T:
+    """Return the answer of the first that has GPU metrics, else of the first that answers.
+
+    Raises :class:`PrometheusFault`; of several that of a refusal, which says more than that there
+    is no such service.
+    """
+    answers: list[T] = []
+    faults: list[PrometheusFault] = []
+    for way in found.ways:
+        try:
+            answers.append(ask(way))
+        except PrometheusFault as fault:
+            faults.append(fault)
+        else:
+            if has(answers[-1]):
+                return answers[-1]
+    if answers:
+        return answers[0]
+    raise next((one for one in faults if one.is_refusal), None) or (
+        faults[0] if faults else PrometheusFault(found.why)
+    )
 
 
 def candidates(services: Iterable[KubeObject]) -> list[tuple[str, str]]:
@@ -102,6 +124,16 @@ def candidates(services: Iterable[KubeObject]) -> list[tuple[str, str]]:
             about = service["metadata"]
             found.append((place, about["namespace"], f"{port[0]}{about['name']}:{port[1]}"))
     return [(namespace, name) for _, namespace, name in sorted(found)]
+
+
+def _published(api: Api) -> str:
+    try:
+        kept = api.get(kinds.path("ConfigMap", api.place.namespace, CONFIG_MAP), retry_s=0)
+    except ApiFault as fault:
+        if fault.status not in {403, 404}:
+            raise
+        return ""
+    return str((kept.get("data") or {}).get(KEY, "")).strip()
 
 
 def _kept(service: KubeObject) -> KubeObject | None:
@@ -125,13 +157,9 @@ def _likeness(service: KubeObject) -> int | None:
 def _port(ports: Iterable[Mapping[str, object]]) -> tuple[str, object] | None:
     """Return the scheme that the proxy is to use, and the port by its name or number."""
     listed = list(ports)
-    by_name = {port.get("name"): port for port in listed}
-    found = next((by_name[name] for name in PORTS if name in by_name), None)
-    if found is None:
-        found = next((port for port in listed if port.get("port") == NUMBER), None)
-    if found is None and len(listed) == 1:
-        found = listed[0]
-    if found is None:
+    known = [port for name in PORTS for port in listed if port.get("name") == name]
+    known += [port for port in listed if port.get("port") == NUMBER or len(listed) == 1]
+    if not known:
         return None
-    name = str(found.get("name") or "")
-    return "https:" if name.startswith("https") else "", name or found["port"]
+    name = str(known[0].get("name") or "")
+    return "https:" if name.startswith("https") else "", name or known[0]["port"]

@@ -55,34 +55,28 @@ class ExporterFault(Exception):
         self.status = status
 
 
-def find(api: Api, node: str | None = None) -> Found:
-    """Find those of the cluster, or of one node; raises :class:`ApiFault`.
+def find(api: Api) -> Found:
+    """Find those of the cluster; raises :class:`ApiFault`.
 
     Requests are sent once, so that a refusal is known at once.
     """
-    fields = RUNNING if node is None else f"{RUNNING},spec.nodeName={node}"
-    try:
-        found = _listed(api, None, fields)
-    except ApiFault as fault:
-        if fault.status != 403:
-            raise
-        refusal = fault.message
-    else:
-        return Found(pods=found, why="" if found else "The cluster has no DCGM exporter.")
-    seen, refused = [], []
-    for namespace in dict.fromkeys((api.place.namespace, *NAMESPACES)):
+    refusal, seen, refused = "", [], []
+    for namespace in dict.fromkeys((None, api.place.namespace, *NAMESPACES)):
         try:
-            if found := _listed(api, namespace, fields):
-                return Found(pods=found)
-            seen.append(namespace)
+            found = _listed(api, namespace)
         except ApiFault as fault:
             if fault.status != 403:
                 raise
-            refused.append(namespace)
+            refusal = refusal or fault.message
+            refused.append(namespace or "all")
+            continue
+        if found or namespace is None:
+            return Found(pods=found, why="" if found else "The cluster has no DCGM exporter.")
+        seen.append(namespace)
     return Found(
         why="You may not list the pods of all namespaces to find DCGM exporters: there is none in"
-        f" {', '.join(seen) or 'any that you may see'}, and {', '.join(refused) or 'no other'} may"
-        " not be looked into.",
+        f" {', '.join(seen) or 'any that you may see'}, and {', '.join(refused[1:]) or 'no other'}"
+        " may not be looked into.",
         refusal=refusal,
     )
 
@@ -102,13 +96,12 @@ def scrape(api: Api, pod: KubeObject, seconds: float) -> list[Sample]:
     about = pod["metadata"]
     path = kinds.path("Pod", about["namespace"], f"{scheme}{about['name']}:{port}", "proxy/metrics")
     try:
-        lines = api.stream(path, silence_s=seconds)
-        text = prometheus_api.whole(lines.chunks(), until).decode(errors="replace")
+        answer = prometheus_api.whole(api.stream(path, silence_s=seconds), until)
     except ApiFault as fault:
         status = f" ({fault.status})" if fault.status is not None else ""
         message = " ".join(fault.message.split()).rstrip(".")[:200]
         raise ExporterFault(f"{message}{status}", fault.status) from fault
-    return list(read(text))
+    return list(read(answer.decode(errors="replace")))
 
 
 def read(text: str) -> Iterator[Sample]:
@@ -128,10 +121,10 @@ def read(text: str) -> Iterator[Sample]:
         raise ExporterFault("its answer is no exposition of metrics") from error
 
 
-def _listed(api: Api, namespace: str | None, fields: str) -> tuple[KubeObject, ...]:
+def _listed(api: Api, namespace: str | None) -> tuple[KubeObject, ...]:
     path, found = kinds.path("Pod", namespace), dict[str, KubeObject]()
     for selector in SELECTORS:
-        listed, _ = api.list(path, labels=selector, fields=fields, keep=_kept, retry_s=0)
+        listed, _ = api.list(path, labels=selector, fields=RUNNING, keep=_kept, retry_s=0)
         found |= {called(pod): pod for pod in listed}
     return tuple(found.values())
 
@@ -152,9 +145,8 @@ def _kept(pod: KubeObject) -> KubeObject:
 
 def _port(pod: KubeObject) -> tuple[str, int]:
     """Return the scheme that the proxy is to use, and the port by its number."""
-    ports = [port for each in pod["spec"]["containers"] for port in each.get("ports") or ()]
-    by_name = {port.get("name"): port["containerPort"] for port in ports}
-    for name in _PORT_NAMES:
-        if name in by_name:
-            return "https:" if name.startswith("https") else "", by_name[name]
+    for each in pod["spec"]["containers"]:
+        for port in each.get("ports") or ():
+            if (name := port.get("name")) in _PORT_NAMES:
+                return "https:" if name.startswith("https") else "", port["containerPort"]
     return "", PORT

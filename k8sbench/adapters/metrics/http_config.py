@@ -7,18 +7,20 @@ certificates in the files that it names are renewed.
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 import yaml
 
 from k8sbench.adapters.kubernetes.client.credentials import Secrets
+from k8sbench.model.errors import InputError
 
 VARIABLE = "K8SBENCH_PROMETHEUS_CONFIG"
 """The environment variable that names the file."""
 
 
-class ConfigFault(Exception):
+class ConfigFault(InputError):
     """The file cannot be used: one sentence that shows nothing of what stands in it."""
 
 
@@ -81,8 +83,24 @@ class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return None
 
 
-def read(path: str | None) -> tuple[HttpConfig, Path]:
+class ConfiguredUser:
+    """Who signs in: a source of secrets for :class:`~.credentials.Credentials`."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+
+    def secrets(self) -> Secrets:
+        """Read the file and what it names; raises :class:`ConfigFault`."""
+        config, folder = read(self._environ)
+        return config.secrets(folder)
+
+    def end(self) -> None:
+        """Do nothing: there is nothing to wait for."""
+
+
+def read(environ: Mapping[str, str]) -> tuple[HttpConfig, Path]:
     """Read the file, and say in which folder it lies; raises :class:`ConfigFault`."""
+    path = environ.get(VARIABLE)
     if not path:
         return HttpConfig(), Path()
     folder = Path(path).expanduser().absolute().parent

@@ -9,9 +9,9 @@ from k8sbench.adapters.files import templates
 from k8sbench.adapters.kubernetes.client.api import Api, KubeObject
 from k8sbench.adapters.metrics import discovery, exporters, prometheus_api, promql
 from k8sbench.adapters.metrics.exporters import ExporterFault
-from k8sbench.adapters.metrics.prometheus_api import PrometheusFault, Proxied, Way
+from k8sbench.adapters.metrics.prometheus_api import PrometheusFault, Row, Way
 from k8sbench.diagnose.preflight import metrics_checks
-from k8sbench.diagnose.preflight.facts import Exposed, Source, Unknown
+from k8sbench.diagnose.preflight.facts import Source
 from k8sbench.render import role
 
 SECONDS = 4.0
@@ -26,21 +26,16 @@ def prometheus(place: str, api: Api | None) -> Source:
         found = discovery.in_cluster(api)
     else:
         found = discovery.named(place, api)
-    wrong = Source(name="Prometheus", has=Unknown(found.why.rstrip(".")))
-    for way in found.ways:
-        try:
-            has = _asked(way, time.monotonic() + SECONDS)
-        except PrometheusFault as fault:
-            # A refusal says more than a service that is not there.
-            if wrong.role is None:
-                text = None
-                if fault.status == 403 and isinstance(way, Proxied):
-                    text = _role(str(fault), way.namespace, way.service)
-                wrong = Source(name=way.name, has=Unknown(str(fault).rstrip(".")), role=text)
-            continue
-        if has.fields or way is found.ways[-1]:
-            return Source(name=way.name, has=has)
-    return wrong
+    try:
+        return discovery.first(found, _asked, lambda one: one.fields != ())
+    except PrometheusFault as fault:
+        way, why = fault.way, str(fault)
+        missing = way.service if way is not None and fault.is_refusal else None
+        return Source(
+            name="Prometheus" if way is None else way.name,
+            wrong=why.rstrip("."),
+            role=None if missing is None else _role(why, *missing),
+        )
 
 
 def dcgm(api: Api) -> tuple[tuple[KubeObject, ...], Source | None]:
@@ -51,7 +46,7 @@ def dcgm(api: Api) -> tuple[tuple[KubeObject, ...], Source | None]:
     found = exporters.find(api)
     if found.refusal:
         text = _role(found.refusal, exporters.NAMESPACES[0], None)
-        return (), Source(name="DCGM exporters", has=Unknown(found.why.rstrip(".")), role=text)
+        return (), Source(name="DCGM exporters", wrong=found.why.rstrip("."), role=text)
     if not found.pods:
         return (), None
     pod = found.pods[0]
@@ -59,30 +54,33 @@ def dcgm(api: Api) -> tuple[tuple[KubeObject, ...], Source | None]:
     try:
         labels = [sample.labels for sample in exporters.scrape(api, pod, SECONDS)]
     except ExporterFault as fault:
-        where = pod["metadata"]["namespace"]
-        wanted = _role(str(fault), where, None) if fault.status == 403 else None
-        return found.pods, Source(name=name, has=Unknown(str(fault)), role=wanted)
-    names_pods = any(label in one for one in labels for _, label in promql.POD_LABELS)
-    has = Exposed(
+        where, why = pod["metadata"]["namespace"], str(fault)
+        missing = _role(why, where, None) if fault.status == 403 else None
+        return found.pods, Source(name=name, wrong=why, role=missing)
+    named = any(label in one for one in labels for _, label in promql.POD_LABELS)
+    return found.pods, Source(
+        name=name,
         fields=tuple(sorted({one["__name__"] for one in labels})),
         interval=metrics_checks.interval(pod),
-        names_pods=names_pods or metrics_checks.is_mapped(pod),
+        names_pods=named or metrics_checks.names_pods(pod),
     )
-    return found.pods, Source(name=name, has=has)
 
 
-def _asked(way: Way, until: float) -> Exposed:
-    def ask(query: str) -> list[prometheus_api.Row]:
+def _asked(way: Way) -> Source:
+    until = time.monotonic() + SECONDS
+
+    def ask(query: str) -> list[Row]:
         return prometheus_api.ask(way, query, max(0.1, until - time.monotonic()))[0]
 
     fields = tuple(sorted(row.metric.get("__name__", "") for row in ask(promql.fields())))
     if not fields:
-        return Exposed(fields=())
+        return Source(name=way.name)
     scrapes = [
         prometheus_api.number(row.value[1])
         for row in ask(promql.scrapes(fields[0], LOOK_BACK_SECONDS))
     ]
-    return Exposed(
+    return Source(
+        name=way.name,
         fields=fields,
         interval=LOOK_BACK_SECONDS / scrapes[0] if scrapes and scrapes[0] > 1 else None,
         names_pods=True if ask(promql.with_pods()) else None,

@@ -1,46 +1,63 @@
 """The port ``MetricSource`` over Prometheus' HTTP API, of any server that speaks it.
 
-A fetch asks for the time, for the UUIDs of the run's GPUs, for one GPU's samples to see how far
-they are apart, and then for all samples of these GPUs within the window, in pieces of less than
-11,000 for each series. It does not take longer than :data:`SECONDS`, whatever Prometheus does.
+Which Prometheus there is, its clock and the nodes that it knows are asked once for all runs, and
+again after :data:`KNOWN_SECONDS`. A fetch asks for the UUIDs of the run's GPUs, and then for all
+samples of these GPUs within the window, in pieces of less than 11,000 for each series. It does not
+take longer than :data:`SECONDS`, whatever Prometheus does.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-import statistics
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable
+from itertools import zip_longest
 
 import msgspec
 
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.metrics import attribution, discovery, prometheus_api, promql
 from k8sbench.adapters.metrics.attribution import Labelled, Target
-from k8sbench.adapters.metrics.discovery import Denied, Found
-from k8sbench.adapters.metrics.prometheus_api import Direct, PrometheusFault, Proxied, Row, Way
-from k8sbench.model.gpu_metrics import Fetched, SourceName, Wanted
+from k8sbench.adapters.metrics.discovery import Found
+from k8sbench.adapters.metrics.prometheus_api import PrometheusFault, Row, Way
+from k8sbench.model.gpu_metrics import EXPORTER_SECONDS, Fetched, SourceName, Wanted
 from k8sbench.model.run import Run
 
 SECONDS = 30.0
 """For all queries of a fetch."""
 FIRST_SECONDS = 4.0
 """For the first answer of one that was named."""
+QUERY_SECONDS = 10.0
+"""For one query of a fetch."""
 TRIED_SECONDS = 1.5
 """For that of one that may be a Prometheus."""
-POINTS = 10_000
-"""Of one series in one answer; servers refuse more than 11,000."""
-SAMPLES = 200_000
-"""In one answer: about 6 MB."""
-EXPORTER_SECONDS = 30.0
-"""The interval of DCGM's exporter unless it is told another."""
+KNOWN_SECONDS = 60.0
+"""Until it is asked again which nodes it knows, or whether it answers."""
+FIND_SECONDS = 300.0
+"""Until it is looked again which services there are."""
+POINTS, SAMPLES = 10_000, 200_000
+"""Of one series in one answer, and of all: about 6 MB."""
+PIECE_SECONDS, GROWTH = 300.0, 8.0
+"""How long the first piece of a window is, and by how much the next may be longer."""
 LOOK_BACK_SECONDS = 3600.0
 """How much of a long window shows which GPUs are the run's."""
-INTERVAL_SECONDS = 300.0
-"""How much of the window shows how far its samples are apart."""
+NODES_SECONDS = 300.0
+"""How much of the time until now shows which nodes are known."""
 SKEW_SECONDS = 5.0
 """Clocks that differ by less are taken for equal."""
+
+
+class _Reached(msgspec.Struct, frozen=True, kw_only=True):
+    """The Prometheus that is asked."""
+
+    way: Way
+    ahead: float
+    """Seconds by which its clock is ahead of the cluster's."""
+    nodes: frozenset[str]
+    """Of which it has GPU metrics now, without their domains."""
+    interval: float
+    """Seconds between two scrapes of an exporter, or between its values, if that is less."""
 
 
 class PrometheusSource:
@@ -57,24 +74,34 @@ class PrometheusSource:
         self._find = find
         self._clock = clock
         """The cluster's, Unix seconds."""
-        self._way: Way | None = None
-        self.denied: Denied | None = None
-        """The service that the user may not reach through the API server, if that was why."""
+        self._finding = threading.Lock()
+        self._found: Found | None = None
+        self._found_at = -math.inf
+        self._reached: _Reached | str = ""
+        """Or why there is none."""
+        self._reached_at = -math.inf
 
-    def follow(self, run: Run) -> None:
+    def follow(self, run: Run, nodes: Collection[str]) -> None:
         """Do nothing: Prometheus takes the samples."""
 
     def release(self, run_id: str) -> None:
         """Do nothing: Prometheus keeps them."""
 
+    def nodes(self) -> Collection[str]:
+        """Return the nodes of which it has GPU metrics now, without their domains."""
+        try:
+            return self._known(time.monotonic() + SECONDS).nodes
+        except PrometheusFault:
+            return ()
+
     def settles_in(self, wanted: Wanted) -> float:
         """One interval of the samples; 0 where there are none to wait for."""
         deadline = time.monotonic() + SECONDS
         try:
-            window = self._window(wanted, deadline)
+            has = self._window(wanted, deadline).uuids
+            return self._known(deadline).interval if has else 0.0
         except PrometheusFault:
             return 0.0
-        return min(window.interval or EXPORTER_SECONDS, EXPORTER_SECONDS) if window.uuids else 0.0
 
     def fetch(self, wanted: Wanted) -> Fetched:
         """Return the series of the run's GPUs, or why there are none."""
@@ -84,104 +111,107 @@ class PrometheusSource:
             return Fetched(source=self.name, missing={"*": str(fault)})
 
     def close(self) -> None:
-        """Close connections."""
-        if isinstance(self._way, Direct):
-            self._way.close()
+        """Close connections; the cluster's API is its owner's."""
+        for way in self._found.ways if self._found is not None else ():
+            if way.service is None:
+                way.api.close()
 
     def _fetch(self, wanted: Wanted, deadline: float) -> Fetched:
         window = self._window(wanted, deadline)
         if not window.uuids:
             why = self._nothing(window, wanted, deadline)
-            return Fetched(source=self.name, missing={"*": why}, warnings=window.said())
+            return Fetched(source=self.name, missing={"*": why}, warnings=(*window.warnings,))
         rows = self._samples(window, deadline)
         targets = self._targets(window, attribution.unsure(rows, wanted), deadline)
         found = attribution.attribute(rows, wanted, self.name, targets)
         nothing = {"*": f"{window.way.name} has no sample of the run's GPUs in its window."}
         return msgspec.structs.replace(
-            found,
-            missing=found.missing or nothing,
-            warnings=(*window.said(), *found.warnings),
+            found, missing=found.missing or nothing, warnings=(*window.warnings,)
+        )
+
+    def _known(self, deadline: float) -> _Reached:
+        """Find the Prometheus to ask, once for all threads; raises :class:`PrometheusFault`."""
+        with self._finding:
+            if time.monotonic() >= self._reached_at + KNOWN_SECONDS:
+                try:
+                    self._reached = self._reach(deadline)
+                except PrometheusFault as fault:
+                    self._reached = str(fault)
+                self._reached_at = time.monotonic()
+            if isinstance(self._reached, str):
+                raise PrometheusFault(self._reached)
+            return self._reached
+
+    def _reach(self, deadline: float) -> _Reached:
+        if self._found is None or time.monotonic() >= self._found_at + FIND_SECONDS:
+            self.close()
+            self._found, self._found_at = self._find(), time.monotonic()
+        seconds = FIRST_SECONDS if len(self._found.ways) == 1 else TRIED_SECONDS
+        return discovery.first(
+            self._found,
+            lambda way: self._opened(way, min(seconds, _left(deadline))),
+            lambda reached: bool(reached.nodes),
+        )
+
+    def _opened(self, way: Way, seconds: float) -> _Reached:
+        before = self._clock()
+        rows, _ = prometheus_api.ask(way, promql.known_nodes(NODES_SECONDS), seconds)
+        # Without a time of ours it is evaluated at theirs.
+        theirs = rows[0].value[0] if rows else before
+        ahead = theirs - (before + self._clock()) / 2
+        scrapes = max((prometheus_api.number(row.value[1]) for row in rows), default=0.0)
+        return _Reached(
+            way=way,
+            ahead=ahead if abs(ahead) >= SKEW_SECONDS else 0.0,
+            nodes=_nodes(rows),
+            interval=min(EXPORTER_SECONDS, NODES_SECONDS / max(scrapes, 1.0)),
         )
 
     def _window(self, wanted: Wanted, deadline: float) -> _Window:
-        """Find the Prometheus that knows the run's GPUs, else the first that answers."""
+        """Ask which GPUs are the run's."""
         if wanted.end <= wanted.start:
             raise PrometheusFault("The run has no window in which GPU metrics could be read.")
-        if self._way is not None:
-            return self._opened(self._way, wanted, FIRST_SECONDS, deadline)
-        self.denied = None
-        found = self._find()
-        if not found.ways:
-            raise PrometheusFault(found.why)
-        seconds = FIRST_SECONDS if len(found.ways) == 1 else TRIED_SECONDS
-        answered: _Window | None = None
-        faults: list[PrometheusFault] = []
-        for way in found.ways:
-            try:
-                window = self._opened(way, wanted, seconds, deadline)
-            except PrometheusFault as fault:
-                faults.append(fault)
-                if fault.status == 403 and self.denied is None and isinstance(way, Proxied):
-                    self.denied = Denied(way.namespace, way.service)
-                continue
-            if answered is None or window.uuids:
-                answered = window
-            if window.uuids:
-                break
-        if answered is None:
-            # A refusal says more than a service that is not there.
-            raise next((one for one in faults if one.status == 403), faults[0])
-        self._way, self.denied = answered.way, None
-        return answered
-
-    def _opened(self, way: Way, wanted: Wanted, seconds: float, deadline: float) -> _Window:
-        before = self._clock()
-        rows, _ = prometheus_api.ask(way, promql.CLOCK, min(seconds, _left(deadline)))
-        theirs = prometheus_api.number(rows[0].value[1]) if rows else math.nan
-        ahead = theirs - (before + self._clock()) / 2
-        window = _Window(way=way, wanted=wanted)
-        if abs(ahead) >= SKEW_SECONDS:
-            window.ahead = ahead
+        reached = self._known(deadline)
+        window = _Window(way=reached.way, wanted=wanted, ahead=reached.ahead)
+        if ahead := reached.ahead:
             window.warnings[
-                f"The clock of {way.name} is {abs(ahead):.0f} s"
+                f"The clock of {window.way.name} is {abs(ahead):.0f} s"
                 f" {'ahead of' if ahead > 0 else 'behind'} the cluster's; its stamps are corrected."
             ] = None
-        for pods, uuids in _paired(wanted):
-            query = promql.owned(
-                wanted.namespace, pods, uuids, min(window.seconds, LOOK_BACK_SECONDS)
-            )
+        seconds = min(window.seconds, LOOK_BACK_SECONDS)
+        every = promql.batches(wanted.nodes if wanted.namespace is not None else ())
+        named = promql.batches(wanted.uuids)
+        for pods, uuids in zip_longest(every, named, fillvalue=()):
+            query = promql.owned(wanted.namespace, pods, uuids, seconds)
             for row in self._ask(window, query, window.end, deadline):
                 for label in promql.UUID_LABELS:
                     if row.metric.get(label):
                         window.uuids.setdefault(label, set()).add(row.metric[label])
-        for label, known in window.uuids.items():
-            query = promql.all_of(label, min(known), min(window.seconds, INTERVAL_SECONDS))
-            gaps = [
-                statistics.median(
-                    later[0] - one[0] for one, later in itertools.pairwise(row.values)
-                )
-                for row in self._ask(window, query, window.end, deadline)
-                if len(row.values) > 1
-            ]
-            window.interval = min(gaps, default=None)
         return window
 
     def _samples(self, window: _Window, deadline: float) -> list[Labelled]:
         found: dict[frozenset[tuple[str, str]], tuple[list[float], list[float]]] = {}
         for label, known in window.uuids.items():
             for uuids in promql.batches(known):
-                for seconds, end in window.pieces(len(uuids)):
-                    query = promql.samples(label, uuids, seconds)
-                    for row in self._ask(window, query, end, deadline):
+                at, seconds = window.end - window.seconds, PIECE_SECONDS
+                while at < window.end:
+                    end = min(at + seconds, window.end)
+                    # From Prometheus 3 on a range does not include its beginning.
+                    query = promql.samples(label, uuids, end - at + 0.001)
+                    rows = self._ask(window, query, end, deadline)
+                    for row in rows:
                         stamps, values = found.setdefault(frozenset(row.metric.items()), ([], []))
                         window.take(row, stamps, values)
+                    sizes = [len(row.values) for row in rows] or [1]
+                    at = end
+                    seconds *= min(GROWTH, POINTS / max(sizes), SAMPLES / sum(sizes))
         # One scrape stamps all its samples alike: the stamps are kept once.
         same: dict[tuple[float, ...], tuple[float, ...]] = {}
-        rows = []
+        series = []
         for labels, (stamps, values) in found.items():
-            at = tuple(stamps)
-            rows.append(Labelled(dict(labels), same.setdefault(at, at), values))
-        return sorted((row for row in rows if row.at), key=lambda row: sorted(row.labels.items()))
+            key = tuple(stamps)
+            series.append(Labelled(dict(labels), same.setdefault(key, key), values))
+        return sorted((row for row in series if row.at), key=lambda row: sorted(row.labels.items()))
 
     def _targets(self, window: _Window, instances: set[str], deadline: float) -> set[Target]:
         seconds = min(window.seconds, LOOK_BACK_SECONDS)
@@ -193,19 +223,13 @@ class PrometheusSource:
 
     def _nothing(self, window: _Window, wanted: Wanted, deadline: float) -> str:
         """Say why there is nothing of the run's GPUs."""
-        query = promql.nodes(min(window.seconds, INTERVAL_SECONDS))
-        has = {
-            row.metric[label]
-            for row in self._ask(window, query, window.end, deadline)
-            for label in promql.HOST_LABELS
-            if row.metric.get(label)
-        }
+        query = promql.nodes(min(window.seconds, NODES_SECONDS))
+        has = _nodes(self._ask(window, query, window.end, deadline))
         who = window.way.name
         if not has:
             return f"{who} had no GPU metrics in the run's window: it scrapes no DCGM exporter."
         ours = {node for node in wanted.nodes.values() if node is not None}
-        known = {node.partition(".")[0] for node in has}
-        there = sorted(node for node in ours if node.partition(".")[0] in known)
+        there = sorted(node for node in ours if attribution.short(node) in has)
         if ours and not there:
             return (
                 f"{who} has GPU metrics of {_some(has)}, and none of {_some(ours)}, where the run"
@@ -222,7 +246,8 @@ class PrometheusSource:
         )
 
     def _ask(self, window: _Window, query: str, at: float, deadline: float) -> list[Row]:
-        rows, warnings = prometheus_api.ask(window.way, query, _left(deadline), at=at)
+        seconds = min(QUERY_SECONDS, _left(deadline))
+        rows, warnings = prometheus_api.ask(window.way, query, seconds, at=at)
         window.warnings.update(dict.fromkeys(warnings))
         return rows
 
@@ -236,8 +261,6 @@ class _Window(msgspec.Struct, kw_only=True):
     """Seconds by which Prometheus' clock is ahead."""
     uuids: dict[str, set[str]] = {}
     """Of the run's GPUs, by the label that has them."""
-    interval: float | None = None
-    """Seconds between samples."""
     warnings: dict[str, None] = {}
 
     @property
@@ -247,21 +270,6 @@ class _Window(msgspec.Struct, kw_only=True):
     @property
     def seconds(self) -> float:
         return self.wanted.end - self.wanted.start
-
-    def said(self) -> tuple[str, ...]:
-        return tuple(self.warnings)
-
-    def pieces(self, gpus: int) -> Iterator[tuple[float, float]]:
-        """Yield length and end of the parts in which the window is read, the earliest first."""
-        interval = self.interval or 1.0
-        points = min(POINTS, SAMPLES / (gpus * len(promql.FIELDS)))
-        longest = max(1.0, interval * points)
-        start, last = self.wanted.start + self.ahead, self.end
-        while start < last:
-            end = min(start + longest, last)
-            # From Prometheus 3 on a range does not include its beginning.
-            yield end - start + 0.001, end
-            start = end
 
     def take(self, row: Row, stamps: list[float], values: list[float]) -> None:
         """Add an answer's samples; one on the boundary of two parts is in both."""
@@ -299,18 +307,15 @@ def _left(deadline: float) -> float:
     return left
 
 
-def _paired(wanted: Wanted) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield pods and UUIDs, as many as one query can name."""
-    pods = promql.batches(wanted.nodes if wanted.namespace is not None else ())
-    uuids = promql.batches(wanted.uuids)
-    for number in range(max(len(pods), len(uuids))):
-        yield (
-            pods[number] if number < len(pods) else [],
-            uuids[number] if number < len(uuids) else [],
-        )
+def _nodes(rows: Iterable[Row]) -> frozenset[str]:
+    return frozenset(
+        attribution.short(row.metric[label])
+        for row in rows
+        for label in promql.HOST_LABELS
+        if row.metric.get(label)
+    )
 
 
-def _some(names: set[str] | list[str]) -> str:
-    shown = sorted(names)
-    more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
-    return ", ".join(shown[:3]) + more
+def _some(names: Collection[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(sorted(names)[:3]) + more

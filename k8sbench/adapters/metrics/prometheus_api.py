@@ -9,39 +9,52 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
-from urllib.parse import urlencode, urlsplit
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
-import urllib3
 
-from k8sbench.adapters.kubernetes.client import faults, transport
-from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
+from k8sbench.adapters.kubernetes.client import faults
+from k8sbench.adapters.kubernetes.client.api import Api, ApiFault, LineStream
 from k8sbench.adapters.kubernetes.client.connection import proxy_for
-from k8sbench.adapters.kubernetes.client.credentials import Secrets
+from k8sbench.adapters.kubernetes.client.credentials import Credentials
 from k8sbench.adapters.kubernetes.client.transport import Transport
 from k8sbench.adapters.metrics import http_config
-from k8sbench.adapters.metrics.http_config import ConfigFault
+from k8sbench.model.run import Location
 
 T = TypeVar("T")
-CONNECT_SECONDS = 2.0
 LARGEST = 64 * 1024 * 1024
 """Bytes of an answer; that to the largest query that we send has a tenth."""
+AGAIN_SECONDS = 4.0
+"""For which a server that starts or is busy is asked again."""
 _PAUSE = 0.5
-_BLOCK = 1 << 16
 _SHOWN = 200
 """Letters of a server's own message that a reason repeats."""
+
+
+class Way(NamedTuple):
+    """How a Prometheus is reached."""
+
+    api: Api
+    """Its own, or the cluster's."""
+    path: str
+    name: str
+    """In sentences."""
+    service: tuple[str, str] | None = None
+    """Namespace and service behind the API server's proxy, as its access rules name them:
+    ``prometheus-k8s:web``."""
 
 
 class PrometheusFault(Exception):
     """There is no answer: one sentence that says why."""
 
-    def __init__(self, message: str, status: int | None = None) -> None:
+    def __init__(self, message: str, way: Way | None = None, *, is_refusal: bool = False) -> None:
         super().__init__(message)
-        self.status = status
+        self.way = way
+        self.is_refusal = is_refusal
+        """Whether the user lacks a permission."""
 
 
 class Row(msgspec.Struct):
@@ -71,126 +84,58 @@ _REPLY = msgspec.json.Decoder(_Reply)
 _ROWS = msgspec.json.Decoder(_Rows)
 
 
-class Direct:
-    """By its own address."""
-
-    def __init__(self, url: str, environ: Mapping[str, str] = os.environ) -> None:
-        self.url = url.rstrip("/")
-        self.name = f"Prometheus at {self.url}"
-        """In sentences."""
-        self._environ = environ
-        self._lock = threading.Lock()
-        self._pool: tuple[Transport, Secrets, urllib3.PoolManager] | None = None
-        """With what it was made of."""
-
-    def get(self, query: Mapping[str, str], until: float) -> bytes:
-        """Return the answer to a query; raises :class:`ApiFault` and :class:`ConfigFault`.
-
-        ``until`` is the monotonic time at which it is given up.
-        """
-        reached, secrets, pool = self._connections()
-        headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
-        headers["User-Agent"] = "k8sbench"
-        if secrets.authorization is not None:
-            headers["Authorization"] = secrets.authorization
-        left = max(0.1, until - time.monotonic())
-        try:
-            response = pool.request(
-                "GET",
-                f"{self.url}/api/v1/query?{urlencode(query)}",
-                headers=headers,
-                timeout=urllib3.Timeout(connect=min(CONNECT_SECONDS, left), read=left),
-                retries=False,
-                redirect=False,
-                preload_content=False,
-            )
-            # Not returned to the pool before it was read whole.
-            with contextlib.closing(response):
-                answer = whole(iter(lambda: response.read1(_BLOCK), b""), until)
-                response.release_conn()
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise faults.from_transport(error, reached.proxy) from error
-        if 300 <= response.status < 400:
-            # A sign-in page: its query holds state of its own.
-            where = response.headers.get("Location", "").partition("?")[0]
-            raise ApiFault(response.status, "", f"it sends us on to {where[:_SHOWN]}")
-        if response.status >= 400:
-            raise ApiFault(response.status, "", answer.decode(errors="replace"))
-        return answer
-
-    def close(self) -> None:
-        """Close its connections."""
-        with self._lock:
-            if self._pool is not None:
-                self._pool[2].clear()
-
-    def _connections(self) -> tuple[Transport, Secrets, urllib3.PoolManager]:
-        """Return them, new ones where what they are signed in with has changed."""
-        with self._lock:
-            config, folder = http_config.read(self._environ.get(http_config.VARIABLE))
-            secrets = config.secrets(folder)
-            tls = config.tls_config
-            reached = Transport(
-                server=self.url,
-                verify=not tls.insecure_skip_verify,
-                server_name=tls.server_name,
-                proxy=config.proxy_url or proxy_for(self.url, self._environ),
-            )
-            if self._pool is None or self._pool[:2] != (reached, secrets):
-                self._pool = (reached, secrets, transport.pool(reached, secrets))
-            return self._pool
+def direct(url: str, environ: Mapping[str, str] = os.environ) -> Way:
+    """Reach it by its own address; raises :class:`.ConfigFault`."""
+    config, _ = http_config.read(environ)
+    tls = config.tls_config
+    reached = Transport(
+        server=url.rstrip("/"),
+        verify=not tls.insecure_skip_verify,
+        server_name=tls.server_name,
+        proxy=config.proxy_url or proxy_for(url, environ),
+    )
+    signed = Credentials(lambda: http_config.ConfiguredUser(environ))
+    place = Location(server=reached.server, namespace="")
+    api = Api(place, "--prometheus", reached, signed, is_cluster=False)
+    return Way(api, "/api/v1/query", f"Prometheus at {reached.server}")
 
 
-class Proxied:
-    """As a service of the cluster, through the API server, with the user's own rights."""
-
-    def __init__(self, api: Api, namespace: str, name: str, prefix: str = "") -> None:
-        self.namespace, self.service = namespace, name
-        """The service as the proxy's path and access rules name it: ``prometheus-k8s:web``."""
-        self.name = f"Prometheus {namespace}/{name}"
-        self._api = api
-        self._path = f"/api/v1/namespaces/{namespace}/services/{name}/proxy{prefix.rstrip('/')}"
-
-    def get(self, query: Mapping[str, str], until: float) -> bytes:
-        """Return the answer to a query, as :meth:`Direct.get`."""
-        left = max(0.1, until - time.monotonic())
-        lines = self._api.stream(f"{self._path}/api/v1/query", silence_s=left, **query)
-        return whole(lines.chunks(), until)
-
-
-Way = Direct | Proxied
-"""How a Prometheus is reached."""
+def proxied(api: Api, namespace: str, service: str, prefix: str = "") -> Way:
+    """Reach a service of the cluster through the API server, with the user's own rights."""
+    path = f"/api/v1/namespaces/{namespace}/services/{service}/proxy{prefix.rstrip('/')}"
+    name = f"Prometheus {namespace}/{service}"
+    return Way(api, f"{path}/api/v1/query", name, (namespace, service))
 
 
 def ask(
     way: Way, query: str, seconds: float, *, at: float | None = None
 ) -> tuple[list[Row], list[str]]:
     """Return the rows of an answer and the warnings with it; raises :class:`PrometheusFault`."""
-    until = time.monotonic() + seconds
+    began = time.monotonic()
+    until, again_until = began + seconds, began + min(seconds, AGAIN_SECONDS)
     words = {"query": query}
     if at is not None:
         words["time"] = f"{at:.3f}"
     last: ApiFault | None = None
     while True:
+        left = max(0.1, until - time.monotonic())
         # The server gives up when we do.
-        words["timeout"] = f"{max(1, int(until - time.monotonic()))}s"
+        words["timeout"] = f"{max(1, int(left))}s"
         try:
-            answer = way.get(words, until)
+            answer = whole(way.api.stream(way.path, silence_s=left, **words), until)
             break
-        except ConfigFault as fault:
-            raise PrometheusFault(str(fault)) from fault
         except ApiFault as fault:
-            # One that starts or is busy may answer soon.
             again = fault.passes and fault.reason != faults.CREDENTIALS
             # That there was no time left for another try says less than an answer before it.
             last = fault if last is None or fault.status is not None else last
-            if not again or time.monotonic() + _PAUSE > until:
-                raise PrometheusFault(_explained(way, last), last.status) from last
+            if not again or time.monotonic() + _PAUSE > again_until:
+                why, is_refusal = _explained(way, last), last.status == 403
+                raise PrometheusFault(why, way, is_refusal=is_refusal) from last
         time.sleep(_PAUSE)
     reply = _decoded(way, lambda: _REPLY.decode(answer))
     if reply.status != "success":
         why = f"{reply.error_type}: {reply.error}"[:_SHOWN]
-        raise PrometheusFault(f"{way.name} refuses the query ({why}).")
+        raise PrometheusFault(f"{way.name} refuses the query ({why}).", way)
     return _decoded(way, lambda: _ROWS.decode(reply.data)).result, reply.warnings
 
 
@@ -203,26 +148,18 @@ def number(text: str) -> float:
 
 
 def _explained(way: Way, fault: ApiFault) -> str:
-    said = _said(fault.message)
-    if fault.reason == faults.CERTIFICATE and "PEM" in said:
-        return f"The ca_file that {http_config.VARIABLE} names holds no certificate in PEM."
+    said = fault.message
+    with contextlib.suppress(msgspec.MsgspecError):
+        said = _REPLY.decode(said).error or said
+    said = " ".join(said.split())[:_SHOWN].rstrip(".")
     if fault.reason == faults.CREDENTIALS or fault.denied:
         return f"{way.name} cannot be asked: {said}."
     if fault.status is None:
         return f"{way.name} cannot be reached: {said}."
     said = f"{way.name} answers {fault.status}{': ' if said else ''}{said}"
-    if fault.status in {301, 302, 303, 307, 308, 401, 403} and isinstance(way, Direct):
+    if fault.status in {301, 302, 303, 307, 308, 401, 403} and way.service is None:
         said += f"; {http_config.VARIABLE} names a file with credentials"
     return f"{said}."
-
-
-def _said(text: str) -> str:
-    """Return what a server says in its own words; a page says nothing."""
-    with contextlib.suppress(msgspec.MsgspecError):
-        text = _REPLY.decode(text).error or text
-    if text.lstrip().startswith("<"):
-        return "a page of HTML"
-    return " ".join(text.split())[:_SHOWN].rstrip(".")
 
 
 def _decoded(way: Way, decode: Callable[[], T]) -> T:
@@ -230,24 +167,26 @@ def _decoded(way: Way, decode: Callable[[], T]) -> T:
         return decode()
     except (msgspec.MsgspecError, ValueError, UnicodeDecodeError) as error:
         raise PrometheusFault(
-            f"{way.name} does not speak Prometheus' API: its answer is not JSON as it should be."
+            f"{way.name} does not speak Prometheus' API: its answer is not JSON as it should be.",
+            way,
         ) from error
 
 
-def whole(chunks: Iterable[bytes], until: float) -> bytes:
+def whole(answer: LineStream, until: float) -> bytes:
     """Read an answer to its end; one that trickles is given up, too.
 
     Raises :class:`ApiFault` where the monotonic time is past ``until``.
     """
     found: list[bytes] = []
     size = 0
-    for chunk in chunks:
-        found.append(chunk)
-        size += len(chunk)
-        if time.monotonic() > until:
-            raise ApiFault(None, "", "its answer did not end in time")
-        if size > LARGEST:
-            raise ApiFault(413, "", f"its answer is larger than {LARGEST >> 20} MiB")
+    with contextlib.closing(answer.chunks()) as chunks:
+        for chunk in chunks:
+            found.append(chunk)
+            size += len(chunk)
+            if time.monotonic() > until:
+                raise ApiFault(None, "", "its answer did not end in time")
+            if size > LARGEST:
+                raise ApiFault(413, "", f"its answer is larger than {LARGEST >> 20} MiB")
     return b"".join(found)
 
 

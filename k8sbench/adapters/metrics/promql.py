@@ -16,6 +16,8 @@ from k8sbench.model.gpu_metrics import METRICS
 FIELDS = tuple(field.name for metric in METRICS for field in metric.dcgm)
 """DCGM's fields, as exporters name their metrics."""
 ANY_FIELD = "DCGM_FI_.+"
+COMMON = "DCGM_FI_DEV_POWER_USAGE"
+"""A field that nearly all exporters give."""
 BATCH = 64
 """GPUs or pods that one query names, so that its URL stays below 8 KiB."""
 POD_LABELS = (
@@ -28,7 +30,6 @@ without ``honor_labels`` puts ``exported_`` before those that the exporter gives
 of the exporter's pod; the second are old exporters'."""
 UUID_LABELS = ("UUID", "uuid")
 HOST_LABELS = ("hostname", "Hostname")
-CLOCK = "vector(time())"
 
 
 def owned(namespace: str | None, pods: Sequence[str], uuids: Sequence[str], seconds: float) -> str:
@@ -44,11 +45,6 @@ def owned(namespace: str | None, pods: Sequence[str], uuids: Sequence[str], seco
     return f"group by ({', '.join(UUID_LABELS)}) ({each})"
 
 
-def all_of(label: str, uuid: str, seconds: float) -> str:
-    """All samples of one GPU: from them the interval is known at which it is scraped."""
-    return _named(ANY_FIELD, {label: [uuid]}) + _span(seconds)
-
-
 def samples(label: str, uuids: Sequence[str], seconds: float) -> str:
     """The samples of GPUs, whoever has them and whichever exporter gives them."""
     return _named("|".join(FIELDS), {label: uuids}) + _span(seconds)
@@ -58,6 +54,15 @@ def nodes(seconds: float) -> str:
     """Of which nodes there are GPU metrics at all."""
     found = f"last_over_time({_named(ANY_FIELD, {})}{_span(seconds)})"
     return f"count by ({', '.join(HOST_LABELS)}) ({found})"
+
+
+def known_nodes(seconds: float) -> str:
+    """The same, and how often their GPUs were scraped; 0 where a common field does not show it.
+
+    There is a row at any rate: it has the time of the evaluation.
+    """
+    scraped = f"count_over_time({_selector(COMMON, (), {})}{_span(seconds)})"
+    return f"max by ({', '.join(HOST_LABELS)}) ({scraped}) or 0 * {nodes(seconds)} or vector(0)"
 
 
 def fields() -> str:
@@ -82,7 +87,7 @@ def targets(instances: Sequence[str], seconds: float) -> str:
     return f"group by (job, instance, namespace, pod) ({found})"
 
 
-def batches(names: Iterable[str]) -> list[list[str]]:
+def batches(names: Iterable[str]) -> list[Sequence[str]]:
     """Names in an order of their own, so that one run's queries are the same each time."""
     every = sorted(names)
     return [every[start : start + BATCH] for start in range(0, len(every), BATCH)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from k8sbench.model.errors import StoreError
@@ -21,7 +21,7 @@ class TrainerSource:
     def __init__(self, log_files: Callable[[str], Iterable[Path]]) -> None:
         self._log_files = log_files
 
-    def follow(self, run: Run) -> None:
+    def follow(self, run: Run, nodes: Collection[str]) -> None:
         """Do nothing: the trainers take the samples."""
 
     def release(self, run_id: str) -> None:

@@ -463,11 +463,18 @@ def encoded(value: msgspec.Struct) -> bytes:
 
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that a reader, and a kill at any moment, finds the old or the new one."""
+    with whole_file(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Write a file piece by piece that is there when it is complete, and not before."""
     half = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with translated(f"write {path}"):
         try:
             with half.open("wb") as file:
-                file.write(data)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             half.replace(path)

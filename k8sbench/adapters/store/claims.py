@@ -95,9 +95,8 @@ class PostgresClaims:
         self._base, self._interval, self._limit = base, interval, limit
         # Connections of its own: a heartbeat must not wait for one. Each statement commits at once,
         # so that a process that is suspended never leaves a claim's row locked.
-        self._engine = database.postgres_engine(base.engine.url).execution_options(
-            isolation_level="AUTOCOMMIT"
-        )
+        engine = database.postgres_engine(base.engine.url, connections=1)
+        self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._process = processes.this_process()
         # A token: pids are used again, and one process may open a store twice.
         self._owner = f"{self._process.host}/{self._process.pid} {uuid.uuid4().hex}"

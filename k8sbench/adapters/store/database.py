@@ -10,6 +10,7 @@ import os
 import shlex
 import shutil
 import sqlite3
+import time
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,12 +19,17 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import pool
 
+from k8sbench.adapters.store import outages
 from k8sbench.model.errors import StoreError, UsageError
 
 DATABASE = "k8sbench.db"
 BUSY_SECONDS = 30.0
 """How long to wait for another process's transaction."""
 POSTGRES_CONNECT_SECONDS = 10
+POOL_SIZE = 5
+"""Connections to PostgreSQL that a process keeps; as many more for a moment."""
+RECYCLE_SECONDS = 1800
+"""After which a connection is made anew: what stands between may forget one that is old."""
 SIDE_FILES_SIZE = 1 << 16
 """Bytes that SQLite takes at least for its write-ahead log and the index of that."""
 _WRITES = "k8sbench_writes"
@@ -56,6 +62,7 @@ class Database:
         self.read_only = read_only
         """Why it can only be read; None where it can be written."""
         self._secret = secret
+        self._was_reached = False
 
     @property
     def writable(self) -> bool:
@@ -70,7 +77,7 @@ class Database:
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
         """A transaction that only reads."""
-        with self.translated(), self.engine.begin() as db:
+        with self.translated(), self._connect(self.engine) as db, db.begin():
             yield db
 
     @contextlib.contextmanager
@@ -78,8 +85,24 @@ class Database:
         """A transaction that writes; on SQLite no other process writes meanwhile."""
         if self.read_only is not None:
             raise self.read_only
-        with self.translated(), self.writing_engine.begin() as db:
+        with self.translated(), self._connect(self.writing_engine) as db, db.begin():
             yield db
+
+    def _connect(self, engine: sa.Engine) -> sa.Connection:
+        """Take a connection; a server that has answered before is waited for if it is away."""
+        pause, give_up_at = 0.05, time.monotonic() + outages.OUTAGE_SECONDS
+        while True:
+            try:
+                connection = engine.connect()
+            except sa.exc.DBAPIError as wrong:
+                is_away = self._was_reached and outages.passes(wrong)
+                if self.kind == "sqlite" or not is_away or time.monotonic() >= give_up_at:
+                    raise
+                outages.wait(pause)
+                pause = min(2 * pause, 2.0)
+            else:
+                self._was_reached = True
+                return connection
 
     @contextlib.contextmanager
     def translated(self) -> Iterator[None]:
@@ -89,13 +112,7 @@ class Database:
         except sa.exc.DBAPIError as wrong:
             if isinstance(wrong.orig, sqlite3.Error):
                 raise sqlite_error(wrong.orig, self.shown) from wrong
-            text = " ".join(str(wrong.orig).split())
-            if self._secret:
-                text = text.replace(self._secret, "***")
-            raise StoreError(
-                f"The database {self.shown} refused: {text[:300]}.",
-                "Check that it runs, and that the URL's user may read and write it.",
-            ) from wrong
+            raise outages.explained(wrong, self.shown, self._secret) from wrong
         except sa.exc.TimeoutError as wrong:  # more threads than connections, for half a minute
             raise StoreError(f"The store {self.shown} is too busy.", "Try again.") from wrong
 
@@ -205,11 +222,15 @@ def open_postgres(url: str) -> Database:
     )
 
 
-def postgres_engine(url: sa.URL) -> sa.Engine:
+def postgres_engine(url: sa.URL, *, connections: int = POOL_SIZE) -> sa.Engine:
     """Build an engine whose connections notice within half a minute that the network is gone."""
     engine = sa.create_engine(
         url,
+        pool_size=connections,
+        max_overflow=connections,
+        pool_timeout=BUSY_SECONDS,
         pool_pre_ping=True,
+        pool_recycle=RECYCLE_SECONDS,
         connect_args={
             "connect_timeout": POSTGRES_CONNECT_SECONDS,
             # Of a database without an encoding (SQL_ASCII) the driver would give us bytes.
@@ -220,11 +241,18 @@ def postgres_engine(url: sa.URL) -> sa.Engine:
             "tcp_user_timeout": 25_000,  # milliseconds
         },
     )
+    limits = {
+        "idle_in_transaction_session_timeout": outages.IDLE_SECONDS,
+        "lock_timeout": outages.LOCK_SECONDS,
+        "statement_timeout": outages.STATEMENT_SECONDS,
+    }
 
     @sa.event.listens_for(engine, "connect")
     def limit(raw: Any, _: object) -> None:
-        # A process that is suspended within a transaction must not keep others from its rows.
-        raw.execute(f"SET idle_in_transaction_session_timeout = '{BUSY_SECONDS:g}s'")
+        for name, seconds in limits.items():
+            # A limit of the URL, the user or the database stays.
+            asked = "SELECT set_config(%s, %s, false) WHERE current_setting(%s) = '0'"
+            raw.execute(asked, (name, f"{seconds:g}s", name))
         raw.commit()
 
     return engine

@@ -39,6 +39,8 @@ APPLIED = sa.Table(
 )
 ADVISORY_LOCK = 0x6B38_7362
 """Of PostgreSQL: ``k8sb``; held by whoever applies a step."""
+UPGRADE_SECONDS = 600
+"""For one statement of a step, and for other processes' steps and transactions to end."""
 STEPS: list[Step] = []
 """In order; number = place, from 1."""
 
@@ -233,6 +235,8 @@ def migrate(writing: sa.Engine, steps: list[Step] | None = None) -> int:
     while True:
         with writing.begin() as db:
             if db.dialect.name == "postgresql":
+                for limit in ("statement_timeout", "lock_timeout"):
+                    db.execute(sa.text(f"SET LOCAL {limit} = '{UPGRADE_SECONDS}s'"))
                 db.execute(sa.select(sa.func.pg_advisory_xact_lock(ADVISORY_LOCK)))
             found = version(db)
             if not check(found, steps):

@@ -13,7 +13,9 @@ STORE_VARIABLE = "K8SBENCH_STORE"
 
 def place(where: str | None) -> Path | str:
     """Return what a ``--store`` means: a folder, or (as text) a database's URL."""
-    where = where if where is not None else os.environ.get(STORE_VARIABLE) or None
+    if where is None:
+        # From a file or a Secret it may come with a line end.
+        where = os.environ.get(STORE_VARIABLE, "").strip() or None
     if where is None:
         return default_folder()
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", where):

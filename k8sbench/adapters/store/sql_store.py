@@ -11,68 +11,35 @@ One code path serves SQLite (the default) and PostgreSQL; what differs is in
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import platform
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 import sqlalchemy as sa
 
-from k8sbench.adapters.store import artifacts, database, migrations, places
-from k8sbench.adapters.store.artifacts import LogFiles, LogWriter, RunFolder, Wishes
+from k8sbench.adapters.store import artifacts, database, migrations, places, rows
+from k8sbench.adapters.store.artifacts import LogFiles, LogWriter, RunFolder
 from k8sbench.adapters.store.claims import FileClaims, PostgresClaims
 from k8sbench.adapters.store.database import Database
+from k8sbench.adapters.store.outages import made_again
+from k8sbench.adapters.store.rows import IDENTITY, RUNS, free_repeat
 from k8sbench.model import creation
 from k8sbench.model.errors import FilesElsewhere, NotFound, RepeatTaken, StoreError, UsageError
 from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.phase import FINAL, Phase, Transition
+from k8sbench.model.phase import Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Location, Owner, Run, Wish
 from k8sbench.ports import LogMark, RunFilter
 
-_T = TypeVar("_T", bound=msgspec.Struct)
-
 IDENTITY_FILE = "store.id"
 """Keeps the identity of a SQLite store for a database that is made anew."""
-_STEP = ("phase", "at", "cause", "cause_id", "action", "unrecoverable")
-"""Columns of a change of state that are fields of :class:`Transition`."""
-_OF_THE_PLAN = ("run_id", "set_name", "repeat", "benchmark", "framework", "backend")
-"""Columns of a run that are fields of its plan, for lists and filters."""
-_OTHERS = (
-    *("case_key", "phase", "created_at", "artifacts", "plan", "owner", "measurement"),
-    *("location", "image_digest", "files_at", "wishes"),
-)
-RUNS = sa.table("runs", *map(sa.column, (*_OF_THE_PLAN, *_OTHERS)))
-"""As the steps in :mod:`k8sbench.adapters.store.migrations` left it; a test holds the two equal."""
-TRANSITIONS = sa.table(
-    "transitions",
-    *map(sa.column, ("run_id", "number", *_STEP[:-1])),
-    sa.column("unrecoverable", sa.Boolean),
-)
-IDENTITY = sa.table("identity", sa.column("id"))
-
-# What each change of state sends is built once: that takes SQLAlchemy longer than SQLite.
-_RUN = sa.select(RUNS).where(RUNS.c.run_id == sa.bindparam("id"))
-_LOCKED_RUN = _RUN.with_for_update()
-_HISTORY = (
-    sa.select(TRANSITIONS)
-    .where(TRANSITIONS.c.run_id == sa.bindparam("id"))
-    .order_by(TRANSITIONS.c.number)
-)
-_CHANGING = ("phase", "measurement", "image_digest", "wishes")
-"""Columns of a run that change while it goes on."""
-_UPDATED_RUN = (
-    sa.update(RUNS)
-    .where(RUNS.c.run_id == sa.bindparam("id"))
-    .values({name: sa.bindparam(name) for name in _CHANGING})
-)
 
 
 def open_store(
@@ -197,8 +164,16 @@ class SqlStore:
             raise
         return run
 
-    def move(self, run_id: str, transition: Transition, *, owes: Wish | None = None) -> Run:
-        """Add a transition, and a wish that comes with it; a final run stays as it is."""
+    @made_again
+    def move(
+        self,
+        run_id: str,
+        transition: Transition,
+        *,
+        owes: Wish | None = None,
+        image: str | None = None,
+    ) -> Run:
+        """Add a transition, and what comes with it; a final run stays as it is."""
         transition = msgspec.structs.replace(
             transition,
             cause=_clean(transition.cause),
@@ -208,13 +183,28 @@ class SqlStore:
             run = self._locked(db, run_id)
             if run.phase.final or run.history[-1] == transition:
                 return run
+            wishes = run.wishes
             if owes is not None and run.wish(owes.kind) is None:
-                run = self._wishing(db, run, (*run.wishes, owes))
+                wishes = (*wishes, owes)
+            left = artifacts.pertinent(wishes, transition.phase)
             if run.artifacts is not None:
-                self._folder(run_id).append(transition)
-            moved = self._extend(db, run, history=(*run.history, transition))
-            return self._wishing(db, moved, artifacts.pertinent(run.wishes, transition.phase))
+                folder = self._folder(run_id)
+                if image is not None:
+                    folder.keep_image(image)
+                if wishes != run.wishes:
+                    folder.keep_wishes(wishes)
+                folder.append(transition)
+                if left != wishes:
+                    folder.keep_wishes(left)
+            return rows.extended(
+                db,
+                run,
+                history=(*run.history, transition),
+                wishes=left,
+                image_digest=image or run.image_digest,
+            )
 
+    @made_again
     def wish(self, run_id: str, wish: Wish) -> Run:
         """Record a wish, replacing an earlier one of its kind; a final run is not cancelled."""
         wish = msgspec.structs.replace(wish, cause=_clean(wish.cause))
@@ -223,6 +213,7 @@ class SqlStore:
             others = tuple(one for one in run.wishes if one.kind != wish.kind)
             return self._wishing(db, run, artifacts.pertinent((*others, wish), run.phase))
 
+    @made_again
     def fulfilled(self, run_id: str, kind: Literal["cancel", "delete"]) -> Run:
         """Take back a wish that was fulfilled, or refused; does nothing if there is none."""
         with self.database.writing() as db:
@@ -233,7 +224,7 @@ class SqlStore:
     def _wishing(self, db: sa.Connection, run: Run, wishes: tuple[Wish, ...]) -> Run:
         if wishes != run.wishes and run.artifacts is not None:
             self._folder(run.run_id).keep_wishes(wishes)
-        return self._extend(db, run, wishes=wishes)
+        return rows.extended(db, run, wishes=wishes)
 
     def reopen(self, plan: RunPlan, *, at: float, location: Location | None) -> Run:
         """Take a run up again that has ended because its job was not created."""
@@ -250,27 +241,21 @@ class SqlStore:
                 artifacts_missing=None,
             )
             self._folder(run.run_id).adopt(again)
-            row = self._row(again)
+            row = rows.of_run(again, self._here())
             changed = {name: row[name] for name in ("plan", "location", "files_at")}
             db.execute(sa.update(RUNS).where(RUNS.c.run_id == run.run_id).values(changed))
-            return self._extend(db, run, **msgspec.structs.asdict(again))
+            return rows.extended(db, run, **msgspec.structs.asdict(again))
 
+    @made_again
     def measured(self, run_id: str, measurement: Measurement) -> Run:
         """Keep the run's measurement, replacing an earlier one."""
         with self.database.writing() as db:
             run = self._locked(db, run_id)
             if run.artifacts is not None:
                 self._folder(run_id).keep_measurement(measurement)
-            return self._extend(db, run, measurement=measurement)
+            return rows.extended(db, run, measurement=measurement)
 
-    def record_image(self, run_id: str, digest: str) -> Run:
-        """Keep the digest of the image that the run's replicas really ran."""
-        with self.database.writing() as db:
-            run = self._locked(db, run_id)
-            if run.artifacts is not None:
-                self._folder(run_id).keep_image(digest)
-            return self._extend(db, run, image_digest=digest)
-
+    @made_again
     def update_from_folder(self, run_id: str) -> Run:
         """Copy what the folder has and the row lacks into the row; returns the run as it is then.
 
@@ -285,7 +270,7 @@ class SqlStore:
             except StoreError:  # damaged: `store check` reports it
                 return run
             new = merged(run, kept)
-            return self._extend(
+            return rows.extended(
                 db,
                 run,
                 history=new.history,
@@ -294,21 +279,24 @@ class SqlStore:
                 wishes=new.wishes,
             )
 
+    @made_again
     def run(self, run_id: str) -> Run:
         """The run, or :class:`NotFound` with the nearest ids."""
         with self.database.reading() as db:
-            return self._one(db, _RUN, run_id)
+            return self._one(db, rows.RUN, run_id)
 
+    @made_again
     def runs(self, wanted: RunFilter) -> list[Run]:
         """The runs that match, oldest first; rows that cannot be read are in :attr:`unreadable`."""
         if wanted.limit is not None and wanted.limit <= 0:
             return []
-        newest = _filtered(wanted).order_by(RUNS.c.created_at.desc(), RUNS.c.run_id.desc())
+        newest = rows.filtered(wanted).order_by(RUNS.c.created_at.desc(), RUNS.c.run_id.desc())
         if wanted.limit is not None:
             newest = newest.limit(wanted.limit)
         with self.database.reading() as db:
             return self._load(db, newest)[::-1]
 
+    @made_again
     def ids(self) -> list[str]:
         """All run ids, oldest first."""
         with self.database.reading() as db:
@@ -325,15 +313,14 @@ class SqlStore:
             raise FilesElsewhere(missing, "Ask for them there, or copy the folder from there.")
         return Path(run.artifacts)
 
+    @made_again
     def ensure_folder(self, run_id: str) -> None:
         """Make a run's folder from its row where its files are not here, and say so in the row."""
         with self.database.writing() as db:
             run = self._locked(db, run_id)
             if run.artifacts is None:
                 self._folder(run_id).adopt(run)
-                db.execute(
-                    sa.update(RUNS).where(RUNS.c.run_id == run_id).values(files_at=self._here())
-                )
+                self.files_are_here(db, run_id)
 
     def last_written_at(self, run_id: str) -> float | None:
         """When anything in the run's folder was last written; None where that cannot be seen."""
@@ -368,6 +355,15 @@ class SqlStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def has(self, db: sa.Connection, run_id: str) -> bool:
+        """Whether there is a row of a run, be it one that cannot be read."""
+        return db.scalar(sa.select(RUNS.c.run_id).where(RUNS.c.run_id == run_id)) is not None
+
+    def files_are_here(self, db: sa.Connection, run_id: str) -> None:
+        """Say in a run's row that its files were last written here."""
+        where = RUNS.c.run_id == run_id
+        db.execute(sa.update(RUNS).where(where).values(files_at=self._here()))
+
     def insert(self, db: sa.Connection, run: Run) -> None:
         """Add a run's rows, or say which of its names is taken."""
         plan = run.plan
@@ -375,10 +371,10 @@ class SqlStore:
             f"There is a run {plan.run_id!r} already.", f"See: k8sbench status {plan.run_id}"
         )
         # Of a row that breaks both constraints a database names either.
-        if db.scalar(sa.select(RUNS.c.run_id).where(RUNS.c.run_id == plan.run_id)):
+        if self.has(db, plan.run_id):
             raise id_taken
         try:
-            db.execute(sa.insert(RUNS).values(self._row(run)))
+            db.execute(sa.insert(RUNS).values(rows.of_run(run, self._here())))
         except sa.exc.IntegrityError as wrong:
             # PostgreSQL names the constraint, SQLite the columns.
             if re.search(r"runs_pkey|runs\.run_id", str(wrong.orig)):
@@ -388,22 +384,22 @@ class SqlStore:
                 f" {plan.case} {plan.precision} already.",
                 "Draw the next repeat.",
             ) from wrong
-        _insert_history(db, run)
+        rows.insert_history(db, run)
 
     def load_all(self, db: sa.Connection) -> list[Run]:
         """Read every run that can be read, oldest first."""
-        return self._load(db, _filtered(RunFilter()).order_by(RUNS.c.created_at, RUNS.c.run_id))
+        return self._load(db, rows.filtered(RunFilter()).order_by(RUNS.c.created_at, RUNS.c.run_id))
 
     def _locked(self, db: sa.Connection, run_id: str) -> Run:
         """Read a run that no other process may change until the transaction ends."""
-        run = self._one(db, _LOCKED_RUN, run_id)
+        run = self._one(db, rows.LOCKED_RUN, run_id)
         self.claims.check(run_id, db)
         return run
 
     def _one(self, db: sa.Connection, query: sa.Select[Any], run_id: str) -> Run:
         found = self._as_runs(
             db.execute(query, {"id": run_id}).mappings().all(),
-            _histories(db.execute(_HISTORY, {"id": run_id}).mappings()),
+            rows.by_run(db.execute(rows.HISTORY, {"id": run_id}).mappings()),
         )
         if found:
             return found[0]
@@ -418,73 +414,21 @@ class SqlStore:
     def _ids(self, db: sa.Connection) -> list[str]:
         return list(db.scalars(sa.select(RUNS.c.run_id).order_by(RUNS.c.created_at, RUNS.c.run_id)))
 
-    def _extend(self, db: sa.Connection, run: Run, **changes: Any) -> Run:
-        new = msgspec.structs.replace(run, **changes)
-        if new != run:
-            db.execute(_UPDATED_RUN, {"id": run.run_id, **_changing(new)})
-        if new.history != run.history:
-            known = len(run.history)
-            if new.history[:known] != run.history:
-                known = 0
-                db.execute(sa.delete(TRANSITIONS).where(TRANSITIONS.c.run_id == run.run_id))
-            _insert_history(db, new, known)
-        return new
-
-    def _row(self, run: Run) -> dict[str, Any]:
-        plan = run.plan
-        return {name: getattr(plan, name) for name in _OF_THE_PLAN} | {
-            "case_key": run.case_key,
-            "created_at": run.created_at,
-            "artifacts": f"{artifacts.RUNS}/{plan.run_id}",
-            "plan": _json(plan),
-            "owner": _json(run.owner),
-            "location": _json(run.location),
-            "files_at": self._here(),
-            **_changing(run),
-        }
-
     def _load(self, db: sa.Connection, wanted: sa.Select[Any]) -> list[Run]:
-        rows = db.execute(wanted).mappings().all()
-        histories: dict[str, tuple[Transition, ...]] = {}
-        for start in range(0, len(rows), 500):  # databases limit the values of one question
-            some = [row["run_id"] for row in rows[start : start + 500]]
-            query = sa.select(TRANSITIONS).where(TRANSITIONS.c.run_id.in_(some))
-            ordered = query.order_by(TRANSITIONS.c.run_id, TRANSITIONS.c.number)
-            histories |= _histories(db.execute(ordered).mappings())
-        return self._as_runs(rows, histories)
+        found = db.execute(wanted).mappings().all()
+        return self._as_runs(found, rows.histories(db, [row["run_id"] for row in found]))
 
     def _as_runs(
-        self, rows: Sequence[sa.RowMapping], histories: Mapping[str, tuple[Transition, ...]]
+        self, found: Sequence[sa.RowMapping], histories: Mapping[str, tuple[Transition, ...]]
     ) -> list[Run]:
-        found = []
-        for row in rows:
+        runs = []
+        for row in found:
+            run_id = row["run_id"]
             try:
-                found.append(self._as_run(row, histories.get(row["run_id"], ())))
+                runs.append(rows.run_of(row, histories.get(run_id, ()), self._folder(run_id)))
             except (StoreError, ValueError) as wrong:
-                self.unreadable[row["run_id"]] = str(wrong)
-        return found
-
-    def _as_run(self, row: sa.RowMapping, history: tuple[Transition, ...]) -> Run:
-        folder = self._folder(row["run_id"])
-        missing = None
-        if not folder.is_there:
-            known = f"; they were last written on {row['files_at']}" if row["files_at"] else ""
-            missing = f"The files of run {row['run_id']} are not in {folder.path}{known}."
-        plan = _decoded(row, "plan", RunPlan)
-        wishes = _decoded(row, "wishes", Wishes)
-        assert plan is not None
-        return Run(
-            plan=plan,
-            created_at=row["created_at"],
-            owner=_decoded(row, "owner", Owner),
-            history=history or (artifacts.created(row["created_at"]),),
-            artifacts=None if missing else str(folder.path),
-            artifacts_missing=missing,
-            measurement=_decoded(row, "measurement", Measurement),
-            location=_decoded(row, "location", Location),
-            image_digest=row["image_digest"],
-            wishes=() if wishes is None else wishes.wishes,
-        )
+                self.unreadable[run_id] = str(wrong)
+        return runs
 
     def _folder(self, run_id: str) -> RunFolder:
         return RunFolder(self.root / artifacts.RUNS / run_id)
@@ -492,13 +436,6 @@ class SqlStore:
     def _here(self) -> str:
         """Where this process keeps files: a hint for people, which nothing depends on."""
         return f"{platform.node()}:{self.root}"
-
-
-def free_repeat(db: sa.Connection, set_name: str, case_key: str) -> int:
-    """Find the first repeat number that no run of a case has in a set."""
-    same_case = (RUNS.c.set_name == set_name, RUNS.c.case_key == case_key)
-    taken = set(db.scalars(sa.select(RUNS.c.repeat).where(*same_case)))
-    return next(n for n in range(1, len(taken) + 2) if n not in taken)
 
 
 def merged(row: Run, kept: Run) -> Run:
@@ -524,59 +461,3 @@ def merged(row: Run, kept: Run) -> Run:
 def _clean(text: str) -> str:
     """Make a sentence that quotes a log fit for every database: no NUL, no half characters."""
     return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
-
-
-def _filtered(wanted: RunFilter) -> sa.Select[Any]:
-    query = sa.select(RUNS)
-    for column, value in (
-        (RUNS.c.benchmark, wanted.benchmark),
-        (RUNS.c.framework, wanted.framework),
-        (RUNS.c.set_name, wanted.set_name),
-        (RUNS.c.phase, wanted.phase and wanted.phase.value),
-    ):
-        if value is not None:
-            query = query.where(column == value)
-    if wanted.since is not None:
-        query = query.where(RUNS.c.created_at >= wanted.since)
-    wished = RUNS.c.wishes.is_not(sa.null())
-    if wanted.wished:
-        query = query.where(wished)
-    if wanted.unfinished:
-        owing = sa.and_(RUNS.c.phase == Phase.SUCCEEDED.value, RUNS.c.measurement.is_(sa.null()))
-        going_on = RUNS.c.phase.not_in([phase.value for phase in FINAL])
-        query = query.where(sa.or_(going_on, owing, wished))
-    return query
-
-
-def _histories(rows: Iterable[sa.RowMapping]) -> dict[str, tuple[Transition, ...]]:
-    histories: dict[str, tuple[Transition, ...]] = {}
-    for row in rows:
-        with contextlib.suppress(msgspec.ValidationError):  # a phase of another version
-            step = msgspec.convert({name: row[name] for name in _STEP}, Transition)
-            histories[row["run_id"]] = (*histories.get(row["run_id"], ()), step)
-    return histories
-
-
-def _insert_history(db: sa.Connection, run: Run, known: int = 0) -> None:
-    """Insert a run's transitions but the first ``known``, which the database has."""
-    rows = [
-        {name: getattr(step, name) for name in _STEP}
-        | {"run_id": run.run_id, "number": number, "phase": step.phase.value}
-        for number, step in enumerate(run.history[known:], start=known + 1)
-    ]
-    db.execute(sa.insert(TRANSITIONS), rows)
-
-
-def _changing(run: Run) -> dict[str, Any]:
-    wishes = _json(Wishes(wishes=run.wishes)) if run.wishes else None
-    values = (run.phase.value, _json(run.measurement), run.image_digest, wishes)
-    return dict(zip(_CHANGING, values, strict=True))
-
-
-def _json(value: msgspec.Struct | None) -> str | None:
-    return None if value is None else artifacts.encoded(value).decode()
-
-
-def _decoded(row: sa.RowMapping, column: str, kind: type[_T]) -> _T | None:
-    where = f"The row of run {row['run_id']}"
-    return None if row[column] is None else artifacts.decoded(row[column], kind, where)

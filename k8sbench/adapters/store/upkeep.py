@@ -3,14 +3,15 @@
 The folders are what counts. A rebuild reads them all and writes their rows in one transaction that
 excludes other writers; rows without a folder stay. A SQLite database that is gone or damaged is
 made anew beside its place and put there with one rename: killed at any moment, a rebuild leaves the
-old one or the new one. Two runs that claim the same repeat of a case (a database was deleted and
-its set went on) both stay, the younger with the next free number.
+old one or the new one. What it changes or replaces is copied before
+(:mod:`k8sbench.adapters.store.backups`). Two runs that claim the same repeat of a case (a database
+was deleted and its set went on) both stay, the younger with the next free number.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -18,24 +19,16 @@ from typing import Literal
 import msgspec
 import sqlalchemy as sa
 
-from k8sbench.adapters.store import artifacts, database, migrations, places
+from k8sbench.adapters.store import artifacts, backups, database, migrations, places
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.database import DamagedDatabase
-from k8sbench.adapters.store.sql_store import (
-    RUNS,
-    SqlStore,
-    free_repeat,
-    merged,
-    open_store,
-)
+from k8sbench.adapters.store.rows import RUNS, free_repeat
+from k8sbench.adapters.store.sql_store import SqlStore, merged, open_store
 from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.run import Run
 
-BEFORE = "k8sbench.db.before-rebuild"
-"""The damaged database that the last rebuild replaced."""
 _NEW = "k8sbench.db.new"
-_SIDE_FILES = ("-wal", "-shm", "-journal")
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +56,8 @@ class StoreReport(msgspec.Struct, frozen=True, kw_only=True):
     runs: int
     """Runs in the database, afterwards."""
     findings: tuple[Finding, ...]
+    backup: str | None = None
+    """Where the database is as it was before a rebuild changed it: a file, or names of tables."""
 
 
 class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,42 +154,55 @@ def rebuild_rows(
 ) -> StoreReport:
     """Write the rows of all folders; ``old`` are runs that a damaged database still listed."""
     old, findings = dict(old or {}), list(damage)
-    with store.database.writing() as db:
-        if store.database.kind == "postgresql":
-            db.execute(sa.text("LOCK TABLE runs IN EXCLUSIVE MODE"))
+    with alone(store) as db:
         there = {run.run_id: run for run in store.load_all(db)}
         rows = old | there
         wanted = dict(old)
         for run in _runs_in_folders(store.root, findings):
             row = rows.get(run.run_id)
             wanted[run.run_id] = run if row is None else merged(row, run)
+        changed = [run for run in wanted.values() if run != there.get(run.run_id)]
+        backup = _kept_as_it_was(store, db) if changed and (there or store.unreadable) else None
         # Where two claim one repeat number a run with a row keeps it, then the older one.
         for run in sorted(
-            wanted.values(), key=lambda run: (run.run_id not in rows, run.created_at, run.run_id)
+            changed, key=lambda run: (run.run_id not in rows, run.created_at, run.run_id)
         ):
-            if run != there.get(run.run_id):
-                db.execute(sa.delete(RUNS).where(RUNS.c.run_id == run.run_id))
-                store.insert(db, _numbered(db, run, findings))
+            db.execute(sa.delete(RUNS).where(RUNS.c.run_id == run.run_id))
+            store.insert(db, numbered(db, run, findings))
         count = db.scalar(sa.select(sa.func.count()).select_from(RUNS)) or 0
-    return StoreReport(store=store.where, runs=count, findings=tuple(findings))
+    return StoreReport(store=store.where, runs=count, findings=tuple(findings), backup=backup)
+
+
+@contextlib.contextmanager
+def alone(store: SqlStore) -> Iterator[sa.Connection]:
+    """A transaction that writes rows of many runs, and excludes all others that write."""
+    with store.database.writing() as db:
+        if store.database.kind == "postgresql":
+            db.execute(sa.text("LOCK TABLE runs IN EXCLUSIVE MODE"))
+        yield db
+
+
+def _kept_as_it_was(store: SqlStore, db: sa.Connection) -> str:
+    if store.database.kind == "postgresql":
+        return backups.keep_tables(db)
+    with artifacts.translated(f"copy the database of {store.root}"):
+        return str(backups.keep_sqlite(store.root / database.DATABASE))
 
 
 def _made_anew(root: Path, old: Mapping[str, Run], damage: Sequence[Finding]) -> StoreReport:
-    path, new, before = root / database.DATABASE, root / _NEW, root / BEFORE
+    path, new = root / database.DATABASE, root / _NEW
     with artifacts.translated(f"rebuild the store {root}"):
-        _remove(new)
+        backups.remove(new)
         try:
             with SqlStore(database.open_sqlite(root, _NEW), root) as store:
                 report = rebuild_rows(store, old, damage)
         except BaseException:
-            _remove(new)
+            backups.remove(new)
             raise
-        # Closed, it is one file. The old one's log must not be taken for the new one's.
-        for suffix in ("", *_SIDE_FILES):
-            side = path.with_name(path.name + suffix)
-            if side.exists():
-                shutil.copyfile(side, before.with_name(before.name + suffix))
-        for suffix in _SIDE_FILES:
+        if path.exists():
+            report = msgspec.structs.replace(report, backup=str(backups.keep_files(path)))
+        # Closed, the new one is one file. The old one's log must not be taken for the new one's.
+        for suffix in backups.SIDE_FILES:
             path.with_name(path.name + suffix).unlink(missing_ok=True)
         with new.open("rb") as file:
             os.fsync(file.fileno())
@@ -216,7 +224,7 @@ def _old(root: Path) -> tuple[dict[str, Run], list[Finding]]:
         return {}, [Finding(id="damaged-database", path=path, message=wrong.message)]
 
 
-def _numbered(db: sa.Connection, run: Run, findings: list[Finding]) -> Run:
+def numbered(db: sa.Connection, run: Run, findings: list[Finding]) -> Run:
     """Give a run the next free repeat number if its own is taken."""
     plan = run.plan
     where = (RUNS.c.set_name == plan.set_name, RUNS.c.case_key == run.case_key)
@@ -229,11 +237,6 @@ def _numbered(db: sa.Connection, run: Run, findings: list[Finding]) -> Run:
     )
     findings.append(Finding(id="repeat-taken", path=run.run_id, message=message))
     return msgspec.structs.replace(run, plan=msgspec.structs.replace(plan, repeat=free))
-
-
-def _remove(path: Path) -> None:
-    for suffix in ("", *_SIDE_FILES):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 def _runs_in_folders(root: Path, findings: list[Finding]) -> Iterator[Run]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from k8sbench.app import collect
+from k8sbench.app import collect, serve
 from k8sbench.app.collect import CollectOptions
 from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.options import (
@@ -71,7 +71,7 @@ def command(
     with reporter.reporting() as progress:
         printed = rows.Printed(form, progress)
         if every and follow:
-            collected = collect.serve(options, progress, stop)
+            collected = serve.serve(options, progress, stop)
         else:
             collected = collect.collect(options, progress, stop, printed.early)
     result = collected.result

@@ -65,10 +65,21 @@ def command(
     Oldest first. A run whose process was killed is listed as Lost; one that went on on a cluster
     without a k8sbench that follows it, as the cluster says it is now. With -n, --context or
     --kubeconfig only the runs of that namespace are listed, and beside the recorded ones those
-    that other people have submitted.
+    that other people have submitted. The runs of a collector in the namespace follow within two
+    seconds, with their source; --store cluster lists only those, and fails without a collector.
     """
-    rows = listing.list_runs(RunFilter(**wanted), where, access, output.note)
-    _print(rows, form, time.time())
+    shown = False
+
+    def early(rows: list[ListedRun]) -> None:
+        nonlocal shown
+        _print(rows, form, time.time())
+        shown = True
+
+    at_once = early if formats.FORMATS[form].for_people else None
+    rows = listing.list_runs(RunFilter(**wanted), where, access, output.note, at_once)
+    if rows or not shown:
+        output.write("\n" if shown else "")
+        _print(rows, form, time.time())
 
 
 def _print(rows: Sequence[ListedRun], form: str, now: float) -> None:
@@ -77,7 +88,11 @@ def _print(rows: Sequence[ListedRun], form: str, now: float) -> None:
 
     def text(*, wide: bool) -> str:
         columns = (*COLUMNS, *WIDE) if wide else COLUMNS
-        return output.table_text(columns, [_cells(row, now, wide=wide) for row in rows])
+        cells = [_cells(row, now, wide=wide) for row in rows]
+        if any(row.source != "here" for row in rows):
+            columns = (*columns, Column("SOURCE"))
+            cells = [[*one, row.source] for one, row in zip(cells, rows, strict=True)]
+        return output.table_text(columns, cells)
 
     view: formats.View = {
         "table": lambda: text(wide=False) if rows else "",

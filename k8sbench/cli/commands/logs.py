@@ -33,7 +33,8 @@ def command(
     RUN is a run id or a unique beginning of one, in the store or, submitted from another store, on
     the cluster alone. Several replicas are printed in the order of time, each line after its
     replica's name. The lines of a run on a cluster that no process of this store follows come from
-    there; with -f they are archived, too, and the run is closed at its end.
+    there; with -f they are archived, too, and the run is closed at its end. Those of a run that a
+    collector in the namespace has closed come from it; --store cluster asks only it.
     """
     options = LogOptions(store=where, **asked)
     with output.piped():

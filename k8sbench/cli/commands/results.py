@@ -9,8 +9,15 @@ from typing import Any
 import click
 
 from k8sbench.app import results
+from k8sbench.app.connections import ClusterAccess
 from k8sbench.cli import rows
-from k8sbench.cli.options import accept_option, not_available, since_option, store_option
+from k8sbench.cli.options import (
+    accept_option,
+    access_options,
+    not_available,
+    since_option,
+    store_option,
+)
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import NotAvailableYet, UsageError
@@ -48,6 +55,7 @@ class Form(click.Choice[str]):
 @click.option(
     "--plot", metavar="FILE", help="Also draw the rows: .svg, .png or .pdf; needs [report]."
 )
+@access_options
 @store_option
 @not_available("--lang")
 def command(
@@ -56,19 +64,36 @@ def command(
     accept: tuple[str, ...],
     plot: str | None,
     where: str | None,
+    access: ClusterAccess,
     **wanted: Any,
 ) -> None:
     """Print summary tables of what was measured.
 
     One row per case: the median of its valid runs, of the latest set; with RUN (ids, or unique
     beginnings of them) the rows that these runs are part of. A figure that is not there is –, and a
-    footnote says why.
+    footnote says why. The runs of a collector in the namespace follow within two seconds, with
+    their source; --store cluster prints only those, and fails without a collector.
     """
     plot_form = None if plot is None else _plot_form(plot)
+    shown: list[Report] = []
+
+    def early(report: Report) -> None:
+        rows.write_report(report, form)
+        shown.append(report)
+
     report = results.results(
-        Wanted(**wanted), where, output.note, accept=accept, published=published
+        Wanted(**wanted),
+        where,
+        output.note,
+        accept=accept,
+        published=published,
+        access=access,
+        early=early if formats.FORMATS[form].for_people and plot is None else None,
     )
-    rows.write_report(report, form)
+    if report.results or not shown:
+        output.write("\n" if shown else "")
+        rows.write_report(report, form)
+    report = shown[0] if shown else report
     if report.older and formats.FORMATS[form].for_people:
         note = counted(report.older, "older row", ("is", "are"))
         output.note(f"{note} not shown; --all shows all sets.")

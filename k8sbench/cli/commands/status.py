@@ -45,7 +45,8 @@ def command(run: str, form: str, access: ClusterAccess, where: str | None) -> No
     """Say what became of a run.
 
     RUN is a run id or a unique beginning of one, in the store or, submitted from another store, on
-    the cluster alone. Of a run that goes on on a cluster it also says how its job is there now.
+    the cluster alone. Of a run that goes on on a cluster it also says how its job is there now, and
+    of one that a collector in the namespace has closed what that has; --store cluster asks only it.
     The exit code is 0 whatever became of it.
     """
     status = app.status(run, where, access, output.note)
@@ -72,6 +73,7 @@ def _print(status: RunStatus) -> None:
         *_verdict(status),
         *_gpus(status),
         ("Files", _files(status)),
+        *([("Source", status.source)] if status.source != "here" else []),
     ]
     if status.owner is not None and status.owner_alive is None and not status.phase.final:
         who = f"pid {status.owner.pid} on {status.owner.host}"

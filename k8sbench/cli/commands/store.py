@@ -1,27 +1,33 @@
-"""``k8sbench store``: what the store is, whether it is whole, and rebuilding its database."""
+"""``k8sbench store``: what is in it, whether it is whole; and runs that come to it and leave it."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from k8sbench.app import stores
+from k8sbench.app import exchange, removal, stores
+from k8sbench.app.connections import ClusterAccess
 from k8sbench.cli.form import form_option
-from k8sbench.cli.options import store_option
+from k8sbench.cli.options import access_options, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
+from k8sbench.model.errors import UsageError
 from k8sbench.report.text_table import Column
 
 if TYPE_CHECKING:
     from k8sbench.app.stores import StoreReport
+    from k8sbench.model.run import Run
 
 _form = form_option("table", "json")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """Show, check or rebuild the store."""
+    """Show, check or rebuild the store; export, import and remove runs."""
 
 
 @command.command()
@@ -71,15 +77,112 @@ def check(form: str, where: str | None) -> int:
 def rebuild(form: str, where: str | None) -> None:
     """Update the database from the runs' folders.
 
-    Rows without a folder stay. A SQLite database that is gone or damaged is made anew, and the
-    damaged one is kept beside it. What cannot be read is reported and passed over.
+    Rows without a folder stay. A SQLite database that is gone or damaged is made anew. What was
+    there before is kept as a numbered copy. What cannot be read is reported and passed over.
     """
-    report, damaged = stores.rebuild(where)
+    report = stores.rebuild(where)
     _print(report, form)
     runs = counted(report.runs, "run")
     output.note(f"The database of {report.store} was updated from the folders: {runs}.")
-    if damaged is not None:
-        output.note(f"The damaged one is kept as {damaged}.")
+    if report.backup is not None:
+        output.note(f"As it was before, it is kept as {report.backup}.")
+
+
+@command.command()
+@click.argument("runs", metavar="[RUN|SET]...", nargs=-1)
+@click.argument("file", metavar="FILE.tar.gz|-")
+@store_option
+def export(runs: tuple[str, ...], file: str, where: str | None) -> None:
+    """Write whole runs to a file, or to stdout with "-".
+
+    By default it is every run that is over and whose files are here. The file is there when it is
+    complete, and not before.
+    """
+    if file == "-":
+        if sys.stdout.isatty():
+            raise UsageError("An export is no text for a terminal.", "Name a file, or a pipe.")
+        with output.piped():
+            count = exchange.export(runs, sys.stdout.buffer, where, output.note)
+    elif not file.endswith((".tar.gz", ".tgz")):
+        raise UsageError(f"{file!r} names no file for an export.", "End its name with .tar.gz.")
+    else:
+        count = exchange.export(runs, Path(file), where, output.note)
+    output.note(f"{counted(count, 'run')} exported to {'stdout' if file == '-' else file}.")
+
+
+@command.command("import")
+@click.argument("file", metavar="FILE|-")
+@store_option
+def import_(file: str, where: str | None) -> None:
+    """Add the runs that another store has exported: all of them, or none.
+
+    A run that is here already stays as it is. If another run of that name is here, or the same with
+    other content, nothing is imported.
+    """
+    source = sys.stdin.buffer if file == "-" else Path(file)
+    done = exchange.import_runs(source, where, output.note)
+    output.note(
+        f"{counted(len(done.added), 'run')} imported from store {done.store};"
+        f" {counted(len(done.there), 'run', ('was', 'were'))} here already."
+    )
+
+
+@command.command()
+@click.argument("runs", metavar="RUN|SET...", nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--without-cluster", is_flag=True, help="Do not look for jobs on their clusters.")
+@access_options
+@store_option
+def remove(
+    runs: tuple[str, ...],
+    yes: bool,
+    without_cluster: bool,
+    access: ClusterAccess,
+    where: str | None,
+) -> None:
+    """Remove runs that are over: their rows, logs and measurements.
+
+    Runs that go on, and runs that still have a job on a cluster, are refused.
+    """
+
+    def confirm(found: Sequence[Run]) -> bool:
+        if yes:
+            return True
+        if not sys.stdin.isatty():
+            raise UsageError(
+                f"{counted(len(found), 'run')} would be removed for ever.", "Add --yes if so."
+            )
+        output.note("\n".join(run.run_id for run in found))
+        return click.confirm(f"Remove {counted(len(found), 'run')} for ever?", err=True)
+
+    done = removal.remove(
+        runs, where, access, output.note, confirm, ask_clusters=not without_cluster
+    )
+    output.note(f"{counted(len(done), 'run')} removed.")
+
+
+@command.command()
+@click.option(
+    removal.KEEP_OPTION, "keep", metavar="TIME", required=True, help="How long logs are kept: 90d."
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@store_option
+def prune(keep: str, dry_run: bool, where: str | None) -> None:
+    """Remove the logs and GPU series of runs that ended long ago.
+
+    Their rows and measurements stay. Prints the ids of these runs.
+    """
+    keep_s = removal.keep_seconds(keep)
+    with stores.to_write(where) as store:
+        done = removal.prune(store, keep_s, dry_run=dry_run)
+    output.write_names(done.runs)
+    for run_id, why in done.kept.items():
+        output.note(f"The logs of {run_id} are kept: {why}")
+    would = "would be removed" if dry_run else "removed"
+    output.note(
+        f"{counted(done.files, 'file')} of {counted(len(done.runs), 'run')} {would}:"
+        f" {done.bytes / 1e6:,.1f} MB."
+    )
 
 
 def _print(report: StoreReport, form: str) -> None:

@@ -12,6 +12,7 @@ import click
 
 from k8sbench.app import top
 from k8sbench.app.top import TopOptions
+from k8sbench.cli.form import form_option
 from k8sbench.cli.options import access_options, prometheus_option, store_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
@@ -19,13 +20,10 @@ from k8sbench.cli.terminal.progress import state_words
 from k8sbench.cli.terminal.reporter import TERMS_WITHOUT_CODES
 from k8sbench.measure.run.gpu_latest import GpuNow
 from k8sbench.model import times
-from k8sbench.model.gpu_metrics import BY_ID, METRICS
+from k8sbench.model.gpu_metrics import BY_ID
 from k8sbench.model.phase import Phase
-from k8sbench.report import formats
 from k8sbench.report.text_table import Column, clean
 from k8sbench.runs.live_metrics import LiveMetrics, RunTop
-
-FLAT_GPU = ("node", "pod", "index", "uuid", "model", "mig")
 
 
 class Shown(NamedTuple):
@@ -64,12 +62,8 @@ def _node(one: GpuNow) -> str | None:
 
 
 def _age(one: GpuNow) -> str | None:
-    youngest = _youngest(one)
-    return None if youngest is None else times.duration(round(youngest))
-
-
-def _youngest(one: GpuNow) -> float | None:
-    return min((sample.age for sample in one.metrics.values()), default=None)
+    ages = [sample.age for sample in one.metrics.values()]
+    return times.duration(round(min(ages))) if ages else None
 
 
 METRIC_COLUMNS: dict[str, tuple[str, int, Callable[[float], str]]] = {
@@ -96,14 +90,7 @@ COLUMNS = (
 @click.command()
 @click.argument("run", metavar="RUN")
 @click.option("--once", is_flag=True, help="Read the metrics once, and end.")
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "json", "yaml", "csv"]),
-    default="table",
-    help="Format; all but table are printed once.",
-)
+@form_option("table", "json", about="Format; json is printed once.")
 @access_options
 @store_option
 @prometheus_option
@@ -128,8 +115,7 @@ def command(form: str, where: str | None, **asked: Any) -> None:
 def _shown(form: str, *, once: bool) -> Iterator[Callable[[LiveMetrics], None]]:
     """Give what shows the GPUs: drawn on a terminal, in blocks of plain text elsewhere."""
     if once:
-        write = {"json": output.write_json, "yaml": output.write_yaml, "csv": _write_csv}.get(form)
-        yield _print if write is None else lambda metrics: write(metrics.view())
+        yield _print if form == "table" else lambda metrics: output.write_json(metrics.view())
     elif not sys.stdout.isatty() or os.environ.get("TERM", "") in TERMS_WITHOUT_CODES:
         yield _Blocks()
     else:
@@ -149,7 +135,7 @@ def _drawn() -> Iterator[Callable[[LiveMetrics], None]]:
 
         def show(metrics: LiveMetrics) -> None:
             view, size = metrics.view(), console.size
-            notes, now = _notes(view), metrics.clock()
+            notes, now = _notes(view, metrics.advice()), metrics.clock()
             room = max(1, size.height - 1)
             drawn = drawing.gpus(metrics.live, COLUMNS, view.gpus, notes, now, size.width, room)
             live.update(drawn, refresh=True)
@@ -177,32 +163,18 @@ def _print(metrics: LiveMetrics) -> None:
     if view.gpus:
         columns = [Column(each.title, right=True, whole=True) for each in COLUMNS]
         output.write_table(columns, [[each.cell(one) for each in COLUMNS] for one in view.gpus])
-    for text in _notes(view):
+    for text in _notes(view, metrics.advice()):
         output.write(f"{clean(text)}\n")
 
 
-def _notes(view: RunTop) -> list[str]:
+def _notes(view: RunTop, advice: str | None) -> list[str]:
     """Say why columns are empty; what is the same for several stands once."""
     if view.phase is not Phase.RUNNING:
         return []
     if "*" in view.missing:
-        return [f"No GPU metrics: {view.missing['*']}"]
+        return [f"No GPU metrics: {view.missing['*']}", *filter(None, [advice])]
     by_text: dict[str, list[str]] = {}
     for metric in METRIC_COLUMNS:
         if metric in view.missing:
             by_text.setdefault(view.missing[metric], []).append(BY_ID[metric].title)
     return [f"{', '.join(titles)}: {text}" for text, titles in by_text.items()]
-
-
-def _write_csv(view: RunTop) -> None:
-    header = ["run_id", "at", *FLAT_GPU, *(metric.id for metric in METRICS), "age"]
-    rows = [
-        [
-            *(view.run_id, view.at),
-            *(getattr(one.gpu, name) for name in FLAT_GPU),
-            *(one.metrics[m.id].value if m.id in one.metrics else None for m in METRICS),
-            _youngest(one),
-        ]
-        for one in view.gpus
-    ]
-    output.write(formats.csv_text((header, rows)))

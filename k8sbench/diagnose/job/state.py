@@ -79,12 +79,16 @@ def read(
     now: float,
     lines: Mapping[str, Sequence[str]] | None = None,
 ) -> JobState:
-    """Read the state of the job of ``plan`` at ``now`` (Unix seconds).
+    """Read the state of the job of ``plan`` at ``now`` (Unix seconds); see :func:`read_facts`."""
+    return read_facts(look(seen, plan, now), lines)
+
+
+def read_facts(facts: Facts, lines: Mapping[str, Sequence[str]] | None = None) -> JobState:
+    """Read the state of a job from what was seen of it.
 
     ``lines`` are the last lines of the replicas' logs where they are known: they show which
     replica failed by itself.
     """
-    facts = look(seen, plan, now)
     for look_for in (_ended, _cancelled, _gone, _ended_unnoticed):
         if found_state := look_for(facts, lines or {}):
             return _with_changes(found_state, facts)

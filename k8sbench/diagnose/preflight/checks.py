@@ -25,7 +25,7 @@ CHECKS: tuple[Callable[[Facts, Asked], Iterator[Line]], ...] = (
     *(operator_checks.deployment, operator_checks.rate),
     *(access_checks.pod_security, operator_checks.init_container),
     *(capacity_checks.quota, capacity_checks.limit_range, capacity_checks.nodes),
-    *(metrics_checks.source, metrics_checks.fields, metrics_checks.pods),
+    metrics_checks.sources,
     *(surroundings_checks.claims, surroundings_checks.queueing),
 )
 """The checks, in the order in which problems are best solved."""

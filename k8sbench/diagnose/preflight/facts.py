@@ -39,23 +39,19 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     allowed: bool
 
 
-class Exposed(msgspec.Struct, frozen=True, kw_only=True):
-    """What a source of GPU metrics has now."""
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """A source of GPU metrics, and what it has now."""
 
-    fields: tuple[str, ...]
+    name: str
+    """In sentences: ``Prometheus monitoring/prometheus-k8s:web``."""
+    fields: tuple[str, ...] = ()
     """Those of DCGM's that k8sbench reads."""
     interval: float | None = None
     """Seconds between samples."""
     names_pods: bool | None = None
     """Whether it says which pod has a GPU; None: that cannot be seen while no pod has one."""
-
-
-class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """A source of GPU metrics, and its answer."""
-
-    name: str
-    """In sentences: ``Prometheus monitoring/prometheus-k8s:web``."""
-    has: Exposed | Unknown
+    wrong: str = ""
+    """Why it cannot be read, without a full stop."""
     role: str | None = None
     """The Role and RoleBinding that are missing, in YAML; None where that is not what is wrong."""
 
@@ -101,6 +97,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     access: Sequence[Access] | Unknown
     role_file: str
     """Path of the file with the Role and the ClusterRole that k8sbench needs, for messages."""
+    counters: str
+    """The ConfigMap of the fields that a DCGM exporter is to give, in YAML."""
     namespace: KubeObject | Unknown | None
     quotas: Sequence[KubeObject] | Unknown
     limit_ranges: Sequence[KubeObject] | Unknown

@@ -11,7 +11,7 @@ from k8sbench.model.kube import KubeObject
 
 HELPFUL = {
     *("namespaces", "resourcequotas", "limitranges", "persistentvolumeclaims"),
-    *("localqueues", "workloads"),
+    *("localqueues", "workloads", "services", "services/proxy"),
 }
 """Resources of the Role that a run can do without: the preflight and diagnoses read them."""
 
@@ -25,6 +25,8 @@ class Permission(msgspec.Struct, frozen=True, kw_only=True):
     """With its subresource: ``pods/log``."""
     namespaced: bool
     """From the Role; else from the ClusterRole."""
+    name: str = ""
+    """Of the only object that it is for; empty: any."""
 
     @property
     def what(self) -> str:
@@ -45,6 +47,8 @@ class Permission(msgspec.Struct, frozen=True, kw_only=True):
             attributes["subresource"] = subresource
         if self.namespaced:
             attributes["namespace"] = namespace
+        if self.name:
+            attributes["name"] = self.name
         return {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
@@ -56,8 +60,14 @@ def permissions(roles: Iterable[KubeObject]) -> Iterator[Permission]:
     """Yield every permission of a Role or ClusterRole, in their order."""
     for role in roles:
         for rule in role["rules"]:
-            for group, resource, verb in itertools.product(
-                rule["apiGroups"], rule["resources"], rule["verbs"]
+            names = rule.get("resourceNames") or [""]
+            for group, resource, verb, name in itertools.product(
+                rule["apiGroups"], rule["resources"], rule["verbs"], names
             ):
-                namespaced = role["kind"] == "Role"
-                yield Permission(verb=verb, group=group, resource=resource, namespaced=namespaced)
+                yield Permission(
+                    verb=verb,
+                    group=group,
+                    resource=resource,
+                    namespaced=role["kind"] == "Role",
+                    name=name,
+                )

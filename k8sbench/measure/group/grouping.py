@@ -162,6 +162,7 @@ def _with_reasons(group: Group, new: Sequence[Reason]) -> Group:
 
 def _member(candidate: Candidate, estimator: str) -> Member:
     run = candidate.run
+    metrics = run.measurement and run.measurement.gpu_metrics
     member = Member(
         run_id=run.run_id,
         repeat=run.plan.repeat,
@@ -170,6 +171,8 @@ def _member(candidate: Candidate, estimator: str) -> Member:
         phase=str(run.phase),
         verdict=None if run.measurement is None else run.measurement.verdict,
         reasons=tuple(candidate.reasons),
+        gpu=metrics.figures if metrics else {},
+        source=run.source,
     )
     return verdict.of_member(member, candidate.reasons)
 

@@ -23,8 +23,8 @@ ZONES = 27 * 3600.0
 DRIFT = 900.0
 """Seconds by which the difference of two right clocks may change: an evaluation may lie between
 the logger's last stamp and the event."""
-CLOSE = 0.01
-"""Relative difference up to which two times are the same."""
+CLOSE = (2.0, 1e-4)
+"""Seconds, or a share of the time, up to which two times are the same."""
 
 
 class Evaluated(msgspec.Struct, frozen=True):
@@ -50,9 +50,6 @@ class Events:
         self._offsets: tuple[float, float] | None = None
         self._odd: Place | None = None
         self._last: float | None = None
-
-    def __bool__(self) -> bool:
-        return self.begun is not None or self.count > 0 or self.average is not None
 
     def take(self, mark: Mark, file: str, logger: float | None) -> None:
         """Take an event; ``logger`` is the logger's latest dated stamp, if there is one."""
@@ -135,8 +132,9 @@ class Events:
     def _confirms(self, stated: float, began: float) -> bool:
         """Whether an evaluation at that time is better than all before it, as a first one is."""
         best = float("-inf")
+        seconds, share = CLOSE
         for each in self.evaluations:
-            near = abs(each.at - began - stated) <= max(2.0, CLOSE * stated / 100)
+            near = abs(each.at - began - stated) <= max(seconds, share * stated)
             if near and each.value > best:
                 return True
             best = max(best, each.value)

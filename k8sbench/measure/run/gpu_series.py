@@ -13,11 +13,17 @@ from itertools import pairwise
 import msgspec
 
 from k8sbench.model import times
-from k8sbench.model.gpu_metrics import HELD_DOWN, NO_FIGURE, THROTTLED, GpuMetric, Series
+from k8sbench.model.counts import counted
+from k8sbench.model.gpu_metrics import (
+    EXPORTER_SECONDS,
+    HELD_DOWN,
+    NO_FIGURE,
+    THROTTLED,
+    GpuMetric,
+    Series,
+)
 from k8sbench.model.measurement import GpuFigure
 
-USUAL_INTERVAL = 30.0
-"""Seconds between two samples of an exporter that does not say: dcgm-exporter's default."""
 FEWEST = 4
 """Intervals that the steady part must have, and samples in it, for a figure."""
 STALE = 2.0
@@ -57,7 +63,7 @@ def over_time(series: Series, metric: GpuMetric, start: float, end: float) -> Ov
         return "The GPU does not support it."
     inside = [(at, value) for at, value in every if start <= at <= end]
     seconds = end - start
-    interval = series.every or USUAL_INTERVAL
+    interval = series.every or EXPORTER_SECONDS
     if len(inside) > 1:
         interval = max(interval, statistics.median(b[0] - a[0] for a, b in pairwise(inside)))
     if seconds * SLACK < FEWEST * interval:
@@ -67,7 +73,8 @@ def over_time(series: Series, metric: GpuMetric, start: float, end: float) -> Ov
         )
     samples = _samples(inside, interval)
     if samples < FEWEST:
-        return f"{samples} samples lie in the steady part; {FEWEST} are needed."
+        lie = counted(samples, "sample", ("lies", "lie"))
+        return f"{lie} in the steady part; {FEWEST} are needed."
     weights = _weights([at for at, _ in inside], start, end, interval)
     value, codes = _value(metric, every, inside, weights, (start, end))
     coverage = min(1.0, sum(weights) / seconds)

@@ -8,10 +8,17 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from k8sbench.measure import verdict
-from k8sbench.measure.run import data_set, gpu_metrics, integrity, redaction, selection
+from k8sbench.measure.run import (
+    agreement,
+    data_set,
+    gpu_metrics,
+    integrity,
+    redaction,
+    selection,
+)
+from k8sbench.measure.run.case import Case
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.gpu_judgement import Job
-from k8sbench.measure.run.integrity import Case
 from k8sbench.measure.run.log_clock import Reading
 from k8sbench.measure.run.log_facts import LogFacts, Source
 from k8sbench.measure.run.rank_series import RankSeries
@@ -239,7 +246,7 @@ def _measurement(log: LogFacts) -> Measurement:
 def _batch(log: LogFacts) -> int | None:
     """Batch per GPU: as the log has it, else as the user or plan gives it, else the catalog's."""
     expected = log.expected
-    given = integrity.printed_batch(log) or expected.batch_size
+    given = agreement.printed_batch(log) or expected.batch_size
     if given is not None:
         return given
     # Where the catalog has one batch for all precisions, it does not matter which ran.

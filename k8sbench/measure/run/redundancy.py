@@ -61,7 +61,7 @@ class Products(msgspec.Struct):
         """Whether the products of many records are all the first one's, like that before."""
         slack = (PRODUCT + ROUNDING / max(seconds)) * self._first
         apart = max(max(samples) - self._first, self._first - min(samples))
-        return self._first > 0 and self._other is None and apart <= slack
+        return self._other is None and apart <= slack
 
     def take(self, samples: Sequence[float], seconds: Sequence[float]) -> None:
         """Add the records of products that fit."""

@@ -13,7 +13,7 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.connection import connect
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.model.kube import KubeObject, conditions
-from k8sbench.runs.following import REQUESTS
+from k8sbench.runs.creations import REQUESTS
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
 
@@ -23,7 +23,7 @@ SECONDS = 3000
 def seconds(own: OwnCluster, job: dict[str, Any], count: int) -> float:
     """Create so many jobs like this one, as many at a time as k8sbench does, and wait for the last.
 
-    Returns how long that took. They are deleted then, and that is not counted.
+    Each is deleted when it has succeeded, as k8sbench does it, too. Returns how long that took.
     """
     namespace = Namespace.make(own, "alone")
     api = connect(kubeconfig=str(own.kubeconfig), namespace=namespace.name)
@@ -32,14 +32,23 @@ def seconds(own: OwnCluster, job: dict[str, Any], count: int) -> float:
     with ThreadPoolExecutor(REQUESTS) as threads:
         list(threads.map(lambda number: _create(api, path, job, number), range(count)))
     left = {f"alone-{number}" for number in range(count)}
-    while left:  # a server ends the watch of a client that is slow
-        found, version = api.list(path)
-        left.difference_update(filter(None, map(_succeeded, found)))
-        with contextlib.suppress(ApiFault):
-            for event in api.watch(path, resource_version=version, timeout_s=SECONDS):
-                left.discard(_succeeded(event["object"]))
-                if not left:
-                    break
+    with ThreadPoolExecutor(REQUESTS) as threads:
+
+        def take(job: KubeObject) -> None:
+            name = _succeeded(job)
+            if name is not None and name in left:
+                left.remove(name)
+                threads.submit(api.delete, f"{path}/{name}")
+
+        while left:  # a server ends the watch of a client that is slow
+            found, version = api.list(path)
+            for one in found:
+                take(one)
+            with contextlib.suppress(ApiFault):
+                for event in api.watch(path, resource_version=version, timeout_s=SECONDS):
+                    take(event["object"])
+                    if not left:
+                        break
     took = time.monotonic() - begun
     api.close()
     # As one: kubectl would delete job after job, and wait for pod after pod, five in a second.

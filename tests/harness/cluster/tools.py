@@ -114,6 +114,8 @@ CLUSTER = Module(
 """What the test cluster consists of."""
 NODE = Module(name="node", folder=TOOLS / "node")
 """What its real nodes need besides: the cluster's DNS, and the program that holds a pod."""
+HELM_4 = Module(name="helm", folder=TOOLS / "helm")
+"""The other major version of Helm; Helm 3 is built with the cluster."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,7 @@ def built(
     if target.is_dir():
         return Programs(target)
     cache.mkdir(parents=True, exist_ok=True)
-    with _locked(cache / f"{target.name}.lock", say) as lock:
+    with locked(cache / f"{target.name}.lock", say) as lock:
         if not target.is_dir():
             say(f"building the programs of {module.folder} into {target}: minutes, but only once")
             partial = cache / f"{target.name}.partial"
@@ -217,7 +219,8 @@ def _go(
 
 
 @contextlib.contextmanager
-def _locked(path: Path, say: Callable[[str], None]) -> Iterator[int]:
+def locked(path: Path, say: Callable[[str], None]) -> Iterator[int]:
+    """Hold a lock, once whoever has it is done; gives its file descriptor."""
     with path.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -234,7 +237,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def main() -> int:
     """Build all programs now, where tests would build them when they first need them."""
     try:
-        for module in (CLUSTER, NODE):
+        for module in (CLUSTER, NODE, HELM_4):
             built(module)
     except BuildFailed as wrong:
         print(f"error: {wrong}", file=sys.stderr)

@@ -36,6 +36,11 @@ def make(namespace: Namespace, folder: Path, name: str, *, sees_nodes: bool) -> 
     return write_kubeconfig(namespace, folder / f"{name}.kubeconfig", {"token": token})
 
 
+def grant(namespace: Namespace, name: str, what: str, rules: list[Any]) -> None:
+    """Give a user further permissions."""
+    namespace.create(*_granted("Role", namespace, name, rules, {}, what=f"-{what}"))
+
+
 def may(namespace: Namespace, name: str, verb: str, resource: str) -> bool:
     """Whether a user may do something, by the rules that the API server has at present."""
     who = f"--as=system:serviceaccount:{namespace.name}:{name}"
@@ -64,9 +69,15 @@ def write_kubeconfig(namespace: Namespace, path: Path, user: dict[str, Any]) -> 
 
 
 def _granted(
-    kind: str, namespace: Namespace, name: str, rules: list[Any], metadata: dict[str, Any]
+    kind: str,
+    namespace: Namespace,
+    name: str,
+    rules: list[Any],
+    metadata: dict[str, Any],
+    *,
+    what: str = "",
 ) -> list[dict[str, Any]]:
-    title = f"{namespace.name}-{name}"[-63:].lstrip("-")
+    title = f"{namespace.name}-{name}{what}"[-63:].lstrip("-")
     group = "rbac.authorization.k8s.io"
     head = {"apiVersion": f"{group}/v1", "metadata": {"name": title, **metadata}}
     subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace.name}

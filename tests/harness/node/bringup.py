@@ -71,7 +71,5 @@ def _begin(cluster: NodeCluster, node: Node) -> None:
 def _fill(cluster: NodeCluster, archives: list[Path], node: Node) -> None:
     """Give a node its images, before anything runs there, and its kubelet."""
     cluster.until(lambda: node.ctr("version") is not None, lambda: node.name)
-    for archive in archives:
-        if node.ctr("images", "import", str(archive)) is None:
-            raise RuntimeError(f"{node.name} does not take the image {archive.name}")
+    node.load(*archives)
     node.start("kubelet")

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,12 @@ class Node:
         except NoCluster:
             return None
 
+    def load(self, *archives: Path) -> None:
+        """Give its containerd images; there is no registry to pull them from."""
+        for archive in archives:
+            if self.ctr("images", "import", str(archive)) is None:
+                raise RuntimeError(f"{self.name} does not take the image {archive.name}")
+
     def ctr(self, *words: str) -> str | None:
         """Ask containerd; None if it does not answer."""
         done = subprocess.run(
@@ -157,6 +164,11 @@ class NodeCluster(OwnCluster):
     def node(self, name: str) -> Node:
         """Return a node by its name."""
         return next(node for node in self.nodes if node.name == name)
+
+    def load(self, archive: Path) -> None:
+        """Give every node an image."""
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda node: node.load(archive), self.nodes))
 
     def write_dns_file(self) -> None:
         """Write the configuration of the DNS."""

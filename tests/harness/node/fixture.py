@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from tests import tiers
 from tests.harness.cluster import fixture, tools
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.node import bringup, frameworks
+from tests.harness.node import bringup, collector_image, frameworks
 from tests.harness.node.cluster import NodeCluster
 
 
@@ -44,6 +45,20 @@ def node_cluster(
 def cluster(node_cluster: NodeCluster) -> NodeCluster:
     """Give it to the fixtures of the cluster tier."""
     return node_cluster
+
+
+@pytest.fixture(scope="session")
+def collector_archive() -> Path:
+    """Give the collector's image as an archive."""
+    tiers.demand("images")
+    return collector_image.built()
+
+
+@pytest.fixture(scope="session")
+def collector_image_name(node_cluster: NodeCluster, collector_archive: Path) -> str:
+    """Give the name of the collector's image, which the nodes have then."""
+    node_cluster.load(collector_archive)
+    return collector_image.NAME
 
 
 @pytest.fixture

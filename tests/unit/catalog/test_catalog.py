@@ -127,7 +127,7 @@ def test_only_the_file_that_is_asked_for_is_parsed(monkeypatch: pytest.MonkeyPat
     assert read == ["built-in tsm.yaml"]
 
 
-def test_a_trainer_that_k8sbench_does_not_have_is_told_with_its_line(
+def test_a_trainer_that_k8sbench_does_not_have_is_reported_with_its_line(
     tmp_path: pathlib.Path,
 ) -> None:
     path = tmp_path / "mine.yaml"

@@ -71,6 +71,28 @@ def test_the_first_file_found_is_taken_whole_and_named(
     assert taken(None, "K8SBENCH_POOLS", "XDG_CONFIG_HOME", "HOME")[0] == "built-in"
 
 
+def test_a_cluster_is_asked_for_its_pools_only_where_the_user_has_none(
+    tmp_path: pathlib.Path,
+) -> None:
+    text = POOL.format(name="by-cluster")
+    nobody = {"HOME": str(tmp_path)}
+
+    def published() -> pools.Published | None:
+        return pools.Published(text, "ConfigMap team-a/dlperf-pools")
+
+    found = pools.load(environ=nobody, published=published)
+    assert (found.source, list(found.pools)) == ("ConfigMap team-a/dlperf-pools", ["by-cluster"])
+    assert pools.load(environ=nobody, published=lambda: None).source == "built-in"
+    variable = {**nobody, "K8SBENCH_POOLS": file(tmp_path / "v.yaml", "by-variable")}
+    assert list(pools.load(environ=variable, published=pytest.fail).pools) == ["by-variable"]
+
+
+def test_a_cluster_s_pools_file_that_is_wrong_is_named_with_its_line() -> None:
+    wrong = pools.Published("pools:\n- name: a\n  gpu: 1\n", "ConfigMap team-a/dlperf-pools")
+    with pytest.raises(InputError, match=r"ConfigMap team-a/dlperf-pools.*3"):
+        pools.load(environ={}, published=lambda: wrong)
+
+
 def test_the_process_environment_is_what_counts(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,7 +186,7 @@ def test_one_pool_alone_needs_no_default_and_several_without_one_ask(
         ),
     ],
 )
-def test_a_wrong_pools_file_is_told_with_its_line(
+def test_a_wrong_pools_file_is_reported_with_its_line(
     tmp_path: pathlib.Path, text: str, line: int, said: str
 ) -> None:
     path = tmp_path / "pools.yaml"

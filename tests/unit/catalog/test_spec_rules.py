@@ -120,7 +120,7 @@ def test_a_sound_file_has_no_problem() -> None:
         (SOUND + "  data_set: {name: x, md5: abc}\n", 17, "MD5 sum"),
     ],
 )
-def test_what_one_key_alone_cannot_show_is_told_with_its_line(
+def test_what_one_key_alone_cannot_show_is_reported_with_its_line(
     text: str, line: int, what: str
 ) -> None:
     found, message = said(text)
@@ -201,7 +201,7 @@ def test_an_upstream_program_is_a_program() -> None:
         ({"numbers": {"rate": {"factor": 1, "of": ["data"]}}}, "not one of batch_size"),
     ],
 )
-def test_a_wrong_upstream_program_is_told(changes: dict[str, Any], what: str) -> None:
+def test_a_wrong_upstream_program_is_reported(changes: dict[str, Any], what: str) -> None:
     assert what in said(upstream(**changes))[1]
 
 

@@ -127,7 +127,7 @@ def test_scalars_mean_what_they_look_like(line: str, field: str, value: object) 
         ("name: x\nparts: [{size: '1'}]\n", 2, 'size should be a whole number, but is "1"'),
     ],
 )
-def test_a_wrong_value_is_told_with_its_line(text: str, line: int, said: str) -> None:
+def test_a_wrong_value_is_reported_with_its_line(text: str, line: int, said: str) -> None:
     error = wrong(text)
     assert said in error.message
     assert (error.file, error.line) == ("mine.yaml", line)
@@ -179,7 +179,7 @@ def test_a_wrong_value_is_told_with_its_line(text: str, line: int, said: str) ->
         ("name: x\n  flag: true\n", 2, "is not YAML"),
     ],
 )
-def test_what_yaml_allows_and_we_do_not_is_told_with_its_line(
+def test_what_yaml_allows_and_we_do_not_is_reported_with_its_line(
     text: str, line: int, said: str
 ) -> None:
     error = wrong(text)
@@ -207,11 +207,11 @@ def test_the_error_says_what_to_write_instead(text: str, advice: str) -> None:
     assert advice in wrong(text).action
 
 
-def test_of_several_faults_the_first_line_is_told() -> None:
+def test_of_several_faults_the_first_line_is_reported() -> None:
     assert wrong("name: x\nparts:\n- size: 1\n- size: 0\ncolour: blue\nzzz: 1\n").line == 4
 
 
-def test_a_mistyped_key_is_told_as_such_and_not_as_a_missing_one() -> None:
+def test_a_mistyped_key_is_reported_as_such_and_not_as_a_missing_one() -> None:
     assert "unknown key 'nam'" in wrong("colour: red\nnam: x\n").message
 
 
@@ -225,7 +225,7 @@ def test_windows_line_ends_are_read_and_counted() -> None:
     assert wrong("name: x\r\nflag: true\r\nzzz: 1\r\n").line == 3
 
 
-def test_a_rule_about_the_whole_is_told_with_the_line_of_its_key() -> None:
+def test_a_rule_about_the_whole_is_reported_with_the_line_of_its_key() -> None:
     def rules(thing: Thing) -> list[tuple[tuple[str | int, ...], str]]:
         return [
             (("parts", 1, "size"), "is too much"),
@@ -317,7 +317,7 @@ def test_what_is_no_readable_file_is_refused_with_its_reason(path: str, said: st
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_file_without_permission_is_told_as_such(tmp_path: pathlib.Path) -> None:
+def test_a_file_without_permission_is_reported_as_such(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "secret.yaml"
     file.write_text("name: x\n")
     file.chmod(0)
@@ -325,7 +325,7 @@ def test_a_file_without_permission_is_told_as_such(tmp_path: pathlib.Path) -> No
 
 
 @pytest.mark.parametrize("content", [b"name: \xff\n", "name: ü\n".encode("latin-1")])
-def test_text_that_is_not_utf8_is_told_with_its_line(
+def test_text_that_is_not_utf8_is_reported_with_its_line(
     tmp_path: pathlib.Path, content: bytes
 ) -> None:
     file = tmp_path / "f.yaml"

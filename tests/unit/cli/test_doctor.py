@@ -9,8 +9,10 @@ import pytest
 import yaml
 
 from k8sbench.cli.main import main
+from tests.tiers import ROOT
 
 NOT_READY = 6
+POOLS = ROOT / "k8sbench" / "pools.yaml"
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +77,7 @@ def test_the_all_reduce_is_not_started_on_a_cluster_that_is_not_ready(
     [
         (["--data", "imagenet"], "names no volume claim"),
         (["--data", "pvc:"], "names no volume claim"),
-        (["--node-pool", "h900"], "no node pool 'h900'"),
+        (["--node-pool", "h900", f"--pools={POOLS}"], "no node pool 'h900'"),
         (["--context", "nosuch"], "no context nosuch"),
     ],
 )

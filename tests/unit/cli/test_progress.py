@@ -76,7 +76,7 @@ def test_a_change_of_state_has_its_cause_and_what_to_do(
     assert said() == ["  Pending: No node has 8 GPUs.", "    Take a pool.", "  Running"]
 
 
-def test_a_step_is_told_every_five_seconds_at_most(
+def test_a_step_is_reported_every_five_seconds_at_most(
     tell: Progress, clock: Clock, said: Callable[[], list[str]]
 ) -> None:
     run = live_runs.run()  # 1 process × batch 2
@@ -188,7 +188,7 @@ def test_the_replica_that_is_blamed_is_heard_first_though_it_was_ended_by_others
     ]
 
 
-def test_gaps_and_notes_are_told(tell: Progress, said: Callable[[], list[str]]) -> None:
+def test_gaps_and_notes_are_reported(tell: Progress, said: Callable[[], list[str]]) -> None:
     run = live_runs.run()
     tell.on_event(run, live_runs.note("The API server does not answer since 10 s."))
     for after, before in ((NOW, NOW + 1), (NOW, None), (None, NOW), (None, None)):

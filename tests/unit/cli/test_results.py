@@ -403,6 +403,16 @@ def test_for_programs_there_is_one_document_with_the_gpu_metrics(
     assert "Turing and older." in str(row["missing"])
 
 
+@pytest.mark.parametrize(("form", "tables"), [("table", 1), ("wide", 0), ("markdown", 0)])
+def test_gpu_metrics_that_come_with_the_row_stand_below_it_if_not_in_it(
+    form: str, tables: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, after = with_and_without_gpu_metrics()
+    rows.Printed(form, Reporter()).at_the_end(after)
+    out = capsys.readouterr().out
+    assert (out.count("GPU metrics"), out.count("38.0 %")) == (tables, 1)
+
+
 def test_without_gpu_metrics_to_come_the_row_is_printed_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

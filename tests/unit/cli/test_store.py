@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from k8sbench.adapters.store import migrations, upkeep
+from k8sbench.adapters.store import migrations
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.cli.main import main
 from k8sbench.model.phase import Phase
@@ -105,7 +105,7 @@ def test_a_damaged_database_is_kept_beside_the_new_one(
 ) -> None:
     (root / "k8sbench.db").write_bytes(b"garbage " * 1000)
     assert main(["store", "rebuild"]) == 0
-    assert f"kept as {root / upkeep.BEFORE}" in capsys.readouterr().err
+    assert f"it is kept as {root}/k8sbench.db.backup-1." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("what", ["missing", "file", "empty"])

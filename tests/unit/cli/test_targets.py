@@ -83,6 +83,15 @@ def test_a_cluster_that_cannot_be_used_is_an_error_with_its_cause(
     assert err.endswith("; or run on this machine: --backend local\n")
 
 
+def test_a_dry_run_goes_without_a_cluster_and_says_whose_pools_it_took(
+    submit: Submit, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert submit("--dry-run", server=NOWHERE) == 0
+    out, err = capsys.readouterr()
+    assert "kind: PyTorchJob" in out
+    assert "; pools from built-in (those of the cluster were not read: The API server" in err
+
+
 def test_a_kubeconfig_that_is_a_link_to_nothing_is_not_taken_for_none(
     submit: Submit, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import json
 import pathlib
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import msgspec
 import pytest
-import yaml
 from rich.cells import cell_len
 
 from k8sbench.adapters.store.sql_store import open_store
@@ -24,10 +21,12 @@ from k8sbench.cli.main import main
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import drawing
 from k8sbench.measure.run import gpu_latest
+from k8sbench.model.errors import Unreachable
 from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SourceName, Wanted
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location, Run
 from k8sbench.runs import live_metrics
+from k8sbench.runs.live_metrics import ADVICE, LiveMetrics
 from tests.tiers import ROOT
 from tests.unit.cli import live_runs
 from tests.unit.cli.live_runs import NOW, moved, replica
@@ -61,7 +60,7 @@ class Source:
         self.then: Callable[[int], object] = lambda _: None
         """Is called with the number of each fetch."""
 
-    def follow(self, run: Run) -> None:
+    def follow(self, run: Run, nodes: Collection[str]) -> None:
         self.followed.append(run.run_id)
 
     def release(self, run_id: str) -> None:
@@ -106,12 +105,13 @@ def source(monkeypatch: pytest.MonkeyPatch) -> Source:
     one = Source()
 
     @contextlib.contextmanager
-    def opened(prometheus: str, *_: object) -> Iterator[list[Source]]:
-        yield [] if prometheus == "none" else [one]
+    def opened(*_: object) -> Iterator[list[Source]]:
+        yield [one]
 
     monkeypatch.setattr(metric_sources, "opened", opened)
     monkeypatch.setattr(live_metrics, "REFRESH_SECONDS", 0.0)
     monkeypatch.setattr(live_metrics, "SHOW_SECONDS", 0.0)
+    monkeypatch.setattr(live_metrics, "ONCE_LOOKS", 0)
     return one
 
 
@@ -172,29 +172,59 @@ def test_documents_keep_to_the_schema(
     assert 1 <= sample["age"] < 60
     assert said["missing"]["tensor_active"] == WITHOUT_DCP
     assert "tensor_active" not in said["gpus"][0]["metrics"]
-    assert main(["top", "seg-1", "-o", "yaml"]) == 0
-    assert yaml.safe_load(capsys.readouterr().out).keys() == said.keys()
-    assert main(["top", "seg-1", "-o", "csv"]) == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert [(row["index"], row["power"], row["tensor_active"]) for row in rows] == [
-        ("0", "251.4", ""),
-        ("1", "251.4", ""),
-    ]
 
 
 def test_without_a_sample_it_says_what_to_install(
     root: pathlib.Path, source: Source, capsys: pytest.CaptureFixture[str]
 ) -> None:
     local()
-    source.why = "There is no DCGM exporter on node-1."
+    source.why = "Driver Not Loaded."
     assert main(["top", "seg-1", "--once"]) == 6
+    assert capsys.readouterr() == (
+        "",
+        f"error: There are no GPU metrics of seg-1. Driver Not Loaded.\n  {ADVICE['local']}\n",
+    )
+
+
+def test_without_a_prometheus_the_log_of_a_run_here_is_its_source(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_metrics, "ONCE_LOOKS", 0)
+    local()
+    once = ["top", "seg-1", "--once", "--prometheus", "none"]
+    assert main(once) == 6
     out, err = capsys.readouterr()
     assert out == ""
-    assert "There are no GPU metrics of seg-1. There is no DCGM exporter on node-1." in err
-    assert "Install NVIDIA's dcgm-exporter" in err
-    assert "k8sbench doctor" in err
-    assert main(["top", "seg-1", "--once", "--prometheus", "none"]) == 6
-    assert "There is no source of GPU metrics." in capsys.readouterr().err
+    assert "The log holds no samples of a GPU: " in err
+    assert err.endswith(f"\n  {ADVICE['local']}\n")
+    sample = {"event": "gpu", "rank": 0, "every": 1.0, "at": [time.time()], "power": [251.4]}
+    with open_store() as store, contextlib.closing(store.archive("seg-1")) as archive:
+        gpu = {"gpu_model": "Tesla T4", "gpu_uuid": "GPU-7"}
+        for event in ({"event": "environment", "rank": 0, **gpu}, sample):
+            printed_now = live_runs.line(f"K8SBENCH {json.dumps(event)}", at=time.time()).line
+            assert printed_now is not None
+            archive.write(printed_now)
+    assert main([*once, "-o", "json"]) == 0
+    (now,) = json.loads(capsys.readouterr().out)["gpus"]
+    assert (now["gpu"]["uuid"], now["metrics"]["power"]["value"]) == ("GPU-7", 251.4)
+
+
+def test_once_gives_a_source_that_begins_when_it_is_asked_a_moment(
+    root: pathlib.Path,
+    source: Source,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live_metrics, "ONCE_LOOKS", 8)
+    source.why = "It was not read yet."
+
+    def then(number: int) -> None:
+        source.why = source.why if number < 3 else None
+
+    source.then = then
+    local()
+    assert main(["top", "seg-1", "--once", "-o", "json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["gpus"]) == len(source.asked) - 1 == 2
 
 
 def test_without_a_sample_it_waits_only_while_the_run_is_young(
@@ -204,7 +234,8 @@ def test_without_a_sample_it_waits_only_while_the_run_is_young(
     source.then = lambda number: end() if number == 3 else None
     local()
     assert main(["top", "seg-1"]) == 0
-    assert "No GPU metrics: There is no DCGM exporter on node-1." in capsys.readouterr().out
+    seen = capsys.readouterr().out
+    assert f"No GPU metrics: There is no DCGM exporter on node-1.\n{ADVICE['local']}\n" in seen
 
 
 def test_of_an_old_run_without_a_sample_it_ends(
@@ -371,6 +402,23 @@ def test_a_terminal_of_80_columns_has_room_for_all() -> None:
         "ip-10-0-12-34  worker-10    0   97%     41%  13.8Gi   251W  65°C  1380MHz  14s",
         "ip-10-0-12-34  worker-10    1   97%     41%  13.8Gi   251W  65°C  1380MHz  14s",
     ]
+
+
+@pytest.mark.parametrize("backend", ADVICE)
+def test_without_a_source_80_columns_show_what_to_install_or_open(backend: str) -> None:
+    source = Source()
+    source.why = "There is none of them."
+    run = live_runs.run(device="cuda", backend=backend)
+    metrics = LiveMetrics(run, [source], lambda: NOW)
+    metrics.take([moved(Phase.RUNNING)], print)
+    assert metrics.advice() is None  # the sources were not asked yet
+    with pytest.raises(Unreachable):
+        metrics.once(lambda _: None)
+    view = metrics.view()
+    notes = top._notes(view, metrics.advice())
+    seen = lines(drawing.gpus(metrics.live, top.COLUMNS, (), notes, NOW, 80, 24), 80)
+    assert max(map(cell_len, seen)) <= 80
+    assert " ".join(seen).endswith(f"No GPU metrics: {source.why} {ADVICE[backend]}")
 
 
 @pytest.mark.parametrize(

@@ -13,15 +13,14 @@ from k8sbench.diagnose.preflight import checks, findings
 from k8sbench.diagnose.preflight.facts import (
     Access,
     Asked,
-    Exposed,
     Facts,
     Line,
     Refusal,
     Source,
-    Unknown,
 )
 from k8sbench.diagnose.preflight.rules import Permission
 from k8sbench.model.gpu_metrics import METRICS
+from k8sbench.render import counters
 
 POOL = pools.load(environ={}).pool("v100-32gb")
 IMAGES = image_table.load()
@@ -100,7 +99,7 @@ def limits(kind: str = "Container", **bounds: dict[str, str]) -> dict[str, Any]:
 
 FIELDS = tuple(field.name for metric in METRICS for field in metric.dcgm)
 DEFAULT = tuple(name for name in FIELDS if name not in {"DCGM_FI_PROF_SM_ACTIVE", *FIELDS[-4:]})
-"""About what an exporter has that nobody told anything."""
+"""About what an exporter has by default."""
 
 
 def exporter(*args: str, **env: str) -> dict[str, Any]:
@@ -114,18 +113,18 @@ def exporter(*args: str, **env: str) -> dict[str, Any]:
 
 
 def prometheus(fields: tuple[str, ...] = FIELDS, names_pods: bool | None = None) -> Source:
-    has = Exposed(fields=fields, interval=15.0, names_pods=names_pods)
-    return Source(name="Prometheus monitoring/prometheus:web", has=has)
+    name = "Prometheus monitoring/prometheus:web"
+    return Source(name=name, fields=fields, interval=15.0, names_pods=names_pods)
 
 
 def read(fields: tuple[str, ...] = FIELDS, names_pods: bool | None = True) -> Source:
     """An exporter that was read."""
-    has = Exposed(fields=fields, interval=30.0, names_pods=names_pods)
-    return Source(name="DCGM exporter gpu-operator/dcgm-x1", has=has)
+    name = "DCGM exporter gpu-operator/dcgm-x1"
+    return Source(name=name, fields=fields, interval=30.0, names_pods=names_pods)
 
 
 def refused(name: str = "DCGM exporters") -> Source:
-    return Source(name=name, has=Unknown("You may not list pods"), role="kind: Role\n")
+    return Source(name=name, wrong="You may not list pods", role="kind: Role\n")
 
 
 def denied(kind: str) -> Refusal:
@@ -152,6 +151,7 @@ READY = Facts(
     init_template=preflight.init_template(),
     access=(access("create", "pytorchjobs.kubeflow.org"), access("list", "pods")),
     role_file="/k8sbench/role.yaml",
+    counters=counters.text(),
     namespace=namespace(**{findings.ENFORCE: "restricted"}),
     quotas=(),
     limit_ranges=(),

@@ -599,7 +599,7 @@ def test_each_resource_that_is_not_allowed_has_a_line_with_its_verbs() -> None:
     ]
 
 
-def test_what_is_missing_is_told_once() -> None:
+def test_what_is_missing_is_reported_once() -> None:
     forbidden = Refusal(
         status=403,
         message='pytorchjobs is forbidden: User "me" cannot create resource "pytorchjobs"',
@@ -661,7 +661,7 @@ def test_of_gpu_metrics_it_says_what_they_are_and_how_often() -> None:
     assert found.endswith("every 30 s.")
 
 
-def test_whoever_needs_no_exporter_is_not_told_to_get_at_one() -> None:
+def test_whoever_needs_no_exporter_is_not_asked_to_get_at_one() -> None:
     for changes in ({"exporter": refused(), "exporters": ()}, {"exporter": None, "exporters": ()}):
         assert of(lines(**changes), "gpu-metrics").level == "ok"
 
@@ -694,4 +694,4 @@ def test_what_an_administrator_may_apply_is_given_with_the_line() -> None:
 )
 def test_an_exporters_settings_are_read(pod: dict[str, Any], seconds: float, mapped: bool) -> None:
     assert metrics_checks.interval(pod) == seconds
-    assert metrics_checks.is_mapped(pod) is mapped
+    assert metrics_checks.names_pods(pod) is mapped

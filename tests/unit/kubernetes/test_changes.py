@@ -82,7 +82,7 @@ def test_the_same_image_from_a_mirror_is_no_other_one(digest: str) -> None:
     assert sentence(found) is None
 
 
-def test_what_keeps_a_job_from_running_is_told_first() -> None:
+def test_what_keeps_a_job_from_running_is_reported_first() -> None:
     found = job(condition("Created"), workers=3)
     full = unplaced("0/1 nodes are available: 1 Insufficient nvidia.com/gpu.")
     assert read(seen(full, of=found)).cause_id == "half-placed"

@@ -144,7 +144,7 @@ def test_a_kubeconfig_that_is_named_must_exist(home: Path) -> None:
         reached(home, kubeconfig="/no/such")
 
 
-def test_a_context_that_is_not_there_is_told_with_the_nearest(home: Path) -> None:
+def test_a_context_that_is_not_there_is_reported_with_the_nearest(home: Path) -> None:
     write(home / ".kube" / "config", config("production", "staging"))
     with pytest.raises(NotFound, match="no context prodution") as wrong:
         reached(home, context="prodution")

@@ -196,7 +196,7 @@ def test_a_job_exists_though_it_could_not_be_made_the_owner() -> None:
 # -- quotas -----------------------------------------------------------------------------------
 
 
-def test_a_quota_that_others_fill_is_told_from_one_that_the_job_alone_exceeds() -> None:
+def test_a_quota_that_others_fill_is_distinguished_from_one_that_the_job_alone_exceeds() -> None:
     filled = FakeApi(create_PyTorchJob=[refusal(QUOTA.format(used=40, limited=40))])
     with pytest.raises(NoRoom) as waits:
         run(filled)

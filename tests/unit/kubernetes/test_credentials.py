@@ -102,7 +102,7 @@ def test_what_was_refused_is_renewed_if_there_is_something_new(tmp_path: Path) -
     assert found.renew(refused)
 
 
-def test_a_plugin_is_asked_and_told_about_the_cluster(tmp_path: Path) -> None:
+def test_a_plugin_is_asked_and_gets_the_cluster(tmp_path: Path) -> None:
     text = (
         "import json, os\n"
         "info = json.loads(os.environ['KUBERNETES_EXEC_INFO'])\n"
@@ -152,7 +152,7 @@ def test_a_plugin_may_give_a_certificate(tmp_path: Path) -> None:
         (answer("v0", token="t"), f"printed apiVersion v0 instead of {VERSION}"),
     ],
 )
-def test_a_plugin_that_fails_is_told_with_its_reason(
+def test_a_plugin_that_fails_is_reported_with_its_reason(
     tmp_path: Path, text: str, sentence: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     found = of(tmp_path, exec=plugin(tmp_path, text))

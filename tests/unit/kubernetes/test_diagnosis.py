@@ -1018,7 +1018,7 @@ def test_of_the_same_second_the_one_that_was_killed_is_named() -> None:
 
 
 @pytest.mark.parametrize("code", [1, 126, 127, 128, 255])
-def test_an_exit_code_that_is_no_signal_s_is_told_as_one(code: int) -> None:
+def test_an_exit_code_that_is_no_signal_s_is_reported_as_one(code: int) -> None:
     reading = read(failed(worker_0=(code, 60)))
     assert reading.cause == f"worker-0 exited with code {code}."
 
@@ -1062,7 +1062,7 @@ def test_of_a_replicas_ranks_the_one_that_ended_first_is_named(
     assert reading.cause_id == cause_id
 
 
-def test_a_crash_loop_by_memory_is_told_as_memory() -> None:
+def test_a_crash_loop_by_memory_is_reported_as_memory() -> None:
     looping = pod(state=waits("CrashLoopBackOff"), last=ended(137, "OOMKilled"), restarts=2)
     reading = read(seen(looping, of=job(condition("Running"), restart_policy="OnFailure")))
     assert (reading.cause_id, reading.phase) == ("oom", Phase.STARTING)

@@ -31,7 +31,7 @@ def test_without_a_mark_everything_is_new() -> None:
     assert resume.mark == Mark(T0, 2)
 
 
-def test_lines_of_one_time_are_told_apart_by_their_number() -> None:
+def test_lines_of_one_time_are_distinguished_by_their_number() -> None:
     file = [(T0, str(number)) for number in range(1000)]
     new, _ = go_on(mark_of(file[:400]), file)
     assert [line.text for line in new] == [str(number) for number in range(400, 1000)]

@@ -15,7 +15,7 @@ import pytest
 
 from k8sbench.adapters.kubernetes import looking
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.logs import streams
+from k8sbench.adapters.kubernetes.logs import reading, streams
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogLine, LogMark
@@ -372,7 +372,7 @@ def test_while_one_log_of_a_run_is_read_the_run_does_not_fail(pod: Pod) -> None:
 def test_that_logs_cannot_be_read_is_noted_once_for_a_run_and_cause(
     pod: Pod, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "NOTE_SECONDS", 0.0)
+    monkeypatch.setattr(reading, "NOTE_SECONDS", 0.0)
     pod.node.answers = [FAILURES["kubelet away"][0]] * 100_000
     pod.streams.want("run", "worker-0", pod="q", uid="u2", container="pytorch", rank=1)
     pod.streams.ended("run", "worker-0")
@@ -397,7 +397,7 @@ def test_what_passes_within_seconds_is_not_noted_and_a_missing_permission_is_at_
 def test_that_the_api_server_is_away_is_not_noted_for_logs_as_well(
     pod: Pod, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "NOTE_SECONDS", 0.0)
+    monkeypatch.setattr(reading, "NOTE_SECONDS", 0.0)
     pod.is_away = True
     fail(pod, FAILURES["broken"][0])
     assert pod.notes == []
@@ -555,7 +555,7 @@ def test_a_stream_that_stays_open_knows_the_end_if_it_ever_was_in_its_place(
     assert len(pod.gaps) == gaps
 
 
-def test_a_last_line_without_an_end_is_told_once(pod: Pod) -> None:
+def test_a_last_line_without_an_end_is_reported_once(pod: Pod) -> None:
     pod.node.answers = [ApiFault(None, "", "reset"), f"{stamp(T0)} the last".encode()]
     pod.streams.want("run", "master-0", pod="p", uid="u1", container="pytorch", rank=0, restarts=0)
     pod.node.until(lambda node: len(node.asked) >= 1)

@@ -102,7 +102,7 @@ def test_the_kubelets_errors_are_no_lines_of_the_program(error: str, end: str) -
     assert text.error == error
 
 
-def test_an_error_that_nobody_has_seen_yet_is_told_by_its_missing_end() -> None:
+def test_an_error_that_nobody_has_seen_yet_is_recognised_by_its_missing_end() -> None:
     text = LogText()
     assert text.feed(f"{stamp(T0)} x\nsomething new went wrong".encode()) == [Line(T0, "x")]
     assert text.end() == []

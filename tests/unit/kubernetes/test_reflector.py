@@ -111,7 +111,7 @@ def event(kind: str, found: dict[str, Any]) -> dict[str, Any]:
     return {"type": kind, "object": found}
 
 
-def test_all_that_is_there_is_told_and_then_every_change(follow: Follow) -> None:
+def test_all_that_is_there_is_reported_and_then_every_change(follow: Follow) -> None:
     server = Server(
         ([pod("a", 1)], "5"),
         Watched([event("ADDED", pod("b", 6)), event("MODIFIED", pod("a", 7))], "wait"),
@@ -137,7 +137,7 @@ def test_a_watch_goes_on_from_where_the_last_one_ended(follow: Follow) -> None:
     assert server.asked == ["list a=b", "watch 5", "watch 6", "watch 9"]
 
 
-def test_what_was_deleted_unseen_is_told_by_the_next_listing(follow: Follow) -> None:
+def test_what_was_deleted_unseen_is_reported_by_the_next_listing(follow: Follow) -> None:
     server = Server(
         ([pod("a", 1), pod("b", 2), pod("c", 3)], "5"),
         Watched([], GONE),
@@ -184,7 +184,7 @@ def test_a_server_that_is_away_for_long_is_asked_until_it_answers(follow: Follow
     reported.next(Works)
 
 
-def test_a_refusal_is_told_and_tried_again(follow: Follow) -> None:
+def test_a_refusal_is_reported_and_tried_again(follow: Follow) -> None:
     refused = ApiFault(403, "Forbidden", "may not watch")
     reported = follow(Server(([], "5"), refused, refused))
     assert reported.next(Failed).fault is refused
@@ -192,7 +192,7 @@ def test_a_refusal_is_told_and_tried_again(follow: Follow) -> None:
     reported.next(Works)
 
 
-def test_objects_that_are_not_wanted_are_not_told(follow: Follow) -> None:
+def test_objects_that_are_not_wanted_are_not_reported(follow: Follow) -> None:
     server = Server(
         ([pod("a", 1), pod("b", 2)], "5"),
         Watched([event("DELETED", pod("b", 6)), event("DELETED", pod("a", 7))], "wait"),

@@ -11,7 +11,7 @@ from k8sbench.model.kube import RUN_LABEL
 from tests.unit.render.plans import plan
 
 
-def test_a_job_that_is_taken_up_alone_is_watched_alone() -> None:
+def test_a_job_that_is_resumed_alone_is_watched_alone() -> None:
     assert Scope.of([plan(run_id="a")], is_resumed=True).labels == "k8sbench.io/run=a"
 
 

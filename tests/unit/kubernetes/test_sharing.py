@@ -121,6 +121,28 @@ def test_a_job_that_another_store_needs_stays(others: tuple[User, ...], why: str
     assert Server(*others).keeper(ANN) == why
 
 
+COLLECTOR = msgspec.structs.replace(ANN, for_all=True)
+
+
+@pytest.mark.parametrize(
+    ("others", "why"),
+    [
+        ((DETACHED,), None),
+        ((BEN,), FOLLOWS),
+        ((DETACHED, KEEPING), "k8sbench on desk keeps it (--keep)."),
+    ],
+)
+def test_who_collects_for_all_leaves_no_job_to_a_submitter_that_has_detached(
+    others: tuple[User, ...], why: str | None
+) -> None:
+    server = Server(*others)
+    assert server.keeper(COLLECTOR, HAS) == why
+    assert sharing.is_abandoned(server.job, COLLECTOR, server.now) == (why is None)
+    assert "k8sbench.io/collected-by-0123456789" in server.annotations
+    server.now += FOLLOWED_SECONDS
+    assert sharing.is_abandoned(server.job, COLLECTOR, server.now) == (KEEPING not in others)
+
+
 def test_the_last_of_three_stores_deletes_the_job() -> None:
     server = Server(DETACHED)
     server.follow(ANN)
@@ -147,7 +169,7 @@ def test_what_was_collected_is_written_with_the_removal_of_the_mark() -> None:
     assert server.patches == before + 1
 
 
-def test_the_other_stores_are_told_also_where_their_marks_have_expired() -> None:
+def test_the_other_stores_read_it_also_where_their_marks_have_expired() -> None:
     """Whoever comes while a finalizer keeps the job finds who has its logs."""
     server = Server(BEN)
     server.now += SUBMITTED_SECONDS
@@ -155,7 +177,7 @@ def test_the_other_stores_are_told_also_where_their_marks_have_expired() -> None
     assert sharing.collector(server.job) is not None
 
 
-def test_who_comes_later_is_told_who_has_the_logs() -> None:
+def test_who_comes_later_reads_who_has_the_logs() -> None:
     server = Server(DETACHED)
     assert sharing.collector(server.job) is None
     server.keeper(ANN, HAS)
@@ -167,7 +189,7 @@ def test_who_comes_later_is_told_who_has_the_logs() -> None:
     assert action == "See k8sbench results on lab-7: the store 0123456789 there has its logs."
 
 
-def test_of_a_run_that_failed_there_is_no_figure_to_be_told() -> None:
+def test_of_a_run_that_failed_there_is_no_figure() -> None:
     server = Server(DETACHED)
     server.keeper(ANN, Collected(digest=None, throughput=None, unit=None, verdict=None))
     sentence, _ = sharing.collector(server.job) or ("", "")

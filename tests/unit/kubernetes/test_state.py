@@ -239,7 +239,9 @@ def test_a_sidecar_that_runs_on_does_not_keep_the_run_from_its_end() -> None:
     assert reading.cause == "All 2 replicas succeeded; istio-proxy ran on beside them."
 
 
-def test_a_replica_that_failed_beside_a_sidecar_is_told_and_fails_the_run_with_the_last() -> None:
+def test_a_replica_that_failed_beside_a_sidecar_is_reported_and_fails_the_run_with_the_last() -> (
+    None
+):
     found = seen(beside(RUNS, "master-0"), beside(ended(3, at=60)), of=RUNNING)
     assert read(found, after=61).cause_id is None
     reading = read(found, after=70)

@@ -161,14 +161,14 @@ def test_a_connection_through_a_proxy_says_so(tmp_path: Path) -> None:
     assert fault.message == expected
 
 
-def test_a_refusal_that_is_a_page_is_told_by_its_status(tmp_path: Path) -> None:
+def test_a_refusal_that_is_a_page_is_reported_by_its_status(tmp_path: Path) -> None:
     page = answer(503, b"<html><title>no healthy upstream</title></html>")
     with serving(saying(page)) as address:
         fault = fault_of(tmp_path, f"http://{address}")
     assert (fault.status, fault.message) == (503, "Reason")
 
 
-def test_a_wait_that_is_too_long_is_told(tmp_path: Path) -> None:
+def test_a_wait_that_is_too_long_is_reported(tmp_path: Path) -> None:
     with (
         serving(saying(answer(429, b"too many", Retry_After="120"))) as address,
         reached(tmp_path, f"http://{address}") as api,

@@ -39,7 +39,7 @@ def test_an_outage_is_worth_a_word_after_some_seconds_and_at_its_end() -> None:
     assert note(failures, 71.0) is None
 
 
-def test_trouble_that_passes_soon_is_not_told() -> None:
+def test_trouble_that_passes_soon_is_not_reported() -> None:
     failures = WatchFailures()
     failures.failed("Pod", AWAY, 10.0)
     failures.works("Pod")

@@ -100,7 +100,7 @@ def test_a_signal_is_named() -> None:
 
 
 @pytest.mark.parametrize("code", [1, 127, 128, 255])
-def test_an_exit_code_that_stands_for_no_signal_is_told_as_one(code: int) -> None:
+def test_an_exit_code_that_stands_for_no_signal_is_reported_as_one(code: int) -> None:
     sentence = exits.cause(ended("master-0", code, "step 1"), []).sentence
     assert sentence == f"master-0 exited with code {code}: step 1"
 

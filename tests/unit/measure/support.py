@@ -26,6 +26,20 @@ class Lines:
         return (f"{line}\n" for line in self._lines)
 
 
+class Block:
+    """A log in memory, in few blocks."""
+
+    name = "train.log"
+    cut_lines = 0
+
+    def __init__(self, *blocks: Iterable[str]) -> None:
+        self._blocks = blocks
+
+    def __iter__(self) -> Iterator[str]:
+        for lines in self._blocks:
+            yield "".join(f"{line}\n" for line in lines)
+
+
 def fixture(name: str) -> LogFile:
     """A log of ``tests/fixtures/logs``."""
     return LogFile(str(FIXTURES / name), name)

@@ -645,6 +645,27 @@ def test_rounding_in_the_catalog_is_no_other_model() -> None:
     assert pair({"fingerprint": near}).ratio is not None
 
 
+@pytest.mark.parametrize("side", ["paddle", "pytorch"])
+@pytest.mark.parametrize(("parameters", "same"), [(25_974_000, True), (25_973_999, False)])
+def test_models_are_the_same_up_to_a_thousandth_of_the_larger(
+    side: str, parameters: int, same: bool
+) -> None:
+    """The other one has 26,000,000 parameters."""
+    models = {"paddle": MODEL, "pytorch": MODEL}
+    models = {
+        name: msgspec.structs.replace(model, parameters=parameters if name == side else 26_000_000)
+        for name, model in models.items()
+    }
+    found = pair(*({"fingerprint": model} for model in models.values()))
+    assert found.not_comparable == (() if same else ("model",))
+
+
+@pytest.mark.parametrize("side", [{}, PADDLE])
+def test_a_gpu_is_not_set_against_a_cpu(side: dict[str, Any]) -> None:
+    other = {} if side else PADDLE
+    assert parities(groups([run(900.0, device="cpu", **side), run(900.0, **other)])) == []
+
+
 HALF = {"conv": "float16", "depthwise_conv": "float16", "loss": "float32", "resize": "float16"}
 
 
@@ -771,6 +792,12 @@ def test_each_group_is_paired_with_the_counterpart_it_has_least_against() -> Non
         (128, "set-a"),
     ]
     assert [p.ratio is None for p in found] == [True, False, False]
+    other = run(900.0, batch_size=64, **PADDLE)
+    batches = [
+        (p.paddle.key.batch_size, p.pytorch.key.batch_size)
+        for p in parities(groups([*runs[:3], other]))
+    ]
+    assert sorted(batches) == [(64, 64), (128, 128)]
 
 
 def test_another_program_is_named_beside_the_ratio() -> None:

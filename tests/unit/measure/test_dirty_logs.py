@@ -209,9 +209,30 @@ def test_another_total_without_a_restart_is_another_run() -> None:
     assert (resumed.verdict, ids(resumed)) == ("valid", ["restarted"])
 
 
+@pytest.mark.parametrize(
+    ("count", "lines"), [(1, "1 line of a.log is"), (3, "3 lines of a.log are")]
+)
+def test_lines_that_were_cut_are_remarked_with_their_number(count: int, lines: str) -> None:
+    log = Lines(STEADY, "a.log")
+    log.cut_lines = count
+    found = measured(log)
+    assert (found.verdict, ids(found)) == ("valid", ["long-lines"])
+    assert why(found, "long-lines") == f"{lines} longer than 64 KiB and cut."
+
+
 def test_an_earlier_run_behind_a_later_one_is_no_copy_of_it() -> None:
     found = measured([*run([0.5] * 12, at=500), *STEADY])
     assert ids(found, "reject") == ["iterations-back"]
+
+
+@pytest.mark.parametrize(("later", "what"), [(0.6, "iterations-back"), (0.3, "repeated-lines")])
+def test_a_run_of_less_than_a_second_was_over_as_another_began_or_not(
+    later: float, what: str
+) -> None:
+    """Another rank's copy would have been written meanwhile: it takes 0.35 s."""
+    short = [run([0.05] * 8, interval=1, at=at) for at in (later, 0.0)]
+    found = measured([line for lines in short for line in lines])
+    assert ids(found)[0] == what
 
 
 def test_after_a_restart_of_the_same_run_its_header_is_read_anew() -> None:

@@ -106,6 +106,14 @@ def test_the_logs_own_clock_counts_everything_between_two_lines() -> None:
     assert found.throughput.time_weighted == pytest.approx(8.0)
 
 
+def test_the_wall_time_may_be_less_than_a_second_and_the_memory_a_mebibyte() -> None:
+    lines = run([0.1] * 8, interval=1)
+    first, *rest = (line.replace("memory: 11000", "memory: 1") for line in lines)
+    found = measured([first, *(line.replace(" memory: 1,", "") for line in rest)])
+    assert found.train_wall_s == pytest.approx(0.7, abs=0.002)
+    assert found.memory_mib == 1
+
+
 def test_without_stamps_there_is_no_such_figure_and_the_reason_stands_beside_it() -> None:
     lines = [line.split(" - mmseg - INFO - ")[1] for line in run([0.5] * 6)]
     found = measured(lines)

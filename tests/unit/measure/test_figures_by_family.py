@@ -183,7 +183,7 @@ def test_the_figures_are_those_computed_by_hand(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_format_and_whose_program_it_was_are_told(name: str) -> None:
+def test_the_format_and_whose_program_it_was_are_reported(name: str) -> None:
     family, known, _ = CASES[name]
     found = measured(fixture(name), format=family, **known)
     assert found.format == family
@@ -212,6 +212,7 @@ def test_what_a_log_tells_of_itself_needs_no_flag(
         precision,
         model,
     )
+    assert isinstance(found.batch_size_per_gpu, int)
 
 
 def test_the_environment_tells_versions_and_no_secrets() -> None:

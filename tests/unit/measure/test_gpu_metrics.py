@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -153,8 +152,12 @@ def test_a_gap_of_more_than_two_intervals_is_not_covered() -> None:
     one_missing = taken(
         series("power", [250] * 9, at=[t for t in range(1010, 1200, 20) if t != 1090])
     )
+    two_missing = taken(
+        series("power", [250] * 8, at=[1010, 1030, 1050, 1110, 1130, 1150, 1170, 1190])
+    )
     hole = taken(series("power", [250] * 6, at=[1010, 1030, 1050, 1150, 1170, 1190]))
     assert whole.coverage == one_missing.coverage == 1.0
+    assert two_missing.coverage == pytest.approx(0.8)
     assert hole.coverage == pytest.approx(0.6)
     assert hole.value == 250
 
@@ -198,6 +201,7 @@ def test_a_value_that_is_only_scraped_again_counts_once() -> None:
 
 def test_a_metric_without_four_samples_is_no_figure() -> None:
     assert refused(series("power", [1, 2, 3], at=[1010, 1030, 1050])).startswith("3 samples")
+    assert refused(series("power", [1], at=[1010])).startswith("1 sample lies")
     assert refused(series("power", [], at=[])).startswith("0 samples")
 
 
@@ -448,8 +452,8 @@ def test_a_judgement_is_given_where_figures_show_it() -> None:
     assert judged(LINKS, 2, nvlink_received=90e9) == (
         "Communication-bound: each GPU moved 90.0 GB/s over NVLink, 60 % of what it carries."
     )
-    assert judged(dram_active=0.86) == (
-        "Memory-bandwidth-bound: device memory was busy 86 % of the time."
+    assert judged(dram_active=0.8) == (
+        "Memory-bandwidth-bound: device memory was busy 80 % of the time."
     )
     limit = {"power_limit_w": 250.0, "clock_sm_max_mhz": 1530}
     assert judged(limit, power=248, sm_clock=1290) == (
@@ -463,6 +467,7 @@ def test_no_judgement_is_given_where_nothing_shows_it() -> None:
     assert judged(LINKS, 1, pcie_transmitted=12e9) is None
     assert judged({}, 2, pcie_transmitted=12e9) is None
     assert judged({"power_limit_w": 250.0}, power=180) is None
+    assert judged(dram_active=0.79) is None
     hole = series("dram_active", [0.9] * 4, at=[1010, 1030, 1050, 1070])
     found = completed(of(hole))
     assert found.gpu_metrics is not None
@@ -472,17 +477,3 @@ def test_no_judgement_is_given_where_nothing_shows_it() -> None:
 def test_the_completed_measurement_survives_its_json() -> None:
     found = completed(of(series("power", [200] * 10)))
     assert msgspec.json.decode(msgspec.json.encode(found), type=Measurement) == found
-
-
-def test_many_series_take_little_of_the_processor() -> None:
-    at = [START + i / 3 for i in range(600)]
-    every = [
-        series(metric.id, lambda t: t % 0.9, at=at, every=1 / 3, of=gpu(i))
-        for metric in METRICS[:14]
-        for i in range(32)
-    ]
-    began = time.process_time()
-    found = completed(of(*every), gpus=32)
-    assert time.process_time() - began < 2
-    assert found.gpu_metrics is not None
-    assert len(found.gpu_metrics.gpus) == 32

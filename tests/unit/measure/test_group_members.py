@@ -322,6 +322,20 @@ def test_what_differs_from_the_majority_does_not_count(reason: str) -> None:
     assert group.key.gpu_model == V100_16
 
 
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("mixed-precision", "Its precision in effect (amp) is not that of 2 of 3 runs (fp32)."),
+        ("mixed-driver", "Its GPU driver (470.1) is not that of 2 of 3 runs (535.54)."),
+        # What a plan holds may be long, or a secret.
+        ("mixed-plan", "Its plan's env is not that of 2 of 3 runs."),
+    ],
+)
+def test_what_a_run_reports_is_named_beside_what_most_report(reason: str, message: str) -> None:
+    group = only([*repeats([100.0, 101.0]), run(100.5, repeat=3, **MIXED[reason])])
+    assert [each.message for each in group.members[2].reasons] == [message]
+
+
 @pytest.mark.parametrize("reason", MIXED)
 def test_without_a_majority_nothing_mixed_counts(reason: str) -> None:
     group = only([run(100.0), run(100.5, repeat=2, **MIXED[reason])])
@@ -382,6 +396,18 @@ def test_more_arithmetic_than_the_gpu_has_is_rejected() -> None:
     assert rejected(group) == {5200.0: ["above-peak"]}
     assert "15.9 TFLOP/s per GPU are more than the peak" in group.members[1].reasons[0].message
     assert only(repeats([5200.0]), accept={"above-peak"}).counted == 1
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        run(None, phase=Phase.FAILED),
+        run(100.0, measured={"gpu_model": None}),
+    ],
+    ids=["failed", "gpu not known"],
+)
+def test_a_run_that_cannot_be_held_against_the_peak_excuses_no_other(first: Run) -> None:
+    assert rejected(only([first, run(5200.0, repeat=2)]))[5200.0] == ["above-peak"]
 
 
 def test_a_gpu_without_a_known_peak_is_not_held_against_one() -> None:
@@ -531,6 +557,8 @@ def test_a_wide_interval_is_a_warning() -> None:
     group = only(repeats([100.0, 111.0]))
     assert group.ids("warn") == ("wide-interval",)
     assert group.counted == 2
+    assert only(repeats([95.0, 100.0, 105.0])).ids("warn") == ()
+    assert only(repeats([95.0, 100.0, 105.1])).ids("warn") == ("wide-interval",)
 
 
 def test_gpu_hours_are_those_of_all_ended_runs() -> None:

@@ -32,14 +32,14 @@ def test_each_row_has_the_codes_severity_a_meaning_and_an_action() -> None:
 
 
 def test_the_limits_on_the_page_are_the_codes() -> None:
-    from k8sbench.measure.run import integrity
+    from k8sbench.measure.run import case, integrity, summaries
 
     text = PAGE.read_text(encoding="utf-8")
-    assert f"Fewer than {integrity.FEWEST_RECORDS} training lines" in text
+    assert f"Fewer than {case.FEWEST_RECORDS} training lines" in text
     assert f"allows {1 - integrity.ENOUGH:.0%}".replace("%", " %") in text
-    assert f"allows {integrity.OWN_SUMMARY:.1%}".replace("%", " %") in text
+    assert f"allows {summaries.OWN_SUMMARY:.1%}".replace("%", " %") in text
     assert "ten times slower" in text
-    assert integrity.SLOW_TAIL == 10
+    assert summaries.SLOW_TAIL == 10
 
 
 PROGRAMS = {

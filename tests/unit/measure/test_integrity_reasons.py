@@ -251,6 +251,35 @@ def test_a_log_whose_data_set_tells_the_samples_of_a_step_needs_one_of_gpus_and_
     assert "global_batch" not in found.environment
 
 
+@pytest.mark.parametrize(
+    ("rate", "batch"),
+    [
+        *((10.0, 4), (10.2, 4), (9.8, 4), (10.25, None), (9.75, None), (10.4, None)),
+        *((40.8, 16), (40.9, None), (61.0, 24), (61.25, 24), (2.5, 1), (1.0, None)),
+    ],
+)
+def test_rate_times_seconds_is_a_batch_where_it_is_nearly_a_whole_number(
+    rate: float, batch: int | None
+) -> None:
+    """Within 2 % and a hundredth; seconds of 0.4."""
+    lines = [
+        f"[TRAIN] epoch: 1, iter: {i}/100, loss: 1.0000, lr: 0.01, batch_cost: 0.4000, "
+        f"reader_cost: 0.00100, ips: {rate:.4f} samples/sec | ETA 00:00:10"
+        for i in range(10, 101, 10)
+    ]
+    found = measured(lines, format="paddleseg", batch_size=None)
+    assert found.batch_size_per_gpu == batch
+
+
+@pytest.mark.parametrize(("samples", "same"), [(15, False), (16, True), (48, True), (49, False)])
+def test_an_epoch_of_two_steps_tells_the_batch_roughly(samples: int, same: bool) -> None:
+    """Both steps of 16, or a further one was left out, or the second one is small."""
+    head = f"- AI-Rank-log 1618109465.579 load_data, checksum:{samples}"
+    lines = [tsm(epoch, step, 0.5, 0.5, total=2) for epoch in range(5) for step in range(2)]
+    found = measured([head, *lines], format="tsm", gpus=1, batch_size=16)
+    assert ids(found, "reject") == [MISMATCH] * (not same)
+
+
 SEG_DATA = [
     "train_dataset:",
     "  dataset_root: data/cityscapes",
@@ -298,6 +327,29 @@ def test_epochs_of_cityscapes_are_of_the_jobs_batch(
         if reason.id == MISMATCH:
             assert [place.text for place in reason.evidence] == ["type: Cityscapes"]
             assert "2,975 samples in " in reason.message
+
+
+@pytest.mark.parametrize(
+    ("gpus", "steps", "last", "message"),
+    [
+        (4, 93, 80_000, "93 steps are 31.989"),
+        (4, 93, 500, "84 to 99 steps are 30.051 to 35.417"),
+        (4, 200, 400, "200 to 399 steps are 7.4561 to 14.875"),
+        (32, 120, 110, "at least 110 steps are at most 27.045"),
+    ],
+)
+def test_what_the_data_set_says_of_a_step_is_written_out(
+    gpus: int, steps: int, last: int, message: str
+) -> None:
+    known: dict[str, Any] = {"format": "paddleseg", "gpus": None, "batch_size": None}
+    (reason,) = measured(paddleseg(gpus, steps, last, SEG_DATA), **known).reasons
+    assert reason.message == f"2,975 samples in {message} per step of the job, not {gpus} × 4."
+
+
+def test_the_first_step_of_a_data_set_says_nothing_of_its_epoch() -> None:
+    known: dict[str, Any] = {"format": "paddleseg", "gpus": None, "batch_size": None}
+    found = measured(paddleseg(8, 93, 10, SEG_DATA)[: 2 + len(SEG_DATA) + 1], **known)
+    assert ids(found, "reject") == ["too-few-records"]
 
 
 @pytest.mark.parametrize(
@@ -650,6 +702,12 @@ def test_an_epochs_sum_must_go_on_from_its_running_means(
     assert ids(found, "reject") == expected
 
 
+def test_an_epochs_sum_says_nothing_of_an_epoch_with_missing_records() -> None:
+    lines = paddleclas(0.2, 19.0)
+    found = measured([*lines[:3], *lines[5:]], format="paddleclas", batch_size=None)
+    assert ids(found, "reject") == ["iterations-missing"]
+
+
 def test_single_steps_far_from_the_mean_over_all_steps_are_remarked() -> None:
     """80 clips/s in the printed steps but one of 4 s, 72.7 in all of them."""
     lines = paddlevideo(1, [0.1] * 8, 161 * 0.2)
@@ -707,6 +765,29 @@ def test_an_epochs_total_is_the_headline_where_single_steps_are_printed() -> Non
     assert measured([*lines, lines[-1]], **known).iterations == 161
 
 
+@pytest.mark.parametrize(
+    ("every", "estimator"), [(1, "time_weighted"), (2, "printed_steps"), (20, "printed_steps")]
+)
+def test_single_steps_are_all_steps_where_each_is_printed(every: int, estimator: str) -> None:
+    lines = [
+        f"[03/02 10:00:{i:02d}] epoch:[  1/50 ] train step:{i * every} loss: 6.0 lr: 0.08 "
+        "top1: 0.1 top5: 0.2 elapse: 0.200 reader: 0.001s ips: 80.00000 instance/sec."
+        for i in range(10)
+    ]
+    assert measured(lines, format="paddlevideo", batch_size=16).estimator == estimator
+
+
+@pytest.mark.parametrize(("epoch", "missing"), [(0, None), (1, 100), (3, 300)])
+def test_a_log_that_begins_in_a_later_epoch_lacks_those_before(
+    epoch: int, missing: int | None
+) -> None:
+    lines = [tsm(epoch, step, 0.5, 0.5) for step in range(0, 100, 10)]
+    found = measured(lines, format="tsm", batch_size=16)
+    assert ids(found, "reject") == ([] if missing is None else ["iterations-missing"])
+    if missing is not None:
+        assert f"{missing} iterations of the window" in found.reasons[0].message
+
+
 @pytest.mark.parametrize(("total", "steps"), [(36.0, 322), (18.0, 80), (36.0, 100)])
 def test_an_epochs_total_of_other_steps_than_the_lines_is_rejected(
     total: float, steps: int
@@ -749,16 +830,50 @@ def test_the_steps_after_an_epochs_last_line_are_in_its_total() -> None:
         assert cut.window.last_iteration == 191
 
 
-def test_steps_that_are_running_means_after_all_are_remarked() -> None:
+@pytest.mark.parametrize(
+    ("warmup", "first"),
+    [
+        (0, 6),  # The first five steps are in no mean.
+        (81, 82),
+        (82, 92),  # The record at 91 begins in the warm-up.
+        (91, 92),  # Of the epoch its rest alone lies in the window.
+        (92, 106),
+        (105, 106),
+    ],
+)
+def test_the_window_begins_with_the_first_record_or_rest_of_an_epoch_in_it(
+    warmup: int, first: int
+) -> None:
+    second = [line.replace("epoch:0", "epoch:1") for line in paddleclas(0.1, 9.5)]
+    lines = [*paddleclas(0.1, 9.5), *second]
+    found = measured(lines, format="paddleclas", batch_size=None, warmup=warmup)
+    assert found.window is not None
+    assert (found.window.first_iteration, found.window.last_iteration) == (first, 200)
+
+
+def printed_as_the_epochs_mean(count: int) -> list[str]:
     lines = [
         f"2026-03-02 10:00:{i:02d} INFO: epoch:0   train step:{i:<4} loss:  7.0 top1: 0.0 "
         "lr: 0.1 elapse: 1.000s ips: 32.00000 images/sec."
-        for i in range(30)
+        for i in range(count)
     ]
     lines.append(
-        "2026-03-02 10:00:30 INFO: END epoch:0   train loss:  6.0 top1: 0.0  "
-        "elapse_sum: 30.000s ips: 32.00000 images/sec."
+        f"2026-03-02 10:00:{count} INFO: END epoch:0   train loss:  6.0 top1: 0.0  "
+        f"elapse_sum: {count}.000s ips: 32.00000 images/sec."
     )
+    return lines
+
+
+def test_steps_of_which_there_are_few_may_be_as_fast_as_all_of_them_by_chance() -> None:
+    few, enough = (
+        measured(printed_as_the_epochs_mean(count), format="paddleclas", batch_size=None)
+        for count in (19, 20)
+    )
+    assert (ids(few), ids(enough)) == ([], ["printed-running-mean"])
+
+
+def test_steps_that_are_running_means_after_all_are_remarked() -> None:
+    lines = printed_as_the_epochs_mean(30)
     found = measured(lines, format="paddleclas", batch_size=None)
     assert (found.verdict, ids(found)) == ("valid", ["printed-running-mean"])
     assert "comes to 32 per s" in found.reasons[0].message

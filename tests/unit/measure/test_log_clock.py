@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from k8sbench.measure.run import log_clock
+from k8sbench.measure.run.expectation import Expectation
+from k8sbench.measure.run.measuring import measure
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.spec import LogFormat
-from tests.unit.measure.support import Lines, ids, lines_of, measured, mmseg, plsc, run
+from tests.unit.measure.support import Block, Lines, ids, lines_of, measured, mmseg, plsc, run
 
 EVALUATION = "2026-03-02 10:01:50 [INFO]\tStart evaluating (total_samples: 500)..."
 STEADY = [0.5] * 8
@@ -97,7 +99,11 @@ def test_rounding_of_short_times_is_no_contradiction() -> None:
 @pytest.mark.parametrize("share", [0.98, 1.02])
 def test_times_edited_by_two_per_cent_are_rejected(share: float) -> None:
     lines = [mmseg(i * 10, 0.5 * share, at=5 * i, total=400) for i in range(1, 41)]
-    assert ids(measured(lines), "reject") == ["clock-mismatch"]
+    found = measured(lines)
+    assert ids(found, "reject") == ["clock-mismatch"]
+    assert found.reasons[0].message == (
+        f"39 records say that they took {195 * share:.2f} s; by their time stamps it was 195.00 s."
+    )
 
 
 @pytest.mark.parametrize(("own", "expected"), [(0.9999, []), (1.01, ["clock-mismatch"])])
@@ -126,6 +132,19 @@ def test_deeplearningexamples_is_compared_by_its_median_line(own: float) -> None
     found = measured(dle([1400.0] * 60, own=own), format="dle-resnet50", batch_size=256)
     assert ids(found, "reject") == ["clock-mismatch"]
     assert f"The median record's own time is {own:.1%}" in found.reasons[0].message
+
+
+@pytest.mark.parametrize(("batch", "own"), [(1, 1.0), (1, 0.99), (2, 1.0)])
+def test_the_median_line_of_a_batch_of_one_is_compared_by_its_own_time(
+    batch: int, own: float
+) -> None:
+    lines = dle([100.0] * 60, batch=batch, own=own)
+    assert ids(measured(lines, format="dle-resnet50", batch_size=batch)) == []
+
+
+def test_lines_of_one_stamp_show_no_time_for_their_own() -> None:
+    lines = dle([1e9] * 60)
+    assert "clock-mismatch" in ids(measured(lines, format="dle-resnet50", batch_size=256))
 
 
 def test_stamps_in_whole_seconds_may_be_one_second_off_at_either_end_of_a_stretch() -> None:
@@ -229,6 +248,21 @@ def test_one_jump_of_a_clock_is_named_and_the_figures_are_corrected(
     assert found.train_wall_s == pytest.approx(honest.train_wall_s)
 
 
+@pytest.mark.parametrize("line", [1, 2, 3, 11, 28, 29])
+@pytest.mark.parametrize("seconds", [seconds for seconds, _ in JUMPS])
+def test_a_jump_is_corrected_wherever_it_lies_and_however_the_log_is_read(
+    seconds: int, line: int
+) -> None:
+    lines = set_clock(run([0.5] * 30), line, seconds)
+    expected = Expectation(format="mmseg", gpus=1, batch_size=4, warmup=0)
+    for blocks in ([lines], [lines[:2], lines[2:]], [lines[:10], lines[10:20], lines[20:]]):
+        found = measure([Block(*blocks)], expected)
+        assert (found.verdict, ids(found)) == ("valid", ["clock-jump"])
+        assert [place.line for place in found.reasons[0].evidence] == [line + 1]
+        assert found.throughput is not None
+        assert found.throughput.timestamps == pytest.approx(8.0)
+
+
 @pytest.mark.parametrize("seconds", [-HOUR, HOUR])
 def test_a_program_whose_rate_depends_on_the_batch_has_such_jumps_too(seconds: int) -> None:
     lines = set_clock(dle([1400.0] * 60), 30, seconds)
@@ -242,6 +276,24 @@ def test_a_jump_at_an_evaluation_is_named_as_well() -> None:
     assert ids(found) == ["clock-jump"]
     assert found.throughput is not None
     assert found.throughput.timestamps == pytest.approx(40 * 39 / 199)
+
+
+@pytest.mark.parametrize(
+    ("pause", "known"), [(0, True), (1795, True), (1796, False), (3590, False)]
+)
+def test_a_jump_back_may_hide_half_an_hour_between_two_lines(pause: int, known: bool) -> None:
+    lines = [paddleseg(i * 10, 5 * i) for i in range(1, 41)]
+    lines.insert(20, EVALUATION)
+    found = measured(set_clock(lines, 20, pause - HOUR), format="paddleseg")
+    assert ("clock-jump" in ids(found)) == known
+
+
+@pytest.mark.parametrize("seconds", [-5, -4, 0])
+def test_an_hour_at_an_evaluation_may_be_the_evaluation_s(seconds: int) -> None:
+    lines = [paddleseg(i * 10, 5 * i) for i in range(1, 41)]
+    lines.insert(20, EVALUATION)
+    found = measured(set_clock(lines, 20, HOUR + seconds), format="paddleseg")
+    assert ids(found) == ["clocks-apart"]
 
 
 @pytest.mark.parametrize("seconds", [-30 * 60, -22, 2 * HOUR, -DAY, 60])
@@ -402,6 +454,8 @@ def test_a_jump_of_the_logger_s_clock_is_no_fault_of_ai_rank_s_lines() -> None:
     ("given", "real", "text"),
     [
         (8, 1, "The factor is 8, the number of GPUs: check --gpus"),
+        (2, 1, "The factor is 2, the number of GPUs: check --gpus"),
+        (8, 4, "The factor is 2: of 8 GPUs these may be the GPUs of a node"),
         (1, 8, "The stamps fit 8 GPUs: check --gpus."),
         (32, 8, "The factor is 4: of 32 GPUs these may be the GPUs of a node"),
         (8, 32, "The factor is 4: of 8 GPUs these may be the GPUs of a node"),
@@ -414,6 +468,40 @@ def test_a_factor_of_the_gpus_names_the_likely_cause(given: int, real: int, text
     assert text in found.reasons[0].message
     honest = measured(lines, format="dle-resnet50", batch_size=256, gpus=real)
     assert ids(honest) == []
+
+
+@pytest.mark.parametrize(
+    ("own", "text"),
+    [
+        (0.5, " The stamps fit 6 GPUs: check --gpus."),
+        # More time than passed: fewer GPUs, of which three are no multiple.
+        (1.99, ""),
+        (2.0, ""),
+        (0.45, ""),
+    ],
+)
+def test_three_gpus_may_be_of_twice_as_many_and_not_of_half(own: float, text: str) -> None:
+    lines = dle([1400.0] * 40, batch=256 * 3, own=own)
+    found = measured(lines, format="dle-resnet50", batch_size=256, gpus=3)
+    assert ids(found, "reject") == ["clock-mismatch"]
+    assert found.reasons[0].message.partition(" s.")[2] == text
+
+
+def test_a_factor_is_named_of_a_log_of_less_than_a_second_too() -> None:
+    found = measured(dle([32000.0] * 40, batch=512), format="dle-resnet50", batch_size=256, gpus=8)
+    assert "The factor is 4" in found.reasons[0].message
+
+
+@pytest.mark.parametrize("own", [0.990, 0.993, 0.996, 0.998])
+def test_a_log_in_many_blocks_is_judged_as_in_one(own: float) -> None:
+    """Records that follow each other are one stretch, however they are read."""
+    lines = run([0.5] * 400, interval=1)
+    lines = [line.replace("time: 0.500", f"time: {0.5 * own:.4f}") for line in lines]
+    expected = Expectation(format="mmseg", gpus=1, batch_size=4, warmup=0)
+    cut = [lines[:20], *(lines[i : i + 20] for i in range(20, 400, 20))]
+    found = [measure([Block(*blocks)], expected) for blocks in ([lines], cut)]
+    assert ids(found[0]) == ids(found[1])
+    assert ids(found[0]) == (["clock-mismatch"] if own < 0.995 else [])
 
 
 @pytest.mark.parametrize(("per", "rate"), [("card", 64.0), ("job", 8.0)])

@@ -174,7 +174,7 @@ def test_what_a_carriage_return_overwrote_are_pieces_of_one_line(tmp_path: Path)
     assert read(written(tmp_path, data)) == [(1, " 1%"), (1, " 2%"), (1, "loss: 1.0"), (2, "next")]
 
 
-def test_gzip_is_told_by_its_content(tmp_path: Path) -> None:
+def test_gzip_is_recognised_by_its_content(tmp_path: Path) -> None:
     packed = gzip.compress(b"one\n") + gzip.compress(b"two\n")
     assert read(written(tmp_path, packed, "train.log")) == [(1, "one"), (2, "two")]
 

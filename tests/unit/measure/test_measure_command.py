@@ -128,7 +128,7 @@ def test_the_log_of_another_family_says_which_format_to_give(
     assert "--format tsm" in capsys.readouterr().err
 
 
-def test_a_head_without_training_is_told_apart(
+def test_a_head_without_training_is_distinguished(
     logs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (logs / "head.log").write_text("MMSegmentation: 0.12.0+3e46c1b\n")

@@ -40,25 +40,25 @@ def sample(value: float, **more: str) -> Sample:
     return Sample({"__name__": "DCGM_FI_DEV_GPU_UTIL", "UUID": "GPU-0", **more}, value)
 
 
-def test_long_runs_keep_every_second_sample() -> None:
-    node = NodeReadings([])
+def test_the_latest_samples_of_a_day_are_kept() -> None:
+    node = NodeReadings()
     for at in range(dcgm.MOST + 1):
         node.take(float(at), "one", [sample(at, label_of_the_pod=str(at))])
     ((stamps, values),) = node.series.values()
-    assert (len(stamps), node.thinned) == (dcgm.MOST // 2, 2)
     assert list(stamps) == list(values)
-    assert list(stamps)[:3] == [1.0, 3.0, 5.0]
-    assert len(node.answers) == dcgm.MOST
+    assert (stamps[0], stamps[-1], len(stamps)) == (1.0, dcgm.MOST, dcgm.MOST)
 
 
 def test_what_no_run_needs_any_more_is_dropped() -> None:
-    node = NodeReadings([])
-    node.thinned = 2
-    node.take(1.0, "one", [sample(1, pod="a")])
-    node.take(2.0, "one", [sample(2, pod="b")])
-    node.take(3.0, "one", [sample(3, pod="b")])
-    node.drop(3.0)
+    node = NodeReadings()
+    node.users = {"first": 0.0, "second": 3.0}
+    node.released = {"first": 4.0}
+    for at, pod in ((1.0, "a"), (2.0, "b"), (3.0, "b")):
+        node.take(at, "one", [sample(at, pod=pod)])
+    node.forget(4.0)
+    assert len(node.series) == 2
+    node.forget(5.0)
     ((labels, (stamps, _)),) = node.series.items()
     assert ("pod", "b") in labels
     assert list(stamps) == [3.0]
-    assert node.thinned == 1
+    assert (node.users, node.released) == ({"second": 3.0}, {})

@@ -12,15 +12,14 @@ from k8sbench.adapters.metrics import promql
 GOLDEN = pathlib.Path(__file__).parent / "golden" / "queries.promql"
 PODS, UUIDS = ("r50-master-0", "r50-worker-0"), ("GPU-0", "GPU-1")
 QUERIES: dict[str, Callable[[], str]] = {
-    "CLOCK": lambda: promql.CLOCK,
     "owned: on Kubernetes": lambda: promql.owned("team", PODS, (), 600),
     "owned: the log names GPUs": lambda: promql.owned("team", PODS, UUIDS, 600),
     "owned: a local run": lambda: promql.owned(None, PODS, UUIDS[:1], 600),
-    "all_of": lambda: promql.all_of("UUID", UUIDS[0], 300),
     "samples": lambda: promql.samples("UUID", UUIDS, 600.001),
     "samples: an old exporter, one GPU": lambda: promql.samples("uuid", UUIDS[:1], 600.001),
     "targets": lambda: promql.targets(("10.0.0.1:9400", "node-0"), 600),
     "nodes": lambda: promql.nodes(300),
+    "known_nodes": lambda: promql.known_nodes(300),
     "fields": promql.fields,
     "scrapes": lambda: promql.scrapes("DCGM_FI_DEV_GPU_UTIL", 300),
     "with_pods": promql.with_pods,
@@ -43,12 +42,12 @@ def test_every_query_is_among_them() -> None:
         if one.__module__ == promql.__name__ and one.__annotations__["return"] == "str"
     }
     assert {name for name in writers if not name.startswith("_")} == {
-        name.partition(":")[0] for name in QUERIES if name != "CLOCK"
+        name.partition(":")[0] for name in QUERIES
     }
 
 
 def test_text_in_a_query_ends_neither_its_quotes_nor_its_pattern() -> None:
-    assert promql.all_of("UUID", 'a"}\\\n', 1).endswith(r'UUID="a\"}\\\n"}[1000ms]')
+    assert promql.samples("UUID", ['a"}\\\n'], 1).endswith(r'UUID="a\"}\\\n"}[1000ms]')
     assert r'UUID=~"a\\.b|c\\+"' in promql.samples("UUID", ("a.b", "c+"), 1)
 
 

@@ -64,7 +64,7 @@ def test_torchrun_and_the_paddle_launcher_start_the_processes_of_a_node() -> Non
     )
 
 
-def test_the_trainer_is_told_the_whole_case() -> None:
+def test_the_trainer_gets_the_whole_case() -> None:
     plan = planned(replicas=1, gpus=1)
     assert option(plan, "batch-size") == "2"
     assert option(plan, "amp-dtype") == "none"
@@ -165,13 +165,65 @@ def test_what_cannot_run_says_so_and_what_to_do(asked: dict[str, Any], says: str
     assert caught.value.action
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"replicas": 1, "gpus": 1, "batch_size": 1, "warmup": 0, "iterations": 1},
+        {"replicas": 1000, "batch_size": 1_000_000},
+        {"warmup": 1_000_000_000, "iterations": 1_000_000_000},
+    ],
+)
+def test_the_least_and_the_most_of_each_number_may_be_asked_for(asked: dict[str, Any]) -> None:
+    plan = planned(**asked)
+    names = {"gpus": "gpus_per_replica"}
+    for name, value in asked.items():
+        place = plan.window if name in {"warmup", "iterations"} else plan
+        assert getattr(place, names.get(name, name)) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("replicas", 1000),
+        ("gpus", 999_999),
+        ("batch_size", 1_000_000),
+        ("warmup", 1_000_000_000),
+        ("iterations", 1_000_000_000),
+    ],
+)
+def test_more_than_the_most_is_out_of_range(name: str, most: int) -> None:
+    asked: dict[str, Any] = {name: most + 1}
+    with pytest.raises(UsageError, match=f"{most + 1} is out of range"):
+        planned(**asked)
+    if name == "gpus":
+        with pytest.raises(UsageError, match="more than a node"):
+            planned(gpus=most)
+
+
+@pytest.mark.parametrize(
+    ("asked", "rule"),
+    [
+        ({}, "ours"),
+        ({"warmup": 5}, "as given on the command line"),
+        ({"iterations": 50}, "as given on the command line"),
+        ({"warmup": 0, "iterations": 50}, "as given on the command line"),
+        ({"preset": "smoke"}, "smoke preset: a few small steps"),
+        ({"preset": "smoke", "warmup": 5}, "as given on the command line"),
+    ],
+)
+def test_a_window_is_of_the_command_line_where_any_of_it_is(
+    asked: dict[str, Any], rule: str
+) -> None:
+    assert planned(**asked).window.rule == rule
+
+
 def test_only_the_program_of_others_has_a_digest_of_its_command() -> None:
     """Ours is named by its trainer."""
     assert planned().program_digest is None
     assert planned(impl="upstream", image="x").program_digest is not None
 
 
-def test_a_mistyped_variant_is_told_the_nearest() -> None:
+def test_of_a_mistyped_variant_the_nearest_is_named() -> None:
     with pytest.raises(NotFound, match="Did you mean matched"):
         planned(framework="paddle", variant="mached")
 
@@ -207,7 +259,7 @@ def test_modes_and_data_that_are_not_built_say_so(asked: dict[str, Any]) -> None
 
 @pytest.mark.parametrize("data", ["synthetic", "synthetic-host"])
 @pytest.mark.parametrize("framework", ["pytorch", "paddle"])
-def test_the_trainer_is_told_its_source_of_data(framework: str, data: str) -> None:
+def test_the_trainer_gets_its_source_of_data(framework: str, data: str) -> None:
     plan = planned(framework=framework, data=data)
     assert plan.data == data
     assert option(plan, "data") == data
@@ -261,7 +313,7 @@ def test_a_speed_option_overrules_the_catalog_s_and_the_preset_s() -> None:
     assert "--compile" not in plan.command
 
 
-def test_loaders_that_have_nothing_to_do_are_told() -> None:
+def test_loaders_that_have_nothing_to_do_are_reported() -> None:
     plan = planned(speed_options={"workers": 8})
     assert any("workers without effect" in note for note in plan.notes)
 
@@ -292,6 +344,41 @@ def test_upstreams_command_is_filled_without_a_shell() -> None:
     assert with_data.data == "pvc:city/train"
 
 
+def test_a_foreign_command_is_told_the_whole_case() -> None:
+    """Each word that a command may hold, of two nodes with four GPUs."""
+    first, *others = spec().variants
+    assert first.upstream is not None
+    words = {
+        "precision": "fp32",
+        "batch_size": "2",
+        "global_batch": "16",
+        "replicas": "2",
+        "gpus_per_replica": "4",
+        "world_size": "8",
+        "warmup": "20",
+        "iterations": "80",
+        "total_iterations": "100",
+        "log_interval": "2",
+        "gpu_ids": "0,1,2,3",
+        "hosts": "seg-x-master-0,seg-x-worker-0",
+        "host": "$(POD_NAME)",
+        "data": "/data",
+    }
+    command = {"fp32": ("train", *(f"{{{name}}}" for name in words))}
+    upstream = msgspec.structs.replace(first.upstream, command=command)
+    plan = make_plan(
+        spec(variants=[msgspec.structs.replace(first, upstream=upstream), *others]),
+        SOURCE,
+        Request(impl="upstream", image="seg:1", replicas=2, gpus=4),
+        CLUSTER,
+        run_id="seg-x",
+        set_name="s",
+        repeat=1,
+        trainers_digest=None,
+    )
+    assert dict(zip(words, plan.command[1:], strict=True)) == words
+
+
 @pytest.mark.parametrize(
     ("command", "precision", "runs"),
     [
@@ -300,7 +387,7 @@ def test_upstreams_command_is_filled_without_a_shell() -> None:
         (["python", "train.py", "--precision={precision}"], "amp", True),
     ],
 )
-def test_a_command_of_the_users_runs_another_precision_where_it_is_told(
+def test_a_command_of_the_users_runs_another_precision_where_it_takes_one(
     command: list[str], precision: Any, runs: bool
 ) -> None:
     own = {
@@ -344,7 +431,7 @@ def test_an_image_from_images_holds_the_trainers_and_any_other_gets_them_by_conf
     )
 
 
-def test_a_gpu_that_the_image_has_no_kernels_for_is_told() -> None:
+def test_a_gpu_that_the_image_has_no_kernels_for_is_reported() -> None:
     image = "pytorch/pytorch:2.11.0-cuda13.0-cudnn9-runtime"
     [note] = [note for note in planned(image=image).notes if "no kernels" in note]
     assert "Leave out --image" in note
@@ -354,7 +441,7 @@ def test_a_gpu_that_the_image_has_no_kernels_for_is_told() -> None:
     assert not any("no kernels" in note for note in planned(site=site).notes)
 
 
-def test_a_framework_installed_here_without_kernels_for_the_gpu_is_told() -> None:
+def test_a_framework_installed_here_without_kernels_for_the_gpu_is_reported() -> None:
     site = msgspec.structs.replace(
         GPU_BOX, images=CLUSTER.images, installed={"pytorch": "2.12.0", "paddle": "2.6.2"}
     )

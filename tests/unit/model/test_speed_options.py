@@ -65,7 +65,7 @@ def test_off_is_said_only_where_a_trainer_may_have_it_on_by_itself() -> None:
     ]
 
 
-def test_in_words_only_speed_options_are_told() -> None:
+def test_in_words_only_speed_options_are_reported() -> None:
     options: dict[str, Option] = {
         "workers": 8,
         "channels-last": True,

@@ -88,6 +88,47 @@ def test_paddleclas_precision(lines: list[str], stated: str | None, assumed: str
     assert (found.get("precision"), found.get("precision_assumed")) == (stated, assumed)
 
 
+@pytest.mark.parametrize(
+    ("lines", "model"),
+    [
+        (["INFO: ARCHITECTURE : ", "INFO:     name : ResNet50"], "ResNet50"),
+        (["INFO: Arch : ", "INFO:     pretrained : False", "INFO:     name : PPLCNet"], "PPLCNet"),
+        # Other sections have names, too: before it, and behind the model's.
+        (["INFO: Optimizer : ", "INFO:     name : Momentum"], None),
+        (["INFO: Arch : ", "INFO:     name : ResNet50", "INFO:     name : Piecewise"], "ResNet50"),
+        (
+            ["INFO:     name : Momentum", "INFO: ARCHITECTURE : ", "INFO:     name : ResNet50"],
+            "ResNet50",
+        ),
+    ],
+)
+def test_paddleclas_names_the_model_in_the_section_of_its_architecture(
+    lines: list[str], model: str | None
+) -> None:
+    head = [f"2026-03-02 10:00:00 {line}" for line in lines]
+    found = [
+        item for item in items("paddleclas", *head, ALL["paddleclas"]) if isinstance(item, Fact)
+    ]
+    assert [each.value for each in found if each.name == "model"] == [model] * (model is not None)
+
+
+@pytest.mark.parametrize(
+    ("section", "found"),
+    [
+        ("TRAIN", {"global_batch": "256"}),
+        ("Train", {"batch_size": "256"}),
+        ("Eval", {}),
+        ("VALID", {}),
+    ],
+)
+def test_paddleclas_batch_is_that_of_its_section(section: str, found: dict[str, str]) -> None:
+    head = [f"x INFO: {section} : ", "x INFO:     batch_size : 256", "x INFO:     batch_size : 64"]
+    stated = facts("paddleclas", *head)
+    assert {
+        name: stated[name] for name in ("global_batch", "batch_size") if name in stated
+    } == found
+
+
 def test_the_older_paddle_launcher_does_not_tell_how_many_nodes_there_are() -> None:
     """A job of four nodes prints one address: the environment overrules the arguments."""
     assert "gpus" not in facts("paddleclas", "gpus: 0,1,2,3,4,5,6,7", "ips: 127.0.0.1")

@@ -87,7 +87,7 @@ def test_what_json_has_no_word_for_is_read_back(text: str) -> None:
     assert str(found.loss) == text
 
 
-def test_glued_and_torn_lines_are_told_apart() -> None:
+def test_glued_and_torn_lines_are_distinguished() -> None:
     torn = line(STEP)[:40]
     found = records(
         "k8sbench", line(START), torn + line(STEP) + line({**STEP, "step": 15}) + "tail"
@@ -156,7 +156,7 @@ def test_a_rank_and_the_summary_tell_how_a_gpu_was_clocked_in_the_end() -> None:
 
 
 @pytest.mark.parametrize("machine", [None, 3, {}, {"clock_sm_mhz": None}])
-def test_clocks_that_nobody_told_are_no_facts(machine: object) -> None:
+def test_clocks_that_nobody_stated_are_no_facts(machine: object) -> None:
     found = facts(START, {"event": "summary", "machine": machine})
     assert not any(name.startswith("at_end.") for name in found)
 

@@ -297,6 +297,20 @@ def test_a_time_or_rate_of_zero_is_no_measurement(family: str, line: str) -> Non
     assert records(family, line) == []
 
 
+@pytest.mark.parametrize(
+    ("computed", "waiting"),
+    [("400.00", 0.25), ("300.00", 0.0), ("299.00", 0.0), ("0.00", None)],
+)
+def test_dle_s_wait_for_data_is_what_its_rate_lacks_of_that_of_computing(
+    computed: str, waiting: float | None
+) -> None:
+    line = DLE_2022.replace("400.00", computed)
+    assert record("dle-resnet50", line).waiting == waiting
+    # Many lines are read together.
+    lines = [line.replace("Iteration: 2 ", f"Iteration: {step} ") for step in range(1, 30)]
+    assert [each.waiting for each in records("dle-resnet50", *lines)] == [waiting] * 29
+
+
 def test_mmseg_prints_accuracy_as_a_fraction() -> None:
     line = "2021-04-04 06:32:44,846 - mmseg - INFO - Iter(val) [80000]\tmIoU: 0.7991, aAcc: 0.9647"
     (found,) = evaluations(items("mmseg", MMSEG, line))

@@ -47,7 +47,7 @@ def first(variant: Variant) -> Precision:
     return next(iter(variant.batch_size))
 
 
-def every_plan(name: str) -> Iterator[RunPlan]:
+def every_plan(name: str, *, run_id: str | None = None) -> Iterator[RunPlan]:
     """Plans of all that a benchmark can be asked for on a cluster's default pool."""
     found = catalog.find(name)
     for variant in found.spec.variants:
@@ -75,7 +75,7 @@ def every_plan(name: str) -> Iterator[RunPlan]:
                             image=None if impl == "k8sbench" else IMAGE,
                         ),
                         site(),
-                        run_id=f"{found.spec.name}-example",
+                        run_id=run_id or f"{found.spec.name}-example",
                         set_name="example",
                         repeat=1,
                         trainers_digest=sources().digest,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +21,8 @@ from k8sbench.report.tables import Cell, Table, text
 from k8sbench.runs.reporting import Report, Wanted, report
 from tests.unit.report import example
 from tests.unit.report.factory import V100_16, accuracy, reject, repeats, run, smoke
+
+GPU_TITLES = ("GPU busy", "tensor active", "peak memory", "power", "energy per 1,000", "throttled")
 
 
 def rows(made: Report | list[Run], **options: Any) -> list[dict[str, Cell]]:
@@ -55,7 +58,7 @@ def test_full_size_on_a_cpu_says_that_no_gpu_was_measured() -> None:
     assert found["verdict"].text == "valid; CPU: no GPU was measured"
 
 
-def test_data_by_loaders_and_speed_options_are_told_beside_the_verdict() -> None:
+def test_data_by_loaders_and_speed_options_are_reported_beside_the_verdict() -> None:
     quick = run(800.0, data="synthetic-host", options={"workers": 8, "size": 64})
     assert only(quick)["verdict"].text == "valid; data synthetic-host; workers 8"
     shown = rows([run(700.0), quick])
@@ -212,6 +215,7 @@ def test_the_estimator_is_named_in_every_table_with_a_rate() -> None:
 def test_every_absent_cell_of_the_rows_has_its_reason() -> None:
     made = example.made()
     keys = {"set", "options", "image", "GPU model"}  # – where a setting does not apply
+    keys |= {*GPU_TITLES[1:]}  # the first has the reasons of all
     for row in rows(made, wide=True):
         for title, cell in row.items():
             if cell.text == ABSENT and title not in keys:
@@ -275,6 +279,46 @@ def test_the_columns_of_the_flat_rows_are_the_same_without_any_row() -> None:
     header, _ = document.flat(made.results, made.parities)
     of_sources = {name for name in header if name.startswith(("published ", "deviation "))}
     assert document.flat([], []) == ([name for name in header if name not in of_sources], [])
+
+
+def with_gpu_metrics(*names: str, **missing: str) -> Run:
+    """A run that has some of the figures of example.py."""
+    metrics = example.gpu_metrics()
+    kept = {name: metrics.figures[name] for name in names}
+    metrics = msgspec.structs.replace(metrics, figures=kept, energy_per_1000_samples=None)
+    why = {f"gpu_metrics.{name}": text for name, text in missing.items()}
+    return run(800.0, case="1x8", measured={"gpu_metrics": metrics, "missing": why})
+
+
+@pytest.mark.parametrize("options", [{"wide": True}, {"airank": True}])
+def test_a_gpu_metric_has_a_column_where_any_row_has_it(options: dict[str, Any]) -> None:
+    without = run(200.0, case="1x2", measured={"missing": {"gpu_metrics": "Nobody was asked."}})
+    lacks = {"tensor_active": "Not given.", "throttled": "Not given."}
+    found = rows([without, with_gpu_metrics("gpu_utilization", "power", **lacks)], **options)
+    for row in found:
+        assert [title for title in row if title in GPU_TITLES] == ["GPU busy", "power"]
+    # What is not there is said once in a row, also of figures that have no column.
+    assert found[0]["GPU busy"] == Cell(ABSENT, ("Nobody was asked.",))
+    assert found[0]["power"] == Cell(ABSENT)
+    assert found[1]["power"] == Cell("182 W")
+    assert "tensor active, throttled: Not given." in found[1]["GPU busy"].notes
+
+
+def test_where_no_row_has_gpu_metrics_the_wide_table_says_why_once() -> None:
+    one = run(200.0, measured={"missing": {"gpu_metrics": "Nobody was asked."}})
+    found = only(one, wide=True)
+    assert not {*GPU_TITLES} & found.keys()
+    assert found["verdict"].notes == ("no GPU metrics: Nobody was asked.",)
+    assert only(one, airank=True)["verdict"].notes == ()
+    assert only(smoke(1.0), wide=True)["verdict"].notes == ()
+
+
+def test_each_run_of_a_row_has_the_source_coverage_and_samples_of_its_gpu_metrics() -> None:
+    made = report([with_gpu_metrics("gpu_utilization")], Wanted(every=True))
+    (row,) = document.document(made.results, made.parities)["rows"]
+    figure = row["members"][0]["gpu"]["gpu_utilization"]
+    assert {"value", "unit", "source", "coverage", "samples"} <= figure.keys()
+    assert figure["value"] == row["gpu_utilization"]
 
 
 def test_dlperfs_file_holds_speeds_of_gpus_only_and_says_what_it_left_out() -> None:

@@ -68,7 +68,7 @@ def test_curves_are_of_what_has_a_speedup_on_several_gpus() -> None:
     assert plot.scaling_curves(report([run(100.0, case="1x1")], Wanted()).results) == {}
 
 
-def test_bars_of_one_case_are_told_apart() -> None:
+def test_bars_of_one_case_are_distinguished() -> None:
     results = report([run(1.0), run(1.0, variant="other")], Wanted()).results
     assert sorted(plot.labels([r.group for r in results]).values()) == [
         "1x8 pytorch fp32, batch 128 dle",

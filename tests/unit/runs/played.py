@@ -24,9 +24,11 @@ from k8sbench.ports import (
     Manifest,
     Store,
 )
-from k8sbench.runs import submitting
+from k8sbench.runs import serving, submitting
+from k8sbench.runs.collecting import CollectResult
 from k8sbench.runs.context import PlannedCase, RunContext, Stop
 from k8sbench.runs.following import FollowOptions
+from k8sbench.runs.serving import Serving
 from k8sbench.runs.submitting import RunOptions, Submitted
 from tests.unit.model.specs import LAPTOP, SOURCE, spec
 from tests.unit.store.examples import measurement
@@ -205,3 +207,19 @@ def submit(
 
 def runs_of(submitted: Iterable[Submitted]) -> list[Run]:
     return [one.run for one in submitted]
+
+
+def served(
+    find: Callable[[], list[Run]],
+    here: RunContext,
+    reporter: Silent,
+    stop: Stop,
+    options: FollowOptions,
+) -> CollectResult:
+    """Serve one place until the stop; the result has each run that was closed once."""
+    closed: dict[str, Run] = {}
+    with Serving(find, here, reporter, options) as place:
+        result = serving.serve([place], stop, lambda run: closed.update({run.run_id: run}))
+    assert result.closed == [], "nothing is kept of a run that is closed"
+    result.closed = list(closed.values())
+    return result

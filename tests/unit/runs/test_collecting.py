@@ -21,10 +21,11 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run, Wish
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Store
-from k8sbench.runs import collecting, foreign_jobs, submitting
+from k8sbench.runs import collecting, foreign_jobs, serving, submitting
 from k8sbench.runs.collecting import CollectResult
 from k8sbench.runs.context import Stop
-from k8sbench.runs.following import GAPS, FollowOptions, kept_gaps
+from k8sbench.runs.following import FollowOptions
+from k8sbench.runs.open_run import GAPS, kept_gaps
 from k8sbench.runs.submitting import RunOptions
 from tests.unit.runs.played import (
     LOCATION,
@@ -36,6 +37,7 @@ from tests.unit.runs.played import (
     planned_case,
     ran,
     runs_of,
+    served,
 )
 
 
@@ -153,7 +155,7 @@ def test_a_run_that_was_killed_before_its_measurement_is_measured(store: Store) 
     assert cluster.marks == {}
 
 
-def test_a_job_that_the_store_does_not_know_is_recorded_and_taken_up(
+def test_a_job_that_the_store_does_not_know_is_recorded_and_followed(
     store: Store, tmp_path: pathlib.Path
 ) -> None:
     (theirs,) = detached(store)
@@ -215,14 +217,14 @@ class Served(FakeCluster):
 
 
 def serve(store: Store, cluster: Served, reporter: Silent | None = None) -> CollectResult:
-    times = itertools.count(0.0, collecting.LIST_SECONDS)
+    times = itertools.count(0.0, serving.LIST_SECONDS)
     here = msgspec.structs.replace(context(store, cluster), clock=lambda: next(times))
 
     def find() -> list[Run]:
         foreign_jobs.record_all(here.cluster.jobs(), here, lambda text: None)
         return collecting.open_runs(here)
 
-    return collecting.serve(find, here, reporter or Silent(), cluster.stop, FollowOptions())
+    return served(find, here, reporter or Silent(), cluster.stop, FollowOptions())
 
 
 def test_a_namespace_that_is_served_goes_on_with_new_jobs_until_the_stop(store: Store) -> None:
@@ -396,9 +398,7 @@ def test_one_that_serves_takes_up_again_what_it_had_to_leave(store: Store) -> No
 
     cluster = Mended(line("x"), unread(), outlives=True)
     here = msgspec.structs.replace(context(store, cluster), clock=lambda: now[0])
-    result = collecting.serve(
-        lambda: collecting.open_runs(here), here, Silent(), stop, FollowOptions()
-    )
+    result = served(lambda: collecting.open_runs(here), here, Silent(), stop, FollowOptions())
     assert [one.run_id for one in result.closed] == [run.run_id]
     assert result.failed == {}
     assert 2 <= cluster.resumed <= 5, "it is tried again, but not all the time"
@@ -462,3 +462,18 @@ def test_a_run_whose_files_are_elsewhere_is_collected_into_a_folder_here(store: 
     assert closed.measurement is not None
     assert cluster.marks == {run.run_id: {}}, "the log is fetched from its start"
     assert store.folder(run.run_id).joinpath("logs/master-0.log").read_text().endswith("x\n")
+
+
+def test_two_sets_of_one_name_become_further_repeats_for_who_collects_for_all(
+    store: Store, tmp_path: pathlib.Path
+) -> None:
+    (mine,) = detached(store)
+    plan = msgspec.structs.replace(mine.plan, run_id="theirs")
+    here = context(store, FakeCluster(outlives=True))
+    noted: list[str] = []
+    jobs = [on_cluster(plan, Phase.RUNNING)]
+    foreign_jobs.record_all(jobs, here, noted.append)
+    assert "theirs" not in store.ids()
+    assert noted[0].startswith("warning: left out: The cluster has run theirs")
+    foreign_jobs.record_all(jobs, here, noted.append, renumber=True)
+    assert store.run("theirs").plan.repeat == mine.plan.repeat + 1

@@ -412,7 +412,7 @@ def test_a_run_that_waits_for_a_quota_and_is_cancelled_elsewhere_is_not_created(
 def test_a_stop_while_a_job_is_being_created_leaves_the_run_open(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("k8sbench.runs.following.ANSWER_SECONDS", 0.01)
+    monkeypatch.setattr("k8sbench.runs.creations.ANSWER_SECONDS", 0.01)
     stop, answer = Stop(), threading.Event()
 
     class Held(FakeCluster):

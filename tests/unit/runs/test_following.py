@@ -16,7 +16,8 @@ from k8sbench.model.sample import LogGap
 from k8sbench.ports import Collected, JobEvent, Store
 from k8sbench.runs import submitting
 from k8sbench.runs.context import Stop
-from k8sbench.runs.following import FollowOptions, kept_gaps
+from k8sbench.runs.following import FollowOptions
+from k8sbench.runs.open_run import kept_gaps
 from k8sbench.runs.submitting import RunOptions
 from tests.unit.runs.played import (
     FakeCluster,
@@ -42,7 +43,7 @@ def test_a_run_beyond_its_time_is_cancelled_and_says_so(store: Store) -> None:
     assert [cause_id for _, cause_id in cluster.cancelled] == ["timeout"]
 
 
-def test_what_a_run_waited_for_is_told_when_its_time_is_up(store: Store) -> None:
+def test_what_a_run_waited_for_is_reported_when_its_time_is_up(store: Store) -> None:
     waiting = at(Phase.PULLING, "The image cannot be pulled.", "image-not-found")
     (run,) = submit(store, FakeCluster(waiting, outlives=True), timeout_s=30.0, now=51.0)
     assert run.history[-1].cause == (
@@ -240,7 +241,7 @@ class Shared(FakeCluster):
         return None
 
 
-def test_other_stores_are_told_what_was_archived_and_measured(store: Store) -> None:
+def test_other_stores_read_what_was_archived_and_measured(store: Store) -> None:
     lines = (line("one"), line("two", "worker-0"))
     cluster = Shared(*lines, at(Phase.SUCCEEDED), outlives=True)
     submit(store, cluster)
@@ -254,7 +255,7 @@ def test_other_stores_are_told_what_was_archived_and_measured(store: Store) -> N
     )
 
 
-def test_of_a_run_that_failed_without_logs_there_is_nothing_to_be_told(store: Store) -> None:
+def test_of_a_run_that_failed_without_logs_there_is_nothing_to_read(store: Store) -> None:
     cluster = Shared(at(Phase.FAILED), outlives=True)
     submit(store, cluster)
     assert cluster.reported == Collected(digest=None, throughput=None, unit=None, verdict=None)

@@ -65,7 +65,7 @@ def test_a_name_that_is_nowhere_says_where_it_was_looked_for_and_what_is_near() 
     assert caught.value.action == "There are no runs; see: k8sbench submit -h"
 
 
-def test_all_are_recorded_but_one_whose_number_is_taken_which_is_told(store: Store) -> None:
+def test_all_are_recorded_but_one_whose_number_is_taken_which_is_reported(store: Store) -> None:
     store.record(plan("mine"), at=NOW, owner=None)
     cluster = FakeCluster(outlives=True)
     cluster.found = [job("mine"), job("theirs"), job("free", repeat=2)]

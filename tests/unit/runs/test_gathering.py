@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SourceName, Wanted
 from k8sbench.model.measurement import Measurement, SteadyPart
 from k8sbench.model.phase import Phase, ReplicaState
 from k8sbench.model.run import Run
-from k8sbench.ports import JobEvent, Store
-from k8sbench.runs import collecting, gathering, submitting
+from k8sbench.ports import JobEvent, RunFilter, Store
+from k8sbench.runs import collecting, gathering, serving, submitting, watching
 from k8sbench.runs.context import RunContext, Stop
 from k8sbench.runs.following import FollowOptions
 from k8sbench.runs.gathering import Gathering
@@ -52,9 +53,10 @@ class Source:
         self.released: list[str] = []
         self.gate: threading.Event | None = None
         self.slow: threading.Event | None = None
+        self.then: Callable[[], object] = lambda: None
 
-    def follow(self, run: Run) -> None:
-        self.followed.append(run.run_id)
+    def follow(self, run: Run, nodes: Collection[str]) -> None:
+        self.followed += [f"{run.run_id} {node}" for node in nodes]
 
     def release(self, run_id: str) -> None:
         self.released.append(run_id)
@@ -67,6 +69,7 @@ class Source:
 
     def fetch(self, wanted: Wanted) -> Fetched:
         self.asked.append(wanted)
+        self.then()
         if self.gate is not None:
             assert self.gate.wait(20)
         if self.missing:
@@ -147,7 +150,7 @@ def test_the_figures_complete_the_measurement_and_its_series_are_kept(store: Sto
     source = Source(250.0)
     bench = Bench(store, source)
     bench.submit()
-    assert source.followed == ["seg-1"]
+    assert source.followed == ["seg-1 node-1"]
     assert source.released[:1] == ["seg-1"]
     bench.finish()
     (wanted,) = source.asked
@@ -198,6 +201,36 @@ def test_a_row_does_not_wait_for_a_source_to_say_when(store: Store) -> None:
     assert set(bench.gathering.completed) == {"seg-1"}
 
 
+def test_who_watches_the_record_alone_waits_for_the_figures_for_some_time(store: Store) -> None:
+    bench = Bench(store, Source(250.0, settles_in=60.0))
+    (run,) = bench.submit()
+    looks = 0
+
+    def look(fetched_at: int | None = None, stop: Stop | None = None) -> Run:
+        nonlocal looks
+        looks = 0
+
+        def sleep(_: float) -> None:
+            nonlocal looks
+            looks += 1
+            if looks == fetched_at:
+                bench.finish()
+
+        return watching.watch_gpu_metrics(
+            store, run, stop or Stop(), left=lambda: 5 - looks, sleep=sleep
+        )
+
+    assert (look(), looks) == (run, 5)
+    stopped = Stop()
+    stopped("Ctrl-C")
+    assert (look(stop=stopped), looks) == (run, 0)
+    found = look(fetched_at=3)
+    assert looks == 3
+    assert found == bench.gathering.completed["seg-1"]
+    assert found.measurement is not None
+    assert found.measurement.gpu_metrics is not None
+
+
 def test_figures_that_are_there_at_once_are_not_announced(store: Store) -> None:
     bench = Bench(store, Source(250.0))
     bench.submit()
@@ -215,6 +248,7 @@ def test_nothing_is_waited_for_without_sources_gpus_or_times(store: Store, witho
     bench.finish()
     assert bench.clock.now == END
     assert not source.asked
+    assert bool(source.followed) == (without == "times")
     assert bench.announced == []
     assert not (store.folder("seg-1") / "gpu").exists()
 
@@ -295,6 +329,34 @@ def test_ctrl_c_leaves_the_run_as_it_was_measured_and_collect_fetches_later(stor
     )
     again.finish()
     assert not source.asked
+
+
+def test_collecting_all_runs_fetches_what_is_owed_of_the_last_days_alone(store: Store) -> None:
+    bench = Bench(store, Source(250.0, settles_in=60.0))
+    bench.submit(cases=2)
+    bench.stop("Interrupted (Ctrl-C)")
+    bench.finish()
+    bench.clock.now = max(run.created_at for run in store.runs(RunFilter()))
+    assert [run.run_id for run in collecting.owed_runs(bench.context)] == ["seg-1", "seg-2"]
+    assert collecting.open_runs(bench.context) == []
+    # A collector that is started takes them up as well.
+    later = Bench(store, Source(260.0))
+    later.clock.now = bench.clock.now
+    with serving.Serving(list, later.context, later.reporter, FollowOptions()) as place:
+        while any(map(gathering.is_owed, store.runs(RunFilter()))):
+            place.step(0.01)
+    kept = [store.run(name).measurement for name in ("seg-1", "seg-2")]
+    assert all(one is not None and one.gpu_metrics is not None for one in kept)
+    assert collecting.owed_runs(later.context) == []
+
+
+def test_what_sources_no_longer_have_is_not_owed(store: Store) -> None:
+    bench = Bench(store, Source(250.0, settles_in=60.0))
+    (run,) = bench.submit()
+    bench.clock.now = run.created_at + collecting.OWED_SECONDS - 1
+    assert collecting.owed_runs(bench.context) == [run]
+    bench.clock.now += 2
+    assert collecting.owed_runs(bench.context) == []
 
 
 def test_a_source_that_hangs_is_given_up(store: Store) -> None:

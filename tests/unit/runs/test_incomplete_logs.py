@@ -36,7 +36,7 @@ def test_complete_logs_carry_no_reason() -> None:
     assert ids(measured()) == []
 
 
-@pytest.mark.parametrize(("after", "before"), [(None, 5), (2, 4), (19.5, 30), (20, None)])
+@pytest.mark.parametrize(("after", "before"), [(None, 5), (2, 4), (19, 30), (20, None)])
 def test_a_gap_outside_the_window_is_a_warning(after: float | None, before: float | None) -> None:
     found = measured(gap(after, before))
     assert (found.verdict, ids(found, "warn")) == ("valid", ["incomplete-log"])
@@ -44,7 +44,11 @@ def test_a_gap_outside_the_window_is_a_warning(after: float | None, before: floa
 
 
 @pytest.mark.parametrize(
-    ("after", "before"), [(None, None), (None, 12), (10.5, 11.5), (9, 20), (13.5, None), (16, None)]
+    ("after", "before"),
+    [
+        *((None, None), (None, 5.1), (None, 12), (10.5, 11.5)),
+        *((9, 20), (13.5, None), (16, None), (18.9, 30)),
+    ],
 )
 def test_a_gap_that_may_hold_lines_of_the_window_rejects(
     after: float | None, before: float | None
@@ -63,6 +67,28 @@ def test_it_says_what_is_missing_and_why() -> None:
         "The log of master-0 lacks lines between 10:00:10 UTC and 10:00:11 UTC: "
         "Its node had put it away. And 1 more gap."
     )
+
+
+@pytest.mark.parametrize(
+    ("after", "before", "what"),
+    [
+        (10.5, 11.5, "lines between 10:00:10 UTC and 10:00:11 UTC"),
+        (None, 11.5, "the lines before 10:00:11 UTC"),
+        (10.5, None, "what came after 10:00:10 UTC"),
+        (None, None, "everything"),
+    ],
+)
+def test_it_says_which_lines_are_missing(
+    after: float | None, before: float | None, what: str
+) -> None:
+    (reason,) = measured(gap(after, before)).reasons
+    assert reason.message == f"The log of master-0 lacks {what}: {WHY}"
+
+
+def test_of_several_gaps_one_that_matters_is_named() -> None:
+    (reason,) = measured(gap(2, 4), gap(10.5, 11.5), gap(10.5, 12, "worker-0")).reasons
+    assert "10:00:10 UTC and 10:00:11 UTC" in reason.message
+    assert reason.message.endswith("And 2 more gaps.")
 
 
 def test_the_lines_on_either_side_are_its_evidence() -> None:

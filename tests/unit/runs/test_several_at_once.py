@@ -67,7 +67,7 @@ def test_what_is_left_of_a_job_is_deleted_when_no_pods_of_another_are_being_crea
 
 
 @pytest.mark.parametrize("parallel", [1, 2])
-def test_a_job_that_cannot_be_deleted_is_told_of_and_its_run_is_measured(
+def test_a_job_that_cannot_be_deleted_is_reported_and_its_run_is_measured(
     store: Store, parallel: int
 ) -> None:
     class Keeping(FakeCluster):

@@ -348,7 +348,7 @@ def test_any_measurement_comes_back_as_it_went(store: SqlStore, kept: Measuremen
     assert pathlib.Path(store.folder("seg-1") / "measurement.json").stat().st_size > 0
 
 
-def test_a_run_that_had_no_job_is_taken_up_again_with_another_plan(
+def test_a_run_that_had_no_job_is_reopened_with_another_plan(
     store: SqlStore, open_again: OpenStore
 ) -> None:
     store.record(plan(timeout_s=60.0), at=NOW, owner=None)
@@ -365,7 +365,7 @@ def test_a_run_that_had_no_job_is_taken_up_again_with_another_plan(
 
 
 @pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.FAILED, Phase.SUCCEEDED])
-def test_a_run_that_had_a_job_is_not_taken_up_again(store: SqlStore, phase: Phase) -> None:
+def test_a_run_that_had_a_job_is_not_reopened(store: SqlStore, phase: Phase) -> None:
     store.record(plan(), at=NOW, owner=None)
     run = store.move("seg-1", step(phase))
     with pytest.raises(StoreError, match=f"Run seg-1 is {phase}"):

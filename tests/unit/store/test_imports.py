@@ -49,5 +49,14 @@ def test_the_database_is_a_matter_of_the_stores_adapter() -> None:
     }
     assert using == {
         f"adapters/store/{name}.py"
-        for name in ("claims", "database", "migrations", "sql_store", "upkeep")
+        for name in (
+            "backups",
+            "claims",
+            "database",
+            "migrations",
+            "outages",
+            "removal",
+            "sql_store",
+            "upkeep",
+        )
     }

@@ -13,8 +13,11 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.store.artifacts import RunRecord, Wishes
+from k8sbench.adapters.store.exchange import Digests, Header, Source
+from k8sbench.adapters.store.removal import Pruned
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.adapters.store.upkeep import StoreInfo, StoreReport
+from k8sbench.app.reading import Artifact
 from k8sbench.cli.commands.images import ImageList
 from k8sbench.cli.main import main
 from k8sbench.model.measurement import SCHEMA, Measurement
@@ -36,10 +39,18 @@ DOCUMENTS: dict[str, Any] = {
     "k8sbench store info -o json": StoreInfo,
     "k8sbench store check -o json": StoreReport,
     "k8sbench store rebuild -o json": StoreReport,
+    "GET /api/v1/runs": list[ListedRun],
+    "GET /api/v1/runs?detail=status": list[RunStatus],
+    "GET /api/v1/runs/{run}": RunStatus,
+    "GET /api/v1/runs/{run}/artifacts": list[Artifact],
     "run.json": RunRecord,
     "wishes.json": Wishes,
     "measurement.json": Measurement,
     "events.jsonl, each line": Transition,
+    "source.json": Source,
+    "k8sbench-export.json": Header,
+    "digests.json": Digests,
+    "pruned.json": Pruned,
 }
 OF_THE_CATALOG = {"NodePool", "Toleration", "Rdma", "Fingerprint", "LogFormat"}
 """Users write these; docs/catalog.md describes them."""

@@ -76,7 +76,7 @@ def test_its_row_goes_on_from_anywhere(laptop: SqlStore, pod: SqlStore) -> None:
 
 
 def test_a_folder_is_made_from_the_row(laptop: SqlStore, pod: SqlStore) -> None:
-    laptop.record_image("seg-1", "sha256:abc")
+    laptop.move("seg-1", step(Phase.RUNNING), image="sha256:abc")
     pod.ensure_folder("seg-1")
     run = pod.run("seg-1")
     assert pod.folder("seg-1") == pod.root / "runs" / "seg-1"

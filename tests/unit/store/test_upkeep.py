@@ -11,6 +11,7 @@ import typing
 
 import msgspec
 import pytest
+import sqlalchemy as sa
 from msgspec.structs import replace
 
 from k8sbench.adapters.store import database, migrations, sql_store, upkeep
@@ -87,7 +88,8 @@ def test_a_database_that_is_gone_or_damaged_is_made_anew(
     assert ids(report) == (["damaged-database"] if damage in {"garbage", "truncated"} else [])
     assert everything(root) == filled
     if damage == "garbage":
-        assert (root / upkeep.BEFORE).stat().st_size == 20_000
+        assert report.backup == str(root / "k8sbench.db.backup-1")
+        assert pathlib.Path(report.backup).stat().st_size == 20_000
 
 
 def test_a_log_of_the_damaged_database_does_not_reach_the_new_one(
@@ -248,7 +250,7 @@ def test_a_rebuild_that_fails_leaves_the_old_database(
         raise OSError(28, "No space left on device")
 
     before = (root / "k8sbench.db").read_bytes()
-    monkeypatch.setattr(upkeep, "_numbered", full)
+    monkeypatch.setattr(upkeep, "numbered", full)
     with pytest.raises((StoreError, OSError), match="space"):
         upkeep.rebuild(str(root))
     assert not list(root.glob("*.new*"))
@@ -297,8 +299,6 @@ def test_a_whole_store_has_nothing_to_report(store: SqlStore) -> None:
 
 
 def test_a_check_finds_what_is_not_as_it_should_be(store: SqlStore) -> None:
-    import sqlalchemy as sa
-
     fill(store)
     shutil.rmtree(store.folder("seg-1"))
     RunFolder(store.folder("seg-2")).keep_measurement(measurement())
@@ -317,8 +317,6 @@ def test_a_check_finds_what_is_not_as_it_should_be(store: SqlStore) -> None:
 
 def test_rows_are_brought_up_to_the_folders_in_place(store: SqlStore) -> None:
     """What a rebuild does with a database that is not ours to replace."""
-    import sqlalchemy as sa
-
     filled = fill(store)
     with store.database.writing() as db:
         db.execute(sa.text("DELETE FROM transitions WHERE run_id = 'seg-2'"))
@@ -367,9 +365,59 @@ def test_the_damaged_database_is_all_that_a_rebuild_adds(
     assert {path.name for path in root.iterdir()} == {
         "runs",
         database.DATABASE,
-        upkeep.BEFORE,
+        "k8sbench.db.backup-1",
         sql_store.IDENTITY_FILE,
     }
+
+
+def test_the_last_five_damaged_databases_are_kept(root: pathlib.Path, filled: list[Run]) -> None:
+    for number in range(1, 8):
+        (root / "k8sbench.db").write_bytes(b"garbage %d " % number * 1000)
+        upkeep.rebuild(str(root))
+        assert everything(root) == filled
+    kept = {path.name: path.read_bytes()[:9] for path in root.glob("k8sbench.db.backup-*")}
+    assert kept == {f"k8sbench.db.backup-{n}": b"garbage %d" % n for n in range(3, 8)}
+
+
+def backup(store: SqlStore, report: StoreReport) -> list[Run]:
+    """Read the runs of the database as it was before a rebuild; puts it back in place."""
+    assert report.backup is not None
+    if store.database.kind == "sqlite":
+        store.close()
+        shutil.copyfile(report.backup, store.root / database.DATABASE)
+        return everything(store.root)
+    runs, _, transitions = report.backup.split()
+    with store.database.writing() as db:
+        for statement in (
+            "DELETE FROM runs",
+            f"INSERT INTO runs TABLE {runs}",
+            f"INSERT INTO transitions TABLE {transitions}",
+        ):
+            db.execute(sa.text(statement))
+    return store.runs(RunFilter())
+
+
+def test_rows_that_a_rebuild_changes_are_kept_as_they_were(store: SqlStore) -> None:
+    filled = fill(store)
+    assert upkeep.rebuild_rows(store).backup is None, "nothing changes"
+    RunFolder(store.folder("seg-3")).append(step(Phase.SUCCEEDED, NOW + 50))
+    report = upkeep.rebuild_rows(store)
+    assert upkeep.rebuild_rows(store).backup is None
+    assert store.run("seg-3").phase is Phase.SUCCEEDED
+    assert backup(store, report) == filled
+
+
+def test_five_backups_of_tables_are_kept(store: SqlStore) -> None:
+    fill(store)
+    for number in range(7):
+        RunFolder(store.folder("seg-3")).append(step(Phase.STARTING, NOW + number))
+        report = upkeep.rebuild_rows(store)
+    assert (report.backup or "").endswith("7")
+    if store.database.kind == "postgresql":
+        with store.database.reading() as db:
+            kept = {name for name in sa.inspect(db).get_table_names() if "backup" in name}
+        assert kept == {f"{t}_backup_{n}" for t in ("runs", "transitions") for n in range(3, 8)}
+        assert upkeep.check(store).findings == ()
 
 
 def identity(root: pathlib.Path) -> str:

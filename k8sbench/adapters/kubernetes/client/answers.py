@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import msgspec
@@ -25,7 +25,7 @@ class LineStream:
         self._response = response
         self._is_closed = False
 
-    def chunks(self) -> Iterator[bytes]:
+    def chunks(self) -> Generator[bytes, None, None]:
         """Yield the pieces in which the answer arrives."""
         try:
             while data := self._read():

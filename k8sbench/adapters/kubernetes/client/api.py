@@ -81,13 +81,21 @@ class Api:
     """The client of one API server and one namespace."""
 
     def __init__(
-        self, place: Location, why: str, reached: Transport, credentials: Credentials
+        self,
+        place: Location,
+        why: str,
+        reached: Transport,
+        credentials: Credentials,
+        *,
+        is_cluster: bool = True,
     ) -> None:
         self.place = place
         self.why = why
         """How it was chosen: ``context a of ~/.kube/config``, ``in-cluster configuration``."""
         self.requests: Counter[str] = Counter()
         """How many requests were sent: ``create pytorchjobs``, ``watch pods``."""
+        self.errors: Counter[str] = Counter()
+        """How many were refused or not answered, by HTTP status; ``none``: without an answer."""
         self.clock: Callable[[], float] = time.time
         """Ours, Unix seconds."""
         self.retry_s = RETRY_SECONDS
@@ -97,6 +105,8 @@ class Api:
         self._aheads: deque[float] = deque(maxlen=_DATES)
         self._transport = reached
         self._credentials = credentials
+        self._is_cluster = is_cluster
+        """False: the server is another one, which only answers :meth:`stream`."""
         self._lock = threading.Lock()
         self._pool: urllib3.PoolManager | None = None
         self._certificates: tuple[bytes | None, bytes | None] | None = None
@@ -199,30 +209,39 @@ class Api:
         return self._object(_Request("patch", path, query, body), retry_s)
 
     def delete(
-        self, path: str, *, uid: str | None = None, retry_s: float = RETRY_SECONDS
+        self,
+        path: str,
+        *,
+        uid: str | None = None,
+        version: str | None = None,
+        retry_s: float = RETRY_SECONDS,
     ) -> KubeObject | None:
         """Delete an object and, in the background, what it owns; None: there was none.
 
         Returns the object while a finalizer keeps it, else the server's Status. With a uid only the
-        object that has it is deleted, and no other one of the same name.
+        object that has it is deleted, and no other one of the same name; with a ``version`` only
+        one that was not changed since, else :class:`ApiFault` is raised, ``status`` 409.
         """
         body: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "propagationPolicy": "Background",
         }
-        if uid is not None:
-            body["preconditions"] = {"uid": uid}
+        conditions = {"uid": uid, "resourceVersion": version}
+        if known := {name: value for name, value in conditions.items() if value is not None}:
+            body["preconditions"] = known
         try:
             return self._object(_Request("delete", path, {}, body), retry_s)
         except ApiFault as fault:
-            if fault.status == 404 or (fault.status == 409 and uid is not None):
+            if fault.status == 404 or (fault.status == 409 and known.keys() == {"uid"}):
                 return None
             raise
 
     def stream(self, path: str, *, silence_s: float | None = None, **query: str) -> LineStream:
         """Return an answer as it arrives, such as a log that is followed."""
-        return LineStream(self._send(_Request("get", path, query), read_s=silence_s))
+        connect_s = CONNECT_SECONDS if silence_s is None else min(CONNECT_SECONDS, silence_s)
+        request = _Request("get", path, query)
+        return LineStream(self._send(request, read_s=silence_s, connect_s=connect_s))
 
     def no_answer(self, seconds: float = 2.0, *, retry_s: float = 0.0) -> ApiFault | None:
         """Request the server's version; return the fault where it does not answer in time.
@@ -317,15 +336,24 @@ class Api:
         try:
             response = self._send_signed(request, timeout)
         except BenchError as error:
+            self._count_error("none")
             raise ApiFault(None, faults.CREDENTIALS, error.message) from error
-        if response.status < 400:
+        except ApiFault:
+            self._count_error("none")
+            raise
+        if response.status < 300:
             return response
+        self._count_error(str(response.status))
         fault = self._fault(response)
         if fault.status in {401, 403} and time.monotonic() - self._away_at < JUST_BACK_SECONDS:
             raise ApiFault(503, "JustBack", fault.message, retry_after=1.0)
-        if response.status >= 500 and not _is_proxied(request.path):
+        if response.status >= 500 and self._answers_itself(request.path):
             self._away_at = time.monotonic()
         raise fault
+
+    def _count_error(self, code: str) -> None:
+        with self._lock:
+            self.errors[code] += 1
 
     def _send_signed(self, request: _Request, timeout: urllib3.Timeout) -> urllib3.BaseHTTPResponse:
         """Send a request, once more where a certificate or token was rejected and is renewed."""
@@ -373,12 +401,16 @@ class Api:
                 preload_content=False,
             )
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            if not _is_proxied(path):
+            if self._answers_itself(path):
                 self._away_at = time.monotonic()
             raise faults.from_transport(error, self._transport.proxy) from error
-        if not _is_proxied(path):
+        if self._answers_itself(path):
             self._compare_clocks(response.headers.get("Date", ""))
         return response
+
+    def _answers_itself(self, path: str) -> bool:
+        """Return whether it does, and no pod, service or other server with its own clock."""
+        return self._is_cluster and "/proxy/" not in path
 
     def _compare_clocks(self, date: str) -> None:
         with contextlib.suppress(ValueError), self._lock:
@@ -433,6 +465,10 @@ class Api:
             status = msgspec.json.decode(text)
         if isinstance(status, dict) and status.get("kind") == "Status":
             return faults.from_status({"code": response.status, **status}, retry_after)
+        if response.status < 400:
+            # To a page where users sign in: its query holds state of its own.
+            where = response.headers.get("Location", "").partition("?")[0]
+            return ApiFault(response.status, "", f"it sends us on to {where[:200]}")
         # Of a load balancer's page its title says nothing more than the status.
         message = "" if text.lstrip().startswith(b"<") else text.decode(errors="replace").strip()
         return ApiFault(
@@ -466,11 +502,6 @@ class _Page(msgspec.Struct):
 
 # Made here, once: msgspec crashes where two threads are the first to use a type.
 _PAGES = msgspec.json.Decoder(_Page)
-
-
-def _is_proxied(path: str) -> bool:
-    """Return whether a pod or a service answers, with its own clock and its own faults."""
-    return "/proxy/" in path
 
 
 def _query(**values: str) -> dict[str, str]:

@@ -91,7 +91,7 @@ def _tls(transport: Transport, secrets: Secrets) -> ssl.SSLContext | None:
     try:
         context = ssl.create_default_context(cadata=authority.decode() if authority else None)
     except (ssl.SSLError, ValueError) as error:
-        why = "the kubeconfig's certificate-authority holds no certificate in PEM"
+        why = "the certificate authority that is given holds no certificate in PEM"
         raise ApiFault(None, faults.CERTIFICATE, why) from error
     if not transport.verify:
         context.check_hostname = False

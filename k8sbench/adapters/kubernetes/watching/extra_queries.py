@@ -16,7 +16,8 @@ from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.watching import trimming
-from k8sbench.adapters.kubernetes.watching.followed import Followed
+from k8sbench.adapters.kubernetes.watching.followed import Followed, is_short_of_nodes
+from k8sbench.diagnose.job import state
 from k8sbench.diagnose.job.facts import JobSnapshot
 from k8sbench.model.kube import KubeObject
 
@@ -47,15 +48,15 @@ class ExtraQueries:
         self._may_list_nodes = True
         self._workloads: dict[str, KubeObject | None] = {}
 
-    def start(self, followed: Followed, now: float) -> None:
+    def start(self, followed: Followed, seen: JobSnapshot, now: float) -> None:
         """Start the queries that a waiting job needs; ``now`` is Unix seconds."""
         run_id, uid = followed.plan.run_id, followed.uid
-        if not followed.is_short_of_nodes():
+        if not is_short_of_nodes(seen):
             self._half_placed.discard(run_id)
             self._short_of_nodes.discard(run_id)
         else:
             self._short_of_nodes.add(run_id)
-            if followed.is_half_placed(now):
+            if state.half_placed(seen, followed.plan, now=now):
                 self._half_placed.add(run_id)
             if self._may_list_nodes and self._is_due("", NODES_SECONDS):
                 self._run(partial(nodes, self._api), self._take_nodes)

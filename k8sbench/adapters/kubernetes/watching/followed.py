@@ -174,22 +174,11 @@ class Followed:
         ``snapshot`` is that of :meth:`snapshot`, completed with what is known beyond the job.
         """
         seen, now = snapshot or self.snapshot(), now + self.ahead
-        reading = state.read(seen, self.plan, now=now, lines=self._lines)
+        found = facts.look(seen, self.plan, now)
+        reading = state.read_facts(found, self._lines)
         if seen.job is not None and sharing.waits(seen.job):
             reading = msgspec.structs.replace(reading, unrecoverable=False)
-        return reading, facts.look(seen, self.plan, now).replicas
-
-    def is_half_placed(self, now: float) -> bool:
-        """Whether it holds some nodes and waits for more."""
-        return state.half_placed(self.snapshot(), self.plan, now=now)
-
-    def is_short_of_nodes(self) -> bool:
-        """Whether the scheduler found no node for a pod of the job."""
-        return any(
-            unplaceable(one)
-            for one in self._pods.values()
-            if self._owns(one) and DELETED not in one
-        )
+        return reading, found.replicas
 
     def is_queued(self) -> bool:
         """Whether the job waits in a queue."""
@@ -293,6 +282,11 @@ class Followed:
         if stamp is not None and self._reported.at <= stamp - self.ahead <= now:
             return stamp - self.ahead
         return max(now, self._reported.at)
+
+
+def is_short_of_nodes(seen: JobSnapshot) -> bool:
+    """Whether the scheduler found no node for a pod of a job."""
+    return any(unplaceable(one) for one in seen.pods.values() if DELETED not in one)
 
 
 def unplaceable(pod: KubeObject) -> bool:

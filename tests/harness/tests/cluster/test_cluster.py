@@ -82,7 +82,7 @@ def test_a_pod_that_does_not_tolerate_the_taint_gets_no_node(namespace: Namespac
     namespace.until(says("untolerated taint"), "events", NO_NODE)
 
 
-def test_one_replica_can_be_told_to_fail(namespace: Namespace) -> None:
+def test_one_replica_can_be_made_to_fail(namespace: Namespace) -> None:
     reported = {f"{EXIT_CODE}.worker-1": "137"}
     namespace.create(pytorch_job(workers=2, run_for=None, annotations=reported, gpus=1))
     namespace.wait_for_pods(3)
@@ -99,7 +99,7 @@ def test_one_replica_can_be_told_to_fail(namespace: Namespace) -> None:
     assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
 
 
-def test_a_kind_of_replica_can_be_told_to_go_on(namespace: Namespace) -> None:
+def test_a_kind_of_replica_can_be_made_to_go_on(namespace: Namespace) -> None:
     reported = {f"{RUN_FOR}.worker": "1h"}
     namespace.create(pytorch_job(workers=2, run_for=None, annotations=reported, gpus=1))
     namespace.wait_for_pods(3)

@@ -114,7 +114,7 @@ def test_a_frozen_process_can_be_ended(processes: Processes) -> None:
     assert processes.stop("one") == -signal.SIGTERM
 
 
-def test_a_program_that_cannot_be_started_is_told(processes: Processes) -> None:
+def test_a_program_that_cannot_be_started_is_reported(processes: Processes) -> None:
     with pytest.raises(ProcessTrouble, match="No such file or directory: '/no/such/program'"):
         processes.start("one", ("/no/such/program",), PATH)
 

@@ -121,7 +121,7 @@ def test_of_two_that_build_at_once_one_waits_for_the_other(module: Module, tmp_p
     assert "".join(outputs).count("built in") == 1
 
 
-def test_without_go_the_reason_is_told(
+def test_without_go_the_reason_is_reported(
     module: Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(tools.GO_ENVIRONMENT, "PATH", str(tmp_path))
@@ -130,7 +130,7 @@ def test_without_go_the_reason_is_told(
     assert reason.startswith("go is not on PATH")
 
 
-def test_a_go_that_is_too_old_is_told(module: Module, tmp_path: Path) -> None:
+def test_a_go_that_is_too_old_is_reported(module: Module, tmp_path: Path) -> None:
     mod = module.folder / "go.mod"
     mod.write_text(mod.read_text().replace("go 1.24", "go 9.1"))
     reason = tools.missing(module, tmp_path)

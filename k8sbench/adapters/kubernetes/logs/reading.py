@@ -1,0 +1,234 @@
+"""One request for a log: what is new in it is handed over, and how it ended is returned.
+
+Lines that the node no longer has are reported as a :class:`~k8sbench.model.sample.LogGap` before
+the next line that is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import re
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Protocol
+
+from k8sbench.adapters.kubernetes import kinds
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.adapters.kubernetes.logs.log import Log, Served
+from k8sbench.adapters.kubernetes.logs.resume import Resume
+from k8sbench.adapters.kubernetes.logs.text import Line, LogText
+from k8sbench.model.sample import LogGap
+from k8sbench.ports import JobEvent, LogLine
+
+NOTE_SECONDS = 5.0
+"""A log that cannot be read for so long is reported to the user."""
+SILENT_SECONDS, SLOW_SECONDS = 300.0, 30.0
+"""Read timeouts of a stream and of a fetch: nothing is lost by another request."""
+ROTATED = "Its node had rotated this part of the log away before it was read (rotation)."
+_RESTARTED = "Its container was restarted, and the node did not keep this part of the log."
+_REPLACED = "Its pod was replaced before its log was read to the end."
+_REQUEST = re.compile(r'Get "https?://([^/"]+)[^"]*"')
+"""How the API server begins a message about a kubelet that it cannot reach."""
+
+
+class Api(Protocol):
+    """What this module needs of :class:`k8sbench.adapters.kubernetes.client.api.Api`."""
+
+    def stream(self, path: str, *, silence_s: float | None = None, **query: str) -> Served:
+        """Begin to read; raises :class:`ApiFault` for a refusal."""
+
+
+class End(enum.Enum):
+    """How one request for a log ended."""
+
+    COMPLETE = "read to its end, from the mark on"
+    EMPTY = "read to its end, without the mark and anything after it"
+    LOST = "lines after the mark, but not the mark's own: nothing was taken"
+    BROKEN = "broken, or rejected: it may succeed later"
+    UNAVAILABLE = "the node has no such log"
+    WAITING = "its container has not started"
+    GONE = "its pod does not exist"
+    TAKEN = "another thread reads it now"
+
+
+class LogReader:
+    """Reads logs; any thread may call it.
+
+    ``sink`` gets lines, gaps and notes, and may block. ``is_away`` says whether it is known already
+    that the API server does not answer: that its logs cannot be read need not be said then.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        namespace: str,
+        sink: Callable[[JobEvent], None],
+        is_away: Callable[[], bool],
+    ) -> None:
+        self._api, self._namespace, self._sink, self._is_away = api, namespace, sink, is_away
+        self.is_closed = False
+        """Whether what streams serve is not taken any more."""
+        self._lock = threading.Lock()
+        self._noted: set[tuple[str, int | None]] = set()
+        """Runs, and the status codes by which their logs are known to be rejected."""
+
+    def forget(self, run_id: str) -> None:
+        """Forget what was noted of a run."""
+        with self._lock:
+            self._noted = {one for one in self._noted if one[0] != run_id}
+
+    def look_back(self, log: Log) -> End:
+        """Read what the previous container printed after our mark.
+
+        Where there was none, the node has rotated a part of the log away. What is served from then
+        on is new in either case. COMPLETE: go on with the current container.
+        """
+        first = log.mark is None
+        if first and log.restarts > 1:
+            log.gap = _RESTARTED
+        end = self.read(log, previous=True)
+        if end is End.LOST:
+            log.gap, log.is_new = _RESTARTED, True
+            end = self.read(log, previous=True)
+        if end is End.BROKEN:
+            return end
+        log.looked_back = True
+        if end is End.EMPTY:
+            log.gap = None if log.is_intact else ROTATED
+        elif end is not End.COMPLETE and log.last_uid not in {"", log.uid}:
+            log.gap = None if log.is_intact else _REPLACED
+        elif end is not End.COMPLETE:
+            log.gap = log.gap or (_RESTARTED if first else ROTATED)
+        log.is_new = log.mark is not None
+        return End.COMPLETE
+
+    def read(self, log: Log, *, follow: bool = False, previous: bool = False) -> End:
+        """Request a log once, and hand over what is new in it.
+
+        Following, it takes ``log.held`` for each piece; otherwise the caller holds it.
+        """
+        with log.held if follow else contextlib.nullcontext():
+            unread = log.mark is None and log.restarts and not log.looked_back
+            if follow and unread and self.look_back(log) is End.BROKEN:
+                return End.BROKEN
+            began, turn, text = log.mark, log.turn, LogText()
+            resume = Resume(log.mark, anew=log.is_new, now=int(time.time() * 1_000_000))
+        try:
+            served = self._ask(log, follow=follow, previous=previous)
+        except ApiFault as fault:
+            return self._refused(log, fault)
+        if follow:
+            log.stream, log.is_in_place, log.failing_since = served, resume.found, None
+        try:
+            for chunk in () if follow and self._is_released(log, turn) else served.chunks():
+                new = resume.feed(text.feed(chunk))
+                with log.held if follow else contextlib.nullcontext():
+                    if follow and log.turn != turn:
+                        return End.TAKEN
+                    log.is_in_place = resume.found if follow else log.is_in_place
+                    self._hand_over(log, resume, new, alone=not follow)
+                if resume.lost:
+                    return End.LOST
+        except ApiFault as fault:
+            log.is_intact = log.is_intact and not follow
+            return self._refused(log, fault)
+        finally:
+            if follow:
+                log.stream = None
+            served.close()
+        if follow and self._is_released(log, turn):
+            return End.TAKEN
+        rest = text.end()
+        if text.error is not None:
+            log.is_intact = log.is_intact and not follow
+            log.why = text.error.strip().rstrip(".")
+            if "unable to retrieve" in text.error and (previous or not log.exists):
+                return End.UNAVAILABLE
+            return self._failed(log, log.why, None, is_node_s_word=True)
+        if follow:
+            log.is_intact = log.is_intact or resume.found
+        elif previous or log.mark == began:
+            # The container has ended, and so has its last line; this, too, only after two answers.
+            self._hand_over(log, resume, resume.feed(rest), alone=resume.found)
+        return End.COMPLETE if resume.found else End.LOST if resume.lost else End.EMPTY
+
+    def _is_released(self, log: Log, turn: int) -> bool:
+        """Whether a stream was closed here, or another thread reads its log."""
+        return log.turn != turn or log.is_displaced or self.is_closed
+
+    def _ask(self, log: Log, *, follow: bool, previous: bool) -> Served:
+        if log.is_gone:
+            raise ApiFault(404, "NotFound", "its pod is gone")
+        query = {"container": log.container, "timestamps": "true"}
+        if follow:
+            query["follow"] = "true"
+        if previous:
+            query["previous"] = "true"
+        if log.mark is not None and not log.is_new:
+            since = datetime.fromtimestamp(log.mark.since, UTC)
+            query["sinceTime"] = since.strftime("%Y-%m-%dT%H:%M:%SZ")
+        path = kinds.path("Pod", self._namespace, log.pod, "log")
+        silence = SILENT_SECONDS if follow else SLOW_SECONDS
+        return self._api.stream(path, silence_s=silence, **query)
+
+    def _refused(self, log: Log, fault: ApiFault) -> End:
+        # A kubelet that has just started answers 404 and 400 until it knows its pods.
+        if log.is_gone or (fault.status == 404 and 'pods "' in fault.message):
+            return End.GONE
+        if fault.status == 400 and "previous terminated container" in fault.message:
+            return End.UNAVAILABLE
+        if fault.status == 400 and not log.exists:
+            # Not available: a node that rejected or evicted the pod never had the container.
+            never = "is not available" in fault.message and log.mark is None
+            log.why = fault.message.rstrip(".")
+            waits = "waiting to start" in fault.message
+            return End.WAITING if waits or never else End.UNAVAILABLE
+        why = _REQUEST.sub(r"kubelet at \1", fault.message) or f"HTTP status {fault.status}"
+        if fault.status == 403:
+            why = f"{why.rstrip('.')} (it takes the permission get on pods/log)"
+        return self._failed(log, why, fault.status, is_node_s_word=fault.status == 400)
+
+    def _failed(self, log: Log, why: str, status: int | None, *, is_node_s_word: bool) -> End:
+        """Record that a request failed, and report it once for each run and status."""
+        now = time.monotonic()
+        log.why, log.is_node_s_word = why.rstrip("."), is_node_s_word
+        log.failures += 1
+        since = log.failing_since = log.failing_since or now
+        is_reported = status is None and not is_node_s_word and self._is_away()
+        if (status == 403 or now - since >= NOTE_SECONDS) and not is_reported:
+            with self._lock:
+                is_new = (log.run_id, status) not in self._noted
+                self._noted.add((log.run_id, status))
+            if is_new:
+                note = f"Logs cannot be read now ({log.replica}: {log.why}); retrying."
+                self._sink(JobEvent(run_id=log.run_id, note=note))
+        return End.BROKEN
+
+    def _hand_over(self, log: Log, resume: Resume, new: list[Line], *, alone: bool) -> None:
+        """Hand lines over; with ``alone`` no other thread reads this log from now on."""
+        if alone and (new or resume.found):
+            log.turn += 1
+        if not new:
+            return
+        log.is_intact, log.failing_since, log.failures = False, None, 0
+        if log.gap is not None:
+            self.gap(log, new[0].at, log.gap)
+        for at, line in new:
+            assert at is not None
+            handed = LogLine(replica=log.replica, at=at / 1_000_000, text=line)
+            self._sink(JobEvent(run_id=log.run_id, line=handed))
+        log.mark, log.is_new, log.last_uid = resume.mark, False, log.uid
+
+    def gap(self, log: Log, before: int | None, why: str) -> None:
+        """Report that lines are missing before a time, Unix microseconds; None: to the end."""
+        log.gap = None
+        gap = LogGap(
+            replica=log.replica,
+            after=None if log.mark is None else log.mark.at / 1_000_000,
+            before=None if before is None else before / 1_000_000,
+            why=why,
+        )
+        self._sink(JobEvent(run_id=log.run_id, gap=gap))

@@ -1,0 +1,65 @@
+"""``local.json`` in a run's folder: what was started, and how it differs from a cluster's job."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from k8sbench.adapters.local import environment, manifest
+from k8sbench.adapters.local import launch as launching
+from k8sbench.adapters.local.gpus import GPU
+
+RECORD = "local.json"
+
+
+class _Replica(msgspec.Struct, frozen=True):
+    name: str
+    gpus: tuple[GPU, ...]
+
+
+class _Record(msgspec.Struct, frozen=True):
+    """What is read back of it."""
+
+    replicas: tuple[_Replica, ...]
+
+
+def gpus_of(folder: Path) -> dict[str, tuple[GPU, ...]]:
+    """Read which GPUs each replica of a run was given; raises OSError or MsgspecError."""
+    found = msgspec.json.decode((folder / RECORD).read_bytes(), type=_Record)
+    return {replica.name: replica.gpus for replica in found.replicas}
+
+
+def describe(
+    job: manifest.Job,
+    launches: Sequence[launching.Launch],
+    machine: launching.Machine,
+    assigned: Sequence[Sequence[GPU]] | None,
+) -> dict[str, Any]:
+    """Say what was started and how it differs from the job on a cluster."""
+    left_out = dict.fromkeys(name for launch in launches for name in launch.left_out)
+    return {
+        "schema": 1,
+        "job": f"{job.kind}/{job.name}",
+        "host": platform.node(),
+        "python": machine.python,
+        "cores": machine.cores,
+        "meeting_point": f"{manifest.LOOPBACK}:{machine.port}",
+        "ignored": [*job.ignored, *left_out],
+        "kept_of_the_user": sorted(environment.users_own(machine.environ)),
+        "replicas": [
+            {
+                "name": launch.replica,
+                "command": launch.command,
+                "cwd": launch.cwd,
+                "places": launch.places,
+                "injected": launch.injected,
+                "local": launch.local,
+                "gpus": [msgspec.to_builtins(gpu) for gpu in assigned[number]] if assigned else [],
+            }
+            for number, launch in enumerate(launches)
+        ],
+    }

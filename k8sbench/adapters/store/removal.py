@@ -1,0 +1,114 @@
+"""Taking things out of a store: whole runs, and what old runs have printed.
+
+What goes is put aside with one rename first, so that a kill leaves it whole or gone. A run's folder
+is put into ``removed/``, then its row goes, then the folder. Killed between the first two, the run
+is a row without a folder: the same removal ends it, and moving the folder back undoes it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import msgspec
+import sqlalchemy as sa
+
+from k8sbench.adapters.store import artifacts
+from k8sbench.adapters.store.artifacts import RunFolder
+from k8sbench.adapters.store.rows import RUNS
+from k8sbench.adapters.store.sql_store import SqlStore
+from k8sbench.model.measurement import SCHEMA
+
+REMOVED = "removed"
+"""Folder of the store with what is being removed."""
+PRUNED = "pruned.json"
+SERIES = "gpu/*.jsonl"
+_LOGS_ASIDE = f".{artifacts.LOGS}.tmp"
+
+
+class Pruned(msgspec.Struct, frozen=True, kw_only=True):
+    """``pruned.json``: what was removed of a run's logs and series, when, and by which rule."""
+
+    schema: int = SCHEMA
+    at: float
+    """Unix seconds."""
+    rule: str
+    """``--keep-logs-for 90d``."""
+    files: int
+    bytes: int
+
+
+def remove(store: SqlStore, run_id: str) -> None:
+    """Remove a run that is over: its row and, where it is here, its folder."""
+    folder, aside = store.root / artifacts.RUNS / run_id, store.root / REMOVED / run_id
+    is_moved = False
+    try:
+        with store.database.writing() as db, artifacts.translated(f"remove {folder}"):
+            if folder.exists():
+                aside.parent.mkdir(exist_ok=True)
+                _delete(aside)
+                folder.rename(aside)
+                is_moved = True
+            db.execute(sa.delete(RUNS).where(RUNS.c.run_id == run_id))
+    except BaseException:
+        if is_moved:
+            aside.rename(folder)
+        raise
+    _sweep(store)
+
+
+def _sweep(store: SqlStore) -> None:
+    """Delete what was put aside of runs that have no row any more, whoever removed them."""
+    with artifacts.translated(f"empty {store.root / REMOVED}"), store.database.reading() as db:
+        gone = [one for one in store.root.glob(f"{REMOVED}/*") if not store.has(db, one.name)]
+    for folder in gone:
+        with artifacts.translated(f"remove {folder}"):
+            _delete(folder)
+
+
+def _delete(folder: Path) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
+def logged(root: Path) -> list[str]:
+    """List the runs that have logs or series here."""
+    with artifacts.translated(f"read {root / artifacts.RUNS}"):
+        folders = sorted(path.parent for path in root.glob(f"{artifacts.RUNS}/*/run.json"))
+        return [folder.name for folder in folders if _printed(folder)]
+
+
+def _printed(folder: Path) -> list[Path]:
+    return [
+        path
+        for pattern in (f"{artifacts.LOGS}/*", f"{_LOGS_ASIDE}/*", SERIES)
+        for path in folder.glob(pattern)
+    ]
+
+
+def prune(store: SqlStore, run_id: str, *, at: float, rule: str, dry_run: bool = False) -> Pruned:
+    """Remove the logs and series of a run that is over; says so in its folder first."""
+    folder = RunFolder(store.folder(run_id))
+    with artifacts.translated(f"remove the logs in {folder.path}"):
+        sizes = [path.stat().st_size for path in _printed(folder.path)]
+        found = Pruned(at=at, rule=rule, files=len(sizes), bytes=sum(sizes))
+        if dry_run:
+            return found
+        if pruned(folder.path) is None:
+            folder.write(PRUNED, msgspec.json.format(artifacts.encoded(found), indent=2) + b"\n")
+        logs, aside = folder.path / artifacts.LOGS, folder.path / _LOGS_ASIDE
+        _delete(aside)
+        if logs.exists():
+            logs.rename(aside)
+        _delete(aside)
+        for path in folder.path.glob(SERIES):
+            path.unlink()
+    return found
+
+
+def pruned(folder: Path) -> Pruned | None:
+    """Return what was removed of a run's logs; None if nothing was."""
+    path = folder / PRUNED
+    with artifacts.translated(f"read {path}"):
+        data = path.read_bytes() if path.exists() else None
+    return None if data is None else artifacts.decoded(data, Pruned, str(path))

@@ -1,0 +1,200 @@
+"""The collector of a namespace, as the commands read it beside the store of this machine.
+
+It has two seconds for its answer, once the rest is printed. One that cannot be reached is a note,
+and what this machine has is all; ``--store cluster`` insists on it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from k8sbench.app import connections
+from k8sbench.app.connections import ClusterAccess
+from k8sbench.model.errors import BenchError, NotFound, Unreachable
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Run
+from k8sbench.ports import RunFilter
+from k8sbench.runs.gathering import in_thread
+from k8sbench.runs.records import RunStatus
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.kubernetes.client.api import Api
+    from k8sbench.adapters.kubernetes.collectors import CollectorProxy
+
+SECONDS = 2.0
+"""For its answer, when everything else is printed."""
+INSIST_SECONDS = 10.0
+"""The same where nothing else is printed."""
+LOG_SECONDS = 30.0
+"""Until the next piece of a log must come."""
+SOURCE = "collector"
+"""The source of its runs."""
+
+# Made once, here: msgspec crashes where two threads are the first to use a type.
+_RUN = msgspec.json.Decoder(RunStatus)
+_RUNS = msgspec.json.Decoder(list[RunStatus])
+
+
+class Asked:
+    """What a collector is asked in a thread, while something else is done."""
+
+    def __init__(
+        self, access: ClusterAccess, path: str, query: Mapping[str, str], *, insist: bool = False
+    ) -> None:
+        self._seconds = INSIST_SECONDS if insist else SECONDS
+        self._insist, self._path, self._query = insist, path, query
+        self._answer: Future[bytes | None] | None = None
+        if insist or connections.configured(access):
+            self._answer = in_thread(lambda: self._ask(access))
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether there is a cluster that is asked."""
+        return self._answer is not None
+
+    def _ask(self, access: ClusterAccess) -> bytes | None:
+        with opened(access, self._seconds) as collector:
+            if collector is not None:
+                return collector.read(self._path, self._query)
+        if self._insist:
+            raise Unreachable(
+                "There is no collector in the namespace.",
+                "Name its namespace with -n, or install it with the chart.",
+            )
+        return None
+
+    def answer(self, note: Callable[[str], None]) -> bytes | None:
+        """Return what it said; None where there is no collector, or no such thing.
+
+        A collector that cannot be reached is noted, or, with ``insist``, raises
+        :class:`Unreachable`.
+        """
+        if self._answer is None:
+            return None
+        try:
+            return self._answer.result(self._seconds)
+        except TimeoutError:
+            wrong: BenchError = Unreachable(
+                f"It has not answered in {self._seconds:g} s.", "Try again."
+            )
+        except BenchError as fault:
+            wrong = fault
+        if self._insist:
+            raise Unreachable(f"The collector cannot be read: {wrong.message}", wrong.action)
+        note(f"note: without the runs of a collector: {wrong.message}")
+        return None
+
+    def run(self, note: Callable[[str], None]) -> Run | None:
+        """Return the run that was asked for, which it may not have."""
+        found = self.answer(note)
+        if found is not None:
+            return as_run(_RUN.decode(found))
+        if self._insist:
+            raise NotFound(f"The collector has no such run: {self._path.rpartition('/')[2]}.")
+        return None
+
+    def runs(self, note: Callable[[str], None]) -> list[Run]:
+        """Return the runs that were asked for."""
+        found = self.answer(note)
+        return [] if found is None else [as_run(one) for one in _RUNS.decode(found)]
+
+
+def runs(access: ClusterAccess, wanted: RunFilter, *, insist: bool = False) -> Asked:
+    """Ask for the runs that match."""
+    query = {
+        "detail": "status",
+        "benchmark": wanted.benchmark,
+        "framework": wanted.framework,
+        "set": wanted.set_name,
+        "since": None if wanted.since is None else f"{wanted.since:.6f}",
+        "limit": None if wanted.limit is None else f"{wanted.limit}",
+    }
+    given = {name: value for name, value in query.items() if value is not None}
+    return Asked(access, "runs", given, insist=insist)
+
+
+def run(access: ClusterAccess, text: str, *, insist: bool = False) -> Asked:
+    """Ask for the run of an id, or of a unique beginning of one."""
+    return Asked(access, f"runs/{text}", {}, insist=insist)
+
+
+def logs(access: ClusterAccess, run_id: str, folder: Path) -> list[Path]:
+    """Copy the logs that it has of a run into a folder; raises :class:`BenchError`."""
+    from k8sbench.adapters.kubernetes.client.faults import ApiFault
+
+    found = []
+    with opened(access, LOG_SECONDS) as collector:
+        if collector is None:
+            return []
+        files = collector.read(f"runs/{run_id}/artifacts", {}) or b"[]"
+        for name in (one["name"] for one in msgspec.json.decode(files)):
+            kind, _, file = name.partition("/")
+            if kind != "logs" or not file.endswith(".log") or "/" in file:
+                continue
+            path = folder / file
+            try:
+                with path.open("wb") as out:
+                    out.writelines(collector.pieces(f"runs/{run_id}/logs/{path.stem}", {}))
+            except ApiFault as fault:
+                raise Unreachable(
+                    f"The log of {path.stem} cannot be read: {fault.message}"
+                ) from fault
+            found.append(path)
+    return found
+
+
+@contextlib.contextmanager
+def opened(access: ClusterAccess, seconds: float = SECONDS) -> Iterator[CollectorProxy | None]:
+    """Give the collector of a namespace; None where it has none."""
+    from k8sbench.adapters.kubernetes.collectors import CollectorProxy
+
+    api: Api = connections.connect(access)
+    with contextlib.closing(api):
+        api.retry_s = seconds
+        collector = CollectorProxy(api)
+        yield collector if collector.is_there() else None
+
+
+def as_run(found: RunStatus) -> Run:
+    """Make of its answer the run that it has."""
+    return Run(
+        plan=found.plan,
+        created_at=found.created_at,
+        owner=None,
+        history=found.history,
+        artifacts=None,
+        artifacts_missing="The collector has its files: k8sbench logs " + found.run_id,
+        measurement=found.measurement,
+        image_digest=found.image_digest,
+        location=found.location,
+        wishes=found.wishes,
+        source=SOURCE,
+    )
+
+
+def may_know_more(ours: Run) -> bool:
+    """Whether a collector could know more of a run than this store."""
+    return ours.plan.backend == "kubernetes" and _known(ours) < (False, True)
+
+
+def knows_more(theirs: Run, ours: Run | None) -> bool:
+    """Whether a collector's record of a run is to be shown instead of ours."""
+    return ours is None or _known(theirs) > _known(ours)
+
+
+def merged(ours: Sequence[Run], theirs: Sequence[Run]) -> tuple[list[Run], set[str]]:
+    """Return the runs of both, each once, oldest first; and which of them are the collector's."""
+    found = {run.run_id: run for run in ours}
+    added = {run.run_id: run for run in theirs if knows_more(run, found.get(run.run_id))}
+    both = sorted((found | added).values(), key=lambda run: (run.created_at, run.run_id))
+    return both, set(added)
+
+
+def _known(run: Run) -> tuple[bool, bool]:
+    return run.measurement is not None, run.phase.final and run.phase is not Phase.LOST

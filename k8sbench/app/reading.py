@@ -1,0 +1,148 @@
+"""What a collector lets others read of its store, as the documents that the CLI prints."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from k8sbench.app import catalog, stores
+from k8sbench.model.errors import NotFound, UsageError
+from k8sbench.model.measurement import SCHEMA
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Run
+from k8sbench.ports import RunFilter, Store
+from k8sbench.report import document
+from k8sbench.runs import records, reporting
+from k8sbench.runs.records import ListedRun, RunStatus
+
+MOST_RUNS = 1000
+"""Of one answer: the newest."""
+
+
+class Artifact(msgspec.Struct, frozen=True, kw_only=True):
+    """One file of a run's folder."""
+
+    schema: int = SCHEMA
+    name: str
+    """Path below the folder."""
+    bytes: int
+    written_at: float
+    """Unix seconds."""
+
+
+def runs(where: str | None, query: Mapping[str, str]) -> list[ListedRun] | list[RunStatus]:
+    """Return the newest runs that match, oldest first; ``detail=status`` with all there is."""
+    with stores.to_read(where, lambda _: None) as store:
+        found = store.runs(_filter(query))
+        if query.get("detail") == "status":
+            return [_status(store, run) for run in found]
+        return [records.listed(run) for run in found]
+
+
+def run(where: str | None, text: str) -> RunStatus:
+    """Return the run of an id, or of a unique beginning of one."""
+    with stores.to_read(where, lambda _: None) as store:
+        return _status(store, _find(store, text))
+
+
+def groups(where: str | None, query: Mapping[str, str]) -> Any:
+    """Return the rows of ``results -o json``."""
+    wanted = reporting.Wanted(
+        benchmark=query.get("benchmark"),
+        framework=query.get("framework"),
+        set_name=query.get("set"),
+        since=_number(query, "since"),
+        every=query.get("all") == "true",
+    )
+    with stores.to_read(where, lambda _: None) as store:
+        report = reporting.report(
+            store.runs(RunFilter()), wanted, find=catalog.finder(lambda _: None)
+        )
+    return document.document(report.results, report.parities)
+
+
+def log(where: str | None, text: str, replica: str) -> Path:
+    """Return the file of a replica's log."""
+    from k8sbench.adapters.store import removal
+
+    with stores.to_read(where, lambda _: None) as store:
+        found = _find(store, text)
+        files = {path.stem: path for path in store.log_files(found.run_id)}
+        if replica in files:
+            return files[replica]
+        if (pruned := removal.pruned(store.folder(found.run_id))) is not None:
+            raise NotFound(f"The logs of run {found.run_id} were removed by {pruned.rule}.")
+    known = f"Replicas: {', '.join(files)}." if files else "It has left none until now."
+    raise NotFound(f"Run {found.run_id} has no log of a replica {replica!r}.", known)
+
+
+def artifacts(where: str | None, text: str) -> list[Artifact]:
+    """List the files of a run's folder."""
+    with stores.to_read(where, lambda _: None) as store:
+        folder = store.folder(_find(store, text).run_id)
+    found = []
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            about = path.stat()
+            name = path.relative_to(folder).as_posix()
+            found.append(Artifact(name=name, bytes=about.st_size, written_at=about.st_mtime))
+    return found
+
+
+def artifact(where: str | None, text: str, name: str) -> Path:
+    """Return a file of a run's folder, and never one that is elsewhere."""
+    with stores.to_read(where, lambda _: None) as store:
+        folder = store.folder(_find(store, text).run_id).resolve()
+    path = (folder / name).resolve()
+    if not path.is_relative_to(folder) or not path.is_file():
+        raise NotFound(f"Run {text} has no artifact {name!r}.")
+    return path
+
+
+def latest(where: str | None, most: int) -> list[Run]:
+    """Return the newest runs that are over, oldest first."""
+    with stores.to_read(where, lambda _: None) as store:
+        return [run for run in store.runs(RunFilter(limit=most)) if run.phase.final]
+
+
+def room(where: str | None) -> tuple[int, int]:
+    """Return the bytes that a store's files take, and those that its disk has free."""
+    with stores.to_read(where, lambda _: None) as store:
+        root = store.root
+    files = (path for path in root.rglob("*") if path.is_file())
+    return sum(path.stat().st_size for path in files), shutil.disk_usage(root).free
+
+
+def _status(store: Store, run: Run) -> RunStatus:
+    return records.status(store, run, alive=lambda _: None)
+
+
+def _find(store: Store, text: str) -> Run:
+    return store.run(records.resolve(store.ids(), text, where="in the collector's store"))
+
+
+def _filter(query: Mapping[str, str]) -> RunFilter:
+    phase = query.get("phase")
+    if phase is not None and phase not in set(Phase):
+        raise UsageError(f"There is no phase {phase!r}.", f"Phases: {', '.join(Phase)}.")
+    limit = _number(query, "limit")
+    return RunFilter(
+        benchmark=query.get("benchmark"),
+        framework=query.get("framework"),
+        set_name=query.get("set"),
+        since=_number(query, "since"),
+        phase=None if phase is None else Phase(phase),
+        limit=MOST_RUNS if limit is None else max(0, min(int(limit), MOST_RUNS)),
+    )
+
+
+def _number(query: Mapping[str, str], name: str) -> float | None:
+    text = query.get(name)
+    try:
+        return None if text is None else float(text)
+    except ValueError as wrong:
+        raise UsageError(f"{name}={text!r} is no number.", "Give Unix seconds.") from wrong

@@ -1,0 +1,95 @@
+"""``k8sbench collector``: the long-running process that the chart installs."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import click
+
+from k8sbench.app import collector_settings
+from k8sbench.app.leadership import Leadership
+from k8sbench.cli.signals import SignalStop
+from k8sbench.cli.terminal import reporter
+from k8sbench.model.errors import UsageError
+
+
+@click.command()
+@click.option(
+    "-n",
+    "--namespace",
+    "namespaces",
+    envvar="K8SBENCH_NAMESPACES",
+    multiple=True,
+    metavar="NAME",
+    callback=lambda _, __, value: [name for one in value for name in one.split(",") if name],
+    help="Namespace to collect from; may be repeated. Default: its own.",
+)
+@click.option(
+    "--store",
+    envvar="K8SBENCH_STORE",
+    metavar="FOLDER|URL",
+    help="Store; default: the user's data folder.",
+)
+@click.option(
+    "--prometheus",
+    envvar="K8SBENCH_PROMETHEUS",
+    metavar="URL|auto|none",
+    help="Where GPU metrics are; default auto: found in the cluster.",
+)
+@click.option(
+    "--keep-logs-for",
+    envvar="K8SBENCH_KEEP_LOGS_FOR",
+    metavar="TIME",
+    help="Delete the logs of runs that ended so long ago (90d); default: never.",
+)
+@click.option(
+    "--lease",
+    envvar="K8SBENCH_LEASE",
+    metavar="NAME",
+    default="dlperf-collector",
+    help="Lease of which one collector is the holder; default dlperf-collector.",
+)
+@click.option(
+    "--listen",
+    envvar="K8SBENCH_LISTEN",
+    metavar="[ADDRESS]:PORT",
+    default=":8080",
+    help="Where others read what it has; default :8080.",
+)
+@click.option(
+    "--config",
+    envvar="K8SBENCH_CONFIG",
+    metavar="FILE",
+    help="YAML with namespaces, store, prometheus, keepLogsFor; read anew when it changes.",
+)
+def command(lease: str, listen: str, config: str | None, **given: Any) -> None:
+    """Collect every run of some namespaces, until SIGTERM.
+
+    Follows each k8sbench job as it appears, archives its logs and GPU metrics, measures and records
+    it, and then deletes the job, unless it is to be kept or somebody follows it still. Of several
+    collectors one holds the Lease and the others wait. Flags come before the environment, and that
+    before the file.
+    """
+    try:
+        from k8sbench.collector import http, metrics
+    except ImportError as wrong:
+        raise UsageError(
+            f"The collector needs a package that is not installed: {wrong.name}.",
+            "Install k8sbench[collector].",
+        ) from wrong
+    from k8sbench.collector.controller import Controller
+
+    load = partial(collector_settings.load, config, given)
+    stop, figures = SignalStop(), metrics.Metrics()
+    with reporter.reporting(drawn=False) as progress:
+        leading = Leadership(lease, progress.note)
+        observed = metrics.Observed(progress, figures)
+        controller = Controller(load, leading, observed, figures.closed)
+        figures.state = controller.state
+        app = http.application(controller.state, figures.registry)
+        with stop, http.Server(listen, app) as server:
+            progress.note(f"Others read it at port {server.port}.")
+            with leading:
+                controller.run(stop)
+        progress.note(f"{stop.cause}: the collector ends; what goes on is resumed when one begins.")

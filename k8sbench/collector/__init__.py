@@ -1,0 +1,1 @@
+"""The collector: collects every run of its namespaces, and lets others read what it has."""

@@ -1,0 +1,159 @@
+"""The collector's life: it waits for its Lease, collects, and begins again after each failure.
+
+Collecting has a thread of its own; the main thread sees to it that it ends when it should: at a
+stop, when the Lease is lost, and when the settings have changed. Nothing that it needs is in
+memory alone, so that any other process can go on where this one was killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from k8sbench.app import reading, removal, serve, stores
+from k8sbench.app.collect import CollectOptions
+from k8sbench.app.collector_settings import Settings
+from k8sbench.app.connections import ClusterAccess
+from k8sbench.app.leadership import Leadership
+from k8sbench.app.serve import Look
+from k8sbench.model import times
+from k8sbench.model.counts import counted
+from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.run import Run
+from k8sbench.runs.context import Reporter, Stop
+
+LOOK_SECONDS = 0.25
+SETTINGS_SECONDS = 5.0
+"""Between two looks at the file of settings."""
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+"""Before it begins again after a failure; twice as long each time."""
+STEADY_SECONDS = 60.0
+"""Of collecting, after which a failure counts as the first."""
+LATEST = 500
+"""Runs of before that it looks at when it begins, for the metrics of the last ones."""
+RETENTION_SECONDS = 3600.0
+"""Between two looks for logs that are to be deleted."""
+
+
+class State(msgspec.Struct, kw_only=True):
+    """What others may know of the collector; written by it, read by any thread."""
+
+    settings: Settings
+    is_leader: bool = False
+    waits_for: str = ""
+    """Why it does not collect, one sentence."""
+    failure: str = ""
+    """Why collecting has ended last, until it goes on again."""
+    look: Look | None = None
+    looked_at: float = 0.0
+    """When it was seen to collect, or to wait, last, monotonic seconds."""
+
+
+class Controller:
+    """One collector; :meth:`run` returns when it was asked to stop."""
+
+    def __init__(
+        self,
+        load: Callable[[], Settings],
+        lease: Leadership,
+        reporter: Reporter,
+        closed: Callable[[Run], None] = lambda _: None,
+    ) -> None:
+        self._load, self._lease, self._reporter, self._closed = load, lease, reporter, closed
+        self.state = State(settings=load(), looked_at=time.monotonic())
+        self._load_at, self._said = time.monotonic() + SETTINGS_SECONDS, ""
+        self._pause = FIRST_PAUSE
+
+    def run(self, stop: Stop) -> None:
+        """Collect whenever the Lease is held, until the stop."""
+        with stop:
+            while stop.cause is None:
+                self._reload()
+                self.state.is_leader = self._lease.is_held
+                self.state.waits_for = "" if self.state.is_leader else self._lease.waits_for
+                if self.state.is_leader:
+                    self._collect(stop)
+                else:
+                    self.state.looked_at = time.monotonic()
+                    time.sleep(LOOK_SECONDS)
+        self.state.is_leader = False
+
+    def _collect(self, stop: Stop) -> None:
+        """Collect until there is a reason to end; the thread has ended then."""
+        part, began, settings = Stop(), time.monotonic(), self.state.settings
+        work = threading.Thread(target=self._serve, args=(settings, part), name="collect")
+        work.start()
+        while work.is_alive():
+            if stop.cause is not None:
+                part(stop.cause)
+            elif not self._lease.is_held:
+                part("The Lease was lost")
+                self.state.is_leader = False
+            elif self._reload():
+                part("The settings have changed")
+            work.join(LOOK_SECONDS)
+        if part.cause is not None:
+            self._reporter.note(f"{part.cause}: collecting ends.")
+            return
+        if time.monotonic() - began > STEADY_SECONDS:
+            self._pause = FIRST_PAUSE
+        self._reporter.note(f"It begins again in {times.duration(self._pause)}.")
+        until = time.monotonic() + self._pause
+        while stop.cause is None and time.monotonic() < until:
+            self.state.looked_at = time.monotonic()
+            time.sleep(LOOK_SECONDS)
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+
+    def _serve(self, settings: Settings, stop: Stop) -> None:
+        """Collect; whatever fails is noted, and no reason to end the program."""
+        places = [ClusterAccess(namespace=name) for name in settings.namespaces]
+        options = CollectOptions(store=settings.store, prometheus=settings.prometheus)
+        delete_at = 0.0
+
+        def look(seen: Look) -> None:
+            nonlocal delete_at
+            now = time.monotonic()
+            self.state.look, self.state.looked_at, self.state.failure = seen, now, ""
+            if settings.keep_logs_for is not None and now >= delete_at:
+                delete_at = now + RETENTION_SECONDS
+                with contextlib.suppress(BenchError):  # the next look finds them
+                    done = removal.prune(store, settings.keep_logs_for)
+                    if done.runs:
+                        runs = counted(len(done.runs), "run")
+                        self._reporter.note(f"The logs of {runs} were removed (--keep-logs-for).")
+
+        try:
+            with stores.to_write(settings.store) as store:
+                for run in reading.latest(settings.store, LATEST):
+                    self._closed(run)
+                serve.serve_all(
+                    *(store, places or [ClusterAccess()], options, self._reporter, stop),
+                    closed=self._closed,
+                    look=look,
+                )
+        except BenchError as wrong:
+            self.state.failure = str(wrong)
+            self._reporter.note(f"warning: collecting has ended: {wrong}")
+        except Exception as wrong:
+            self.state.failure = f"{type(wrong).__name__}: {wrong}"
+            self._reporter.note(f"warning: an internal error: {self.state.failure}")
+
+    def _reload(self) -> bool:
+        """Read the settings anew when it is time; says whether they have changed."""
+        if time.monotonic() < self._load_at:
+            return False
+        self._load_at = time.monotonic() + SETTINGS_SECONDS
+        try:
+            settings = self._load()
+        except UsageError as wrong:
+            if str(wrong) != self._said:
+                self._reporter.note(f"warning: the settings stay as they are: {wrong}")
+            self._said = str(wrong)
+            return False
+        self._said = ""
+        before, self.state.settings = self.state.settings, settings
+        return settings != before

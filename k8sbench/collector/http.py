@@ -1,0 +1,178 @@
+"""The collector's HTTP: read-only, and without a sign-in: the cluster's own rules protect it.
+
+It is reached within the cluster, and from outside through the API server's service proxy.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import msgspec
+import uvicorn
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from k8sbench.app import reading
+from k8sbench.collector.controller import State
+from k8sbench.model.errors import BenchError, NotFound, UsageError
+
+PIECE = 1 << 16
+HEALTHY_SECONDS = 300.0
+"""For which collecting may be busy with one thing, such as a list of a slow API server."""
+START_SECONDS, END_SECONDS = 10.0, 5.0
+_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+
+
+def application(state: State, registry: CollectorRegistry) -> Starlette:
+    """Make the application of what is served at present."""
+
+    def where() -> str | None:
+        return state.settings.store
+
+    def healthz(_: Request) -> Response:
+        silent = time.monotonic() - state.looked_at
+        if silent > HEALTHY_SECONDS:
+            return PlainTextResponse(f"nothing was done for {silent:.0f} s\n", 503)
+        return PlainTextResponse("ok\n")
+
+    def readyz(_: Request) -> Response:
+        if state.failure:
+            return PlainTextResponse(f"{state.failure}\n", 503)
+        text = "collecting" if state.is_leader else f"waiting: {state.waits_for or 'for the Lease'}"
+        return PlainTextResponse(f"{text}\n")
+
+    def metrics(_: Request) -> Response:
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    def answer(read: Callable[[Request], Any]) -> Callable[[Request], Response]:
+        """Make an endpoint of what reads a document, or a file."""
+
+        def endpoint(request: Request) -> Response:
+            found = read(request)
+            if isinstance(found, Path):
+                return file(found, request.headers.get("range"))
+            return Response(msgspec.json.encode(found), media_type="application/json")
+
+        return endpoint
+
+    def run(request: Request) -> str:
+        return str(request.path_params["run"])
+
+    routes: dict[str, Callable[[Request], Any]] = {
+        "/runs": lambda request: reading.runs(where(), request.query_params),
+        "/runs/{run}": lambda request: reading.run(where(), run(request)),
+        "/runs/{run}/logs/{replica}": lambda request: reading.log(
+            where(), run(request), request.path_params["replica"]
+        ),
+        "/runs/{run}/artifacts": lambda request: reading.artifacts(where(), run(request)),
+        "/runs/{run}/artifacts/{name:path}": lambda request: reading.artifact(
+            where(), run(request), request.path_params["name"]
+        ),
+        "/groups": lambda request: reading.groups(where(), request.query_params),
+    }
+    return Starlette(
+        routes=[
+            Route("/healthz", healthz),
+            Route("/readyz", readyz),
+            Route("/metrics", metrics),
+            *(Route(f"/api/v1{path}", answer(read)) for path, read in routes.items()),
+        ],
+        exception_handlers={BenchError: _refusal},
+    )
+
+
+def _refusal(_: Request, wrong: Exception) -> Response | Awaitable[Response]:
+    assert isinstance(wrong, BenchError)
+    status = 404 if isinstance(wrong, NotFound) else 400 if isinstance(wrong, UsageError) else 503
+    return JSONResponse({"error": wrong.message, "action": wrong.action}, status)
+
+
+def file(path: Path, wanted: str | None) -> Response:
+    """Send a file, or the one range of it that is wanted, as it is at this moment.
+
+    One that grows meanwhile is sent up to the size that it had.
+    """
+    size = path.stat().st_size
+    headers = {"Accept-Ranges": "bytes"}
+    found = _RANGE.fullmatch(wanted or "")
+    if found is None or found.group() == "bytes=-":  # several ranges may be answered with it all
+        first, last, status = 0, size - 1, 200
+    else:
+        begin, end = found.groups()
+        first = int(begin) if begin else max(0, size - int(end))
+        last = min(int(end), size - 1) if begin and end else size - 1
+        status = 206
+        headers["Content-Range"] = f"bytes {first}-{last}/{size}"
+        if first > last:
+            return Response(status_code=416, headers={"Content-Range": f"bytes */{size}"})
+    headers["Content-Length"] = str(last - first + 1)
+    kind = "application/json" if path.suffix == ".json" else "text/plain; charset=utf-8"
+    return StreamingResponse(_pieces(path, first, last + 1), status, headers, kind)
+
+
+def _pieces(path: Path, position: int, end: int) -> Iterator[bytes]:
+    with path.open("rb") as stream:
+        stream.seek(position)
+        while position < end and (piece := stream.read(min(PIECE, end - position))):
+            position += len(piece)
+            yield piece
+
+
+class Server:
+    """Serves an application in a thread of its own while it is entered."""
+
+    def __init__(self, listen: str, app: Starlette) -> None:
+        host, colon, port = listen.rpartition(":")
+        if not colon or not port.isdecimal() or int(port) > 65535:
+            raise UsageError(f"--listen {listen!r} is no address.", "Write :8080 or 10.0.0.1:8080.")
+        config = uvicorn.Config(
+            app,
+            host=host.strip("[]"),
+            port=int(port),
+            lifespan="off",
+            log_level="warning",
+            access_log=False,
+            limit_concurrency=100,
+            timeout_graceful_shutdown=int(END_SECONDS),
+        )
+        self._listen, self._server = listen, uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
+        self.port = 0
+
+    def __enter__(self) -> Server:
+        self._thread.start()
+        until = time.monotonic() + START_SECONDS
+        while not self._server.started and self._thread.is_alive() and time.monotonic() < until:
+            time.sleep(0.01)
+        if not self._server.started:
+            raise UsageError(f"Nothing can be served at {self._listen}.", "Is the port free?")
+        # With port 0 each family of addresses has a port of its own.
+        sockets = [one for server in self._server.servers for one in server.sockets]
+        sockets.sort(key=lambda one: one.family is not socket.AF_INET)
+        self.port = sockets[0].getsockname()[1]
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        wrong: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._server.should_exit = True
+        self._thread.join(2 * END_SECONDS)
+
+    def _serve(self) -> None:
+        try:
+            self._server.run()
+        except SystemExit:  # uvicorn's answer to a port that is taken, which it has logged
+            return

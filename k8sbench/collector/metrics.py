@@ -1,0 +1,190 @@
+"""The collector's metrics for Prometheus, by prometheus-client.
+
+Labels hold names that users choose, so that the number of series is bounded: of benchmarks and
+cases the ones that were seen last are kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeVar
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from k8sbench.app import reading
+from k8sbench.collector.controller import State
+from k8sbench.model.errors import BenchError
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Run
+from k8sbench.ports import JobEvent
+from k8sbench.runs import records
+from k8sbench.runs.context import Reporter
+
+K = TypeVar("K")
+V = TypeVar("V")
+MOST_CASES, MOST_BENCHMARKS, MOST_CODES = 200, 50, 30
+"""Series of each metric that has these labels."""
+LONGEST_LABEL = 63
+STUCK_SECONDS = 1800.0
+"""For which a job may be pending or starting."""
+ROOM_SECONDS = 300.0
+"""Between two counts of what the store takes."""
+CASE = ("benchmark", "framework", "precision", "case")
+
+
+class _Last(NamedTuple):
+    """The last run of a case."""
+
+    rate: float | None
+    valid: bool
+
+
+class Metrics(Collector):
+    """What is exposed; the thread that collects reports to it, and any thread may read it."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._cases: OrderedDict[tuple[str, ...], _Last] = OrderedDict()
+        self._queued: OrderedDict[str, float] = OrderedDict()
+        self._lags: dict[str, float] = {}
+        self._room: tuple[int, int] | None = None
+        self._room_at = -ROOM_SECONDS
+        self.state: State | None = None
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
+
+    def closed(self, run: Run) -> None:
+        """Take in a run that is over."""
+        plan, measured = run.plan, run.measurement
+        with self._lock:
+            self._lags.pop(run.run_id, None)
+            started_at = records.started_at(run)
+            if started_at is not None:
+                benchmark = plan.benchmark[:LONGEST_LABEL]
+                _put(self._queued, benchmark, started_at - run.created_at, MOST_BENCHMARKS)
+            if run.phase is Phase.CANCELLED or (run.phase is Phase.SUCCEEDED and measured is None):
+                return
+            values = (plan.benchmark, plan.framework, plan.precision, plan.case)
+            last = _Last(
+                rate=None if measured is None else measured.rate,
+                valid=measured is not None and measured.verdict == "valid",
+            )
+            _put(self._cases, tuple(value[:LONGEST_LABEL] for value in values), last, MOST_CASES)
+
+    def archived(self, run_id: str, lag: float) -> None:
+        """Take in how long after it was printed the latest line of a run was archived, seconds."""
+        with self._lock:
+            self._lags[run_id] = max(0.0, lag)
+
+    def describe(self) -> Iterable[Metric]:
+        """Name nothing in advance: there is no other source of metrics here."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics as they are now."""
+        state = self.state
+        if state is None:
+            return
+        with self._lock:
+            cases, queued, lags = dict(self._cases), dict(self._queued), dict(self._lags)
+        rate = GaugeMetricFamily(
+            "k8sbench_throughput_samples_per_second", "Of the last run of a case.", labels=CASE
+        )
+        valid = GaugeMetricFamily(
+            "k8sbench_run_valid", "Whether the last run of a case is valid.", labels=CASE
+        )
+        for labels, last in cases.items():
+            if last.rate is not None:
+                rate.add_metric(labels, last.rate)
+            valid.add_metric(labels, float(last.valid))
+        yield from (rate, valid)
+        wait = GaugeMetricFamily(
+            "k8sbench_queue_wait_seconds",
+            "From the creation of the last job of a benchmark until it ran.",
+            labels=["benchmark"],
+        )
+        for benchmark, seconds in queued.items():
+            wait.add_metric([benchmark], seconds)
+        yield wait
+        yield from self._of_collecting(state, lags)
+        yield from self._of_the_store(state)
+
+    def _of_collecting(self, state: State, lags: dict[str, float]) -> Iterator[Metric]:
+        look = state.look if state.is_leader else None
+        runs = () if look is None else look.runs
+        phases = Counter(str(run.phase) for run in runs)
+        jobs = GaugeMetricFamily("k8sbench_jobs", "Jobs that are followed.", labels=["phase"])
+        for phase in Phase:
+            jobs.add_metric([str(phase)], phases[str(phase)])
+        yield jobs
+        codes = Counter({} if look is None else look.api_errors).most_common(MOST_CODES)
+        errors = CounterMetricFamily(
+            "k8sbench_api_errors",
+            "Requests that the API server refused (404 among them) or did not answer (none).",
+            labels=["code"],
+        )
+        for code, count in codes:
+            errors.add_metric([code], count)
+        yield errors
+        open_ids = {run.run_id for run in runs}
+        lag = max((value for run_id, value in lags.items() if run_id in open_ids), default=0.0)
+        stuck = sum(self._is_stuck(run) for run in runs)
+        for name, about, value in (
+            ("archive_lag_seconds", "From the print of a line until it was archived.", lag),
+            ("stuck_jobs", "Jobs that cannot start, or have not in half an hour.", stuck),
+            ("collector_leader", "Whether this collector collects.", state.is_leader),
+        ):
+            yield GaugeMetricFamily(f"k8sbench_{name}", about, value=float(value))
+        if look is not None and look.listed_at is not None:
+            yield GaugeMetricFamily(
+                "k8sbench_last_success_timestamp_seconds",
+                "When the jobs of all namespaces were last listed.",
+                value=look.listed_at,
+            )
+
+    def _is_stuck(self, run: Run) -> bool:
+        latest = run.history[-1]
+        is_late = self._clock() - latest.at > STUCK_SECONDS
+        waits = run.phase in {Phase.CREATED, Phase.PENDING, Phase.PULLING, Phase.STARTING}
+        return latest.unrecoverable or (waits and is_late)
+
+    def _of_the_store(self, state: State) -> Iterator[Metric]:
+        if time.monotonic() - self._room_at >= ROOM_SECONDS:
+            self._room_at = time.monotonic()
+            with contextlib.suppress(BenchError, OSError):
+                self._room = reading.room(state.settings.store)
+        if self._room is not None:
+            taken, free = self._room
+            yield GaugeMetricFamily("k8sbench_store_bytes", "Of the store's files.", value=taken)
+            yield GaugeMetricFamily("k8sbench_store_free_bytes", "Of its disk.", value=free)
+
+
+class Observed:
+    """A Reporter that hands on what it is told, and to the metrics how late lines come."""
+
+    def __init__(self, reporter: Reporter, metrics: Metrics) -> None:
+        self._metrics, self._reporter = metrics, reporter
+        self.plan, self.planned = reporter.plan, reporter.planned
+        self.ended, self.note = reporter.ended, reporter.note
+
+    def on_event(self, run: Run, event: JobEvent) -> None:
+        """Take a line's age."""
+        if event.line is not None:
+            printed_at = event.line.at - event.line.ahead
+            self._metrics.archived(run.run_id, time.time() - printed_at)
+        self._reporter.on_event(run, event)
+
+
+def _put(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:
+    """Keep a value as the latest, and forget the oldest beyond so many."""
+    kept[key] = value
+    kept.move_to_end(key)
+    if len(kept) > most:
+        kept.popitem(last=False)

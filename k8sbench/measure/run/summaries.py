@@ -1,0 +1,136 @@
+"""Summaries that a log prints, of the run or of an epoch, against its own lines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from k8sbench.measure.run import log_clock, redaction
+from k8sbench.measure.run.case import FEWEST_RECORDS, Case
+from k8sbench.measure.run.log_facts import EpochEnd
+from k8sbench.measure.run.reasons import reason
+from k8sbench.model.measurement import Reason
+from k8sbench.model.sample import Record
+
+OWN_SUMMARY = 0.005
+"""Relative difference allowed between a log's lines and a summary made from the same numbers."""
+WHOLE_RUN = (0.5, 1.1)
+"""A whole run's rate by a window's: it holds the warm-up and evaluations, so it may be lower."""
+SLOW_TAIL = 10.0
+"""How much slower than the mean the iterations after an epoch's last record may be."""
+EPOCH_SUMMARY = 0.05
+"""The same for summaries that also hold the few iterations after the last record."""
+
+
+def of_run(case: Case) -> Iterator[Reason]:
+    """Our own trainers' summary, against what their step lines add up to."""
+    log, series = case.log, case.series
+    yield from _whole_run(case)
+    span = series.tally.span if series else None
+    if log.summary is None or span is None:
+        return
+    mark, file = log.summary
+    values = mark.values
+    if (values.get("first_step"), values.get("last_step")) != (span.first, span.last):
+        return
+    lines = {"samples_per_second": case.rate}
+    if span.iterations == span.last - span.first + 1 and case.batch is not None:
+        samples = case.batch * (log.whole("gpus") or case.gpus) * span.iterations
+        lines |= {"seconds": span.time, "samples": float(samples)}
+    for name, found in lines.items():
+        stated = values.get(name)
+        if isinstance(stated, float) and found is not None:
+            if math.isclose(stated, found, rel_tol=OWN_SUMMARY):
+                continue
+            text = f"The summary says {stated:.4g} {name}, its own lines come to {found:.4g}."
+            yield reason("summary-mismatch", text, [redaction.place(file, mark.line, mark.text)])
+
+
+def _whole_run(case: Case) -> Iterator[Reason]:
+    """A declared format's figure for the whole run, beside its records."""
+    if case.log.whole_run is None or case.series is None or not case.series.tally.records:
+        return
+    mark, file = case.log.whole_run
+    stated, rates = mark.values["whole_run_rate"], case.series.tally
+    if not isinstance(stated, float) or case.series.shape.number != "rate":
+        return
+    found = rates.iterations / rates.time
+    low, high = WHOLE_RUN
+    if not low * found <= stated <= high * found:
+        text = f"The log says {stated:.5g} for the whole run, its lines come to {found:.5g}."
+        text += log_clock.factor(found / stated, case.gpus, case.series.shape)
+        yield reason("summary-mismatch", text, [redaction.place(file, mark.line, mark.text)])
+
+
+def of_epoch(case: Case, end: EpochEnd) -> Iterator[Reason]:
+    """A family's line at the end of an epoch, against the records of that epoch."""
+    values, last = end.mark.values, end.last
+    if end.records < FEWEST_RECORDS:
+        return
+    stated = values.get("records_rate")
+    if isinstance(stated, float) and end.mean_rate:
+        yield from _beside(end, stated, end.mean_rate, "mean rate")
+    yield from _running_summary(end, last)
+    stated = values.get("mean_rate")
+    if isinstance(stated, float) and last.rate:
+        yield from _beside(end, stated, last.rate, "rate")
+        if end.records >= 20 and math.isclose(stated, last.rate, rel_tol=1e-5):
+            text = "The epoch's own mean is the last line's figure: the lines are running means."
+            unrolled = _unrolled(case)
+            if unrolled is not None:
+                text += f" Unrolled, the window comes to {unrolled:.5g} per s."
+            yield reason("printed-running-mean", text, [end.place])
+    if last.shape.averaged == "step" and not end.fits:
+        text = f"The log's total of epoch {last.epoch} is not of as many steps as its lines show."
+        yield reason("summary-mismatch", text, [end.place])
+    stated = values.get("all_steps_rate")
+    sampled = case.series is None or not case.series.tally.all_steps
+    if isinstance(stated, float) and end.mean_rate and sampled:
+        ratio = stated / end.mean_rate
+        if abs(ratio - 1) > EPOCH_SUMMARY:
+            text = (
+                f"The printed steps of epoch {last.epoch} come to "
+                f"{end.mean_rate:.4g} per card, all its steps to {stated:.4g}."
+            )
+            yield reason("sampled-steps", text, [end.place])
+
+
+def _unrolled(case: Case) -> float | None:
+    """The window's rate, if its printed rates are means since the epoch's beginning."""
+    tally = case.series.tally if case.series else None
+    first, last = (tally.first, tally.last) if tally else (None, None)
+    if first is None or last is None or first.epoch != last.epoch:
+        return None
+    before, after = (max(each.iteration - each.shape.skips, 0) for each in (first, last))
+    if not before < after or not first.rate or not last.rate:
+        return None
+    return case.gpus * (after - before) / (after / last.rate - before / first.rate)
+
+
+def _running_summary(end: EpochEnd, last: Record) -> Iterator[Reason]:
+    """A running mean and its sum at the epoch's end: they go on from those of the last record."""
+    mean, total = end.mark.values.get("mean_seconds"), end.mark.values.get("sum_seconds")
+    if not isinstance(mean, float) or not isinstance(total, float) or not last.mean_seconds:
+        return
+    skips = last.shape.skips
+    behind = last.iteration - skips if last.iteration > skips else last.iteration
+    before = last.mean_seconds * behind
+    if not mean > 0 or not total > 0:
+        return
+    tail = round(total / mean) - behind
+    rest = total - before
+    rounding = OWN_SUMMARY * before
+    consistent = tail >= 0 and -rounding <= rest <= rounding + tail * SLOW_TAIL * last.mean_seconds
+    if not consistent:
+        text = (
+            f"The log says {total:.5g} s for its epoch, {mean:.5g} s per iteration; its lines say "
+            f"{before:.5g} s and {last.mean_seconds:.5g} s up to the last of them."
+        )
+        yield reason("summary-mismatch", text, [end.place])
+
+
+def _beside(end: EpochEnd, stated: float, found: float, what: str) -> Iterator[Reason]:
+    # The iterations after the last record, fewer than one record has, are in the summary alone.
+    if not math.isclose(stated, found, rel_tol=EPOCH_SUMMARY + 1 / end.records):
+        text = f"The log says a {what} of {stated:.5g} for its epoch, its lines say {found:.5g}."
+        yield reason("summary-mismatch", text, [end.place])

@@ -1,0 +1,101 @@
+"""GPU metrics in tables: a column for each figure that any row has.
+
+What a row lacks, also of figures without a column, its first of these cells says in notes, once for
+all that lack for the same reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+
+from k8sbench.model.group import GPU_FIGURES, Group, Result, gpu_figure
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.run import Run
+from k8sbench.report import numbers
+from k8sbench.report.numbers import ABSENT
+from k8sbench.report.tables import Cell, Table
+from k8sbench.report.text_table import Column
+
+Cells = dict[str, Callable[[Result], Cell]]
+"""Title of a column → its cell."""
+_FIGURES: dict[str, tuple[str, Callable[[float], str]]] = {
+    "GPU busy": ("gpu_utilization", numbers.percent),
+    "tensor active": ("tensor_active", numbers.percent),
+    "peak memory": ("memory_used", lambda mib: f"{mib / 1024:.1f} GiB"),
+    "power": ("power", lambda watts: f"{watts:.0f} W"),
+    "energy per 1,000": ("energy_per_1000_samples", lambda joules: f"{numbers.plain(joules)} J"),
+    "throttled": ("throttled", numbers.percent),
+}
+"""Title of a column → the figure, and how it is written."""
+TITLES = tuple(_FIGURES)
+
+
+def of_groups(results: Iterable[Result]) -> Cells:
+    """Make the columns of groups; the notes of the first hold the judgements, too."""
+    titles = _shown(result.group.gpu for result in results)
+
+    def column(title: str) -> Callable[[Result], Cell]:
+        def cell(result: Result) -> Cell:
+            group = result.group
+            is_first = title == titles[0]
+            return _cell(title, group.gpu, (*group.judgements, *lacking(group)) if is_first else ())
+
+        return cell
+
+    return {title: column(title) for title in titles}
+
+
+def lacking(group: Group) -> tuple[str, ...]:
+    """Say why a group lacks GPU metrics."""
+    return _lacking(group.gpu, lambda name: group.missing.get(name, "no valid figure"))
+
+
+def tables(runs: Sequence[Run], rejected: Collection[str]) -> list[Table]:
+    """Lay out the GPU metrics of each run, with what they say of it and its verdict."""
+    measured = [
+        (run, run.measurement)
+        for run in runs
+        if run.measurement is not None and run.plan.device != "cpu"
+    ]
+    figures = [
+        {name: value for name in GPU_FIGURES if (value := gpu_figure(found, name)) is not None}
+        for _, found in measured
+    ]
+    titles, rows = _shown(figures), []
+    for (run, found), has in zip(measured, figures, strict=True):
+        ids = ", ".join(r.id for r in found.reasons if r.severity == "reject" and not r.accepted)
+        state = f"rejected: {ids}".removesuffix(": ") if run.run_id in rejected else found.verdict
+        said = found.gpu_metrics and found.gpu_metrics.judgement
+        notes = ((said,) if said else ()) + _lacking(has, _why(found))
+        cells = (_cell(title, has) for title in titles)
+        rows.append((Cell(run.run_id), *cells, Cell(state, notes)))
+    names = ("run", *titles, "verdict")
+    columns = tuple(Column(name, right=name in titles) for name in names)
+    return [Table(title="GPU metrics", columns=columns, rows=tuple(rows))] if rows else []
+
+
+def _shown(rows: Iterable[Container[str]]) -> list[str]:
+    """Choose the columns, given the names of the figures that each row has."""
+    found = list(rows)
+    return [title for title, (name, _) in _FIGURES.items() if any(name in row for row in found)]
+
+
+def _cell(title: str, figures: Mapping[str, float], notes: tuple[str, ...] = ()) -> Cell:
+    name, write = _FIGURES[title]
+    return Cell(write(figures[name]) if name in figures else ABSENT, notes)
+
+
+def _lacking(figures: Container[str], why: Callable[[str], str]) -> tuple[str, ...]:
+    titles: dict[str, list[str]] = {}
+    for title, (name, _) in _FIGURES.items():
+        if name not in figures:
+            titles.setdefault(why(name), []).append(title)
+    return tuple(
+        text if len(its) == len(_FIGURES) else f"{', '.join(its)}: {text}"
+        for text, its in titles.items()
+    )
+
+
+def _why(found: Measurement) -> Callable[[str], str]:
+    known = found.missing
+    return lambda name: known.get(f"gpu_metrics.{name}") or known.get("gpu_metrics", "not known")

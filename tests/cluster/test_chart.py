@@ -1,0 +1,197 @@
+"""The chart on a real API server, by Helm 3 and Helm 4: install, upgrade, rollback, uninstall."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import tiers
+from tests.chart import examples
+from tests.harness import helm as programs
+from tests.harness.cluster import users
+from tests.harness.cluster.cluster import Cluster, stream
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.helm import CHART, RELEASE, Helm, HelmFailed, Told, merged, nested
+
+OURS = f"--selector=app.kubernetes.io/instance={RELEASE}"
+COLLECTOR = "dlperf-collector"
+PATIENCE = ("--wait", "--timeout=140s")
+TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists"}
+KINDS = (
+    "serviceaccounts,roles,rolebindings,configmaps,services,deployments,cronjobs,networkpolicies,"
+    "persistentvolumeclaims"
+)
+
+
+class Release:
+    """The chart in a namespace."""
+
+    def __init__(self, helm: Helm, namespace: Namespace) -> None:
+        self.helm, self.namespace = helm, namespace
+
+    def run(self, verb: str, *words: str | Path, values: Mapping[str, Any] | None = None) -> Told:
+        """Run a command of Helm's on it."""
+        given: tuple[str | Path, ...] = ()
+        if values is not None:
+            given = (CHART, *self.helm.given(values))
+        where = f"--namespace={self.namespace.name}"
+        return self.helm.run(verb, RELEASE, *given, where, *words)
+
+    def objects(self) -> set[str]:
+        """Return what of it is in the namespace, as kind and name."""
+        return set(self.namespace.kubectl("get", KINDS, OURS, "--output=name").split())
+
+    def configuration(self) -> str:
+        """Return what the collector reads."""
+        text: str = self.namespace.get("configmap", "dlperf-config")["data"]["config.yaml"]
+        return text
+
+    def pod(self) -> dict[str, Any]:
+        """Return the pod of the collector, when its Deployment has it ready."""
+        self.namespace.kubectl("rollout", "status", f"deployment/{COLLECTOR}", "--timeout=90s")
+        (found,) = self.namespace.get("pods", "--selector=app.kubernetes.io/component=collector")
+        assert isinstance(found, dict)
+        return found
+
+
+@pytest.fixture(params=programs.MODULES, ids=lambda major: f"helm{major}")
+def helm(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> Helm:
+    """Give each major version of Helm, on the cluster."""
+    tiers.demand("helm")
+    return Helm(request.param, tmp_path, cluster.variables())
+
+
+@pytest.fixture
+def newest(cluster: Cluster, tmp_path: Path) -> Helm:
+    """Give the newest Helm, for what is the same in both."""
+    tiers.demand("helm")
+    return Helm(max(programs.MODULES), tmp_path, cluster.variables())
+
+
+@pytest.fixture
+def release(helm: Helm, restricted: Namespace) -> Release:
+    """Give the chart, not installed yet, in a namespace that takes restricted pods alone."""
+    return Release(helm, restricted)
+
+
+@pytest.fixture
+def volume(cluster: Cluster, restricted: Namespace) -> Iterator[dict[str, Any]]:
+    """Make a volume for the store; gives the values that ask for it."""
+    name = restricted.name
+    by_hand = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": name},
+        "provisioner": "kubernetes.io/no-provisioner",
+    }
+    disk = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "20Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": name,
+            "hostPath": {"path": "/nowhere"},
+        },
+    }
+    cluster.create(by_hand, disk)
+    yield nested("collector.persistence.storageClass", name)
+    cluster.kubectl("delete", "persistentvolume", name, "--wait=false")
+    cluster.kubectl("delete", "storageclass", name, "--wait=false")
+
+
+def test_a_release_lives_through_upgrade_rollback_and_a_second_install(
+    release: Release, volume: dict[str, Any]
+) -> None:
+    namespace = release.namespace
+    # Without an image: all that needs none, and the way to the rest.
+    told = release.run("install", *PATIENCE, values={})
+    assert "make images IMAGES=collector" in told.out
+    assert f"helm upgrade dlperf charts/ --namespace {namespace.name} --reuse-values" in told.out
+    users = {f"serviceaccount/{RELEASE}-user"} | {
+        f"{kind}.rbac.authorization.k8s.io/{RELEASE}-user" for kind in ("role", "rolebinding")
+    }
+    assert release.objects() == users
+    # With one: its restricted pod runs, with its store on the volume.
+    values = merged(examples.COLLECTOR, nested("collector.tolerations", [TOLERATION]), volume)
+    told = release.run("upgrade", *PATIENCE, values=values)
+    assert "make images" not in told.out
+    assert f"rollout status deployment/{COLLECTOR}" in told.out
+    first = release.pod()
+    claim = namespace.get("persistentvolumeclaim", COLLECTOR)
+    assert claim["status"]["phase"] == "Bound"
+    everything = release.objects()
+    assert everything > users
+    # Another configuration is another pod.
+    release.run("upgrade", *PATIENCE, values=merged(values, nested("collector.keepLogsFor", "90d")))
+    assert 'keepLogsFor: "90d"' in release.configuration()
+    assert release.pod()["metadata"]["uid"] != first["metadata"]["uid"]
+    # A rollback is the one before.
+    release.run("rollback", *PATIENCE)
+    assert "keepLogsFor" not in release.configuration()
+    assert release.objects() == everything
+    # What is uninstalled is gone, but for the results; who installs again has them.
+    release.run("uninstall", *PATIENCE)
+    assert release.objects() == {f"persistentvolumeclaim/{COLLECTOR}"}
+    release.run("install", *PATIENCE, values=values)
+    release.pod()
+    again = namespace.get("persistentvolumeclaim", COLLECTOR)
+    assert again["metadata"]["uid"] == claim["metadata"]["uid"]
+    assert again["spec"]["volumeName"] == claim["spec"]["volumeName"]
+
+
+def test_the_api_server_takes_everything_that_can_be_turned_on(
+    newest: Helm, namespace: Namespace
+) -> None:
+    # Those kinds belong to the Prometheus operator, which is not here.
+    without = {each: {"enabled": False} for each in ("serviceMonitor", "prometheusRule")}
+    values = merged(examples.ALL, {"monitoring": without})
+    objects = newest.template(values, namespace=namespace.name)
+    assert {"CronJob", "NetworkPolicy", "ClusterRole"} <= {each["kind"] for each in objects}
+    strictly = ("create", "--dry-run=server", "--validate=strict", "--filename=-")
+    namespace.cluster.kubectl(*strictly, given=stream(objects))
+
+
+def test_the_notes_name_what_is_missing_on_the_cluster(newest: Helm, restricted: Namespace) -> None:
+    release = Release(newest, restricted)
+    values = merged(examples.COLLECTOR, {"notes": {"podSecurity": "baseline"}})
+    told = release.run("install", values=values).out
+    missing = told.partition("Missing on this cluster:")[2]
+    assert "storage class: the cluster has no default" in missing
+    assert "training operator:" not in missing
+    assert "device plugin:" not in missing
+    assert "pod-security.kubernetes.io/enforce=baseline" in told
+    values = merged(values, nested("collector.persistence.storageClass", "nosuch"))
+    told = release.run(
+        "upgrade", values=merged(values, {"notes": {"podSecurity": "restricted"}})
+    ).out
+    assert "storage class: there is no nosuch" in told
+    # It is enforced here.
+    assert "pod-security" not in told
+    told = release.run("upgrade", values=merged(values, {"notes": {"lookup": False}})).out
+    assert "Missing" not in told
+
+
+def test_who_may_only_administer_the_namespace_installs_without_a_look_at_the_cluster(
+    newest: Helm, namespace: Namespace, tmp_path: Path
+) -> None:
+    namespace.kubectl("create", "serviceaccount", "owner")
+    who = f"--serviceaccount={namespace.name}:owner"
+    namespace.kubectl("create", "rolebinding", "owner", "--clusterrole=admin", who)
+    # Nobody may give what they have not.
+    namespace.user(tmp_path, "colleague", sees_nodes=False)
+    (role,) = namespace.get("roles")
+    name = role["metadata"]["name"]
+    namespace.kubectl("create", "rolebinding", "owner-too", f"--role={name}", who)
+    token = namespace.kubectl("create", "token", "owner").strip()
+    kubeconfig = users.write_kubeconfig(namespace, tmp_path / "owner.kubeconfig", {"token": token})
+    owner = Release(newest, namespace)
+    as_owner = f"--kubeconfig={kubeconfig}"
+    with pytest.raises(HelmFailed, match="forbidden"):
+        owner.run("install", as_owner, values={})
+    owner.run("install", as_owner, values={"notes": {"lookup": False}})
+    assert f"serviceaccount/{RELEASE}-user" in owner.objects()

@@ -1,0 +1,98 @@
+"""A collector is found and read through the API server, and never waited for longer than 2 s."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.harness.cluster import collectors
+from tests.harness.cluster.own import OwnCluster
+from tests.harness.cluster.shell import Running, Shell, until
+
+TRIES = 30
+"""Until the API server knows the way; each takes a second or more."""
+
+
+def expose(own_cluster: OwnCluster, shell: Shell, running: Running) -> None:
+    """Let the API server reach the collector, which runs beside the cluster."""
+    if own_cluster.why_not_private is not None:
+        pytest.skip(f"no address that is not the loopback's: {own_cluster.why_not_private}")
+    running.until("Others read it at port ")
+    found = re.search(r"at port (\d+)", running.err)
+    assert found is not None
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((own_cluster.layout.place.address, 9))
+        address = probe.getsockname()[0]
+    collectors.expose(shell.namespace, int(found[1]), address)
+
+    asked = ("list", "--store=cluster", "--output=json")
+    why = ""
+    for _ in range(TRIES):
+        try:
+            shell.run(*asked)
+        except AssertionError as wrong:
+            why = str(wrong)
+        else:
+            return
+    raise AssertionError(why)
+
+
+def test_another_machine_reads_what_a_submitter_has_left(
+    own_cluster: OwnCluster, own_shell: Shell, tmp_path: Path
+) -> None:
+    collector = collectors.make(own_shell.namespace, tmp_path / "machine")
+    other = own_shell.colleague()
+    assert "no collector in the namespace" in other.run("results", "--store=cluster", code=6).err
+    assert "collector" not in other.run("results").err
+    with collector.collecting() as running:
+        expose(own_cluster, other, running)
+        logs = own_shell.printing("r1")
+        logs.end()
+        own_shell.finish("r1")
+        until(lambda: "r1" not in own_shell.on_cluster(), "the deletion of r1")
+        for shell in (other, own_shell):
+            row = shell.run("results").out
+            assert "source" in row
+            assert row.count("collector") == 1
+            (listed,) = shell.json("list")
+            assert (listed["run_id"], listed["source"]) == ("r1", "collector")
+            assert (listed["phase"], listed["verdict"]) == ("Succeeded", "valid")
+            assert shell.run("list").out.count("r1 ") == 1
+            status = shell.json("status", "r1")
+            assert (status["phase"], status["source"]) == ("Succeeded", "collector")
+            assert "Source:" in shell.run("status", "r1").out
+            for replica, lines in logs.expected.items():
+                printed = shell.run("logs", "r1", f"--replica={replica}").out
+                assert printed.splitlines() == lines
+        assert other.json("results")["rows"][0]["members"][0]["source"] == "collector"
+        assert "r1" in other.run("list", "--store=cluster").out
+        assert "[worker-0] " in other.run("logs", "r1", "--store=cluster").out
+        assert "no such run: r9" in other.run("status", "r9", "--store=cluster", code=2).err
+        assert "There is no run 'r9'" in other.run("status", "r9", code=2).err
+        assert "can be read" not in other.run("watch", "r1", "--store=cluster", code=2).out
+        # Who has submitted it takes it over, though its job is gone.
+        taken = own_shell.run("collect", "--all")
+        assert " valid; smoke" in taken.out
+        assert "its logs and figures are here now" in taken.err
+        assert own_shell.json("status", "r1")["source"] == "here"
+        for replica, lines in logs.expected.items():
+            assert own_shell.archived("r1", replica) == lines
+        # It stands still: what this machine has is printed, and that nothing else could be.
+        running.process.send_signal(signal.SIGSTOP)
+        began = time.monotonic()
+        silent = own_shell.run("list")
+        assert time.monotonic() - began < 15.0
+        assert "r1" in silent.out
+        assert "note: without the runs of a collector: " in silent.err
+        assert "answer" in silent.err
+        insisted = own_shell.run("list", "--store=cluster", code=6)
+        assert "The collector cannot be read: " in insisted.err
+        running.process.send_signal(signal.SIGCONT)
+        collectors.end(running)
+    gone = own_shell.run("results")
+    assert "note: without the runs of a collector" in gone.err

@@ -1,0 +1,70 @@
+"""A collector as a process of the test, with the permissions of one in the cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.harness.cluster import users
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.shell import Running, Shell
+
+LEASES = {
+    "apiGroups": ["coordination.k8s.io"],
+    "resources": ["leases"],
+    "verbs": ["get", "create", "patch"],
+}
+
+
+class Collector(Shell):
+    """One machine with a collector; its store stays when the process ends."""
+
+    @contextlib.contextmanager
+    def collecting(self, *words: str) -> Iterator[Running]:
+        """Run it until the end of the block, and kill it then, if it runs still."""
+        with self.started("collector", "--listen=:0", *words) as running:
+            yield running
+
+
+def make(namespace: Namespace, folder: Path) -> Collector:
+    """Make a collector of a namespace; its service account may also use Leases."""
+    folder.mkdir(exist_ok=True)
+    kubeconfig = namespace.user(folder, "collector")
+    users.grant(namespace, "collector", "leases", [LEASES])
+    return Collector(namespace, kubeconfig, folder / "collector")
+
+
+def end(running: Running) -> None:
+    """End it as a kubelet does."""
+    running.process.send_signal(signal.SIGTERM)
+    running.ends(0)
+
+
+def expose(namespace: Namespace, port: int, address: str) -> None:
+    """Make the service of a collector that runs at an address outside of the cluster.
+
+    The API server's proxy goes to addresses of pods alone, so that one stands for it which never
+    runs.
+    """
+    labels = {"app.kubernetes.io/name": "dlperf", "app.kubernetes.io/component": "collector"}
+    name = {"name": "dlperf-collector"}
+    ports = [{"name": "http", "port": port}]
+    pod = {
+        "schedulingGates": [{"name": "k8sbench.io/outside"}],
+        "containers": [{"name": "collector", "image": "none"}],
+    }
+    where = {"ip": address, "targetRef": {"kind": "Pod", "namespace": namespace.name, **name}}
+    service = {"ports": [{"name": "http", "port": 8080, "targetPort": port}]}
+    head = {"apiVersion": "v1"}
+    namespace.create(
+        {**head, "kind": "Service", "metadata": {**name, "labels": labels}, "spec": service},
+        {**head, "kind": "Pod", "metadata": name, "spec": pod},
+    )
+    status = json.dumps({"status": {"podIP": address, "podIPs": [{"ip": address}]}})
+    patch = ("patch", "pod", name["name"], "--subresource=status", "--type=merge")
+    namespace.kubectl(*patch, f"--patch={status}")
+    subset = {"addresses": [where], "ports": ports}
+    namespace.create({**head, "kind": "Endpoints", "metadata": name, "subsets": [subset]})

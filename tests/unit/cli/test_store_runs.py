@@ -1,0 +1,311 @@
+"""``store export``, ``import``, ``remove`` and ``prune``, as typed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import click
+import pytest
+
+from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.app import connections
+from k8sbench.cli.main import main
+from k8sbench.model.errors import Unreachable
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Location
+from k8sbench.ports import LogLine
+from tests.tiers import ROOT
+from tests.unit.runs.played import LOCATION, FakeCluster
+from tests.unit.store.examples import NOW, measurement, plan, step
+
+
+@pytest.fixture
+def root(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """A store: two sets of local runs that are over, one run that goes on."""
+    root = tmp_path / "store"
+    monkeypatch.setenv("K8SBENCH_STORE", str(root))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.chdir(tmp_path)
+    with open_store() as store:
+        for set_name, run_id, number in (("a", "one", 1), ("b", "two", 1), ("b", "three", 2)):
+            store.record(plan(run_id, set_name=set_name, repeat=number), at=NOW, owner=None)
+            archive = store.archive(run_id)
+            archive.write(LogLine(replica="master-0", at=NOW, text="hello"))
+            archive.close()
+            store.move(run_id, step(Phase.SUCCEEDED))
+            store.measured(run_id, measurement())
+        store.record(plan("going", set_name="c"), at=NOW, owner=None)
+        store.record(
+            plan("remote", set_name="d", backend="kubernetes"),
+            at=NOW,
+            owner=None,
+            location=LOCATION,
+        )
+        store.move("remote", step(Phase.FAILED))
+    return root
+
+
+def ids() -> list[str]:
+    with open_store() as store:
+        return sorted(store.ids())
+
+
+ALL = ["going", "one", "remote", "three", "two"]
+
+
+def test_runs_and_sets_are_exported_and_imported(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["store", "export", "one", "b", "runs.tar.gz"]) == 0
+    assert capsys.readouterr() == ("", "3 runs exported to runs.tar.gz.\n")
+    monkeypatch.setenv("K8SBENCH_STORE", "other")
+    assert main(["store", "import", "runs.tar.gz"]) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("3 runs imported from store ")
+    assert err.endswith("; 0 runs were here already.\n")
+    assert ids() == ["one", "three", "two"]
+    assert main(["logs", "one"]) == 0
+    assert capsys.readouterr().out == "hello\n"
+
+
+def test_without_names_it_is_every_run_that_is_over(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["store", "export", "all.tar.gz"]) == 0
+    assert capsys.readouterr().err == (
+        "going is left out: it is Created.\n4 runs exported to all.tar.gz.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["one"], "names no file for an export"),
+        (["going", "x.tar.gz"], "going is not over"),
+        (["nothing", "x.tar.gz"], "no run 'nothing'"),
+        (["--store", "empty", "x.tar.gz"], "nothing to export"),
+    ],
+)
+def test_what_cannot_be_exported_makes_no_file(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str], words: list[str], says: str
+) -> None:
+    assert main(["store", "export", *words]) == 2
+    assert says in capsys.readouterr().err
+    assert [path.name for path in pathlib.Path().iterdir()] == ["store"]
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "k8sbench", "store", *words]
+
+
+def test_a_pipe_takes_runs_from_store_to_store(root: pathlib.Path) -> None:
+    with subprocess.Popen(command("export", "-"), stdout=subprocess.PIPE) as export:
+        words = command("import", "-", "--store", "other")
+        done = subprocess.run(words, stdin=export.stdout, check=False)
+    assert (export.returncode, done.returncode) == (0, 0)
+    with open_store("other") as store:
+        assert len(store.ids()) == 4
+
+
+def test_a_reader_that_goes_away_is_no_fault(root: pathlib.Path) -> None:
+    with open_store() as store, (store.folder("one") / "logs" / "x.log").open("wb") as log:
+        log.write(os.urandom(1 << 20))
+    with subprocess.Popen(
+        command("export", "-"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as export:
+        assert export.stdout is not None
+        assert export.stderr is not None
+        part = export.stdout.read(1000)
+        export.stdout.close()
+        said = export.stderr.read()
+    assert export.returncode == 141
+    assert b"error" not in said
+    words = command("import", "-", "--store", "other")
+    done = subprocess.run(words, input=part, capture_output=True, check=False)
+    assert done.returncode == 2
+    assert b"stdin: It is cut off or damaged" in done.stderr
+    with open_store("other") as store:
+        assert store.ids() == []
+
+
+def test_another_run_of_the_name_is_named_and_exits_2(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["store", "export", "b", "runs.tar.gz"])
+    with open_store("other") as store:
+        store.record(plan("two"), at=NOW, owner=None)
+    assert main(["store", "import", "runs.tar.gz", "--store", "other"]) == 2
+    err = capsys.readouterr().err
+    assert "other content: two. Nothing was imported." in err
+    assert "k8sbench store remove two" in err
+    assert main(["store", "import", "missing.tar.gz", "--store", "other"]) == 2
+    assert "missing.tar.gz: It cannot be read" in capsys.readouterr().err
+
+
+def test_a_run_or_a_whole_set_is_removed(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["store", "remove", "b", "--yes"]) == 0
+    assert capsys.readouterr().err == "2 runs removed.\n"
+    assert ids() == ["going", "one", "remote"]
+    assert main(["store", "remove", "on", "--yes"]) == 0
+    assert ids() == ["going", "remote"]
+
+
+@pytest.mark.parametrize("words", [["going"], ["one", "c"], ["b", "going"]])
+def test_with_a_run_that_goes_on_nothing_is_removed(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert main(["store", "remove", *words, "--yes"]) == 2
+    err = capsys.readouterr().err
+    assert "Run going is not over: going is Created." in err
+    assert "k8sbench cancel going" in err
+    assert ids() == ALL
+
+
+def test_without_a_terminal_nothing_is_removed_unasked(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["store", "remove", "b"]) == 2
+    assert "2 runs would be removed for ever" in capsys.readouterr().err
+    assert ids() == ALL
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_on_a_terminal_it_is_asked(
+    root: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    answer: bool,
+) -> None:
+    asked: list[str] = []
+
+    def confirm(text: str, **_: object) -> bool:
+        asked.append(text)
+        return answer
+
+    monkeypatch.setattr(click, "confirm", confirm)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
+    assert main(["store", "remove", "b"]) == (0 if answer else 130)
+    assert asked == ["Remove 2 runs for ever?"]
+    assert "three\ntwo\n" in capsys.readouterr().err
+    assert ids() == (["going", "one", "remote"] if answer else ALL)
+
+
+class Reached(FakeCluster):
+    """A cluster that may have a run's job still, or be away."""
+
+    def __init__(self) -> None:
+        super().__init__(outlives=True)
+        self.api: Any = SimpleNamespace(place=LOCATION)
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Reached:
+    reached = Reached()
+
+    def connect_to(location: Location, access: object) -> Location:
+        assert location == LOCATION
+        return location
+
+    @contextlib.contextmanager
+    def glimpsed(_: Location) -> Iterator[Reached]:
+        if reached.script:
+            raise Unreachable("The API server cannot be reached.", "Check the network.")
+        yield reached
+
+    monkeypatch.setattr(connections, "connect_to", connect_to)
+    monkeypatch.setattr(connections, "glimpsed", glimpsed)
+    return reached
+
+
+def test_a_run_whose_job_is_on_the_cluster_still_is_not_removed(
+    root: pathlib.Path, cluster: Reached, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from k8sbench.ports import FoundJob
+
+    job = FoundJob(
+        run_id="remote", known_plan=plan("remote"), created_at=NOW, phase=Phase.SUCCEEDED
+    )
+    cluster.found.append(job)
+    assert main(["store", "remove", "one", "remote", "--yes"]) == 2
+    err = capsys.readouterr().err
+    assert "Run remote is on the cluster still" in err
+    assert "k8sbench delete remote" in err
+    assert ids() == ALL
+    cluster.found.clear()
+    assert main(["store", "remove", "one", "remote", "--yes"]) == 0
+    assert ids() == ["going", "three", "two"]
+
+
+def test_a_cluster_that_does_not_answer_keeps_its_runs_unless_it_is_gone_for_ever(
+    root: pathlib.Path, cluster: Reached, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.script = (RuntimeError(),)
+    assert main(["store", "remove", "remote", "--yes"]) == 6
+    assert "--without-cluster" in capsys.readouterr().err
+    assert ids() == ALL
+    assert main(["store", "remove", "remote", "--yes", "--without-cluster"]) == 0
+    assert ids() == ["going", "one", "three", "two"]
+
+
+CLAIMS = """
+import sys
+from k8sbench.adapters.store.sql_store import open_store
+store = open_store()
+store.claims.claim("one")
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_run_that_another_process_follows_is_not_removed(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            CLAIMS,
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        assert main(["store", "remove", "one", "--yes"]) == 2
+        assert "Another k8sbench process follows run one" in capsys.readouterr().err
+        other.communicate()
+    assert main(["store", "remove", "one", "--yes"]) == 0
+
+
+def test_logs_that_were_removed_by_a_rule_say_so(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = NOW + 100 * 86400
+    monkeypatch.setattr("k8sbench.app.context.now", lambda: later)
+    assert main(["store", "prune", "--keep-logs-for", "90d", "--dry-run"]) == 0
+    out, err = capsys.readouterr()
+    assert sorted(out.split()) == ["one", "three", "two"]
+    assert err == "3 files of 3 runs would be removed: 0.0 MB.\n"
+    assert main(["logs", "one"]) == 0
+    assert capsys.readouterr().out == "hello\n"
+    assert main(["store", "prune", "--keep-logs-for", "90d"]) == 0
+    assert capsys.readouterr().err == "3 files of 3 runs removed: 0.0 MB.\n"
+    assert main(["logs", "one"]) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == (
+        "The logs of run one were removed at 2027-02-28T07:33:20Z by --keep-logs-for 90d;"
+        " its measurement stays.\n"
+    )
+    assert main(["store", "check"]) == 0
+    assert main(["store", "prune", "--keep-logs-for", "90"]) == 2

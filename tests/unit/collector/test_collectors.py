@@ -1,0 +1,169 @@
+"""Runs of two stores: each once, as the one has it that knows more."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+import msgspec
+import pytest
+
+from k8sbench.adapters.kubernetes.collectors import CollectorProxy
+from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.app import collectors, listing, results, stores
+from k8sbench.app.collectors import Asked
+from k8sbench.app.connections import ClusterAccess
+from k8sbench.model.errors import Unreachable, UsageError
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.run import Run
+from k8sbench.ports import RunFilter
+from k8sbench.runs import records
+from k8sbench.runs.records import ListedRun
+from k8sbench.runs.reporting import Report, Wanted
+from tests.unit.store.examples import OWNER, measurement, plan, step
+
+HERE = ClusterAccess(namespace="team")
+
+
+def run(name: str, *phases: Phase, measured: bool = False, at: float = 100.0) -> Run:
+    steps = [Transition(phase=phase, at=at + n, cause="") for n, phase in enumerate(phases, 1)]
+    return Run(
+        plan=msgspec.structs.replace(plan(name, set_name=name), backend="kubernetes"),
+        created_at=at,
+        owner=None,
+        history=(Transition(phase=Phase.CREATED, at=at, cause=""), *steps),
+        artifacts=None,
+        measurement=measurement() if measured else None,
+    )
+
+
+CREATED, LOST = run("r"), run("r", Phase.LOST)
+FAILED, MEASURED = run("r", Phase.FAILED), run("r", Phase.SUCCEEDED, measured=True)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "more"),
+    [
+        (MEASURED, None, True),
+        (MEASURED, CREATED, True),
+        (MEASURED, LOST, True),
+        (FAILED, CREATED, True),
+        (MEASURED, MEASURED, False),
+        (CREATED, CREATED, False),
+        (CREATED, MEASURED, False),
+        (LOST, CREATED, False),
+    ],
+)
+def test_the_one_that_knows_more_is_shown(theirs: Run, ours: Run | None, more: bool) -> None:
+    assert collectors.knows_more(theirs, ours) == more
+    both, added = collectors.merged([] if ours is None else [ours], [theirs])
+    assert len(both) == 1
+    assert added == ({"r"} if more else set())
+
+
+class Proxy:
+    """A collector that answers, or does not."""
+
+    def __init__(self, *runs: Run) -> None:
+        self.answers = threading.Event()
+        self.answers.set()
+        self._runs = runs
+
+    def read(self, path: str, query: Mapping[str, str]) -> bytes | None:
+        self.answers.wait()
+        return msgspec.json.encode([records.status_elsewhere(run) for run in self._runs])
+
+
+@pytest.fixture
+def proxy(monkeypatch: pytest.MonkeyPatch) -> Proxy:
+    proxy = Proxy(run("a", Phase.SUCCEEDED, measured=True), run("z", Phase.RUNNING))
+
+    @contextmanager
+    def opened(access: ClusterAccess, seconds: float = 0.0) -> Iterator[CollectorProxy]:
+        assert access == HERE
+        yield cast("CollectorProxy", proxy)
+
+    monkeypatch.setattr(collectors, "opened", opened)
+    return proxy
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    place = str(tmp_path / "store")
+    with open_store(place) as store:
+        store.record(plan("b", set_name="b"), at=50.0, owner=OWNER)
+        store.move("b", step(Phase.SUCCEEDED))
+        store.measured("b", measurement())
+    return place
+
+
+def test_local_rows_come_at_once_and_the_collectors_after_them(proxy: Proxy, store: str) -> None:
+    proxy.answers.clear()
+    shown: list[Report] = []
+
+    def early(report: Report) -> None:
+        shown.append(report)
+        proxy.answers.set()
+
+    report = results.results(Wanted(every=True), store, lambda _: None, access=HERE, early=early)
+    ids = [[member.run_id for row in one.results for member in row.group.members] for one in shown]
+    assert ids == [["b"]]
+    members = {
+        member.run_id: member.source for row in report.results for member in row.group.members
+    }
+    assert members == {"a": "collector", "z": "collector"}
+    whole = results.results(Wanted(every=True), store, lambda _: None, access=HERE)
+    members = {
+        member.run_id: member.source for row in whole.results for member in row.group.members
+    }
+    assert members == {"a": "collector", "b": "here", "z": "collector"}
+
+
+def test_one_that_is_silent_costs_two_seconds_and_a_note(
+    proxy: Proxy, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collectors, "SECONDS", 0.2)
+    monkeypatch.setattr(collectors, "INSIST_SECONDS", 0.2)
+    proxy.answers.clear()
+    noted: list[str] = []
+    began = time.monotonic()
+    report = results.results(Wanted(), store, noted.append, access=HERE)
+    assert time.monotonic() - began < 5.0
+    assert [member.run_id for row in report.results for member in row.group.members] == ["b"]
+    assert noted == ["note: without the runs of a collector: It has not answered in 0.2 s."]
+    with pytest.raises(Unreachable, match="has not answered") as wrong:
+        results.results(Wanted(), stores.CLUSTER, noted.append, access=HERE)
+    assert wrong.value.exit_code == 6
+    proxy.answers.set()
+
+
+def test_insisting_prints_only_the_collectors(proxy: Proxy) -> None:
+    report = results.results(Wanted(every=True), stores.CLUSTER, lambda _: None, access=HERE)
+    assert len(report.results) == 2
+    rows = listing.list_runs(RunFilter(), stores.CLUSTER, HERE, lambda _: None)
+    assert [(row.run_id, row.source) for row in rows] == [("a", "collector"), ("z", "collector")]
+
+
+def test_nothing_is_asked_where_no_cluster_is_configured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, store: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    asked = Asked(ClusterAccess(), "runs", {})
+    assert not asked.is_under_way
+    assert asked.runs(lambda _: None) == []
+    early: list[list[ListedRun]] = []
+    rows = listing.list_runs(RunFilter(), store, ClusterAccess(), lambda _: None, early.append)
+    assert ([row.run_id for row in rows], early) == (["b"], [])
+
+
+def test_the_collectors_store_is_no_place_to_write_to() -> None:
+    with (
+        pytest.raises(UsageError, match="--store cluster is the collector's store"),
+        stores.to_write(stores.CLUSTER),
+    ):
+        raise AssertionError

@@ -1,0 +1,149 @@
+"""The collector's life: it collects while it holds its Lease, and begins again after failures."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from k8sbench.app import serve
+from k8sbench.app.collector_settings import Settings
+from k8sbench.app.leadership import Leadership
+from k8sbench.app.serve import Look
+from k8sbench.collector import controller
+from k8sbench.collector.controller import Controller
+from k8sbench.model.errors import InputError, StoreError
+from k8sbench.runs.context import Stop
+from tests.unit.runs.played import Silent
+
+SECONDS = 30.0
+
+
+class Lease:
+    is_held, waits_for = True, ""
+
+
+class Served:
+    """What is done in place of serving, each time that it begins; the last is done again."""
+
+    def __init__(self, *times: Callable[[Stop], None]) -> None:
+        self.times, self.began = list(times), 0
+        self.changed = threading.Condition()
+
+    def __call__(self, *args: Any, closed: object, look: Callable[[Look], None]) -> None:
+        with self.changed:
+            self.began += 1
+            self.changed.notify_all()
+        look(Look(listed_at=1.0, runs=(), api_errors={}))
+        (self.times.pop(0) if len(self.times) > 1 else self.times[0])(args[-1])
+
+    def until(self, times: int) -> None:
+        with self.changed:
+            assert self.changed.wait_for(lambda: self.began >= times, SECONDS)
+
+
+def to_the_stop(stop: Stop) -> None:
+    """Serve until it is asked to stop."""
+    asked = threading.Event()
+    while stop.cause is None:
+        asked.wait(0.01)
+
+
+def fails(_: Stop) -> None:
+    raise StoreError("The database is away.")
+
+
+def breaks(_: Stop) -> None:
+    raise KeyError("a fault of ours")
+
+
+class Life:
+    """A collector that runs in a thread."""
+
+    def __init__(self, place: str) -> None:
+        self.settings = Settings(store=place)
+        self.wrong: InputError | None = None
+        self.lease, self.stop, self.reporter = Lease(), Stop(), Silent()
+        self.controller = Controller(
+            self.load, cast("Leadership", self.lease), self.reporter, lambda _: None
+        )
+        self.thread = threading.Thread(target=self.controller.run, args=(self.stop,))
+
+    def load(self) -> Settings:
+        if self.wrong is not None:
+            raise self.wrong
+        return self.settings
+
+    def noted(self, text: str) -> bool:
+        return any(text in note for note in self.reporter.reported)
+
+
+@pytest.fixture
+def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Life]:
+    monkeypatch.setattr(controller, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(controller, "SETTINGS_SECONDS", 0.0)
+    monkeypatch.setattr(controller, "FIRST_PAUSE", 0.01)
+    life = Life(str(tmp_path / "store"))
+    yield life
+    life.stop("Enough.")
+    life.thread.join(SECONDS)
+    assert not life.thread.is_alive()
+    assert not life.controller.state.is_leader
+
+
+def begin(life: Life, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "serve_all", served)
+    life.thread.start()
+
+
+def until(life: Life, condition: Callable[[], bool]) -> None:
+    waited = threading.Event()
+    for _ in range(3000):
+        if condition():
+            return
+        waited.wait(0.01)
+    raise AssertionError(life.reporter.reported)
+
+
+def test_it_begins_again_whatever_fails(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    served = Served(fails, breaks, fails, to_the_stop)
+    begin(life, served, monkeypatch)
+    served.until(4)
+    assert life.noted("warning: collecting has ended: The database is away.")
+    assert life.noted("warning: an internal error: KeyError: 'a fault of ours'")
+    until(life, lambda: life.controller.state.failure == "")
+    assert life.controller.state.is_leader
+
+
+def test_it_stops_when_the_lease_is_lost_and_goes_on_when_it_has_it(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = Served(to_the_stop)
+    life.lease.is_held, life.lease.waits_for = False, "vm_2 holds it"
+    begin(life, served, monkeypatch)
+    until(life, lambda: life.controller.state.waits_for == "vm_2 holds it")
+    assert served.began == 0
+    life.lease.is_held = True
+    served.until(1)
+    life.lease.is_held = False
+    until(life, lambda: life.noted("The Lease was lost: collecting ends."))
+    life.lease.is_held = True
+    served.until(2)
+
+
+def test_new_settings_count_at_once_and_wrong_ones_never(
+    life: Life, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    served = Served(to_the_stop)
+    begin(life, served, monkeypatch)
+    served.until(1)
+    life.wrong = InputError("is empty.")
+    until(life, lambda: life.noted("warning: the settings stay as they are: is empty."))
+    assert served.began == 1
+    life.wrong, life.settings = None, Settings(store=str(tmp_path / "other"))
+    served.until(2)
+    assert life.controller.state.settings == life.settings
+    assert life.noted("The settings have changed: collecting ends.")

@@ -1,0 +1,181 @@
+"""What a collector lets others read: documents of the schema, logs with ranges, and no more."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import urllib3
+
+from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.app import reading
+from k8sbench.app.collector_settings import Settings
+from k8sbench.collector import http
+from k8sbench.collector.controller import State
+from k8sbench.collector.metrics import Metrics
+from k8sbench.model.errors import NotFound, UsageError
+from k8sbench.model.phase import Phase
+from k8sbench.ports import LogLine
+from tests.unit.store.examples import OWNER, measurement, plan, step
+from tests.unit.store.test_schema import validate
+
+Get = Any
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqlStore]:
+    with open_store(str(tmp_path / "store")) as store:
+        for number in (1, 2):
+            store.record(plan(f"seg-{number}", repeat=number), at=1e9 + number, owner=OWNER)
+        store.move("seg-1", step(Phase.RUNNING))
+        store.move("seg-1", step(Phase.SUCCEEDED))
+        store.measured("seg-1", measurement())
+        archive = store.archive("seg-1")
+        for text in ("one", "two"):
+            archive.write(LogLine(replica="master-0", at=7.0, text=text))
+        archive.close()
+        yield store
+
+
+@pytest.fixture
+def state(store: SqlStore) -> State:
+    return State(settings=Settings(store=str(store.root)), looked_at=time.monotonic())
+
+
+@pytest.fixture
+def get(state: State) -> Iterator[Get]:
+    metrics = Metrics()
+    metrics.state = state
+    with (
+        http.Server("127.0.0.1:0", http.application(state, metrics.registry)) as server,
+        urllib3.HTTPConnectionPool("127.0.0.1", server.port, retries=False) as pool,
+    ):
+
+        def get(path: str, method: str = "GET", **headers: str) -> urllib3.BaseHTTPResponse:
+            return pool.request(method, path, headers=headers)
+
+        yield get
+
+
+def test_the_documents_keep_to_the_schema(get: Get) -> None:
+    for path in ("/api/v1/runs", "/api/v1/runs?detail=status", "/api/v1/runs/{run}/artifacts"):
+        found = get(path.format(run="seg-1")).json()
+        assert len(found) >= 2
+        validate(f"GET {path}", found)
+    (newest,) = get("/api/v1/runs?limit=1").json()
+    assert newest["run_id"] == "seg-2"
+    assert get("/api/v1/runs?phase=Succeeded").json()[0]["run_id"] == "seg-1"
+    validate("GET /api/v1/runs/{run}", get("/api/v1/runs/seg-1").json())
+    (row,) = get("/api/v1/groups?all=true").json()["rows"]
+    assert [member["run_id"] for member in row["members"]] == ["seg-1", "seg-2"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status", "part"),
+    [
+        (None, 200, slice(None)),
+        ("bytes=0-4", 206, slice(0, 5)),
+        ("bytes=5-", 206, slice(5, None)),
+        ("bytes=-4", 206, slice(-4, None)),
+        ("bytes=0-9999", 206, slice(None)),
+        ("bytes=9999-", 416, slice(0, 0)),
+        ("bytes=0-1,4-5", 200, slice(None)),
+        ("lines=1", 200, slice(None)),
+    ],
+)
+def test_a_log_is_sent_whole_or_in_parts(
+    get: Get, store: SqlStore, wanted: str | None, status: int, part: slice
+) -> None:
+    whole = store.log_files("seg-1")[0].read_bytes()
+    headers = {} if wanted is None else {"Range": wanted}
+    answer = get("/api/v1/runs/seg-1/logs/master-0", **headers)
+    assert (answer.status, answer.data) == (status, whole[part])
+    if status == 206:
+        begin = part.indices(len(whole))[0]
+        end = begin + len(answer.data) - 1
+        assert answer.headers["Content-Range"] == f"bytes {begin}-{end}/{len(whole)}"
+
+
+def test_a_log_that_grows_is_sent_up_to_the_size_that_it_had(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"x" * 10)
+    answer = http.file(path, None)
+    pieces = http._pieces(path, 0, 10)
+    with path.open("ab") as more:
+        more.write(b"y" * 10)
+    assert b"".join(pieces) == b"x" * 10
+    assert answer.headers["Content-Length"] == "10"
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "error"),
+    [
+        ("/api/v1/runs/nobody", 404, "There is no run 'nobody' in the collector's store."),
+        ("/api/v1/runs/seg", 400, "2 runs begin with 'seg'"),
+        ("/api/v1/runs/seg-1/logs/worker-7", 404, "no log of a replica 'worker-7'"),
+        ("/api/v1/runs/seg-1/artifacts/../../../k8sbench.db", 404, ""),
+        ("/api/v1/runs/seg-1/artifacts/%2e%2e/%2e%2e/k8sbench.db", 404, ""),
+        ("/api/v1/runs/seg-1/artifacts//etc/passwd", 404, "no artifact '/etc/passwd'"),
+        ("/api/v1/runs?since=yesterday", 400, "since='yesterday' is no number."),
+        ("/api/v1/runs?phase=Done", 400, "There is no phase 'Done'."),
+        ("/api/v2/runs", 404, ""),
+    ],
+)
+def test_what_there_is_not_is_an_error(get: Get, path: str, status: int, error: str) -> None:
+    answer = get(path)
+    assert answer.status == status
+    if error:
+        assert error in json.loads(answer.data)["error"]
+
+
+def test_an_artifact_is_sent_as_it_is(get: Get, store: SqlStore) -> None:
+    found = get("/api/v1/runs/seg-1/artifacts/run.json")
+    assert found.data == (store.folder("seg-1") / "run.json").read_bytes()
+
+
+def test_no_file_beside_the_folder_is_an_artifact(store: SqlStore, tmp_path: Path) -> None:
+    (store.folder("seg-1") / "link").symlink_to(store.folder("seg-2"))
+    for name in ("../seg-2/run.json", "link/run.json", "/etc/passwd", "", "logs"):
+        with pytest.raises(NotFound):
+            reading.artifact(str(store.root), "seg-1", name)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_nothing_can_be_changed(get: Get, method: str) -> None:
+    assert get("/api/v1/runs/seg-1", method).status == 405
+
+
+def test_one_that_waits_is_ready_and_one_that_fails_is_not(get: Get, state: State) -> None:
+    state.waits_for = "vm_1 holds Lease dlperf-collector"
+    answer = get("/readyz")
+    assert (answer.status, answer.data) == (200, f"waiting: {state.waits_for}\n".encode())
+    state.is_leader = True
+    assert get("/readyz").data == b"collecting\n"
+    state.failure = "The database is away."
+    answer = get("/readyz")
+    assert (answer.status, answer.data) == (503, b"The database is away.\n")
+    assert get("/healthz").status == 200
+    state.looked_at -= http.HEALTHY_SECONDS + 1
+    assert get("/healthz").status == 503
+
+
+def test_a_store_that_cannot_be_read_is_503(get: Get, state: State, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    state.settings = Settings(store=str(tmp_path / "file"))
+    answer = get("/api/v1/runs")
+    assert answer.status == 503
+    assert "is a file, not a store" in json.loads(answer.data)["error"]
+
+
+def test_an_address_that_cannot_be_used_is_an_error(state: State) -> None:
+    app = http.application(state, Metrics().registry)
+    with pytest.raises(UsageError, match="is no address"):
+        http.Server("8080", app)
+    with http.Server("127.0.0.1:0", app) as first:
+        taken = http.Server(f"127.0.0.1:{first.port}", app)
+        with pytest.raises(UsageError, match="Nothing can be served"):
+            taken.__enter__()

@@ -1,0 +1,133 @@
+"""The metrics: values of the last runs, and never more series than the bounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from k8sbench.app.collector_settings import Settings
+from k8sbench.app.serve import Look
+from k8sbench.collector import metrics
+from k8sbench.collector.controller import State
+from k8sbench.collector.metrics import Metrics
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.run import Run
+from tests.unit.store.examples import measurement, plan
+
+
+@pytest.fixture
+def exposed(tmp_path: Path) -> Metrics:
+    made = Metrics(clock=lambda: 10_000.0)
+    made.state = State(settings=Settings(store=str(tmp_path)), is_leader=True)
+    return made
+
+
+def run(name: str = "seg-1", *steps: Transition, measured: Any = None, **changes: Any) -> Run:
+    created = Transition(phase=Phase.CREATED, at=100.0, cause="")
+    return Run(
+        plan=plan(name, **changes),
+        created_at=100.0,
+        owner=None,
+        history=(created, *steps),
+        artifacts=None,
+        measurement=measured,
+    )
+
+
+def at(phase: Phase, moment: float, **more: Any) -> Transition:
+    return Transition(phase=phase, at=moment, cause="", **more)
+
+
+def samples(made: Metrics) -> dict[str, dict[tuple[str, ...], float]]:
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for family in text_string_to_metric_families(generate_latest(made.registry).decode()):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
+    return found
+
+
+def test_the_last_run_of_a_case_counts(exposed: Metrics) -> None:
+    ran, end = at(Phase.RUNNING, 130.0), at(Phase.SUCCEEDED, 200.0)
+    exposed.closed(run("seg-1", ran, end, measured=measurement()))
+    found = samples(exposed)
+    case = ("seg", "pytorch", "fp32")
+    (labels,) = found["k8sbench_run_valid"]
+    assert len(labels) == len(metrics.CASE)
+    assert set(case) - {"seg"} <= set(labels)
+    assert found["k8sbench_throughput_samples_per_second"] == {labels: measurement().rate}
+    assert found["k8sbench_run_valid"] == {labels: 1.0}
+    assert list(found["k8sbench_queue_wait_seconds"].values()) == [30.0]
+    exposed.closed(run("seg-2", ran, at(Phase.CANCELLED, 200.0)))
+    assert samples(exposed)["k8sbench_run_valid"] == {labels: 1.0}
+    exposed.closed(run("seg-3", ran, at(Phase.FAILED, 200.0)))
+    found = samples(exposed)
+    assert found["k8sbench_run_valid"] == {labels: 0.0}
+    assert "k8sbench_throughput_samples_per_second" not in found, "never 0 for not measured"
+
+
+def test_however_many_names_there_are_the_series_are_bounded(exposed: Metrics) -> None:
+    ran, end = at(Phase.RUNNING, 130.0), at(Phase.SUCCEEDED, 200.0)
+    for number in range(1000):
+        name = f"{number:03}-{'x' * 100}"
+        exposed.closed(run(f"r-{number}", ran, end, measured=measurement(), benchmark=name))
+    errors = {str(code): 1 for code in range(400, 600)}
+    exposed.state.look = Look(listed_at=5.0, runs=(), api_errors=errors)  # type: ignore[union-attr]
+    found = samples(exposed)
+    for name in ("throughput_samples_per_second", "run_valid"):
+        assert len(found[f"k8sbench_{name}"]) == metrics.MOST_CASES
+    assert len(found["k8sbench_queue_wait_seconds"]) == metrics.MOST_BENCHMARKS
+    assert len(found["k8sbench_api_errors_total"]) == metrics.MOST_CODES
+    assert len(found["k8sbench_jobs"]) == len(Phase)
+    most = 2 * metrics.MOST_CASES + metrics.MOST_BENCHMARKS + metrics.MOST_CODES + len(Phase) + 7
+    assert sum(map(len, found.values())) <= most
+    longest = max(len(label) for labels in found["k8sbench_run_valid"] for label in labels)
+    assert longest == metrics.LONGEST_LABEL
+    assert any(
+        label.startswith("999-") for labels in found["k8sbench_run_valid"] for label in labels
+    )
+
+
+def test_jobs_are_counted_by_phase_and_the_stuck_ones_apart(exposed: Metrics) -> None:
+    runs = [
+        run("a", at(Phase.RUNNING, 200.0)),
+        run("b", at(Phase.PENDING, 9_000.0)),
+        run("c", at(Phase.PENDING, 200.0)),
+        run("d", at(Phase.PENDING, 9_999.0, unrecoverable=True)),
+        run("e", at(Phase.QUEUED, 200.0)),
+    ]
+    assert exposed.state is not None
+    exposed.state.look = Look(listed_at=5.0, runs=runs, api_errors={"503": 2, "none": 1})
+    exposed.archived("a", 3.0)
+    exposed.archived("gone", 99.0)
+    found = samples(exposed)
+    jobs = {phase: count for (phase,), count in found["k8sbench_jobs"].items() if count}
+    assert jobs == {"Running": 1.0, "Pending": 3.0, "Queued": 1.0}
+    assert found["k8sbench_stuck_jobs"] == {(): 2.0}
+    assert found["k8sbench_archive_lag_seconds"] == {(): 3.0}
+    assert found["k8sbench_api_errors_total"] == {("503",): 2.0, ("none",): 1.0}
+    assert found["k8sbench_last_success_timestamp_seconds"] == {(): 5.0}
+    assert found["k8sbench_collector_leader"] == {(): 1.0}
+
+
+def test_one_that_waits_counts_no_jobs(exposed: Metrics) -> None:
+    assert exposed.state is not None
+    exposed.state.look = Look(listed_at=5.0, runs=[run("a", at(Phase.RUNNING, 1.0))], api_errors={})
+    exposed.state = msgspec.structs.replace(exposed.state, is_leader=False)
+    found = samples(exposed)
+    assert not any(found["k8sbench_jobs"].values())
+    assert found["k8sbench_collector_leader"] == {(): 0.0}
+    assert "k8sbench_last_success_timestamp_seconds" not in found
+
+
+def test_the_room_of_the_store_is_exposed(exposed: Metrics, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x" * 1000)
+    found = samples(exposed)
+    assert found["k8sbench_store_bytes"] == {(): 1000.0}
+    assert found["k8sbench_store_free_bytes"][()] > 0
+    (tmp_path / "file").write_bytes(b"x" * 2000)
+    assert samples(exposed)["k8sbench_store_bytes"] == {(): 1000.0}, "it is not counted every time"

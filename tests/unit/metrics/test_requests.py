@@ -1,0 +1,138 @@
+"""How often a Prometheus is asked: once for all runs what is the same, and little for each."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+
+import pytest
+
+from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
+from k8sbench.adapters.metrics import prometheus
+from k8sbench.adapters.metrics.discovery import Found
+from k8sbench.adapters.metrics.prometheus import PrometheusSource
+from k8sbench.adapters.metrics.prometheus_api import Way
+from k8sbench.model.gpu_metrics import Wanted
+
+RUNS = 1000
+NOW = time.time()
+LABELS = {
+    "__name__": "DCGM_FI_DEV_GPU_UTIL",
+    "UUID": "GPU-0",
+    "Hostname": "node-0.example",
+    "exported_namespace": "team",
+    "exported_pod": "r-master-0",
+    "job": "dcgm",
+}
+
+
+class Server:
+    """Answers as a Prometheus that has one GPU's samples; counts what it is asked."""
+
+    def __init__(self, *, is_there: bool = True, scrapes: int = 20) -> None:
+        self.is_there = is_there
+        self.scrapes = scrapes
+        """Within five minutes."""
+        self.asked: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def stream(self, path: str, *, query: str, **_: Any) -> Server:
+        kind = "nodes" if "vector(0)" in query else "owned" if "group by" in query else "samples"
+        with self._lock:
+            self.asked[kind] += 1
+        if not self.is_there:
+            raise ApiFault(403, "Forbidden", "no")
+        row: dict[str, Any] = {"metric": LABELS, "value": [time.time(), str(self.scrapes)]}
+        if kind == "samples":
+            row = {"metric": LABELS, "values": [[NOW + 15 * i, "97"] for i in range(-20, 0)]}
+        self.answer = json.dumps({"status": "success", "data": {"result": [row]}}).encode()
+        return self
+
+    def chunks(self) -> Iterator[bytes]:
+        yield self.answer
+
+
+class Finder:
+    """Looks for a cluster's Prometheus, and counts how often."""
+
+    def __init__(self, *ways: Way, why: str = "") -> None:
+        self.found, self.times = Found(ways=ways, why=why), 0
+
+    def __call__(self) -> Found:
+        self.times += 1
+        return self.found
+
+
+def way(server: Server) -> Way:
+    return Way(cast("Api", server), "/query", "Prometheus mon/p:web", ("mon", "p:web"))
+
+
+def wanted(number: int = 0) -> Wanted:
+    nodes: dict[str, str | None] = {"r-master-0": "node-0"}
+    return Wanted(run_id=f"r{number}", namespace="team", nodes=nodes, start=NOW - 300, end=NOW)
+
+
+def test_a_thousand_runs_ask_for_nodes_and_clock_once_and_three_times_for_each() -> None:
+    server = Server()
+    find = Finder(way(server))
+    source = PrometheusSource(find)
+
+    def one(number: int) -> int:
+        assert source.settles_in(wanted(number)) == 15.0
+        return len(source.fetch(wanted(number)).series)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(one, range(RUNS))) == RUNS
+    assert find.times == 1
+    assert server.asked["nodes"] == 1
+    assert (server.asked["owned"], server.asked["samples"]) == (2 * RUNS, RUNS)
+    assert source.nodes() == {"node-0"}
+
+
+@pytest.mark.parametrize("is_found", [False, True])
+def test_where_there_is_none_a_thousand_runs_look_for_it_once(is_found: bool) -> None:
+    server = Server(is_there=False)
+    find = Finder(way(server)) if is_found else Finder(why="There is none.")
+    source = PrometheusSource(find)
+    for number in range(RUNS):
+        assert source.settles_in(wanted(number)) == 0.0
+        assert not source.fetch(wanted(number)).series
+    assert (find.times, server.asked.total()) == (1, int(is_found))
+
+
+def test_one_that_was_away_is_asked_again_after_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(is_there=False)
+    find = Finder(way(server))
+    source = PrometheusSource(find)
+    assert "403" in source.fetch(wanted()).missing["*"]
+    server.is_there = True
+    assert "403" in source.fetch(wanted()).missing["*"]
+    monkeypatch.setattr(prometheus, "KNOWN_SECONDS", 0.0)
+    assert source.fetch(wanted()).series
+    assert find.times == 1
+
+
+@pytest.mark.parametrize(("scrapes", "seconds"), [(60, 5.0), (10, 30.0), (5, 30.0), (0, 30.0)])
+def test_the_last_sample_is_waited_for_no_longer_than_it_takes(
+    scrapes: int, seconds: float
+) -> None:
+    source = PrometheusSource(Finder(way(Server(scrapes=scrapes))))
+    assert source.settles_in(wanted()) == seconds
+
+
+def test_of_several_that_which_has_gpu_metrics_is_asked() -> None:
+    class Other(Server):
+        def stream(self, path: str, *, query: str, **_: Any) -> Server:
+            self.asked["nodes"] += 1
+            self.answer = b'{"status":"success","data":{"result":[{"metric":{},"value":[0,"0"]}]}}'
+            return self
+
+    away, other, has = Server(is_there=False), Other(), Server()
+    source = PrometheusSource(Finder(way(away), way(other), way(has)))
+    assert source.fetch(wanted()).series
+    assert (away.asked.total(), other.asked.total(), has.asked["samples"]) == (1, 1, 1)

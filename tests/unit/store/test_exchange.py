@@ -1,0 +1,475 @@
+"""Runs go from store to store whole or not at all, and nothing else comes with them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Iterator
+
+import msgspec
+import pytest
+
+from k8sbench.adapters.store import artifacts, exchange, upkeep
+from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.model.errors import BenchError, FilesElsewhere, InputError, StoreError, UsageError
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Run, Wish
+from k8sbench.ports import LogLine, RunFilter
+from tests.harness import postgres
+from tests.unit.store.examples import NOW, OWNER, measurement, plan, step
+
+Opens = Callable[[str], SqlStore]
+
+
+@pytest.fixture
+def opens(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[Opens]:
+    """Open a store of a kind, with a folder of its own."""
+    opened: list[SqlStore] = []
+
+    def open_it(kind: str) -> SqlStore:
+        folder = tmp_path / f"store-{len(opened)}"
+        where = str(folder)
+        if kind == "postgres":
+            server: postgres.Server = request.getfixturevalue("postgres_server")
+            where = server.database()
+        opened.append(open_store(where, folder=folder))
+        return opened[-1]
+
+    yield open_it
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def filled(opens: Opens) -> SqlStore:
+    store = opens("sqlite")
+    fill(store)
+    return store
+
+
+def fill(store: SqlStore, *names: str) -> None:
+    """Record runs that are over, with files of every kind."""
+    for number, run_id in enumerate(names or ("seg-1", "seg-2"), start=1):
+        store.record(plan(run_id, repeat=number), at=NOW + number, owner=OWNER)
+        archive = store.archive(run_id)
+        archive.write(LogLine(replica="master-0", at=NOW, text=f"hello from {run_id}"))
+        archive.close()
+        store.keep(run_id, "manifest.yaml", "kind: PyTorchJob\n")
+        store.keep(run_id, "gpu/nvml.jsonl", "{}\n")
+        store.move(run_id, step(Phase.SUCCEEDED, NOW + 20))
+        store.measured(run_id, measurement())
+
+
+def exported(store: SqlStore, *run_ids: str) -> bytes:
+    out = io.BytesIO()
+    exchange.export(store, run_ids or store.ids(), out, at=NOW + 99, note=print)
+    return out.getvalue()
+
+
+def imported(store: SqlStore, data: bytes) -> exchange.Imported:
+    return exchange.import_runs(store, io.BytesIO(data), "x.tar.gz")
+
+
+def everything(store: SqlStore) -> list[Run]:
+    """Read all runs, as they are anywhere."""
+    return [msgspec.structs.replace(run, artifacts=None) for run in store.runs(RunFilter())]
+
+
+def files(store: SqlStore) -> dict[str, bytes]:
+    """Read every file of runs below the store's folder, also of what is half done."""
+    found = [path for name in ("runs", "incoming") for path in (store.root / name).rglob("*")]
+    return {str(one.relative_to(store.root)): one.read_bytes() for one in found if one.is_file()}
+
+
+@pytest.mark.parametrize("kinds", [("sqlite", "postgres"), ("postgres", "sqlite")])
+def test_runs_go_from_one_kind_of_store_to_another_and_back(
+    opens: Opens, kinds: tuple[str, str]
+) -> None:
+    one, other = map(opens, kinds)
+    fill(one)
+    data = exported(one)
+    assert imported(other, data).added == ("seg-1", "seg-2")
+    assert everything(other) == everything(one)
+    assert upkeep.check(other).findings == ()
+    sources = {f"runs/seg-{n}/source.json" for n in (1, 2)}
+    assert {name: text for name, text in files(other).items() if name not in sources} == files(one)
+    assert json.loads(files(other)["runs/seg-1/source.json"])["store"] == one.identity
+    assert other.identity != one.identity
+    again = imported(other, data)
+    assert (again.added, again.there) == ((), ("seg-1", "seg-2"))
+    assert imported(one, exported(other)).there == ("seg-1", "seg-2")
+    assert everything(one) == everything(other)
+
+
+def test_the_store_that_recorded_a_run_is_named_by_its_copies_too(
+    filled: SqlStore, opens: Opens
+) -> None:
+    second, third = opens("sqlite"), opens("sqlite")
+    imported(second, exported(filled))
+    imported(third, exported(second))
+    assert json.loads(files(third)["runs/seg-1/source.json"])["store"] == filled.identity
+
+
+def test_a_run_of_that_name_with_other_content_is_named_and_nothing_is_imported(
+    filled: SqlStore, opens: Opens
+) -> None:
+    other = opens("sqlite")
+    fill(other, "seg-2")
+    before, rows = files(other), everything(other)
+    with pytest.raises(UsageError, match=r"other content: seg-2\. Nothing was imported") as caught:
+        imported(other, exported(filled))
+    assert caught.value.exit_code == 2
+    assert (files(other), everything(other)) == (before, rows)
+
+
+def test_a_repeat_number_that_another_run_has_is_replaced(filled: SqlStore, opens: Opens) -> None:
+    other = opens("sqlite")
+    fill(other, "mine")
+    findings = imported(other, exported(filled)).findings
+    assert {finding.id for finding in findings} == {"repeat-taken"}
+    assert findings[0].path == "seg-1"
+    repeats = {run.run_id: run.plan.repeat for run in other.runs(RunFilter())}
+    assert repeats["mine"] == 1
+    assert sorted(repeats.values()) == [1, 2, 3]
+    assert imported(other, exported(filled)).there == ("seg-1", "seg-2")
+
+
+def test_what_a_store_owes_its_cluster_stays_there(filled: SqlStore, opens: Opens) -> None:
+    filled.wish("seg-1", Wish(kind="delete", at=NOW, cause="It is over."))
+    other = opens("sqlite")
+    imported(other, exported(filled))
+    assert other.run("seg-1").wishes == ()
+    assert imported(other, exported(filled)).there == ("seg-1", "seg-2")
+
+
+def test_a_folder_without_its_row_is_taken_for_the_run(filled: SqlStore, opens: Opens) -> None:
+    other = opens("sqlite")
+    shutil.copytree(filled.root / "runs" / "seg-1", other.root / "runs" / "seg-1")
+    assert set(imported(other, exported(filled)).added) == {"seg-1", "seg-2"}
+    assert everything(other) == everything(filled)
+
+
+def test_files_that_are_gone_come_back_to_their_row(filled: SqlStore) -> None:
+    data, rows = exported(filled), everything(filled)
+    shutil.rmtree(filled.root / "runs" / "seg-1")
+    assert imported(filled, data).added == ("seg-1",)
+    assert everything(filled) == rows
+    assert upkeep.check(filled).findings == ()
+    # But not to a row that knows more.
+    shutil.rmtree(filled.root / "runs" / "seg-1")
+    filled.measured("seg-1", measurement(final_loss=7.0))
+    with pytest.raises(UsageError, match="seg-1"):
+        imported(filled, data)
+
+
+def test_a_run_whose_files_are_elsewhere_is_exported_there(
+    opens: Opens, tmp_path: pathlib.Path
+) -> None:
+    store = opens("postgres")
+    store.record(plan("seg-1"), at=NOW, owner=OWNER)
+    url = store.database.engine.url.render_as_string(hide_password=False)
+    with open_store(url, folder=tmp_path / "elsewhere") as other:
+        with pytest.raises(FilesElsewhere, match=str(store.root)):
+            exported(other)
+        other.ensure_folder("seg-1")
+        other.move("seg-1", step(Phase.SUCCEEDED))
+        assert exported(other)
+    with pytest.raises(StoreError, match="does not hold all that is known of run seg-1"):
+        exported(store)
+
+
+def test_files_that_are_none_of_ours_are_named_and_left_out(
+    filled: SqlStore, opens: Opens, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = filled.root / "runs" / "seg-1"
+    (folder / "link").symlink_to("/etc/passwd")
+    (folder / "two words").write_text("")
+    other = opens("sqlite")
+    imported(other, exported(filled))
+    said = capsys.readouterr().out
+    assert "link is left out" in said
+    assert "two words is left out" in said
+    assert not (other.root / "runs" / "seg-1" / "link").exists()
+
+
+def packed(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz", format=tarfile.GNU_FORMAT) as tar:
+        for info, data in members:
+            info.size = info.size or len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def member(name: str, data: bytes = b"x", **fields: object) -> tuple[tarfile.TarInfo, bytes]:
+    info = tarfile.TarInfo(name)
+    for field, value in fields.items():
+        setattr(info, field, value)
+    return info, data
+
+
+def members(data: bytes) -> list[tuple[tarfile.TarInfo, bytes]]:
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        return [(info, tar.extractfile(info).read()) for info in tar]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("added", "says"),
+    [
+        (member("../outside"), "belong"),
+        (member("/tmp/outside"), "belong"),
+        (member("runs/seg-1/../../../outside"), "belong"),
+        (member("runs/../store.id"), "belong"),
+        (member("runs/seg-1/logs/../../x"), "belong"),
+        (member("runs/seg-1/.hidden"), "belong"),
+        (member("runs/seg-1/wishes.json", b"{}"), "belong"),
+        (member("runs/seg-1/a\nb"), "belong"),
+        (member("runs/seg-1/deeper/x"), "belong"),
+        (member("runs/never-stated/run.json"), "belong"),
+        (member("runs/seg-1/run.json"), "belong"),
+        (member("runs/seg-1/x", b"", type=tarfile.SYMTYPE, linkname="/etc/passwd"), "plain file"),
+        (member("runs/seg-1/x", b"", type=tarfile.LNKTYPE, linkname="runs/seg-1/y"), "plain file"),
+        (member("runs/seg-1/x", b"", type=tarfile.CHRTYPE), "plain file"),
+        (member("runs/seg-1/x", b"", type=tarfile.FIFOTYPE), "plain file"),
+        (member(f"runs/seg-1/{'x' * 120}"), "plain file"),
+        (member("runs/seg-1/big.json", b"", size=exchange.MOST_BYTES + 1), "belong"),
+        (member("k8sbench-export.json", b"{}"), "belong"),
+    ],
+    ids=lambda value: repr(value[0].name)[:40] if isinstance(value, tuple) else None,
+)
+def test_what_does_not_belong_into_an_export_is_refused(
+    filled: SqlStore, opens: Opens, added: tuple[tarfile.TarInfo, bytes], says: str
+) -> None:
+    """A file of anybody's writes nothing outside, and nothing of it stays."""
+    good = members(exported(filled))
+    at = next(n for n, (info, _) in enumerate(good) if info.name == "runs/seg-2/events.jsonl")
+    if added[0].size:  # its content is not there: the header alone is to be refused
+        bad = packed_prefix(good[:at]) + gzip.compress(added[0].tobuf())
+    else:
+        bad = packed(*good[:at], added, *good[at:])
+    other = opens("sqlite")
+    with pytest.raises(InputError, match=says):
+        imported(other, bad)
+    assert files(other) == {}
+    assert everything(other) == []
+    assert {path.name for path in other.root.parent.iterdir()} <= {"store-0", "store-1"}
+
+
+def packed_prefix(entries: list[tuple[tarfile.TarInfo, bytes]]) -> bytes:
+    """Pack files without an end mark, so that more can be appended."""
+    blocks = b""
+    for info, data in entries:
+        blocks += info.tobuf() + data + bytes(-len(data) % 512)
+    return gzip.compress(blocks)
+
+
+def test_a_file_that_is_cut_off_anywhere_is_refused_whole(filled: SqlStore, opens: Opens) -> None:
+    data, other = exported(filled), opens("sqlite")
+    for length in {0, 1, 20, *range(0, len(data), 97), len(data) - 1}:
+        with pytest.raises(InputError, match="cut off"):
+            imported(other, data[:length])
+    cut = packed(*members(data)[:-1])
+    with pytest.raises(InputError, match="cut off"):
+        imported(other, cut)
+    assert files(other) == {}
+    assert imported(other, data).added == ("seg-1", "seg-2")
+
+
+@pytest.mark.parametrize("place", ["manifest.yaml", "digests.json", "k8sbench-export.json"])
+def test_a_file_that_was_changed_is_refused(filled: SqlStore, opens: Opens, place: str) -> None:
+    changed = []
+    for info, data in members(exported(filled)):
+        other_data = data[:-3] + b"#" + data[-2:] if info.name.endswith(place) else data
+        changed.append((info, other_data))
+    other = opens("sqlite")
+    with pytest.raises(InputError, match="cut off or damaged"):
+        imported(other, packed(*changed))
+    assert files(other) == {}
+
+
+def test_nothing_may_follow_the_digests(filled: SqlStore, opens: Opens) -> None:
+    good, other = members(exported(filled)), opens("sqlite")
+    for added in (good[-1], good[1], member("runs/seg-3/run.json")):
+        with pytest.raises(InputError, match="belong"):
+            imported(other, packed(*good, added))
+    assert files(other) == {}
+
+
+@pytest.mark.parametrize("data", [b"", b"garbage " * 99, gzip.compress(b"\0" * (1 << 22))])
+def test_what_is_no_export_is_refused(opens: Opens, data: bytes) -> None:
+    with pytest.raises(InputError, match="cut off or damaged"):
+        imported(opens("sqlite"), data)
+
+
+def test_an_export_that_tar_unpacks_and_packs_again_is_read(
+    filled: SqlStore, opens: Opens, tmp_path: pathlib.Path
+) -> None:
+    folder = tmp_path / "by-hand"
+    folder.mkdir()
+    unpack = ["tar", "-xzf", "-", "-C", str(folder)]
+    subprocess.run(unpack, input=exported(filled), check=True)
+    order = ["k8sbench-export.json", "runs", "digests.json"]
+    tar = ["tar", "-czf", "-", "--format=gnu", "--sort=name", "-C", str(folder), *order]
+    again = subprocess.run(tar, check=True, capture_output=True).stdout
+    assert imported(opens("sqlite"), again).added == ("seg-1", "seg-2")
+    lines = subprocess.run(
+        "LC_ALL=C; cd runs/seg-1; sha256sum $(find * -type f | sort) | sha256sum",
+        shell=True,
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    stated = json.loads((folder / "digests.json").read_text())["runs"]["seg-1"]
+    assert lines.split()[0] == stated
+
+
+class Breaks(io.BytesIO):
+    """A stream that ends in an error."""
+
+    def __init__(self, data: bytes, wrong: BaseException) -> None:
+        super().__init__(data)
+        self._wrong = wrong
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(min(size or 64, 64) if size != -1 else 64)
+        if not data:
+            raise self._wrong
+        return data
+
+
+@pytest.mark.parametrize("wrong", [KeyboardInterrupt(), OSError(5, "Input/output error")])
+def test_an_import_that_is_interrupted_leaves_nothing(
+    filled: SqlStore, opens: Opens, wrong: BaseException
+) -> None:
+    data, other = exported(filled), opens("sqlite")
+    with pytest.raises((KeyboardInterrupt, StoreError)):
+        exchange.import_runs(other, Breaks(data[:-40], wrong), "x")
+    assert (files(other), everything(other)) == ({}, [])
+    assert imported(other, data).added == ("seg-1", "seg-2")
+
+
+def test_an_import_that_the_disk_has_no_room_for_leaves_nothing(
+    filled: SqlStore, opens: Opens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, other = exported(filled), opens("sqlite")
+    usage = shutil.disk_usage("/")._replace(free=exchange.RESERVE)
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "disk_usage", lambda _: usage)
+        with pytest.raises(StoreError, match="disk is full"):
+            imported(other, data)
+    assert (files(other), everything(other)) == ({}, [])
+
+
+def test_a_row_that_is_refused_takes_back_all_of_them(
+    filled: SqlStore, opens: Opens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, other = exported(filled), opens("sqlite")
+    real = other.insert
+
+    def insert(db: object, run: Run) -> None:
+        if run.run_id == "seg-2":
+            raise OSError(28, "No space left on device")
+        real(db, run)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(other, "insert", insert)
+        with pytest.raises(StoreError, match="disk is full"):
+            imported(other, data)
+    assert (files(other), everything(other)) == ({}, [])
+
+
+KILLED = """
+import os, pathlib, signal, sys
+from k8sbench.adapters.store import exchange
+from k8sbench.adapters.store.sql_store import open_store
+left = int(sys.argv[3])
+def die(event, arguments):
+    global left
+    if event == "os.rename" and "incoming" in str(arguments[0]):
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(die)
+with open_store(sys.argv[1]) as store, open(sys.argv[2], "rb") as file:
+    exchange.import_runs(store, file, "x")
+"""
+
+
+@pytest.mark.parametrize("point", [1, 2])
+def test_an_import_that_is_killed_has_no_rows_and_is_taken_up_again(
+    filled: SqlStore, opens: Opens, tmp_path: pathlib.Path, point: int
+) -> None:
+    data, other = exported(filled), opens("sqlite")
+    (tmp_path / "x.tar.gz").write_bytes(data)
+    words = [str(other.root), str(tmp_path / "x.tar.gz"), str(point)]
+    done = subprocess.run([sys.executable, "-c", KILLED, *words], check=False)
+    assert done.returncode == -9
+    assert everything(other) == []
+    assert len(imported(other, data).added) == 2
+    assert everything(other) == everything(filled)
+    assert upkeep.check(other).findings == ()
+    assert list((other.root / "incoming").iterdir()) == []
+
+
+def test_one_import_at_a_time(filled: SqlStore, opens: Opens) -> None:
+    data, other = exported(filled), opens("sqlite")
+
+    class Nested(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            imported(other, data)
+            return super().read(size)
+
+    with pytest.raises(StoreError, match="Another import"):
+        exchange.import_runs(other, Nested(data), "x")
+    assert everything(other) == []
+
+
+@pytest.mark.parametrize("wrong", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_an_export_is_there_whole_or_not_at_all(
+    tmp_path: pathlib.Path, wrong: BaseException
+) -> None:
+    target = tmp_path / "x.tar.gz"
+    target.write_text("before")
+
+    def write() -> None:
+        with artifacts.whole_file(target) as file:
+            file.write(b"half")
+            raise wrong
+
+    with pytest.raises((BenchError, KeyboardInterrupt)):
+        write()
+    assert [path.name for path in tmp_path.iterdir()] == ["x.tar.gz"]
+    assert target.read_text() == "before"
+
+
+MEMORY = """
+import os, pathlib, resource, sys
+from k8sbench.adapters.store import exchange
+from k8sbench.adapters.store.sql_store import open_store
+one, other, file = sys.argv[1:]
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+with open_store(one) as store, open(file, "wb") as out:
+    exchange.export(store, store.ids(), out, at=0.0, note=print)
+with open_store(other) as store, open(file, "rb") as read:
+    print(exchange.import_runs(store, read, file).added, file=sys.stderr)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+
+
+@pytest.mark.slow
+def test_a_large_log_takes_little_memory(filled: SqlStore, tmp_path: pathlib.Path) -> None:
+    with (filled.root / "runs" / "seg-1" / "logs" / "worker-0.log").open("wb") as log:
+        log.truncate(300 << 20)
+    words = [str(filled.root), str(tmp_path / "other"), str(tmp_path / "x.tar.gz")]
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, *words], check=True, capture_output=True, text=True
+    )
+    assert "seg-1" in done.stderr
+    assert float(done.stdout) < 60, "MiB"

@@ -1,0 +1,180 @@
+"""A PostgreSQL that goes away and comes back, is busy, or refuses: nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from k8sbench.adapters.store import outages, upkeep
+from k8sbench.adapters.store.artifacts import RunFolder
+from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.model.errors import StoreError
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.ports import JobEvent, RunFilter
+from tests.harness import postgres
+from tests.unit.runs import played
+from tests.unit.store.examples import NOW, plan, step
+
+
+@pytest.fixture
+def url(postgres_server: postgres.Server) -> str:
+    return postgres_server.database()
+
+
+@pytest.fixture
+def shared(url: str, root: pathlib.Path) -> Iterator[SqlStore]:
+    with open_store(url, folder=root) as store:
+        yield store
+
+
+class GoesAway(played.FakeCluster):
+    """Before each event that is a change of state the database's server goes down."""
+
+    server: postgres.Server
+
+    def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+        events = super().wait(seconds)
+        if any(event.transition is not None for event in events):
+            self.server.halt()
+        return events
+
+
+def test_a_run_is_followed_over_restarts_of_the_server(
+    shared: SqlStore, postgres_server: postgres.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes back only when the store has seen that it is away."""
+    waited: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        postgres_server.start()
+
+    monkeypatch.setattr(outages, "wait", wait)
+    cluster = GoesAway(
+        played.at(Phase.PENDING),
+        played.line("one"),
+        played.at(Phase.RUNNING),
+        played.line("two"),
+        played.at(Phase.SUCCEEDED),
+        outlives=True,
+    )
+    cluster.server = postgres_server
+    (run,) = played.submit(shared, cluster, backend="kubernetes")
+    assert len(waited) == 3
+    assert [one.phase for one in run.history] == [
+        *(Phase.CREATED, Phase.CREATED, Phase.PENDING, Phase.RUNNING, Phase.SUCCEEDED)
+    ]
+    assert run == shared.run(run.run_id)
+    assert run.measurement is not None
+    (log,) = shared.log_files(run.run_id)
+    assert [text.split(" ", 1)[1] for text in log.read_text().splitlines()] == ["one", "two"]
+    assert upkeep.check(shared).findings == ()
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_a_change_whose_connection_is_lost_is_made_once(
+    shared: SqlStore, monkeypatch: pytest.MonkeyPatch, counts: bool
+) -> None:
+    """Whether or not its transaction counted: the answer to the commit is lost."""
+    shared.record(plan(), at=NOW, owner=None)
+    real, lost = psycopg.Connection.commit, list[bool]()
+
+    def commit(self: psycopg.Connection[Any]) -> None:
+        if counts or lost:
+            real(self)
+        if not lost:
+            lost.append(True)
+            self.close()
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(psycopg.Connection, "commit", commit)
+        run = shared.move("seg-1", step(Phase.RUNNING))
+    assert lost
+    assert [one.phase for one in run.history] == [Phase.CREATED, Phase.RUNNING]
+    assert RunFolder(shared.folder("seg-1")).run() == (shared.run("seg-1"), [])
+    assert upkeep.check(shared).findings == ()
+
+
+def test_a_server_that_stays_away_is_an_error(
+    shared: SqlStore, postgres_server: postgres.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outages, "OUTAGE_SECONDS", 0.2)
+    shared.record(plan(), at=NOW, owner=None)
+    postgres_server.halt()
+    try:
+        with pytest.raises(StoreError, match="cannot be reached") as caught:
+            shared.move("seg-1", step(Phase.RUNNING))
+    finally:
+        postgres_server.start()
+    assert "seldom" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert shared.run("seg-1").phase is Phase.CREATED
+
+
+def test_a_server_that_was_never_there_is_not_waited_for(root: pathlib.Path) -> None:
+    with pytest.raises(StoreError, match="cannot be reached"):
+        open_store("postgresql://u:hemmelig@127.0.0.1:1/db", folder=root)
+
+
+def test_what_stays_locked_is_an_error(
+    url: str, shared: SqlStore, root: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outages, "LOCK_SECONDS", 0.1)
+    shared.record(plan(), at=NOW, owner=None)
+    with open_store(url, folder=root) as other, shared.database.writing() as db:
+        db.execute(sa.text("LOCK TABLE runs"))
+        with pytest.raises(StoreError, match="is busy") as caught:
+            other.move("seg-1", step(Phase.RUNNING))
+    assert caught.value.action == "Try again."
+
+
+def test_a_statement_has_a_limit_which_the_url_may_set(
+    url: str, shared: SqlStore, root: pathlib.Path
+) -> None:
+    def limits(store: SqlStore) -> list[str]:
+        names = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
+        with store.database.reading() as db:
+            return [str(db.scalar(sa.text(f"SHOW {name}"))) for name in names]
+
+    assert limits(shared) == ["1min", "30s", "30s"]
+    with open_store(f"{url}%20-cstatement_timeout%3D50ms", folder=root) as impatient:
+        assert limits(impatient) == ["50ms", "30s", "30s"]
+        with (
+            pytest.raises(StoreError, match="did not answer in time"),
+            impatient.database.reading() as db,
+        ):
+            db.execute(sa.text("SELECT pg_sleep(60)"))
+        assert impatient.runs(RunFilter()) == []
+
+
+def test_a_url_may_come_from_a_secret(
+    url: str, root: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("K8SBENCH_STORE", f"{url}\n")
+    with open_store(folder=root) as store:
+        assert store.database.kind == "postgresql"
+
+
+def test_what_the_users_rights_do_not_permit_is_said(shared: SqlStore, root: pathlib.Path) -> None:
+    shared.record(plan(), at=NOW, owner=None)
+    schema = "test_reader"
+    with shared.database.writing() as db:
+        here = db.scalar(sa.text("SELECT current_schema()"))
+        db.execute(sa.text(f"CREATE ROLE {schema} LOGIN"))
+        db.execute(sa.text(f"GRANT USAGE ON SCHEMA {here} TO {schema}"))
+        db.execute(sa.text(f"GRANT SELECT ON ALL TABLES IN SCHEMA {here} TO {schema}"))
+    reader = shared.database.engine.url.set(username=schema)
+    with open_store(reader.render_as_string(hide_password=False), folder=root) as store:
+        assert store.ids() == ["seg-1"]
+        with pytest.raises(StoreError, match="does not permit it") as caught:
+            store.move("seg-1", Transition(phase=Phase.RUNNING, at=NOW, cause="x"))
+    assert "seldom" not in str(caught.value)
+    with shared.database.writing() as db:
+        db.execute(sa.text(f"DROP OWNED BY {schema}"))
+        db.execute(sa.text(f"DROP ROLE {schema}"))

@@ -1,0 +1,201 @@
+"""What is removed is gone, and what is not stays whole, whenever the process ends."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+import sqlalchemy as sa
+
+from k8sbench.adapters.store import removal, upkeep
+from k8sbench.adapters.store.sql_store import SqlStore
+from k8sbench.app import context
+from k8sbench.app import removal as app
+from k8sbench.model.errors import StoreError, UsageError
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Wish
+from k8sbench.ports import LogLine, RunFilter
+from tests.unit.store.examples import NOW, OWNER, measurement, plan, step
+
+DAY = 86400.0
+
+
+@pytest.fixture
+def filled(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> SqlStore:
+    """Runs that ended 1, 2 and 3 hours after NOW; it is 90 days and 2.5 hours later."""
+    monkeypatch.setattr(context, "now", lambda: NOW + 90 * DAY + 9000)
+    for number in (1, 2, 3):
+        run_id = f"seg-{number}"
+        store.record(plan(run_id, repeat=number), at=NOW, owner=OWNER)
+        archive = store.archive(run_id)
+        archive.write(LogLine(replica="master-0", at=NOW, text="hello"))
+        archive.close()
+        store.keep(run_id, "gpu/nvml.jsonl", "{}\n")
+        store.keep(run_id, "gpu/fetched.json", "[]\n")
+        store.move(run_id, step(Phase.SUCCEEDED, NOW + 3600 * number))
+        store.measured(run_id, measurement())
+    return store
+
+
+def names(store: SqlStore, run_id: str = "seg-1") -> set[str]:
+    folder = store.root / "runs" / run_id
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_run_is_removed_with_its_row_and_its_folder(filled: SqlStore) -> None:
+    removal.remove(filled, "seg-2")
+    assert filled.ids() == ["seg-1", "seg-3"]
+    assert sorted(path.name for path in (filled.root / "runs").iterdir()) == ["seg-1", "seg-3"]
+    assert list((filled.root / "removed").iterdir()) == []
+    assert upkeep.check(filled).findings == ()
+
+
+def test_a_row_that_cannot_be_removed_keeps_its_folder(
+    filled: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = names(filled)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sa, "delete", full)
+        with pytest.raises(StoreError, match="disk is full"):
+            removal.remove(filled, "seg-1")
+    assert names(filled) == before
+    assert upkeep.check(filled).findings == ()
+
+
+KILLED = """
+import os, signal, sys
+from k8sbench.adapters.store import removal
+from k8sbench.adapters.store.sql_store import open_store
+def die(event, arguments):
+    if event == sys.argv[2] and "seg-1" in str(arguments[0]):
+        os.kill(os.getpid(), signal.SIGKILL)
+with open_store(sys.argv[1]) as store:
+    if sys.argv[2] == "delete":
+        removal.sa.delete = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    sys.addaudithook(die)
+    removal.remove(store, "seg-1")
+"""
+
+
+def killed(store: SqlStore, point: str) -> None:
+    words = [sys.executable, "-c", KILLED, str(store.root), point]
+    assert subprocess.run(words, check=False).returncode == -9
+
+
+def over(store: SqlStore, *run_ids: str) -> None:
+    for number, run_id in enumerate(run_ids, start=1):
+        store.record(plan(run_id, repeat=number), at=NOW, owner=None)
+        store.move(run_id, step(Phase.SUCCEEDED))
+
+
+def test_a_removal_that_is_killed_is_undone_or_ended(sqlite_store: SqlStore) -> None:
+    store = sqlite_store
+    over(store, "seg-1", "seg-2")
+    killed(store, "os.rename")
+    assert upkeep.check(store).findings == (), "nothing has happened"
+    killed(store, "delete")
+    assert [finding.id for finding in upkeep.check(store).findings] == ["no-folder"]
+    (store.root / "removed" / "seg-1").rename(store.root / "runs" / "seg-1")
+    assert upkeep.check(store).findings == ()
+    killed(store, "delete")
+    removal.remove(store, "seg-1")
+    assert store.ids() == ["seg-2"]
+    assert list((store.root / "removed").iterdir()) == []
+
+
+def test_what_a_killed_removal_left_goes_with_the_next(sqlite_store: SqlStore) -> None:
+    over(sqlite_store, "seg-1", "seg-2")
+    killed(sqlite_store, "shutil.rmtree")
+    assert sqlite_store.ids() == ["seg-2"]
+    assert upkeep.check(sqlite_store).findings == ()
+    upkeep.rebuild(str(sqlite_store.root))
+    assert sqlite_store.ids() == ["seg-2"], "it does not come back"
+    removal.remove(sqlite_store, "seg-2")
+    assert list((sqlite_store.root / "removed").iterdir()) == []
+
+
+def test_logs_and_series_of_old_runs_go_and_their_rows_and_measurements_stay(
+    filled: SqlStore,
+) -> None:
+    before, whole = filled.runs(RunFilter()), names(filled, "seg-3")
+    would = app.prune(filled, 90 * DAY, dry_run=True)
+    assert (names(filled), names(filled, "seg-3")) == (whole, whole)
+    done = app.prune(filled, 90 * DAY)
+    assert done == would
+    assert (done.runs, done.files) == (("seg-1", "seg-2"), 4)
+    assert filled.runs(RunFilter()) == before
+    assert names(filled) == whole - {"logs/master-0.log", "gpu/nvml.jsonl"} | {"pruned.json"}
+    assert names(filled, "seg-3") == whole
+    said = removal.pruned(filled.folder("seg-1"))
+    assert said is not None
+    assert (said.rule, said.at, said.files) == ("--keep-logs-for 90d", context.now(), 2)
+    assert upkeep.check(filled).findings == ()
+    assert app.prune(filled, 90 * DAY).runs == (), "what is done is done"
+
+
+def test_logs_that_are_still_needed_are_kept(filled: SqlStore) -> None:
+    filled.wish("seg-2", Wish(kind="delete", at=NOW, cause="It is over."))
+    filled.record(plan("seg-4", repeat=4), at=NOW, owner=OWNER)
+    filled.move("seg-4", step(Phase.SUCCEEDED, NOW))
+    archive = filled.archive("seg-4")
+    archive.write(LogLine(replica="master-0", at=NOW, text="hello"))
+    archive.close()
+    done = app.prune(filled, DAY)
+    assert done.runs == ("seg-1", "seg-3")
+    assert done.kept == {
+        "seg-2": "What is left of its job is to be deleted.",
+        "seg-4": "It is not measured yet.",
+    }
+
+
+PRUNED = """
+import os, pathlib, signal, sys
+from k8sbench.adapters.store import removal
+from k8sbench.adapters.store.sql_store import open_store
+def die(event, arguments):
+    if event == sys.argv[2] and sys.argv[3] in str(arguments[0]):
+        os.kill(os.getpid(), signal.SIGKILL)
+with open_store(sys.argv[1]) as store:
+    sys.addaudithook(die)
+    removal.prune(store, "seg-1", at=1.0, rule="first")
+"""
+
+
+@pytest.mark.parametrize(
+    ("event", "path"), [("os.rename", "/logs"), ("os.remove", "master"), ("os.remove", "gpu")]
+)
+def test_logs_are_never_half_there(sqlite_store: SqlStore, event: str, path: str) -> None:
+    store = sqlite_store
+    over(store, "seg-1")
+    store.measured("seg-1", measurement())
+    archive = store.archive("seg-1")
+    for replica in ("master-0", "worker-0"):
+        archive.write(LogLine(replica=replica, at=NOW, text="hello"))
+    archive.close()
+    store.keep("seg-1", "gpu/nvml.jsonl", "{}\n")
+    words = [sys.executable, "-c", PRUNED, str(store.root), event, path]
+    assert subprocess.run(words, check=False).returncode == -9
+    assert len(store.log_files("seg-1")) in {0, 2}
+    removal.prune(store, "seg-1", at=2.0, rule="second")
+    assert names(store) == {"run.json", "events.jsonl", "measurement.json", "pruned.json"}
+    said = removal.pruned(store.folder("seg-1"))
+    assert said is not None
+    assert said.rule == "first"
+
+
+@pytest.mark.parametrize("text", ["90", "", "0d", "soon"])
+def test_what_is_no_length_of_time_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="no length of time"):
+        app.keep_seconds(text)
+
+
+def test_a_run_without_its_folder_can_be_removed(filled: SqlStore) -> None:
+    shutil.rmtree(filled.root / "runs" / "seg-1")
+    removal.remove(filled, "seg-1")
+    assert filled.ids() == ["seg-2", "seg-3"]
