@@ -56,6 +56,7 @@ def test_the_database_is_a_matter_of_the_stores_adapter() -> None:
             "migrations",
             "outages",
             "removal",
+            "rows",
             "sql_store",
             "upkeep",
         )

@@ -8,7 +8,7 @@ import os
 import msgspec
 import pytest
 
-from k8sbench.adapters.store import upkeep
+from k8sbench.adapters.store import rows, upkeep
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.model.errors import StoreError
@@ -77,7 +77,7 @@ def test_a_wish_that_reached_the_folder_alone_is_taken_from_there(
 ) -> None:
     recorded(store)
     with monkeypatch.context() as broken:
-        broken.setattr(store, "_extend", lambda *_, **__: 1 / 0)
+        broken.setattr(rows, "extended", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             store.wish("seg-1", CANCEL)
     assert store.run("seg-1").wishes == ()
