@@ -8,7 +8,8 @@ does not do itself:
   and its last lines twice. Here each rank's file is followed and each whole line comes out once.
 - Of several ranks that failed it names the lowest, by its number on this node, though that may
   have failed because another one was gone. Here the one that ended first is named, by its rank in
-  the job, in the last line of all, and its code is the job's.
+  the job, in the last line of all, and its code is the job's. For that the launcher runs with a
+  `Reporter` in its process (``paddle_launch.py --launcher FD ARGS...``).
 - Its own lines come out as they are, without the whole environment that it prints of a failed
   rank (which would put credentials into logs).
 - It puts each rank into a session of its own, so that killing the launcher leaves them running.
@@ -23,8 +24,10 @@ for wrong usage.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
+import runpy
 import selectors
 import shutil
 import signal
@@ -34,15 +37,17 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 USAGE = "usage: paddle_launch.py SCRIPT [ARGS...]; the variables PADDLE_* give the job's shape"
 
 # In the environment of every process of one job, and of no other: how they are found again.
 MARK = "K8SBENCH_PADDLE_LAUNCH"
 STDOUT, STDERR = 1, 2
+REPORTS = 0  # what a `Reporter` writes, beside those two streams
+AS_LAUNCHER = "--launcher"
 TICK = 0.1  # seconds between two reads of the ranks' files
 # How long the launcher may take to end its ranks after a signal; Kubernetes kills after 30 s.
 GRACE = 15.0
@@ -58,10 +63,9 @@ FAILED = re.compile(rb"Container rank (\d+) status failed .* code (-?\d+) log ")
 ERROR = re.compile(rb"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt)\b|\S+: error: ")
 REMEMBERED = 100  # lines of a rank that are searched for it; Paddle adds its C++ stack
 LONGEST_ERROR = 1000  # bytes of it that are repeated
-# As our trainers exit when SIGTERM comes, and what they write then; `parts/ending.py` does that. No
-# other exit code is taken for a signal.
+# As our trainers exit when SIGTERM comes (`parts/ending.py`). No other exit code is taken for a
+# signal.
 TERMINATED = 128 + signal.SIGTERM
-TERMINATED_LINE = b"k8sbench: ended by SIGTERM\n"
 
 
 class Ending(NamedTuple):
@@ -73,9 +77,12 @@ class Ending(NamedTuple):
     process: int | None = None
 
     @property
-    def terminated(self) -> bool:
-        """Whether SIGTERM ended it, which the launcher sends to the ranks that are left."""
-        return self.code == -signal.SIGTERM
+    def from_outside(self) -> bool:
+        """Whether a signal ended it that comes from outside.
+
+        SIGABRT is one that libraries send to their own process, often because a peer is gone.
+        """
+        return self.code < 0 and self.code != -signal.SIGABRT
 
     def line(self, error: str = "") -> bytes:
         """The line that names the rank; `k8sbench.diagnose.job.exits` reads it."""
@@ -164,22 +171,6 @@ class WorkerLogs:
         file, _ = self._files.get(self._folder / f"workerlog.{local}", (None, None))
         return 0 if file is None else os.fstat(file).st_mtime_ns
 
-    def terminated_before(self, local: int) -> int | None:
-        """The rank on this node that SIGTERM ended before this one last wrote; the earliest.
-
-        Only of our trainers, which write that they were ended. The launcher terminates ranks after
-        another one has failed: such a rank was ended from outside, and the others have lost it.
-        """
-        found = []
-        for path, (file, _) in self._files.items():
-            length = os.fstat(file).st_size
-            start = max(0, length - len(TERMINATED_LINE))
-            if os.pread(file, len(TERMINATED_LINE), start) == TERMINATED_LINE:
-                number = int(path.suffix[1:])
-                found.append((self.written_at(number), number))
-        first_at, first = min(found, default=(0, local))
-        return None if first == local or first_at > self.written_at(local) else first
-
     def last_error(self, local: int) -> str:
         """The last error line of the rank of that number on this node; empty if it has none."""
         _, lines = self._files.get(self._folder / f"workerlog.{local}", (None, Lines()))
@@ -187,23 +178,99 @@ class WorkerLogs:
         return next(errors, b"")[:LONGEST_ERROR].decode(errors="replace").strip()
 
 
-class OwnLines:
-    """Passes on what the launcher itself prints, and reads in it which rank failed."""
+class Reporter:
+    """Runs in the launcher's process and reports which ranks it starts and how they end.
 
-    def __init__(self, launcher: subprocess.Popen[bytes], logs: WorkerLogs) -> None:
+    The launcher looks at its ranks once per second, and names one of those that have failed by
+    then. Here they are looked at when the first of them ends, and before the launcher itself can
+    take their exit codes away. Once the launcher signals a rank, all that follows is its doing, and
+    nothing more is reported.
+
+    A report is a line of JSON: a list of ranks, each [rank in the job, rank on this node, process,
+    exit code], with None for a rank that was started and -N for signal N.
+    """
+
+    def __init__(self, report: int) -> None:
+        self._report = report
+        self._ranks: dict[int, tuple[int, int]] = {}  # by process: in the job, on this node
+
+    def install(self) -> None:
+        """Watch all processes of ranks that `subprocess.Popen` starts from now on."""
+        reporter = self
+
+        class Popen(subprocess.Popen):  # type: ignore[type-arg]
+            def __init__(self, *arguments: Any, **options: Any) -> None:
+                super().__init__(*arguments, **options)
+                reporter._start(self.pid, options.get("env") or {})
+
+            def poll(self) -> int | None:
+                code = super().poll()
+                if code is not None:  # which SIGCHLD was too late for
+                    reporter._end({self.pid: code})
+                return code
+
+        subprocess.Popen = Popen  # type: ignore[misc]
+        signal.signal(signal.SIGCHLD, lambda *_: self._look())
+        signal.siginterrupt(signal.SIGCHLD, False)
+        sys.addaudithook(self._heed)
+
+    def _start(self, process: int, env: Mapping[str, str]) -> None:
+        if "PADDLE_TRAINER_ID" in env:
+            rank = int(env["PADDLE_TRAINER_ID"])
+            local = int(env.get("PADDLE_RANK_IN_NODE", rank))
+            self._write([[rank, local, process, None]])
+            self._ranks[process] = rank, local
+            self._look()
+
+    def _look(self) -> None:
+        ended = {}
+        for process in list(self._ranks):
+            with contextlib.suppress(ChildProcessError):  # `poll` has just taken its code
+                found = os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                if found is not None:
+                    exited = found.si_code == os.CLD_EXITED
+                    ended[process] = found.si_status if exited else -found.si_status
+        self._end(ended)
+
+    def _end(self, codes: Mapping[int, int]) -> None:
+        # The handler of SIGCHLD may interrupt a look: who removes a rank reports it.
+        known = {process: self._ranks.pop(process, None) for process in codes}
+        self._write(
+            [[*rank, one, codes[one]] for one, rank in known.items() if rank and codes[one] != 0]
+        )
+
+    def _heed(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event in ("os.kill", "os.killpg") and arguments[0] in self._ranks and arguments[1]:
+            self._look()
+            self._ranks.clear()
+
+    def _write(self, ranks: list[list[int | None]]) -> None:
+        if ranks:
+            with contextlib.suppress(OSError):  # nobody reads it any more
+                os.write(self._report, json.dumps(ranks).encode() + b"\n")
+
+
+class OwnLines:
+    """Passes on what the launcher itself prints, and reads which ranks have failed."""
+
+    def __init__(self, launcher: subprocess.Popen[bytes], logs: WorkerLogs, reports: int) -> None:
         assert launcher.stdout is not None
         assert launcher.stderr is not None
+        # The ranks that were found first to have ended badly; of several it is not known which
+        # was the first.
+        self.ended: list[Ending] = []
         # The rank that the launcher reports as failed: its number on this node, its exit code.
         self.failed: tuple[int, int] | None = None
         self._logs = logs
+        self._before: int | None = None  # how many ranks of the job are on the nodes before this
         self._sources = selectors.DefaultSelector()
-        for pipe, stream in ((launcher.stdout, STDOUT), (launcher.stderr, STDERR)):
+        pipes = ((launcher.stdout, STDOUT), (launcher.stderr, STDERR), (reports, REPORTS))
+        for pipe, stream in pipes:
             self._sources.register(pipe, selectors.EVENT_READ, (stream, Lines()))
 
-    def wake_at_the_end_of(self, process: int) -> None:
-        """Let `wait` return as soon as a process ends."""
-        with contextlib.suppress(OSError, AttributeError):  # kernels before 5.3; other systems
-            self._sources.register(os.pidfd_open(process), selectors.EVENT_READ)
+    def name(self, local: int) -> str:
+        """What the job calls the rank of that number on this node: a node's ranks are in a row."""
+        return f"local rank {local}" if self._before is None else f"rank {self._before + local}"
 
     def wait(self, seconds: float) -> bool:
         """Pass on what comes within `seconds`; False once nothing can come any more."""
@@ -211,21 +278,29 @@ class OwnLines:
             time.sleep(seconds)
             return False
         for key, _ in self._sources.select(seconds):
-            if key.data is None:
-                self._sources.unregister(key.fd)
-                os.close(key.fd)
-                continue
             stream, lines = key.data
             data = os.read(key.fd, CHUNK)
             whole = lines.feed(data) if data else lines.end()
             if not data:
                 self._sources.unregister(key.fileobj)
-            if stream == STDERR:
+            if stream == REPORTS:
+                for line in whole:
+                    self._read(json.loads(line))
+            elif stream == STDERR:
                 put(stream, [line for line in whole if self._belongs_in_a_log(line)])
             elif not self._logs.found:
                 # Later on its stdout only repeats the first rank's file.
                 put(stream, whole)
         return True
+
+    def _read(self, report: list[tuple[int, int, int, int | None]]) -> None:
+        for rank, local, _, _ in report:
+            self._before = rank - local
+        self.ended = self.ended or [
+            Ending(f"rank {rank}", local, _by_signal(code), process)
+            for rank, local, process, code in report
+            if code is not None
+        ]
 
     def _belongs_in_a_log(self, line: bytes) -> bool:
         if found := FAILED.match(line):
@@ -235,83 +310,14 @@ class OwnLines:
         return not found and not line.startswith(b"env {") and b"ERROR LOG DETAIL" not in line
 
 
-class Ranks:
-    """Watches the launcher's ranks for those that end badly.
-
-    The launcher checks once per second. By then other ranks have failed because of the first one.
-    """
-
-    def __init__(self, launcher: int, found: Callable[[int], None]) -> None:
-        self._found = found  # called with the process of each new rank
-        self._launcher = Path(f"/proc/{launcher}/task")
-        self._known: dict[str, tuple[int, int]] = {}  # by process: in the job, on this node
-        self._ended: set[str] = set()
-
-    def look(self) -> list[Ending]:
-        """Register new ranks; return those that have ended badly since the last call."""
-        children: list[str] = []
-        with contextlib.suppress(OSError):  # no /proc, or no such file in it
-            for threads in self._launcher.glob("*/children"):
-                children += threads.read_text().split()
-        endings = []
-        for process in children:
-            with contextlib.suppress(OSError):  # just gone
-                endings += self._look_at(process)
-        return endings
-
-    def name(self, local: int) -> str:
-        """What the job calls the rank of that number on this node: a node's ranks are in a row."""
-        for rank, beside in self._known.values():
-            return f"rank {rank - beside + local}"
-        return f"local rank {local}"
-
-    def ending(self, local: int, code: int) -> Ending:
-        """How a rank ended that was not seen to end."""
-        processes = (int(one) for one, (_, beside) in self._known.items() if beside == local)
-        return Ending(self.name(local), local, code, next(processes, None))
-
-    def _look_at(self, process: str) -> list[Ending]:
-        folder = Path("/proc", process)
-        # What stands behind the name: the state first, the exit status last.
-        state = (folder / "stat").read_bytes().rpartition(b")")[2].split()
-        status = int(state[-1])
-        if process not in self._known:  # or the launcher's fork that is about to become a rank
-            variables = dict(
-                variable.split(b"=", 1)
-                for variable in (folder / "environ").read_bytes().split(b"\0")
-                if b"=" in variable
-            )
-            if b"PADDLE_TRAINER_ID" in variables:
-                rank = int(variables[b"PADDLE_TRAINER_ID"])
-                self._known[process] = rank, int(variables.get(b"PADDLE_RANK_IN_NODE", rank))
-                self._found(int(process))
-        elif state[0] == b"Z" and status != 0 and process not in self._ended:
-            self._ended.add(process)
-            code = _by_signal(-(status & 0x7F) or status >> 8)
-            rank, local = self._known[process]
-            return [Ending(f"rank {rank}", local, code, int(process))]
-        return []
-
-
 def first_of(ended: Sequence[Ending], logs: WorkerLogs) -> Ending | None:
     """Of ranks that were found dead together the one that has most likely died first.
 
-    A signal comes from outside. The ranks that have lost another one write more, and later.
+    The ranks that have lost another one write more, and later.
     """
     return min(
-        ended,
-        key=lambda one: (one.code >= 0, one.terminated, logs.written_at(one.local)),
-        default=None,
+        ended, key=lambda one: (not one.from_outside, logs.written_at(one.local)), default=None
     )
-
-
-def before(found: Ending, logs: WorkerLogs, ranks: Ranks) -> Ending:
-    """The rank that SIGTERM ended before the found one failed; else the found one.
-
-    On a busy machine both are seen only after the launcher has seen them and ended the others.
-    """
-    local = None if found.terminated else logs.terminated_before(found.local)
-    return found if local is None else ranks.ending(local, -signal.SIGTERM)
 
 
 def environment(
@@ -386,14 +392,16 @@ def put(stream: int, lines: Sequence[bytes]) -> None:
         data = data[os.write(stream, data) :]
 
 
-def follow(launcher: subprocess.Popen[bytes], folder: Path, signals: Sequence[int]) -> int:
+def follow(
+    launcher: subprocess.Popen[bytes], reports: int, folder: Path, signals: Sequence[int]
+) -> int:
     """Pass all output on until the launcher has ended; the job's exit code on this node.
 
-    `signals` grows when a signal asks this process to stop.
+    `reports` is the file descriptor on which a `Reporter` is read. `signals` grows when a signal
+    asks this process to stop.
     """
     logs = WorkerLogs(folder)
-    own = OwnLines(launcher, logs)
-    ranks = Ranks(launcher.pid, own.wake_at_the_end_of)
+    own = OwnLines(launcher, logs, reports)
     first: Ending | None = None
     deadline = float("inf")
     while launcher.poll() is None:
@@ -403,13 +411,8 @@ def follow(launcher: subprocess.Popen[bytes], folder: Path, signals: Sequence[in
         if time.monotonic() > deadline:
             launcher.kill()
         logs.look()
-        if first is None and own.failed is None and not signals and (ended := ranks.look()):
-            own.wait(0.0)  # the launcher prints that it ends ranks before it does
-            is_over = own.failed is not None or bool(signals)
-            first = first_of([one for one in ended if not (is_over and one.terminated)], logs)
-            if first is not None:
-                first = before(first, logs, ranks)
-                put(STDERR, [first.line()])
+        if first is None and not signals and (first := first_of(own.ended, logs)):
+            put(STDERR, [first.line()])
         own.wait(TICK)
         put(STDOUT, logs.read())
     kill_members(str(folder))  # what the launcher did not end itself, such as loader processes
@@ -417,9 +420,11 @@ def follow(launcher: subprocess.Popen[bytes], folder: Path, signals: Sequence[in
     while time.monotonic() < until and own.wait(TICK):
         pass
     put(STDOUT, logs.rest())
-    if first is None and own.failed is not None:
-        local, code = own.failed
-        first = before(ranks.ending(local, _by_signal(code)), logs, ranks)
+    if first is None and not signals:
+        first = first_of(own.ended, logs)
+        if first is None and own.failed is not None:  # a launcher that starts its ranks otherwise
+            local, code = own.failed
+            first = Ending(own.name(local), local, _by_signal(code))
     if first is None:
         return launcher.returncode
     # Once more, after all lines of the others, and on stdout as those: a reader of both streams
@@ -428,9 +433,21 @@ def follow(launcher: subprocess.Popen[bytes], folder: Path, signals: Sequence[in
     return first.code
 
 
+def run_launcher(report: int, arguments: Sequence[str]) -> None:
+    """Be the launcher's process, as ``python3 -m paddle.distributed.launch`` is."""
+    os.set_inheritable(report, False)
+    Reporter(report).install()
+    sys.path[0] = str(Path.cwd())  # not this file's folder
+    sys.argv[1:] = arguments
+    runpy.run_module("paddle.distributed.launch", run_name="__main__", alter_sys=True)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one node of a job; see the top of this file."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:1] == [AS_LAUNCHER]:
+        run_launcher(int(arguments[1]), arguments[2:])
+        return 0
     if not arguments or not Path(arguments[0]).is_file():
         print(f"paddle_launch.py: error: no such script: {arguments[:1]}; {USAGE}", file=sys.stderr)
         return 2
@@ -444,19 +461,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     if watcher == 0:
         guard(alive, writer, folder)
     os.close(alive)
+    reports, report = os.pipe()
     try:
-        command = [sys.executable, "-m", "paddle.distributed.launch", f"--log_dir={folder}"]
+        command = [sys.executable, str(Path(__file__).absolute()), AS_LAUNCHER, str(report)]
         # Its GPU log would run nvidia-smi every 5 s beside the measurement.
-        command += ["--enable_gpu_log=False", *arguments]
+        command += [f"--log_dir={folder}", "--enable_gpu_log=False", *arguments]
         launcher = subprocess.Popen(
             command,
             env=environment(os.environ, folder),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            pass_fds=(report,),
             start_new_session=True,  # signals reach it through this process, and once
         )
-        code = follow(launcher, folder, received)
+        os.close(report)
+        code = follow(launcher, reports, folder, received)
     finally:
         os.close(writer)
         os.waitpid(watcher, 0)

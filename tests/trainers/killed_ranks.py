@@ -103,8 +103,8 @@ def a_killed_rank_ends_its_job(
             for pid, _ in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-    assert code == (128 + number if framework == "paddle" else 1)  # torchrun has but one
     shown = "\n".join(lines[-LAST_LINES:])
+    assert code == (128 + number if framework == "paddle" else 1), shown  # torchrun has but one
     assert re.search(TOLD[framework, number], shown), shown
     assert endings.cause(Ended(replica="worker-0", code=code, last=lines), []).sentence == (
         f"rank 1 of worker-0 {SENTENCES[number]}"

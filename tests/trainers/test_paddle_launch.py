@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import re
@@ -185,11 +186,9 @@ def test_the_rank_that_ended_first_has_the_last_error(
     assert "Container rank" not in job.err  # which would name the other one
 
 
-# Both ranks answer SIGTERM as our trainers do. The test decides when the first of them ends.
+# The test decides when the first of the ranks ends.
 ENDED_UNSEEN = """
 import pathlib, time
-from k8sbench.trainers.parts import ending
-ending.end_on_sigterm()
 folder = pathlib.Path(sys.argv[1])
 (folder / ("new" + rank)).write_text(str(os.getpid()))
 (folder / ("new" + rank)).rename(folder / rank)
@@ -197,26 +196,29 @@ while not (folder / "now").exists():
     time.sleep(0.01)
 if rank == "0":
     other = pathlib.Path("/proc", (folder / "1").read_text(), "stat")
-    while {waits} and other.read_text().split()[2] != "Z":
+    while {number} and other.read_text().split()[2] != "Z":
         time.sleep(0.01)
     raise RuntimeError("connection reset by peer")
-if {waits}:
-    os.kill(os.getpid(), 15)
+if {number}:
+    os.kill(os.getpid(), {number})
 time.sleep(3600)
 """
 
 
 @pytest.mark.tier("frameworks")
 @pytest.mark.parametrize(
-    ("waits", "code", "told"),
-    [(True, 143, "rank 1: Signal 15"), (False, 1, "rank 0: exit code 1")],
-    ids=["ended from outside", "ended by the launcher"],
+    ("number", "code", "told"),
+    [
+        (15, 143, "rank 1: Signal 15"),
+        (9, 137, "rank 1: Signal 9"),
+        (0, 1, "rank 0: exit code 1"),
+    ],
+    ids=["terminated from outside", "killed", "ended by the launcher"],
 )
 def test_the_rank_that_ended_first_is_named_where_all_was_over_before_it_was_seen(
-    launch: Callable[..., Launched], tmp_path: pathlib.Path, waits: bool, code: int, told: str
+    launch: Callable[..., Launched], tmp_path: pathlib.Path, number: int, code: int, told: str
 ) -> None:
-    path = str(pathlib.Path(paddle_launch.__file__).parents[2])
-    job = launch(ENDED_UNSEEN.format(waits=waits), str(tmp_path), PYTHONPATH=path)
+    job = launch(ENDED_UNSEEN.format(number=number), str(tmp_path))
     until(lambda: all((tmp_path / rank).exists() for rank in "01"))
     job.process.send_signal(signal.SIGSTOP)  # as on a machine that is too busy to run it
     (tmp_path / "now").touch()
@@ -284,128 +286,115 @@ def test_wrong_usage_is_one_line_and_code_2(tmp_path: pathlib.Path) -> None:
         assert len(ended.stderr.splitlines()) == 1
 
 
-# Starts ranks 8 and 9 of a job and waits for neither, as Paddle's launcher between two looks. Both
-# live until something comes on stdin; the second then ends as the first argument says.
+# Starts ranks 8 and 9 of a job, as Paddle's launcher does. The second ends as the second argument
+# says, and the launcher goes on as the third one says.
 LAUNCHER = """
-import os, signal, subprocess, sys
-for local, end in enumerate(("signal.pause()", sys.argv[1])):
-    variables = {"PADDLE_TRAINER_ID": str(8 + local), "PADDLE_RANK_IN_NODE": str(local)}
-    program = "import os, signal, sys; os.read(0, 1) if sys.argv[1] == '1' else None; " + end
-    subprocess.Popen([sys.executable, "-c", program, str(local)], env=os.environ | variables)
-signal.pause()
+import os, signal, subprocess, sys, time
+sys.path.insert(0, os.path.dirname(sys.argv[1]))
+import paddle_launch
+paddle_launch.Reporter(int(sys.argv[2])).install()
+ranks = []
+for local, end in enumerate(("signal.pause()", sys.argv[3])):
+    env = os.environ | {"PADDLE_TRAINER_ID": str(8 + local), "PADDLE_RANK_IN_NODE": str(local)}
+    command = [sys.executable, "-c", "import os, signal; " + end]
+    ranks.append(subprocess.Popen(command, env=env, process_group=0))
+exec(sys.argv[4])
+ranks[0].kill()
+for rank in ranks:
+    rank.wait()
 """
+# How the launcher itself learns of an end: woken by it, or by its own look once per second.
+SEES = "while ranks[1].poll() is None: time.sleep(0.01)"
+SLEEPS = "os.waitid(os.P_PID, ranks[1].pid, os.WEXITED | os.WNOWAIT)"
+BLIND = "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD]); " + SLEEPS
+
+
+def reported(end: str, then: str) -> list[list[list[int | None]]]:
+    """What a `Reporter` writes until its launcher has ended."""
+    reports, report = os.pipe()
+    with os.fdopen(reports, "rb") as reader:
+        command = [sys.executable, "-c", LAUNCHER, str(LAUNCH), str(report), end, then]
+        subprocess.run(command, pass_fds=(report,), check=True, timeout=PATIENCE)
+        os.close(report)
+        return [json.loads(line) for line in reader]
 
 
 @pytest.mark.tier("linux")
+@pytest.mark.parametrize(
+    "then",
+    [SEES, SLEEPS, f"{BLIND}; ranks[1].poll()"],
+)
 @pytest.mark.parametrize(
     ("end", "code"),
-    [
-        ("os._exit(7)", 7),
-        ("os.kill(os.getpid(), 9)", -9),
-        ("os.kill(os.getpid(), 15)", -15),
-        ("os._exit(143)", -15),  # as our trainers answer SIGTERM
-        ("os._exit(0)", None),
-    ],
+    [("os._exit(7)", 7), ("os.kill(os.getpid(), 9)", -9), ("os.kill(os.getpid(), 15)", -15)],
 )
-def test_a_rank_that_ends_badly_is_found_once_and_named_as_the_job_counts(
-    end: str, code: int | None
+def test_a_rank_that_ends_badly_is_reported_once_however_the_launcher_sees_it(
+    end: str, code: int, then: str
 ) -> None:
-    found: list[int] = []
-    seen: list[paddle_launch.Ending] = []
-    with subprocess.Popen(
-        [sys.executable, "-c", LAUNCHER, end], stdin=subprocess.PIPE, start_new_session=True
-    ) as launcher:
-        assert launcher.stdin is not None
-        try:
-            ranks = paddle_launch.Ranks(launcher.pid, found.append)
-            assert ranks.name(1) == "local rank 1"  # nothing is known yet
-            until(lambda: ranks.look() == [] and len(found) == 2)
-            launcher.stdin.write(b".")
-            launcher.stdin.flush()
-            until(lambda: bool(state(found[0]) == "Z" or state(found[1]) == "Z"))
-            seen = ranks.look()
-            assert ranks.look() == []
-            assert (ranks.name(0), ranks.name(1)) == ("rank 8", "rank 9")
-        finally:
-            os.killpg(launcher.pid, signal.SIGKILL)
-    if code is None:
-        assert seen == []
-    else:
-        (ending,) = seen
-        assert (ending.name, ending.local, ending.code) == ("rank 9", 1, code)
-        assert ending.process in found
+    first, second, ended = reported(end, then)
+    (process,) = (one[2] for one in second)
+    assert [one[:2] for one in first] == [[8, 0]]
+    assert second == [[9, 1, process, None]]
+    assert ended == [[9, 1, process, code]]
 
 
-# Its first rank has failed and is gone, and it ends the second, all between two looks.
-QUICK_LAUNCHER = """
-import os, pathlib, subprocess, sys, time
-folder = pathlib.Path(sys.argv[1])
-variables = os.environ | {"PADDLE_TRAINER_ID": "1", "PADDLE_RANK_IN_NODE": "1"}
-rank = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], env=variables)
-(folder / "pid").write_text(str(rank.pid))
-(folder / "pid").rename(folder / "rank")
-while not (folder / "now").exists():
-    time.sleep(0.01)
-if sys.argv[2] == "launcher":
-    print("Container rank 0 status failed cmd [] code 3 log x", file=sys.stderr, flush=True)
-rank.terminate()
-while not (folder / "seen").exists():
-    time.sleep(0.01)
-"""
+@pytest.mark.tier("linux")
+def test_ends_are_reported_in_their_order() -> None:
+    kill = "subprocess.run(['kill', '-9', str(ranks[0].pid)]); "
+    *_, first, second = reported("os._exit(7)", SLEEPS + "; " + kill + SLEEPS.replace("1", "0"))
+    assert [[one[0], one[3]] for one in first + second] == [[9, 7], [8, -9]]
 
 
 @pytest.mark.tier("linux")
 @pytest.mark.parametrize(
-    ("ended_by", "told"),
+    ("end", "then"),
     [
-        ("launcher", [b"paddle_launch.py: rank 0: exit code 3\n"]),
-        ("entry point", []),
-        ("outside", [b"paddle_launch.py: rank 1: Signal 15 (SIGTERM) received by PID %d\n"] * 2),
+        ("os._exit(0)", SEES),
+        ("signal.pause()", "ranks[1].terminate(); ranks[1].wait()"),
+        ("signal.pause()", "os.killpg(ranks[1].pid, 15); ranks[1].wait()"),
+        # The other one has ended it, and it fails in its turn.
+        ("signal.pause()", "ranks[0].terminate(); os.kill(ranks[1].pid, 11)"),
     ],
 )
-def test_sigterm_is_blamed_only_where_it_came_from_outside(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, ended_by: str, told: list[bytes]
+def test_an_end_without_an_error_or_by_the_launcher_is_not_reported(end: str, then: str) -> None:
+    assert [one[3] for line in reported(end, then) for one in line] == [None, None]
+
+
+@pytest.mark.tier("linux")
+@pytest.mark.parametrize(
+    ("reported", "last"),
+    [
+        (
+            [[[8, 0, 70, None]], [[9, 1, 71, None]], [[9, 1, 71, 143]], [[8, 0, 70, -9]]],
+            "rank 9: Signal 15 (SIGTERM) received by PID 71",
+        ),
+        ([[[8, 0, 70, None]]], "rank 8: exit code 3"),
+        ([], "local rank 0: exit code 3"),
+    ],
+    ids=["the report counts", "the launcher's own line without one", "and without any report"],
+)
+def test_the_first_report_names_the_rank_and_else_the_launchers_line(
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    reported: list[list[list[int | None]]],
+    last: str,
 ) -> None:
     shown: list[bytes] = []
-    signals: list[int] = []
-    pid = 0
-    look = paddle_launch.Ranks.look
-
-    def late(ranks: paddle_launch.Ranks) -> list[paddle_launch.Ending]:
-        """Look, once the rank is known, only when all has happened."""
-        nonlocal pid
-        seen = look(ranks)
-        if pid or ranks.name(1) != "rank 1":
-            return seen
-        until((tmp_path / "rank").is_file)
-        pid = int((tmp_path / "rank").read_text())
-        if ended_by == "entry point":
-            signals.append(signal.SIGTERM)
-        (tmp_path / "now").touch()
-        until(lambda: state(pid) == "Z")
-        seen = look(ranks)
-        (tmp_path / "seen").touch()
-        return seen
-
-    monkeypatch.setattr(paddle_launch.Ranks, "look", late)
     monkeypatch.setattr(paddle_launch, "put", lambda _, lines: shown.extend(lines))
-    command = [sys.executable, "-c", QUICK_LAUNCHER, str(tmp_path), ended_by]
+    reports, report = os.pipe()
+    os.write(report, b"".join(json.dumps(one).encode() + b"\n" for one in reported))
+    os.close(report)
+    line = "Container rank 0 status failed cmd [] code 3 log x"
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, start_new_session=True) as launcher:
-        try:
-            paddle_launch.follow(launcher, tmp_path, signals)
-        finally:
-            launcher.kill()
-    assert shown == [line % pid if b"%d" in line else line for line in told]
-
-
-def state(process: int) -> str:
-    return pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    with subprocess.Popen(["sh", "-c", f"echo '{line}' >&2"], stdout=pipe, stderr=pipe) as launcher:
+        paddle_launch.follow(launcher, reports, tmp_path, [])
+    os.close(reports)
+    assert shown[-1].decode() == f"paddle_launch.py: {last}\n"
 
 
 @pytest.mark.parametrize(
     ("codes", "first"),
-    [((1, -15, -9), 2), ((1, -15, 1), 1), ((1, 5, 1), 1), ((-6, 1, -11), 2), ((1, 1, 1), 1)],
+    [((1, -15, -9), 1), ((1, 1, -15), 2), ((1, 5, 1), 1), ((1, -6, -15), 2), ((1, 1, 1), 1)],
 )
 def test_of_ranks_that_are_found_dead_together_one_is_to_blame(
     tmp_path: pathlib.Path, codes: tuple[int, ...], first: int
