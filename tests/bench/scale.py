@@ -11,8 +11,8 @@ the lag between a state on the wire, as a second process sees it there, and that
 (a success once as that of the job, and once, from the end of the last pod, as that of the run,
 whose logs are whole on disk then), and log lines that are missing or doubled. Before that the same
 jobs are created, and each is deleted when it has succeeded, as k8sbench does it, by a program that
-does nothing else: what the cluster alone needs for them; with ``--not-alone`` that is left out, and
-its limit. Exit code 1 if a limit is missed.
+does nothing else, while the second process watches them, too: what the cluster alone needs for
+them; with ``--not-alone`` that is left out, and its limit. Exit code 1 if a limit is missed.
 """
 
 from __future__ import annotations
@@ -89,12 +89,16 @@ def measure(own: OwnCluster, folder: Path, given: argparse.Namespace) -> int:
     lines = list(many_jobs.log_lines(datetime.now(UTC), trainers=given.trainers))
     (own.layout.folder / "pod.log").write_text(many_jobs.stamped(lines))
     words = many_jobs.write_benchmark(folder, run_for, trainers=given.trainers)
-    alone = None if given.not_alone else operator_alone.seconds(own, _rendered(words), jobs)
-    if alone is not None:
+    environ = os.environ | own.variables()
+    alone = None
+    if not given.not_alone:
+        apart = Namespace.make(own, "alone")
+        # The second process costs both halves the same.
+        with watching(own, apart.name, folder / "alone.json", environ):
+            alone = operator_alone.seconds(own, apart, _rendered(words), jobs)
         print(f"the cluster alone: {alone:.0f} s; load {os.getloadavg()[0]:.1f}")
     words += [f"--repeats={jobs}", f"--parallel={jobs}", "--backend=kubernetes"]
     words += ["--namespace", namespace.name, "--store", str(folder / "store"), "-o", "json"]
-    environ = os.environ | own.variables()
     began = time.monotonic()
     with watching(own, namespace.name, folder / "wire.json", environ):
         notes = folder / "notes.json"

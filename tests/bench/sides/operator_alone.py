@@ -20,12 +20,12 @@ from tests.harness.cluster.own import OwnCluster
 SECONDS = 3000
 
 
-def seconds(own: OwnCluster, job: dict[str, Any], count: int) -> float:
+def seconds(own: OwnCluster, namespace: Namespace, job: dict[str, Any], count: int) -> float:
     """Create so many jobs like this one, as many at a time as k8sbench does, and wait for the last.
 
-    Each is deleted when it has succeeded, as k8sbench does it, too. Returns how long that took.
+    Each is deleted when it has succeeded, as k8sbench does it, too, and at the end the namespace.
+    Returns how long the jobs took.
     """
-    namespace = Namespace.make(own, "alone")
     api = connect(kubeconfig=str(own.kubeconfig), namespace=namespace.name)
     path = kinds.path("PyTorchJob", namespace.name)
     begun = time.monotonic()
