@@ -24,7 +24,7 @@ from tests.tiers import ROOT
 BEGIN = """
 import itertools, os, signal, sys
 sys.path.insert(0, sys.argv[2])
-from k8sbench.adapters.store import artifacts, sql_store; from k8sbench.adapters import processes
+from k8sbench.adapters.store import artifacts, rows, sql_store; from k8sbench.adapters import processes
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.model.errors import RepeatTaken
@@ -150,7 +150,7 @@ def test_killed_between_the_event_and_the_row(root: pathlib.Path) -> None:
     killed(
         "store.record(plan(), at=NOW, owner=me)\n"
         "store.move('seg-1', step(Phase.RUNNING))\n"
-        "SqlStore._extend = die\n"
+        "rows.extended = die\n"
         "store.move('seg-1', step(Phase.SUCCEEDED, NOW + 2))",
         root,
     )
@@ -165,7 +165,7 @@ def test_killed_between_the_measurement_and_the_row(root: pathlib.Path) -> None:
     killed(
         "store.record(plan(), at=NOW, owner=me)\n"
         "store.move('seg-1', step(Phase.SUCCEEDED))\n"
-        "SqlStore._extend = die\n"
+        "rows.extended = die\n"
         "store.measured('seg-1', measurement())",
         root,
     )
