@@ -24,7 +24,8 @@ from tests.tiers import ROOT
 BEGIN = """
 import itertools, os, signal, sys
 sys.path.insert(0, sys.argv[2])
-from k8sbench.adapters.store import artifacts, rows, sql_store; from k8sbench.adapters import processes
+from k8sbench.adapters import processes
+from k8sbench.adapters.store import artifacts, rows, sql_store
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.model.errors import RepeatTaken
