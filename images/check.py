@@ -77,11 +77,12 @@ def on(folder: Path, device: int) -> bool:
 
 
 def k8sbench_version() -> str:
-    """Version that k8sbench's program says it has, if it can serve and reach a database."""
+    """Version that k8sbench's program says it has, if it can collect, serve and reach a database."""
     for name in ("starlette", "uvicorn", "prometheus_client"):
         importlib.import_module(name)
     driver = importlib.import_module("psycopg").pq.__impl__
     demand(driver == "binary", f"has psycopg's {driver} driver, not its binary one")
+    subprocess.run(["k8sbench", "collector", "--help"], check=True, stdout=subprocess.DEVNULL)
     words = ["k8sbench", "--version"]
     return subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()[-1]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import pathlib
 import re
@@ -9,35 +10,58 @@ import subprocess
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 import yaml
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
 
+from k8sbench.app.collector_settings import Settings
+from k8sbench.app.serve import Look
+from k8sbench.collector.controller import State
+from k8sbench.collector.metrics import Metrics
+from k8sbench.model.phase import Phase
 from tests.chart import examples
 from tests.harness.helm import CHART, NAMESPACE, Helm, find, merged
 from tests.harness.prometheus import Samples, Server
+from tests.tiers import ROOT
+from tests.unit.collector.test_metrics import at, run
+from tests.unit.store.examples import measurement
 
 pytestmark = pytest.mark.tier("prometheus")
 
 COLLECTOR = "dlperf-collector"
 TARGET = {"job": COLLECTOR, "namespace": NAMESPACE}
-RUN = {"benchmark": "resnet50", "framework": "pytorch", "precision": "amp", "case": "4x8"}
-SERIES: dict[str, dict[str, str]] = {
-    "k8sbench_throughput_samples_per_second": RUN,
-    "k8sbench_run_valid": RUN,
-    "k8sbench_jobs": {"phase": "Running"},
-    "k8sbench_queue_wait_seconds": {"benchmark": "resnet50"},
-    "k8sbench_api_errors_total": {"code": "429"},
-    "k8sbench_archive_lag_seconds": {},
-    "k8sbench_last_success_timestamp_seconds": {},
-    "k8sbench_store_bytes": {},
-    "k8sbench_store_free_bytes": {},
-    "k8sbench_stuck_jobs": {},
-    "k8sbench_collector_leader": {},
-}
-"""Series of the collector → labels."""
+BENCHMARK = "resnet50"
+
+
+@functools.cache
+def exposed() -> Sequence[tuple[str, dict[str, str]]]:
+    """Return name and labels of every series of a collector that has all of them, from itself."""
+    made = Metrics()
+    ran, ended = at(Phase.RUNNING, 130.0), at(Phase.SUCCEEDED, 200.0)
+    made.closed(run("over", ran, ended, measured=measurement(), benchmark=BENCHMARK))
+    look = Look(listed_at=1.0, runs=[run("goes-on", ran)], api_errors={"429": 1})
+    store = Settings(store=str(CHART))  # any folder: the files in it are counted
+    made.state = State(settings=store, is_leader=True, look=look)
+    families = text_string_to_metric_families(generate_latest(made.registry).decode())
+    return [(each.name, each.labels) for family in families for each in family.samples]
+
+
+def names() -> set[str]:
+    """Names of the collector's series."""
+    return {name for name, _ in exposed()}
+
+
+def labels_of(name: str) -> dict[str, str]:
+    """Labels of one series of a name; `up` is Prometheus' own."""
+    if name == "up":
+        return {}
+    return next(labels for known, labels in exposed() if known == name)
+
+
 NAME = re.compile(r"\bk8sbench_\w+")
 ENABLED = {"monitoring": {"prometheusRule": {"enabled": True}}}
 VALUES: dict[str, Any] = merged(examples.COLLECTOR, ENABLED)
@@ -59,7 +83,7 @@ def queries() -> list[str]:
 
 
 def labelled(name: str) -> str:
-    labels = {**TARGET, **SERIES.get(name, {})}
+    labels = {**TARGET, **labels_of(name)}
     inside = ",".join(f'{key}="{value}"' for key, value in labels.items())
     return f"{name}{{{inside}}}"
 
@@ -162,9 +186,10 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A Prometheus that has scraped a collector for ten minutes."""
     now = time.time()
     points = [(now - 600 + 15 * number, 1.0 + number) for number in range(41)]
-    samples = [Samples(name, {**TARGET, **labels}, points) for name, labels in SERIES.items()]
-    invalid = [(at, 0.0) for at, _ in points]
-    samples.append(Samples("k8sbench_run_valid", {**TARGET, **RUN, "case": "1x1"}, invalid))
+    samples = [Samples(name, {**TARGET, **labels}, points) for name, labels in exposed()]
+    invalid = [(moment, 0.0) for moment, _ in points]
+    other = {**TARGET, **labels_of("k8sbench_run_valid"), "case": "other"}
+    samples.append(Samples("k8sbench_run_valid", other, invalid))
     server = Server(tmp_path_factory.mktemp("prometheus"), samples=samples)
     yield server
     server.stop()
@@ -191,13 +216,24 @@ def test_the_dashboard_s_variables_list_what_there_is(prometheus: Server) -> Non
             assert found is not None
             matching = {"match[]": found[1]}
             listed[variable["name"]] = answer(prometheus, f"label/{found[2]}/values", **matching)
-    assert listed == {"namespace": [NAMESPACE], "benchmark": ["resnet50"]}
+    assert listed == {"namespace": [NAMESPACE], "benchmark": [BENCHMARK]}
 
 
 def test_rules_and_dashboard_use_all_series_and_no_others(newest: Helm) -> None:
     rules = yaml.safe_dump(find(newest.template(VALUES), "PrometheusRule"))
     asked = " ".join([*queries(), *re.findall(r"expr: (.*(?:\n {6,}.*)*)", rules)])
-    assert set(NAME.findall(asked)) == set(SERIES)
+    assert set(NAME.findall(asked)) == names()
+
+
+def test_the_page_lists_all_series_and_no_others() -> None:
+    page = (ROOT / "docs" / "kubernetes.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| `k8sbench_")]
+    listed = {
+        name: set(re.findall(r"`(\w+)`", row.split("|")[2]))
+        for row in rows
+        for name in NAME.findall(row)
+    }
+    assert listed == {name: set(labels_of(name)) for name in names()}
 
 
 def test_no_panel_lies_on_another() -> None:
