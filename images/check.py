@@ -77,7 +77,7 @@ def on(folder: Path, device: int) -> bool:
 
 
 def k8sbench_version() -> str:
-    """Version that k8sbench's program says it has, if it can collect, serve and reach a database."""
+    """Version that k8sbench's program says it has, if it collects and can reach a database."""
     for name in ("starlette", "uvicorn", "prometheus_client"):
         importlib.import_module(name)
     driver = importlib.import_module("psycopg").pq.__impl__

@@ -10,6 +10,7 @@ from tests.harness import collection
 from tests.harness.cluster import fixture
 from tests.harness.cluster.fixture import (
     cluster,
+    monitoring,
     namespace,
     new_namespace,
     own_cluster,
@@ -24,6 +25,7 @@ from tests.tiers import ROOT
 __all__ = [
     "cluster",
     "common",
+    "monitoring",
     "namespace",
     "new_namespace",
     "own_cluster",

@@ -12,9 +12,9 @@ from tests import tiers
 from tests.chart import examples
 from tests.harness import helm as programs
 from tests.harness.cluster import users
-from tests.harness.cluster.cluster import Cluster, stream
+from tests.harness.cluster.cluster import Cluster, KubectlFailed, stream
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.helm import CHART, RELEASE, Helm, HelmFailed, Told, merged, nested
+from tests.harness.helm import CHART, RELEASE, Helm, HelmFailed, Told, merged, named, nested
 
 OURS = f"--selector=app.kubernetes.io/instance={RELEASE}"
 COLLECTOR = "dlperf-collector"
@@ -145,15 +145,31 @@ def test_a_release_lives_through_upgrade_rollback_and_a_second_install(
 
 
 def test_the_api_server_takes_everything_that_can_be_turned_on(
-    newest: Helm, namespace: Namespace
+    newest: Helm, namespace: Namespace, monitoring: None
 ) -> None:
-    # Those kinds belong to the Prometheus operator, which is not here.
-    without = {each: {"enabled": False} for each in ("serviceMonitor", "prometheusRule")}
-    values = merged(examples.ALL, {"monitoring": without})
-    objects = newest.template(values, namespace=namespace.name)
-    assert {"CronJob", "NetworkPolicy", "ClusterRole"} <= {each["kind"] for each in objects}
+    objects = newest.template(examples.ALL, namespace=namespace.name)
+    kinds = {"CronJob", "NetworkPolicy", "ClusterRole", "ServiceMonitor", "PrometheusRule"}
+    assert kinds <= {each["kind"] for each in objects}
     strictly = ("create", "--dry-run=server", "--validate=strict", "--filename=-")
     namespace.cluster.kubectl(*strictly, given=stream(objects))
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [
+        ("ServiceMonitor", {"endpoints": [{"port": "http", "every": "30s"}]}),
+        ("PrometheusRule", {"groups": [{"name": "k8sbench", "rules": [{"alert": "NoQuery"}]}]}),
+    ],
+)
+def test_the_prometheus_operator_s_types_are_not_ones_that_take_anything(
+    newest: Helm, namespace: Namespace, monitoring: None, kind: str, wrong: dict[str, Any]
+) -> None:
+    (one,) = named(newest.template(examples.ALL, namespace=namespace.name), kind)
+    strictly = ("create", "--dry-run=server", "--validate=strict", "--filename=-")
+    with pytest.raises(KubectlFailed, match=r"unknown field|Required value"):
+        namespace.cluster.kubectl(
+            *strictly, given=stream([{**one, "spec": {**one["spec"], **wrong}}])
+        )
 
 
 def test_the_notes_name_what_is_missing_on_the_cluster(newest: Helm, restricted: Namespace) -> None:

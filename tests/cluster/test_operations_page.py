@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from tests import tiers
-from tests.cluster.test_doctor import crd
 from tests.docs import pages
 from tests.harness import helm as programs
 from tests.harness.cluster import nodes, tools
@@ -21,18 +20,16 @@ from tests.harness.cluster.own import OwnCluster
 PAGE = tiers.ROOT / "docs" / "operations.md"
 TEAM = "team-a"
 FILE = re.compile(r"^```yaml\n# (\S+\.yaml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-MONITORING = "monitoring.coreos.com"
 NODE, DISK = "infra-0", "operations-page"
 
 
 @pytest.fixture
-def prepared(own_cluster: OwnCluster) -> Iterator[OwnCluster]:
+def prepared(own_cluster: OwnCluster, monitoring: None) -> Iterator[OwnCluster]:
     """Give the cluster what its administrators would: a node without GPUs, storage, monitoring."""
     (node,) = nodes.fake_nodes(1)
     node["metadata"]["name"] = NODE
     del node["spec"]["taints"]
     default = {"storageclass.kubernetes.io/is-default-class": "true"}
-    kinds = {"ServiceMonitor": "v1", "PrometheusRule": "v1"}
     own_cluster.create(
         node,
         {
@@ -52,14 +49,12 @@ def prepared(own_cluster: OwnCluster) -> Iterator[OwnCluster]:
                 "hostPath": {"path": "/nowhere"},
             },
         },
-        *(crd(MONITORING, version, kind) for kind, version in kinds.items()),
     )
     yield own_cluster
     at_once = ("--wait=false", "--ignore-not-found")
     own_cluster.kubectl("delete", "namespace", TEAM, *at_once)
     for what in (f"persistentvolume/{DISK}", f"storageclass/{DISK}", f"node/{NODE}"):
         own_cluster.kubectl("delete", what, *at_once)
-    own_cluster.kubectl("delete", "crd", *(f"{kind.lower()}s.{MONITORING}" for kind in kinds))
 
 
 def test_the_commands_of_the_page_run_in_its_order(prepared: OwnCluster, tmp_path: Path) -> None:

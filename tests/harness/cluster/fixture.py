@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests import tiers
 from tests.harness.cluster import bringup, needs, tools
@@ -102,3 +103,22 @@ def restricted(new_namespace: Callable[..., Namespace]) -> Namespace:
 def user(namespace: Namespace, tmp_path: Path) -> Path:
     """Give the kubeconfig of a user with the permissions of role.yaml in the namespace."""
     return namespace.user(tmp_path)
+
+
+@pytest.fixture
+def monitoring(own_cluster: OwnCluster) -> Iterator[None]:
+    """Let the cluster know the Prometheus operator's types, as it defines them; it does not run."""
+    if (reason := tools.missing(tools.MONITORING)) is not None:
+        tiers.absent("cluster", reason)
+    files = [tools.built(tools.MONITORING).file(name) for name in tools.MONITORING.files]
+    own_cluster.create(*(yaml.safe_load(file.read_text()) for file in files))
+    served = "/apis/monitoring.coreos.com/v1"
+
+    def both() -> bool:
+        answer = own_cluster.ask(served)
+        kinds = {each["kind"] for each in answer["resources"]} if answer else set()
+        return {"ServiceMonitor", "PrometheusRule"} <= kinds
+
+    own_cluster.until(both, lambda: "kube-apiserver")
+    yield
+    own_cluster.kubectl("delete", *(f"--filename={file}" for file in files))

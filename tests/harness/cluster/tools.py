@@ -37,7 +37,7 @@ class BuildFailed(Exception):
 
 @dataclass(frozen=True)
 class Module:
-    """A Go module that declares programs as tools."""
+    """A Go module that declares programs as tools, or has only files of others."""
 
     name: str
     folder: Path
@@ -63,9 +63,18 @@ class Module:
     @property
     def go(self) -> str:
         """The oldest Go that can build it, as its ``go.mod`` says."""
-        found = re.search(r"^go (\S+)$", self.folder.joinpath("go.mod").read_text(), re.MULTILINE)
+        found = re.search(r"^go (\S+)$", self._text, re.MULTILINE)
         assert found, "every go.mod has a go line"
         return found[1]
+
+    @property
+    def has_programs(self) -> bool:
+        """Whether there is anything to build."""
+        return re.search(r"^tool\b", self._text, re.MULTILINE) is not None
+
+    @property
+    def _text(self) -> str:
+        return self.folder.joinpath("go.mod").read_text()
 
 
 def _stamps() -> str:
@@ -116,6 +125,19 @@ NODE = Module(name="node", folder=TOOLS / "node")
 """What its real nodes need besides: the cluster's DNS, and the program that holds a pod."""
 HELM_4 = Module(name="helm", folder=TOOLS / "helm")
 """The other major version of Helm; Helm 3 is built with the cluster."""
+_DEFINITIONS = "example/prometheus-operator-crd/monitoring.coreos.com_"
+MONITORING = Module(
+    name="monitoring",
+    folder=TOOLS / "monitoring",
+    files={
+        f"crd-{plural}.yaml": (
+            "github.com/prometheus-operator/prometheus-operator",
+            f"{_DEFINITIONS}{plural}.yaml",
+        )
+        for plural in ("servicemonitors", "prometheusrules")
+    },
+)
+"""The Prometheus operator's own definitions of its types."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +204,7 @@ def _build(module: Module, into: Path, lock: int) -> float:
     programs, files = folders
     build = ("build", "-trimpath", f"-ldflags={module.ldflags}", "-o", f"{programs}/", "tool")
     # A go that outlives us because we were killed holds the lock for as long as it writes.
-    _go(module, *build, keep=(lock,))
+    _go(module, *(build if module.has_programs else ("mod", "download")), keep=(lock,))
     for old, new in module.renamed.items():
         programs.joinpath(old).rename(programs / new)
     for name, (owner, path) in module.files.items():
@@ -237,7 +259,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def main() -> int:
     """Build all programs now, where tests would build them when they first need them."""
     try:
-        for module in (CLUSTER, NODE, HELM_4):
+        for module in (CLUSTER, NODE, HELM_4, MONITORING):
             built(module)
     except BuildFailed as wrong:
         print(f"error: {wrong}", file=sys.stderr)

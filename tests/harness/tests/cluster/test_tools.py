@@ -162,3 +162,9 @@ def test_the_cluster_s_module_pins_what_the_project_says() -> None:
 def test_the_nodes_module_pins_what_the_project_says() -> None:
     text = tools.NODE.folder.joinpath("go.mod").read_text()
     assert "github.com/coredns/coredns v1.12.4" in text
+
+
+def test_a_module_without_programs_has_files_alone(tmp_path: Path) -> None:
+    built = tools.built(tools.MONITORING, tmp_path / "cache", silent)
+    assert "kind: ServiceMonitor" in built.file("crd-servicemonitors.yaml").read_text()
+    assert not list(built.program("").iterdir())
