@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import json
+import re
+import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,17 +14,26 @@ import pytest
 import yaml
 
 from tests import tiers
+from tests.chart import examples
 from tests.cluster.test_doctor import crd
 from tests.harness import helm as programs
-from tests.harness.cluster import audit, users
+from tests.harness.cluster import audit, collectors, users
+from tests.harness.cluster.collectors import Collector
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import RUN_FOR
 from tests.harness.cluster.own import OwnCluster
-from tests.harness.cluster.shell import ENDLESS, POOLS, Shell, until
-from tests.harness.helm import CHART, RELEASE, Helm
+from tests.harness.cluster.shell import ENDLESS, POOLS, Running, Shell, until
+from tests.harness.helm import CHART, RELEASE, Helm, Values, merged, nested
 
 KUEUE = "kueue.x-k8s.io"
-ACCOUNT = f"{RELEASE}-user"
+COLLECTOR = f"{RELEASE}-collector"
+VALUES: Values = {
+    "listNodes": True,
+    "nodePools": yaml.safe_load(POOLS.format(run_for=RUN_FOR))["pools"],
+    "defaultNodePool": "quick",
+    "prometheus": {"url": "http://prometheus.monitoring.svc:9090"},
+}
+PADDLE = ("deeplabv3p", "--framework=paddle", "--replicas=2", "--gpus=1", "--preset=smoke")
 
 
 class Right(NamedTuple):
@@ -32,15 +44,86 @@ class Right(NamedTuple):
     verb: str
 
 
-OPTIONAL: dict[Right, str] = {
-    Right("", "pods", "create"): "a dry run asks whether its pods would be admitted",
+ELSEWHERE: dict[Right, str] = {
     Right("", "pods", "list"): "DCGM exporters are in a namespace of their own",
     Right("", "services/proxy", "get"): "so is Prometheus",
-    Right("apps", "deployments", "get"): "and the training operator",
-    Right("apps", "deployments", "list"): "wherever that is",
 }
 """What is asked for without being granted, since it is of other namespaces or nobody's to give →
 what for. Each is a note, and no run fails by it."""
+OF_USERS = ELSEWHERE | {
+    Right("", "pods", "create"): "a dry run asks whether its pods would be admitted",
+    Right("apps", "deployments", "get"): "the training operator is elsewhere, too",
+    Right("apps", "deployments", "list"): "wherever that is",
+}
+OF_COLLECTOR = ELSEWHERE | {
+    Right("", "services", "list"): "a Prometheus that nobody has named may be anywhere",
+}
+
+
+class Account:
+    """A service account of the chart: what it was granted, and what it has asked for."""
+
+    def __init__(self, namespace: Namespace, name: str, *roles: str) -> None:
+        self.namespace, self.name = namespace, name
+        self._roles = (name, *roles)
+        self._nodes = f"{namespace.name}-{RELEASE}-nodes"
+
+    def kubeconfig(self, path: Path) -> Path:
+        """Write the kubeconfig that signs in as it."""
+        token = self.namespace.kubectl("create", "token", self.name).strip()
+        return users.write_kubeconfig(self.namespace, path, {"token": token})
+
+    def granted(self) -> set[Right]:
+        """Return what the chart's Roles and ClusterRole grant."""
+        roles = [self.namespace.get("role", role) for role in self._roles]
+        roles.append(self.namespace.cluster.get("clusterrole", self._nodes))
+        return {
+            Right(*right)
+            for role in roles
+            for rule in role["rules"]
+            for right in itertools.product(rule["apiGroups"], rule["resources"], rule["verbs"])
+        }
+
+    def used(self) -> set[Right]:
+        """Return what it was allowed to do by the chart's bindings, and did."""
+        bindings = [f'"{role}/{self.namespace.name}"' for role in self._roles]
+        bindings.append(f'"{self._nodes}"')
+        return {
+            right(request)
+            for request in self._requests()
+            if any(binding in said(request, "reason") for binding in bindings)
+        }
+
+    def refused(self) -> set[Right]:
+        """Return what it asked for and was not allowed to do."""
+        return {
+            right(request) for request in self._requests() if said(request, "decision") == "forbid"
+        }
+
+    def _requests(self) -> list[dict[str, Any]]:
+        name = f"system:serviceaccount:{self.namespace.name}:{self.name}"
+        cluster = self.namespace.cluster
+        assert isinstance(cluster, OwnCluster)
+        asked = audit.requests(cluster.layout.audit_log)
+        return [each for each in asked if each["user"].get("username") == name]
+
+
+def said(request: dict[str, Any], what: str) -> str:
+    return str(request.get("annotations", {}).get(f"authorization.k8s.io/{what}", ""))
+
+
+def right(request: dict[str, Any]) -> Right:
+    about = request["objectRef"]
+    resource = "/".join(filter(None, (about["resource"], about.get("subresource"))))
+    return Right(about.get("apiGroup", ""), resource, request["verb"])
+
+
+def shell_of(account: Account, folder: Path) -> Shell:
+    """Give a command line of an account, which knows nothing but the cluster."""
+    folder.mkdir(exist_ok=True)
+    found = Shell(account.namespace, account.kubeconfig(folder / "kubeconfig"), folder)
+    del found.environment["K8SBENCH_POOLS"]
+    return found
 
 
 @pytest.fixture
@@ -55,29 +138,27 @@ def kueue(own_cluster: OwnCluster) -> Iterator[None]:
 
 
 @pytest.fixture
-def shell(own_cluster: OwnCluster, namespace: Namespace, tmp_path: Path) -> Shell:
-    """A command line of the account that the chart made, which knows nothing but the cluster."""
+def install(
+    own_cluster: OwnCluster, namespace: Namespace, tmp_path: Path
+) -> Callable[[Values], Namespace]:
+    """Install the chart with values besides those of all tests here; gives its namespace."""
     tiers.demand("helm")
     helm = Helm(max(programs.MODULES), tmp_path, own_cluster.variables())
-    pools = yaml.safe_load(POOLS.format(run_for=RUN_FOR))
-    values = {
-        "listNodes": True,
-        "nodePools": pools["pools"],
-        "defaultNodePool": pools["default"],
-        "prometheus": {"url": "http://prometheus.monitoring.svc:9090"},
-    }
-    where = f"--namespace={namespace.name}"
-    helm.run("install", RELEASE, CHART, where, *helm.given(values))
-    token = namespace.kubectl("create", "token", ACCOUNT).strip()
-    kubeconfig = users.write_kubeconfig(namespace, tmp_path / "kubeconfig", {"token": token})
-    found = Shell(namespace, kubeconfig, tmp_path / "shell")
-    del found.environment["K8SBENCH_POOLS"]
-    return found
+
+    def install(values: Values) -> Namespace:
+        where = f"--namespace={namespace.name}"
+        helm.run("install", RELEASE, CHART, where, *helm.given(merged(VALUES, values)))
+        return namespace
+
+    return install
 
 
 def test_users_are_granted_what_whole_sessions_use_and_nothing_else(
-    own_cluster: OwnCluster, namespace: Namespace, kueue: None, shell: Shell
+    install: Callable[[Values], Namespace], kueue: None, tmp_path: Path
 ) -> None:
+    namespace = install({})
+    account = Account(namespace, f"{RELEASE}-user")
+    shell = shell_of(account, tmp_path / "shell")
     prepare(namespace)
     # The cluster's first answer to whether it is ready.
     shell.run("doctor", "--data=pvc:data", "--queue=lab", code=6)
@@ -102,13 +183,12 @@ def test_users_are_granted_what_whole_sessions_use_and_nothing_else(
     shell.colleague().run("collect", "left", "--follow")
     shell.run("collect", "--all")
     # Those that are not to go on, of the other kind, and one that waits in a queue.
-    paddle = ("deeplabv3p", "--framework=paddle", "--replicas=2", "--gpus=1", "--preset=smoke")
-    shell.run("submit", *paddle, ENDLESS, "--run-id=unwanted", "--detach")
+    shell.run("submit", *PADDLE, ENDLESS, "--run-id=unwanted", "--detach")
     shell.run("cancel", "unwanted")
     shell.submit("queued", "--queue=lab", "--detach")
     with shell.started("watch", "queued") as watch:
         watch.until("Queued: ")
-        until(lambda: Right(KUEUE, "workloads", "list") in used(own_cluster, namespace), "a look")
+        until(lambda: Right(KUEUE, "workloads", "list") in account.used(), "a look at the queue")
     shell.run("delete", "queued")
     # Where no node fits, the nodes are looked at.
     shell.submit("nowhere", "--node-pool=nowhere", code=3)
@@ -120,9 +200,57 @@ def test_users_are_granted_what_whole_sessions_use_and_nothing_else(
     )
     shell.submit("refused", "--detach", code=2)
 
-    granted, asked = rights(namespace), used(own_cluster, namespace)
-    assert sorted(granted - asked) == []
-    assert sorted(refused(own_cluster, namespace)) == sorted(OPTIONAL)
+    assert sorted(account.granted() - account.used()) == []
+    assert sorted(account.refused()) == sorted(OF_USERS)
+
+
+def test_the_collector_is_granted_what_its_whole_life_uses_and_nothing_else(
+    install: Callable[[Values], Namespace], kueue: None, tmp_path: Path
+) -> None:
+    # It looks for Prometheus by itself, as it does where nobody has named one.
+    namespace = install(merged(examples.COLLECTOR, nested("prometheus.url", "")))
+    account = Account(namespace, COLLECTOR, f"{COLLECTOR}-lease")
+    collector = Collector(namespace, account.kubeconfig(tmp_path / "kubeconfig"), tmp_path / "c")
+    del collector.environment["K8SBENCH_POOLS"]
+    config = tmp_path / "config.yaml"
+    config.write_text(namespace.get("configmap", "dlperf-config")["data"]["config.yaml"])
+    submitter = shell_of(Account(namespace, f"{RELEASE}-user"), tmp_path / "submitter")
+    with collector.collecting(f"--config={config}", f"--lease={COLLECTOR}") as running:
+        # One run of each kind from its submit until its job is deleted; the submitter of the first
+        # was killed before its ConfigMap belonged to its job.
+        logs = submitter.printing("whole")
+        orphaned = json.dumps([{"op": "remove", "path": "/metadata/ownerReferences"}])
+        namespace.kubectl("patch", "configmap", "whole", "--type=json", f"--patch={orphaned}")
+        running.until("step ")
+        logs.end()
+        submitter.finish("whole")
+        submitter.run("submit", *PADDLE, ENDLESS, "--run-id=other", "--detach")
+        submitter.finish("other")
+        until(lambda: collector.on_cluster() == [], "the deletion of whole")
+        until(lambda: "whole" not in collector.on_cluster("configmaps"), "that of its ConfigMap")
+        until(lambda: collector.on_cluster("paddlejobs") == [], "the deletion of other")
+        # One that waits in its queue, and one that no node fits.
+        submitter.submit("queued", "--queue=lab", "--detach")
+        submitter.submit("nowhere", "--node-pool=nowhere", "--detach")
+        running.until("[queued] Queued: ")
+        until(lambda: Right("", "nodes", "list") in account.used(), "a look at the nodes")
+        until(lambda: Right(KUEUE, "workloads", "list") in account.used(), "a look at the queue")
+        for name in ("queued", "nowhere"):
+            submitter.run("delete", name)
+        until(lambda: collector.on_cluster() == [], "the end of both")
+        # Who reads it asks nothing of the cluster.
+        assert served(running, "/api/v1/runs/whole")["measurement"]["verdict"] == "valid"
+        collectors.end(running)
+
+    assert sorted(account.granted() - account.used()) == []
+    assert sorted(account.refused()) == sorted(OF_COLLECTOR)
+
+
+def served(running: Running, path: str) -> Any:
+    found = re.search(r"at port (\d+)", running.err)
+    assert found is not None
+    with urllib.request.urlopen(f"http://127.0.0.1:{found[1]}{path}", timeout=30) as read:
+        return json.load(read)
 
 
 def prepare(namespace: Namespace) -> None:
@@ -151,52 +279,3 @@ def prepare(namespace: Namespace) -> None:
             "spec": claim,
         },
     )
-
-
-def rights(namespace: Namespace) -> set[Right]:
-    """Return what the chart's Role and ClusterRole grant."""
-    roles = [
-        namespace.get("role", ACCOUNT),
-        namespace.cluster.get("clusterrole", f"{namespace.name}-{RELEASE}-nodes"),
-    ]
-    return {
-        Right(*right)
-        for role in roles
-        for rule in role["rules"]
-        for right in itertools.product(rule["apiGroups"], rule["resources"], rule["verbs"])
-    }
-
-
-def used(cluster: OwnCluster, namespace: Namespace) -> set[Right]:
-    """Return what the account was allowed to do by the chart's bindings, and did."""
-    return {
-        right(request)
-        for request in requests(cluster, namespace)
-        if f'"{ACCOUNT}/{namespace.name}"' in said(request, "reason")
-        or f'"{namespace.name}-{RELEASE}-nodes"' in said(request, "reason")
-    }
-
-
-def refused(cluster: OwnCluster, namespace: Namespace) -> set[Right]:
-    """Return what the account asked for and was not allowed to do."""
-    return {
-        right(request)
-        for request in requests(cluster, namespace)
-        if said(request, "decision") == "forbid"
-    }
-
-
-def requests(cluster: OwnCluster, namespace: Namespace) -> list[dict[str, Any]]:
-    name = f"system:serviceaccount:{namespace.name}:{ACCOUNT}"
-    asked = audit.requests(cluster.layout.audit_log)
-    return [each for each in asked if each["user"].get("username") == name]
-
-
-def said(request: dict[str, Any], what: str) -> str:
-    return str(request.get("annotations", {}).get(f"authorization.k8s.io/{what}", ""))
-
-
-def right(request: dict[str, Any]) -> Right:
-    about = request["objectRef"]
-    resource = "/".join(filter(None, (about["resource"], about.get("subresource"))))
-    return Right(about.get("apiGroup", ""), resource, request["verb"])
