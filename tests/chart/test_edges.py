@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -68,8 +69,9 @@ def test_nobody_is_bound_where_nobody_is_named(newest: Helm) -> None:
     assert [each["kind"] for each in objects] == ["Role"]
 
 
-REQUIRED = {*values.required(), "collector.image", "networkPolicy.apiServerCIDRs"}
-"""The last two because of what else is turned on."""
+BESIDE = {"collector.image", "networkPolicy.apiServerCIDRs", "nodePools"}
+REQUIRED = {*values.required(), *BESIDE}
+"""The last ones because of what else is turned on."""
 
 
 @pytest.mark.parametrize("path", [value.path for value in values.described()])
@@ -89,6 +91,46 @@ def _whole(thing: Any) -> bool:
     if isinstance(thing, list):
         return all(_whole(each) for each in thing)
     return thing is not None
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"nodePools": [examples.POOL], "defaultNodePool": "a100"},
+            "defaultNodePool is a100, which nodePools does not have. Name one of its pools: h100.",
+        ),
+        ({"defaultNodePool": "a100"}, "which nodePools does not have"),
+        ({"nodePools": [examples.POOL, examples.POOL]}, "two pools named h100. Rename one"),
+    ],
+)
+def test_pools_that_the_command_line_would_refuse_are_refused_at_once(
+    newest: Helm, given: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(HelmFailed, match=re.escape(said)):
+        newest.template(given)
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "k8sbench-collector",
+        "registry.example/team/k8sbench-collector:0.2.0",
+        "registry.example:5000/team/sub/k8sbench_collector@sha256:" + 64 * "a",
+        "[fd00::1]:5000/k8sbench-collector:0.2.0@sha256:" + 64 * "0",
+    ],
+)
+def test_an_image_may_be_named_in_every_way_of_a_registry(newest: Helm, image: str) -> None:
+    newest.template({"collector": {"image": image}})
+
+
+@pytest.mark.parametrize(
+    "image",
+    ["registry.example/Team/image:1", "team/image:", "team/image:a:b", "https://r/i:1", " "],
+)
+def test_what_no_kubelet_takes_for_an_image_is_refused(newest: Helm, image: str) -> None:
+    with pytest.raises(HelmFailed, match="/collector/image"):
+        newest.template({"collector": {"image": image}})
 
 
 def test_a_release_of_the_chart_s_name_does_not_say_it_twice(newest: Helm) -> None:

@@ -111,7 +111,11 @@ def test_a_release_lives_through_upgrade_rollback_and_a_second_install(
     # Without an image: all that needs none, and the way to the rest.
     told = release.run("install", *PATIENCE, values={})
     assert "make images IMAGES=collector" in told.out
-    assert f"helm upgrade dlperf charts/ --namespace {namespace.name} --reuse-values" in told.out
+    assert (
+        f"helm upgrade dlperf charts/ --namespace {namespace.name} --reset-then-reuse-values"
+        in told.out
+    )
+    assert f"k8sbench submit resnet50 -n {namespace.name} " in told.out
     users = {f"serviceaccount/{RELEASE}-user"} | {
         f"{kind}.rbac.authorization.k8s.io/{RELEASE}-user" for kind in ("role", "rolebinding")
     }
@@ -188,6 +192,17 @@ def test_the_notes_name_what_is_missing_on_the_cluster(newest: Helm, restricted:
     assert "storage class: there is no nosuch" in told
     # It is enforced here.
     assert "pod-security" not in told
+    assert "secret:" not in told
+    there = ("create", "secret", "generic", "there")
+    restricted.kubectl(*there)
+    names = {"imagePullSecrets": ["there", "gone"], "persistence": {"existingClaim": "none"}}
+    beside = {"collector": {**names, "postgresql": {"secretName": "url"}}}
+    told = release.run("upgrade", values=merged(values, beside)).out
+    for secret, value in (("gone", "imagePullSecrets"), ("url", "postgresql.secretName")):
+        assert f"secret: there is no {secret} in {restricted.name}." in told
+        assert f"Create it, or correct collector.{value}." in told
+    assert f"claim: there is no none in {restricted.name}" in told
+    assert "no there in" not in told
     told = release.run("upgrade", values=merged(values, {"notes": {"lookup": False}})).out
     assert "Missing" not in told
 
