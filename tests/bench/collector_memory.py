@@ -34,6 +34,7 @@ from k8sbench.cli.terminal.progress import Progress
 from k8sbench.collector.controller import State
 from k8sbench.collector.metrics import Metrics, Observed
 from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import Collected, FoundJob, JobEvent, LogLine, LogMark, Manifest
 from k8sbench.runs import serving
@@ -59,21 +60,25 @@ class Played:
 
     def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
         for number in itertools.islice(self._names, AT_ONCE - len(self._found)):
-            plan = planned_case("kubernetes").plan(f"run-{number:06}", f"night-{number:06}", 1)
+            plan = self.planned(f"run-{number:06}", f"night-{number:06}")
             self._found[plan.run_id] = FoundJob(
                 run_id=plan.run_id, known_plan=plan, created_at=5.0, phase=Phase.RUNNING
             )
         return list(self._found.values())
 
-    def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
-        moved = partial(Transition, cause="Because.")
-        events = [moved(phase=Phase.RUNNING, at=time.time())]
-        event = partial(JobEvent, run_id=run.run_id)
-        self._events += [event(transition=one) for one in events]
+    def planned(self, run_id: str, set_name: str) -> RunPlan:
+        return planned_case("kubernetes").plan(run_id, set_name, 1)
+
+    def lines(self, run: Run) -> Iterator[LogLine]:
         for number in range(LINES):
             text = f"step {number} of many, loss 0.123456789, 123.4 samples/s"
-            line = LogLine(replica="master-0", at=time.time(), text=text)
-            self._events.append(event(line=line))
+            yield LogLine(replica="master-0", at=time.time(), text=text)
+
+    def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
+        moved = partial(Transition, cause="Because.")
+        event = partial(JobEvent, run_id=run.run_id)
+        self._events.append(event(transition=moved(phase=Phase.RUNNING, at=time.time())))
+        self._events += [event(line=line) for line in self.lines(run)]
         self._events.append(event(transition=moved(phase=Phase.SUCCEEDED, at=time.time())))
 
     def wait(self, seconds: float | None) -> Sequence[JobEvent]:
