@@ -17,6 +17,7 @@ from tests.tiers import ROOT
 
 FENCE = re.compile(r"^ *```console\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 EXIT = re.compile(r"\s+# exit (\d+)$")
+HEADING = re.compile(r"^##+ (.+)$", re.MULTILINE)
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -26,6 +27,8 @@ class Command(msgspec.Struct, frozen=True):
     line: int
     text: str
     code: int
+    section: str
+    """The nearest heading above it."""
 
 
 def pages() -> list[pathlib.Path]:
@@ -45,6 +48,7 @@ def commands(page: pathlib.Path) -> list[Command]:
     found: list[Command] = []
     for block in FENCE.finditer(text):
         first = text.count("\n", 0, block.start(1)) + 1
+        *_, section = ("", *HEADING.findall(text, 0, block.start()))
         pending = ""
         for offset, line in enumerate(textwrap.dedent(block[1]).splitlines()):
             if pending:
@@ -63,6 +67,7 @@ def commands(page: pathlib.Path) -> list[Command]:
                     line=first + offset,
                     text=EXIT.sub("", pending),
                     code=int(code[1]) if code else 0,
+                    section=section,
                 )
             )
             pending = ""
