@@ -45,8 +45,6 @@ def disk(node_cluster: NodeCluster, tmp_path: Path) -> Iterator[dict[str, Any]]:
     folder = tmp_path / "disk"
     folder.mkdir()
     folder.chmod(0o777)  # a volume by hand is not given to the pod's group
-    for above in folder.parents[:3]:
-        above.chmod(above.stat().st_mode | 0o055)
     node_cluster.create(
         {
             "apiVersion": "v1",
@@ -64,8 +62,8 @@ def disk(node_cluster: NodeCluster, tmp_path: Path) -> Iterator[dict[str, Any]]:
     node_cluster.kubectl("delete", "persistentvolume", TEAM, "--wait=false")
 
 
-def seed(folder: Path) -> Path:
-    """Make an export of two measured runs that ended long ago."""
+def seed(folder: Path) -> None:
+    """Make a store with two measured runs that ended long ago."""
     with open_store(str(folder / "seed")) as store:
         for number, name in enumerate(RUNS, 1):
             store.record(plan(name, repeat=number), at=LONG_AGO + number, owner=OWNER)
@@ -74,7 +72,6 @@ def seed(folder: Path) -> Path:
             archive.close()
             store.move(name, step(Phase.SUCCEEDED, at=LONG_AGO + 60))
             store.measured(name, measurement())
-    return folder / "seed"
 
 
 def test_the_commands_for_a_running_collector_do_what_the_page_says(

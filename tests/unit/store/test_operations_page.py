@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from k8sbench.adapters.store.sql_store import open_store
+from tests import tiers
 from tests.docs import operating
 from tests.harness import postgres
 from tests.unit.store.examples import OWNER, plan
@@ -17,7 +18,7 @@ def test_rows_that_are_lost_are_restored_from_a_dump(
     postgres_server: postgres.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if shutil.which("pg_dump") is None:
-        pytest.skip("there is no pg_dump (Debian: postgresql-client)")
+        tiers.absent("postgres", "there is no pg_dump (Debian: postgresql-client)")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     where = postgres_server.database_of_bytes()
     dump, restore = operating.commands(*operating.BY_POSTGRESQL)
