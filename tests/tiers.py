@@ -31,6 +31,7 @@ FOLDERS = {
     "prometheus": "prometheus",
     "node": "node",
     "chart": "helm",
+    "browser": "browser",
     "gpu": "gpu",
     "harness/tests/cluster": "cluster",
     "harness/tests/node": "node",
@@ -81,6 +82,12 @@ def _helm() -> str | None:
     from tests.harness import helm
 
     return helm.missing()
+
+
+def _browser() -> str | None:
+    from tests.harness import browser
+
+    return browser.missing()
 
 
 def _images() -> str | None:
@@ -151,6 +158,7 @@ NEEDS: dict[str, Callable[[], str | None]] = {
     "node": _node,
     "helm": _helm,
     "images": _images,
+    "browser": _browser,
     "gpu": _gpu,
     "gpu-paddle": _gpu_paddle,
     "corpus": _corpus,

@@ -51,6 +51,21 @@ def run(where: str | None, text: str) -> RunStatus:
 
 def groups(where: str | None, query: Mapping[str, str]) -> Any:
     """Return the rows of ``results -o json``."""
+    report = _report(where, query)
+    return document.document(report.results, report.parities)
+
+
+def page(where: str | None, query: Mapping[str, str]) -> str:
+    """Return the page of ``results -o html``; ``lang=zh`` in Chinese."""
+    from k8sbench.app import results
+
+    lang = query.get("lang", "en")
+    if lang not in ("en", "zh"):
+        raise UsageError(f"lang={lang} is none.", "Ask for en or zh.")
+    return results.page(_report(where, query), (), where, lambda _: None, lang=lang)
+
+
+def _report(where: str | None, query: Mapping[str, str]) -> reporting.Report:
     wanted = reporting.Wanted(
         benchmark=query.get("benchmark"),
         framework=query.get("framework"),
@@ -59,10 +74,9 @@ def groups(where: str | None, query: Mapping[str, str]) -> Any:
         every=query.get("all") == "true",
     )
     with stores.to_read(where, lambda _: None) as store:
-        report = reporting.report(
+        return reporting.report(
             store.runs(RunFilter()), wanted, find=catalog.finder(lambda _: None)
         )
-    return document.document(report.results, report.parities)
 
 
 def log(where: str | None, text: str, replica: str) -> Path:

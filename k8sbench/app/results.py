@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 HERE = ClusterAccess()
 """The current context and its namespace."""
+MOST_DRAWN = 50
+"""Runs whose logs are read for one page."""
 Show = Callable[["Rows", float | None], None]
 """Takes rows whose GPU metrics follow, and in how many seconds, as far as that is known."""
 
@@ -110,12 +113,7 @@ def gpu_histories(
         return []
     with stores.to_read(where, note) as store:
         known = set(store.ids())
-        ids = {member.run_id for row in report.results for member in row.group.members}
-        chosen = [records.resolve(sorted(ids), text) for text in named] or [
-            max(row.group.members, key=lambda one: (one.rate is not None, one.created_at)).run_id
-            for row in report.results
-        ]
-        for run_id in dict.fromkeys(chosen):
+        for run_id in _drawn(report, named):
             if run_id not in known:
                 continue  # the collector has it
             measured = store.run(run_id).measurement
@@ -137,6 +135,69 @@ def gpu_histories(
                 )
             )
     return [one for one in found if one.panels()]
+
+
+def _drawn(report: Report, named: Collection[str]) -> list[str]:
+    """Choose the runs that are drawn over time: those named, else of each row the last."""
+    ids = {member.run_id for row in report.results for member in row.group.members}
+    chosen = [records.resolve(sorted(ids), text) for text in named] or [
+        max(row.group.members, key=lambda one: (one.rate is not None, one.created_at)).run_id
+        for row in report.results
+    ]
+    return list(dict.fromkeys(chosen))
+
+
+def page(
+    report: Report,
+    named: Collection[str],
+    where: str | None,
+    note: Callable[[str], None],
+    *,
+    lang: str = "en",
+) -> str:
+    """Write a report as a page, with what one run of each row did over time.
+
+    That is a run that was named, else the last that counts. Runs of which only a collector has the
+    logs are without it.
+    """
+    from k8sbench import __version__
+    from k8sbench.adapters.files import line_limit
+    from k8sbench.measure.run import curve
+    from k8sbench.parse.lines import ended
+    from k8sbench.report import page as pages
+    from k8sbench.runs.live_state import family_of
+
+    found: list[pages.History] = []
+    at = "the collector"
+    may_read_declared = threading.current_thread() is threading.main_thread()
+    if where != stores.CLUSTER:
+        gpus = {one.run_id: one for one in gpu_histories(report, named, where, note)}
+        with stores.to_read(where, note) as store:
+            at, known = store.where, set(store.ids())
+            for run_id in _drawn(report, named):
+                if run_id not in known or len(found) == MOST_DRAWN:
+                    continue
+                run = store.run(run_id)
+                declared, drawn = not isinstance(run.plan.log, str), None
+                if (
+                    may_read_declared or not declared
+                ):  # a pattern without end is stopped there alone
+                    paths = [str(path) for path in store.log_files(run_id)[:1]]
+                    logs = line_limit.opened(paths, declared=declared)
+                    lines = (line for log in logs for block in log for line in ended(block))
+                    drawn = curve.curve(run.plan, family_of(run.plan), lines)
+                found.append(pages.History(run=run, curve=drawn, gpus=gpus.get(run_id)))
+    return pages.html(
+        pages.Page(
+            results=report.results,
+            parities=report.parities,
+            histories=found,
+            where=at,
+            at=context.now(),
+            version=__version__,
+            lang=lang,
+        )
+    )
 
 
 def rows(

@@ -66,14 +66,20 @@ def write(rows: Rows, form: str) -> None:
     write_report(rows.report, form, [run.run_id for run in rows.runs])
 
 
-def write_report(report: Report, form: str, run_ids: Sequence[str] = ()) -> None:
+def write_report(
+    report: Report, form: str, run_ids: Sequence[str] = (), *, lang: str = "en"
+) -> None:
     """Print a report in one of the formats of :mod:`k8sbench.report.formats`."""
-    from k8sbench.report import document, layout, tables
+    from k8sbench.report import chinese, document, layout, tables
 
     found = (report.results, report.parities)
 
+    def made(*, wide: bool = False, airank: bool = False) -> list[tables.Table]:
+        in_english = layout.tables(*found, wide=wide, airank=airank)
+        return chinese.translated(in_english) if lang == "zh" else in_english
+
     def text(*, wide: bool) -> str:
-        return tables.text(layout.tables(*found, wide=wide), width=_terminal_width())
+        return tables.text(made(wide=wide), width=_terminal_width())
 
     def dlperf() -> object:
         content, left_out = document.dlperf(report.results)
@@ -84,7 +90,7 @@ def write_report(report: Report, form: str, run_ids: Sequence[str] = ()) -> None
     view: formats.View = {
         "table": lambda: text(wide=False),
         "wide": lambda: text(wide=True),
-        "markdown": lambda: tables.markdown(layout.tables(*found, airank=True)),
+        "markdown": lambda: tables.markdown(made(airank=True)),
         "flat": lambda: document.flat(*found),
         "document": lambda: document.document(*found),
         "dlperf": dlperf,

@@ -19,7 +19,13 @@ import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import Route
 
 from k8sbench.app import reading
@@ -54,6 +60,9 @@ def application(state: State, registry: CollectorRegistry) -> Starlette:
     def metrics(_: Request) -> Response:
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
+    def page(request: Request) -> Response:
+        return HTMLResponse(reading.page(where(), request.query_params))
+
     def answer(read: Callable[[Request], Any]) -> Callable[[Request], Response]:
         """Make an endpoint of what reads a document, or a file."""
 
@@ -82,6 +91,7 @@ def application(state: State, registry: CollectorRegistry) -> Starlette:
     }
     return Starlette(
         routes=[
+            Route("/", page),
             Route("/healthz", healthz),
             Route("/readyz", readyz),
             Route("/metrics", metrics),

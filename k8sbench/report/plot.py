@@ -182,15 +182,21 @@ def _over_time(axes: Axes, history: GpuHistory, metric: str) -> None:
     lines = [one for one in history.series if one.metric == metric and one.at]
     for one in lines:
         minutes, values = unbroken(one, steady.started_at)
-        name = f"{one.gpu.pod or one.gpu.node or ''} {one.gpu.index or one.gpu.uuid or ''}".strip()
-        few = len(one.at) == 1
-        axes.plot(minutes, [scale * v for v in values], label=name, lw=1, marker="." if few else "")
+        marker = "." if len(one.at) == 1 else ""
+        drawn = [scale * value for value in values]
+        axes.plot(minutes, drawn, label=gpu_name(one), lw=1, marker=marker)
     axes.margins(y=0.1)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("minutes; grey: the steady part, dashed: the window of the throughput")
     if len(lines) <= NAMED_GPUS:
         axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def gpu_name(series: Series) -> str:
+    """Name the GPU of a series by its pod or node, and its number there."""
+    gpu = series.gpu
+    return f"{gpu.pod or gpu.node or ''} {gpu.index or gpu.uuid or ''}".strip()
 
 
 def unbroken(series: Series, start: float) -> tuple[list[float], list[float]]:

@@ -51,7 +51,7 @@ def absent(reason: str | None, *more: str) -> Cell:
 
 def text(tables: Sequence[Table], *, width: int | None = None) -> str:
     """Write the tables and their footnotes as plain text; ``width`` None has no limit."""
-    numbers = _numbered(tables)
+    numbers = numbered(tables)
     parts = [_text(table, numbers, width) for table in tables if table.rows]
     items = (f"[{number}] {note}" for note, number in numbers.items())
     notes = [_wrapped(item, width, indent="    ") for item in items]
@@ -62,7 +62,7 @@ def text(tables: Sequence[Table], *, width: int | None = None) -> str:
 
 def markdown(tables: Sequence[Table]) -> str:
     """Write the tables and their footnotes as GitHub's Markdown."""
-    numbers = _numbered(tables)
+    numbers = numbered(tables)
     parts = []
     for table in (each for each in tables if each.rows):
         lines = [f"**{_escaped(table.title)}**", ""] if table.title else []
@@ -75,15 +75,16 @@ def markdown(tables: Sequence[Table]) -> str:
     return "\n".join([*parts, "".join(notes)] if notes else parts)
 
 
-def _numbered(tables: Sequence[Table]) -> dict[str, int]:
-    """Number the notes in reading order; equal ones share a number."""
+def numbered(tables: Sequence[Table]) -> dict[str, int]:
+    """Number the notes of tables in reading order; equal ones share a number."""
     notes = dict.fromkeys(
-        note for t in tables for row in t.rows for cell in row for note in _unique(cell.notes)
+        note for t in tables for row in t.rows for cell in row for note in unique(cell.notes)
     )
     return {note: number for number, note in enumerate(notes, 1)}
 
 
-def _unique(notes: Sequence[str]) -> list[str]:
+def unique(notes: Sequence[str]) -> list[str]:
+    """Return the notes of a cell, each once."""
     return list(dict.fromkeys(clean(note) for note in notes))
 
 
@@ -112,7 +113,7 @@ def _text(table: Table, numbers: dict[str, int], width: int | None) -> str:
 
 
 def _marked(cell: Cell, numbers: dict[str, int]) -> str:
-    marks = ",".join(str(numbers[note]) for note in _unique(cell.notes))
+    marks = ",".join(str(numbers[note]) for note in unique(cell.notes))
     return clean(cell.text) + (f" [{marks}]" if marks else "")
 
 
@@ -141,7 +142,7 @@ def _wrapped(line: str, width: int | None, *, indent: str) -> str:
 
 
 def _markdown_cell(cell: Cell, numbers: dict[str, int]) -> str:
-    return _escaped(cell.text) + "".join(f"[^{numbers[note]}]" for note in _unique(cell.notes))
+    return _escaped(cell.text) + "".join(f"[^{numbers[note]}]" for note in unique(cell.notes))
 
 
 def _markdown_line(cells: Iterable[str]) -> str:

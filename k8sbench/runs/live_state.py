@@ -10,6 +10,7 @@ import re
 from collections import deque
 from typing import NamedTuple
 
+from k8sbench.measure.run import curve
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.phase import Phase, ReplicaState
 from k8sbench.model.plan import RunPlan
@@ -105,11 +106,7 @@ class Output:
                 record = item if isinstance(item, Record) else record
         if record is None:
             return None
-        rate, seconds = record.rate, record.seconds or record.mean_seconds
-        if rate is not None and record.shape.per == "card":
-            rate *= self._plan.world_size
-        elif rate is None and seconds:
-            rate = self._plan.global_batch / seconds
+        rate = curve.rate(record, self._plan)
         epoch = (record.epoch or 0) if record.shape.numbering == "epoch" else None
         return Step(line.at - line.ahead, record.iteration, record.total, epoch, rate, record.loss)
 
@@ -147,7 +144,7 @@ class LiveRun:
         elif event.line is not None:
             name = event.line.replica
             if name not in self._outputs:
-                self._outputs[name] = Output(_family(self.plan), self.plan)
+                self._outputs[name] = Output(family_of(self.plan), self.plan)
             return self._outputs[name].read(event.line)
         return False
 
@@ -188,7 +185,8 @@ def rate_unit(plan: RunPlan) -> str:
     return plan.unit if "/" in plan.unit else f"{plan.unit}/s"
 
 
-def _family(plan: RunPlan) -> Family:
+def family_of(plan: RunPlan) -> Family:
+    """Return the log family of a plan."""
     # Imported with the first line: a run that is only submitted prints none.
     from k8sbench.parse import declared
     from k8sbench.parse.families import FAMILIES

@@ -14,7 +14,6 @@ from k8sbench.cli import rows
 from k8sbench.cli.options import (
     accept_option,
     access_options,
-    not_available,
     since_option,
     store_option,
 )
@@ -24,8 +23,8 @@ from k8sbench.model.errors import NotAvailableYet, UsageError
 from k8sbench.report import formats
 from k8sbench.runs.reporting import Report, Wanted
 
-FORMS = formats.offered("table", "wide", "markdown", "flat", "document", "dlperf")
-PLANNED_FORMS = ("html", "latex")
+FORMS = formats.offered("table", "wide", "markdown", "flat", "document", "dlperf", "page")
+PLANNED_FORMS = ("latex",)
 MOST_GPU_PLOTS = 6
 """Runs whose GPU metrics one picture shows."""
 
@@ -55,11 +54,17 @@ class Form(click.Choice[str]):
 @click.option(
     "--plot", metavar="FILE", help="Also draw the rows: .svg, .png or .pdf; needs [report]."
 )
+@click.option(
+    "--lang",
+    type=click.Choice(["en", "zh"]),
+    default="en",
+    help="Language of the titles; for people's formats.",
+)
 @access_options
 @store_option
-@not_available("--lang")
 def command(
     form: str,
+    lang: str,
     published: bool,
     accept: tuple[str, ...],
     plot: str | None,
@@ -75,10 +80,16 @@ def command(
     their source; --store cluster prints only those, and fails without a collector.
     """
     plot_form = None if plot is None else _plot_form(plot)
+    if lang != "en" and not formats.FORMATS[form].for_people:
+        raise UsageError(
+            f"--lang is for formats that people read, not for {form}.",
+            "Leave it out, or choose table, wide, markdown or html.",
+        )
+    is_whole = plot is not None or form == "html"
     shown: list[Report] = []
 
     def early(report: Report) -> None:
-        rows.write_report(report, form)
+        rows.write_report(report, form, lang=lang)
         shown.append(report)
 
     report = results.results(
@@ -88,11 +99,13 @@ def command(
         accept=accept,
         published=published,
         access=access,
-        early=early if formats.FORMATS[form].for_people and plot is None else None,
+        early=early if formats.FORMATS[form].for_people and not is_whole else None,
     )
-    if report.results or not shown:
+    if form == "html":
+        output.write(results.page(report, wanted["runs"], where, output.note, lang=lang))
+    elif report.results or not shown:
         output.write("\n" if shown else "")
-        rows.write_report(report, form)
+        rows.write_report(report, form, lang=lang)
     report = shown[0] if shown else report
     if report.older and formats.FORMATS[form].for_people:
         note = counted(report.older, "older row", ("is", "are"))

@@ -61,6 +61,17 @@ def get(state: State) -> Iterator[Get]:
         yield get
 
 
+def test_the_page_of_results_is_at_the_root(get: Get) -> None:
+    found = get("/?all=true")
+    assert (found.status, found.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    text = found.data.decode()
+    assert text.startswith("<!doctype html>")
+    assert "seg-1" in text
+    assert "测试结果" in get("/?all=true&lang=zh").data.decode()
+    refused = get("/?lang=xx")
+    assert (refused.status, refused.json()["error"]) == (400, "lang=xx is none.")
+
+
 def test_the_documents_keep_to_the_schema(get: Get) -> None:
     for path in ("/api/v1/runs", "/api/v1/runs?detail=status", "/api/v1/runs/{run}/artifacts"):
         found = get(path.format(run="seg-1")).json()

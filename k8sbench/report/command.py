@@ -1,0 +1,37 @@
+"""The command that repeats a row: every choice of its plan that decides what is measured."""
+
+from __future__ import annotations
+
+import shlex
+
+from k8sbench.model import speed_options
+from k8sbench.model.plan import RunPlan
+
+
+def repeating(plan: RunPlan, repeats: int = 1) -> str:
+    """Write the command; it is for a cluster or a machine of the same kind."""
+    words = ["k8sbench", "submit"]
+    words.append(plan.benchmark if plan.spec_source == "built-in" else plan.spec_source)
+    words += ["--framework", plan.framework, "--variant", plan.variant]
+    if plan.impl != "k8sbench":
+        words += ["--impl", plan.impl]
+    words += ["--replicas", str(plan.replicas)]
+    words += ["--gpus", str(plan.processes_per_replica)]
+    words += ["--precision", plan.precision]
+    if plan.amp_dtype is not None:
+        words += ["--amp-dtype", plan.amp_dtype]
+    words += ["--batch-size", str(plan.batch_size), "--preset", plan.preset]
+    words += ["--warmup", str(plan.window.warmup), "--iterations", str(plan.window.iterations)]
+    if plan.data != "image":
+        words += ["--data", plan.data.removeprefix("path:")]
+    for name in speed_options.available(plan.framework, plan.trainer or ""):
+        if name in plan.options:
+            words += ["--speed-option", f"{name}={str(plan.options[name]).lower()}"]
+    words += ["--backend", plan.backend]
+    if plan.backend == "kubernetes":
+        words += ["--node-pool", plan.pool.name]
+        if plan.image is not None:
+            words += ["--image", plan.image]
+    if repeats > 1:
+        words += ["--repeats", str(repeats)]
+    return shlex.join(words)

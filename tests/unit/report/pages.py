@@ -1,0 +1,80 @@
+"""A page with everything on it: every kind of row, and one run with its course over time."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from k8sbench.measure.run.curve import Curve
+from k8sbench.model.gpu_metrics import Gpu, Series
+from k8sbench.model.measurement import SteadyPart
+from k8sbench.report.page import History, Page
+from k8sbench.report.plot import GpuHistory
+from tests.unit.report import example
+from tests.unit.report.factory import START
+
+
+def history() -> History:
+    """The course of one run of the example's largest row."""
+    run = next(one for one in example.runs() if one.plan.case == "1x8")
+    iterations = tuple(range(10, 1200, 10))
+    curve = Curve(
+        iterations=iterations,
+        rates=tuple(2800 + 50 * math.sin(at / 40) for at in iterations),
+        losses=tuple(7 * math.exp(-at / 500) for at in iterations),
+    )
+    series = tuple(
+        Series(
+            metric="gpu_utilization",
+            source="dcgm",
+            gpu=Gpu(uuid=f"GPU-{number}", index=str(number), pod="worker-0"),
+            at=tuple(START + 15.0 * step for step in range(12)),
+            values=tuple(0.3 + 0.05 * number + 0.01 * step for step in range(12)),
+        )
+        for number in range(3)
+    )
+    steady = SteadyPart(started_at=START, ended_at=START + 180)
+    gpus = GpuHistory(
+        run_id=run.run_id, steady=steady, window=(START + 10, START + 100), series=series
+    )
+    return History(run=run, curve=curve, gpus=gpus)
+
+
+def page(**changes: Any) -> Page:
+    """The page, fields replaced by ``changes``."""
+    made = example.made()
+    fields: dict[str, Any] = {
+        "results": made.results,
+        "parities": made.parities,
+        "histories": [history()],
+        "where": "/data/k8sbench",
+        "at": START,
+        "version": "1.2.3",
+        **changes,
+    }
+    return Page(**fields)
+
+
+HOSTILE = "<script>alert('owned')</script><img src=x onerror=alert(1)>&\"'" + "x" * 200
+
+
+def hostile() -> Page:
+    """Names, reasons and messages as somebody would write them who means harm."""
+    found = page()
+    results = []
+    for result in found.results:
+        group = result.group
+        key = msgspec.structs.replace(group.key, set_name=HOSTILE, benchmark=HOSTILE, image=HOSTILE)
+        plan = msgspec.structs.replace(group.plan, spec_source=HOSTILE)
+        reasons = tuple(
+            msgspec.structs.replace(one, message=HOSTILE)
+            for member in group.members
+            for one in member.reasons
+        )
+        group = msgspec.structs.replace(
+            group, key=key, plan=plan, reasons=reasons, judgements=(HOSTILE,)
+        )
+        results.append(msgspec.structs.replace(result, group=group))
+    return msgspec.structs.replace(found, results=results, where=HOSTILE)

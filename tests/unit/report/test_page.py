@@ -1,0 +1,151 @@
+"""``results -o html``: what the page says, that it is one file, that text stays text."""
+
+from __future__ import annotations
+
+import html.parser
+import math
+import re
+
+import pytest
+
+from k8sbench.measure.run.curve import curve
+from k8sbench.parse.families import FAMILIES
+from k8sbench.report import charts, chinese, layout, page
+from tests.unit.report import example, pages
+from tests.unit.report.factory import plan
+
+
+class Read(html.parser.HTMLParser):
+    """The elements of a page, and its text outside of its styles."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self._is_style = False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._is_style = tag == "style"
+
+    def handle_data(self, data: str) -> None:
+        if not self._is_style:
+            self.text.append(data)
+
+
+def text_of(made: page.Page) -> str:
+    return re.sub(r"\s+", " ", " ".join(Read(page.html(made)).text))
+
+
+def test_the_page_has_tables_verdicts_environment_and_commands() -> None:
+    text = text_of(pages.page())
+    for words in (
+        "2806.66 images/s",
+        "reject: gpu-count (3 runs): Its log states 2 GPUs, its plan 8.",
+        "Input-bound: the GPUs were busy 38 %",
+        "smoke (CPU): checks the path, not the speed",
+        "Published figures",
+        "Speedup against one GPU",
+        "GPU model Tesla V100-SXM2-16GB",
+        "k8sbench submit resnet50 --framework pytorch --variant dle --replicas 1 --gpus 8",
+        "/data/k8sbench · 2026-11-18",
+    ):
+        assert words in text
+
+
+def test_a_run_is_drawn_over_time() -> None:
+    drawn = [
+        attributes["aria-label"]
+        for tag, attributes in Read(page.html(pages.page())).tags
+        if tag == "svg"
+    ]
+    assert drawn[-3:] == ["throughput, images/s", "loss", "GPU utilization, %"]
+    assert "loss" not in [
+        attributes["aria-label"]
+        for tag, attributes in Read(page.html(pages.page(histories=[]))).tags
+        if tag == "svg"
+    ]
+
+
+def test_it_is_one_file_that_asks_for_nothing_and_runs_nothing() -> None:
+    for made in (pages.page(), pages.hostile()):
+        for tag, attributes in Read(page.html(made)).tags:
+            assert tag not in {"script", "img", "iframe", "object", "form"}
+            assert not [name for name in attributes if name.startswith("on")]
+            assert (attributes.get("href") or "#").startswith(("#", "data:,"))
+
+
+def test_hostile_text_stays_text() -> None:
+    assert pages.HOSTILE in "".join(Read(page.html(pages.hostile())).text)
+
+
+def test_a_store_without_a_row_has_a_page() -> None:
+    assert "No row." in text_of(pages.page(results=[], parities=[], histories=[]))
+
+
+def test_titles_are_translated_and_figures_are_not() -> None:
+    text = text_of(pages.page(lang="zh"))
+    assert "测试结果" in text
+    assert "加速比" in text
+    assert "2806.66 images/s" in text
+    assert 'lang="zh-CN"' in page.html(pages.page(lang="zh"))
+
+
+def test_every_column_of_the_table_has_a_chinese_title_or_is_a_word_of_the_configuration() -> None:
+    made = example.made()
+    titles = {
+        column.title
+        for wide in (False, True)
+        for table in layout.tables(made.results, made.parities, wide=wide)
+        for column in table.columns
+    }
+    kept = {
+        *("variant", "impl", "backend", "group", "program", "GMAC", "Paddle", "PyTorch"),
+        *("GPU-hours", "TFLOP/s per GPU", "Paddle ÷ PyTorch"),
+        *("GPU busy", "tensor active", "peak memory", "energy per 1,000", "throttled"),
+    }
+    assert titles - set(chinese.TITLES) <= kept
+
+
+def test_a_curve_counts_iterations_through_epochs_and_scales_rates_to_the_job() -> None:
+    line = (
+        "2026-03-02 10:00:20,000 - mmseg - INFO - Iter [{}/80]\tlr: 9.9e-03, eta: 0:01:00,"
+        " time: {}, data_time: 0.010, memory: 11000, decode.loss_ce: 1.0000, loss: {}\n"
+    )
+    lines = [line.format(50, "0.500", "1.5000"), "other\n", line.format(20, "0.250", "1.0000")]
+    found = curve(plan(batch_size=4), FAMILIES["mmseg"], lines)
+    assert found.iterations == (50, 70)
+    assert found.rates == (64.0, 128.0)  # 8 GPUs × 4 pictures
+    assert found.losses == (1.5, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        ((0, 10), [0, 2, 4, 6, 8, 10]),
+        ((0.0, 0.07), [0, 0.02, 0.04, 0.06, 0.08]),
+        ((3.0, 3.0), [3.0, 4.0, 5.0, 6.0]),
+    ],
+)
+def test_axes_have_round_numbers(ends: tuple[float, float], expected: list[float]) -> None:
+    assert charts.ticks(*ends) == pytest.approx(expected)
+
+
+def test_long_lines_keep_their_extremes() -> None:
+    points = [(float(at), 1.0) for at in range(10_000)]
+    points[5_001] = (5001.0, 9.0)
+    points[7_003] = (7003.0, math.nan)
+    found = charts.thinned(points)
+    assert len(found) <= charts.MOST_POINTS
+    assert (5001.0, 9.0) in found
+    assert [x for x, _ in found] == sorted(x for x, _ in found)
+
+
+def test_a_line_breaks_where_values_are_missing() -> None:
+    points = ((0.0, 1.0), (1.0, 2.0), (2.0, math.nan), (3.0, 1.0), (4.0, 1.0))
+    made = charts.Chart(title="t", x_title="x", lines=(charts.Line(name="a", points=points),))
+    (path,) = re.findall(r'class="line s0" d="([^"]*)"', charts.lines(made))
+    assert path.count("M") == 2
+    empty = charts.Line(name="a", points=((0.0, math.nan),))
+    assert charts.lines(charts.Chart(title="t", x_title="x", lines=(empty,))) == ""
