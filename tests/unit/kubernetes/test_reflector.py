@@ -211,6 +211,17 @@ def test_a_refresh_lists_again_under_the_new_labels(follow: Follow) -> None:
     assert server.asked[-2:] in (["watch 5", "list a=c"], ["list a=c", "watch 7"])
 
 
+def test_a_refresh_reports_what_has_not_changed_and_a_later_list_does_not(follow: Follow) -> None:
+    unchanged = ([pod("a", 1)], "5")
+    expired = Watched([], GONE)
+    server = Server(unchanged, Watched([], "wait"), unchanged, expired, unchanged)
+    reported = follow(server)
+    reported.next(Listed)
+    reported.reflector.refresh("a=b")  # type: ignore[attr-defined]
+    assert reported.next() == Changed("Pod", pod("a", 1))
+    assert [type(reported.next()) for _ in range(2)] == [Listed, Listed]
+
+
 @pytest.mark.parametrize("failures", [1, 2, 5, 10, 1000])
 def test_pauses_grow_to_a_bound(failures: int) -> None:
     pauses = [reflector.pause(failures, reflector.LONGEST_PAUSE, None) for _ in range(100)]

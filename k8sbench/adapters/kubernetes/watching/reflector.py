@@ -106,6 +106,8 @@ class Reflector:
         """The resourceVersion to watch from; None: list first."""
         self._round = 0
         """Incremented by every :meth:`refresh`."""
+        self._reported = 0
+        """The round in which everything was reported last."""
         self._lock = threading.Lock()
         self._watch: Watch | None = None
         self._wake = threading.Event()
@@ -116,7 +118,7 @@ class Reflector:
         self.thread.start()
 
     def refresh(self, labels: str) -> None:
-        """List everything again: with other labels, or because ``keep`` may keep more now."""
+        """List and report everything again: under other labels, or for a job followed anew."""
         with self._lock:
             self.source = msgspec.structs.replace(self.source, labels=labels)
             self._round += 1
@@ -204,6 +206,10 @@ class Reflector:
             keep=self._keep,
             retry_s=0.0,
         )
+        if self._reported != listing:
+            # A job that was left and is followed again has not changed in between.
+            self._reported = listing
+            self._known = {name: (uid, "") for name, (uid, _) in self._known.items()}
         uids = {item["metadata"]["name"]: item["metadata"]["uid"] for item in items}
         for name, (uid, _) in list(self._known.items()):
             if uids.get(name) != uid:
