@@ -1,0 +1,160 @@
+"""Collectors with a PostgreSQL: it goes away and comes back, and two of them upgrade it at once."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from k8sbench.adapters.store import database, migrations
+from tests import tiers
+from tests.harness import postgres
+from tests.harness.cluster import collectors
+from tests.harness.cluster.collectors import Collector
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.shell import Shell, until
+from tests.harness.cluster.trainer_logs import TrainerLogs
+
+OLD_STORE = tiers.ROOT / "tests" / "fixtures" / "store-0.1.0" / "k8sbench.sql"
+OLD_STEPS = 3
+"""Of the database's shape in version 0.1.0."""
+IMPATIENT = """
+import runpy
+from k8sbench.adapters.store import outages
+outages.OUTAGE_SECONDS = 1.0
+runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
+"""
+"""A collector that waits a second for a database which is away, instead of two minutes."""
+
+
+def on_postgres(namespace: Namespace, folder: Path, url: str) -> Collector:
+    """Make a collector with its rows in a database and its files in a folder of its own."""
+    made = collectors.make(namespace, folder)
+    made.environment |= {"K8SBENCH_STORE": url, "XDG_DATA_HOME": str(folder / "data")}
+    made.store = folder / "data" / "k8sbench"
+    return made
+
+
+@contextlib.contextmanager
+def away(server: postgres.Server) -> Iterator[None]:
+    """Have the database's server down until the end of the block."""
+    server.halt()
+    try:
+        yield
+    finally:
+        server.start()
+
+
+def over(shell: Shell, run_id: str, logs: TrainerLogs) -> None:
+    """Let the job of a run come to its end."""
+    logs.end()
+    shell.finish(run_id)
+    shell.namespace.wait("condition=Succeeded", f"pytorchjob/{run_id}")
+
+
+def is_collected_once(collector: Collector, run_id: str, logs: TrainerLogs) -> None:
+    """Check that a run is measured, its job deleted, and each state and line on record once."""
+    until(lambda: run_id not in collector.on_cluster(), f"the deletion of {run_id}")
+    status = collector.json("status", run_id)
+    assert status["measurement"]["verdict"] == "valid", status["measurement"]["reasons"]
+    history = [(one["phase"], one["cause"]) for one in status["history"]]
+    assert history[-1] == ("Succeeded", "All 2 replicas succeeded.")
+    assert len(history) == len(set(history))
+    for replica, lines in logs.expected.items():
+        assert collector.archived(run_id, replica) == lines
+
+
+@pytest.mark.parametrize("patience", ["long", "short"])
+def test_a_database_that_goes_away_and_comes_back_loses_and_doubles_nothing(
+    own_shell: Shell, postgres_server: postgres.Server, tmp_path: Path, patience: str
+) -> None:
+    collector = on_postgres(own_shell.namespace, tmp_path / "machine", postgres_server.database())
+    if patience == "short":
+        collector.program = ("-c", IMPATIENT)
+    runs = {"ends": own_shell.printing("ends"), "goes-on": own_shell.printing("goes-on")}
+    with collector.collecting() as running:
+        for run_id in runs:
+            until(partial(collector.archived, run_id), f"lines of {run_id}")
+        with away(postgres_server):
+            over(own_shell, "ends", runs["ends"])
+            runs["new"] = own_shell.printing("new")
+            if patience == "short":
+                running.until("warning: run ends is passed over: The database")
+                running.until("warning: new jobs are not seen for now: The database")
+        is_collected_once(collector, "ends", runs["ends"])
+        until(lambda: collector.archived("new"), "lines of the new run")
+        collectors.end(running)
+    # One that begins while it is away waits, too.
+    with contextlib.ExitStack() as stack:
+        with away(postgres_server):
+            running = stack.enter_context(collector.collecting())
+            running.until("warning: collecting has ended: The database")
+            over(own_shell, "goes-on", runs["goes-on"])
+        is_collected_once(collector, "goes-on", runs["goes-on"])
+        over(own_shell, "new", runs["new"])
+        is_collected_once(collector, "new", runs["new"])
+        collectors.end(running)
+    assert sorted(run["run_id"] for run in collector.json("list")) == sorted(runs)
+    collector.run("store", "check")
+
+
+@pytest.fixture
+def old_url(postgres_server: postgres.Server) -> str:
+    """Make a database as version 0.1.0 left it, with its runs."""
+    url = postgres_server.database()
+    old = database.open_postgres(url)
+    migrations.migrate(old.writing_engine, migrations.STEPS[:OLD_STEPS])
+    with contextlib.closing(sqlite3.connect(":memory:")) as kept, old.writing() as db:
+        kept.executescript(OLD_STORE.read_text())
+        kept.row_factory = sqlite3.Row
+        for name in ("runs", "transitions"):
+            table = sa.Table(name, sa.MetaData(), autoload_with=db)
+            rows = [dict(row) for row in kept.execute(f"SELECT * FROM {name}")]
+            for row in rows:
+                if "hopeless" in row:
+                    row["hopeless"] = bool(row["hopeless"])
+            db.execute(sa.insert(table), rows)
+    old.close()
+    return url
+
+
+def test_two_collectors_upgrade_one_database_at_once(
+    new_namespace: Callable[..., Namespace], old_url: str, tmp_path: Path
+) -> None:
+    machines = {
+        name: on_postgres(new_namespace(), tmp_path / name, old_url) for name in ("one", "two")
+    }
+    shells = {
+        name: Shell(one.namespace, one.namespace.user(one.folder), one.folder / "laptop")
+        for name, one in machines.items()
+    }
+    logs = {name: shell.printing(name) for name, shell in shells.items()}
+    base = database.open_postgres(old_url)
+    with contextlib.ExitStack() as stack:
+        with base.writing() as db:
+            # As one that has begun: both wait for it, and then begin at the same moment.
+            db.execute(sa.select(sa.func.pg_advisory_xact_lock(migrations.ADVISORY_LOCK)))
+            running = [stack.enter_context(one.collecting()) for one in machines.values()]
+            waiting = sa.text(
+                "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            )
+            until(lambda: db.scalar(waiting) == len(machines), "both collectors")
+        for name, shell in shells.items():
+            until(partial(machines[name].archived, name), f"lines of {name}")
+            over(shell, name, logs[name])
+            is_collected_once(machines[name], name, logs[name])
+        for one in running:
+            collectors.end(one)
+            assert "warning: collecting has ended" not in one.err
+    with base.reading() as db:
+        steps = db.scalars(sa.select(migrations.APPLIED.c.number).order_by("number")).all()
+    base.close()
+    assert steps == [*range(1, len(migrations.STEPS) + 1)]
+    before = {"local-1", "local-2", "mine-1", "mine-2", "mine-3", "mine-4", "going-1"}
+    for machine in machines.values():
+        assert {run["run_id"] for run in machine.json("list")} == before | {"one", "two"}
