@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.harness.cluster import nodes
-from tests.harness.cluster.network import LOOPBACK, Place
+from tests.harness.cluster.network import LOOPBACK, SERVICES, Place
 from tests.harness.cluster.objects import KINDS, OPERATOR_NAMESPACE
 from tests.harness.cluster.pki import Pki
 from tests.harness.cluster.tools import Programs
 
-SERVICES = "10.96.0.0/16"
 # Constant in the operator: it waits for this file, though it reads the ones in its TMPDIR.
 _CERTIFICATE_AWAITED = Path("/tmp/k8s-webhook-server/serving-certs/tls.crt")
 CERTIFICATES_READ = Path("k8s-webhook-server/serving-certs")
@@ -113,7 +112,8 @@ def _apiserver(layout: Layout) -> Component:
     argv = [
         _program(layout, "kube-apiserver"),
         f"--etcd-servers={layout.url('etcd', scheme='http')}",
-        f"--bind-address={place.address}",
+        # In a network of its own also at the address of its service.
+        f"--bind-address={LOOPBACK if place.address == LOOPBACK else '0.0.0.0'}",
         f"--advertise-address={place.address}",
         f"--secure-port={place.ports['api']}",
         *_serving(layout),

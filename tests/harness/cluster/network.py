@@ -21,8 +21,12 @@ LOOPBACK = "127.0.0.1"
 # RFC 2544's addresses for benchmarks: no network in use has them. The third octet is the cluster's.
 _NETWORK = ipaddress.IPv4Network("198.18.0.0/16")
 LINK = "k8sbench-{}"
+SERVICES = "10.96.0.0/16"
+API_SERVICE = "10.96.0.1"
+"""Of the service ``kubernetes``, by which pods reach the API server. Nothing forwards it here, so
+that in a private network the API server listens on it itself, at the service's port."""
 PORTS = {
-    "api": 6443,
+    "api": 443,
     "etcd": 2379,
     "etcd-peer": 2380,
     "controller-manager": 10257,
@@ -80,6 +84,7 @@ def connect(pid: int) -> Place:
             _ip("address", "add", ours, "dev", link)
             _ip("link", "set", link, "up")
             _ip("address", "add", theirs, "dev", "eth0", within=inside)
+            _ip("address", "add", f"{API_SERVICE}/32", "dev", "eth0", within=inside)
             _ip("link", "set", "eth0", "up", within=inside)
         except NoNetwork:
             disconnect(link)

@@ -14,6 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.harness.cluster import network
+
 DAYS = "365"
 WEBHOOK_DAYS = "3650"  # the operator renews what ends within 90 days, as 365 days do one day
 WEBHOOK_HOST = "training-operator.kubeflow.svc"
@@ -73,7 +75,8 @@ def make(folder: Path, address: str) -> Pki:
     pki.webhook.mkdir(parents=True)
     _authority(folder, "ca", Subject("k8sbench-test-ca"), _EC, DAYS)
     names = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
-    hosts = [f"DNS:{name}" for name in names] + [f"IP:{address}", "IP:127.0.0.1", "IP:10.96.0.1"]
+    hosts = [f"DNS:{name}" for name in names]
+    hosts += [f"IP:{one}" for one in (address, network.LOOPBACK, network.API_SERVICE)]
     server = Subject("k8sbench-test", alternatives=hosts, use="serverAuth")
     with ThreadPoolExecutor() as pool:
         work = [

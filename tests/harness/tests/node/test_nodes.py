@@ -41,6 +41,15 @@ print(json.dumps({
     "seccomp": int(status["Seccomp"]), "python": sys.version,
 }))
 """
+ASKS = """
+import json, os, ssl, urllib.request
+where = "https://{KUBERNETES_SERVICE_HOST}:{KUBERNETES_SERVICE_PORT}/version".format(**os.environ)
+account = "/var/run/secrets/kubernetes.io/serviceaccount"
+trusted = ssl.create_default_context(cafile=f"{account}/ca.crt")
+token = open(f"{account}/token").read()
+asked = urllib.request.Request(where, headers={"Authorization": f"Bearer {token}"})
+print(json.load(urllib.request.urlopen(asked, context=trusted))["gitVersion"])
+"""
 
 
 def test_the_nodes_are_real_and_ready(node_cluster: NodeCluster) -> None:
@@ -86,6 +95,12 @@ def test_replicas_on_two_nodes_find_and_reach_each_other(restricted: Namespace) 
     assert restricted.kubectl("logs", "--container=pytorch", "pair-worker-0") == (
         f"pair-master-0 {address['pair-master-0']}\n"
     )
+
+
+def test_a_pod_reaches_the_api_server_by_its_service(restricted: Namespace) -> None:
+    restricted.create(pod("asks", ASKS))
+    restricted.until(phase("Succeeded"), "pod", "asks")
+    assert restricted.kubectl("logs", "asks") == f"v{tools.KUBERNETES}\n"
 
 
 def test_a_node_can_be_given_gpus(node_cluster: NodeCluster, restricted: Namespace) -> None:
