@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,50 +11,14 @@ import pytest
 from tests import tiers
 from tests.chart import examples
 from tests.harness import helm as programs
+from tests.harness import release as releases
 from tests.harness.cluster import users
 from tests.harness.cluster.cluster import Cluster, KubectlFailed, stream
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.helm import CHART, RELEASE, Helm, HelmFailed, Told, merged, named, nested
+from tests.harness.helm import RELEASE, Helm, HelmFailed, merged, named, nested
+from tests.harness.release import COLLECTOR, PATIENCE, Release
 
-OURS = f"--selector=app.kubernetes.io/instance={RELEASE}"
-COLLECTOR = "dlperf-collector"
-PATIENCE = ("--wait", "--timeout=140s")
 TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists"}
-KINDS = (
-    "serviceaccounts,roles,rolebindings,configmaps,services,deployments,cronjobs,networkpolicies,"
-    "persistentvolumeclaims"
-)
-
-
-class Release:
-    """The chart in a namespace."""
-
-    def __init__(self, helm: Helm, namespace: Namespace) -> None:
-        self.helm, self.namespace = helm, namespace
-
-    def run(self, verb: str, *words: str | Path, values: Mapping[str, Any] | None = None) -> Told:
-        """Run a command of Helm's on it."""
-        given: tuple[str | Path, ...] = ()
-        if values is not None:
-            given = (CHART, *self.helm.given(values))
-        where = f"--namespace={self.namespace.name}"
-        return self.helm.run(verb, RELEASE, *given, where, *words)
-
-    def objects(self) -> set[str]:
-        """Return what of it is in the namespace, as kind and name."""
-        return set(self.namespace.kubectl("get", KINDS, OURS, "--output=name").split())
-
-    def configuration(self) -> str:
-        """Return what the collector reads."""
-        text: str = self.namespace.get("configmap", "dlperf-config")["data"]["config.yaml"]
-        return text
-
-    def pod(self) -> dict[str, Any]:
-        """Return the pod of the collector, when its Deployment has it ready."""
-        self.namespace.kubectl("rollout", "status", f"deployment/{COLLECTOR}", "--timeout=90s")
-        (found,) = self.namespace.get("pods", "--selector=app.kubernetes.io/component=collector")
-        assert isinstance(found, dict)
-        return found
 
 
 @pytest.fixture(params=programs.MODULES, ids=lambda major: f"helm{major}")
@@ -80,28 +44,8 @@ def release(helm: Helm, restricted: Namespace) -> Release:
 @pytest.fixture
 def volume(cluster: Cluster, restricted: Namespace) -> Iterator[dict[str, Any]]:
     """Make a volume for the store; gives the values that ask for it."""
-    name = restricted.name
-    by_hand = {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {"name": name},
-        "provisioner": "kubernetes.io/no-provisioner",
-    }
-    disk = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": name},
-        "spec": {
-            "capacity": {"storage": "20Gi"},
-            "accessModes": ["ReadWriteOnce"],
-            "storageClassName": name,
-            "hostPath": {"path": "/nowhere"},
-        },
-    }
-    cluster.create(by_hand, disk)
-    yield nested("collector.persistence.storageClass", name)
-    cluster.kubectl("delete", "persistentvolume", name, "--wait=false")
-    cluster.kubectl("delete", "storageclass", name, "--wait=false")
+    with releases.volume(cluster, restricted.name, "/nowhere") as values:
+        yield values
 
 
 def test_a_release_lives_through_upgrade_rollback_and_a_second_install(

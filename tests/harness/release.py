@@ -1,0 +1,79 @@
+"""The chart as a release on a cluster: Helm's commands on it, its volume, and its collector."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.harness.cluster.cluster import Cluster
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.helm import CHART, RELEASE, Helm, Told, nested
+
+COLLECTOR = f"{RELEASE}-collector"
+PATIENCE = ("--wait", "--timeout=140s")
+_OURS = f"--selector=app.kubernetes.io/instance={RELEASE}"
+_KINDS = (
+    "serviceaccounts,roles,rolebindings,configmaps,services,deployments,cronjobs,networkpolicies,"
+    "persistentvolumeclaims"
+)
+
+
+class Release:
+    """The chart in a namespace."""
+
+    def __init__(self, helm: Helm, namespace: Namespace) -> None:
+        self.helm, self.namespace = helm, namespace
+
+    def run(self, verb: str, *words: str | Path, values: Mapping[str, Any] | None = None) -> Told:
+        """Run a command of Helm's on it."""
+        given: tuple[str | Path, ...] = ()
+        if values is not None:
+            given = (CHART, *self.helm.given(values))
+        where = f"--namespace={self.namespace.name}"
+        return self.helm.run(verb, RELEASE, *given, where, *words)
+
+    def objects(self) -> set[str]:
+        """Return what of it is in the namespace, as kind and name."""
+        return set(self.namespace.kubectl("get", _KINDS, _OURS, "--output=name").split())
+
+    def configuration(self) -> str:
+        """Return what the collector reads."""
+        text: str = self.namespace.get("configmap", "dlperf-config")["data"]["config.yaml"]
+        return text
+
+    def pod(self) -> dict[str, Any]:
+        """Return the pod of the collector, when its Deployment has it ready."""
+        self.namespace.kubectl("rollout", "status", f"deployment/{COLLECTOR}", "--timeout=90s")
+        (found,) = self.namespace.get("pods", "--selector=app.kubernetes.io/component=collector")
+        assert isinstance(found, dict)
+        return found
+
+
+@contextlib.contextmanager
+def volume(cluster: Cluster, name: str, path: Path | str) -> Iterator[dict[str, Any]]:
+    """Have a volume for the store, a folder of the nodes; gives the values that ask for it."""
+    by_hand = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": name},
+        "provisioner": "kubernetes.io/no-provisioner",
+    }
+    disk = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "20Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": name,
+            "hostPath": {"path": str(path)},
+        },
+    }
+    cluster.create(by_hand, disk)
+    try:
+        yield nested("collector.persistence.storageClass", name)
+    finally:
+        for what in ("persistentvolume", "storageclass"):
+            cluster.kubectl("delete", what, name, "--wait=false")
