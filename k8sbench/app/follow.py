@@ -15,7 +15,7 @@ from k8sbench.model.run import Run
 from k8sbench.runs import collecting, watching
 from k8sbench.runs.context import Reporter, Stop
 from k8sbench.runs.following import FollowOptions
-from k8sbench.runs.gathering import Gathering, is_owed
+from k8sbench.runs.gathering import Gathering, is_attended, is_owed
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
@@ -110,7 +110,8 @@ def follow(
                 )
         until = (closed_at or time.time()) + watching.GPU_METRICS_SECONDS
         if is_owed(run) and not is_ours and time.time() < until:
-            owed(run)
+            if is_attended(store, run.run_id):
+                owed(run)
             run = watching.watch_gpu_metrics(
                 store, run, stop, left=lambda: until - time.time(), sleep=time.sleep
             )

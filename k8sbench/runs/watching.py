@@ -53,11 +53,15 @@ def watch_gpu_metrics(
 ) -> Run:
     """Wait until a closed run's record has the GPU metrics that are owed; returns it then.
 
-    It may lack them where no time is ``left``, in seconds, or at a stop: the process that fetches
-    them may be gone.
+    It may lack them where the process that fetches them is gone, where no time is ``left``, in
+    seconds (that process may hang), or at a stop.
     """
-    while gathering.is_owed(run) and stop.cause is None and left() > 0:
-        sleep(LOOK_SECONDS)
+    is_attended = True
+    while is_attended and gathering.is_owed(run) and stop.cause is None and left() > 0:
+        # This first and the record after it: it may be completed, and left, in between.
+        is_attended = gathering.is_attended(store, run.run_id)
+        if is_attended:
+            sleep(LOOK_SECONDS)
         run = store.run(run.run_id)
     return run
 
