@@ -99,7 +99,7 @@ def scrape(api: Api, pod: KubeObject, seconds: float) -> list[Sample]:
         answer = prometheus_api.whole(api.stream(path, silence_s=seconds), until)
     except ApiFault as fault:
         status = f" ({fault.status})" if fault.status is not None else ""
-        message = " ".join(fault.message.split()).rstrip(".")[:200]
+        message = prometheus_api.shortened(fault.message).rstrip(".")
         raise ExporterFault(f"{message}{status}", fault.status) from fault
     return list(read(answer.decode(errors="replace")))
 

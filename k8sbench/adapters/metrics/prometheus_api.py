@@ -134,7 +134,7 @@ def ask(
         time.sleep(_PAUSE)
     reply = _decoded(way, lambda: _REPLY.decode(answer))
     if reply.status != "success":
-        why = f"{reply.error_type}: {reply.error}"[:_SHOWN]
+        why = shortened(f"{reply.error_type}: {reply.error}")
         raise PrometheusFault(f"{way.name} refuses the query ({why}).", way)
     return _decoded(way, lambda: _ROWS.decode(reply.data)).result, reply.warnings
 
@@ -149,10 +149,13 @@ def number(text: str) -> float:
 
 def _explained(way: Way, fault: ApiFault) -> str:
     said = fault.message
+    if fault.denied:
+        why = faults.explained(fault, "Prometheus be asked", way.api.place)
+        return f"{way.name} cannot be asked: {why.message}"
     with contextlib.suppress(msgspec.MsgspecError):
         said = _REPLY.decode(said).error or said
-    said = " ".join(said.split())[:_SHOWN].rstrip(".")
-    if fault.reason == faults.CREDENTIALS or fault.denied:
+    said = shortened(said).rstrip(".")
+    if fault.reason == faults.CREDENTIALS:
         return f"{way.name} cannot be asked: {said}."
     if fault.status is None:
         return f"{way.name} cannot be reached: {said}."
@@ -160,6 +163,15 @@ def _explained(way: Way, fault: ApiFault) -> str:
     if fault.status in {301, 302, 303, 307, 308, 401, 403} and way.service is None:
         said += f"; {http_config.VARIABLE} names a file with credentials"
     return f"{said}."
+
+
+def shortened(text: str) -> str:
+    """Write a server's own message in one line; a long one ends after a whole word, with "…"."""
+    text = " ".join(text.split())
+    if len(text) <= _SHOWN:
+        return text
+    cut = text[: _SHOWN - 2]
+    return (cut.rpartition(" ")[0] or cut).rstrip(" .,;:") + " …"
 
 
 def _decoded(way: Way, decode: Callable[[], T]) -> T:

@@ -18,6 +18,7 @@ from k8sbench.adapters.metrics.discovery import Found
 from k8sbench.adapters.metrics.prometheus import PrometheusSource
 from k8sbench.adapters.metrics.prometheus_api import Way
 from k8sbench.model.gpu_metrics import Wanted
+from k8sbench.model.run import Location
 
 RUNS = 1000
 NOW = time.time()
@@ -34,8 +35,11 @@ LABELS = {
 class Server:
     """Answers as a Prometheus that has one GPU's samples; counts what it is asked."""
 
-    def __init__(self, *, is_there: bool = True, scrapes: int = 20) -> None:
+    place = Location(server="https://api", namespace="team")
+
+    def __init__(self, *, is_there: bool = True, scrapes: int = 20, refusal: str = "no") -> None:
         self.is_there = is_there
+        self.refusal = refusal
         self.scrapes = scrapes
         """Within five minutes."""
         self.asked: Counter[str] = Counter()
@@ -46,7 +50,7 @@ class Server:
         with self._lock:
             self.asked[kind] += 1
         if not self.is_there:
-            raise ApiFault(403, "Forbidden", "no")
+            raise ApiFault(403, "Forbidden", self.refusal)
         row: dict[str, Any] = {"metric": LABELS, "value": [time.time(), str(self.scrapes)]}
         if kind == "samples":
             row = {"metric": LABELS, "values": [[NOW + 15 * i, "97"] for i in range(-20, 0)]}
@@ -136,3 +140,25 @@ def test_of_several_that_which_has_gpu_metrics_is_asked() -> None:
     source = PrometheusSource(Finder(way(away), way(other), way(has)))
     assert source.fetch(wanted()).series
     assert (away.asked.total(), other.asked.total(), has.asked["samples"]) == (1, 1, 1)
+
+
+def test_a_refusal_of_the_api_server_is_a_whole_sentence() -> None:
+    user = "system:serviceaccount:a-namespace-of-some-length:the-account-of-a-continuous-job"
+    refusal = (
+        f'services "p:web" is forbidden: User "{user}" cannot get resource "services/proxy" in API'
+        ' group "" in the namespace "mon"'
+    )
+    source = PrometheusSource(Finder(way(Server(is_there=False, refusal=refusal))))
+    assert source.fetch(wanted()).missing["*"] == (
+        "Prometheus mon/p:web cannot be asked:"
+        f" User {user} may not get services/proxy in namespace mon."
+    )
+
+
+@pytest.mark.parametrize("words", ["a page of an error. " * 50, "x" * 1000])
+def test_a_long_message_of_a_server_ends_visibly_after_a_word(words: str) -> None:
+    source = PrometheusSource(Finder(way(Server(is_there=False, refusal=words))))
+    said = source.fetch(wanted()).missing["*"]
+    assert len(said) < 300
+    assert said.endswith(" ….")
+    assert set(said.removesuffix(" ….").split()[4:]) <= set(words.split()) | {"x" * 198}
