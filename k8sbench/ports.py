@@ -224,6 +224,8 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     set_name: str | None = None
     since: float | None = None
     """Created at or after, Unix seconds."""
+    until: float | None = None
+    """Created at or before, Unix seconds."""
     phase: Phase | None = None
     unfinished: bool = False
     """Only runs that are not final, that succeeded and are not measured yet, or that have a wish

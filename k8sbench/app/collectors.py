@@ -7,10 +7,11 @@ and what this machine has is all; ``--store cluster`` insists on it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import datetime
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
 
@@ -20,12 +21,15 @@ from k8sbench.model.errors import BenchError, NotFound, Unreachable
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
+from k8sbench.runs import records
 from k8sbench.runs.gathering import in_thread
 from k8sbench.runs.records import RunStatus
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.adapters.kubernetes.collectors import CollectorProxy
+
+T = TypeVar("T")
 
 SECONDS = 2.0
 """For its answer, when everything else is printed."""
@@ -41,15 +45,15 @@ _RUN = msgspec.json.Decoder(RunStatus)
 _RUNS = msgspec.json.Decoder(list[RunStatus])
 
 
-class Asked:
+class Asked(Generic[T]):
     """What a collector is asked in a thread, while something else is done."""
 
     def __init__(
-        self, access: ClusterAccess, path: str, query: Mapping[str, str], *, insist: bool = False
+        self, access: ClusterAccess, read: Callable[[CollectorProxy], T], *, insist: bool = False
     ) -> None:
         self._seconds = INSIST_SECONDS if insist else SECONDS
-        self._insist, self._path, self._query = insist, path, query
-        self._answer: Future[bytes | None] | None = None
+        self._insist, self._read = insist, read
+        self._answer: Future[T | None] | None = None
         if insist or connections.configured(access):
             self._answer = in_thread(lambda: self._ask(access))
 
@@ -58,10 +62,10 @@ class Asked:
         """Whether there is a cluster that is asked."""
         return self._answer is not None
 
-    def _ask(self, access: ClusterAccess) -> bytes | None:
+    def _ask(self, access: ClusterAccess) -> T | None:
         with opened(access, self._seconds) as collector:
             if collector is not None:
-                return collector.read(self._path, self._query)
+                return self._read(collector)
         if self._insist:
             raise Unreachable(
                 "There is no collector in the namespace.",
@@ -69,59 +73,122 @@ class Asked:
             )
         return None
 
-    def answer(self, note: Callable[[str], None]) -> bytes | None:
-        """Return what it said; None where there is no collector, or no such thing.
+    def answer(
+        self,
+        note: Callable[[str], None],
+        *,
+        without: Callable[[], str] = lambda: "the runs of a collector",
+        parts: Callable[[], int] = lambda: 0,
+    ) -> T | None:
+        """Return what it said; None where there is no collector, or it cannot be reached.
 
-        A collector that cannot be reached is noted, or, with ``insist``, raises
-        :class:`Unreachable`.
+        That is noted, with what is missing ``without`` its answer, or, with ``insist``, raises
+        :class:`Unreachable`. Who insists waits for as long as more ``parts`` of it arrive.
         """
         if self._answer is None:
             return None
-        try:
-            return self._answer.result(self._seconds)
-        except TimeoutError:
-            wrong: BenchError = Unreachable(
-                f"It has not answered in {self._seconds:g} s.", "Try again."
-            )
-        except BenchError as fault:
-            wrong = fault
-        if self._insist:
-            raise Unreachable(f"The collector cannot be read: {wrong.message}", wrong.action)
-        note(f"note: without the runs of a collector: {wrong.message}")
-        return None
+        arrived = 0
+        while True:
+            try:
+                return self._answer.result(self._seconds)
+            except TimeoutError:
+                if self._insist and parts() > arrived:
+                    arrived = parts()
+                    continue
+                wrong: BenchError = Unreachable(
+                    f"It has not answered in {self._seconds:g} s.", "Try again."
+                )
+            except BenchError as fault:
+                wrong = fault
+            if self._insist:
+                raise Unreachable(f"The collector cannot be read: {wrong.message}", wrong.action)
+            note(f"note: without {without()}: {wrong.message}")
+            return None
+
+
+class AskedRun:
+    """One run that a collector is asked for."""
+
+    def __init__(self, access: ClusterAccess, text: str, *, insist: bool) -> None:
+        self._insist, self._text = insist, text
+        self._asked = Asked(access, lambda there: there.read(f"runs/{text}", {}), insist=insist)
 
     def run(self, note: Callable[[str], None]) -> Run | None:
-        """Return the run that was asked for, which it may not have."""
-        found = self.answer(note)
+        """Return the run, which it may not have."""
+        found = self._asked.answer(note)
         if found is not None:
             return as_run(_RUN.decode(found))
         if self._insist:
-            raise NotFound(f"The collector has no such run: {self._path.rpartition('/')[2]}.")
+            raise NotFound(f"The collector has no such run: {self._text}.")
         return None
 
+
+class AskedRuns:
+    """The runs that match a filter, which a collector is asked for: the newest first, by pages."""
+
+    def __init__(self, access: ClusterAccess, wanted: RunFilter, *, insist: bool) -> None:
+        self._wanted, self._insist = wanted, insist
+        self._pages: list[list[RunStatus]] = []
+        self._is_enough = False
+        self._asked = Asked(access, self._read, insist=insist)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether there is a cluster that is asked."""
+        return self._asked.is_under_way
+
     def runs(self, note: Callable[[str], None]) -> list[Run]:
-        """Return the runs that were asked for."""
-        found = self.answer(note)
-        return [] if found is None else [as_run(one) for one in _RUNS.decode(found)]
+        """Return the runs, oldest first; notes from when on there are more that did not come."""
+        self._asked.answer(note, without=self._missing, parts=lambda: len(self._pages))
+        self._is_enough = True
+        found = {one.run_id: one for page in list(self._pages) for one in page}
+        runs = sorted(found.values(), key=lambda one: (one.created_at, one.run_id))
+        return [as_run(one) for one in runs]
+
+    def _missing(self) -> str:
+        if not self._pages:
+            return "the runs of a collector"
+        oldest = datetime.datetime.fromtimestamp(_oldest(self._pages[-1]), datetime.UTC)
+        more = "" if self._insist else "--store cluster waits for all, "
+        before = f"those created before {oldest:%Y-%m-%dT%H:%M:%SZ}"
+        return f"some runs of a collector, {before} ({more}--benchmark asks for fewer)"
+
+    def _read(self, there: CollectorProxy) -> None:
+        wanted, known = self._wanted, set[str]()
+        query = {
+            "detail": "status",
+            "benchmark": wanted.benchmark,
+            "framework": wanted.framework,
+            "set": wanted.set_name,
+            "since": None if wanted.since is None else repr(wanted.since),
+        }
+        given = {name: value for name, value in query.items() if value is not None}
+        while not self._is_enough:
+            left = records.PAGE if wanted.limit is None else wanted.limit - len(known)
+            # The oldest one comes again: another may have been created at the same time.
+            asked = min(records.PAGE, left + bool(known))
+            page = _RUNS.decode(there.read("runs", given | {"limit": f"{asked}"}) or b"[]")
+            new = {one.run_id for one in page} - known
+            self._pages.append(page)
+            known |= new
+            is_all = wanted.limit is not None and len(known) >= wanted.limit
+            if is_all or not new or len(page) < asked:
+                return
+            given["until"] = repr(_oldest(page))
 
 
-def runs(access: ClusterAccess, wanted: RunFilter, *, insist: bool = False) -> Asked:
+def _oldest(page: Sequence[RunStatus]) -> float:
+    return min(one.created_at for one in page)
+
+
+def runs(access: ClusterAccess, wanted: RunFilter, *, insist: bool = False) -> AskedRuns:
     """Ask for the runs that match."""
-    query = {
-        "detail": "status",
-        "benchmark": wanted.benchmark,
-        "framework": wanted.framework,
-        "set": wanted.set_name,
-        "since": None if wanted.since is None else f"{wanted.since:.6f}",
-        "limit": None if wanted.limit is None else f"{wanted.limit}",
-    }
-    given = {name: value for name, value in query.items() if value is not None}
-    return Asked(access, "runs", given, insist=insist)
+    return AskedRuns(access, wanted, insist=insist)
 
 
-def run(access: ClusterAccess, text: str, *, insist: bool = False) -> Asked:
+def run(access: ClusterAccess, text: str, *, insist: bool = False) -> AskedRun:
     """Ask for the run of an id, or of a unique beginning of one."""
-    return Asked(access, f"runs/{text}", {}, insist=insist)
+    return AskedRun(access, text, insist=insist)
 
 
 def logs(access: ClusterAccess, run_id: str, folder: Path) -> list[Path]:

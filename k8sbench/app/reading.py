@@ -19,9 +19,6 @@ from k8sbench.report import document
 from k8sbench.runs import records, reporting
 from k8sbench.runs.records import ListedRun, RunStatus
 
-MOST_RUNS = 1000
-"""Of one answer: the newest."""
-
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     """One file of a run's folder."""
@@ -35,7 +32,10 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def runs(where: str | None, query: Mapping[str, str]) -> list[ListedRun] | list[RunStatus]:
-    """Return the newest runs that match, oldest first; ``detail=status`` with all there is."""
+    """Return the newest runs that match, oldest first; ``detail=status`` with all there is.
+
+    There are at most :data:`.records.PAGE`; those before them are asked for with ``until``.
+    """
     with stores.to_read(where, lambda _: None) as store:
         found = store.runs(_filter(query))
         if query.get("detail") == "status":
@@ -149,8 +149,9 @@ def _filter(query: Mapping[str, str]) -> RunFilter:
         framework=query.get("framework"),
         set_name=query.get("set"),
         since=_number(query, "since"),
+        until=_number(query, "until"),
         phase=None if phase is None else Phase(phase),
-        limit=MOST_RUNS if limit is None else max(0, min(int(limit), MOST_RUNS)),
+        limit=records.PAGE if limit is None else max(0, min(int(limit), records.PAGE)),
     )
 
 

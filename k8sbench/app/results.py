@@ -64,7 +64,8 @@ def results(
     insist = where == stores.CLUSTER
     asked = collectors.runs(
         access,
-        RunFilter(benchmark=wanted.benchmark, framework=wanted.framework, since=wanted.since),
+        # Not of one set, nor by time: speedups refer to other sets, and a set may be older in part.
+        RunFilter(benchmark=wanted.benchmark, framework=wanted.framework),
         insist=insist,
     )
     with stores.without_any() if insist else stores.to_read(where, note) as store:

@@ -43,6 +43,7 @@ def matching(jobs: Sequence[FoundJob], wanted: RunFilter) -> list[FoundJob]:
         and wanted.framework in (None, plan.framework)
         and wanted.set_name in (None, plan.set_name)
         and (wanted.since is None or job.created_at >= wanted.since)
+        and (wanted.until is None or job.created_at <= wanted.until)
         and wanted.phase in (None, job.phase)
     ]
 

@@ -27,6 +27,8 @@ T = TypeVar("T", bound=msgspec.Struct)
 Alive = Callable[[Owner], bool | None]
 """Whether a process still runs; None where that cannot be known from here."""
 OWNER_KILLED = "owner-killed"
+PAGE = 1000
+"""Runs of one answer of a collector: the newest that match."""
 FEW = 5
 """Names that an error lists before it says how many more there are."""
 

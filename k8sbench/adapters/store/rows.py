@@ -149,6 +149,8 @@ def filtered(wanted: RunFilter) -> sa.Select[Any]:
             query = query.where(column == value)
     if wanted.since is not None:
         query = query.where(RUNS.c.created_at >= wanted.since)
+    if wanted.until is not None:
+        query = query.where(RUNS.c.created_at <= wanted.until)
     wished = RUNS.c.wishes.is_not(sa.null())
     if wanted.wished:
         query = query.where(wished)

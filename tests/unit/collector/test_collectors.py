@@ -15,7 +15,6 @@ import pytest
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import collectors, listing, results, stores
-from k8sbench.app.collectors import Asked
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.model.errors import Unreachable, UsageError
 from k8sbench.model.phase import Phase, Transition
@@ -71,11 +70,22 @@ class Proxy:
     def __init__(self, *runs: Run) -> None:
         self.answers = threading.Event()
         self.answers.set()
-        self._runs = runs
+        self.broken = threading.Event()
+        self.asked: list[Mapping[str, str]] = []
+        self.breaks_at: int | None = None
+        """The request from which on it does not answer any more."""
+        self.runs = runs
 
     def read(self, path: str, query: Mapping[str, str]) -> bytes | None:
+        self.asked.append(query)
+        if len(self.asked) == self.breaks_at:
+            self.answers.clear()
+            self.broken.set()
         self.answers.wait()
-        return msgspec.json.encode([records.status_elsewhere(run) for run in self._runs])
+        until = float(query.get("until", "inf"))
+        found = [run for run in self.runs if run.created_at <= until]
+        page = found[-min(int(query["limit"]), records.PAGE) :]
+        return msgspec.json.encode([records.status_elsewhere(run) for run in page])
 
 
 @pytest.fixture
@@ -153,7 +163,7 @@ def test_nothing_is_asked_where_no_cluster_is_configured(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
-    asked = Asked(ClusterAccess(), "runs", {})
+    asked = collectors.runs(ClusterAccess(), RunFilter())
     assert not asked.is_under_way
     assert asked.runs(lambda _: None) == []
     early: list[list[ListedRun]] = []
@@ -167,3 +177,63 @@ def test_the_collectors_store_is_no_place_to_write_to() -> None:
         stores.to_write(stores.CLUSTER),
     ):
         raise AssertionError
+
+
+@pytest.fixture
+def many(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ids of 25 runs of a collector that gives ten at a time; two are of the same time."""
+    monkeypatch.setattr(records, "PAGE", 10)
+    times = [float(n) for n in range(15)] + [14.0] + [float(n) for n in range(15, 24)]
+    proxy.runs = tuple(run(f"r{n:02}", at=1e9 + at) for n, at in enumerate(times))
+    return [one.run_id for one in proxy.runs]
+
+
+@pytest.mark.parametrize(
+    ("limit", "asked"),
+    [(None, ["10", "10", "10"]), (9, ["9"]), (10, ["10"]), (12, ["10", "3"])],
+)
+def test_a_store_of_many_runs_is_read_to_its_beginning(
+    proxy: Proxy, many: list[str], limit: int | None, asked: list[str]
+) -> None:
+    noted: list[str] = []
+    for insist in (False, True):
+        proxy.asked.clear()
+        found = collectors.runs(HERE, RunFilter(limit=limit), insist=insist).runs(noted.append)
+        assert [one.run_id for one in found] == (many if limit is None else many[-limit:])
+        assert [query["limit"] for query in proxy.asked] == asked
+    assert not noted
+
+
+def test_where_the_older_ones_do_not_come_the_newest_are_shown_and_it_is_said(
+    proxy: Proxy, many: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collectors, "SECONDS", 0.2)
+    proxy.breaks_at = 2
+    noted: list[str] = []
+    asked = collectors.runs(HERE, RunFilter())
+    assert proxy.broken.wait(20)
+    found = asked.runs(noted.append)
+    assert [one.run_id for one in found] == many[-10:]
+    assert noted == [
+        "note: without some runs of a collector, those created before 2001-09-09T01:46:54Z (--store"
+        " cluster waits for all, --benchmark asks for fewer): It has not answered in 0.2 s."
+    ]
+    proxy.answers.set()
+
+
+def test_who_insists_is_given_all_or_an_error(
+    proxy: Proxy, many: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collectors, "INSIST_SECONDS", 0.5)
+    proxy.breaks_at = 3
+    with pytest.raises(Unreachable, match="The collector cannot be read: It has not answered"):
+        collectors.runs(HERE, RunFilter(), insist=True).runs(lambda _: None)
+    proxy.answers.set()
+
+
+def test_results_of_some_time_ask_for_whole_sets_and_what_speedups_refer_to(
+    proxy: Proxy, store: str
+) -> None:
+    wanted = Wanted(since=1e9, benchmark="seg")
+    results.results(wanted, store, lambda _: None, access=HERE)
+    assert [sorted(query) for query in proxy.asked] == [["benchmark", "detail", "limit"]]

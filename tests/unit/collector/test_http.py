@@ -79,6 +79,8 @@ def test_the_documents_keep_to_the_schema(get: Get) -> None:
         validate(f"GET {path}", found)
     (newest,) = get("/api/v1/runs?limit=1").json()
     assert newest["run_id"] == "seg-2"
+    (before,) = get(f"/api/v1/runs?limit=1&until={newest['created_at'] - 0.5!r}").json()
+    assert before["run_id"] == "seg-1"
     assert get("/api/v1/runs?phase=Succeeded").json()[0]["run_id"] == "seg-1"
     validate("GET /api/v1/runs/{run}", get("/api/v1/runs/seg-1").json())
     (row,) = get("/api/v1/groups?all=true").json()["rows"]

@@ -194,6 +194,8 @@ def test_filters_are_anded(store: SqlStore) -> None:
     assert found(framework="paddle") == "d"
     assert found(phase=Phase.RUNNING) == "b"
     assert found(since=NOW + 10) == "bcd"
+    assert found(until=NOW + 10) == "ab"
+    assert found(until=NOW + 10, limit=1) == "b"
     assert found(limit=2) == "cd"
     assert found(since=NOW + 10, limit=1, benchmark="other") == "c"
     assert found(unfinished=True) == "abc"
