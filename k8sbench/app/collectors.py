@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -40,9 +41,20 @@ LOG_SECONDS = 30.0
 SOURCE = "collector"
 """The source of its runs."""
 
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class _File(msgspec.Struct):
+    """What is read of an entry of ``/artifacts``."""
+
+    name: str
+    bytes: int
+
+
 # Made once, here: msgspec crashes where two threads are the first to use a type.
 _RUN = msgspec.json.Decoder(RunStatus)
 _RUNS = msgspec.json.Decoder(list[RunStatus])
+_FILES = msgspec.json.Decoder(list[_File])
 
 
 class Asked(Generic[T]):
@@ -191,29 +203,55 @@ def run(access: ClusterAccess, text: str, *, insist: bool = False) -> AskedRun:
     return AskedRun(access, text, insist=insist)
 
 
-def logs(access: ClusterAccess, run_id: str, folder: Path) -> list[Path]:
-    """Copy the logs that it has of a run into a folder; raises :class:`BenchError`."""
-    from k8sbench.adapters.kubernetes.client.faults import ApiFault
+class Copies:
+    """Copies of files of a run that a collector has, in folders of one of this machine."""
 
-    found = []
-    with opened(access, LOG_SECONDS) as collector:
-        if collector is None:
-            return []
-        files = collector.read(f"runs/{run_id}/artifacts", {}) or b"[]"
-        for name in (one["name"] for one in msgspec.json.decode(files)):
-            kind, _, file = name.partition("/")
-            if kind != "logs" or not file.endswith(".log") or "/" in file:
-                continue
-            path = folder / file
+    def __init__(self, access: ClusterAccess, run_id: str, folder: Path) -> None:
+        self._access, self._run_id, self._folder = access, run_id, folder
+        self._had: dict[Path, int] = {}
+        """Of a log the bytes that were copied."""
+
+    def take(self, *kinds: Literal["logs", "gpu"]) -> list[Path]:
+        """Copy what there is of logs or GPU series, and of logs only what has come since.
+
+        Returns all copies; raises :class:`BenchError`.
+        """
+        from k8sbench.adapters.kubernetes.client.faults import ApiFault
+
+        found = []
+        with opened(self._access, LOG_SECONDS) as collector:
+            if collector is None:
+                return []
+            files = collector.read(f"runs/{self._run_id}/artifacts", {}) or b"[]"
+            for one in _FILES.decode(files):
+                kind, _, name = one.name.partition("/")
+                if kind not in kinds or _FILE_NAME.fullmatch(name) is None:
+                    continue
+                path = self._folder / kind / name
+                path.parent.mkdir(exist_ok=True)
+                found.append(path)
+                try:
+                    self._copy(collector, one, path)
+                except ApiFault as fault:
+                    raise Unreachable(
+                        f"The collector's file {one.name} of run {self._run_id} cannot be read:"
+                        f" {fault.message.rstrip('.')}.",
+                        "Try again.",
+                    ) from fault
+        return found
+
+    def _copy(self, collector: CollectorProxy, one: _File, path: Path) -> None:
+        grows = path.suffix == ".log"
+        had = self._had.get(path, 0) if grows else 0
+        if path in self._had and grows and one.bytes <= had:
+            return
+        asked = f"runs/{self._run_id}/artifacts/{one.name}"
+        with path.open("ab" if had else "wb") as out:
             try:
-                with path.open("wb") as out:
-                    out.writelines(collector.pieces(f"runs/{run_id}/logs/{path.stem}", {}))
-            except ApiFault as fault:
-                raise Unreachable(
-                    f"The log of {path.stem} cannot be read: {fault.message}"
-                ) from fault
-            found.append(path)
-    return found
+                if one.bytes:
+                    out.writelines(collector.rest(asked, had))
+            finally:
+                self._had[path] = out.tell()
 
 
 @contextlib.contextmanager

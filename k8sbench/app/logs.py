@@ -7,15 +7,16 @@ import datetime
 import heapq
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
 from k8sbench.app import collectors, connections, context, lookup, stores
 from k8sbench.app.connections import ClusterAccess
-from k8sbench.model.errors import Interrupted, NotFound
+from k8sbench.model import times
+from k8sbench.model.errors import Interrupted, NotFound, Unreachable
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
@@ -29,7 +30,13 @@ if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
     from k8sbench.ports import Store
 
+T = TypeVar("T")
+
 POLL_SECONDS = 0.5
+COLLECTOR_SECONDS = 2.0
+"""Between two questions to a collector for what is new."""
+AWAY_SECONDS = 120.0
+"""For which one that was read may be away: it may be upgraded, or moved to another node."""
 
 
 class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,6 +117,7 @@ class _Reader:
         self.note = sink.note
         self._sink, self._replica, self._access = sink, options.replica, options.access
         self._location = None if run.source == collectors.SOURCE else run.location
+        self._follow = options.follow
         self._several = options.replica is None and run.plan.replicas > 1
         planned = kind_of(run.plan).names(run.plan.replicas)
         if options.replica not in {None, *planned}:
@@ -151,24 +159,58 @@ class _Reader:
             self.note(f"Nothing was printed yet. See: k8sbench status {self.run.run_id}")
 
     def from_collector(self) -> None:
-        """Hand over what a collector has of the run's logs."""
-        self.note(f"The logs of {self.run.run_id} are the collector's.")
-        with tempfile.TemporaryDirectory(prefix="k8sbench-logs-") as folder:
-            there = connections.access_to(self._location, self._access)
-            self._print(collectors.logs(there, self.run.run_id, Path(folder)))
+        """Hand over what a collector has of the run's logs, or will have until the run is final."""
+        run = self.run
+        self.note(f"The logs of {run.run_id} are the collector's.")
+        there = connections.access_to(self._location, self._access)
+        tails: dict[Path, LogTail] = {}
 
-    def _print(self, paths: Sequence[Path]) -> None:
-        from k8sbench.adapters.store.artifacts import LogTail
+        def state() -> Run:
+            found = collectors.run(there, self.run.run_id, insist=True).run(self.note)
+            assert found is not None
+            return found
 
         with contextlib.ExitStack() as stack:
-            tails = [
-                stack.enter_context(contextlib.closing(LogTail(path)))
-                for path in paths
-                if self._replica in {None, path.stem}
-            ]
-            self._emit(tails, to_end=True)
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="k8sbench-logs-"))
+            copies = collectors.Copies(there, run.run_id, Path(folder))
+            while True:
+                # The state first and the files after it: nothing is written once it is final.
+                is_last = run.phase.final or not self._follow
+                self._open(stack, tails, self._answered(lambda: copies.take("logs")))
+                self._emit(list(tails.values()), to_end=is_last)
+                if is_last:
+                    break
+                time.sleep(COLLECTOR_SECONDS)
+                run = self._answered(state)
         if not tails:
-            self.note(f"Run {self.run.run_id} has no logs there.")
+            self.note(f"Run {run.run_id} has no logs there.")
+        if self._follow:
+            self._note_end(run)
+
+    def _answered(self, ask: Callable[[], T]) -> T:
+        """Ask the collector; one that is followed may be away for a while, which is noted."""
+        until, is_noted = time.monotonic() + AWAY_SECONDS, False
+        while True:
+            try:
+                return ask()
+            except Unreachable as wrong:
+                if not self._follow or time.monotonic() >= until:
+                    raise
+                if not is_noted:
+                    tried = times.duration(AWAY_SECONDS)
+                    self.note(f"warning: {wrong.message} It is asked again for {tried}.")
+                is_noted = True
+                time.sleep(COLLECTOR_SECONDS)
+
+    def _open(
+        self, stack: contextlib.ExitStack, tails: dict[Path, LogTail], paths: Sequence[Path]
+    ) -> None:
+        """Open the wanted logs that are not open yet."""
+        from k8sbench.adapters.store.artifacts import LogTail
+
+        for path in paths:
+            if path not in tails and self._replica in {None, path.stem}:
+                tails[path] = stack.enter_context(contextlib.closing(LogTail(path)))
 
     def follow_on_cluster(self, store: SqlStore, stop: Stop) -> None:
         """Hand over the run's lines as they are archived; closes the run at its end."""
@@ -193,16 +235,14 @@ class _Reader:
     def archived(self, store: Store, *, follow: bool = False) -> None:
         """Hand over what is archived; with ``follow`` until the run is final."""
         from k8sbench.adapters.store import removal
-        from k8sbench.adapters.store.artifacts import LogTail
 
-        run, tails = self.run, dict[Path, LogTail]()
+        run = self.run
+        tails: dict[Path, LogTail] = {}
         with contextlib.ExitStack() as stack:
             while True:
                 # The state first and the files after it: nothing is written once it is final.
                 is_last = run.phase.final or not follow
-                for path in store.log_files(run.run_id):
-                    if path not in tails and self._replica in {None, path.stem}:
-                        tails[path] = stack.enter_context(contextlib.closing(LogTail(path)))
+                self._open(stack, tails, store.log_files(run.run_id))
                 self._emit(list(tails.values()), to_end=is_last)
                 if is_last:
                     break

@@ -5,19 +5,22 @@ from __future__ import annotations
 import contextlib
 import difflib
 import threading
+import tempfile
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from k8sbench.app import catalog, collectors, context, stores
 from k8sbench.app.connections import ClusterAccess
-from k8sbench.model.errors import BenchError, NotFound, UsageError
+from k8sbench.model.errors import BenchError, NotFound, StoreError, UsageError
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 from k8sbench.runs import records, reporting
 
 if TYPE_CHECKING:
+    from k8sbench.model.group import Member
     from k8sbench.ports import Store
     from k8sbench.report.plot import GpuHistory
     from k8sbench.runs.context import Stop
@@ -99,43 +102,69 @@ def results(
     return report
 
 
+def gpu_members(report: Report, named: Collection[str]) -> list[Member]:
+    """Return the runs whose GPU metrics a plot may show: the named ones, else the last of each row.
+
+    Raises :class:`NotFound` where a named one has no part in the rows.
+    """
+    rows = [row.group.members for row in report.results]
+    by_id = {member.run_id: member for members in rows for member in members}
+    chosen = [by_id[records.resolve(sorted(by_id), text)] for text in named] or [
+        max(members, key=lambda one: (one.rate is not None, one.created_at)) for members in rows
+    ]
+    return [one for one in {one.run_id: one for one in chosen}.values() if one.gpu]
+
+
 def gpu_histories(
-    report: Report, named: Collection[str], where: str | None, note: Callable[[str], None]
+    members: Sequence[Member],
+    where: str | None,
+    note: Callable[[str], None],
+    *,
+    access: ClusterAccess = HERE,
 ) -> list[GpuHistory]:
-    """Read what GPUs did over time, for a plot: in runs that were named, else the last of each row.
+    """Read what the GPUs of runs did over time, for a plot; of a collector's runs it is asked.
 
     Of each metric it is what the source says whose figure counts.
     """
+    found: list[GpuHistory | None] = []
+    theirs = [one for one in members if one.source == collectors.SOURCE]
+    if len(theirs) < len(members):
+        with stores.to_read(where, note) as store:
+            for one in members:
+                if one not in theirs:
+                    with contextlib.suppress(StoreError):  # its files may be on another machine
+                        found.append(_history(store.run(one.run_id), store.folder(one.run_id)))
+    for one in theirs:
+        try:
+            run = collectors.run(access, one.run_id, insist=True).run(note)
+            with tempfile.TemporaryDirectory(prefix="k8sbench-gpu-") as folder:
+                collectors.Copies(access, one.run_id, Path(folder)).take("gpu")
+                found.append(None if run is None else _history(run, Path(folder)))
+        except BenchError as wrong:
+            note(f"warning: without the GPU metrics of {one.run_id}: {wrong}")
+    return [one for one in found if one is not None and one.panels()]
+
+
+def _history(run: Run, folder: Path) -> GpuHistory | None:
     from k8sbench.report.plot import GpuHistory
     from k8sbench.runs import gathering
 
-    found: list[GpuHistory] = []
-    if where == stores.CLUSTER:
-        return []
-    with stores.to_read(where, note) as store:
-        known = set(store.ids())
-        for run_id in _drawn(report, named):
-            if run_id not in known:
-                continue  # the collector has it
-            measured = store.run(run_id).measurement
-            if measured is None or measured.steady is None or measured.gpu_metrics is None:
-                continue
-            kept, window = gathering.kept_series(store, run_id), measured.window
-            series = [
-                one
-                for metric, figure in measured.gpu_metrics.figures.items()
-                for one in kept.get(figure.source, ())
-                if one.metric == metric
-            ]
-            between = None
-            if window is not None and window.started_at is not None and window.ended_at is not None:
-                between = (window.started_at, window.ended_at)
-            found.append(
-                GpuHistory(
-                    run_id=run_id, steady=measured.steady, window=between, series=tuple(series)
-                )
-            )
-    return [one for one in found if one.panels()]
+    measured = run.measurement
+    if measured is None or measured.steady is None or measured.gpu_metrics is None:
+        return None
+    kept, window = gathering.kept_series(folder), measured.window
+    series = [
+        one
+        for metric, figure in measured.gpu_metrics.figures.items()
+        for one in kept.get(figure.source, ())
+        if one.metric == metric
+    ]
+    between = None
+    if window is not None and window.started_at is not None and window.ended_at is not None:
+        between = (window.started_at, window.ended_at)
+    return GpuHistory(
+        run_id=run.run_id, steady=measured.steady, window=between, series=tuple(series)
+    )
 
 
 def _drawn(report: Report, named: Collection[str]) -> list[str]:

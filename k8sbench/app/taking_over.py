@@ -1,4 +1,4 @@
-"""Taking over what a collector has of a run whose job it has deleted: state, figure and logs."""
+"""Taking over what a collector has of a run whose job it has deleted: state, figure and files."""
 
 from __future__ import annotations
 
@@ -38,8 +38,6 @@ def taken_over(
 def _taken_over(
     store: SqlStore, run: Run, access: ClusterAccess, note: Callable[[str], None]
 ) -> Run:
-    from k8sbench.adapters.store import artifacts
-
     run_id, there = run.run_id, connections.access_to(run.location, access)
     found = collectors.run(there, run_id).run(note)
     if found is None or not found.phase.final or not collectors.knows_more(found, run):
@@ -48,9 +46,7 @@ def _taken_over(
         return run
     try:
         store.ensure_folder(run_id)
-        folder = store.folder(run_id) / artifacts.LOGS
-        folder.mkdir(exist_ok=True)
-        collectors.logs(there, run_id, folder)
+        collectors.Copies(there, run_id, store.folder(run_id)).take("logs", "gpu")
         latest = store.run(run_id).history[-1].at
         for step in found.history:
             if step.at > latest or step.phase.final:

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
+from pathlib import Path
 from typing import TypeVar, get_args
 
 import msgspec
@@ -298,12 +299,12 @@ def series_file(source: str) -> str:
     return f"{SERIES}/{source}.jsonl"
 
 
-def kept_series(store: Store, run_id: str) -> dict[str, list[Series]]:
-    """Read the series that are kept of a run, by source; none where its files are not here."""
+def kept_series(folder: Path) -> dict[str, list[Series]]:
+    """Read the series in a run's folder, by source; none of a file that cannot be read."""
     found: dict[str, list[Series]] = {}
     for source in get_args(SourceName):
-        with contextlib.suppress(OSError, msgspec.MsgspecError, StoreError):
-            lines = (store.folder(run_id) / series_file(source)).read_bytes().splitlines()
+        with contextlib.suppress(OSError, msgspec.MsgspecError):
+            lines = (folder / series_file(source)).read_bytes().splitlines()
             found[source] = [msgspec.json.decode(line, type=Series) for line in lines]
     return found
 

@@ -52,8 +52,14 @@ def test_another_machine_reads_what_a_submitter_has_left(
     with collector.collecting() as running:
         expose(own_cluster, other, running)
         logs = own_shell.printing("r1")
-        logs.end()
-        own_shell.finish("r1")
+        until(lambda: "r1" in other.run("list", "--store=cluster").out, "the collector to see r1")
+        follow = ("logs", "r1", "--replica=worker-0", "--follow", "--store=cluster")
+        with other.started(*follow) as followed:
+            followed.until(logs.expected["worker-0"][0])
+            logs.end()
+            own_shell.finish("r1")
+            followed.until("Run r1 is Succeeded.")
+            assert followed.out.splitlines() == logs.expected["worker-0"]
         until(lambda: "r1" not in own_shell.on_cluster(), "the deletion of r1")
         for shell in (other, own_shell):
             row = shell.run("results").out

@@ -45,9 +45,15 @@ class CollectorProxy:
 
     def pieces(self, path: str, query: Mapping[str, str]) -> Iterator[bytes]:
         """Yield a document as it arrives; raises :class:`ApiFault`."""
+        yield from self._api.stream(self._at(path), silence_s=self._api.retry_s, **query).chunks()
+
+    def rest(self, path: str, begin: int) -> Iterator[bytes]:
+        """Yield a file as it arrives, from byte ``begin`` on; raises :class:`ApiFault`."""
+        yield from self._api.rest(self._at(path), begin, silence_s=self._api.retry_s).chunks()
+
+    def _at(self, path: str) -> str:
         assert self._base is not None
-        asked = f"{self._base}/api/v1/{quote(path)}"
-        yield from self._api.stream(asked, silence_s=self._api.retry_s, **query).chunks()
+        return f"{self._base}/api/v1/{quote(path)}"
 
     def _explained(self, fault: ApiFault) -> BenchError:
         if fault.status not in {401, 403}:

@@ -111,7 +111,7 @@ def command(
         note = counted(report.older, "older row", ("is", "are"))
         output.note(f"{note} not shown; --all shows all sets.")
     if plot is not None and plot_form is not None:
-        _draw(report, wanted["runs"], where, plot, plot_form)
+        _draw(report, wanted["runs"], where, access, plot, plot_form)
 
 
 def _plot_form(plot: str) -> str:
@@ -125,18 +125,26 @@ def _plot_form(plot: str) -> str:
     return form
 
 
-def _draw(report: Report, runs: Sequence[str], where: str | None, plot: str, form: str) -> None:
+def _draw(
+    report: Report,
+    runs: Sequence[str],
+    where: str | None,
+    access: ClusterAccess,
+    plot: str,
+    form: str,
+) -> None:
     from k8sbench.report import plot as plots
 
     if not report.results:
         raise UsageError("--plot has nothing to draw: no row.", "Leave out filters, or --plot.")
-    gpus = results.gpu_histories(report, runs, where, output.note)
-    if len(gpus) > MOST_GPU_PLOTS:
+    members = results.gpu_members(report, runs)
+    if len(members) > MOST_GPU_PLOTS:
         output.note(
-            f"plot: the GPU metrics of {MOST_GPU_PLOTS} of {len(gpus)} runs are drawn;"
+            f"plot: the GPU metrics of {MOST_GPU_PLOTS} of {len(members)} runs are drawn;"
             " name runs to choose them"
         )
-    data = plots.draw(report.results, form, gpus[:MOST_GPU_PLOTS])
+    gpus = results.gpu_histories(members[:MOST_GPU_PLOTS], where, output.note, access=access)
+    data = plots.draw(report.results, form, gpus)
     try:
         Path(plot).write_bytes(data)
     except OSError as wrong:

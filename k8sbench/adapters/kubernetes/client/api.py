@@ -75,6 +75,8 @@ class _Request(NamedTuple):
     path: str
     query: Mapping[str, str] = {}
     body: Mapping[str, Any] | None = None
+    begin: int = 0
+    """The byte of the answer that is wanted first."""
 
 
 class Api:
@@ -239,8 +241,14 @@ class Api:
 
     def stream(self, path: str, *, silence_s: float | None = None, **query: str) -> LineStream:
         """Return an answer as it arrives, such as a log that is followed."""
+        return self._streamed(_Request("get", path, query), silence_s)
+
+    def rest(self, path: str, begin: int, *, silence_s: float | None = None) -> LineStream:
+        """Return what a file holds from byte ``begin`` on, as it arrives."""
+        return self._streamed(_Request("get", path, begin=begin), silence_s)
+
+    def _streamed(self, request: _Request, silence_s: float | None) -> LineStream:
         connect_s = CONNECT_SECONDS if silence_s is None else min(CONNECT_SECONDS, silence_s)
-        request = _Request("get", path, query)
         return LineStream(self._send(request, read_s=silence_s, connect_s=connect_s))
 
     def no_answer(self, seconds: float = 2.0, *, retry_s: float = 0.0) -> ApiFault | None:
@@ -372,7 +380,7 @@ class Api:
     def _send_once(
         self, request: _Request, timeout: urllib3.Timeout, secrets: Secrets
     ) -> urllib3.BaseHTTPResponse:
-        verb, path, query, body = request
+        verb, path, query, body, begin = request
         what = f"{verb} {kinds.resource(path)}"
         headers = urllib3.HTTPHeaderDict({"User-Agent": "k8sbench"})
         for name, value in secrets.impersonation:
@@ -381,6 +389,8 @@ class Api:
             headers["Accept"] = _METADATA if what in _BRIEF else "application/json"
         if verb in {"get", "list"} and timeout.read_timeout is not None:
             headers["Accept-Encoding"] = "gzip"
+        if begin:
+            headers["Range"] = f"bytes={begin}-"
         if secrets.authorization is not None:
             headers["Authorization"] = secrets.authorization
         if body is not None:

@@ -1,0 +1,271 @@
+"""Another machine reads the files that a collector has of a run: logs as they grow, GPU series."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from k8sbench.adapters.kubernetes.client.api import ApiFault
+from k8sbench.adapters.kubernetes.collectors import CollectorProxy
+from k8sbench.adapters.metrics import prometheus_api
+from k8sbench.adapters.store.artifacts import LogWriter
+from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.app import collectors, logs, results, stores, taking_over
+from k8sbench.app.collector_settings import Settings
+from k8sbench.app.connections import ClusterAccess
+from k8sbench.app.logs import LogOptions
+from k8sbench.collector import http
+from k8sbench.collector.controller import State
+from k8sbench.collector.metrics import Metrics
+from k8sbench.model.errors import NotFound, Unreachable
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Location
+from k8sbench.ports import LogLine
+from k8sbench.report import document
+from k8sbench.report.plot import FORMATS, draw
+from k8sbench.runs import gathering
+from k8sbench.runs.context import Stop
+from k8sbench.runs.reporting import Wanted
+from tests.unit.runs.played import FakeCluster
+from tests.unit.runs.test_gathering import Bench, Source
+from tests.unit.store.examples import NOW, plan, step
+
+HERE = ClusterAccess(namespace="team")
+
+
+class Collector:
+    """A collector's store, served as it serves it, at the address of an API server's proxy."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self.store, self.asked = store, list[str]()
+        self.is_away = False
+
+    @contextmanager
+    def opened(self, access: ClusterAccess, seconds: float = 0.0) -> Iterator[CollectorProxy]:
+        assert access == HERE
+        if self.is_away:
+            raise Unreachable("The collector does not answer.", "See: kubectl get pods")
+        state = State(settings=Settings(store=str(self.store.root)), looked_at=time.monotonic())
+        app = http.application(state, Metrics().registry)
+        with http.Server("127.0.0.1:0", app) as server:
+            api = prometheus_api.direct(f"http://127.0.0.1:{server.port}", {}).api
+            proxy = CollectorProxy(api)
+            proxy._base = ""
+            yield proxy
+            self.asked += [key for key, count in api.errors.items() if count]
+            api.close()
+
+
+@pytest.fixture
+def collector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+    with open_store(str(tmp_path / "collector")) as store:
+        made = Collector(store)
+        monkeypatch.setattr(collectors, "opened", made.opened)
+        yield made
+
+
+class Sink:
+    """Takes lines and notes; what happens while they are waited for is played."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.notes: list[str] = []
+
+    def line(self, at: float, replica: str, text: bytes, *, several: bool) -> None:
+        self.lines.append(f"{replica}: {text.decode()}" if several else text.decode())
+
+    def flush(self) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def printed(archive: LogWriter, replica: str, text: str, at: float = NOW) -> None:
+    archive.write(LogLine(replica=replica, at=at, text=text))
+
+
+def follow(
+    monkeypatch: pytest.MonkeyPatch, *happens: Callable[[], object], replica: str | None = None
+) -> Sink:
+    """Follow the logs; at each wait for more the next of what ``happens`` does."""
+    sink, script = Sink(), iter(happens)
+    now = 0.0
+
+    def wait(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        next(script, lambda: None)()
+
+    clock = SimpleNamespace(sleep=wait, monotonic=lambda: now)
+    monkeypatch.setattr(logs, "time", clock)
+    options = LogOptions(
+        run="seg-1", follow=True, access=HERE, store=stores.CLUSTER, replica=replica
+    )
+    logs.logs(options, sink, Stop())
+    return sink
+
+
+@pytest.fixture
+def archive(collector: Collector) -> LogWriter:
+    """The open archive of a run that goes on."""
+    two = plan(backend="kubernetes", replicas=2)
+    collector.store.record(two, at=NOW, owner=None)
+    collector.store.move("seg-1", step(Phase.RUNNING))
+    return collector.store.archive("seg-1")
+
+
+def test_logs_are_followed_until_the_run_has_ended(
+    collector: Collector, archive: LogWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed(archive, "master-0", "one")
+    archive.close()
+
+    def more() -> None:
+        again = collector.store.archive("seg-1")
+        printed(again, "worker-0", "two", NOW + 1)
+        printed(again, "master-0", "three", NOW + 2)
+        again.close()
+
+    def end() -> None:
+        collector.store.move("seg-1", step(Phase.FAILED, at=NOW + 3, cause="It crashed."))
+
+    sink = follow(monkeypatch, lambda: None, more, lambda: None, end)
+    assert sink.lines == ["master-0: one", "worker-0: two", "master-0: three"]
+    assert sink.notes == [
+        "The logs of seg-1 are the collector's.",
+        "Run seg-1 is Failed. It crashed.",
+    ]
+    assert not collector.asked, "no request was refused"
+
+
+def test_a_collector_that_is_away_for_a_while_loses_no_line(
+    collector: Collector, archive: LogWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away() -> None:
+        collector.is_away = True
+
+    def back() -> None:
+        collector.is_away = False
+        printed(archive, "master-0", "one")
+        archive.close()
+        collector.store.move("seg-1", step(Phase.SUCCEEDED, at=NOW + 3))
+
+    sink = follow(monkeypatch, away, lambda: None, lambda: None, back)
+    assert sink.lines == ["master-0: one"]
+    (note,) = [note for note in sink.notes if "asked again" in note]
+    assert note == (
+        "warning: The collector cannot be read: The collector does not answer."
+        " It is asked again for 2m."
+    )
+
+
+def test_one_that_stays_away_or_loses_the_run_ends_it(
+    collector: Collector, archive: LogWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive.close()
+
+    def away() -> None:
+        collector.is_away = True
+
+    with pytest.raises(Unreachable, match="does not answer"):
+        follow(monkeypatch, away)
+    collector.is_away = False
+
+    def lose() -> None:
+        with collector.store.database.writing() as db:
+            db.exec_driver_sql("DELETE FROM runs")
+
+    with pytest.raises(NotFound, match="The collector has no such run: seg-1"):
+        follow(monkeypatch, lose)
+
+
+def test_a_part_that_did_not_come_is_asked_for_again(
+    collector: Collector, archive: LogWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(100):
+        printed(archive, "master-0", f"line {number}")
+    archive.close()
+    whole = collector.store.log_files("seg-1")[0].read_bytes()
+    rest, begins = CollectorProxy.rest, list[int]()
+
+    def breaks(self: CollectorProxy, path: str, begin: int) -> Iterator[bytes]:
+        begins.append(begin)
+        for piece in rest(self, path, begin):
+            if len(begins) == 1:
+                yield piece[:1000]
+                raise ApiFault(None, "", "it closed the connection before the end of its answer")
+            yield piece
+
+    monkeypatch.setattr(CollectorProxy, "rest", breaks)
+    copies = collectors.Copies(HERE, "seg-1", tmp_path)
+    with pytest.raises(
+        Unreachable, match=r"logs/master-0\.log of run seg-1 cannot be read: it clo"
+    ):
+        copies.take("logs")
+    for _ in range(2):
+        (path,) = copies.take("logs")
+        assert path.read_bytes() == whole
+    assert begins == [0, 1000]
+
+
+@pytest.fixture
+def measured(collector: Collector) -> Bench:
+    """A run with GPU metrics that the collector followed, measured and archived."""
+    bench = Bench(collector.store, Source(250.0))
+    bench.submit()
+    bench.finish()
+    assert (collector.store.folder("seg-1") / "gpu" / "prometheus.jsonl").exists()
+    return bench
+
+
+@pytest.mark.usefixtures("measured")
+@pytest.mark.parametrize("insist", [False, True])
+def test_gpu_metrics_of_a_collector_are_shown_and_drawn_elsewhere(
+    collector: Collector, tmp_path: Path, insist: bool
+) -> None:
+    where = stores.CLUSTER if insist else str(tmp_path / "laptop")
+    notes: list[str] = []
+    report = results.results(Wanted(), where, notes.append, access=HERE)
+    (row,) = json.loads(msgspec.json.encode(document.document(report.results, report.parities)))[
+        "rows"
+    ]
+    (member,) = row["members"]
+    assert member["source"] == "collector"
+    assert member["gpu"]["power"]["value"] == 250.0
+    assert member["gpu"]["power"]["source"] == "prometheus"
+    members = results.gpu_members(report, ["seg"])
+    (history,) = results.gpu_histories(members, where, notes.append, access=HERE)
+    (series,) = history.series
+    assert series.values == (250.0,) * 10
+    assert len(draw(report.results, FORMATS[0], [history])) > len(draw(report.results, FORMATS[0]))
+    collector.is_away = True
+    assert results.gpu_histories(members, where, notes.append, access=HERE) == []
+    assert "without the GPU metrics of seg-1: The collector cannot be read" in notes[-1]
+
+
+@pytest.mark.usefixtures("measured")
+def test_series_are_taken_over_with_the_run(collector: Collector, tmp_path: Path) -> None:
+    notes: list[str] = []
+    theirs = collector.store.run("seg-1")
+    with open_store(str(tmp_path / "laptop")) as store:
+        place = Location(server="https://api", namespace="team")
+        ours = store.record(theirs.plan, at=theirs.created_at, owner=None, location=place)
+        (taken,) = taking_over.taken_over(store, [ours], FakeCluster(), HERE, notes.append)
+        assert taken.measurement == theirs.measurement
+        assert "its logs and figures are here now" in notes[-1]
+        kept = gathering.kept_series(store.folder("seg-1"))
+        assert kept == gathering.kept_series(collector.store.folder("seg-1"))
+        assert kept["prometheus"]
+        report = results.results(Wanted(), str(store.root), notes.append, access=HERE)
+        members = results.gpu_members(report, [])
+        assert [member.source for member in members] == ["here"]
+        collector.is_away = True
+        assert len(results.gpu_histories(members, str(store.root), notes.append)) == 1
