@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from k8sbench.model.identity import GroupKey, case_key, group_key
-from k8sbench.model.measurement import Measurement
+from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 
@@ -48,6 +48,20 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     cause: str
     """Why, one sentence."""
     cause_id: str | None = None
+
+
+ORIGIN = "source.json"
+"""Artifact of a run that was imported: its :class:`Origin`."""
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """``source.json`` in the folder of a run that was imported: where it was recorded."""
+
+    schema: int = SCHEMA
+    store: str
+    """Identity of the store that recorded it."""
+    exported_at: float
+    """Unix seconds; of its first export, where there were several."""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):

@@ -58,7 +58,7 @@ def test_another_machine_reads_what_a_submitter_has_left(
             followed.until(logs.expected["worker-0"][0])
             logs.end()
             own_shell.finish("r1")
-            followed.until("Run r1 is Succeeded.")
+            assert "Run r1 is Succeeded." in followed.ends().err
             assert followed.out.splitlines() == logs.expected["worker-0"]
         until(lambda: "r1" not in own_shell.on_cluster(), "the deletion of r1")
         for shell in (other, own_shell):

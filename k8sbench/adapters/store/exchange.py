@@ -38,13 +38,12 @@ from k8sbench.adapters.store.upkeep import Finding
 from k8sbench.model.errors import BenchError, InputError, StoreError, UsageError
 from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.measurement import SCHEMA
-from k8sbench.model.run import Run
+from k8sbench.model.run import ORIGIN, Origin, Run
 
 T = TypeVar("T")
 
 HEADER = "k8sbench-export.json"
 DIGESTS = "digests.json"
-SOURCE = "source.json"
 INCOMING = "incoming"
 """Folder of the store in which an import unpacks."""
 _FILE = r"(?:(?:logs|gpu)/)?[A-Za-z0-9][A-Za-z0-9._-]*"
@@ -80,16 +79,6 @@ class Digests(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: int = SCHEMA
     runs: dict[str, str]
-
-
-class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """``source.json``: where a run was recorded that was imported."""
-
-    schema: int = SCHEMA
-    store: str
-    """Identity of the store."""
-    exported_at: float
-    """Unix seconds; of its first export, where there were several."""
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,7 +132,7 @@ def _add_run(tar: tarfile.TarFile, folder: RunFolder, note: Callable[[str], None
             status, hashed = os.fstat(file.fileno()), _Hashed(file)
             member = f"{artifacts.RUNS}/{folder.path.name}/{name}"
             tape.add(tar, member, status.st_size, status.st_mtime, hashed)
-        if name != SOURCE:
+        if name != ORIGIN:
             lines.append(f"{hashed.digest.hexdigest()}  {name}\n")
     return _digest_of(lines)
 
@@ -152,7 +141,7 @@ def digest(folder: Path) -> str:
     """Compute the digest of the files of a run."""
     lines = []
     for name in _files(folder, lambda _: None):
-        if name != SOURCE:
+        if name != ORIGIN:
             with artifacts.translated(f"read {folder / name}"), (folder / name).open("rb") as file:
                 lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {name}\n")
     return _digest_of(lines)
@@ -200,12 +189,12 @@ def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> Imported:
     with _unpacking(store.root) as incoming:
         header, digests = _unpack(store, incoming, file, shown)
         there, orphans, added = _sorted(store, incoming, digests, shown)
-        source = Source(store=header.store, exported_at=header.exported_at)
+        origin = Origin(store=header.store, exported_at=header.exported_at)
         for run_id in added:
-            path = incoming / run_id / SOURCE
+            path = incoming / run_id / ORIGIN
             if not path.exists():
                 with artifacts.translated(f"write {path}"):
-                    path.write_bytes(artifacts.encoded(source) + b"\n")
+                    path.write_bytes(artifacts.encoded(origin) + b"\n")
         os.sync()
         findings: list[Finding] = []
         _put_in_place(store, incoming, orphans, added, findings)
@@ -294,7 +283,7 @@ def _unpack_run(entries: Iterable[Entry], target: Path | None, shown: str) -> st
         if "/" not in name and entry.size > MOST_BYTES:
             raise _unexpected(entry.name, shown)
         lines[name] = f"{_unpack_file(entry, target and target / name)}  {name}\n"
-    lines.pop(SOURCE, None)
+    lines.pop(ORIGIN, None)
     return _digest_of(lines.values())
 
 

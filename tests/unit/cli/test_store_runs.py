@@ -74,6 +74,10 @@ def test_runs_and_sets_are_exported_and_imported(
     assert ids() == ["one", "three", "two"]
     assert main(["logs", "one"]) == 0
     assert capsys.readouterr().out == "hello\n"
+    assert main(["status", "one"]) == 0
+    identity = err.removeprefix("3 runs imported from store ").partition(";")[0]
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"Imported: recorded by store {identity}, exported 20" in shown
 
 
 def test_without_names_it_is_every_run_that_is_over(

@@ -19,8 +19,9 @@ from k8sbench.adapters.store import artifacts, exchange, upkeep
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.model.errors import BenchError, FilesElsewhere, InputError, StoreError, UsageError
 from k8sbench.model.phase import Phase
-from k8sbench.model.run import Run, Wish
+from k8sbench.model.run import Origin, Run, Wish
 from k8sbench.ports import LogLine, RunFilter
+from k8sbench.runs import records
 from tests.harness import postgres
 from tests.unit.store.examples import NOW, OWNER, measurement, plan, step
 
@@ -114,6 +115,15 @@ def test_the_store_that_recorded_a_run_is_named_by_its_copies_too(
     imported(second, exported(filled))
     imported(third, exported(second))
     assert json.loads(files(third)["runs/seg-1/source.json"])["store"] == filled.identity
+
+    def origin(store: SqlStore) -> Origin | None:
+        return records.status(store, store.run("seg-1"), alive=lambda _: None).imported_from
+
+    assert origin(filled) is None
+    first = Origin(store=filled.identity, exported_at=NOW + 99)
+    assert (origin(second), origin(third)) == (first, first)
+    (third.folder("seg-1") / "source.json").write_text("{")
+    assert origin(third) is None
 
 
 def test_a_run_of_that_name_with_other_content_is_named_and_nothing_is_imported(

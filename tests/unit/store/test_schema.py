@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.store.artifacts import RunRecord, Wishes
-from k8sbench.adapters.store.exchange import Digests, Header, Source
+from k8sbench.adapters.store.exchange import Digests, Header
 from k8sbench.adapters.store.removal import Pruned
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.adapters.store.upkeep import StoreInfo, StoreReport
@@ -22,6 +22,7 @@ from k8sbench.cli.commands.images import ImageList
 from k8sbench.cli.main import main
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.run import Origin
 from k8sbench.runs.live_metrics import RunTop
 from k8sbench.runs.records import ListedRun, RunStatus
 from tests.tiers import ROOT
@@ -47,7 +48,7 @@ DOCUMENTS: dict[str, Any] = {
     "wishes.json": Wishes,
     "measurement.json": Measurement,
     "events.jsonl, each line": Transition,
-    "source.json": Source,
+    "source.json": Origin,
     "k8sbench-export.json": Header,
     "digests.json": Digests,
     "pruned.json": Pruned,
