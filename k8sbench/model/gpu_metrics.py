@@ -218,18 +218,29 @@ METRICS: tuple[GpuMetric, ...] = (
 BY_ID = {metric.id: metric for metric in METRICS}
 
 
+OF_RANK = "of rank "
+"""Begins the index of a GPU of which only the rank that uses it is known."""
+
+
 class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     """One GPU, or one part of a divided one (MIG), as far as a source knows it."""
 
     node: str | None = None
     index: str | None = None
-    """As the driver counts on its node."""
+    """As the driver counts on its node; :data:`OF_RANK` and a rank where that is not known."""
     uuid: str | None = None
     model: str | None = None
     mig: str | None = None
     """The instance and its profile, ``2 (1g.5gb)``; None of a whole GPU."""
     pod: str | None = None
     """The pod that has it; the replica of a local run."""
+
+    @property
+    def rank(self) -> int | None:
+        """The rank that uses it, where that is all that is known of it."""
+        number = (self.index or "").removeprefix(OF_RANK)
+        is_all = self.uuid is None and number != self.index and number.isdecimal()
+        return int(number) if is_all else None
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from k8sbench.measure.run.gpu_metrics import PREFERRED, Gpus, joined
+from k8sbench.measure.run.gpu_metrics import Gpus, joined, preferred
 from k8sbench.model.gpu_metrics import BY_ID, METRICS, NO_FIGURE, Fetched, Gpu, SourceName
 from k8sbench.model.kinds import rank_order
 
@@ -33,9 +33,10 @@ class GpuNow(msgspec.Struct, frozen=True, kw_only=True):
 
 def latest(fetched: Sequence[Fetched], now: float) -> tuple[GpuNow, ...]:
     """Take the latest samples, in the order of pods and GPUs."""
-    gpus = Gpus()
+    ranked = preferred(fetched)
+    gpus = Gpus(ranked)
     found: dict[int, dict[str, LatestSample]] = {}
-    for one in sorted(fetched, key=lambda one: PREFERRED.index(one.source)):
+    for one in ranked:
         for series in one.series:
             metrics = found.setdefault(gpus.place(series.gpu), {})
             samples = zip(reversed(series.at), reversed(series.values), strict=True)

@@ -6,7 +6,7 @@ first, and over the job's GPUs then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -42,11 +42,12 @@ def completed(
     accept: Collection[str] = (),
 ) -> Measurement:
     """Add what the sources had to a measurement, and judge it anew by that."""
-    gpus = Gpus()
+    ranked = preferred(fetched)
+    gpus = Gpus(ranked)
     missing = {path: why for path, why in found.missing.items() if path.partition(".")[0] != PATH}
     chosen: dict[str, Chosen] = {}
     for metric in METRICS:
-        one = _chosen(metric, gpus, wanted, fetched, plan.world_size)
+        one = _chosen(metric, gpus, wanted, ranked, plan.world_size)
         if isinstance(one, Chosen):
             chosen[metric.id] = one
         else:
@@ -83,12 +84,12 @@ def completed(
 
 
 def _chosen(
-    metric: GpuMetric, gpus: Gpus, wanted: Wanted, fetched: Sequence[Fetched], planned: int
+    metric: GpuMetric, gpus: Gpus, wanted: Wanted, ranked: Sequence[Fetched], planned: int
 ) -> Chosen | str:
     """Take a metric from the source that covers it best, or say why no source gives it."""
     best: tuple[tuple[float, int], Chosen] | None = None
     why: dict[str, str] = {}
-    for one in sorted(fetched, key=lambda one: PREFERRED.index(one.source)):
+    for one in ranked:
         by_gpu: dict[int, OverTime] = {}
         lines: dict[int, int] = {}
         failed = one.missing.get(metric.id) or one.missing.get("*") or "It has no series of it."
@@ -147,6 +148,11 @@ def _energy_per_1000(
     return 1000 * watts / rate
 
 
+def preferred(fetched: Iterable[Fetched]) -> list[Fetched]:
+    """Sort what sources had: the source that counts at a tie first."""
+    return sorted(fetched, key=lambda one: PREFERRED.index(one.source))
+
+
 def joined(why: Mapping[str, str]) -> str:
     """Write the sources' sentences as one; what several say stands once."""
     by_text: dict[str, list[str]] = {}
@@ -161,9 +167,31 @@ def joined(why: Mapping[str, str]) -> str:
 class Gpus:
     """The GPUs that the sources know, each once although they name it differently."""
 
-    def __init__(self) -> None:
+    def __init__(self, fetched: Iterable[Fetched]) -> None:
         self.all: list[Gpu] = []
         self._places: dict[tuple[str | None, ...], int] = {}
+        distinct = dict.fromkeys(series.gpu for one in fetched for series in one.series)
+        for gpu in distinct:
+            if gpu.rank is None:
+                self.place(gpu)
+        by_pod: dict[str | None, list[Gpu]] = {}
+        for gpu in distinct:
+            if gpu.rank is not None:
+                by_pod.setdefault(gpu.pod, []).append(gpu)
+        for pod, nameless in by_pod.items():
+            self._pair(pod, nameless)
+
+    def _pair(self, pod: str | None, nameless: Sequence[Gpu]) -> None:
+        """Take the GPUs that a pod's ranks use for those that another source names there.
+
+        CUDA gives a pod's ranks its GPUs in the driver's order. Where there are more or fewer of
+        them it cannot be said which is whose.
+        """
+        named = [i for i, gpu in enumerate(self.all) if pod is not None and gpu.pod == pod]
+        if len(named) == len(nameless):
+            named.sort(key=lambda i: _natural(self.all[i]))
+            for i, gpu in zip(named, sorted(nameless, key=lambda gpu: gpu.rank or 0), strict=True):
+                self._places.update(dict.fromkeys(_keys(gpu), i))
 
     def place(self, gpu: Gpu) -> int:
         """Return the GPU's place in the list; adds what this source knows of it."""
@@ -184,6 +212,12 @@ class Gpus:
     def _may_be(self, place: int, gpu: Gpu) -> bool:
         known = self.all[place].uuid
         return known is None or gpu.uuid is None or plain_uuid(known) == plain_uuid(gpu.uuid)
+
+
+def _natural(gpu: Gpu) -> tuple[int, str, str]:
+    """Order GPUs of one node as the driver counts them."""
+    index = gpu.index or ""
+    return len(index), index, gpu.mig or ""
 
 
 def plain_uuid(uuid: str) -> str:

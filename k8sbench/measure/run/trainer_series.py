@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from k8sbench.measure.run import redaction
-from k8sbench.model.gpu_metrics import METRICS, Fetched, Gpu, Series, SourceName
+from k8sbench.model.gpu_metrics import METRICS, OF_RANK, Fetched, Gpu, Series, SourceName
 from k8sbench.model.sample import GpuSamples, Item, Mark, Place
 
 RANKS = 4096
@@ -87,7 +87,7 @@ def _gpu(mark: Mark, rank: int) -> Gpu:
     return Gpu(
         node=known.get("node") or known.get("host"),
         # The driver's number is not known inside a container; a rank has one GPU.
-        index=None if uuid else f"of rank {rank}",
+        index=None if uuid else f"{OF_RANK}{rank}",
         uuid=uuid,
         model=known.get("gpu_model"),
         pod=known.get("pod"),

@@ -272,6 +272,92 @@ def test_one_gpu_that_sources_name_differently_is_one() -> None:
     assert one.figures == {"power": 200, "sm_clock": 1500, "temperature": 60}
 
 
+def of_rank(rank: int, pod: str = "seg-1-master-0") -> Gpu:
+    """A GPU as a trainer names it where its framework does not tell the UUID."""
+    return Gpu(node="node-1", index=f"of rank {rank}", pod=pod)
+
+
+@pytest.mark.parametrize("first", ["trainer", "dcgm"])
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_gpus_that_a_trainer_cannot_name_are_those_that_another_source_names_in_its_pod(
+    gpus: int, first: str
+) -> None:
+    theirs = [gpu(10 - n, pod="seg-1-master-0") for n in range(gpus)]
+    trainer = of(
+        *(
+            series("gpu_utilization", [0.9] * 10, source="trainer", of=of_rank(n))
+            for n in range(gpus)
+        ),
+        *(series("processes", [1] * 10, source="trainer", of=of_rank(n)) for n in range(gpus)),
+    )
+    dcgm = of(
+        *(
+            series("sm_active", [0.5 + n / 10] * 10, source="dcgm", of=one)
+            for n, one in enumerate(theirs)
+        )
+    )
+    fetched = [trainer, dcgm] if first == "trainer" else [dcgm, trainer]
+    found = completed(*fetched, gpus=gpus)
+    assert "metrics-at-odds" not in reasons(found)
+    assert found.gpu_metrics is not None
+    by_uuid = {one.gpu.uuid: one.figures for one in found.gpu_metrics.gpus}
+    assert set(by_uuid) == {one.uuid for one in theirs}
+    assert all(
+        set(figures) == {"gpu_utilization", "processes", "sm_active"}
+        for figures in by_uuid.values()
+    )
+
+
+def test_ranks_are_given_a_pods_gpus_in_the_drivers_order() -> None:
+    theirs = [gpu(number, pod="seg-1-master-0") for number in (10, 9)]
+    found = completed(
+        of(*(series("sm_active", [0.5] * 10, source="dcgm", of=one) for one in theirs)),
+        of(
+            *(
+                series("power", [100 + 100 * n] * 10, source="trainer", of=of_rank(n))
+                for n in (0, 1)
+            )
+        ),
+        gpus=2,
+    )
+    assert found.gpu_metrics is not None
+    watts = {one.gpu.index: one.figures["power"] for one in found.gpu_metrics.gpus}
+    assert watts == {"9": 100, "10": 200}
+
+
+def test_where_it_cannot_be_said_which_gpu_is_whose_none_is_counted_twice() -> None:
+    # A pod of four GPUs, two of which its ranks use.
+    shown = [0.0, 0.0, 0.5, 0.5]
+    theirs = [gpu(number, pod="seg-1-master-0") for number in range(4)]
+    dcgm = of(
+        *(
+            series("sm_active", [value] * 10, source="dcgm", of=one)
+            for one, value in zip(theirs, shown, strict=True)
+        )
+    )
+    trainer = of(
+        *(series("gpu_utilization", [0.9] * 10, source="trainer", of=of_rank(n)) for n in (0, 1))
+    )
+    found = completed(dcgm, trainer, gpus=2, preset="smoke")
+    assert "metrics-at-odds" not in reasons(found)
+    busy = completed(
+        of(*(series("sm_active", [0.5] * 10, source="dcgm", of=one) for one in theirs)),
+        trainer,
+        gpus=2,
+    )
+    assert "4 GPUs worked for the run's pods" in reasons(busy)["metrics-at-odds"]
+
+
+def test_gpus_of_other_pods_are_not_taken_for_a_ranks() -> None:
+    found = completed(
+        of(series("sm_active", [0.5] * 10, source="dcgm", of=gpu(0, pod="seg-1-worker-0"))),
+        of(series("gpu_utilization", [0.9] * 10, source="trainer", of=of_rank(0))),
+        gpus=2,
+    )
+    assert found.gpu_metrics is not None
+    assert len(found.gpu_metrics.gpus) == 2
+
+
 def test_parts_of_a_divided_gpu_are_gpus_of_their_own() -> None:
     parts = [series("power", [100] * 10, of=gpu(0, mig=f"{i} (1g.5gb)")) for i in (1, 2)]
     found = completed(of(*parts), gpus=2)
