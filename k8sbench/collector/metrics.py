@@ -35,7 +35,8 @@ STUCK_SECONDS = 1800.0
 """For which a job may be pending or starting."""
 ROOM_SECONDS = 300.0
 """Between two counts of what the store takes."""
-CASE = ("benchmark", "framework", "precision", "case")
+CASE = ("benchmark", "variant", "framework", "precision", "case", "preset", "pool")
+"""What makes throughputs worth comparing over time, as far as users choose it by name."""
 
 
 class _Last(NamedTuple):
@@ -71,7 +72,10 @@ class Metrics(Collector):
                 _put(self._queued, benchmark, started_at - run.created_at, MOST_BENCHMARKS)
             if run.phase is Phase.CANCELLED or (run.phase is Phase.SUCCEEDED and measured is None):
                 return
-            values = (plan.benchmark, plan.framework, plan.precision, plan.case)
+            values = (
+                *(plan.benchmark, plan.variant, plan.framework, plan.precision, plan.case),
+                *(plan.preset, plan.pool.name),
+            )
             last = _Last(
                 rate=None if measured is None else measured.rate,
                 valid=measured is not None and measured.verdict == "valid",

@@ -55,10 +55,16 @@ def test_the_last_run_of_a_case_counts(exposed: Metrics) -> None:
     ran, end = at(Phase.RUNNING, 130.0), at(Phase.SUCCEEDED, 200.0)
     exposed.closed(run("seg-1", ran, end, measured=measurement()))
     found = samples(exposed)
-    case = ("seg", "pytorch", "fp32")
     (labels,) = found["k8sbench_run_valid"]
-    assert len(labels) == len(metrics.CASE)
-    assert set(case) - {"seg"} <= set(labels)
+    assert dict(zip(sorted(metrics.CASE), labels, strict=True)) == {
+        "benchmark": "seg",
+        "variant": "mm",
+        "framework": "pytorch",
+        "precision": "fp32",
+        "case": "1x1-cpu",
+        "preset": "smoke",
+        "pool": "local",
+    }
     assert found["k8sbench_throughput_samples_per_second"] == {labels: measurement().rate}
     assert found["k8sbench_run_valid"] == {labels: 1.0}
     assert list(found["k8sbench_queue_wait_seconds"].values()) == [30.0]
@@ -68,6 +74,20 @@ def test_the_last_run_of_a_case_counts(exposed: Metrics) -> None:
     found = samples(exposed)
     assert found["k8sbench_run_valid"] == {labels: 0.0}
     assert "k8sbench_throughput_samples_per_second" not in found, "never 0 for not measured"
+
+
+def test_what_is_not_comparable_has_a_series_of_its_own(exposed: Metrics) -> None:
+    ran, end = at(Phase.RUNNING, 130.0), at(Phase.SUCCEEDED, 200.0)
+    pool = msgspec.structs.replace(plan().pool, name="a100")
+    unlike: list[dict[str, Any]] = [
+        {"preset": "full"},
+        {"preset": "smoke"},
+        {"variant": "other"},
+        {"pool": pool},
+    ]
+    for number, changes in enumerate(unlike):
+        exposed.closed(run(f"r-{number}", ran, end, measured=measurement(), **changes))
+    assert len(samples(exposed)["k8sbench_throughput_samples_per_second"]) == 4
 
 
 def test_however_many_names_there_are_the_series_are_bounded(exposed: Metrics) -> None:
