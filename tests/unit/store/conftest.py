@@ -10,24 +10,37 @@ import pytest
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 
 OpenStore = Callable[[], SqlStore]
+OpenKind = Callable[..., SqlStore]
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def open_again(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[OpenStore]:
-    """Open one and the same store, as another process would; closed at the end."""
-    where, folder = str(tmp_path / "store"), None
-    if request.param == "postgres":
-        where = request.getfixturevalue("postgres_server").database()
-        folder = tmp_path / "store"
+@pytest.fixture
+def opens(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[OpenKind]:
+    """Open a store of a kind in a folder of its own; closed at the end.
+
+    By the name of one that was opened it is the same store again, as another process opens it.
+    """
     opened: list[SqlStore] = []
+    places: dict[str, str] = {}
 
-    def open_it() -> SqlStore:
-        opened.append(open_store(where, folder=folder))
+    def open_it(kind: str, name: str | None = None) -> SqlStore:
+        name = name or f"store-{len(opened)}"
+        folder = tmp_path / name
+        if name not in places:
+            places[name] = str(folder)
+            if kind == "postgres":
+                places[name] = request.getfixturevalue("postgres_server").database()
+        opened.append(open_store(places[name], folder=folder))
         return opened[-1]
 
     yield open_it
     for store in opened:
         store.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def open_again(request: pytest.FixtureRequest, opens: OpenKind) -> OpenStore:
+    """Open one and the same store, as another process would; closed at the end."""
+    return lambda: opens(request.param, "store")
 
 
 @pytest.fixture

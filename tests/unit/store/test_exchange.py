@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Iterator
 
 import msgspec
 import pytest
@@ -22,33 +21,12 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.run import Origin, Run, Wish
 from k8sbench.ports import LogLine, RunFilter
 from k8sbench.runs import records
-from tests.harness import postgres
+from tests.unit.store.conftest import OpenKind
 from tests.unit.store.examples import NOW, OWNER, measurement, plan, step
 
-Opens = Callable[[str], SqlStore]
-
 
 @pytest.fixture
-def opens(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[Opens]:
-    """Open a store of a kind, with a folder of its own."""
-    opened: list[SqlStore] = []
-
-    def open_it(kind: str) -> SqlStore:
-        folder = tmp_path / f"store-{len(opened)}"
-        where = str(folder)
-        if kind == "postgres":
-            server: postgres.Server = request.getfixturevalue("postgres_server")
-            where = server.database()
-        opened.append(open_store(where, folder=folder))
-        return opened[-1]
-
-    yield open_it
-    for store in opened:
-        store.close()
-
-
-@pytest.fixture
-def filled(opens: Opens) -> SqlStore:
+def filled(opens: OpenKind) -> SqlStore:
     store = opens("sqlite")
     fill(store)
     return store
@@ -90,7 +68,7 @@ def files(store: SqlStore) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("kinds", [("sqlite", "postgres"), ("postgres", "sqlite")])
 def test_runs_go_from_one_kind_of_store_to_another_and_back(
-    opens: Opens, kinds: tuple[str, str]
+    opens: OpenKind, kinds: tuple[str, str]
 ) -> None:
     one, other = map(opens, kinds)
     fill(one)
@@ -109,7 +87,7 @@ def test_runs_go_from_one_kind_of_store_to_another_and_back(
 
 
 def test_the_store_that_recorded_a_run_is_named_by_its_copies_too(
-    filled: SqlStore, opens: Opens
+    filled: SqlStore, opens: OpenKind
 ) -> None:
     second, third = opens("sqlite"), opens("sqlite")
     imported(second, exported(filled))
@@ -127,7 +105,7 @@ def test_the_store_that_recorded_a_run_is_named_by_its_copies_too(
 
 
 def test_a_run_of_that_name_with_other_content_is_named_and_nothing_is_imported(
-    filled: SqlStore, opens: Opens
+    filled: SqlStore, opens: OpenKind
 ) -> None:
     other = opens("sqlite")
     fill(other, "seg-2")
@@ -138,7 +116,9 @@ def test_a_run_of_that_name_with_other_content_is_named_and_nothing_is_imported(
     assert (files(other), everything(other)) == (before, rows)
 
 
-def test_a_repeat_number_that_another_run_has_is_replaced(filled: SqlStore, opens: Opens) -> None:
+def test_a_repeat_number_that_another_run_has_is_replaced(
+    filled: SqlStore, opens: OpenKind
+) -> None:
     other = opens("sqlite")
     fill(other, "mine")
     findings = imported(other, exported(filled)).findings
@@ -150,7 +130,7 @@ def test_a_repeat_number_that_another_run_has_is_replaced(filled: SqlStore, open
     assert imported(other, exported(filled)).there == ("seg-1", "seg-2")
 
 
-def test_what_a_store_owes_its_cluster_stays_there(filled: SqlStore, opens: Opens) -> None:
+def test_what_a_store_owes_its_cluster_stays_there(filled: SqlStore, opens: OpenKind) -> None:
     filled.wish("seg-1", Wish(kind="delete", at=NOW, cause="It is over."))
     other = opens("sqlite")
     imported(other, exported(filled))
@@ -158,7 +138,7 @@ def test_what_a_store_owes_its_cluster_stays_there(filled: SqlStore, opens: Open
     assert imported(other, exported(filled)).there == ("seg-1", "seg-2")
 
 
-def test_a_folder_without_its_row_is_taken_for_the_run(filled: SqlStore, opens: Opens) -> None:
+def test_a_folder_without_its_row_is_taken_for_the_run(filled: SqlStore, opens: OpenKind) -> None:
     other = opens("sqlite")
     shutil.copytree(filled.root / "runs" / "seg-1", other.root / "runs" / "seg-1")
     assert set(imported(other, exported(filled)).added) == {"seg-1", "seg-2"}
@@ -179,7 +159,7 @@ def test_files_that_are_gone_come_back_to_their_row(filled: SqlStore) -> None:
 
 
 def test_a_run_whose_files_are_elsewhere_is_exported_there(
-    opens: Opens, tmp_path: pathlib.Path
+    opens: OpenKind, tmp_path: pathlib.Path
 ) -> None:
     store = opens("postgres")
     store.record(plan("seg-1"), at=NOW, owner=OWNER)
@@ -195,7 +175,7 @@ def test_a_run_whose_files_are_elsewhere_is_exported_there(
 
 
 def test_files_that_are_none_of_ours_are_named_and_left_out(
-    filled: SqlStore, opens: Opens, capsys: pytest.CaptureFixture[str]
+    filled: SqlStore, opens: OpenKind, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = filled.root / "runs" / "seg-1"
     (folder / "link").symlink_to("/etc/passwd")
@@ -254,7 +234,7 @@ def members(data: bytes) -> list[tuple[tarfile.TarInfo, bytes]]:
     ids=lambda value: repr(value[0].name)[:40] if isinstance(value, tuple) else None,
 )
 def test_what_does_not_belong_into_an_export_is_refused(
-    filled: SqlStore, opens: Opens, added: tuple[tarfile.TarInfo, bytes], says: str
+    filled: SqlStore, opens: OpenKind, added: tuple[tarfile.TarInfo, bytes], says: str
 ) -> None:
     """A file of anybody's writes nothing outside, and nothing of it stays."""
     good = members(exported(filled))
@@ -279,7 +259,9 @@ def packed_prefix(entries: list[tuple[tarfile.TarInfo, bytes]]) -> bytes:
     return gzip.compress(blocks)
 
 
-def test_a_file_that_is_cut_off_anywhere_is_refused_whole(filled: SqlStore, opens: Opens) -> None:
+def test_a_file_that_is_cut_off_anywhere_is_refused_whole(
+    filled: SqlStore, opens: OpenKind
+) -> None:
     data, other = exported(filled), opens("sqlite")
     for length in {0, 1, 20, *range(0, len(data), 97), len(data) - 1}:
         with pytest.raises(InputError, match="cut off"):
@@ -292,7 +274,7 @@ def test_a_file_that_is_cut_off_anywhere_is_refused_whole(filled: SqlStore, open
 
 
 @pytest.mark.parametrize("place", ["manifest.yaml", "digests.json", "k8sbench-export.json"])
-def test_a_file_that_was_changed_is_refused(filled: SqlStore, opens: Opens, place: str) -> None:
+def test_a_file_that_was_changed_is_refused(filled: SqlStore, opens: OpenKind, place: str) -> None:
     changed = []
     for info, data in members(exported(filled)):
         other_data = data[:-3] + b"#" + data[-2:] if info.name.endswith(place) else data
@@ -303,7 +285,7 @@ def test_a_file_that_was_changed_is_refused(filled: SqlStore, opens: Opens, plac
     assert files(other) == {}
 
 
-def test_nothing_may_follow_the_digests(filled: SqlStore, opens: Opens) -> None:
+def test_nothing_may_follow_the_digests(filled: SqlStore, opens: OpenKind) -> None:
     good, other = members(exported(filled)), opens("sqlite")
     for added in (good[-1], good[1], member("runs/seg-3/run.json")):
         with pytest.raises(InputError, match="belong"):
@@ -312,13 +294,13 @@ def test_nothing_may_follow_the_digests(filled: SqlStore, opens: Opens) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"garbage " * 99, gzip.compress(b"\0" * (1 << 22))])
-def test_what_is_no_export_is_refused(opens: Opens, data: bytes) -> None:
+def test_what_is_no_export_is_refused(opens: OpenKind, data: bytes) -> None:
     with pytest.raises(InputError, match="cut off or damaged"):
         imported(opens("sqlite"), data)
 
 
 def test_an_export_that_tar_unpacks_and_packs_again_is_read(
-    filled: SqlStore, opens: Opens, tmp_path: pathlib.Path
+    filled: SqlStore, opens: OpenKind, tmp_path: pathlib.Path
 ) -> None:
     folder = tmp_path / "by-hand"
     folder.mkdir()
@@ -356,7 +338,7 @@ class Breaks(io.BytesIO):
 
 @pytest.mark.parametrize("wrong", [KeyboardInterrupt(), OSError(5, "Input/output error")])
 def test_an_import_that_is_interrupted_leaves_nothing(
-    filled: SqlStore, opens: Opens, wrong: BaseException
+    filled: SqlStore, opens: OpenKind, wrong: BaseException
 ) -> None:
     data, other = exported(filled), opens("sqlite")
     with pytest.raises((KeyboardInterrupt, StoreError)):
@@ -366,7 +348,7 @@ def test_an_import_that_is_interrupted_leaves_nothing(
 
 
 def test_an_import_that_the_disk_has_no_room_for_leaves_nothing(
-    filled: SqlStore, opens: Opens, monkeypatch: pytest.MonkeyPatch
+    filled: SqlStore, opens: OpenKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, other = exported(filled), opens("sqlite")
     usage = shutil.disk_usage("/")._replace(free=exchange.RESERVE)
@@ -378,7 +360,7 @@ def test_an_import_that_the_disk_has_no_room_for_leaves_nothing(
 
 
 def test_a_row_that_is_refused_takes_back_all_of_them(
-    filled: SqlStore, opens: Opens, monkeypatch: pytest.MonkeyPatch
+    filled: SqlStore, opens: OpenKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, other = exported(filled), opens("sqlite")
     real = other.insert
@@ -414,7 +396,7 @@ with open_store(sys.argv[1]) as store, open(sys.argv[2], "rb") as file:
 
 @pytest.mark.parametrize("point", [1, 2])
 def test_an_import_that_is_killed_has_no_rows_and_is_taken_up_again(
-    filled: SqlStore, opens: Opens, tmp_path: pathlib.Path, point: int
+    filled: SqlStore, opens: OpenKind, tmp_path: pathlib.Path, point: int
 ) -> None:
     data, other = exported(filled), opens("sqlite")
     (tmp_path / "x.tar.gz").write_bytes(data)
@@ -428,7 +410,7 @@ def test_an_import_that_is_killed_has_no_rows_and_is_taken_up_again(
     assert list((other.root / "incoming").iterdir()) == []
 
 
-def test_one_import_at_a_time(filled: SqlStore, opens: Opens) -> None:
+def test_one_import_at_a_time(filled: SqlStore, opens: OpenKind) -> None:
     data, other = exported(filled), opens("sqlite")
 
     class Nested(io.BytesIO):
