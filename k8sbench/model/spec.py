@@ -383,6 +383,10 @@ class BenchmarkSpec(_Strict, frozen=True, kw_only=True):
         """All variants of ``framework``, in the file's order."""
         return tuple(v for v in self.variants if v.framework == framework)
 
+    def variant(self, framework: Framework, name: str) -> Variant | None:
+        """The variant of a name; None where there is none."""
+        return next((v for v in self.variants_of(framework) if v.name == name), None)
+
     def default_variant(self, framework: Framework) -> Variant | None:
         """The variant that ``framework`` alone means; None where there is none."""
         mine = self.variants_of(framework)

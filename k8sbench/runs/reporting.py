@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
-from k8sbench.measure.group import comparison, grouping
+from k8sbench.measure.group import comparison, grouping, parity
 from k8sbench.model.errors import NotFound
 from k8sbench.model.group import Group, Parity, Result
 from k8sbench.model.plan import RunPlan
@@ -104,7 +104,7 @@ def _report(
 ) -> Report:
     return Report(
         results=tuple(comparison.results(shown, among=groups, find=find, published=published)),
-        parities=tuple(comparison.parities(shown)),
+        parities=tuple(parity.parities(shown)),
         older=older,
     )
 

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 
 from k8sbench.measure import verdict
-from k8sbench.measure.group import comparison, group_figures, rejections
+from k8sbench.measure.group import group_figures, rejections, speedup
 from k8sbench.measure.group.candidates import Candidate, reported, unique
 from k8sbench.measure.group.group_figures import joined
 from k8sbench.measure.group.spread import spread
@@ -95,7 +95,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         device=joined(c.measured.device for c in measured),
         by_rule={
             name: value
-            for name in comparison.BY_RULE
+            for name in speedup.BY_RULE
             if (value := joined(reported(c.measured.environment, name) for c in measured))
             is not None
         },
@@ -116,7 +116,7 @@ def _check_efficiency(made: list[Group], accept: frozenset[str]) -> list[Group]:
     for group in made:
         sets.setdefault(group.key.set_name, []).append(group)
     for group in made:
-        scale = comparison.scaling(group, made)
+        scale = speedup.scaling(group, made)
         value, base = scale.efficiency.value, scale.baseline
         if value is None or base is None or value <= EFFICIENCY_LIMIT:
             checked.append(_with_reasons(group, _rising(group, sets[group.key.set_name])))
@@ -132,7 +132,7 @@ def _check_efficiency(made: list[Group], accept: frozenset[str]) -> list[Group]:
 
 
 def _rising(group: Group, of_set: Sequence[Group]) -> list[Reason]:
-    ratio, other = comparison.gain_over_fewer(group, of_set)
+    ratio, other = speedup.gain_over_fewer(group, of_set)
     if other is None:
         return []
     text = (

@@ -132,7 +132,7 @@ def _heading(ran: Ran) -> Iterator[str]:
 
 def row(benchmark: str, variant: Variant, precision: Precision, ran: Ran) -> str:
     """One row; a figure that is not known is a dash."""
-    from k8sbench.measure.group.comparison import tflops
+    from k8sbench.measure.group.arithmetic import tflops
     from k8sbench.measure.group.gpu_peaks import peak_of
 
     window, batch = ran.summary["window"], ran.start["batch_size_per_gpu"]

@@ -14,7 +14,7 @@ from k8sbench.model.run import Run
 from k8sbench.model.sample import Place
 from k8sbench.model.spec import BenchmarkSpec, Fingerprint
 from k8sbench.runs.reporting import Report, Wanted, report
-from tests.unit.measure.test_comparison_ratios import catalog
+from tests.unit.measure.rows import catalog
 from tests.unit.measure.test_group_spread import RESNET50
 from tests.unit.report.factory import START, accuracy, reject, run, smoke, throughput
 

@@ -1,0 +1,174 @@
+"""Speedup and efficiency of a group against the 1x1 case of equal everything else.
+
+Where there is none, a reason stands in its place. What the benchmark's own rule makes different on
+one GPU is allowed, and footnoted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from k8sbench.model.group import Figure, Group
+from k8sbench.model.identity import fields_for
+from k8sbench.model.spec import BenchmarkSpec
+
+GAIN = 1.02
+"""Speed per GPU over that of fewer GPUs that is remarked, where the intervals do not overlap."""
+GAIN_UNREPEATED = 1.05
+"""The same where there are no intervals: single runs differ by 2 % now and then."""
+
+BY_RULE = ("head", "norm")
+"""Options that by a benchmark's own rule may differ between one GPU and several (ArcFace's loss
+head, the norm layer), as the program reports or takes them: allowed in a speedup, and footnoted."""
+SYNC_BN_NOTE = "synchronised batch norm on several GPUs, plain batch norm on one"
+
+
+class Scaling(msgspec.Struct, frozen=True, kw_only=True):
+    """A group's ratio to its 1x1 group."""
+
+    speedup: Figure
+    efficiency: Figure
+    baseline: Group | None = None
+
+
+def scaling(group: Group, among: Sequence[Group]) -> Scaling:
+    """Speedup and efficiency against the 1x1 case of equal everything else."""
+    reason = _no_speedup(group)
+    if reason is not None:
+        return _no_scaling(reason)
+    assert group.spread is not None
+    base, reason = baseline(group, among)
+    if base is None:
+        return _no_scaling(reason)
+    alone = base.by_estimator.get(group.estimator)
+    if alone is None:
+        return _no_scaling(f"{base.key.id} has no figure by {group.estimator}")
+    ratio = group.spread.median / alone
+    notes = _speedup_notes(group, base)
+    return Scaling(
+        speedup=Figure(value=ratio, notes=notes),
+        efficiency=Figure(value=ratio / group.plan.world_size, notes=notes),
+        baseline=base,
+    )
+
+
+def baseline(group: Group, among: Sequence[Group]) -> tuple[Group | None, str]:
+    """Find the 1x1 group that the speedup refers to, or the reason why there is none.
+
+    The group's own set comes first, then the newest of the other sets.
+    """
+    alone = [other for other in among if other.plan.world_size == 1]
+    side = (group.key.benchmark, group.key.framework)
+    mine = [other for other in alone if (other.key.benchmark, other.key.framework) == side]
+    equal = [other for other in mine if not _unlike(group, other)]
+    valid = [other for other in equal if other.spread is not None]
+    if valid:
+        return max(valid, key=lambda o: (o.key.set_name == group.key.set_name, o.latest, o.key)), ""
+    if equal:
+        return None, "no figure for the 1x1 case to refer to"
+    if not mine:
+        return None, "no 1x1 case to refer to"
+    near = min(mine, key=lambda o: (len(_unlike(group, o)), -o.latest, o.key))
+    return None, f"no equal 1x1 case: {near.key.id} differs in {', '.join(_unlike(group, near))}"
+
+
+def _no_speedup(group: Group) -> str | None:
+    if group.smoke:
+        return "smoke run: checks the path, not the speed"
+    if group.on_cpu:
+        return "CPU processes share the machine: no speedup"
+    if group.key.backend == "local" and group.plan.replicas > 1:
+        return "the replicas shared one machine: no speedup"
+    if group.spread is None:
+        return "no valid figure"
+    if group.key.gpu_model == "unknown":
+        return "the GPU model is not known"
+    return None
+
+
+def _no_scaling(reason: str) -> Scaling:
+    none = Figure(value=None, reason=reason)
+    return Scaling(speedup=none, efficiency=none)
+
+
+def _unlike(group: Group, other: Group) -> list[str]:
+    """In which fields two groups differ that a speedup needs to be equal."""
+    return [name for name in fields_for("baseline") if _differs(name, group, other)]
+
+
+def _differs(name: str, group: Group, other: Group) -> bool:
+    mine, theirs = group.plan, other.plan
+    if name == "options":
+        unlike = mine.options.items() ^ theirs.options.items()
+        return any(name not in BY_RULE for name, _ in unlike)
+    if name == "program" and mine.trainer is None and theirs.trainer is None:
+        # A command holds the number of GPUs, so it always differs: its template must
+        # be the same. Plans of version 0.1.0 name the whole catalog file for that.
+        if mine.program_digest is None or theirs.program_digest is None:
+            return mine.spec_digest != theirs.spec_digest
+        return mine.program_digest != theirs.program_digest
+    return bool(getattr(group.key, name) != getattr(other.key, name))
+
+
+def _speedup_notes(group: Group, base: Group) -> tuple[str, ...]:
+    mine, alone = _by_rule(group), _by_rule(base)
+    notes = [
+        f"{name}: {mine[name]}, on one GPU {alone[name]}"
+        for name in BY_RULE
+        if mine[name] != alone[name]
+    ]
+    if group.plan.sync_bn and not base.plan.sync_bn and mine["norm"] == alone["norm"]:
+        notes.append(SYNC_BN_NOTE)
+    if base.key.set_name != group.key.set_name:
+        notes.append(f"1x1 case of another set: {base.key.set_name}")
+    return tuple(notes)
+
+
+def _by_rule(group: Group) -> dict[str, object]:
+    return {n: group.by_rule.get(n, group.plan.options.get(n, "default")) for n in BY_RULE}
+
+
+def case_notes(spec: BenchmarkSpec | None, group: Group, base: Group) -> tuple[str, ...]:
+    """What the benchmark's own rule makes different in this case or on one GPU."""
+    plan = group.plan
+    variant = None if spec is None else spec.variant(plan.framework, plan.variant)
+    if variant is None:
+        return ()
+    cases = dict.fromkeys((base.key.case, group.key.case))
+    return tuple(f"{c}: {variant.case_notes[c]}" for c in cases if c in variant.case_notes)
+
+
+def gain_over_fewer(group: Group, of_set: Iterable[Group]) -> tuple[float, Group | None]:
+    """The greatest ratio of the speed per GPU to that of a group of fewer, where beyond noise.
+
+    ``of_set`` has the groups of the same set: from set to set speeds vary more than intervals say.
+    Fewer on as many nodes or fewer, with as many per node or fewer: eight on one node may well be
+    faster, each, than two on two.
+    """
+    found: tuple[float, Group | None] = (1.0, None)
+    for other in of_set if _no_speedup(group) is None else ():
+        if (
+            other.plan.world_size < group.plan.world_size
+            and other.plan.replicas <= group.plan.replicas
+            and other.plan.processes_per_replica <= group.plan.processes_per_replica
+            and other.estimator == group.estimator
+            and not _unlike(group, other)
+            and _by_rule(other) == _by_rule(group)
+        ):
+            ratio = _gain(group, other)
+            found = (ratio, other) if ratio > found[0] else found
+    return found
+
+
+def _gain(group: Group, other: Group) -> float:
+    """Ratio of the speeds per GPU; 1 where it may be noise."""
+    mine, theirs = group.spread, other.spread
+    if mine is None or theirs is None:
+        return 1.0
+    fewer = other.plan.world_size / group.plan.world_size
+    ratio = mine.median / theirs.median * fewer
+    if mine.low is None or theirs.high is None:
+        return ratio if ratio > GAIN_UNREPEATED else 1.0
+    return ratio if ratio > GAIN and mine.low * fewer > theirs.high else 1.0

@@ -1,0 +1,68 @@
+"""Rows of results, and a catalog entry with published figures, for tests of comparisons."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from k8sbench.measure.group.comparison import results
+from k8sbench.measure.group.grouping import groups
+from k8sbench.model.group import Result
+from k8sbench.model.run import Run
+from k8sbench.model.spec import BenchmarkSpec
+from tests.unit.report.factory import V100_16
+
+
+def by_case(runs: list[Run], **options: Any) -> dict[str, Result]:
+    made = groups(runs)
+    return {result.group.key.case: result for result in results(made, **options)}
+
+
+def catalog(**figure: Any) -> BenchmarkSpec:
+    published = {
+        "case": "1x8",
+        "precision": "fp32",
+        "batch_size": 128,
+        "gpu_model": V100_16,
+        "source": "dlperf",
+        "throughput": 2802.14,
+        "estimator": "timestamps",
+        "aggregate": "median",
+    }
+    return msgspec.convert(
+        {
+            "name": "resnet50",
+            "title": "ResNet-50",
+            "task": "classification",
+            "unit": "images",
+            "default_framework": "pytorch",
+            "sources": {"dlperf": {"title": "DLPerf"}, "other": {"title": "Other"}},
+            "variants": [
+                {
+                    "name": "dle",
+                    "framework": "pytorch",
+                    "title": "PyTorch",
+                    "trainer": "resnet50",
+                    "log": "dle-resnet50",
+                    "batch_size": {"fp32": 128},
+                    "window": {
+                        "warmup": 20,
+                        "iterations": 100,
+                        "rule": "ours",
+                        "log_interval": {"one_gpu": 1, "many_gpus": 1},
+                    },
+                    "cases": ["1x8"],
+                    "case_notes": {"1x1": "no all-reduce", "1x8": "a full node"},
+                    "published": [
+                        published | figure,
+                        published | {"case": "1x1", "throughput": 366.14},
+                        published | {"case": "1x4", "throughput": None, "source": "other"},
+                        published
+                        | {"source": "other", "estimator": "unknown", "throughput": 2900.0},
+                    ],
+                }
+            ],
+        },
+        BenchmarkSpec,
+    )

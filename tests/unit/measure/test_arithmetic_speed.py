@@ -1,0 +1,164 @@
+"""TFLOP/s of each GPU, and their share of what its data sheet says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from k8sbench.measure.group.arithmetic import tflops
+from k8sbench.measure.group.comparison import results
+from k8sbench.measure.group.gpu_peaks import PEAKS, peak_of
+from k8sbench.measure.group.grouping import groups
+from k8sbench.model.run import Run
+from k8sbench.model.spec import Fingerprint
+from tests.unit.measure.rows import by_case
+from tests.unit.measure.test_group_spread import RESNET50
+from tests.unit.report.factory import V100_16, V100_32, repeats, run, smoke
+
+A100 = "NVIDIA A100-SXM4-40GB"
+MODEL = Fingerprint(model="same", parameters=26_000_000, gmac=4.0, input="3×224×224")
+
+
+def test_the_reports_resnet50_does_nine_tflops_per_gpu() -> None:
+    found = by_case(repeats(RESNET50["1x1"][0], case="1x1"))["1x1"]
+    assert found.tflops_per_gpu.value == pytest.approx(6 * 4.089 * 366.14 / 1000)
+    assert found.peak_share.value == pytest.approx(8.983 / 15.7, abs=0.001)
+    assert found.peak_share.notes == (
+        "peak: 15.7 TFLOP/s fp32, NVIDIA V100 data sheet (WP-09369, Jan 2020)",
+    )
+
+
+def test_the_rate_is_shared_by_the_gpus() -> None:
+    assert tflops(MODEL, 2806.66, 8) == pytest.approx(tflops(MODEL, 2806.66 / 8, 1))
+
+
+def test_the_first_layers_input_has_no_gradient_and_a_sharded_head_counts() -> None:
+    plain = tflops(MODEL, 1000.0, 1)
+    assert plain == pytest.approx(6 * 4.0)
+    first = msgspec.structs.replace(MODEL, first_layer_gmac=0.5)
+    assert tflops(first, 1000.0, 1) == pytest.approx(plain - 2 * 0.5)
+    both = msgspec.structs.replace(first, head_gmac=0.1)
+    assert tflops(both, 1000.0, 1) == pytest.approx(plain - 2 * 0.5 + 6 * 0.1)
+
+
+def test_a_rows_arithmetic_is_that_of_its_catalogs_model() -> None:
+    model = msgspec.structs.replace(MODEL, first_layer_gmac=0.5, head_gmac=0.1)
+    one = run(500.0, case="1x1", fingerprint=model, measured={"parameters": MODEL.parameters})
+    assert by_case([one])["1x1"].tflops_per_gpu.value == pytest.approx(11.8)
+
+
+@pytest.mark.parametrize(
+    ("name", "gpus", "together"),
+    [("Tesla V100-SXM3-32GB", 16, 2000.0), ("Tesla V100-DGXS-32GB", 4, 500.0)],
+)
+def test_a_machines_data_sheet_gives_the_sum_over_its_gpus(
+    name: str, gpus: int, together: float
+) -> None:
+    peak = peak_of(name)
+    assert peak is not None
+    assert (peak.fp16 * gpus, peak.fp32) == (together, 15.7)
+    assert f"of {gpus} GPUs" in peak.source
+
+
+def test_a_gpu_without_a_data_sheet_has_no_peak() -> None:
+    # Of the DGX-2H: it has another limit of power.
+    assert peak_of("Tesla V100-SXM3-32GB-H") is None
+
+
+def test_every_peak_names_its_data_sheet() -> None:
+    assert all("data sheet" in peak.source for peak in PEAKS)
+
+
+@pytest.mark.parametrize(
+    ("fields", "peak"),
+    [
+        ({}, 15.7),
+        ({"precision": "amp", "amp_dtype": "fp16"}, 125.0),
+        ({"measured": {"gpu_model": A100}}, 19.5),
+        ({"measured": {"gpu_model": A100}, "options": {"tf32": True}}, 156.0),
+        (
+            {"measured": {"gpu_model": A100}, "precision": "amp", "amp_dtype": "bf16"},
+            312.0,
+        ),
+    ],
+)
+def test_the_peak_is_that_of_the_precision_in_effect(fields: dict[str, Any], peak: float) -> None:
+    (found,) = results(groups([run(800.0, **fields)]))
+    assert found.tflops_per_gpu.value is not None
+    assert found.peak_share.value == pytest.approx(found.tflops_per_gpu.value / peak)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"measured": {"gpu_model": "Mystery 1"}}, "the peak of GPU 'Mystery 1' is not known"),
+        ({"measured": {"gpu_model": f"{A100} MIG 3g.20gb"}}, "MIG 3g.20gb' is not known"),
+        ({"measured": {"precision_effective": None}}, "the precision in effect is not known"),
+        (
+            {"precision": "amp", "amp_dtype": "bf16"},
+            "Tesla V100-SXM2-16GB has no bf16",
+        ),
+        (
+            {
+                "measured": {"gpu_model": A100},
+                "impl": "upstream",
+                "trainer": None,
+                "trainers_digest": None,
+            },
+            "the program does not say whether TF32 was on",
+        ),
+    ],
+)
+def test_without_a_known_peak_there_is_no_share_and_a_reason(
+    fields: dict[str, Any], reason: str
+) -> None:
+    (found,) = results(groups([run(800.0, **fields)]))
+    assert found.tflops_per_gpu.value is not None
+    assert found.peak_share.value is None
+    assert found.peak_share.reason is not None
+    assert found.peak_share.reason.endswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("one", "reason"),
+    [
+        (smoke(1.0), "smoke run: small shapes"),
+        (smoke(1.0, preset="full"), "no GPU was used"),
+        (run(None), "no valid figure"),
+        (run(800.0, fingerprint=None), "the catalog has no fingerprint of the model"),
+    ],
+)
+def test_without_a_model_on_a_gpu_there_are_no_tflops(one: Run, reason: str) -> None:
+    (found,) = results(groups([one]))
+    assert (found.tflops_per_gpu.value, found.tflops_per_gpu.reason) == (None, reason)
+    assert found.peak_share.value is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        V100_16,
+        V100_32,
+        A100,
+        "A100-PCIE-40GB",
+        "NVIDIA A100 80GB PCIe",
+        "NVIDIA A100-SXM4-80GB",
+        "NVIDIA H100 80GB HBM3",
+        "NVIDIA H100 PCIe",
+        "NVIDIA H200",
+        "Tesla T4",
+        "NVIDIA L40S",
+    ],
+)
+def test_the_names_that_drivers_give_are_known(name: str) -> None:
+    assert peak_of(name) is not None
+
+
+def test_no_name_matches_two_peaks_and_every_peak_has_its_source() -> None:
+    assert all(peak.source and peak.fp32 < peak.fp16 for peak in PEAKS)
+    assert peak_of("NVIDIA L4") != peak_of("NVIDIA L40S")
+    assert peak_of("NVIDIA H200") != peak_of("NVIDIA H200 NVL")
+    assert peak_of("NVIDIA A1000 Laptop GPU") is None
+    assert peak_of(None) is None

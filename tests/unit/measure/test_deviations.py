@@ -1,0 +1,120 @@
+"""Deviations from published figures: of equal things only, and what is not equal named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from k8sbench.measure.group.comparison import results
+from k8sbench.measure.group.deviations import data_source
+from k8sbench.measure.group.grouping import groups
+from k8sbench.model.group import Deviation
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Run
+from tests.unit.measure.rows import catalog
+from tests.unit.report.factory import V100_32, run, throughput
+
+A100 = "NVIDIA A100-SXM4-40GB"
+
+
+def deviation(one: Run, **figure: Any) -> Deviation:
+    spec = catalog(**figure)
+    (found,) = results(groups([one]), find=lambda _: spec, published=True)
+    assert found.deviations is not None
+    return next(d for d in found.deviations if d.source == "dlperf")
+
+
+def test_a_deviation_is_by_the_published_estimator_and_names_what_differs() -> None:
+    found = deviation(run(2900.0))
+    assert found.ours == pytest.approx(2900.0 * 0.999)
+    assert found.ratio == pytest.approx(2900.0 * 0.999 / 2802.14 - 1)
+    assert found.notes == ("impl k8sbench", "data synthetic")
+    assert found.not_comparable == ()
+
+
+def test_loaders_and_speed_options_are_named_beside_a_deviation() -> None:
+    quick = run(2900.0, data="synthetic-host", options={"compile": True})
+    assert deviation(quick).notes == ("impl k8sbench", "data synthetic-host", "compile")
+    # As ours, theirs is synthetic; what loading costs is in ours alone.
+    assert "data synthetic-host" in deviation(quick, data="synthetic").notes
+
+
+def test_the_published_system_itself_needs_no_note() -> None:
+    own: dict[str, Any] = {"impl": "upstream", "trainer": None, "trainers_digest": None}
+    assert deviation(run(2900.0, data="pvc:imagenet", **own)).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("fields", "figure", "ids"),
+    [
+        ({"preset": "smoke"}, {}, ("smoke",)),
+        ({"case": "2x8"}, {}, ("case",)),
+        ({"batch_size": 64}, {}, ("batch",)),
+        ({"measured": {"gpu_model": V100_32}}, {}, ("gpu-model",)),
+        ({"measured": {"gpu_model": None}}, {}, ("gpu-model",)),
+        ({"measured": {"precision_effective": None}}, {}, ("precision",)),
+        ({"precision": "amp", "measured": {"precision_effective": "fp32"}}, {}, ("precision",)),
+        (
+            {"options": {"tf32": True}, "measured": {"gpu_model": A100}},
+            {},
+            ("precision", "gpu-model"),
+        ),
+        ({}, {"precision": "amp"}, ("precision",)),
+        ({"precision": "amp", "amp_dtype": "bf16"}, {"precision": "amp"}, ("precision",)),
+        ({}, {"estimator": "unknown"}, ("estimator",)),
+        ({"measured": {"throughput": throughput(2900.0, timestamps=None)}}, {}, ("estimator",)),
+        ({"measured": {"verdict": "rejected", "throughput": None}}, {}, ("no-figure",)),
+        ({"phase": Phase.FAILED, "batch_size": 64}, {}, ("no-figure", "batch")),
+    ],
+)
+def test_what_does_not_match_leaves_no_deviation_and_its_id(
+    fields: dict[str, Any], figure: dict[str, Any], ids: tuple[str, ...]
+) -> None:
+    found = deviation(run(2900.0, **fields), **figure)
+    assert found.ratio is None
+    assert found.not_comparable == ids
+
+
+def test_amp_in_the_reports_own_half_type_matches() -> None:
+    one = run(2900.0, precision="amp", amp_dtype="fp16")
+    assert deviation(one, precision="amp").ratio is not None
+
+
+def test_every_source_stands_by_itself_with_its_nearest_figure() -> None:
+    (found,) = results(groups([run(2900.0)]), find=lambda _: catalog(), published=True)
+    assert found.deviations is not None
+    assert [(d.source, d.case, d.published) for d in found.deviations] == [
+        ("dlperf", "1x8", 2802.14),
+        ("other", "1x8", 2900.0),
+    ]
+    assert [d.not_comparable for d in found.deviations] == [(), ("estimator",)]
+
+
+def test_a_published_figure_that_is_odd_by_its_own_report_is_marked() -> None:
+    assert "published figure is anomalous" in deviation(run(2900.0), anomalous=True).notes
+
+
+def test_the_catalogs_note_on_a_figure_goes_with_it() -> None:
+    assert deviation(run(2900.0), note="Wrong by its own logs.").remark == "Wrong by its own logs."
+
+
+def test_a_published_mean_of_runs_is_named_as_one() -> None:
+    assert "published mean of runs, our median" in deviation(run(1.0), aggregate="mean").notes
+
+
+def test_nothing_published_is_a_reason_and_not_an_empty_cell() -> None:
+    spec = catalog()
+    (other,) = results(groups([run(1.0, variant="mine")]), find=lambda _: spec, published=True)
+    assert other.deviations == ()
+    assert other.deviations_reason == "the catalog has no published figure of this variant"
+    (lost,) = results(groups([run(1.0)]), published=True)
+    assert lost.deviations is None
+    assert lost.deviations_reason == "no catalog entry for resnet50"
+    (unasked,) = results(groups([run(1.0)]), find=lambda _: spec)
+    assert (unasked.deviations, unasked.deviations_reason) == (None, None)
+
+
+def test_image_data_and_volumes_are_real_data() -> None:
+    assert data_source("synthetic") == data_source("synthetic-host") == "synthetic"
+    assert data_source("pvc:cityscapes") == data_source("image") == "real"
