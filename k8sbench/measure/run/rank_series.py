@@ -9,15 +9,16 @@ known late, are one factor at the end.
 from __future__ import annotations
 
 import enum
-import hashlib
 import math
 import operator
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal
 
+from k8sbench.measure.run.distances import Distances
 from k8sbench.measure.run.log_clock import LONG, Leap, LogClock
-from k8sbench.measure.run.occurrences import MANY, Occurrence, Occurrences
+from k8sbench.measure.run.occurrences import Occurrence, Occurrences
+from k8sbench.measure.run.record_digest import RecordDigest
 from k8sbench.measure.run.redundancy import Epoch, Products
 from k8sbench.measure.run.tally import Tally, Window
 from k8sbench.model.sample import Record
@@ -25,10 +26,6 @@ from k8sbench.parse.together import Columns
 
 ROUNDED = 1e-4
 """Relative error of a number of steps that follows from printed numbers."""
-AT_ONCE = 256
-"""Records that are put into the digest together."""
-DISTINCT = 256
-"""Different distances between records that are distinguished; a log has two or three."""
 
 
 class Replay(enum.Enum):
@@ -85,9 +82,7 @@ class RankSeries:
         """Whether the program or the file began anew between two records."""
         self._pending: tuple[Record, str, bool, bool] | None = None
         self._replay: Replay | None = None
-        self._distances: dict[int, int] = {}
-        self.usual = 0
-        """Iterations from one record to the next, most often."""
+        self.distances = Distances(shape, window)
         self.opening: Occurrence | None = None
         """The first record; None where the log resumes a run."""
         self._opening_position = 0
@@ -106,12 +101,11 @@ class RankSeries:
         self.memory_mib: float | None = None
         self.products = Products()
         self.epoch = Epoch(None)
-        self._digest = _Digest()
+        self._digest = RecordDigest()
 
         self.tally = Tally(shape)
         self.clock = LogClock(shape)
         self.odd: defaultdict[Oddity, Occurrences] = defaultdict(Occurrences)
-        self._gaps: dict[int, Occurrences] = {}
 
     def add(self, record: Record, file: str, *, events: bool, restart: bool) -> None:
         """Add the next record.
@@ -171,7 +165,7 @@ class RankSeries:
         if some.total is not None:
             self.planned = some.total
         if some.steps is None:
-            self._distances[stride] += count
+            self.distances.same(count)
         self.position, self._previous = end, some.iterations[-1]
         self._furthest = (self._previous, self._mean_total)
         self._digest.extend(some.texts)
@@ -305,9 +299,11 @@ class RankSeries:
             if not restart:
                 self.opening = Occurrence(file, record, position - covered)
         elif distance == self.usual and not turns and record.steps is None:
-            self._distances[distance] += 1
+            self.distances.same()
         else:
-            self._measure_distance(distance, record, file, position, turns=turns, events=events)
+            self._miss(
+                self.distances.add(distance, record, file, position, turns=turns, events=events)
+            )
         self.all_records += 1
         self.position = position
         self._previous = iteration
@@ -354,7 +350,9 @@ class RankSeries:
             tail = total - self._previous
             if self._replay is None and self.usual and (tail >= self.usual or number > last + 1):
                 missing = max(tail, self.usual)
-                self._gap(missing + self.usual, record, file, self.position + missing, self.usual)
+                at = self.position + missing
+                self.distances.gap(missing + self.usual, record, file, at, self.usual)
+                self._miss(True)
             self._base = max(self._bases[last] + total * (number - last), self.position)
         else:
             self._base = self._bases.get(number, 0)
@@ -436,61 +434,20 @@ class RankSeries:
         skips = self.shape.skips
         return iteration - skips if iteration > skips else iteration - self._untimed
 
-    def _measure_distance(
-        self,
-        distance: int,
-        record: Record,
-        file: str,
-        position: int,
-        *,
-        turns: bool,
-        events: bool,
-    ) -> None:
-        """Count the distance, and record a gap where iterations are in no record."""
-        if record.steps is not None:
-            if distance > record.steps:
-                self._gap(distance, record, file, position, record.steps)
-            return
-        if not turns:
-            counts = self._distances
-            if len(counts) < DISTINCT or distance in counts:
-                counts[distance] = count = counts.get(distance, 0) + 1
-                most = counts.get(self.usual, 0)
-                if count > most or (count == most and distance < self.usual):
-                    self.usual = distance
-        elif self._running:
-            # The first mean of an epoch covers all of it so far.
-            return
-        if self.usual and distance > self.usual:
-            # mmcv prints the evaluation in place of that iteration's record.
-            explained = events and self.shape.holds_events and distance <= 2 * self.usual
-            if not explained:
-                self._gap(distance, record, file, position, self.usual)
+    def _miss(self, is_missing: bool) -> None:
+        self.epoch.complete &= not is_missing
 
-    def _gap(self, distance: int, record: Record, file: str, position: int, usual: int) -> None:
-        self.epoch.complete = False
-        if position > self.window.warmup and position - distance < self.window.end:
-            key = distance if len(self._gaps) < DISTINCT else -1
-            occurrences = self._gaps.setdefault(key, Occurrences())
-            occurrences.add(file, record, position, distance - usual)
+    @property
+    def usual(self) -> int:
+        """Iterations from one record to the next, most often."""
+        return self.distances.usual
 
     @property
     def missing(self) -> Occurrences:
         """Records before which iterations of the window are in no record."""
-        found = Occurrences()
-        for distance, occurrences in self._gaps.items():
-            # What seemed far before the usual distance was known may be usual.
-            if distance > self.usual or distance < 0:
-                found.count += occurrences.count
-                found.amount += occurrences.amount
-                found.first += occurrences.first
         opening = self.opening
-        if opening is not None and self._starts_late(opening):
-            found.count += 1
-            found.amount += max(opening.position - self.window.warmup, 1)
-            found.first.append(opening)
-        found.first = sorted(found.first, key=lambda occurrence: occurrence.position)[:MANY]
-        return found
+        is_late = opening is not None and self._starts_late(opening)
+        return self.distances.missing(opening if is_late else None)
 
     def _starts_late(self, opening: Occurrence) -> bool:
         """Whether the log begins after its window does; ``position``: iterations before it."""
@@ -532,31 +489,6 @@ class RankSeries:
     def digest(self) -> str:
         """SHA-256 over the records as printed."""
         return self._digest.hex()
-
-
-class _Digest:
-    """SHA-256 over texts, of which many are put into it together."""
-
-    def __init__(self) -> None:
-        self._hash = hashlib.sha256()
-        self._texts: list[str] = []
-
-    def add(self, text: str) -> None:
-        self._texts.append(text)
-        if len(self._texts) == AT_ONCE:
-            self._flush()
-
-    def extend(self, texts: Iterable[str]) -> None:
-        self._texts += texts
-        self._flush()
-
-    def hex(self) -> str:
-        self._flush()
-        return self._hash.hexdigest()
-
-    def _flush(self) -> None:
-        self._hash.update("".join(self._texts).encode("utf-8", "replace"))
-        self._texts.clear()
 
 
 def _distance(first: Record, second: Record) -> int | None:
