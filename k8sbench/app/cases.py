@@ -15,7 +15,7 @@ from k8sbench.app.targets import TargetOptions
 from k8sbench.model import choices
 from k8sbench.model.choices import Request, Site
 from k8sbench.model.errors import UsageError
-from k8sbench.model.planning import DRAFT_ID, SpecSource, make_plan
+from k8sbench.model.planning import SpecSource, make_draft
 from k8sbench.model.spec import BenchmarkSpec, Framework
 from k8sbench.runs.context import PlannedCase
 
@@ -53,16 +53,8 @@ def prepare(found: LoadedSpec, options: CaseOptions, site: Site) -> tuple[Planne
     render = functools.partial(manifests, templates=templates.load(), trainers=sources)
     planned: list[PlannedCase] = []
     for request, count in requests(found.spec, options.request, options.selection):
-        draft = make_plan(
-            found.spec,
-            SpecSource(digest=found.digest, source=found.source),
-            request,
-            site,
-            run_id=DRAFT_ID,
-            set_name="draft",
-            repeat=1,
-            trainers_digest=sources.digest,
-        )
+        source = SpecSource(digest=found.digest, source=found.source)
+        draft = make_draft(found.spec, source, request, site, trainers_digest=sources.digest)
         of_runs = Repeats(draft, render)
         planned.append(
             PlannedCase(draft=draft, repeats=count, manifests=of_runs.manifests, text=of_runs.text)

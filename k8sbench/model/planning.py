@@ -159,8 +159,26 @@ def make_plan(
     )
 
 
+def make_draft(
+    spec: BenchmarkSpec,
+    source: SpecSource,
+    request: Request,
+    site: Site,
+    *,
+    trainers_digest: str | None,
+) -> RunPlan:
+    """Make a plan as :func:`make_plan` does, before there is a run: under :data:`DRAFT_ID`."""
+    return make_plan(
+        *(spec, source, request, site),
+        run_id=DRAFT_ID,
+        set_name="draft",
+        repeat=1,
+        trainers_digest=trainers_digest,
+    )
+
+
 def with_identity(draft: RunPlan, *, run_id: str, set_name: str, repeat: int) -> RunPlan:
-    """Give a plan that was made under :data:`DRAFT_ID` the identity of one run.
+    """Give a plan that :func:`make_draft` made the identity of one run.
 
     Commands and variables of upstream's programs may hold the names of the run's hosts, which begin
     with its id.

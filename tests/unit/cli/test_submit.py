@@ -34,19 +34,24 @@ def test_a_dry_run_prints_the_manifest_in_the_format_asked_for(
     assert "PyTorchJob" in {one["kind"] for one in as_json["items"]}
 
 
-@pytest.mark.parametrize("command", [WORDS, ("render", *WORDS[1:3])])
-def test_a_case_is_planned_once(
-    command: tuple[str, ...],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ids under which cases are planned."""
     planned: list[str] = []
 
-    def make_plan(*args: Any, **more: Any) -> RunPlan:
-        planned.append(more["run_id"])
-        return planning.make_plan(*args, **more)
+    def make_draft(*args: Any, **more: Any) -> RunPlan:
+        draft = planning.make_draft(*args, **more)
+        planned.append(draft.run_id)
+        return draft
 
-    monkeypatch.setattr(cases, "make_plan", make_plan)
+    monkeypatch.setattr(cases, "make_draft", make_draft)
+    return planned
+
+
+@pytest.mark.parametrize("command", [WORDS, ("render", *WORDS[1:3])])
+def test_a_case_is_planned_once(
+    command: tuple[str, ...], planned: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main.main(command) == 0
     assert planned == [planning.DRAFT_ID]
     assert planning.DRAFT_ID not in capsys.readouterr().out
@@ -79,15 +84,11 @@ def test_the_api_server_is_asked_while_cases_are_planned_and_nothing_is_made_bef
 
 
 def test_a_local_submit_plans_once_from_argv_to_the_row(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+    planned: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    planned: list[str] = []
-
-    def make_plan(*args: Any, **more: Any) -> RunPlan:
-        planned.append(more["run_id"])
-        return planning.make_plan(*args, **more)
-
-    monkeypatch.setattr(cases, "make_plan", make_plan)
     monkeypatch.setattr(submit, "_check_frameworks", lambda *_: None)
     monkeypatch.setattr(local_cluster, "LocalCluster", lambda: FakeCluster(at(Phase.FAILED)))
     words = ("submit", "resnet50", "--backend=local", "--repeats=2", f"--store={tmp_path}")

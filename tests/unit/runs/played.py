@@ -13,7 +13,7 @@ import msgspec
 from k8sbench.model.choices import Request
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import Backend, RunPlan
-from k8sbench.model.planning import DRAFT_ID, make_plan
+from k8sbench.model.planning import make_draft
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import (
     Collected,
@@ -150,16 +150,7 @@ def ran(image: str, replica: str = "master-0") -> JobEvent:
 
 
 def planned_case(backend: Backend = "local", **asked: Any) -> PlannedCase:
-    draft = make_plan(
-        spec(),
-        SOURCE,
-        Request(**asked),
-        LAPTOP,
-        run_id=DRAFT_ID,
-        set_name="draft",
-        repeat=1,
-        trainers_digest="t",
-    )
+    draft = make_draft(spec(), SOURCE, Request(**asked), LAPTOP, trainers_digest="t")
     return PlannedCase(
         draft=msgspec.structs.replace(draft, backend=backend),
         manifests=lambda _: ({"kind": "Job"},),

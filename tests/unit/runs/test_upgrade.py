@@ -22,7 +22,7 @@ from k8sbench.cli.main import main
 from k8sbench.model.choices import Request, Site
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import case_key
-from k8sbench.model.planning import DRAFT_ID, SpecSource, make_plan
+from k8sbench.model.planning import SpecSource, make_draft
 from k8sbench.model.pool import CPU_POOL
 from k8sbench.ports import RunFilter
 from k8sbench.runs import submitting
@@ -63,16 +63,8 @@ def store(root: pathlib.Path) -> Iterator[SqlStore]:
 def planned_case(name: str, request: Request, site: Site) -> PlannedCase:
     """A case of today, of the same file and the same trainers."""
     found = catalog.find(name)
-    draft = make_plan(
-        found.spec,
-        SpecSource(digest=found.digest, source=found.source),
-        request,
-        site,
-        run_id=DRAFT_ID,
-        set_name="draft",
-        repeat=1,
-        trainers_digest=TRAINERS,
-    )
+    source = SpecSource(digest=found.digest, source=found.source)
+    draft = make_draft(found.spec, source, request, site, trainers_digest=TRAINERS)
     return PlannedCase(
         draft=draft, manifests=lambda _: ({"kind": "Job"},), text=lambda _: "kind: Job\n"
     )
