@@ -107,6 +107,29 @@ def test_ctrl_c_leaves_the_gpu_metrics_out_and_collecting_all_fetches_them(
     assert row["gpu_utilization"] == 0.9
 
 
+def test_who_watches_does_not_wait_for_one_that_was_killed(own_shell: Shell) -> None:
+    own_shell.program = ("-c", PROGRAM)
+    own_shell.environment["SETTLES_IN"] = "3600"
+    logs = own_shell.logs("alone")
+    logs.begin()
+    logs.end()
+    with (
+        own_shell.submitted("alone") as done,
+        contextlib.ExitStack() as stack,
+    ):
+        done.until("follows alone")
+        watch = stack.enter_context(own_shell.started("watch", "alone"))
+        watch.until("Running: ")
+        own_shell.finish("alone")
+        watch.until("Ctrl-C leaves them out.")
+        done.kill()
+        watch.ends(0)
+    assert re.search(r"^2x1 .* valid; smoke", watch.out, re.MULTILINE)
+    assert own_shell.json("status", "alone")["measurement"]["missing"]["gpu_metrics"] == (
+        "They have not been fetched. Fetch them with: k8sbench collect alone"
+    )
+
+
 def test_without_a_source_there_is_nothing_to_wait_for(own_shell: Shell) -> None:
     own_shell.program = ("-c", PROGRAM)
     logs = own_shell.logs("none")
