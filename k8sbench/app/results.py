@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import threading
 import tempfile
+import threading
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,9 @@ from k8sbench.ports import RunFilter
 from k8sbench.runs import records, reporting
 
 if TYPE_CHECKING:
+    from k8sbench.measure.run.curve import Curve
     from k8sbench.model.group import Member
+    from k8sbench.model.plan import RunPlan
     from k8sbench.ports import Store
     from k8sbench.report.plot import GpuHistory
     from k8sbench.runs.context import Stop
@@ -102,8 +104,8 @@ def results(
     return report
 
 
-def gpu_members(report: Report, named: Collection[str]) -> list[Member]:
-    """Return the runs whose GPU metrics a plot may show: the named ones, else the last of each row.
+def drawn(report: Report, named: Collection[str]) -> list[Member]:
+    """Return the runs that are drawn over time: the named ones, else the last of each row.
 
     Raises :class:`NotFound` where a named one has no part in the rows.
     """
@@ -112,7 +114,12 @@ def gpu_members(report: Report, named: Collection[str]) -> list[Member]:
     chosen = [by_id[records.resolve(sorted(by_id), text)] for text in named] or [
         max(members, key=lambda one: (one.rate is not None, one.created_at)) for members in rows
     ]
-    return [one for one in {one.run_id: one for one in chosen}.values() if one.gpu]
+    return list({one.run_id: one for one in chosen}.values())
+
+
+def gpu_members(report: Report, named: Collection[str]) -> list[Member]:
+    """Return those of them that have GPU metrics."""
+    return [one for one in drawn(report, named) if one.gpu]
 
 
 def gpu_histories(
@@ -167,67 +174,70 @@ def _history(run: Run, folder: Path) -> GpuHistory | None:
     )
 
 
-def _drawn(report: Report, named: Collection[str]) -> list[str]:
-    """Choose the runs that are drawn over time: those named, else of each row the last."""
-    ids = {member.run_id for row in report.results for member in row.group.members}
-    chosen = [records.resolve(sorted(ids), text) for text in named] or [
-        max(row.group.members, key=lambda one: (one.rate is not None, one.created_at)).run_id
-        for row in report.results
-    ]
-    return list(dict.fromkeys(chosen))
-
-
 def page(
     report: Report,
     named: Collection[str],
     where: str | None,
     note: Callable[[str], None],
     *,
+    access: ClusterAccess = HERE,
     lang: str = "en",
 ) -> str:
     """Write a report as a page, with what one run of each row did over time.
 
-    That is a run that was named, else the last that counts. Runs of which only a collector has the
-    logs are without it.
+    Runs of which only a collector has the logs are without their steps.
     """
     from k8sbench import __version__
-    from k8sbench.adapters.files import line_limit
-    from k8sbench.measure.run import curve
-    from k8sbench.parse.lines import ended
     from k8sbench.report import page as pages
-    from k8sbench.runs.live_state import family_of
 
-    found: list[pages.History] = []
+    members = drawn(report, named)[:MOST_DRAWN]
+    of_gpus = [one for one in members if one.gpu]
+    gpus = {one.run_id: one for one in gpu_histories(of_gpus, where, note, access=access)}
+    here = [one for one in members if one.source != collectors.SOURCE]
+    runs: dict[str, Run] = {}
+    curves: dict[str, Curve | None] = {}
     at = "the collector"
-    may_read_declared = threading.current_thread() is threading.main_thread()
-    if where != stores.CLUSTER:
-        gpus = {one.run_id: one for one in gpu_histories(report, named, where, note)}
+    if here or where != stores.CLUSTER:
         with stores.to_read(where, note) as store:
-            at, known = store.where, set(store.ids())
-            for run_id in _drawn(report, named):
-                if run_id not in known or len(found) == MOST_DRAWN:
-                    continue
-                run = store.run(run_id)
-                declared, drawn = not isinstance(run.plan.log, str), None
-                if (
-                    may_read_declared or not declared
-                ):  # a pattern without end is stopped there alone
-                    paths = [str(path) for path in store.log_files(run_id)[:1]]
-                    logs = line_limit.opened(paths, declared=declared)
-                    lines = (line for log in logs for block in log for line in ended(block))
-                    drawn = curve.curve(run.plan, family_of(run.plan), lines)
-                found.append(pages.History(run=run, curve=drawn, gpus=gpus.get(run_id)))
+            at = store.where
+            runs = {one.run_id: store.run(one.run_id) for one in here}
+            curves = {run_id: _curve(store, run.plan) for run_id, run in runs.items()}
     return pages.html(
         pages.Page(
             results=report.results,
             parities=report.parities,
-            histories=found,
+            histories=[
+                pages.History(
+                    run_id=run_id,
+                    measured=runs[run_id].measurement if run_id in runs else None,
+                    curve=curves.get(run_id),
+                    gpus=gpus.get(run_id),
+                )
+                for run_id in (one.run_id for one in members)
+            ],
             where=at,
             at=context.now(),
             version=__version__,
             lang=lang,
         )
     )
+
+
+def _curve(store: Store, plan: RunPlan) -> Curve | None:
+    """Read how a run went from its log."""
+    from k8sbench.adapters.files import line_limit
+    from k8sbench.measure.run import curve
+    from k8sbench.parse.lines import ended
+    from k8sbench.runs.live_state import family_of
+
+    declared = not isinstance(plan.log, str)
+    if declared and threading.current_thread() is not threading.main_thread():
+        return None  # only there a pattern is stopped that takes too long for a line
+    logs = line_limit.opened(
+        [str(path) for path in store.log_files(plan.run_id)[:1]], declared=declared
+    )
+    lines = (line for log in logs for block in log for line in ended(block))
+    return curve.curve(plan, family_of(plan), lines)
 
 
 def rows(

@@ -19,7 +19,7 @@ import msgspec
 from k8sbench.measure.run.curve import Curve
 from k8sbench.model.gpu_metrics import BY_ID
 from k8sbench.model.group import Group, Parity, Result
-from k8sbench.model.run import Run
+from k8sbench.model.measurement import Measurement
 from k8sbench.report import charts, chinese, command, layout, numbers, plot
 from k8sbench.report.numbers import ABSENT
 from k8sbench.report.plot import GpuHistory
@@ -33,7 +33,8 @@ SHORT = 28
 class History(msgspec.Struct, frozen=True, kw_only=True):
     """One run, and what it did over time."""
 
-    run: Run
+    run_id: str
+    measured: Measurement | None = None
     curve: Curve | None = None
     gpus: GpuHistory | None = None
 
@@ -62,7 +63,7 @@ def html(page: Page) -> str:
     word: Callable[[str], str] = chinese.title if page.lang == "zh" else str
     notes = numbered(tables)
     names = plot.labels([result.group for result in page.results])
-    runs = {history.run.run_id: history for history in page.histories}
+    runs = {history.run_id: history for history in page.histories}
     return _template().render(
         lang="zh-CN" if page.lang == "zh" else "en",
         word=word,
@@ -200,13 +201,13 @@ def _row(
         "marks": layout.marks(group),
         "reasons": reasons,
         "judgements": group.judgements,
-        "environment": _environment(group, history),
+        "environment": _environment(group, history and history.measured),
         "command": command.repeating(group.plan, len(group.members)),
         "runs": [
             (member.run_id, _rate(member.rate, group.unit), member.verdict or member.phase)
             for member in group.members
         ],
-        "charts": [] if history is None else _over_time(history, group.unit, word),
+        "charts": [] if history is None else _over_time(history, group, word),
     }
 
 
@@ -214,7 +215,7 @@ def _rate(rate: float | None, unit: str) -> str:
     return ABSENT if rate is None else f"{numbers.rate(rate)} {unit}"
 
 
-def _environment(group: Group, history: History | None) -> list[tuple[str, str]]:
+def _environment(group: Group, measured: Measurement | None) -> list[tuple[str, str]]:
     plan, key = group.plan, group.key
     found: dict[str, object] = {
         "set": key.set_name,
@@ -228,10 +229,8 @@ def _environment(group: Group, history: History | None) -> list[tuple[str, str]]
         "data": key.data,
         "window": f"{plan.window.warmup} + {plan.window.iterations} iterations",
         "estimator": group.estimator,
+        **(measured.environment if measured is not None else {}),
     }
-    measured = history and history.run.measurement
-    if measured:
-        found |= measured.environment
     return [
         (name, str(value))
         for name, value in found.items()
@@ -239,13 +238,13 @@ def _environment(group: Group, history: History | None) -> list[tuple[str, str]]
     ]
 
 
-def _over_time(history: History, unit: str, word: Callable[[str], str]) -> list[dict[str, Any]]:
+def _over_time(history: History, group: Group, word: Callable[[str], str]) -> list[dict[str, Any]]:
     found = []
     if history.curve is not None:
-        window = history.run.plan.window
+        window = group.plan.window
         shade = (float(window.warmup), float(window.total))
         for title, values in (
-            (f"{word('throughput')}, {unit}", history.curve.rates),
+            (f"{word('throughput')}, {group.unit}", history.curve.rates),
             (word("loss"), history.curve.losses),
         ):
             points = tuple(

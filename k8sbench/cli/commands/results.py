@@ -102,7 +102,9 @@ def command(
         early=early if formats.FORMATS[form].for_people and not is_whole else None,
     )
     if form == "html":
-        output.write(results.page(report, wanted["runs"], where, output.note, lang=lang))
+        named = wanted["runs"]
+        made = results.page(report, named, where, output.note, access=access, lang=lang)
+        output.write(made)
     elif report.results or not shown:
         output.write("\n" if shown else "")
         rows.write_report(report, form, lang=lang)

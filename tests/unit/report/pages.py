@@ -39,7 +39,7 @@ def history() -> History:
     gpus = GpuHistory(
         run_id=run.run_id, steady=steady, window=(START + 10, START + 100), series=series
     )
-    return History(run=run, curve=curve, gpus=gpus)
+    return History(run_id=run.run_id, measured=run.measurement, curve=curve, gpus=gpus)
 
 
 def page(**changes: Any) -> Page:
