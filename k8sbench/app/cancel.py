@@ -40,6 +40,8 @@ def cancel(
     """End runs and wait for their ends; one that is over stays as it is."""
 
     def work(store: SqlStore, run: Run) -> None:
+        if run.is_imported:
+            raise connections.imported_error(run)
         if not run.phase.final:
             _end(store, run, access, reporter, stop)
             return

@@ -49,6 +49,8 @@ def finder(note: Callable[[str], None]) -> Callable[[RunPlan], BenchmarkSpec | N
     known: dict[str, BenchmarkSpec | None] = {}
 
     def find(plan: RunPlan) -> BenchmarkSpec | None:
+        if not plan.spec_source:
+            return None  # an imported log of no benchmark
         name = plan.benchmark if plan.spec_source == "built-in" else plan.spec_source
         if name not in known:
             try:

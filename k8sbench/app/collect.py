@@ -142,6 +142,8 @@ def _by_location(store: Store, options: CollectOptions) -> dict[Location | None,
     locations: dict[Location | None, list[str]] = {}
     for text in options.runs:
         run = lookup.run_of(store, text, options.access)
+        if run.is_imported:
+            raise connections.imported_error(run)
         if run.plan.backend != "kubernetes":
             raise UsageError(
                 f"Run {run.run_id} is a local one; there is nothing to collect.",

@@ -172,7 +172,17 @@ def note_silence(api: Api, note: Callable[[str], None]) -> None:
         note(f"The API server does not answer ({fault.message}); retrying.")
 
 
+def imported_error(run: Run) -> UsageError:
+    """Build the error for what needs a job, asked of a run that is known from its logs alone."""
+    return UsageError(
+        f"Run {run.run_id} was imported from logs: it has no job.",
+        f"See: k8sbench status {run.run_id}; remove it with: k8sbench store remove {run.run_id}",
+    )
+
+
 def _api_of(run: Run, access: ClusterAccess) -> Api:
+    if run.is_imported:
+        raise imported_error(run)
     if run.plan.backend != "kubernetes":
         raise UsageError(
             f"Run {run.run_id} is a local one; it has nothing on a cluster.",

@@ -120,7 +120,8 @@ class _Reader:
         self._follow = options.follow
         self._several = options.replica is None and run.plan.replicas > 1
         planned = kind_of(run.plan).names(run.plan.replicas)
-        if options.replica not in {None, *planned}:
+        # An imported run has as many logs as were given, whatever its replicas were.
+        if options.replica not in {None, *planned} and not run.is_imported:
             raise NotFound(
                 f"Run {run.run_id} has no log of a replica {options.replica!r}.",
                 f"Replicas: {', '.join(planned)}.",
@@ -273,8 +274,9 @@ class _Reader:
 
     def _emit(self, tails: list[LogTail], *, to_end: bool) -> None:
         lines = [_stamped(tail, to_end) for tail in tails]
+        several = len(tails) > 1 if self.run.is_imported else self._several
         for at, replica, text in heapq.merge(*lines, key=lambda line: line[0]):
-            self._sink.line(at, replica, text, several=self._several)
+            self._sink.line(at, replica, text, several=several)
         self._sink.flush()
 
     def _note_end(self, run: Run) -> None:

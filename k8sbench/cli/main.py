@@ -34,6 +34,7 @@ COMMANDS: dict[str, str] = {
     "delete": "Delete what runs have left on the cluster; their records and logs stay.",
     "collect": "Archive the logs of runs that are over, measure them and print their rows.",
     "measure": "Measure logs that exist already, from any source.",
+    "import": "Record logs that exist already as runs, and print their rows.",
     "images": "List the image of each benchmark, and its GPUs.",
     "results": "Print summary tables of what was measured.",
     "doctor": "Say whether a cluster is ready, and if not, what to do.",

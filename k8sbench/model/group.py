@@ -72,7 +72,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     gpu: dict[str, GpuFigure] = {}
     """Its GPU metrics by their ids, each with its source, coverage and samples."""
     source: str = "here"
-    """Which store has it: ``here``, or ``collector``."""
+    """Which store has it: ``here``, or ``collector``; ``imported``: here, and never run by it."""
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):

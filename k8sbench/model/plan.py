@@ -19,7 +19,8 @@ from k8sbench.model.spec import (
 )
 
 Device = Literal["cuda", "cpu"]
-Backend = Literal["kubernetes", "local"]
+Backend = Literal["kubernetes", "local", "imported"]
+"""Where a run is, or ``imported``: k8sbench did not run it and has its logs alone."""
 SCHEMA = 2
 """Version of what a plan's fields mean; a reader knows this one and those before it."""
 TrainersBy = Literal["configmap", "image"]
@@ -59,9 +60,10 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     spec_digest: str
     """SHA-256 of the catalog file's text."""
     spec_source: str
-    """``built-in`` or the user's path."""
+    """``built-in`` or the user's path; empty for an imported log of no benchmark."""
     variant: str
-    impl: Impl
+    impl: Impl | Literal["unknown"]
+    """``unknown``: only of an imported log that does not show whose program wrote it."""
     framework: Framework
     precision: Precision
     amp_dtype: AmpDtype | None
@@ -76,7 +78,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode
     data: str
     """``synthetic`` (on the device), ``synthetic-host`` (by loader processes), ``image`` (a foreign
-    program's own), ``path:DIR`` or ``pvc:NAME[/SUB]``."""
+    program's own), ``path:DIR`` or ``pvc:NAME[/SUB]``; ``unknown`` of an imported log."""
     window: PlannedWindow
     log: str | LogFormat
     unit: str

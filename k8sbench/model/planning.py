@@ -209,7 +209,7 @@ def describe(plan: RunPlan) -> str:
         shape,
         f"batch {plan.batch_size} × {plan.world_size} = {plan.global_batch}",
         f"{plan.window.warmup} + {plan.window.iterations} iterations",
-        "local" if plan.backend == "local" else f"pool {plan.pool.name}",
+        f"pool {plan.pool.name}" if plan.backend == "kubernetes" else plan.backend,
     ]
     if plan.data not in ("synthetic", "image"):
         parts.append(f"data {plan.data}")

@@ -94,6 +94,16 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return self.plan.run_id
 
     @property
+    def is_imported(self) -> bool:
+        """Whether k8sbench has only its logs, and never ran it: there is no job to speak of."""
+        return self.plan.backend == "imported"
+
+    @property
+    def shown_source(self) -> str:
+        """What lists and tables say of where it is from: ``imported``, or else which store."""
+        return "imported" if self.is_imported and self.source == "here" else self.source
+
+    @property
     def case_key(self) -> str:
         """Its case within its set, by the present list of fields: never one that was stored."""
         return case_key(self.plan)

@@ -250,7 +250,9 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
     ``record`` must match one training line and name ``iteration`` and one of ``rate``
     (samples/s), ``step_seconds``; it may name ``total``, ``epoch``, ``loss``, ``data_seconds``,
     ``stamp``. ``summary`` matches a line that states the whole run's rate alone, as ``rate`` or
-    ``step_seconds``, and may name ``loss``. Other names are errors.
+    ``step_seconds``, and may name ``loss``. Each of ``facts`` matches a line in which the program
+    states its own run, and names one or more of ``gpus``, ``replicas``, ``batch_size``,
+    ``precision``, ``gpu_model``. Other names are errors.
     """
 
     name: Name
@@ -269,6 +271,10 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
     """The number that the log gives the first iteration."""
     stamp_format: Text | None = None
     """``strptime`` format of the group ``stamp``; it has to tell seconds."""
+    facts: tuple[Text, ...] = ()
+    """Patterns of lines that state the run: ``gpus`` of the whole job, ``replicas`` (nodes),
+    ``batch_size`` per GPU, ``precision`` (``amp``, ``fp16``, ``bf16``, ``True``; ``fp32``,
+    ``False``), ``gpu_model``."""
 
 
 class DataSet(_Strict, frozen=True, kw_only=True):

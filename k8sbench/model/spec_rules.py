@@ -158,6 +158,7 @@ RECORD_GROUPS = (
     *("iteration", "total", "epoch", "rate", "step_seconds", "data_seconds", "loss", "stamp"),
 )
 SUMMARY_GROUPS = ("rate", "step_seconds", "loss")
+FACT_GROUPS = ("gpus", "replicas", "batch_size", "precision", "gpu_model")
 
 
 def _format_problems(log: LogFormat) -> Iterator[Problem]:
@@ -182,8 +183,23 @@ def _format_problems(log: LogFormat) -> Iterator[Problem]:
             yield (field,), "has a group named stamp; give its stamp_format"
         if field == "record" and "stamp" not in groups and log.stamp_format is not None:
             yield ("stamp_format",), "is of no use: record has no group named stamp"
+    for index, pattern in enumerate(log.facts):
+        yield from ((("facts", index), text) for text in _fact_problems(pattern))
     if log.stamp_format is not None and not _tells_seconds(log.stamp_format):
         yield ("stamp_format",), "does not tell seconds; use %H, %M and %S, or their like"
+
+
+def _fact_problems(pattern: str) -> Iterator[str]:
+    try:
+        groups = set(re.compile(pattern).groupindex)
+    except (re.error, OverflowError, RecursionError) as wrong:
+        yield f"is not a regular expression: {wrong}"
+        return
+    known = ", ".join(FACT_GROUPS)
+    for name in sorted(groups - set(FACT_GROUPS)):
+        yield f"has a group named {name}; known: {known}"
+    if not groups:
+        yield f"has no named group; known: {known}"
 
 
 def _tells_seconds(stamp_format: str) -> bool:

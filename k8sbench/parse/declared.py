@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from k8sbench.model.sample import Item, Mark, Shape
 from k8sbench.model.spec import Framework, LogFormat
 from k8sbench.parse.family import (
+    MOST_ITERATIONS,
     Family,
     Line,
     Reader,
@@ -22,6 +23,14 @@ from k8sbench.parse.stamps import DAY
 MAX_LINE = 4096
 """Characters of a line that a declared pattern is tried on: a careless pattern must not take
 minutes over a progress bar."""
+
+PRECISIONS: dict[str, tuple[str, str | None]] = {
+    **dict.fromkeys(("amp", "mixed", "true"), ("amp", None)),
+    **dict.fromkeys(("fp16", "float16"), ("amp", "fp16")),
+    **dict.fromkeys(("bf16", "bfloat16"), ("amp", "bf16")),
+    **dict.fromkeys(("fp32", "float32", "false"), ("fp32", None)),
+}
+"""What programs print of their precision, in lower case → precision and half type."""
 
 
 def family(declared: LogFormat, framework: Framework | None) -> Family:
@@ -53,6 +62,7 @@ def family(declared: LogFormat, framework: Framework | None) -> Family:
         )
         records.append(RecordRule("", pattern, shape, declared.first_iteration, stamp))
     summary = re.compile(declared.summary) if declared.summary else None
+    facts = [re.compile(each) for each in declared.facts]
     return Family(
         name=declared.name,
         title=f"the declared format {declared.name}",
@@ -61,7 +71,7 @@ def family(declared: LogFormat, framework: Framework | None) -> Family:
         records=tuple(records),
         # The empty text is in every line: a pattern may match anything.
         own_needles=("",),
-        make_reader=lambda family: _Reader(family, summary),
+        make_reader=lambda family: _Reader(family, summary, facts),
     )
 
 
@@ -85,10 +95,29 @@ def _unread(line: Line, match: re.Match[str]) -> Iterator[Mark]:
             yield line.mark("unread", match[0], {"name": name, "text": text})
 
 
+def stated(name: str, text: str) -> dict[str, str]:
+    """Facts that a group of one of the declared ``facts`` states; none where it cannot be one."""
+    if name == "gpu_model":
+        return {name: text.strip()} if text.strip() else {}
+    if name == "precision":
+        precision, half = PRECISIONS.get(text.strip().lower(), (None, None))
+        found = {"precision": precision, "amp_dtype": half}
+        return {key: value for key, value in found.items() if value is not None}
+    number = number_in(text)
+    whole = number is not None and 1 <= number < MOST_ITERATIONS and number == int(number)
+    return {name: str(int(number))} if number is not None and whole else {}
+
+
 class _Reader(Reader):
-    def __init__(self, family: Family, summary: re.Pattern[str] | None) -> None:
+    def __init__(
+        self,
+        family: Family,
+        summary: re.Pattern[str] | None,
+        facts: Sequence[re.Pattern[str]],
+    ) -> None:
         super().__init__(family)
         self._summary = summary
+        self._facts = facts
         self._records = [(each.pattern, record_maker(each)) for each in family.records]
 
     def read(self, number: int, text: str, source: str) -> Iterator[Item]:
@@ -99,6 +128,11 @@ class _Reader(Reader):
                 record = make(number, source, match)
                 if record is not None:
                     yield record
+        for fact in self._facts:
+            if found := fact.search(line.text):
+                for group, value in found.groupdict(default="").items():
+                    for name, said in stated(group, value).items():
+                        yield line.fact(name, said)
         for match in self._summary.finditer(line.text) if self._summary else ():
             yield from _unread(line, match)
             groups = match.groupdict()

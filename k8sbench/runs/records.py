@@ -69,7 +69,7 @@ class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
     recorded: bool = True
     """False: the store has no record of it, the cluster alone knows it."""
     source: str = "here"
-    """Which store has it: ``here``, or ``collector``."""
+    """Which store has it: ``here``, or ``collector``; ``imported``: here, and never run by it."""
 
 
 class ClusterState(Transition, frozen=True, kw_only=True):
@@ -111,7 +111,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     recorded: bool = True
     """False: the store has no record of it, the cluster alone knows it."""
     source: str = "here"
-    """Which store has it: ``here``, or ``collector``."""
+    """Which store has it: ``here``, or ``collector``; ``imported``: here, and never run by it."""
     imported_from: Origin | None = None
     """Which store recorded it, where that store has imported it."""
 
@@ -217,6 +217,7 @@ def listed(run: Run) -> ListedRun:
         verdict=None if measured is None else measured.verdict,
         reasons=() if measured is None else tuple(reason.id for reason in measured.reasons),
         group=run.group_key.id,
+        source=run.shown_source,
     )
 
 
@@ -252,6 +253,7 @@ def status(
         started_at=started_at(run),
         owner_alive=None if run.owner is None else alive(run.owner),
         group=run.group_key.id,
+        source=run.shown_source,
         log_files=log_files,
         imported_from=origin,
         on_cluster=on_cluster,
@@ -275,6 +277,7 @@ def status_elsewhere(run: Run) -> RunStatus:
         started_at=started_at(run),
         owner_alive=None,
         group=run.group_key.id,
+        source=run.shown_source,
         log_files=(),
         on_cluster=None,
     )

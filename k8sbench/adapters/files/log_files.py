@@ -115,11 +115,21 @@ class LogFile:
         self.cut_lines = 0
         self._path = path
 
+    def unpacked(self) -> Iterator[bytes]:
+        """Yield the log's bytes as they are, but unpacked."""
+        with self._translated(), self._opened() as raw:
+            while piece := raw.read(CHUNK):
+                yield piece
+
     def __iter__(self) -> Iterator[str]:
         """Yield whole lines; only the log's last one may have no end."""
+        with self._translated(), self._opened() as raw:
+            yield from self._blocks(self._text(raw))
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
         try:
-            with self._opened() as raw:
-                yield from self._blocks(self._text(raw))
+            yield
         except (EOFError, zlib.error, gzip.BadGzipFile) as wrong:
             raise InputError(
                 f"is a damaged gzip file: {_cause(wrong)}.",

@@ -186,7 +186,7 @@ class _Hashed:
 
 def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> Imported:
     """Add the runs of an export: all of them, or none."""
-    with _unpacking(store.root) as incoming:
+    with unpacking(store.root) as incoming:
         header, digests = _unpack(store, incoming, file, shown)
         there, orphans, added = _sorted(store, incoming, digests, shown)
         origin = Origin(store=header.store, exported_at=header.exported_at)
@@ -197,7 +197,7 @@ def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> Imported:
                     path.write_bytes(artifacts.encoded(origin) + b"\n")
         os.sync()
         findings: list[Finding] = []
-        _put_in_place(store, incoming, orphans, added, findings)
+        put_in_place(store, incoming, orphans, added, findings)
     return Imported(
         store=header.store,
         added=(*orphans, *added),
@@ -207,8 +207,11 @@ def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> Imported:
 
 
 @contextlib.contextmanager
-def _unpacking(root: Path) -> Iterator[Path]:
-    """Give an empty folder of the store to one import at a time; nothing is left in it."""
+def unpacking(root: Path) -> Iterator[Path]:
+    """Give an empty folder of the store to one import at a time; nothing is left in it.
+
+    What is to become a run is made there first: killed meanwhile, an import has changed nothing.
+    """
     incoming = root / INCOMING
     with artifacts.translated(f"unpack into {incoming}"):
         incoming.mkdir(parents=True, exist_ok=True)
@@ -376,13 +379,17 @@ def _checked_run(folder: RunFolder, shown: str) -> Run:
     return run
 
 
-def _put_in_place(
+def put_in_place(
     store: SqlStore,
     incoming: Path,
     orphans: Sequence[str],
     added: Sequence[str],
     findings: list[Finding],
 ) -> None:
+    """Put runs in their places and write their rows: all of them, or none.
+
+    ``orphans`` have their folders there already, without a row; ``added`` are in ``incoming``.
+    """
     runs, moved = store.root / artifacts.RUNS, list[str]()
     try:
         with upkeep.alone(store) as db, artifacts.translated(f"put runs into {runs}"):

@@ -107,8 +107,9 @@ def _print(rows: Sequence[ListedRun], form: str, now: float) -> None:
 def _cells(row: ListedRun, now: float, *, wide: bool) -> list[str | None]:
     begun = row.started_at if row.started_at is not None else row.created_at
     until = row.ended_at if row.ended_at is not None else now
-    # Of a job that is over there, its end is not known here.
+    # Of a job that is over there, its end is not known here; of an imported run, its beginning.
     is_over = row.ended_at is None and (row.on_cluster or row.phase).final
+    is_over = is_over or row.backend == "imported"
     cells: list[str | None] = [
         row.run_id,
         row.benchmark,

@@ -53,7 +53,8 @@ class _Printer:
         """Print a line, unless it came too early."""
         if self._since is not None and at < self._since:
             return
-        if self._timestamps:
+        # Of the lines of an imported log nobody saw when they came.
+        if self._timestamps and at:
             self._out.write(logs.stamp(at) + b" ")
         if several:
             self._out.write(f"[{replica}] ".encode())

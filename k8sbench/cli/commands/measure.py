@@ -13,10 +13,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from k8sbench.app import measure as measuring
-from k8sbench.app.measure import PRECISIONS, MeasureOptions
+from k8sbench.app.measure import AUTO, PRECISIONS, MeasureOptions
+from k8sbench.cli import imported
 from k8sbench.cli.form import form_option
+from k8sbench.cli.options import store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError
 from k8sbench.parse.families import NAMES
@@ -36,8 +39,9 @@ WIDEST = 100
 @click.option(
     "--format",
     "family",
-    type=click.Choice(NAMES),
-    help="Log family, where no benchmark is meant: there is no plan to differ from then.",
+    type=click.Choice([AUTO, *NAMES]),
+    help="Log family, where no benchmark is meant: there is no plan to differ from then. auto:"
+    " recognised in each log.",
 )
 @click.option("--gpus", type=click.IntRange(min=1), help="GPUs of the whole job.")
 @click.option("--batch-size", type=click.IntRange(min=1), help="Samples per GPU and step.")
@@ -54,10 +58,18 @@ WIDEST = 100
 @click.option(
     "--accept", metavar="ID", multiple=True, help="Overrule a rejection by its id; repeatable."
 )
+@click.option(
+    "--record",
+    metavar="SET",
+    help="Also record the logs as runs of this set, all or none, as import does.",
+)
+@store_option
 @form_option(*formats.offered("table", "flat", "document"), show_default=True)
 def command(
     logs: tuple[str, ...],
     form: str,
+    record: str | None,
+    where: str | None,
     **asked: Any,
 ) -> int:
     """Measure logs that exist already, from any source.
@@ -68,7 +80,10 @@ def command(
     k8sbench measure train.log --format mmseg --gpus 8 --warmup 20
     k8sbench measure logs/ --benchmark resnet50 --gpus 8 -o json
     """
-    outcome = measuring.measure(logs, MeasureOptions(**asked))
+    options = MeasureOptions(**asked)
+    if record is not None:
+        return _record(logs, options, record, where, form)
+    outcome = measuring.measure(logs, options)
     _write(outcome.measurements, form)
     sys.stdout.flush()
     for wrong in outcome.failures:
@@ -76,6 +91,21 @@ def command(
     if outcome.failures:
         return InputError.exit_code
     return REJECTED_EXIT_CODE if outcome.rejected else 0
+
+
+def _record(
+    logs: tuple[str, ...], options: MeasureOptions, set_name: str, where: str | None, form: str
+) -> int:
+    """Import the logs, and print what they measure to."""
+    from k8sbench.app import importing
+
+    known = importing.of_measure(options)
+    done = importing.import_logs(
+        logs, msgspec.structs.replace(known, set_name=set_name, store=where), output.note
+    )
+    _write(done.measurements, form)
+    sys.stdout.flush()
+    return imported.told(done)
 
 
 def _write(found: Sequence[Measurement], form: str) -> None:

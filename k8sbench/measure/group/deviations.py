@@ -93,5 +93,7 @@ def _same_format(group: Group, figure: Published, variant: Variant) -> bool:
 
 
 def data_source(data: str) -> str:
-    """``synthetic`` or ``real``."""
+    """``synthetic`` or ``real``; ``unknown`` where an imported log does not tell."""
+    if data == "unknown":
+        return data
     return "synthetic" if data.startswith("synthetic") else "real"

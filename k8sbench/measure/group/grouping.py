@@ -172,7 +172,7 @@ def _member(candidate: Candidate, estimator: str) -> Member:
         verdict=None if run.measurement is None else run.measurement.verdict,
         reasons=tuple(candidate.reasons),
         gpu=metrics.figures if metrics else {},
-        source=run.source,
+        source=run.shown_source,
     )
     return verdict.of_member(member, candidate.reasons)
 

@@ -66,6 +66,13 @@ def measure(
     a log that is not to be trusted is measured and rejected, with its reasons. With ``alone`` there
     is no other source of its GPU metrics than what our trainers print.
     """
+    log = read(sources, expected)
+    found = of_log(log)
+    return _with_gpu_metrics(found, log) if alone else found
+
+
+def read(sources: Iterable[Source], expected: Expectation | Sequence[Expectation]) -> LogFacts:
+    """Read the logs of one run; raises for those in which there is nothing to measure."""
     candidates = [expected] if isinstance(expected, Expectation) else list(expected)
     log = LogFacts(candidates)
     for source in sources:
@@ -75,8 +82,7 @@ def measure(
         raise _nothing_in(log)
     if log.series is None and isinstance(log.expected.format, LogFormat):
         _check_declared(log, log.expected.format)
-    found = _measurement(log)
-    return _with_gpu_metrics(found, log) if alone else found
+    return log
 
 
 def _with_gpu_metrics(found: Measurement, log: LogFacts) -> Measurement:
@@ -156,7 +162,8 @@ def nothing_measured(files: Sequence[str], expected: Expectation, why: InputErro
     return verdict.of_measurement(found, [reason("nothing-measured", why.message)], ())
 
 
-def _measurement(log: LogFacts) -> Measurement:
+def of_log(log: LogFacts) -> Measurement:
+    """The measurement of logs that were read."""
     expected, series = log.expected, log.series
     assert log.family is not None
     assert log.window is not None
@@ -491,8 +498,10 @@ def _nothing_in(log: LogFacts) -> InputError:
             file=name,
         )
     families = ", ".join(FAMILIES)
+    every = len(log.families) == len(FAMILIES)
+    what = "any family" if every else f"{asked}, nor of any other family"
     return InputError(
-        f"holds no training line of {asked}, nor of any other family ({families}).",
+        f"holds no training line of {what} ({families}).",
         "Check that it is a training log; other formats are declared in a benchmark's YAML file.",
         file=file,
     )

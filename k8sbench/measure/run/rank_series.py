@@ -185,6 +185,7 @@ class RankSeries:
                 *(begin, stride, times, passed),
             )
             tally.count_together(last, end, stride, times)
+            tally.files = (tally.files[0], file)
             if some.taken:
                 tally.delays.extend(map(operator.sub, some.taken, stamps))
             if some.waits:
@@ -333,6 +334,7 @@ class RankSeries:
         if time <= 0:
             self.odd["coarse"].add(file, record, position)
         self.tally.count(record, position, covered, time, steady=steady)
+        self.tally.files = (self.tally.files[0] or file, file)
         if not steady:
             self.tally.left_out.add(file, record, position)
 

@@ -56,6 +56,8 @@ class Tally:
         """The fields of :class:`Stamped`, which takes longer to make."""
         self.first: Record | None = None
         self.last: Record | None = None
+        self.files = ("", "")
+        """Those of the first and the last counted record."""
         self.began: float | None = None
         """Stamp of the last record before the window."""
         self.delays = array("d")

@@ -129,6 +129,7 @@ OTHER: dict[str, Any] = {
     "gang": True,
     "notes": ("a note",),
     "node": "gpu-07",
+    "log.facts": (r"(?P<gpus>\d+) GPUs",),
     "kind": "OtherJob",
     "program_digest": "p",
 }

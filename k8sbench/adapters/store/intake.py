@@ -1,0 +1,138 @@
+"""Logs that become runs: copied into ``incoming`` of the store, measured, put in their places.
+
+A run that is imported has the files of any other, so listing, exporting and rebuilding need not
+know of it. Its logs stay as they were: no time is put in front of lines whose coming nobody saw.
+``imported.json`` says which files they were.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from k8sbench.adapters.files.log_files import LogFile
+from k8sbench.adapters.store import artifacts, exchange
+from k8sbench.adapters.store.artifacts import LOG_SUFFIX, LOGS, RUNS, RunFolder
+from k8sbench.adapters.store.sql_store import SqlStore
+from k8sbench.adapters.store.upkeep import Finding
+from k8sbench.model.errors import StoreError
+from k8sbench.model.measurement import SCHEMA
+from k8sbench.model.run import Run
+
+IMPORTED = "imported.json"
+receiving = exchange.unpacking
+
+
+class ImportedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One log that was imported."""
+
+    name: str
+    """As it was named."""
+    kept_as: str
+    """Path of the copy below the run's folder."""
+    bytes: int
+    sha256: str
+
+
+class ImportedLogs(msgspec.Struct, frozen=True, kw_only=True):
+    """``imported.json``: the logs that a run was made of."""
+
+    schema: int = SCHEMA
+    imported_at: float
+    """Unix seconds."""
+    files: tuple[ImportedFile, ...]
+
+
+def copied(incoming: Path, number: int, names: Sequence[str]) -> tuple[ImportedFile, ...]:
+    """Copy the logs of one run, unpacked and otherwise as they are.
+
+    Raises :class:`~k8sbench.model.errors.InputError` for one that cannot be read.
+    """
+    found = []
+    folder = _folder(incoming, number)
+    with artifacts.translated(f"make {folder}"):
+        (folder / LOGS).mkdir(parents=True, exist_ok=True)
+    for index, name in enumerate(names):
+        kept_as = f"{LOGS}/log-{index}{LOG_SUFFIX}"
+        log = LogFile(name)
+        digest, size = hashlib.sha256(), 0
+        # What is measured is the copy: standard input can be read only once.
+        with _opened(folder / kept_as) as file:
+            for piece in log.unpacked():
+                digest.update(piece)
+                size += len(piece)
+                with artifacts.translated(f"write {folder / kept_as}"):
+                    file.write(piece)
+        found.append(
+            ImportedFile(name=log.name, kept_as=kept_as, bytes=size, sha256=digest.hexdigest())
+        )
+    return tuple(found)
+
+
+def path_of(incoming: Path, number: int, file: ImportedFile) -> str:
+    """Where the copy of a log lies until its run is put in its place."""
+    return str(_folder(incoming, number) / file.kept_as)
+
+
+def known_digests(store: SqlStore, runs: Iterable[Run]) -> dict[str, Run]:
+    """The SHA-256 of the logs that were imported before, as far as their runs' files are here."""
+    found: dict[str, Run] = {}
+    for run in runs:
+        path = store.root / RUNS / run.run_id / IMPORTED
+        if not run.is_imported or not path.is_file():
+            continue
+        with artifacts.translated(f"read {path}"):
+            data = path.read_bytes()
+        for file in artifacts.decoded(data, ImportedLogs, str(path)).files:
+            found.setdefault(file.sha256, run)
+    return found
+
+
+def add(
+    store: SqlStore,
+    incoming: Path,
+    runs: Sequence[tuple[int, Run, tuple[ImportedFile, ...]]],
+) -> list[Finding]:
+    """Put runs whose logs were copied into the store: all of them, or none.
+
+    A run of which a killed import left its folder, and no row, gets its row. Returns which runs
+    were given another repeat number.
+    """
+    orphans, added = list[str](), list[str]()
+    for number, run, files in runs:
+        if RunFolder(store.root / RUNS / run.run_id).is_there:
+            orphans.append(run.run_id)
+            continue
+        folder = RunFolder(_folder(incoming, number))
+        logs = ImportedLogs(imported_at=run.created_at, files=files)
+        folder.write(IMPORTED, msgspec.json.format(artifacts.encoded(logs), indent=2) + b"\n")
+        folder.adopt(run)
+        with artifacts.translated(f"write {folder.path}"):
+            folder.path.rename(incoming / run.run_id)
+        added.append(run.run_id)
+    findings: list[Finding] = []
+    exchange.put_in_place(store, incoming, orphans, added, findings)
+    return findings
+
+
+def kept_name(run: Run, path: str) -> str:
+    """The name under which a log of an imported run was given; its path where it is no such run."""
+    try:
+        data = Path(run.artifacts or "", IMPORTED).read_bytes()
+        files = artifacts.decoded(data, ImportedLogs, IMPORTED).files
+    except (OSError, StoreError):
+        return path
+    return next((each.name for each in files if path.endswith(each.kept_as)), path)
+
+
+def _opened(path: Path) -> BinaryIO:
+    with artifacts.translated(f"write {path}"):
+        return path.open("xb", buffering=0)
+
+
+def _folder(incoming: Path, number: int) -> Path:
+    return incoming / f"import-{number}"

@@ -1,0 +1,136 @@
+"""What to do about each reason: of one run, and of groups of runs.
+
+``docs/integrity.md`` has the same sentences in its table, which a test compares. A reason that says
+which number or line is wrong says so in its message; here stands what follows.
+"""
+
+from __future__ import annotations
+
+OF_RUNS: dict[str, str] = {
+    "batch-mismatch": (
+        "The lines were edited, or the batch or the number of GPUs was not the one given: "
+        "correct these, or get the original log."
+    ),
+    "batch-size": "Give the batch that really ran with --batch-size.",
+    "batch-unknown": "Give it with --batch-size.",
+    "clock-mismatch": (
+        "One of the two was edited: get the original log. Where the message names a factor, "
+        "correct --gpus, or `per` of a declared format."
+    ),
+    "device": "Measure a CPU run with --format; it says nothing about the benchmark.",
+    "framework": "Leave --framework out, or give the right one.",
+    "gpu-count": "Give the number that the job really had.",
+    "gpu-shared": (
+        "Run it on GPUs of its own: no time-slicing, nothing beside Kubernetes on the node."
+    ),
+    "gpu-throttled": (
+        "Mend the node's cooling or power, or leave it out of the pool; then run it again."
+    ),
+    "iterations-back": "Measure each run's log alone; pieces of one run are given with --one-run.",
+    "iterations-missing": "Get the complete log.",
+    "job-changed": "Submit what is wanted, instead of changing a job.",
+    "loss-not-finite": "Find out why; such a run computes something else.",
+    "metrics-at-odds": (
+        "Find out which is of another run: the log, or the GPUs that the exporter ascribes to "
+        "the pods. `--prometheus none` leaves Prometheus out."
+    ),
+    "mixed-devices": "Choose a node pool of one GPU model.",
+    "nothing-measured": (
+        "Look at the logs: the program ended before its first line, or prints another format "
+        "than the plan names."
+    ),
+    "other-benchmark": "Measure it as what it is.",
+    "parameters": "Check the model's options; another model is another benchmark.",
+    "precision": "Give the precision that really ran.",
+    "precision-without-effect": (
+        "Use a device and a framework whose AMP works; the figure is one of fp32."
+    ),
+    "preset": "Measure it with --format; only runs of full size have figures of the benchmark.",
+    "short-warmup": (
+        "Give `--warmup` if these iterations are enough; or run the benchmark's window."
+    ),
+    "summary-mismatch": (
+        "One of the two was edited or belongs to another run: get the original log."
+    ),
+    "too-few-iterations": "Run it to its end; a shorter run needs a plan with fewer iterations.",
+    "too-few-records": "Log more often, run longer, or give a shorter --warmup.",
+    "trainer-count": "Give the logs of all replicas, or find out which rank did not start.",
+    "two-runs": "Measure each run's log alone.",
+    "unread-number": "Correct the pattern, or have the program print plain numbers.",
+    "airank-accuracy": "Use the program's.",
+    "airank-clock": "Do not use the AI-Rank times without the original log.",
+    "airank-ips": "Use the throughput measured here.",
+    "airank-target": "Give the benchmark, so that the target is known.",
+    "batch-unverified": "Make sure that the run had this batch.",
+    "clock-jump": "Nothing.",
+    "clocks-apart": (
+        "Find out what passed between the lines: evaluations, checkpoints, the begin of an "
+        "epoch; for PLSC v1 the wait for data."
+    ),
+    "ends-early": "Nothing for a throughput; accuracy and time to train need the whole run.",
+    "gpu-clocks": (
+        "Look at the power limit, the application clocks and the cooling of that GPU's node."
+    ),
+    "gpus-unverified": (
+        "Make sure that the job had as many; the figure is proportional to it for some families."
+    ),
+    "incomplete-log": (
+        "Follow runs from their start, or keep logs on the nodes for longer; repeat the run if "
+        "the missing lines matter."
+    ),
+    "loader-stall": (
+        "The figure is one of the data pipeline: more loader workers, faster storage, or "
+        "synthetic data."
+    ),
+    "long-lines": "Nothing where they are progress bars or dumps.",
+    "model-unverified": "Make sure that it is the benchmark's model.",
+    "precision-unverified": "Make sure that the run computed in it.",
+    "printed-running-mean": (
+        "Use the figure that the message names; all others are means of running means."
+    ),
+    "repeated-lines": "Nothing; a rank's own file would be cleaner.",
+    "restarted": "Compare time_weighted_steady, which leaves the record after each restart out.",
+    "running-mean-coarse": "Log less often, so that a record covers more iterations.",
+    "sampled-steps": "Give `--warmup 0`: the headline is then of all steps.",
+    "summary-only": "Nothing; the other estimators do not exist for such a log.",
+    "unsteady": (
+        "Look at the records that are left out of time_weighted_steady; compare by one estimator."
+    ),
+    "warmup-included": "Give --warmup.",
+    "xid-error": (
+        "Look the number up in NVIDIA's list of XID errors; many mean that the GPU is to be "
+        "reset or replaced."
+    ),
+}
+"""Id → what to do, of the reasons of a measurement."""
+
+OF_GROUPS: dict[str, str] = {
+    "run-in-progress": "Wait for it: k8sbench watch RUN.",
+    "run-failed": "Look at what it printed with k8sbench logs RUN, and repeat the case.",
+    "run-cancelled": "Repeat the case.",
+    "run-lost": "Look at what is left with k8sbench status RUN, and repeat the case.",
+    "not-measured": (
+        "Measure it with k8sbench collect RUN, where it ran on a cluster; else repeat the case."
+    ),
+    "log-counted-twice": "Remove the copy with k8sbench store remove RUN.",
+    "repeat-collision": "Find out which run is which; k8sbench store rebuild numbers them anew.",
+    "mixed-plan": (
+        "Compare the plans with k8sbench status RUN -o yaml, and repeat the case with one of them."
+    ),
+    "mixed-gpu-model": "Choose a node pool of one GPU model.",
+    "mixed-precision": "Find out where AMP had no effect, and repeat the case there.",
+    "mixed-image": "Name the image by its digest, and repeat the case.",
+    "mixed-driver": "Choose nodes with one driver version.",
+    "mixed-framework": "Use one image for all repeats.",
+    "mixed-estimator": "Log as often in all repeats, so that all have figures by one estimator.",
+    "above-peak": "Check batch, GPUs and model: the figure is more than the GPU can do.",
+    "outlier": (
+        "Repeat the case until a clear majority agrees, and look at what the outlier ran beside."
+    ),
+    "efficiency-above-limit": "Repeat both cases: one of the two is wrong.",
+    "rising-efficiency": "Repeat the case of fewer GPUs: something slowed it.",
+    "wide-interval": "Run more repeats.",
+}
+"""Id → what to do, of the reasons that several runs of one case give."""
+
+ACTIONS = {**OF_RUNS, **OF_GROUPS}

@@ -1,0 +1,209 @@
+"""Imported logs: the plan that stands for a run that k8sbench did not make.
+
+Everything else works on plans, so a log that was written elsewhere gets one: of what it states, of
+what the user says of it, and of the catalog. What none of them tells is an error that names it,
+never a guess.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import msgspec
+
+from k8sbench.model import choices
+from k8sbench.model.counts import counted
+from k8sbench.model.errors import InputError
+from k8sbench.model.identity import NAME_LIMIT
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.plan import PlannedWindow, RunPlan
+from k8sbench.model.pool import NodePool
+from k8sbench.model.spec import AmpDtype, BenchmarkSpec, Framework, Impl, LogFormat, Variant
+
+POOL = "imported"
+MOST_ON_ONE_NODE = 8
+"""GPUs that are taken to be of one node where nothing says how many nodes there were."""
+ID_DIGITS = 12
+NO_CASE = "Give it with --case, as 4x8, or --case PATH=4x8 for a file, a folder or a pattern."
+CAUSE_ID = "imported"
+
+Shape = tuple[int, int]
+"""Nodes, and GPUs (CPU processes) on each."""
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a log besides what it states."""
+
+    file: str
+    """As the user named it, for errors."""
+    spec: BenchmarkSpec | None = None
+    """The benchmark that it is of; None where only its format is known."""
+    spec_digest: str = ""
+    spec_source: str = ""
+    variant: Variant | None = None
+    shape: Shape | None = None
+    """As the user gives it."""
+    gpu_model: str | None = None
+    """As the user gives it, for logs that do not state it."""
+
+
+def run_id(benchmark: str, set_name: str, digests: Sequence[str]) -> str:
+    """Name the run of some logs in a set: the same logs have the same name there, always."""
+    text = "\n".join((set_name, *digests)).encode()
+    digest = hashlib.sha256(text).hexdigest()[:ID_DIGITS]
+    return f"{benchmark[: NAME_LIMIT - ID_DIGITS - 1].rstrip('-')}-{digest}"
+
+
+def history(at: float) -> tuple[Transition, ...]:
+    """Make the history of a run that was over before k8sbench heard of it."""
+    return (
+        Transition(phase=Phase.CREATED, at=at, cause="Recorded from a log that was imported."),
+        Transition(
+            phase=Phase.SUCCEEDED,
+            at=at,
+            cause="Imported: its program ran elsewhere, and k8sbench measured its log.",
+            cause_id=CAUSE_ID,
+        ),
+    )
+
+
+def completed(found: Measurement, origin: Origin) -> Measurement:
+    """Add the GPU model that the user gives to a measurement whose log does not state it."""
+    if origin.gpu_model is None or found.gpu_model == origin.gpu_model:
+        return found
+    if found.gpu_model is not None:
+        raise InputError(
+            f"states the GPU {found.gpu_model}, and --gpu-model says {origin.gpu_model}.",
+            "Leave --gpu-model out where logs state their GPU.",
+            file=origin.file,
+        )
+    return msgspec.structs.replace(found, gpu_model=origin.gpu_model, device=found.device or "cuda")
+
+
+def plan(found: Measurement, origin: Origin, *, run_id: str, set_name: str, repeat: int) -> RunPlan:
+    """Make the plan of a measured log.
+
+    Raises :class:`InputError` for what neither the log nor the user tells: framework, precision,
+    batch, or how many nodes there were.
+    """
+    spec, variant = origin.spec, origin.variant
+    notes: list[str] = []
+    replicas, processes = shape(found, origin, notes)
+    on_gpus = found.device != "cpu"
+    framework: Framework = _stated(found.framework, "framework", "--framework", Framework, origin)
+    precision = _stated(found.precision, "precision", "--precision", ("fp32", "amp"), origin)
+    if found.batch_size_per_gpu is None:
+        raise _unknown("batch per GPU", "--batch-size", origin)
+    amp_dtype: AmpDtype | None = None
+    if precision == "amp":
+        known = variant.amp_dtype if variant else "fp16"
+        amp_dtype = "bf16" if (found.amp_dtype or known) == "bf16" else "fp16"
+    impl: Any = found.impl if found.impl in get_args(Impl) else "unknown"
+    return RunPlan(
+        run_id=run_id,
+        set_name=set_name,
+        repeat=repeat,
+        benchmark=spec.name if spec else found.format,
+        spec_digest=origin.spec_digest,
+        spec_source=origin.spec_source,
+        variant=variant.name if variant else found.format,
+        impl=impl,
+        framework=framework,
+        precision=precision,
+        amp_dtype=amp_dtype,
+        device="cuda" if on_gpus else "cpu",
+        replicas=replicas,
+        gpus_per_replica=processes if on_gpus else 0,
+        processes_per_replica=processes,
+        batch_size=found.batch_size_per_gpu,
+        preset="smoke" if found.environment.get("preset") == "smoke" else "full",
+        mode="throughput",
+        data=found.data or "unknown",
+        window=_window(found, variant, replicas * processes),
+        log=variant.log if variant and isinstance(variant.log, LogFormat) else found.format,
+        unit=spec.unit if spec else _unit(found),
+        trainer=None,
+        command=(),
+        env={},
+        workdir=None,
+        options={},
+        image=None,
+        image_reason="imported",
+        trainers_by=None,
+        trainers_digest=None,
+        pool=NodePool(
+            name=POOL,
+            gpus_per_node=processes if on_gpus else 0,
+            gpu_model=found.gpu_model if on_gpus else None,
+        ),
+        backend="imported",
+        timeout_s=None,
+        fingerprint=variant.fingerprint if variant else None,
+        sync_bn=bool(variant and variant.sync_bn and on_gpus and replicas * processes > 1),
+        notes=tuple(notes),
+    )
+
+
+def shape(found: Measurement, origin: Origin, notes: list[str]) -> Shape:
+    """Nodes and GPUs on each: as given, as the log states, or as the catalog's only such case."""
+    if origin.shape is not None:
+        return origin.shape
+    gpus, nodes = found.gpus, found.environment.get("replicas")
+    if gpus is None:
+        raise _unknown("number of GPUs", "--gpus", origin)
+    if nodes is not None and str(nodes).isdecimal() and int(nodes) > 0 and gpus % int(nodes) == 0:
+        return int(nodes), gpus // int(nodes)
+    cases = [choices.parse_case(case) for case in origin.variant.cases] if origin.variant else []
+    fitting = [(replicas, each) for replicas, each in cases if replicas * each == gpus]
+    if len(fitting) == 1:
+        return fitting[0]
+    each = counted(gpus, "GPU")
+    if fitting:
+        known = " or ".join(f"{replicas}x{each}" for replicas, each in fitting)
+        raise InputError(f"{each} may be the case {known}.", NO_CASE, file=origin.file)
+    if gpus > MOST_ON_ONE_NODE:
+        raise InputError(
+            f"does not state on how many nodes its {each} were.", NO_CASE, file=origin.file
+        )
+    if gpus > 1:
+        notes.append(f"nothing states the nodes: {each} are taken to be of one")
+    return 1, gpus
+
+
+def _stated(value: str | None, what: str, option: str, known: Any, origin: Origin) -> Any:
+    if value in (get_args(known) or known):
+        return value
+    raise _unknown(what, option, origin)
+
+
+def _unknown(what: str, option: str, origin: Origin) -> InputError:
+    return InputError(
+        f"the log does not state its {what}.",
+        f"Give it with {option}, or {option} PATH=VALUE for a file, a folder or a pattern.",
+        file=origin.file,
+    )
+
+
+def _window(found: Measurement, variant: Variant | None, gpus: int) -> PlannedWindow:
+    """The benchmark's window; of a log of no benchmark what was measured of it."""
+    if variant is None:
+        each = max(round(found.iterations / found.records), 1) if found.records else 1
+        rule, iterations = "all that the log holds after the warm-up", found.iterations
+    else:
+        each = variant.window.log_interval["one_gpu" if gpus == 1 else "many_gpus"]
+        rule, iterations = variant.window.rule, variant.window.iterations
+    return PlannedWindow(
+        warmup=found.warmup_iterations,
+        iterations=iterations,
+        log_interval=each,
+        min_steady_seconds=0.0,
+        rule=rule,
+    )
+
+
+def _unit(found: Measurement) -> str:
+    figures = found.throughput or found.unverified
+    return (figures.unit if figures else "samples/s").partition("/")[0]
