@@ -37,6 +37,7 @@ COMMANDS: dict[str, str] = {
     "import": "Record logs that exist already as runs, and print their rows.",
     "images": "List the image of each benchmark, and its GPUs.",
     "results": "Print summary tables of what was measured.",
+    "explain": "Say what a figure was made of, or which lines a declared format reads.",
     "doctor": "Say whether a cluster is ready, and if not, what to do.",
     "store": "Show, check or rebuild the store; export, import and remove runs.",
     "collector": "Collect every run of some namespaces, until SIGTERM.",
@@ -44,7 +45,6 @@ COMMANDS: dict[str, str] = {
 """Name, also of the module in ``commands/`` that holds ``command`` → its help line."""
 
 PLANNED = (
-    "explain",
     "compare",
     "baseline",
     "history",

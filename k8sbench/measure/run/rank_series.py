@@ -333,8 +333,7 @@ class RankSeries:
             return
         if time <= 0:
             self.odd["coarse"].add(file, record, position)
-        self.tally.count(record, position, covered, time, steady=steady)
-        self.tally.files = (self.tally.files[0] or file, file)
+        self.tally.count(record, position, covered, time, steady=steady, file=file)
         if not steady:
             self.tally.left_out.add(file, record, position)
 

@@ -67,7 +67,14 @@ class Tally:
         """The epochs of which the log states a total, where it prints single steps."""
 
     def count(
-        self, record: Record, position: int, covered: int, time: float, *, steady: bool
+        self,
+        record: Record,
+        position: int,
+        covered: int,
+        time: float,
+        *,
+        steady: bool,
+        file: str = "",
     ) -> None:
         """Count a record of the window; ``steady``: nothing but training lies in its time."""
         self.iterations += covered
@@ -96,6 +103,7 @@ class Tally:
             # An evaluation counts as a wait for the data of the iteration after it.
             self._waiting += record.waiting * time
             self._waiting_time += time
+        self.files = (self.files[0] or file, file)
         if self.first is None:
             self.first = record
         self.last = record

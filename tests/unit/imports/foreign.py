@@ -24,7 +24,7 @@ def log(gpus: int = 1, amp: str = "True", *, rate: float = 1200.0, batch: int = 
     """One log: ten lines of ten steps each, the first two of which are the warm-up."""
     at = datetime.datetime(2026, 3, 2, 4, tzinfo=datetime.UTC)
     lines = [
-        f"DLL {at:%Y-%m-%d %H:%M:%S.%f} - PARAMETER arch : resnet50  batch_size : {batch}  xla : True  amp : {amp} ",
+        f"DLL {at:%Y-%m-%d %H:%M:%S.%f} - PARAMETER batch_size : {batch}  xla : True  amp : {amp} ",
         "Starting Model Training...",
         f"Num GPUs {gpus}",
         f"Per-GPU Batch Size {batch}",

@@ -1,0 +1,63 @@
+"""``k8sbench explain``: what a figure was made of, and which rule gives a published one."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+import click
+
+from k8sbench.app import explain
+from k8sbench.cli.form import form_option
+from k8sbench.cli.options import accept_option, store_option
+from k8sbench.cli.terminal import output
+from k8sbench.model.errors import UsageError
+from k8sbench.model.explanation import FormatExplanation, GroupExplanation, RunExplanation
+from k8sbench.report import explanation
+
+
+@click.command()
+@click.argument("target", metavar="RUN|GROUP|FILE.yaml")
+@click.argument("log", metavar="[LOG]", required=False)
+@accept_option
+@form_option("text", "json")
+@store_option
+def command(
+    target: str, log: str | None, accept: tuple[str, ...], form: str, where: str | None
+) -> None:
+    """Say what a figure was made of, or which lines a declared format reads.
+
+    Of a run: the lines that count, the window and what was left out, each estimator's formula with
+    its numbers, every reason with its evidence and what to do, and all of them beside the published
+    figures, with the rule that gives these. Of a group (its id is in results -o wide): the same of
+    its runs, median, interval and speedup. Of a benchmark's file and a LOG: the lines that each of
+    its expressions matches, and, of one that matches none, the lines that come nearest.
+
+    \b
+    k8sbench explain resnet50-261120-081500-x7k2qd
+    k8sbench explain mine.yaml train.log
+    """
+    if log is not None:
+        _print(explain.explain_format(target, log), form)
+    elif target.endswith((".yaml", ".yml")):
+        raise UsageError(
+            f"{target} is a benchmark's file: a log is needed beside it.",
+            f"Name one: k8sbench explain {target} LOG",
+        )
+    else:
+        _print(explain.explain(target, where, output.note, accept=accept), form)
+
+
+def _print(found: RunExplanation | GroupExplanation | FormatExplanation, form: str) -> None:
+    if form == "json":
+        output.write_json(found)
+        return
+    width = explanation.WIDTH
+    if sys.stdout.isatty():
+        width = max(min(shutil.get_terminal_size().columns, width), 40)
+    if isinstance(found, RunExplanation):
+        output.write(explanation.of_run(found, width))
+    elif isinstance(found, GroupExplanation):
+        output.write(explanation.of_group(found, width))
+    else:
+        output.write(explanation.of_format(found, width))

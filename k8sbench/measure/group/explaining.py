@@ -1,0 +1,155 @@
+"""What a group's figures were made of, and which rule gives a published figure.
+
+A report says what it publishes and seldom how. Beside each published figure stand ours by every
+estimator, of a group by the median and by the mean of its runs: the rule that gives the published
+figure is, very likely, the one that the report used.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from k8sbench.measure.group import comparison
+from k8sbench.measure.group.candidates import Candidate
+from k8sbench.measure.run.explaining import shown, whys
+from k8sbench.model.explanation import (
+    Formula,
+    GroupExplanation,
+    MemberExplained,
+    Reproduction,
+    Rule,
+)
+from k8sbench.model.group import Deviation, Figure, Group, Result
+from k8sbench.model.measurement import ESTIMATORS
+from k8sbench.model.planning import describe
+from k8sbench.model.run import Run
+from k8sbench.model.spec import BenchmarkSpec
+
+REPRODUCES = 0.001
+"""Relative difference up to which a rule gives a published figure: reports round, and some of them
+leave out a first or a last line."""
+
+
+def reproductions(
+    group: Group, spec: BenchmarkSpec | None, rules: Mapping[str, float]
+) -> tuple[Reproduction, ...]:
+    """Each source's nearest published figure beside every rule."""
+    found = comparison.deviations_of(group, spec) if spec is not None else ()
+    return tuple(_reproduction(each, rules) for each in found)
+
+
+def _reproduction(each: Deviation, rules: Mapping[str, float]) -> Reproduction:
+    beside = sorted(
+        (
+            Rule(name=name, value=value, deviation=value / each.published - 1)
+            for name, value in rules.items()
+        ),
+        key=lambda rule: abs(rule.deviation),
+    )
+    # Which rule it was is open here, so that it is not known forbids nothing.
+    unlike = tuple(name for name in each.not_comparable if name != "estimator")
+    return Reproduction(
+        source=each.source,
+        title=each.title,
+        case=each.case,
+        precision=each.precision,
+        batch_size=each.batch_size,
+        gpu_model=each.gpu_model,
+        published=each.published,
+        stated=each.estimator,
+        not_comparable=unlike,
+        rules=tuple(beside),
+        reproduced_by=tuple(rule.name for rule in beside if abs(rule.deviation) <= REPRODUCES),
+    )
+
+
+def rules_of(group: Group, runs: Sequence[Run]) -> dict[str, float]:
+    """Median and mean over the counted runs, by every estimator that all of them have."""
+    counted = {member.run_id for member in group.members if member.rate is not None}
+    rates = [Candidate(run, frozenset()).rates for run in runs if run.run_id in counted]
+    found = {}
+    for name in ESTIMATORS:
+        values = [each[name] for each in rates if name in each]
+        if rates and len(values) == len(rates):
+            found[f"median of {name}"] = statistics.median(values)
+            if len(values) > 1:
+                found[f"mean of {name}"] = statistics.fmean(values)
+    return found
+
+
+def explained(result: Result, runs: Sequence[Run], spec: BenchmarkSpec | None) -> GroupExplanation:
+    """Explain a group; ``runs`` are those of its members."""
+    group = result.group
+    return GroupExplanation(
+        group=group.key.id,
+        set_name=group.key.set_name,
+        title=describe(group.plan),
+        state=group.state,
+        unit=group.unit,
+        estimator=group.estimator,
+        throughput=group.spread.median if group.spread else None,
+        formulas=tuple(_formulas(result)),
+        by_estimator=group.by_estimator,
+        members=tuple(
+            MemberExplained(
+                run_id=member.run_id,
+                repeat=member.repeat,
+                rate=member.rate,
+                unverified=member.unverified,
+                reasons=whys(member.reasons),
+            )
+            for member in group.members
+        ),
+        reasons=whys(group.reasons),
+        published=reproductions(group, spec, rules_of(group, runs)),
+        missing=group.missing,
+    )
+
+
+def _formulas(result: Result) -> list[Formula]:
+    group, spread = result.group, result.group.spread
+    if spread is None:
+        return [Formula(estimator="median", value=None, text="no run counts")]
+    rates = sorted(m.rate for m in group.members if m.rate is not None)
+    listed = ", ".join(map(shown, rates))
+    count, unit = len(rates), group.unit
+    found = [
+        _formula(
+            "median", spread.median, f"the middle of {listed} = {shown(spread.median)} {unit}"
+        ),
+        _formula(
+            "mean", spread.mean, f"{shown(sum(rates))} ÷ {count} = {shown(spread.mean)} {unit}"
+        ),
+    ]
+    if spread.low is None or spread.high is None or spread.coverage is None:
+        found.append(_formula("interval", None, spread.interval_reason or "it is not known"))
+    else:
+        rank = rates.index(spread.low) + 1
+        ends = "the smallest and the largest" if rank == 1 else f"number {rank} from either end"
+        # Where runs were left out for their rates it is less.
+        is_plain = rank == 1 and spread.coverage == 1 - 2 ** (1 - count)
+        covers = f"1 − 2^(1−{count}) = " if is_plain else ""
+        text = (
+            f"{shown(spread.low)}–{shown(spread.high)}: {ends} of {count} runs, coverage"
+            f" {covers}{spread.coverage:.4g}"
+        )
+        found.append(_formula("interval", spread.coverage, text))
+    found += [_against("speedup", result.speedup, result, gpus=1)]
+    found += [_against("efficiency", result.efficiency, result, gpus=group.plan.world_size)]
+    return found
+
+
+def _against(name: str, figure: Figure, result: Result, *, gpus: int) -> Formula:
+    spread = result.group.spread
+    if figure.value is None or spread is None:
+        return _formula(name, None, figure.reason or "it is not known")
+    alone = spread.median / (figure.value * gpus)
+    text = f"{shown(spread.median)} ÷ {shown(alone)} (1x1, group {result.baseline})"
+    each = f" ÷ {gpus} GPUs" if gpus > 1 else ""
+    notes = f" ({'; '.join(figure.notes)})" if figure.notes else ""
+    return _formula(name, figure.value, f"{text}{each} = {figure.value:.3f}{notes}")
+
+
+def _formula(name: str, value: float | None, text: str) -> Formula:
+    return Formula(estimator=name, value=value, text=text)

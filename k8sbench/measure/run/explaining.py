@@ -1,0 +1,188 @@
+"""What one run's figures were made of: lines, window, formulas with their numbers, reasons.
+
+All of it follows from the measurement; the lines and the sums of some estimators need the logs. The
+figures are those on record: logs that give others are not those that were measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from k8sbench.measure.actions import ACTIONS
+from k8sbench.measure.run import redaction
+from k8sbench.measure.run.log_facts import LogFacts
+from k8sbench.measure.run.rank_series import RankSeries
+from k8sbench.model.counts import counted
+from k8sbench.model.explanation import Formula, LinesCounted, Why
+from k8sbench.model.measurement import ESTIMATORS, Measurement, Reason, Throughput
+from k8sbench.model.sample import Place, Record
+
+SAME = 1e-9
+"""Relative difference of figures that were computed from the same lines."""
+
+
+def shown(value: float) -> str:
+    """A figure with two decimals, as reports have it, or more digits where it is small."""
+    return f"{value:.2f}" if value >= 10 else f"{value:.4g}"
+
+
+def figures(found: Measurement) -> Throughput | None:
+    """The figures of a measurement, whether they count or not."""
+    return found.throughput or found.unverified
+
+
+def agrees(found: Measurement, again: Measurement) -> bool:
+    """Whether logs that were measured again give the figures on record."""
+    one, two = figures(found), figures(again)
+    if one is None or two is None:
+        return one is two
+    rates = (one.time_weighted, two.time_weighted)
+    return rates[0] == rates[1] or math.isclose(rates[0] or 0, rates[1] or 0, rel_tol=SAME)
+
+
+def lines(found: Measurement, log: LogFacts | None) -> LinesCounted:
+    """The training lines that count; where each stands only with the logs."""
+    series = log.series if log is not None else None
+    if series is None:
+        return LinesCounted(read=None, counted=found.records, first=None, last=None, unused=None)
+    tally = series.tally
+    first, last = tally.files
+    return LinesCounted(
+        read=series.all_records,
+        counted=tally.records,
+        first=_place(first, tally.first),
+        last=_place(last, tally.last),
+        unused=max(series.all_records - tally.records, 0),
+    )
+
+
+def formulas(found: Measurement, log: LogFacts | None) -> tuple[Formula, ...]:
+    """Each estimator with its numbers put in, the usual headline first."""
+    known = figures(found)
+    if known is None:
+        return ()
+    series = log.series if log is not None else None
+    made = []
+    for name in ESTIMATORS:
+        value = getattr(known, name)
+        if value is None:
+            why = found.missing.get(f"throughput.{name}", "it is not known")
+            made.append(Formula(estimator=name, value=None, text=why))
+            continue
+        text = _text(name, value, found, series, log)
+        made.append(
+            Formula(estimator=name, value=value, text=f"{text} = {shown(value)} {known.unit}")
+        )
+    return tuple(made)
+
+
+def whys(reasons: Iterable[Reason]) -> tuple[Why, ...]:
+    """Reasons with what to do about each."""
+    return tuple(
+        Why(
+            id=each.id,
+            severity=each.severity,
+            accepted=each.accepted,
+            message=each.message,
+            evidence=each.evidence,
+            action=ACTIONS.get(each.id, "See docs/integrity.md."),
+        )
+        for each in reasons
+    )
+
+
+def _place(file: str, record: Record | None) -> Place | None:
+    return None if record is None else redaction.place(file, record.line, record.text)
+
+
+def _text(
+    name: str, value: float, found: Measurement, series: RankSeries | None, log: LogFacts | None
+) -> str:
+    """The right side of an estimator's formula, up to its result."""
+    if series is None and log is not None and log.whole_run is not None:
+        return "the log's own figure of the whole run"
+    if name == "timestamps":
+        return _by_stamps(value, found, series)
+    if name in {"median", "arithmetic"}:
+        return _of_rates(name, found, series)
+    iterations, seconds, units = _sums(name, found, series)
+    if iterations is None:
+        return f"as time_weighted, {without(found)}"
+    samples = _samples(iterations, found)
+    if samples is not None and seconds is not None:
+        return f"{samples} ÷ {seconds:.6g} s"
+    if units is None or series is None:
+        return f"{iterations} iterations over the time of {found.records} records"
+    each = f" × {found.gpus} GPUs" if series.shape.per == "card" else ""
+    return (
+        f"{iterations} iterations ÷ {units:.6g} (each record's iterations ÷ its printed rate,"
+        f" summed){each}"
+    )
+
+
+def without(found: Measurement) -> str:
+    """What the steady form of the headline lacks."""
+    count = found.window.left_out_count if found.window is not None else 0
+    if not count:
+        return "which leaves nothing out here"
+    return (
+        f"without the {counted(count, 'record')} that hold an evaluation, a checkpoint or a restart"
+    )
+
+
+def _samples(iterations: int, found: Measurement) -> str | None:
+    if found.batch_size_per_gpu is None or found.gpus is None:
+        return None
+    each = f"{iterations} iterations × {found.batch_size_per_gpu} per GPU"
+    return each if found.gpus == 1 else f"{each} × {found.gpus} GPUs"
+
+
+def _sums(
+    name: str, found: Measurement, series: RankSeries | None
+) -> tuple[int | None, float | None, float | None]:
+    """Iterations of an estimator, their seconds, and their time in the unit of the log."""
+    window = found.window
+    whole = window.seconds if window is not None else None
+    span = series.tally.span if series is not None else None
+    if series is None or span is None:
+        return (found.iterations if name == "time_weighted" else None), whole, None
+    tally = series.tally
+    iterations, units = span.iterations, span.time
+    if name == "printed_steps":
+        iterations, units = tally.iterations, tally.time
+    elif name == "time_weighted_steady" and not tally.all_steps:
+        iterations, units = tally.steady_iterations, tally.steady_time
+    seconds = None if whole is None or not span.time else whole * units / span.time
+    return iterations, seconds, units
+
+
+def _by_stamps(value: float, found: Measurement, series: RankSeries | None) -> str:
+    stamped = series.tally.stamped if series is not None else None
+    if stamped is None:
+        return "samples ÷ seconds, by the stamps of the first and the last counted line"
+    iterations = stamped[1].position - stamped[0].position
+    batch, gpus = found.batch_size_per_gpu or 0, found.gpus or 0
+    return (
+        f"{_samples(iterations, found)} ÷ {iterations * batch * gpus / value:.6g} s, by the stamps"
+        " of the first and the last counted line"
+    )
+
+
+def _of_rates(name: str, found: Measurement, series: RankSeries | None) -> str:
+    known = figures(found)
+    span = series.tally.span if series is not None else None
+    if series is None or span is None or known is None or known.time_weighted is None:
+        return f"the {'middle' if name == 'median' else 'mean'} of {found.records} records' rates"
+    # The job's samples per second in one unit of a record's rate.
+    tally = series.tally
+    time, iterations = tally.time, tally.iterations
+    headline = known.printed_steps if tally.all_steps else known.time_weighted
+    scale = (headline or 0.0) * time / iterations
+    text = (
+        f"{tally.records} records' rates, {shown(min(tally.rates) * scale)} to"
+        f" {shown(max(tally.rates) * scale)}"
+    )
+    if name == "median":
+        return f"the middle of {text}"
+    return f"{shown(sum(tally.rates) * scale)}, the sum of {text}, ÷ {tally.records}"

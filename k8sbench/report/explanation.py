@@ -1,0 +1,231 @@
+"""Explanations as text for people: one thing per line, evidence below what it is evidence for."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+
+from k8sbench.model.counts import counted
+from k8sbench.model.explanation import (
+    ExpressionExplained,
+    FormatExplanation,
+    Formula,
+    GroupExplanation,
+    LinesCounted,
+    Reproduction,
+    RunExplanation,
+    Why,
+)
+from k8sbench.model.sample import Place
+from k8sbench.report import numbers
+from k8sbench.report.text_table import clean
+
+WIDTH = 100
+FEW_RULES = 12
+
+
+def of_run(found: RunExplanation, width: int = WIDTH) -> str:
+    """What a run's figure was made of."""
+    return _wrapped(_run(found), width)
+
+
+def of_group(found: GroupExplanation, width: int = WIDTH) -> str:
+    """What a group's figure was made of."""
+    return _wrapped(_group(found), width)
+
+
+def of_format(found: FormatExplanation, width: int = WIDTH) -> str:
+    """Which lines the expressions of a file match."""
+    return _wrapped(_format(found), width)
+
+
+Row = tuple[int, str]
+"""Depth, and a sentence."""
+
+
+def _wrapped(rows: Iterable[Row], width: int) -> str:
+    return "".join(
+        textwrap.fill(
+            clean(text),
+            width,
+            initial_indent="  " * depth,
+            subsequent_indent="  " * (depth + 1),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        + "\n"
+        for depth, text in rows
+    )
+
+
+def _run(found: RunExplanation) -> Iterator[Row]:
+    yield 0, f"{found.run_id}: {_headline(found)}"
+    yield 1, f"{found.title}; set {found.set_name}, group {found.group}"
+    if found.lines is not None:
+        yield from _lines(found.lines)
+    window = found.window
+    if window is not None:
+        took = f", {window.seconds:.6g} s" if window.seconds is not None else ""
+        yield 0, "Window"
+        yield (
+            1,
+            (
+                f"iterations {window.first_iteration} to {window.last_iteration}:"
+                f" {found.iterations} measured{took}"
+            ),
+        )
+        if found.warmup_iterations:
+            yield 1, f"left out: the first {counted(found.warmup_iterations, 'iteration')}, warm-up"
+        if window.left_out_count:
+            yield (
+                1,
+                (
+                    "left out of time_weighted_steady alone:"
+                    f" {counted(window.left_out_count, 'record')} with an evaluation, a checkpoint or a"
+                    " restart"
+                ),
+            )
+            yield from _places(2, window.left_out)
+    yield from _formulas(found.formulas, found.estimator)
+    yield from _reasons(found.reasons)
+    yield from _published(found.published)
+    yield from ((0, f"Note: {text}") for text in found.notes)
+
+
+def _headline(found: RunExplanation) -> str:
+    if found.throughput is not None:
+        return f"{numbers.rate(found.throughput)} {found.unit} {found.estimator}, {found.verdict}"
+    if found.unverified is not None:
+        return f"{found.verdict}; {numbers.rate(found.unverified)} {found.unit} does not count"
+    why = found.missing.get("throughput", f"the run is {found.phase}")
+    return f"no figure: {why}"
+
+
+def _lines(lines: LinesCounted) -> Iterator[Row]:
+    yield 0, "Lines"
+    each = counted(lines.counted, "training line", ("counts", "count"))
+    if lines.read is None:
+        yield 1, f"{each}; the logs are not at hand"
+        return
+    outside = f"; {lines.unused} lie outside the window" if lines.unused else ""
+    yield 1, f"{each} of {lines.read}{outside}"
+    for name, place in (("first", lines.first), ("last", lines.last)):
+        if place is not None:
+            yield 2, f"{name}: {_place(place)}"
+
+
+def _formulas(formulas: Sequence[Formula], headline: str | None) -> Iterator[Row]:
+    if not formulas:
+        return
+    yield 0, "Formulas"
+    for each in formulas:
+        mark = " (the headline)" if each.estimator == headline else ""
+        none = "" if each.value is not None else "none: "
+        yield 1, f"{each.estimator}{mark} = {none}{each.text}"
+
+
+def _reasons(reasons: Sequence[Why], depth: int = 0) -> Iterator[Row]:
+    if not reasons and depth == 0:
+        yield 0, "Reasons: none"
+    if reasons and depth == 0:
+        yield 0, "Reasons"
+    for each in reasons:
+        accepted = ", accepted" if each.accepted else ""
+        yield depth + 1, f"{each.severity}{accepted} {each.id}: {each.message}"
+        yield from _places(depth + 2, each.evidence)
+        yield depth + 2, f"what to do: {each.action}"
+
+
+def _published(published: Sequence[Reproduction]) -> Iterator[Row]:
+    for each in published:
+        yield (
+            0,
+            (
+                f"Published {numbers.rate(each.published)} by {each.source} ({each.case}"
+                f" {each.precision}, batch {each.batch_size}, {each.gpu_model};"
+                f" estimator {each.stated})"
+            ),
+        )
+        if each.not_comparable:
+            yield 1, f"not comparable: {', '.join(each.not_comparable)}"
+        for rule in each.rules[:FEW_RULES]:
+            yield 1, f"{numbers.rate(rule.value)} {rule.name} ({_signed(rule.deviation)})"
+        if each.reproduced_by:
+            yield 1, f"reproduced by: {', '.join(each.reproduced_by)} (within 0.1 %)"
+        elif each.rules:
+            nearest = each.rules[0]
+            yield (
+                1,
+                f"no rule reproduces it; {nearest.name} is nearest, {_signed(nearest.deviation)}",
+            )
+
+
+def _group(found: GroupExplanation) -> Iterator[Row]:
+    figure = (
+        "no figure"
+        if found.throughput is None
+        else f"{numbers.rate(found.throughput)} {found.unit}"
+    )
+    yield 0, f"{found.group}: {figure}, {found.state}"
+    yield 1, f"{found.title}; set {found.set_name}, each run by {found.estimator}"
+    yield 0, "Runs"
+    for member in found.members:
+        rate = "no figure"
+        if member.rate is not None:
+            rate = f"{numbers.rate(member.rate)} {found.unit} counts"
+        elif member.unverified is not None:
+            rate = f"{numbers.rate(member.unverified)} {found.unit} does not count"
+        yield 1, f"{member.repeat}. {member.run_id}: {rate}"
+        yield from _reasons(member.reasons, 1)
+    yield from _formulas(found.formulas, None)
+    if found.by_estimator:
+        yield 0, "Median of the counted runs by each estimator"
+        yield from (
+            (1, f"{name} = {numbers.rate(v)} {found.unit}")
+            for name, v in found.by_estimator.items()
+        )
+    yield from _reasons(found.reasons)
+    yield from _published(found.published)
+
+
+def _format(found: FormatExplanation) -> Iterator[Row]:
+    yield 0, f"{found.log}: {counted(found.read, 'line')}, {found.benchmark}"
+    for each in found.expressions:
+        yield from _expression(each)
+
+
+def _expression(each: ExpressionExplained) -> Iterator[Row]:
+    lines = "no line" if not each.matched else counted(each.matched, "line")
+    yield 0, f"{each.name} of {each.variant} matches {lines}: {each.pattern}"
+    for line in each.lines:
+        yield 1, _place(line.place)
+        groups = ", ".join(f"{name} {text!r}" for name, text in line.groups.items())
+        yield 2, groups or "no group took part"
+        if line.unread:
+            yield 2, f"cannot be read: {', '.join(line.unread)}"
+    if each.unread:
+        yield 1, f"in {counted(each.unread, 'line')} a group is no number: correct the pattern"
+    for miss in each.misses:
+        yield 1, f"nearly: {_place(miss.place)}"
+        if miss.matches == "^":
+            yield 2, "fits, but not at the line's beginning: leave out ^"
+            continue
+        yield 2, f"fits as far as '{miss.matches}'"
+        yield 2, f"then should come '{miss.then}'"
+        yield 2, f"and there is '{miss.found}'"
+    if not each.matched and not each.misses:
+        yield 1, "no line fits even its beginning"
+
+
+def _signed(deviation: float) -> str:
+    """A deviation with two decimals: rules often differ by less than a tenth of a percent."""
+    return f"{100 * deviation:+.2f} %".replace("-", "−")
+
+
+def _places(depth: int, places: Iterable[Place]) -> Iterator[Row]:
+    return ((depth, _place(place)) for place in places)
+
+
+def _place(place: Place) -> str:
+    text = f": {place.text}" if place.text else ""
+    return f"{place.file}:{place.line}{text}"
