@@ -11,7 +11,6 @@ from k8sbench.model.spec import (
     AmpDtype,
     Fingerprint,
     Framework,
-    Impl,
     LogFormat,
     Mode,
     Precision,
@@ -62,7 +61,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     spec_source: str
     """``built-in`` or the user's path; empty for an imported log of no benchmark."""
     variant: str
-    impl: Impl | Literal["unknown"]
+    impl: Literal["k8sbench", "upstream", "user", "unknown"]
     """``unknown``: only of an imported log that does not show whose program wrote it."""
     framework: Framework
     precision: Precision

@@ -45,3 +45,7 @@ def folder(path: Path, repeats: int = 5) -> Path:
             text = log(gpus, amp, rate=rate * (1 + 0.001 * (repeat - 3)), batch=batch)
             (path / f"gpu{gpus}_{amp}_{repeat}.txt").write_text(text)
     return path
+
+
+OF = ["--benchmark", str(BENCHMARK), "--gpu-model", GPU]
+"""The options by which these logs are imported."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from k8sbench.measure.actions import ACTIONS, OF_GROUPS, OF_RUNS
+from k8sbench.measure.group.grouping import REASONS
 from k8sbench.measure.run import log_clock
 from k8sbench.measure.run.reasons import RULES
 
@@ -28,7 +30,13 @@ def test_each_row_has_the_codes_severity_a_meaning_and_an_action() -> None:
     for name, (severity, meaning, action) in rows().items():
         assert severity.partition("; ")[0] == RULES[name]
         assert meaning.endswith(".")
-        assert action.endswith(".")
+        assert action == OF_RUNS[name]
+
+
+def test_every_reason_of_runs_and_of_groups_has_something_to_do() -> None:
+    assert set(OF_RUNS) == set(RULES)
+    assert set(OF_GROUPS) == set(REASONS)
+    assert all(each.endswith(".") for each in ACTIONS.values())
 
 
 def test_the_limits_on_the_page_are_the_codes() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from k8sbench.model.sample import Mark, Record
+from k8sbench.model.sample import Fact, Mark, Record
 from k8sbench.model.spec import LogFormat
 from k8sbench.parse import declared
 from k8sbench.parse.reading import Log
@@ -96,3 +96,53 @@ def test_a_line_for_the_whole_run_is_a_summary() -> None:
 
 def test_a_pattern_is_not_tried_on_endless_lines() -> None:
     assert read(BY_RATE, "x" * declared.MAX_LINE + LINE) == []
+
+
+FACTS = LogFormat(
+    name="mine",
+    unit="images/s",
+    per="job",
+    record=r"^step (?P<iteration>\d+) rate (?P<rate>\S+)",
+    facts=(
+        r"^GPUs: (?P<gpus>\S+) on (?P<replicas>\d+)",
+        r"batch (?P<batch_size>\d+)",
+        r"amp (?P<precision>\w+)",
+        r"device (?P<gpu_model>.*)$",
+    ),
+)
+
+
+def facts(*lines: str) -> dict[str, str]:
+    return {each.name: each.value for each in read(FACTS, *lines) if isinstance(each, Fact)}
+
+
+def test_facts_are_read_before_and_after_the_first_training_line() -> None:
+    head = ["GPUs: 16 on 2", "batch 32, amp True"]
+    found = facts(*head, "step 10 rate 5", "device Tesla T4 ")
+    assert found == {
+        "gpus": "16",
+        "replicas": "2",
+        "batch_size": "32",
+        "precision": "amp",
+        "gpu_model": "Tesla T4",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "stated"),
+    [
+        ("True", {"precision": "amp"}),
+        ("False", {"precision": "fp32"}),
+        ("FP16", {"precision": "amp", "amp_dtype": "fp16"}),
+        ("bfloat16", {"precision": "amp", "amp_dtype": "bf16"}),
+        ("float32", {"precision": "fp32"}),
+        ("perhaps", {}),
+    ],
+)
+def test_a_precision_is_read_from_the_words_of_programs(text: str, stated: dict[str, str]) -> None:
+    assert facts(f"amp {text}", "step 1 rate 5") == stated
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "many", "1,024", "1e400"])
+def test_what_is_no_number_of_gpus_states_nothing(text: str) -> None:
+    assert facts(f"GPUs: {text} on 2", "step 1 rate 5") == {"replicas": "2"}

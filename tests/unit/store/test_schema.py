@@ -14,12 +14,14 @@ import pytest
 
 from k8sbench.adapters.store.artifacts import RunRecord, Wishes
 from k8sbench.adapters.store.exchange import Digests, Header
+from k8sbench.adapters.store.intake import ImportedLogs
 from k8sbench.adapters.store.removal import Pruned
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.adapters.store.upkeep import StoreInfo, StoreReport
 from k8sbench.app.reading import Artifact
 from k8sbench.cli.commands.images import ImageList
 from k8sbench.cli.main import main
+from k8sbench.model.explanation import FormatExplanation, GroupExplanation, RunExplanation
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Origin
@@ -36,6 +38,9 @@ DOCUMENTS: dict[str, Any] = {
     "k8sbench status RUN -o json": RunStatus,
     "k8sbench top RUN --once -o json": RunTop,
     "k8sbench measure LOG -o json": list[Measurement],
+    "k8sbench explain RUN -o json": RunExplanation,
+    "k8sbench explain GROUP -o json": GroupExplanation,
+    "k8sbench explain FILE.yaml -o json": FormatExplanation,
     "k8sbench images -o json": ImageList,
     "k8sbench store info -o json": StoreInfo,
     "k8sbench store check -o json": StoreReport,
@@ -49,6 +54,7 @@ DOCUMENTS: dict[str, Any] = {
     "measurement.json": Measurement,
     "events.jsonl, each line": Transition,
     "source.json": Origin,
+from k8sbench.adapters.store.intake import ImportedLogs
     "k8sbench-export.json": Header,
     "digests.json": Digests,
     "pruned.json": Pruned,

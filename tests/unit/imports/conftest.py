@@ -1,0 +1,32 @@
+"""A folder to work in, with a store and thirty logs of six cases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from k8sbench.cli.main import main
+from tests.unit.imports import foreign
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, with a store that does not exist yet."""
+    monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def logs(place: Path) -> Path:
+    """Thirty logs."""
+    return foreign.folder(place / "logs")
+
+
+@pytest.fixture
+def run_id(place: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """The run of one log that was imported."""
+    (place / "one.txt").write_text(foreign.log())
+    assert main(["import", "one.txt", *foreign.OF, "--set", "one", "-o", "name"]) == 0
+    return capsys.readouterr().out.strip()

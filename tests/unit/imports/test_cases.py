@@ -1,0 +1,98 @@
+"""The case of an imported log: what it states, what is given, what the catalog has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from k8sbench.adapters.files import catalog
+from k8sbench.model import imported
+from k8sbench.model.errors import InputError
+from k8sbench.model.identity import RUN_ID
+from k8sbench.model.imported import Origin
+from k8sbench.model.measurement import Measurement
+from tests.unit.imports import foreign
+from tests.unit.store.examples import measurement
+
+SPEC = catalog.find(str(foreign.BENCHMARK)).spec
+(VARIANT,) = SPEC.variants
+
+
+def origin(*, cases: tuple[str, ...] = (), **more: Any) -> Origin:
+    variant = msgspec.structs.replace(VARIANT, cases=cases)
+    return Origin(file="a.log", spec=SPEC, variant=variant, **more)
+
+
+def found(gpus: int, **environment: Any) -> Measurement:
+    return measurement(gpus=gpus, device="cuda", environment=environment)
+
+
+@pytest.mark.parametrize(
+    ("measured", "known", "shape"),
+    [
+        (found(16), origin(shape=(2, 8)), (2, 8)),
+        (found(16, replicas="4"), origin(cases=("2x8",)), (4, 4)),
+        (found(16), origin(cases=("1x1", "2x8")), (2, 8)),
+        (found(1), origin(cases=("1x8",)), (1, 1)),
+        (found(4), origin(cases=("1x8",)), (1, 4)),
+    ],
+)
+def test_the_case_is_given_or_stated_or_the_only_one_of_the_catalog(
+    measured: Measurement, known: Origin, shape: tuple[int, int]
+) -> None:
+    assert imported.shape(measured, known, []) == shape
+
+
+def test_one_node_is_taken_for_granted_in_a_note_alone() -> None:
+    notes: list[str] = []
+    imported.shape(found(4), origin(), notes)
+    assert notes == ["nothing states the nodes: 4 GPUs are taken to be of one"]
+    notes = []
+    imported.shape(found(8), origin(cases=("1x8",)), notes)
+    assert notes == []
+
+
+@pytest.mark.parametrize(
+    ("gpus", "cases", "says"),
+    [
+        (16, (), "on how many nodes its 16 GPUs were"),
+        (8, ("1x8", "2x4"), "8 GPUs may be the case 1x8 or 2x4"),
+    ],
+)
+def test_a_case_that_nothing_tells_is_asked_for(
+    gpus: int, cases: tuple[str, ...], says: str
+) -> None:
+    with pytest.raises(InputError, match=says) as wrong:
+        imported.shape(found(gpus), origin(cases=cases), [])
+    assert "--case" in wrong.value.action
+
+
+def test_a_run_id_follows_from_the_logs_and_the_set() -> None:
+    name = imported.run_id("resnet50", "march", ["a"])
+    assert name == imported.run_id("resnet50", "march", ["a"])
+    others = [("resnet50", "april", ["a"]), ("resnet50", "march", ["b"])]
+    assert name not in [imported.run_id(*each) for each in others]
+    long = imported.run_id("a" * 40, "march", ["a"])
+    assert RUN_ID.fullmatch(long)
+    assert len(long) <= 51
+
+
+def test_amp_has_the_half_type_of_the_log_or_else_of_the_catalog() -> None:
+    def half(**changes: Any) -> str | None:
+        measured = msgspec.structs.replace(found(1), precision="amp", **changes)
+        identity = {"run_id": "r", "set_name": "s", "repeat": 1}
+        return imported.plan(measured, origin(), **identity).amp_dtype  # type: ignore[arg-type]
+
+    assert half(amp_dtype=None) == "fp16"
+    assert half(amp_dtype="bf16") == "bf16"
+
+
+def test_the_gpu_that_the_user_names_is_taken_where_the_log_names_none() -> None:
+    given = origin(gpu_model="Tesla T4")
+    assert imported.completed(found(1), given).gpu_model == "Tesla T4"
+    stated = msgspec.structs.replace(found(1), gpu_model="Tesla V100")
+    assert imported.completed(stated, origin()) == stated
+    with pytest.raises(InputError, match="states the GPU Tesla V100"):
+        imported.completed(stated, given)

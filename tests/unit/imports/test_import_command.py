@@ -1,0 +1,291 @@
+"""``k8sbench import`` and ``measure --record``: logs from elsewhere become rows."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.cli.main import main
+from tests.unit.imports import foreign
+from tests.unit.measure.support import FIXTURES, run
+
+Captured = pytest.CaptureFixture[str]
+
+
+def imported(*words: str) -> int:
+    return main(["import", *words])
+
+
+def runs() -> list[str]:
+    with open_store() as store:
+        return store.ids()
+
+
+def rows(capsys: Captured, *words: str) -> list[dict[str, Any]]:
+    assert main(["results", "-o", "json", *words]) == 0
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["rows"]
+    return found
+
+
+def test_thirty_logs_of_six_cases_are_one_table(logs: Path, capsys: Captured) -> None:
+    assert imported("logs", *foreign.OF, "--set", "march", "-o", "json") == 0
+    out, err = capsys.readouterr()
+    found = {(row["case"], row["precision"]): row for row in json.loads(out)["rows"]}
+    assert err == "30 runs imported into set march.\n"
+    cases = {f"1x{gpus}": gpus for gpus in (1, 4, 8)}
+    assert set(found) == {(case, p) for case in cases for p in ("amp", "fp32")}
+    for (case, precision), row in found.items():
+        amp, gpus = "True" if precision == "amp" else "False", cases[case]
+        rate, alone = foreign.CASES[gpus, amp], foreign.CASES[1, amp]
+        assert (row["runs_valid"], row["runs_total"]) == (5, 5)
+        assert row["throughput"] == pytest.approx(rate, rel=1e-4)
+        assert row["interval_low"] < row["throughput"] < row["interval_high"]
+        assert row["interval_coverage"] == 0.9375
+        assert row["speedup"] == pytest.approx(rate / alone, rel=1e-4)
+        assert row["batch_size_per_gpu"] == (256 if precision == "amp" else 128)
+        assert (row["impl"], row["backend"]) == ("user", "imported")
+        assert {member["source"] for member in row["members"]} == {"imported"}
+        assert [member["repeat"] for member in row["members"]] == [1, 2, 3, 4, 5]
+
+
+def test_repeats_are_numbered_in_the_order_of_the_logs(logs: Path, capsys: Captured) -> None:
+    imported("logs", *foreign.OF, "--set", "march")
+    capsys.readouterr()
+    for row in rows(capsys):
+        rates = [member["rate"] for member in row["members"]]
+        assert rates == sorted(rates)  # as their numbers in their names
+
+
+def test_again_is_harmless(logs: Path, capsys: Captured) -> None:
+    imported("logs", *foreign.OF, "--set", "march")
+    before = runs()
+    capsys.readouterr()
+    assert imported("logs", *foreign.OF, "--set", "march") == 0
+    assert "0 runs imported into set march; 30 runs were there already." in capsys.readouterr().err
+    assert runs() == before
+
+
+def test_what_was_added_to_a_folder_is_a_further_repeat(logs: Path, capsys: Captured) -> None:
+    imported("logs", *foreign.OF, "--set", "march")
+    (logs / "gpu1_True_6.txt").write_text(foreign.log(rate=1201.0))
+    capsys.readouterr()
+    assert imported("logs", *foreign.OF, "--set", "march") == 0
+    capsys.readouterr()
+    (row,) = (r for r in rows(capsys) if (r["case"], r["precision"]) == ("1x1", "amp"))
+    assert [member["repeat"] for member in row["members"]] == [1, 2, 3, 4, 5, 6]
+
+
+def test_the_same_log_twice_names_the_first_and_records_nothing(
+    logs: Path, capsys: Captured
+) -> None:
+    (logs / "zz-copy.txt").write_bytes((logs / "gpu8_True_2.txt").read_bytes())
+    assert imported("logs", *foreign.OF) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == (
+        "error: logs/zz-copy.txt: is the same log as logs/gpu8_True_2.txt.\n"
+        "  Give each log once.\n"
+        "Nothing was imported: 1 error.\n"
+    )
+    assert runs() == []
+
+
+def test_a_copy_with_other_line_ends_or_prefixes_is_the_same_log(
+    place: Path, capsys: Captured
+) -> None:
+    (place / "a.txt").write_text(foreign.log())
+    lines = foreign.log().splitlines()
+    (place / "b.txt").write_text("".join(f"2026-03-02T05:00:00Z {line}\r\n" for line in lines))
+    assert imported("a.txt", "b.txt", *foreign.OF) == 2
+    assert "b.txt: is the same log as a.txt." in capsys.readouterr().err
+
+
+def test_a_log_of_another_set_is_named_with_its_run(
+    place: Path, run_id: str, capsys: Captured
+) -> None:
+    assert imported("one.txt", *foreign.OF, "--set", "two") == 2
+    err = capsys.readouterr().err
+    assert f"one.txt: is the log of run {run_id} of set one." in err
+    assert f"k8sbench store remove {run_id}" in err
+    assert runs() == [run_id]
+
+
+def test_the_same_log_with_other_values_is_refused(
+    place: Path, run_id: str, capsys: Captured
+) -> None:
+    assert imported("one.txt", *foreign.OF, "--set", "one", "--warmup", "30") == 2
+    err = capsys.readouterr().err
+    assert f"was imported as run {run_id}, with another window." in err
+
+
+def test_a_log_of_one_summary_line_is_counted_once_too(place: Path, capsys: Captured) -> None:
+    path = str(foreign.ROOT / "docs" / "examples" / "resnet50-tensorflow.yaml")
+    line = "DLL 2026-03-02 04:02:49.192609 - () train_throughput : 1219.65 images/s\n"
+    for name in ("a.txt", "b.txt"):
+        (place / name).write_text(line)
+    words = ["--benchmark", path, "--gpus", "1", "--precision", "amp", "--set", "s"]
+    assert imported("a.txt", "b.txt", *words) == 2
+    assert "b.txt: is the same log as a.txt." in capsys.readouterr().err
+    assert imported("a.txt", *words) == 0
+    capsys.readouterr()
+    assert imported("b.txt", *words[:-1], "other") == 2
+    assert "b.txt: is the log of run" in capsys.readouterr().err
+
+
+def test_one_log_that_cannot_be_read_keeps_all_out_unless_it_is_skipped(
+    logs: Path, capsys: Captured
+) -> None:
+    (logs / "notes.txt").write_text("Dear all,\nthis is no log.\n")
+    assert imported("logs", *foreign.OF, "--set", "march") == 2
+    err = capsys.readouterr().err
+    assert err.startswith("error: logs/notes.txt: holds no training line")
+    assert "Nothing was imported" in err
+    assert runs() == []
+    assert imported("logs", *foreign.OF, "--set", "march", "--skip-unreadable") == 0
+    err = capsys.readouterr().err
+    assert err.startswith("left out: logs/notes.txt: holds no training line")
+    assert "30 runs imported" in err
+
+
+def test_a_rejected_log_is_recorded_and_exits_5(place: Path, capsys: Captured) -> None:
+    (place / "short.txt").write_text("\n".join(foreign.log().splitlines()[:8]) + "\n")
+    assert imported("short.txt", *foreign.OF, "--set", "s") == 5
+    assert "rejected: too-few" in capsys.readouterr().out
+
+
+def test_a_packed_log_and_standard_input_are_kept_as_text(
+    place: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "a.txt.gz").write_bytes(gzip.compress(foreign.log().encode()))
+    other = foreign.log(rate=1210.0)
+    stdin = SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(other.encode())))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert imported("a.txt.gz", "-", *foreign.OF, "--set", "s", "-o", "name") == 0
+    first, second = capsys.readouterr().out.split()
+    for name, text in ((first, foreign.log()), (second, other)):
+        assert main(["logs", name]) == 0
+        assert capsys.readouterr().out == text
+
+
+def test_logs_of_several_ranks_are_one_run(place: Path, capsys: Captured) -> None:
+    for rank in (0, 1):
+        (place / f"workerlog.{rank}").write_text(foreign.log(gpus=4, rate=4500.0 + rank / 100))
+    words = ["workerlog.0", "workerlog.1", *foreign.OF, "--set", "s", "--one-run", "-o", "name"]
+    assert imported(*words) == 0
+    (name,) = capsys.readouterr().out.split()
+    assert main(["logs", name, "--replica", "log-1"]) == 0
+    assert capsys.readouterr().out == (place / "workerlog.1").read_text()
+    assert main(["logs", name]) == 0
+    assert capsys.readouterr().out.startswith("[log-0] DLL")
+
+
+# What is said of the logs besides what they state
+
+
+def mmseg_logs(place: Path) -> None:
+    for gpus in (1, 8):
+        folder = place / f"n{gpus}"
+        folder.mkdir()
+        for repeat in (1, 2):
+            lines = run([0.5 + repeat / 1000] * 8, interval=10 + gpus)
+            (folder / f"{repeat}.log").write_text("\n".join(lines))
+
+
+MMSEG = ["--format", "mmseg", "--batch-size", "4", "--precision", "fp32", "--set", "s"]
+
+
+def test_gpus_are_given_for_a_folder_a_file_or_a_pattern(place: Path, capsys: Captured) -> None:
+    mmseg_logs(place)
+    rules = ["--gpus", "8", "--gpus", "n1=1", "--gpus", "*/2.log=4", "--gpus", "n8/2.log=2"]
+    assert imported("n1", "n8", *MMSEG, *rules, "-o", "json") == 0
+    found = {row["case"] for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert found == {"1x1", "1x4", "1x8", "1x2"}
+
+
+def test_a_case_says_how_many_nodes_there_were(place: Path, capsys: Captured) -> None:
+    mmseg_logs(place)
+    words = ["--case", "n1=1x1", "--case", "n8=4x8", "-o", "json"]
+    assert imported("n1", "n8", *MMSEG, *words) == 0
+    found = {row["case"] for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert found == {"1x1", "4x8"}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--gpus", "nowhere=8"], "no log is nowhere, lies below it or fits it"),
+        (["--gpus", "0"], "'0' is no number of at least 1"),
+        (["--gpus", "n8=x"], "'x' is no number of at least 1"),
+        (["--precision", "n8=fp8"], "'fp8' is none of fp32, amp, fp16, bf16"),
+        (["--case", "4by8"], "'4by8' is no case"),
+        (["--case", "2x8", "--gpus", "8"], "--case 2x8 and --gpus 8 differ"),
+        ([], "does not state how many GPUs the job had"),
+        (["--gpus", "32"], "does not state on how many nodes its 32 GPUs were"),
+        (["--set", "a/b"], "'a/b' cannot name a set"),
+    ],
+)
+def test_what_is_wrong_or_missing_is_named_and_nothing_is_recorded(
+    place: Path, capsys: Captured, words: list[str], says: str
+) -> None:
+    mmseg_logs(place)
+    assert imported("n8", *MMSEG, *words) == 2
+    assert says in capsys.readouterr().err
+    assert runs() == []
+
+
+@pytest.mark.parametrize("missing", ["--batch-size", "--precision"])
+def test_a_plan_needs_batch_and_precision(place: Path, capsys: Captured, missing: str) -> None:
+    mmseg_logs(place)
+    at = MMSEG.index(missing)
+    assert imported("n8", *MMSEG[:at], *MMSEG[at + 2 :], "--gpus", "8") == 2
+    assert f"Give it with {missing}" in capsys.readouterr().err
+
+
+def test_a_log_that_states_its_gpu_is_not_given_another(place: Path, capsys: Captured) -> None:
+    log = str(FIXTURES / "paddleseg.log")
+    words = ["--format", "paddleseg", "--gpus", "1", "--precision", "fp32", "--set", "s"]
+    code = imported(log, *words, "--gpu-model", "Tesla T4")
+    err = capsys.readouterr().err
+    assert (code, "states the GPU" in err) == (2, True)
+
+
+def test_the_family_is_recognised(place: Path, capsys: Captured) -> None:
+    (place / "a.log").write_bytes((FIXTURES / "tsm.log").read_bytes())
+    (place / "b.log").write_text("\n".join(run([0.5] * 8)))
+    words = ["--format", "auto", "--gpus", "1", "--batch-size", "4", "--warmup", "0"]
+    assert main(["measure", "a.log", "b.log", *words, "-o", "json"]) in {0, 5}
+    assert [each["format"] for each in json.loads(capsys.readouterr().out)] == ["tsm", "mmseg"]
+    (place / "c.log").write_text("nothing of the kind\n")
+    assert main(["measure", "c.log", *words]) == 2
+    assert "holds no training line of any family" in capsys.readouterr().err
+
+
+def test_measure_records_what_it_prints(place: Path, capsys: Captured) -> None:
+    (place / "a.txt").write_text(foreign.log(gpus=8, rate=8800.0))
+    words = ["--benchmark", str(foreign.BENCHMARK), "--record", "night", "-o", "json"]
+    assert main(["measure", "a.txt", *words]) == 0
+    out, err = capsys.readouterr()
+    (found,) = json.loads(out)
+    assert err == "1 run imported into set night.\n"
+    (row,) = rows(capsys, "--set", "night")
+    assert row["throughput"] == found["throughput"]["time_weighted"]
+    assert row["case"] == "1x8"
+
+
+def test_measure_that_records_nothing_prints_all_the_same(place: Path, capsys: Captured) -> None:
+    (place / "a.txt").write_text(foreign.log())
+    words = ["--benchmark", str(foreign.BENCHMARK), "--record", "night", "-o", "json"]
+    assert main(["measure", "a.txt", "gone.txt", *words]) == 2
+    out, err = capsys.readouterr()
+    assert len(json.loads(out)) == 1
+    assert "gone.txt: does not exist" in err
+    assert "Nothing was imported" in err
+    assert runs() == []
