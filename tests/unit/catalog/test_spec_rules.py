@@ -112,6 +112,21 @@ def test_a_sound_file_has_no_problem() -> None:
             12,
             "has a group named iteration; known: rate, step_seconds, loss",
         ),
+        (
+            SOUND.replace("mmseg", LOG + ", summary: '(?P<rate>.)', facts: ['(?P<gpu>.)']}"),
+            12,
+            "has a group named gpu; known",
+        ),
+        (
+            SOUND.replace("mmseg", LOG + ", summary: '(?P<rate>.)', facts: ['GPUs (.)']}"),
+            12,
+            "has no named group; known",
+        ),
+        (
+            SOUND.replace("mmseg", LOG + ", summary: '(?P<rate>.)', facts: ['(']}"),
+            12,
+            "is not a regular expression",
+        ),
         (SOUND.replace("name: mine", "name: Mine"), 1, "should be a name of at most 40"),
         (SOUND.replace("name: mine", "name: mine-"), 1, "should be a name of at most 40"),
         (SOUND.replace("name: mine", "name: " + "m" * 41), 1, "should be a name of at most 40"),

@@ -1,0 +1,343 @@
+"""``k8sbench explain``: figures taken apart, published figures beside them, formats on a log."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k8sbench.cli.main import main
+from k8sbench.model.phase import Phase
+from tests.unit.imports import foreign
+from tests.unit.store.examples import NOW, REJECTION, measurement, plan, step
+
+Captured = pytest.CaptureFixture[str]
+EXAMPLES = foreign.ROOT / "docs" / "examples"
+
+
+def explained(capsys: Captured, *words: str) -> dict[str, Any]:
+    assert main(["explain", *words, "-o", "json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def formula(found: dict[str, Any], name: str) -> dict[str, Any]:
+    (one,) = (each for each in found["formulas"] if each["estimator"] == name)
+    return dict(one)
+
+
+def computed(text: str) -> float:
+    """What a formula's own numbers give: it must be what it says."""
+    factors, _, rest = text.partition(" ÷ ")
+    numerator = 1.0
+    for factor in factors.split(" × "):
+        number = re.match(r"[\d.]+", factor)
+        assert number is not None, factor
+        numerator *= float(number[0])
+    divisor = re.match(r"[\d.]+", rest)
+    assert divisor is not None, rest
+    return numerator / float(divisor[0])
+
+
+# A run
+
+
+def test_a_run_names_the_lines_that_count(run_id: str, capsys: Captured) -> None:
+    found = explained(capsys, run_id)
+    lines = found["lines"]
+    assert (lines["read"], lines["counted"], lines["unused"]) == (10, 8, 2)
+    assert (lines["first"]["file"], lines["first"]["line"]) == ("one.txt", 7)
+    assert "(0, 29) total_ips" in lines["first"]["text"]
+    assert lines["last"]["line"] == 14
+    assert found["window"]["first_iteration"] == 21
+    assert (found["warmup_iterations"], found["iterations"]) == (20, 80)
+
+
+@pytest.mark.parametrize("name", ["time_weighted", "time_weighted_steady", "timestamps"])
+def test_the_numbers_of_a_formula_give_its_value(run_id: str, capsys: Captured, name: str) -> None:
+    found = formula(explained(capsys, run_id), name)
+    assert computed(found["text"]) == pytest.approx(found["value"], rel=1e-5)
+    assert found["text"].endswith(f"= {found['value']:.2f} images/s")
+
+
+def test_the_formulas_name_gpus_batch_and_iterations(place: Path, capsys: Captured) -> None:
+    (place / "a.txt").write_text(foreign.log(gpus=8, rate=8800.0))
+    assert main(["import", "a.txt", *foreign.OF, "--set", "s", "-o", "name"]) == 0
+    found = explained(capsys, capsys.readouterr().out.strip())
+    text = formula(found, "time_weighted")["text"]
+    assert text.startswith("80 iterations × 256 per GPU × 8 GPUs ÷ ")
+    assert computed(text) == pytest.approx(8800, rel=1e-3)
+    assert formula(found, "arithmetic")["text"].endswith("÷ 8 = 8800.00 images/s")
+    none = formula(found, "printed_steps")
+    assert (none["value"], none["text"]) == (None, "The log's lines cover all steps.")
+
+
+def test_without_its_logs_a_run_is_explained_by_what_is_on_record(
+    run_id: str, place: Path, capsys: Captured
+) -> None:
+    (log,) = (place / "store" / "runs" / run_id / "logs").iterdir()
+    before = explained(capsys, run_id)
+    text = log.read_text()
+    log.write_text(text.replace("total_ips : 1", "total_ips : 9"))
+    changed = explained(capsys, run_id)
+    assert changed["notes"] == [
+        "The logs give other figures than those on record; they are left out."
+    ]
+    log.unlink()
+    gone = explained(capsys, run_id)
+    assert gone["notes"] == [
+        "The run's logs are not kept any more. What needs the logs is left out."
+    ]
+    for found in (changed, gone):
+        assert found["throughput"] == before["throughput"]
+        assert found["lines"]["first"] is None
+        assert found["lines"]["counted"] == 8
+        assert computed(formula(found, "time_weighted")["text"]) == pytest.approx(1200, rel=1e-4)
+
+
+def test_a_rejected_run_says_why_with_evidence_and_what_to_do(
+    place: Path, capsys: Captured
+) -> None:
+    text = foreign.log(batch=64)
+    (place / "a.txt").write_text(text)
+    assert main(["import", "a.txt", *foreign.OF, "--set", "s", "-o", "name"]) == 5
+    name = capsys.readouterr().out.strip()
+    found = explained(capsys, name)
+    assert (found["verdict"], found["throughput"]) == ("rejected", None)
+    assert found["unverified"] == pytest.approx(1200, rel=1e-3)
+    (why,) = (each for each in found["reasons"] if each["severity"] == "reject")
+    assert why["id"] == "batch-size"
+    assert why["evidence"][0]["file"] == "a.txt"
+    assert why["action"] == "Give the batch that really ran with --batch-size."
+    assert main(["explain", name]) == 0
+    out = capsys.readouterr().out
+    assert "a.txt:4: Per-GPU Batch Size 64" in out
+    assert "what to do: Give the batch" in out
+    assert explained(capsys, name, "--accept", "batch-size")["verdict"] == "valid"
+
+
+def test_a_reason_that_only_the_group_shows_is_the_runs_too(logs: Path, capsys: Captured) -> None:
+    (logs / "gpu1_True_6.txt").write_text(foreign.log(rate=2000.0))
+    main(["import", "logs", *foreign.OF, "--set", "s", "-o", "name"])
+    capsys.readouterr()
+    main(["results", "-o", "json"])
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    (row,) = (r for r in rows if (r["case"], r["precision"]) == ("1x1", "amp"))
+    (out,) = (m["run_id"] for m in row["members"] if m["verdict"] == "rejected")
+    found = explained(capsys, out)
+    assert [why["id"] for why in found["reasons"]] == ["outlier"]
+    assert found["group"] == row["group"]
+    assert found["verdict"] == "rejected"
+
+
+def test_a_run_that_was_never_measured_has_no_formulas(place: Path, capsys: Captured) -> None:
+    from k8sbench.adapters.store.sql_store import open_store
+
+    with open_store() as store:
+        store.record(plan("failed"), at=NOW, owner=None)
+        store.move("failed", step(Phase.FAILED, cause="It ran out of memory."))
+        store.record(plan("measured", repeat=2), at=NOW, owner=None)
+        store.move("measured", step(Phase.SUCCEEDED))
+        store.measured("measured", measurement(verdict="rejected", reasons=(REJECTION,)))
+    found = explained(capsys, "failed")
+    assert (found["formulas"], found["lines"], found["verdict"]) == ([], None, None)
+    assert [why["message"] for why in found["reasons"]] == ["It ran out of memory."]
+    assert "It ran out of memory" in text(capsys, "failed")
+    assert "too-few-records" in text(capsys, "measured")
+
+
+def text(capsys: Captured, *words: str) -> str:
+    assert main(["explain", *words]) == 0
+    return capsys.readouterr().out
+
+
+# A group
+
+
+def test_a_group_shows_its_runs_its_formulas_and_its_interval(logs: Path, capsys: Captured) -> None:
+    main(["import", "logs", *foreign.OF, "--set", "s", "-o", "json"])
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    (row,) = (r for r in rows if (r["case"], r["precision"]) == ("1x8", "amp"))
+    found = explained(capsys, row["group"])
+    assert [each["repeat"] for each in found["members"]] == [1, 2, 3, 4, 5]
+    assert found["throughput"] == row["throughput"]
+    median = formula(found, "median")
+    assert median["text"].startswith("the middle of 8782.")
+    assert formula(found, "interval")["value"] == 0.9375
+    assert "1 − 2^(1−5) = 0.9375" in formula(found, "interval")["text"]
+    speedup = formula(found, "speedup")
+    assert computed(speedup["text"]) == pytest.approx(row["speedup"], rel=1e-4)
+    assert row["baseline"] in speedup["text"]
+    assert formula(found, "efficiency")["value"] == pytest.approx(row["speedup"] / 8)
+    shown = text(capsys, row["group"][:6])
+    assert all(each["run_id"] in shown for each in found["members"])
+
+
+def test_a_group_without_a_figure_says_why(place: Path, capsys: Captured) -> None:
+    (place / "a.txt").write_text(foreign.log(batch=64))
+    main(["import", "a.txt", *foreign.OF, "--set", "s", "-o", "json"])
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    found = explained(capsys, row["group"])
+    assert found["formulas"] == [{"estimator": "median", "value": None, "text": "no run counts"}]
+    assert "batch-size" in text(capsys, row["group"])
+
+
+# Published figures
+
+
+def published(place: Path, figure: float, estimator: str = "unknown") -> list[str]:
+    """The benchmark of the logs with a published figure; returns the words that import them."""
+    path = place / "mine.yaml"
+    path.write_text(
+        foreign.BENCHMARK.read_text()
+        + "    published:\n"
+        + f"      - {{case: 1x1, precision: amp, batch_size: 256, gpu_model: {foreign.GPU},\n"
+        + f"         source: report, throughput: {figure}, estimator: {estimator}}}\n"
+        + "sources:\n  report: {title: A report}\n"
+    )
+    return ["--benchmark", str(path), "--gpu-model", foreign.GPU, "--set", "s"]
+
+
+def uneven(place: Path) -> list[str]:
+    """Three repeats whose records differ, so that each rule gives another figure."""
+    names = []
+    for repeat in range(3):
+        lines = foreign.log(rate=1200 + 10 * repeat * repeat).splitlines()
+        lines[8] = re.sub(r"[\d.]+ $", f"{600 + repeat} ", lines[8])
+        name = f"{repeat}.txt"
+        (place / name).write_text("\n".join(lines) + "\n")
+        names.append(name)
+    return names
+
+
+WITHOUT_CLOCK = ["--accept", "clock-mismatch", "--accept", "unsteady"]
+
+
+@pytest.mark.parametrize("rule", ["time_weighted", "arithmetic", "median"])
+def test_the_rule_that_gives_the_published_figure_is_named(
+    place: Path, capsys: Captured, rule: str
+) -> None:
+    words = published(place, 1000.0)
+    (name, *_) = uneven(place)
+    main(["import", name, *words, *WITHOUT_CLOCK, "-o", "name"])
+    run_id = capsys.readouterr().out.strip()
+    figure = formula(explained(capsys, run_id), rule)["value"]
+    published(place, round(figure, 2))
+    (found,) = explained(capsys, run_id)["published"]
+    assert found["published"] == round(figure, 2)
+    assert found["stated"] == "unknown"
+    assert rule in found["reproduced_by"]
+    assert found["rules"][0]["deviation"] == pytest.approx(0, abs=1e-5)
+    others = {"time_weighted", "arithmetic", "median"} - {rule}
+    assert not others & set(found["reproduced_by"])
+    assert f"reproduced by: {', '.join(found['reproduced_by'])}" in text(capsys, run_id)
+
+
+@pytest.mark.parametrize("rule", ["median of time_weighted", "mean of time_weighted"])
+def test_of_a_group_it_is_the_median_or_the_mean_of_its_runs(
+    place: Path, capsys: Captured, rule: str
+) -> None:
+    words = published(place, 1000.0)
+    main(["import", *uneven(place), *words, *WITHOUT_CLOCK, "-o", "json"])
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    accept = ("--accept", "clock-mismatch")
+    (found,) = explained(capsys, row["group"], *accept)["published"]
+    (value,) = (each["value"] for each in found["rules"] if each["name"] == rule)
+    published(place, round(value, 2))
+    (found,) = explained(capsys, row["group"], *accept)["published"]
+    assert rule in found["reproduced_by"]
+    both = {"median of time_weighted", "mean of time_weighted"}
+    assert both - set(found["reproduced_by"]) == both - {rule}
+
+
+def test_a_figure_that_no_rule_gives_has_its_nearest_rule(place: Path, capsys: Captured) -> None:
+    (place / "a.txt").write_text(foreign.log())
+    main(["import", "a.txt", *published(place, 1300.0, "median"), "-o", "name"])
+    name = capsys.readouterr().out.strip()
+    (found,) = explained(capsys, name)["published"]
+    assert (found["reproduced_by"], found["stated"]) == ([], "median")
+    assert "no rule reproduces it; " in text(capsys, name)
+    deviations = [abs(rule["deviation"]) for rule in found["rules"]]
+    assert deviations == sorted(deviations)
+
+
+def test_what_differs_besides_the_rule_is_said(place: Path, capsys: Captured) -> None:
+    (place / "a.txt").write_text(foreign.log(gpus=8, rate=8800.0))
+    main(["import", "a.txt", *published(place, 1200.0), "-o", "name"])
+    name = capsys.readouterr().out.strip()
+    (found,) = explained(capsys, name)["published"]
+    assert found["not_comparable"] == ["case"]
+    assert "not comparable: case" in text(capsys, name)
+
+
+# A declared format
+
+
+def test_a_format_shows_what_each_expression_matches(place: Path, capsys: Captured) -> None:
+    (place / "a.txt").write_text(foreign.log())
+    found = explained(capsys, str(foreign.BENCHMARK), "a.txt")
+    assert (found["log"], found["read"]) == ("a.txt", 15)
+    shown = {each["name"]: each for each in found["expressions"]}
+    assert list(shown) == ["record", "facts[0]", "facts[1]", "facts[2]"]
+    assert shown["record"]["matched"] == 10
+    assert [line["place"]["line"] for line in shown["record"]["lines"]] == [5, 6, 7, 14]
+    assert shown["facts[0]"]["lines"][0]["groups"] == {"gpus": "1"}
+    assert all(each["misses"] == [] for each in found["expressions"])
+
+
+def test_an_expression_that_matches_nothing_shows_the_nearest_lines(
+    place: Path, capsys: Captured
+) -> None:
+    log = (EXAMPLES / "my-model.log").read_text().replace("loss ", "loss=")
+    (place / "a.log").write_text(log)
+    out = text(capsys, str(EXAMPLES / "my-model.yaml"), "a.log")
+    assert "record of pytorch/base matches no line" in out
+    assert "nearly: a.log:1: " in out
+    assert "and there is '=0." in out
+    assert "summary of pytorch/base matches 1 line" in out
+
+
+def test_a_careless_expression_is_stopped(place: Path, capsys: Captured) -> None:
+    name = place / "mine.yaml"
+    name.write_text(
+        re.sub(
+            r"record: .*", r"record: '^(\\S+\\s*)+(?P<iteration>x)(?P<rate>y)'",
+            re.sub(r"\n +(first_iteration|stamp_format).*", "", foreign.BENCHMARK.read_text()),
+        )
+    )  # fmt: skip
+    (place / "a.log").write_text("a" * 40 + "!\n")
+    assert main(["explain", str(name), "a.log"]) == 2
+    assert "keeps a pattern of the declared format busy" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["nothing"], "There is no run 'nothing'"),
+        (["g-nothing"], "There is no group 'g-nothing'"),
+        (["resnet50", "a.log"], "declares no log format: its variants name families"),
+        (["mine.yaml"], "a log is needed beside it"),
+        ([str(foreign.BENCHMARK), "gone.log"], "gone.log: does not exist"),
+        ([str(foreign.BENCHMARK), "empty.log"], "empty.log: is empty"),
+        (["nothing", "--accept", "batchsize"], "there is no such reason"),
+    ],
+)
+def test_what_cannot_be_explained_is_a_sentence_and_exit_2(
+    run_id: str, place: Path, capsys: Captured, words: list[str], says: str
+) -> None:
+    (place / "a.log").write_text("x\n")
+    (place / "empty.log").write_text("")
+    assert main(["explain", *words]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert says in err
+
+
+def test_hostile_lines_stay_text(place: Path, capsys: Captured) -> None:
+    (place / "a.log").write_text("\x1b]0;owned\x07Num GPUs 1 \x1b[31mred\n")
+    out = text(capsys, str(foreign.BENCHMARK), "a.log")
+    assert "\x1b" not in out
+    assert "\x07" not in out
