@@ -77,14 +77,9 @@ def _run(found: RunExplanation) -> Iterator[Row]:
         if found.warmup_iterations:
             yield 1, f"left out: the first {counted(found.warmup_iterations, 'iteration')}, warm-up"
         if window.left_out_count:
-            yield (
-                1,
-                (
-                    "left out of time_weighted_steady alone:"
-                    f" {counted(window.left_out_count, 'record')} with an evaluation, a checkpoint or a"
-                    " restart"
-                ),
-            )
+            records = counted(window.left_out_count, "record")
+            what = f"{records} with an evaluation, a checkpoint or a restart"
+            yield 1, f"left out of time_weighted_steady alone: {what}"
             yield from _places(2, window.left_out)
     yield from _formulas(found.formulas, found.estimator)
     yield from _reasons(found.reasons)

@@ -12,6 +12,7 @@ import pytest
 from k8sbench.cli.main import main
 from k8sbench.model.phase import Phase
 from tests.unit.imports import foreign
+from tests.unit.measure.support import FIXTURES
 from tests.unit.store.examples import NOW, REJECTION, measurement, plan, step
 
 Captured = pytest.CaptureFixture[str]
@@ -73,6 +74,21 @@ def test_the_formulas_name_gpus_batch_and_iterations(place: Path, capsys: Captur
     assert formula(found, "arithmetic")["text"].endswith("÷ 8 = 8800.00 images/s")
     none = formula(found, "printed_steps")
     assert (none["value"], none["text"]) == (None, "The log's lines cover all steps.")
+
+
+def test_what_the_steady_figure_leaves_out_is_listed(place: Path, capsys: Captured) -> None:
+    log = str(FIXTURES / "mmseg_evaluation.log")
+    words = ["--format", "mmseg", "--gpus", "1", "--batch-size", "4", "--precision", "fp32"]
+    assert main(["import", log, *words, "--set", "s", "-o", "name"]) in {0, 5}
+    name = capsys.readouterr().out.strip()
+    found = explained(capsys, name)
+    window, steady = found["window"], formula(found, "time_weighted_steady")
+    assert window["left_out_count"] > 0
+    assert steady["value"] > formula(found, "time_weighted")["value"]
+    assert computed(steady["text"]) == pytest.approx(steady["value"], rel=1e-5)
+    shown = text(capsys, name)
+    assert "left out of time_weighted_steady alone:" in shown
+    assert f"mmseg_evaluation.log:{window['left_out'][0]['line']}:" in shown.replace("\n", " ")
 
 
 def test_without_its_logs_a_run_is_explained_by_what_is_on_record(

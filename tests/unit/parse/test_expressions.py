@@ -33,14 +33,17 @@ def test_matched_lines_are_counted_and_shown_with_their_groups() -> None:
     assert found.misses == []
 
 
+SINCE_LOSS = r" (?P<loss>\S+) (?P<rate>[\d.]+) img/s"
+
+
 @pytest.mark.parametrize(
     ("line", "then", "rest"),
     [
-        ("step 10/100 loss=0.5 412.7 img/s", r" (?P<loss>\S+) (?P<rate>[\d.]+) img/s", "=0.5 412.7 img/s"),
+        ("step 10/100 loss=0.5 412.7 img/s", SINCE_LOSS, "=0.5 412.7 img/s"),
         ("step 10/100 loss 0.5 412.7 images/s", "g/s", "ages/s"),
-        ("step 10 of 100 loss 0.5 412.7 img/s", r"/(?P<total>\d+) loss (?P<loss>\S+) (?P<rate>[\d.]+) img/s", " of 100 loss 0.5 412.7 img/s"),
+        ("step 10 of 100", r"/(?P<total>\d+) loss" + SINCE_LOSS, " of 100"),
     ],
-)  # fmt: skip
+)
 def test_a_near_miss_shows_where_the_line_leaves_the_expression(
     line: str, then: str, rest: str
 ) -> None:
