@@ -122,6 +122,9 @@ def import_logs(logs: Sequence[str], options: ImportOptions, note: Note) -> Impo
 
     set_name = checked_set_name(options.set_name or context.new_set_name())
     files, failures = measure.find(logs)
+    if failures and (options.measure.one_run or not files):
+        # A run that lacks one of its files would be another run.
+        raise failures[0]
     candidates = _candidates(options, files)
     groups = [files] if options.measure.one_run else [[file] for file in files]
     with stores.to_write(options.store) as store, intake.receiving(store.root) as incoming:

@@ -102,7 +102,8 @@ def _lines(lines: LinesCounted) -> Iterator[Row]:
     if lines.read is None:
         yield 1, f"{each}; the logs are not at hand"
         return
-    outside = f"; {lines.unused} lie outside the window" if lines.unused else ""
+    unused = counted(lines.unused or 0, "line", ("lies", "lie"))
+    outside = f"; {unused} outside the window" if lines.unused else ""
     yield 1, f"{each} of {lines.read}{outside}"
     for name, place in (("first", lines.first), ("last", lines.last)):
         if place is not None:

@@ -122,13 +122,13 @@ def from_plan(
 def of_logs_of(plan: RunPlan) -> Expectation:
     """The expectation by which the logs of a recorded run were measured.
 
-    Of an imported one everything after the warm-up counts, and it was no plan that it could differ
-    from.
+    Of an imported one everything after the warm-up counts, or the window that our own log states;
+    it was no plan that it could differ from.
     """
     expected = from_plan(plan)
     if plan.backend != "imported":
         return expected
-    return msgspec.structs.replace(expected, iterations=None, at_least=None)
+    return msgspec.structs.replace(expected, iterations=None, at_least=None, window_by_catalog=True)
 
 
 def from_variant(

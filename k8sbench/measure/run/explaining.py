@@ -37,8 +37,9 @@ def agrees(found: Measurement, again: Measurement) -> bool:
     one, two = figures(found), figures(again)
     if one is None or two is None:
         return one is two
-    rates = (one.time_weighted, two.time_weighted)
-    return rates[0] == rates[1] or math.isclose(rates[0] or 0, rates[1] or 0, rel_tol=SAME)
+    if (found.iterations, found.records) != (again.iterations, again.records):
+        return False
+    return math.isclose(one.time_weighted or 0, two.time_weighted or 0, rel_tol=SAME)
 
 
 def lines(found: Measurement, log: LogFacts | None) -> LinesCounted:
@@ -134,8 +135,9 @@ def without(found: Measurement) -> str:
 def _samples(iterations: int, found: Measurement) -> str | None:
     if found.batch_size_per_gpu is None or found.gpus is None:
         return None
-    each = f"{iterations} iterations × {found.batch_size_per_gpu} per GPU"
-    return each if found.gpus == 1 else f"{each} × {found.gpus} GPUs"
+    one, many = ("process", "processes") if found.device == "cpu" else ("GPU", "GPUs")
+    each = f"{iterations} iterations × {found.batch_size_per_gpu} per {one}"
+    return each if found.gpus == 1 else f"{each} × {found.gpus} {many}"
 
 
 def _sums(

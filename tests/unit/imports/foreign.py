@@ -21,7 +21,7 @@ CASES = {
 
 
 def log(gpus: int = 1, amp: str = "True", *, rate: float = 1200.0, batch: int = 256) -> str:
-    """One log: ten lines of ten steps each, the first two of which are the warm-up."""
+    """One log: thirty lines of ten steps each, the first of which is of the warm-up."""
     at = datetime.datetime(2026, 3, 2, 4, tzinfo=datetime.UTC)
     lines = [
         f"DLL {at:%Y-%m-%d %H:%M:%S.%f} - PARAMETER batch_size : {batch}  xla : True  amp : {amp} ",
@@ -29,8 +29,8 @@ def log(gpus: int = 1, amp: str = "True", *, rate: float = 1200.0, batch: int = 
         f"Num GPUs {gpus}",
         f"Per-GPU Batch Size {batch}",
     ]
-    for step in range(9, 100, 10):
-        printed = rate * (1 + 0.002 * ((step // 10) % 3 - 1))
+    for step in range(200, 500, 10):
+        printed = round(rate * (1 + 0.002 * ((step // 10) % 3 - 1)), 4)
         at += datetime.timedelta(seconds=10 * batch * gpus / printed)
         lines.append(f"DLL {at:%Y-%m-%d %H:%M:%S.%f} - (0, {step}) total_ips : {printed} ")
     return "\n".join([*lines, "Ending Model Training ...", ""])

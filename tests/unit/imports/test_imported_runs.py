@@ -52,7 +52,7 @@ def test_what_needs_a_job_says_that_there_is_none(
 
 def test_watch_prints_its_row(run_id: str, capsys: Captured) -> None:
     assert main(["watch", run_id]) == 0
-    assert "1200.00 images/s" in capsys.readouterr().out
+    assert "1199.91 images/s" in capsys.readouterr().out
 
 
 def test_the_store_keeps_it_like_any_run(run_id: str, place: Path, capsys: Captured) -> None:
