@@ -62,12 +62,15 @@ def explain(
             )
         run = context.find(store, text)
         group = next(each for each in groups if any(m.run_id == run.run_id for m in each.members))
-        return _of_run(store, run, group, find(run.plan))
+        (alone,) = grouping.groups([run], accept=accept)
+        return _of_run(store, run, group, alone, find(run.plan))
 
 
-def _of_run(store: SqlStore, run: Run, group: Group, spec: BenchmarkSpec | None) -> RunExplanation:
+def _of_run(
+    store: SqlStore, run: Run, group: Group, alone: Group, spec: BenchmarkSpec | None
+) -> RunExplanation:
+    """Explain a run of a group; ``alone`` is the group that it would be by itself."""
     from k8sbench.measure.group import explaining as of_groups
-    from k8sbench.measure.group import grouping
     from k8sbench.measure.run import explaining
     from k8sbench.model.measurement import ESTIMATORS
 
@@ -78,7 +81,6 @@ def _of_run(store: SqlStore, run: Run, group: Group, spec: BenchmarkSpec | None)
     rules = {
         name: value for name in ESTIMATORS if (value := getattr(figures, name, None)) is not None
     }
-    (alone,) = grouping.groups([run])
     headline = getattr(figures, found.estimator, None) if found else None
     return RunExplanation(
         run_id=run.run_id,

@@ -51,8 +51,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """The estimator; of a group after ``median of`` or ``mean of``."""
     value: float
-    deviation: float
-    """value ÷ published − 1."""
+    deviation: float | None
+    """value ÷ published − 1; None where more differs than the rule."""
 
 
 class Reproduction(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +70,7 @@ class Reproduction(msgspec.Struct, frozen=True, kw_only=True):
     not_comparable: tuple[str, ...]
     """Ids of what differs besides the rule."""
     rules: tuple[Rule, ...]
-    """The nearest first."""
+    """The nearest first, where there are deviations."""
     reproduced_by: tuple[str, ...]
     """Names of the rules that give the published figure up to 0.1 %."""
 

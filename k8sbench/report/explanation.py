@@ -145,15 +145,14 @@ def _published(published: Sequence[Reproduction]) -> Iterator[Row]:
         if each.not_comparable:
             yield 1, f"not comparable: {', '.join(each.not_comparable)}"
         for rule in each.rules[:FEW_RULES]:
-            yield 1, f"{numbers.rate(rule.value)} {rule.name} ({_signed(rule.deviation)})"
+            deviation = "" if rule.deviation is None else f" ({_signed(rule.deviation)})"
+            yield 1, f"{numbers.rate(rule.value)} {rule.name}{deviation}"
+        nearest = each.rules[0] if each.rules else None
         if each.reproduced_by:
             yield 1, f"reproduced by: {', '.join(each.reproduced_by)} (within 0.1 %)"
-        elif each.rules:
-            nearest = each.rules[0]
-            yield (
-                1,
-                f"no rule reproduces it; {nearest.name} is nearest, {_signed(nearest.deviation)}",
-            )
+        elif nearest is not None and nearest.deviation is not None:
+            by = _signed(nearest.deviation)
+            yield 1, f"no rule reproduces it; {nearest.name} is nearest, {by}"
 
 
 def _group(found: GroupExplanation) -> Iterator[Row]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from k8sbench.measure.group import comparison
 from k8sbench.measure.group.candidates import Candidate
-from k8sbench.measure.run.explaining import shown, whys
+from k8sbench.measure.run.explaining import middle, shown, whys
 from k8sbench.model.explanation import (
     Formula,
     GroupExplanation,
@@ -40,15 +40,13 @@ def reproductions(
 
 
 def _reproduction(each: Deviation, rules: Mapping[str, float]) -> Reproduction:
-    beside = sorted(
-        (
-            Rule(name=name, value=value, deviation=value / each.published - 1)
-            for name, value in rules.items()
-        ),
-        key=lambda rule: abs(rule.deviation),
-    )
     # Which rule it was is open here, so that it is not known forbids nothing.
     unlike = tuple(name for name in each.not_comparable if name != "estimator")
+    beside = [
+        Rule(name=name, value=value, deviation=None if unlike else value / each.published - 1)
+        for name, value in rules.items()
+    ]
+    beside.sort(key=lambda rule: abs(rule.deviation or 0.0))
     return Reproduction(
         source=each.source,
         title=each.title,
@@ -60,7 +58,11 @@ def _reproduction(each: Deviation, rules: Mapping[str, float]) -> Reproduction:
         stated=each.estimator,
         not_comparable=unlike,
         rules=tuple(beside),
-        reproduced_by=tuple(rule.name for rule in beside if abs(rule.deviation) <= REPRODUCES),
+        reproduced_by=tuple(
+            rule.name
+            for rule in beside
+            if rule.deviation is not None and abs(rule.deviation) <= REPRODUCES
+        ),
     )
 
 
@@ -116,7 +118,7 @@ def _formulas(result: Result) -> list[Formula]:
     count, unit = len(rates), group.unit
     found = [
         _formula(
-            "median", spread.median, f"the middle of {listed} = {shown(spread.median)} {unit}"
+            "median", spread.median, f"{middle(count)} of {listed} = {shown(spread.median)} {unit}"
         ),
         _formula(
             "mean", spread.mean, f"{shown(sum(rates))} ÷ {count} = {shown(spread.mean)} {unit}"

@@ -27,6 +27,11 @@ def shown(value: float) -> str:
     return f"{value:.2f}" if value >= 10 else f"{value:.4g}"
 
 
+def middle(count: int) -> str:
+    """What the median of so many values is."""
+    return "the middle" if count % 2 else "the mean of the middle two"
+
+
 def figures(found: Measurement) -> Throughput | None:
     """The figures of a measurement, whether they count or not."""
     return found.throughput or found.unverified
@@ -186,5 +191,5 @@ def _of_rates(name: str, found: Measurement, series: RankSeries | None) -> str:
         f" {shown(max(tally.rates) * scale)}"
     )
     if name == "median":
-        return f"the middle of {text}"
+        return f"{middle(tally.records)} of {text}"
     return f"{shown(sum(tally.rates) * scale)}, the sum of {text}, ÷ {tally.records}"

@@ -301,7 +301,13 @@ def test_what_differs_besides_the_rule_is_said(place: Path, capsys: Captured) ->
     name = capsys.readouterr().out.strip()
     (found,) = explained(capsys, name)["published"]
     assert found["not_comparable"] == ["case"]
-    assert "not comparable: case" in text(capsys, name)
+    # No ratio of unequal things.
+    assert {rule["deviation"] for rule in found["rules"]} == {None}
+    assert found["reproduced_by"] == []
+    shown = text(capsys, name)
+    assert "not comparable: case" in shown
+    assert "reproduce" not in shown
+    assert "(+" not in shown
 
 
 # A declared format
