@@ -83,10 +83,11 @@ class Rule(NamedTuple):
     text: str
 
     def fits(self, file: str) -> bool:
-        """Whether it is about a file."""
-        if self.path is None or file == self.path:
+        """Whether it is about a file: itself, a folder above it, or the ends of their paths."""
+        if self.path is None or fnmatch.fnmatchcase(file, self.path):
             return True
-        return Path(self.path) in Path(file).parents or fnmatch.fnmatchcase(file, self.path)
+        path, places = Path(self.path), (Path(file), *Path(file).parents)
+        return path in places or (path.name != "" and any(p.match(str(path)) for p in places))
 
 
 class _Taken(NamedTuple):

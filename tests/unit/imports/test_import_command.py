@@ -226,6 +226,18 @@ def test_gpus_are_given_for_a_folder_a_file_or_a_pattern(place: Path, capsys: Ca
     assert found == {"1x1", "1x4", "1x8", "1x2"}
 
 
+@pytest.mark.parametrize("rule", ["n1", "n1/", "logs/n1", "./logs/n1", "*n1*", "n1/*.log"])
+def test_a_folder_is_named_as_the_logs_are_or_by_the_end_of_its_path(
+    place: Path, capsys: Captured, rule: str
+) -> None:
+    (place / "logs").mkdir()
+    mmseg_logs(place / "logs")
+    words = ["--gpus", "8", "--gpus", f"{rule}=1", "-o", "json"]
+    assert imported("logs", *MMSEG, *words) == 0
+    found = json.loads(capsys.readouterr().out)["rows"]
+    assert {row["case"]: row["runs_total"] for row in found} == {"1x1": 2, "1x8": 2}
+
+
 def test_a_case_says_how_many_nodes_there_were(place: Path, capsys: Captured) -> None:
     mmseg_logs(place)
     words = ["--case", "n1=1x1", "--case", "n8=4x8", "-o", "json"]
