@@ -201,7 +201,7 @@ def _row(
         "marks": layout.marks(group),
         "reasons": reasons,
         "judgements": group.judgements,
-        "environment": _environment(group, history and history.measured),
+        "environment": _environment(group, None if history is None else history.measured),
         "command": command.repeating(group.plan, len(group.members)),
         "runs": [
             (member.run_id, _rate(member.rate, group.unit), member.verdict or member.phase)

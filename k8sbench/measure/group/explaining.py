@@ -10,7 +10,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
-from k8sbench.measure.group import comparison
+from k8sbench.measure.group import deviations
 from k8sbench.measure.group.candidates import Candidate
 from k8sbench.measure.run.explaining import middle, shown, whys
 from k8sbench.model.explanation import (
@@ -35,7 +35,7 @@ def reproductions(
     group: Group, spec: BenchmarkSpec | None, rules: Mapping[str, float]
 ) -> tuple[Reproduction, ...]:
     """Each source's nearest published figure beside every rule."""
-    found = comparison.deviations_of(group, spec) if spec is not None else ()
+    found = deviations.deviations_of(group, spec) if spec is not None else ()
     return tuple(_reproduction(each, rules) for each in found)
 
 

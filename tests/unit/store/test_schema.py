@@ -54,7 +54,7 @@ DOCUMENTS: dict[str, Any] = {
     "measurement.json": Measurement,
     "events.jsonl, each line": Transition,
     "source.json": Origin,
-from k8sbench.adapters.store.intake import ImportedLogs
+    "imported.json": ImportedLogs,
     "k8sbench-export.json": Header,
     "digests.json": Digests,
     "pruned.json": Pruned,
