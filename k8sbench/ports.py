@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import PlanUnreadable
 from k8sbench.model.gpu_metrics import Fetched, SourceName, Wanted
 from k8sbench.model.measurement import Measurement
@@ -348,6 +349,15 @@ class Store(Protocol):
 
     def log_files(self, run_id: str) -> list[Path]:
         """The run's log files, rank 0's replica first; empty if it left none."""
+
+    def save_baseline(self, baseline: Baseline, *, replace: bool = False) -> None:
+        """Keep a baseline; one of its name is a :class:`~k8sbench.model.errors.UsageError`."""
+
+    def baselines(self) -> list[Baseline]:
+        """All baselines, by name."""
+
+    def remove_baseline(self, name: str) -> None:
+        """Remove a baseline, or raise :class:`~k8sbench.model.errors.NotFound`."""
 
     def close(self) -> None:
         """Close the database."""

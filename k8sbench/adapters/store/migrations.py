@@ -201,6 +201,19 @@ def m008_identity(db: sa.Connection) -> None:
     db.execute(sa.insert(identity).values(id=secrets.token_hex(8)))
 
 
+@migration
+def m009_baselines(db: sa.Connection) -> None:
+    """Baselines: runs that are kept under a name, each whole as JSON text."""
+    baselines = sa.Table(
+        "baselines",
+        sa.MetaData(),
+        sa.Column("name", sa.Text, primary_key=True),
+        sa.Column("saved_at", sa.Double, nullable=False),
+        sa.Column("content", sa.Text, nullable=False),
+    )
+    baselines.create(db, checkfirst=False)
+
+
 def version(db: sa.Connection) -> int:
     """Tell how many steps a database has had; 0 for an empty one.
 

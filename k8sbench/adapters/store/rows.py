@@ -39,6 +39,7 @@ TRANSITIONS = sa.table(
     sa.column("unrecoverable", sa.Boolean),
 )
 IDENTITY = sa.table("identity", sa.column("id"))
+BASELINES = sa.table("baselines", *map(sa.column, ("name", "saved_at", "content")))
 
 # What each change of state sends is built once: that takes SQLAlchemy longer than SQLite.
 RUN = sa.select(RUNS).where(RUNS.c.run_id == sa.bindparam("id"))

@@ -23,13 +23,14 @@ from typing import Any, Literal
 import msgspec
 import sqlalchemy as sa
 
-from k8sbench.adapters.store import artifacts, database, migrations, places, rows
+from k8sbench.adapters.store import artifacts, baselines, database, migrations, places, rows
 from k8sbench.adapters.store.artifacts import LogFiles, LogWriter, RunFolder
 from k8sbench.adapters.store.claims import FileClaims, PostgresClaims
 from k8sbench.adapters.store.database import Database
 from k8sbench.adapters.store.outages import made_again
 from k8sbench.adapters.store.rows import IDENTITY, RUNS, free_repeat
 from k8sbench.model import creation
+from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import FilesElsewhere, NotFound, RepeatTaken, StoreError, UsageError
 from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.measurement import Measurement
@@ -343,6 +344,27 @@ class SqlStore:
     def log_files(self, run_id: str) -> list[Path]:
         """The run's log files, rank 0's replica first; empty if it left none."""
         return RunFolder(self.folder(run_id)).log_files()
+
+    @made_again
+    def save_baseline(self, baseline: Baseline, *, replace: bool = False) -> None:
+        """Keep a baseline; one of its name is an error, unless it is to be replaced."""
+        with self.database.writing() as db:
+            baselines.save(db, self._files_root(), baseline, replace=replace)
+
+    @made_again
+    def baselines(self) -> list[Baseline]:
+        """All baselines, by name."""
+        with self.database.reading() as db:
+            return baselines.load(db)
+
+    def remove_baseline(self, name: str) -> None:
+        """Remove a baseline, or raise :class:`NotFound`."""
+        with self.database.writing() as db:
+            baselines.remove(db, self._files_root(), name)
+
+    def _files_root(self) -> Path | None:
+        """Where baselines have files; None where the database alone keeps them."""
+        return self.root if self.database.kind == "sqlite" else None
 
     def close(self) -> None:
         """Release all claims and close the database."""

@@ -13,13 +13,21 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 import sqlalchemy as sa
 
-from k8sbench.adapters.store import artifacts, backups, database, migrations, places
+from k8sbench.adapters.store import (
+    artifacts,
+    backups,
+    baselines,
+    database,
+    migrations,
+    places,
+)
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.database import DamagedDatabase
 from k8sbench.adapters.store.rows import RUNS, free_repeat
@@ -37,6 +45,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     id: Literal[
         "damaged-database",
         "damaged-run",
+        "damaged-baseline",
         "no-row",
         "no-folder",
         "row-differs",
@@ -169,8 +178,14 @@ def rebuild_rows(
         ):
             db.execute(sa.delete(RUNS).where(RUNS.c.run_id == run.run_id))
             store.insert(db, numbered(db, run, findings))
+        if store.database.kind == "sqlite":
+            baselines.restore(db, store.root, partial(_damaged_baseline, findings))
         count = db.scalar(sa.select(sa.func.count()).select_from(RUNS)) or 0
     return StoreReport(store=store.where, runs=count, findings=tuple(findings), backup=backup)
+
+
+def _damaged_baseline(findings: list[Finding], path: Path, wrong: StoreError) -> None:
+    findings.append(Finding(id="damaged-baseline", path=str(path), message=wrong.message))
 
 
 @contextlib.contextmanager

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 NOT_COMPARABLE = (
-    *("smoke", "cpu", "no-figure", "case", "precision", "batch", "gpu-model", "device"),
+    *("smoke", "cpu", "no-figure", "benchmark", "case", "precision", "batch", "gpu-model"),
+    "device",
     *("estimator", "model", "arithmetic", "data", "backend", "mode"),
 )
 

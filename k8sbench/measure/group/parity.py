@@ -44,7 +44,7 @@ def parities(groups: Iterable[Group]) -> list[Parity]:
 
 def parity(paddle: Group, pytorch: Group) -> Parity:
     """One pair: its ratio, or what forbids it."""
-    unlike = _unlike_parity(paddle, pytorch)
+    unlike = unlike_in_parity(paddle, pytorch)
     notes = []
     if paddle.plan.impl != pytorch.plan.impl:
         notes.append(f"impl {paddle.plan.impl} : {pytorch.plan.impl}")
@@ -70,10 +70,11 @@ def _nearness(one: Group, other: Group) -> tuple[object, ...]:
     """Order of possible counterparts: the greater, the better."""
     same_set = one.key.set_name == other.key.set_name
     same_impl = one.plan.impl == other.plan.impl
-    return (-len(_unlike_parity(one, other)), same_impl, same_set, other.latest, other.key)
+    return (-len(unlike_in_parity(one, other)), same_impl, same_set, other.latest, other.key)
 
 
-def _unlike_parity(one: Group, two: Group) -> tuple[str, ...]:
+def unlike_in_parity(one: Group, two: Group) -> tuple[str, ...]:
+    """Ids of what forbids a ratio of two groups of one case, of whatever framework and program."""
     found = []
     if one.smoke or two.smoke:
         found.append("smoke")

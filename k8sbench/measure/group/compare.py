@@ -1,0 +1,275 @@
+"""Two sides compared, case by case: the ratio, how sure it is, and whether it is a regression.
+
+The observations are the runs of both sides. Where both have three sets or more they are the sets'
+medians: from set to set speeds vary more than within one, so several runs of a set say less than as
+many sets. A regression is a ratio beyond the limit *and* sides that are separated
+(:func:`~k8sbench.measure.group.rank_test.is_shown`). What may not differ is what a ratio of
+frameworks forbids, less what cannot be known of one and the same program.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+
+from k8sbench.measure.group import comparison, differences, rank_test
+from k8sbench.measure.group.gpu_peaks import plain_name
+from k8sbench.measure.group.sides import Side, counterparts, differing, figures, have_sets
+from k8sbench.model.compared import (
+    Compared,
+    Comparison,
+    Evidence,
+    Figures,
+    Finding,
+    Interval,
+)
+from k8sbench.model.errors import UsageError
+from k8sbench.model.group import Deviation, Group
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.spec import BenchmarkSpec
+
+MOST_OBSERVATIONS = 120
+"""On one side of one case: beyond that an exact test takes longer than somebody waits."""
+ONE_EACH = "one run on each side shows no spread"
+
+
+def compare(a: Side, b: Side, *, limit: float | None = None) -> Comparison:
+    """Compare two sides; ``limit`` is the share by which the second may be slower."""
+    pairs = counterparts(a, b)
+    cases = [_compared(mine, theirs, limit) for mine, theirs in pairs]
+    found = differences.differences(
+        [
+            ([a.runs[one] for one in _counted(mine)], [b.runs[one] for one in _counted(theirs)])
+            for mine, theirs in pairs
+        ]
+    )
+    return Comparison(a=a.name, b=b.name, limit=limit, cases=tuple(cases), differences=tuple(found))
+
+
+def with_published(
+    side: Side,
+    find: Callable[[RunPlan], BenchmarkSpec | None],
+    *,
+    published_is_first: bool,
+    limit: float | None = None,
+) -> Comparison:
+    """Compare a side with the published figures of its benchmarks: for each source the nearest."""
+    cases: list[Compared] = []
+    for groups in side.cases():
+        spec = find(groups[-1].plan)
+        found = comparison.deviations_of(groups[-1], spec) if spec is not None else ()
+        ours = figures(groups, of_sets=False)
+        if not found:
+            pair = (None, ours) if published_is_first else (ours, None)
+            cases.append(_one_side(*pair))
+        cases += [_published(ours, one, first=published_is_first, limit=limit) for one in found]
+    names = ("published", side.name) if published_is_first else (side.name, "published")
+    return Comparison(a=names[0], b=names[1], limit=limit, cases=tuple(cases), differences=())
+
+
+def _counted(groups: Sequence[Group]) -> list[str]:
+    return [m.run_id for group in groups for m in group.members if m.rate is not None]
+
+
+def _compared(mine: Sequence[Group], theirs: Sequence[Group], limit: float | None) -> Compared:
+    of_sets = have_sets(mine) and have_sets(theirs)
+    if not mine or not theirs:
+        return _one_side(*(figures(g, of_sets=False) if g else None for g in (mine, theirs)))
+    one, two = figures(mine, of_sets=of_sets), figures(theirs, of_sets=of_sets)
+    forbidden = unlike(mine[-1], theirs[-1])
+    if one.spread is None or two.spread is None:
+        forbidden = tuple(dict.fromkeys((*forbidden, "no-figure")))
+    notes = _notes(mine[-1], theirs[-1])
+    if forbidden:
+        return _without_ratio(one, two, forbidden, notes)
+    evidence, interval = tested(one.values, two.values)
+    return _judged(one, two, evidence, interval, ONE_EACH, notes, limit)
+
+
+def tested(a: Sequence[float], b: Sequence[float]) -> tuple[Evidence, Interval | None]:
+    """Test two sides, and bound their ratio."""
+    if max(len(a), len(b)) > MOST_OBSERVATIONS:
+        raise UsageError(
+            f"A side has {max(len(a), len(b))} runs of one case; {MOST_OBSERVATIONS} are the most"
+            " that are tested exactly.",
+            "Name fewer sets or runs.",
+        )
+    return rank_test.rank_sum(a, b), rank_test.ratio_interval(a, b)
+
+
+def is_regression(ratio: float, evidence: Evidence | None, limit: float | None) -> bool:
+    """Whether the second side is slower by more than the limit, and the sides are separated."""
+    if limit is None or evidence is None or ratio >= 1 - limit:
+        return False
+    return evidence.direction < 0 and rank_test.is_shown(evidence)
+
+
+def finding(ratio: float, evidence: Evidence | None) -> Finding:
+    """What the runs of both sides show."""
+    if evidence is None or not rank_test.can_be_shown(evidence):
+        return "undecided"
+    if not rank_test.is_shown(evidence) or (ratio - 1) * evidence.direction <= 0:
+        return "no-difference"
+    return "slower" if evidence.direction < 0 else "faster"
+
+
+def _judged(
+    one: Figures,
+    two: Figures,
+    evidence: Evidence | None,
+    interval: Interval | None,
+    no_interval: str,
+    notes: tuple[str, ...],
+    limit: float | None,
+) -> Compared:
+    assert one.spread is not None
+    assert two.spread is not None
+    ratio = two.spread.median / one.spread.median
+    if interval is not None:
+        # Of even numbers of runs the ratio of the medians may be none of the pairs' ratios.
+        interval = Interval(
+            low=min(interval.low, ratio), high=max(interval.high, ratio), coverage=interval.coverage
+        )
+    return Compared(
+        a=one,
+        b=two,
+        ratio=ratio,
+        interval=interval,
+        interval_reason=None if interval is not None else no_interval,
+        evidence=evidence,
+        finding=finding(ratio, evidence),
+        regression=is_regression(ratio, evidence, limit),
+        beyond_limit=limit is not None and ratio < 1 - limit,
+        notes=notes,
+    )
+
+
+def _without_ratio(
+    one: Figures | None, two: Figures | None, forbidden: tuple[str, ...], notes: tuple[str, ...]
+) -> Compared:
+    return Compared(
+        a=one,
+        b=two,
+        ratio=None,
+        interval=None,
+        interval_reason="no ratio",
+        evidence=None,
+        finding="not-comparable" if forbidden else "one-side",
+        regression=False,
+        beyond_limit=False,
+        not_comparable=forbidden,
+        notes=notes,
+    )
+
+
+def _one_side(one: Figures | None, two: Figures | None) -> Compared:
+    return _without_ratio(one, two, (), ())
+
+
+# What may differ
+
+
+def unlike(one: Group, two: Group) -> tuple[str, ...]:
+    """Ids of what forbids a ratio of two groups; all are in :data:`comparison.NOT_COMPARABLE`."""
+    fields = differing(one, two)
+    found: list[str] = [name for name in ("benchmark", "case") if name in fields]
+    if "precision" in fields:
+        found.append("precision")
+    if fields:
+        found += comparison.unlike_in_parity(one, two)
+    else:
+        found += _unlike_alike(one, two)
+    return tuple(dict.fromkeys(found))
+
+
+def _unlike_alike(one: Group, two: Group) -> list[str]:
+    """The same for the same program, planned alike: what is unknown of both may be taken as equal.
+
+    Only what is known to differ forbids a ratio, and a GPU that nobody knows.
+    """
+    gpus = {one.key.gpu_model, two.key.gpu_model}
+    formats = {
+        comparison.arithmetic(g.plan, g.precision_effective, g.key.gpu_model) for g in (one, two)
+    }
+    stated = [g.arithmetic.types for g in (one, two) if g.arithmetic is not None]
+    models = (
+        {g.parameters for g in (one, two) if g.parameters is not None},
+        {g.gmac for g in (one, two) if g.gmac is not None},
+    )
+    checks = {
+        "smoke": one.smoke or two.smoke,
+        "cpu": one.on_cpu or two.on_cpu,
+        "device": not (one.on_cpu or two.on_cpu)
+        and ("unknown" in gpus or len({plain_name(gpu) for gpu in gpus}) > 1),
+        "no-figure": one.spread is None or two.spread is None,
+        "model": any(
+            known and max(known) > min(known) * (1 + comparison.SAME_MODEL) for known in models
+        ),
+        "precision": len(formats - {None}) > 1,
+        "arithmetic": len(stated) == 2 and stated[0] != stated[1],
+        "estimator": one.estimator != two.estimator,
+    }
+    return [name for name, is_unlike in checks.items() if is_unlike]
+
+
+def _notes(one: Group, two: Group) -> tuple[str, ...]:
+    """What differs of the plan and is allowed to."""
+    named = {"benchmark", "case", "replicas", "processes_per_replica", "precision", "preset"}
+    shown = [name for name in differing(one, two) if name not in named]
+    return tuple(f"{name} {getattr(one.key, name)} : {getattr(two.key, name)}" for name in shown)
+
+
+# Published figures
+
+
+def _published(ours: Figures, found: Deviation, *, first: bool, limit: float | None) -> Compared:
+    theirs = Figures(
+        groups=(),
+        values=(found.published,),
+        unit=ours.unit,
+        estimator=found.estimator,
+        spread=None,
+        runs=0,
+        of="published",
+        source=f"{found.source}: {found.title}",
+    )
+    pair = (theirs, ours) if first else (ours, theirs)
+    notes = tuple(filter(None, (*found.notes, found.remark)))
+    if found.ratio is None:
+        return _without_ratio(*pair, found.not_comparable or ("no-figure",), notes)
+    if found.estimator != ours.estimator:
+        assert found.ours is not None
+        ratio = found.ours / found.published
+        evidence, interval = None, None
+        reason = f"the runs' spread is known by {ours.estimator} alone"
+    else:
+        ratio = statistics.median(ours.values) / found.published
+        evidence = rank_test.sign(ours.values, found.published, figure_is_first=first)
+        interval, reason = _around(ours, found.published), "one run shows no spread"
+    if not first:
+        ratio = 1 / ratio
+        if interval is not None:
+            interval = Interval(
+                low=1 / interval.high, high=1 / interval.low, coverage=interval.coverage
+            )
+    return Compared(
+        a=pair[0],
+        b=pair[1],
+        ratio=ratio,
+        interval=interval,
+        interval_reason=None if interval is not None else reason,
+        evidence=evidence,
+        finding=finding(ratio, evidence),
+        regression=is_regression(ratio, evidence, limit),
+        beyond_limit=limit is not None and ratio < 1 - limit,
+        notes=notes,
+    )
+
+
+def _around(ours: Figures, published: float) -> Interval | None:
+    spread = ours.spread
+    if spread is None or spread.low is None or spread.high is None or spread.coverage is None:
+        return None
+    return Interval(
+        low=spread.low / published, high=spread.high / published, coverage=spread.coverage
+    )

@@ -1,0 +1,147 @@
+"""What is not the same on two sides besides the figures: image, driver, environment, GPU metrics.
+
+Of each side the counted runs are looked at together: the values that they report, each once. What
+is momentary or names a single pod is left out; GPU metrics count as different from a change on that
+no two runs of a well node show.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+import msgspec
+
+from k8sbench.measure.group.group_figures import joined
+from k8sbench.model.compared import Difference
+from k8sbench.model.gpu_metrics import METRICS, GpuMetric
+from k8sbench.model.identity import case_values, group_key
+from k8sbench.model.run import Run
+
+Pair = tuple[Sequence[Run], Sequence[Run]]
+
+MOMENTARY = {
+    "pod": "Every run has its own.",
+    "gpu_uuid": "The node says which GPUs it may be.",
+    "gpu_index": "Any of a node's GPUs may be the first.",
+    "clock_sm_mhz": "It is of one moment; the GPU metrics have it over the run.",
+    "clock_memory_mhz": "It is of one moment.",
+    "throttle_reasons": "They are of one moment; the GPU metrics have them over the run.",
+}
+"""Fields of an environment that are not compared, and why."""
+CHANGE = 0.02
+"""Of a GPU metric: relative, and of a share absolute."""
+
+
+def differences(pairs: Iterable[Pair]) -> list[Difference]:
+    """List what differs, each difference once with the places of the pairs that have it."""
+    places: dict[Difference, list[int]] = {}
+    for place, (mine, theirs) in enumerate(pairs):
+        if mine and theirs:
+            for found in _of_pair(mine, theirs):
+                places.setdefault(found, []).append(place)
+    kinds = ("image", "plan", "environment", "gpu")
+    made = [msgspec.structs.replace(one, cases=tuple(at)) for one, at in places.items()]
+    return sorted(made, key=lambda one: kinds.index(one.kind))
+
+
+def _of_pair(mine: Sequence[Run], theirs: Sequence[Run]) -> Iterable[Difference]:
+    yield from _texts("image", "image", lambda r: r.image_digest or r.plan.image, mine, theirs)
+    yield from _texts("image", "program", _program, mine, theirs)
+    first = [case_values(runs[-1].plan, but="series") for runs in (mine, theirs)]
+    for name in sorted({*first[0], *first[1]} - {"image"}):
+        a, b = (values.get(name) for values in first)
+        if a != b:
+            yield Difference(kind="plan", name=name, a=a, b=b)
+    yield from _environments(mine, theirs)
+    for metric in METRICS:
+        yield from _metric(metric, mine, theirs)
+
+
+def _program(run: Run) -> str:
+    return group_key(run.plan, precision_effective=None, gpu_model=None, image=None).program
+
+
+def _texts(
+    kind: str,
+    name: str,
+    read: Callable[[Run], str | None],
+    mine: Sequence[Run],
+    theirs: Sequence[Run],
+) -> Iterable[Difference]:
+    a, b = (joined(read(run) for run in runs) for runs in (mine, theirs))
+    if a != b:
+        yield msgspec.convert({"kind": kind, "name": name, "a": a, "b": b}, Difference)
+
+
+def _environments(mine: Sequence[Run], theirs: Sequence[Run]) -> Iterable[Difference]:
+    sides = [{key for run in runs for key in _environment(run)} for runs in (mine, theirs)]
+    if not all(sides):
+        if any(sides):
+            a, b = ("recorded" if side else None for side in sides)
+            yield Difference(kind="environment", name="environment", a=a, b=b)
+        return
+    for name in sorted(sides[0] | sides[1]):
+        yield from _texts("environment", name, partial(_reported, name), mine, theirs)
+
+
+def _reported(name: str, run: Run) -> str | None:
+    return _environment(run).get(name)
+
+
+def _environment(run: Run) -> dict[str, str]:
+    known = {} if run.measurement is None else run.measurement.environment
+    return {
+        key: str(value)
+        for key, value in known.items()
+        if value is not None and key not in MOMENTARY
+    }
+
+
+def _metric(metric: GpuMetric, mine: Sequence[Run], theirs: Sequence[Run]) -> Iterable[Difference]:
+    if metric.id == "xid":
+        a, b = (_codes(runs) for runs in (mine, theirs))
+        if a != b:
+            yield Difference(kind="gpu", name=metric.title, a=a, b=b)
+        return
+    values = [_value(metric.id, runs) for runs in (mine, theirs)]
+    if values[0] is None and values[1] is None:
+        return
+    change = None
+    if values[0] is not None and values[1] is not None:
+        apart = abs(values[1] - values[0])
+        if apart <= (CHANGE if metric.unit == "ratio" else CHANGE * abs(values[0])):
+            return
+        change = values[1] / values[0] - 1 if values[0] else None
+    a, b = (None if value is None else _written(value, metric.unit) for value in values)
+    yield Difference(kind="gpu", name=metric.title, a=a, b=b, change=change)
+
+
+def _value(name: str, runs: Sequence[Run]) -> float | None:
+    found = [
+        metrics.figures[name].value
+        for run in runs
+        if run.measurement is not None
+        and (metrics := run.measurement.gpu_metrics) is not None
+        and name in metrics.figures
+    ]
+    return statistics.median(found) if found else None
+
+
+def _codes(runs: Sequence[Run]) -> str | None:
+    figures = [
+        metrics.figures["xid"]
+        for run in runs
+        if run.measurement is not None
+        and (metrics := run.measurement.gpu_metrics) is not None
+        and "xid" in metrics.figures
+    ]
+    if not figures:
+        return None
+    codes = sorted({code for figure in figures for code in figure.codes})
+    return ", ".join(map(str, codes)) or "none"
+
+
+def _written(value: float, unit: str) -> str:
+    return f"{100 * value:.1f} %" if unit == "ratio" else f"{value:,.0f} {unit}".rstrip()

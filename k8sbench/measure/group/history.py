@@ -1,0 +1,120 @@
+"""A case over its sets, and where its figure changed for good.
+
+The rule: a change is marked at a set where the medians of the sets before it (since the last
+change, at most 20) and of three to six sets from it on differ by more than 1.5 %, and the exact
+rank-sum test of the two has p ≤ 1 %. Where that holds for several sets next to each other, it is
+the one from which on the two sides are each most alike. One odd set is therefore no change, nor is
+a slow drift.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from k8sbench.measure.group import rank_test
+from k8sbench.measure.group.sides import Side
+from k8sbench.model.compared import Point, Series
+from k8sbench.model.group import Group
+
+BEFORE = 20
+"""The most sets before a change that are looked at."""
+AFTER = (3, 6)
+"""The fewest and the most sets from a change on."""
+P = 0.01
+LEAST_CHANGE = 0.015
+"""Sets of one case differ by 1 % now and then."""
+
+
+class Change(NamedTuple):
+    """A place from which on the values are others."""
+
+    place: int
+    ratio: float
+    """Median of those looked at from there on ÷ median of those before."""
+    p: float
+
+
+def history(groups: Sequence[Group]) -> list[Series]:
+    """Order the groups of each case by time, and mark the changes."""
+    side = Side(name="", groups=tuple(groups), runs={})
+    return [_series(members) for members in side.cases()]
+
+
+def _series(groups: Sequence[Group]) -> Series:
+    started = [min(member.created_at for member in group.members) for group in groups]
+    points = [
+        Point(group=group, at=at)
+        for at, group in sorted(zip(started, groups, strict=True), key=lambda one: one[0])
+    ]
+    known = [n for n, point in enumerate(points) if point.group.spread is not None]
+    medians = [spread.median for n in known if (spread := points[n].group.spread) is not None]
+    why = _unmarked(groups[-1], len(medians))
+    for change in () if why else changes(medians):
+        place = known[change.place]
+        points[place] = msgspec.structs.replace(points[place], change=change.ratio - 1, p=change.p)
+    return Series(points=tuple(points), unmarked=why)
+
+
+def _unmarked(group: Group, count: int) -> str | None:
+    if group.smoke:
+        return "smoke runs: they check the path, not the speed"
+    if group.on_cpu:
+        return "CPU processes: they share the machine"
+    some = range(AFTER[0], AFTER[1] + 1)
+    fewest = min(n + m for m in some for n in range(1, BEFORE + 1) if _least(n, m) <= P)
+    if count < fewest:
+        return f"a change takes {fewest} sets with a figure to be seen; there are {count}"
+    return None
+
+
+def _least(before: int, after: int) -> float:
+    return 2 / math.comb(before + after, after)
+
+
+def changes(values: Sequence[float]) -> list[Change]:
+    """Find where a series of positive values, oldest first, changed for good."""
+    found: list[Change] = []
+    start, place = 0, 1
+    while place < len(values):
+        change = _change_at(values, start, place)
+        if change is None:
+            place += 1
+        else:
+            found.append(change)
+            start, place = change.place, change.place + 1
+    return found
+
+
+def _change_at(values: Sequence[float], start: int, place: int) -> Change | None:
+    first = max(start, place - BEFORE)
+    for count in range(AFTER[0], min(AFTER[1], len(values) - place) + 1):
+        end = place + count
+        if _differs(values[first:place], values[place:end]) is None:
+            continue
+        # The test may hold one or two sets early: of a few that follow, most are others already.
+        best = min(range(place, end), key=lambda n: _unevenness(values, first, n, end))
+        last = min(best + AFTER[1], len(values))
+        told = _differs(values[first:best], values[best:last])
+        ratio, p = told or _differs(values[first:place], values[place:end]) or (1.0, 1.0)
+        return Change(best if told else place, ratio, p)
+    return None
+
+
+def _differs(before: Sequence[float], after: Sequence[float]) -> tuple[float, float] | None:
+    """Return ratio and p where two sides differ; None where they do not."""
+    if _least(len(before), len(after)) > P:
+        return None
+    p = rank_test.rank_sum(before, after).p
+    ratio = statistics.median(after) / statistics.median(before)
+    return (ratio, p) if p <= P and abs(ratio - 1) > LEAST_CHANGE else None
+
+
+def _unevenness(values: Sequence[float], first: int, place: int, end: int) -> float:
+    """How far the values on the two sides of a place are from their side's median."""
+    sides = (values[first:place], values[place:end])
+    return sum(abs(math.log(v / statistics.median(side))) for side in sides for v in side)

@@ -1,0 +1,83 @@
+"""Baselines: runs that were kept under a name, for later ones to be compared with.
+
+A baseline holds the runs themselves, with plan and measurement, and not their names alone: it stays
+what it was when the runs are removed, or measured anew.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from k8sbench.model.errors import UsageError
+from k8sbench.model.measurement import SCHEMA, Measurement
+from k8sbench.model.phase import Transition
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Run
+
+PUBLISHED = "published"
+"""What is named so where two sides are compared are the published figures."""
+NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+
+
+class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run of a baseline: what a comparison needs of it."""
+
+    plan: RunPlan
+    created_at: float
+    """Unix seconds."""
+    history: tuple[Transition, ...]
+    measurement: Measurement | None
+    image_digest: str | None
+
+
+class Baseline(msgspec.Struct, frozen=True, kw_only=True):
+    """Some runs under a name."""
+
+    schema: int = SCHEMA
+    name: str
+    saved_at: float
+    """Unix seconds."""
+    of: tuple[str, ...]
+    """What was named: runs, groups, sets."""
+    runs: tuple[KeptRun, ...]
+
+    def as_runs(self) -> list[Run]:
+        """Return its runs; their files are not part of it."""
+        return [
+            Run(
+                plan=kept.plan,
+                created_at=kept.created_at,
+                owner=None,
+                history=kept.history,
+                artifacts=None,
+                artifacts_missing=f"They are of the baseline {self.name}.",
+                measurement=kept.measurement,
+                image_digest=kept.image_digest,
+            )
+            for kept in self.runs
+        ]
+
+
+def kept(run: Run) -> KeptRun:
+    """Return what a baseline keeps of a run."""
+    return KeptRun(
+        plan=run.plan,
+        created_at=run.created_at,
+        history=run.history,
+        measurement=run.measurement,
+        image_digest=run.image_digest,
+    )
+
+
+def checked_name(text: str) -> str:
+    """Return ``text`` if it may name a baseline (and a file), else raise :class:`UsageError`."""
+    if text == PUBLISHED:
+        raise UsageError("The published figures have that name.", "Choose another one.")
+    if not NAME.fullmatch(text):
+        raise UsageError(
+            f"{text!r} cannot name a baseline.",
+            "Use at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends.",
+        )
+    return text

@@ -1,0 +1,148 @@
+"""Two sides beside each other, case by case: what ``compare`` finds, and what ``history`` shows.
+
+A side is what was named: runs, a group, a set, a baseline or the published figures. Each case of a
+side is one or several groups of equal runs (:class:`Figures`); the two sides of a case, its ratio
+and what can be said of it are a :class:`Compared`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from k8sbench.model.group import Group, Spread
+
+Unit = Literal["runs", "sets", "published"]
+"""What one observation is: a run's throughput, a set's median, or the published figure."""
+Finding = Literal["faster", "slower", "no-difference", "undecided", "not-comparable", "one-side"]
+"""``no-difference``: the runs show none. ``undecided``: so few runs cannot show one."""
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """How often chance alone puts two sides as far apart as they are, and at the least."""
+
+    p: float
+    """Two-sided, exact."""
+    least: float
+    """The smallest two-sided p that so many observations can have."""
+    chance: float
+    """Share of all orders in which one named side lies wholly below the other."""
+    is_apart: bool
+    """Whether every observation of one side is below every one of the other."""
+    direction: int
+    """-1 where the second side is the lower, 1 where it is the higher, else 0."""
+
+
+class Interval(msgspec.Struct, frozen=True, kw_only=True):
+    """An interval of a ratio."""
+
+    low: float
+    high: float
+    coverage: float
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """One case of one side."""
+
+    groups: tuple[Group, ...]
+    """Equal in all but what may differ between sets; oldest first. None for a published figure."""
+    values: tuple[float, ...]
+    """Of the observations, samples/s."""
+    unit: str
+    estimator: str
+    spread: Spread | None
+    """Of the observations; None where no run counts."""
+    runs: int
+    """Runs of this side in these groups, valid or not."""
+    of: Unit = "runs"
+    source: str | None = None
+    """Of a published figure."""
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """Names of the sets, oldest first."""
+        return tuple(group.key.set_name for group in self.groups)
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that is not the same on both sides."""
+
+    kind: Literal["plan", "image", "environment", "gpu"]
+    name: str
+    a: str | None
+    """None: not known."""
+    b: str | None
+    change: float | None = None
+    """b ÷ a − 1 of a GPU metric; None for what is no number."""
+    cases: tuple[int, ...] = ()
+    """Places of the cases in the comparison."""
+
+
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """One case, and what can be said of it."""
+
+    a: Figures | None
+    b: Figures | None
+    ratio: float | None
+    """b ÷ a, of the medians."""
+    interval: Interval | None
+    interval_reason: str | None
+    """Why there is no interval."""
+    evidence: Evidence | None
+    finding: Finding
+    regression: bool
+    """Slower by more than the limit, and apart; False where no limit was given."""
+    beyond_limit: bool
+    not_comparable: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What differs and is allowed to, and the published figure's notes."""
+
+    @property
+    def group(self) -> Group:
+        """What names the case: the newest group of the second side, else of the first."""
+        sides = (side for side in (self.b, self.a) if side is not None)
+        return next(side.groups[-1] for side in sides if side.groups)
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Two sides, case by case."""
+
+    a: str
+    """As it was named."""
+    b: str
+    limit: float | None
+    """Share by which the second side may be slower; None where none was given."""
+    cases: tuple[Compared, ...]
+    differences: tuple[Difference, ...]
+
+    @property
+    def regressions(self) -> tuple[Compared, ...]:
+        """The cases that are slower beyond the limit, and apart."""
+        return tuple(one for one in self.cases if one.regression)
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """One set of a series."""
+
+    group: Group
+    at: float
+    """When its first run was created, Unix seconds."""
+    change: float | None = None
+    """From here on the figure is another: the median from here on ÷ that before − 1."""
+    p: float | None = None
+    """Of that change."""
+
+
+class Series(msgspec.Struct, frozen=True, kw_only=True):
+    """One case over its sets."""
+
+    points: tuple[Point, ...]
+    """Oldest first."""
+    unmarked: str | None = None
+    """Why no change could be marked, whatever the figures."""
+
+    @property
+    def group(self) -> Group:
+        """The newest."""
+        return self.points[-1].group
