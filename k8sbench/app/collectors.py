@@ -18,6 +18,7 @@ import msgspec
 
 from k8sbench.app import connections
 from k8sbench.app.connections import ClusterAccess
+from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import BenchError, NotFound, Unreachable
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
@@ -55,6 +56,7 @@ class _File(msgspec.Struct):
 _RUN = msgspec.json.Decoder(RunStatus)
 _RUNS = msgspec.json.Decoder(list[RunStatus])
 _FILES = msgspec.json.Decoder(list[_File])
+_BASELINES = msgspec.json.Decoder(list[Baseline])
 
 
 class Asked(Generic[T]):
@@ -201,6 +203,28 @@ def runs(access: ClusterAccess, wanted: RunFilter, *, insist: bool = False) -> A
 def run(access: ClusterAccess, text: str, *, insist: bool = False) -> AskedRun:
     """Ask for the run of an id, or of a unique beginning of one."""
     return AskedRun(access, text, insist=insist)
+
+
+class AskedBaselines:
+    """The baselines that a collector is asked for."""
+
+    def __init__(self, access: ClusterAccess, *, insist: bool) -> None:
+        self._asked = Asked(access, lambda there: there.read("baselines", {}), insist=insist)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether there is a cluster that is asked."""
+        return self._asked.is_under_way
+
+    def baselines(self, note: Callable[[str], None]) -> list[Baseline]:
+        """Return them; none of a collector that knows no such."""
+        found = self._asked.answer(note, without=lambda: "the baselines of a collector")
+        return [] if found is None else _BASELINES.decode(found)
+
+
+def baselines(access: ClusterAccess, *, insist: bool = False) -> AskedBaselines:
+    """Ask for the baselines."""
+    return AskedBaselines(access, insist=insist)
 
 
 class Copies:

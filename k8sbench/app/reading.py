@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from k8sbench.app import catalog, stores
+from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.phase import Phase
@@ -77,6 +78,12 @@ def _report(where: str | None, query: Mapping[str, str]) -> reporting.Report:
         return reporting.report(
             store.runs(RunFilter()), wanted, find=catalog.finder(lambda _: None)
         )
+
+
+def baselines(where: str | None) -> list[Baseline]:
+    """Return the baselines, with their runs."""
+    with stores.to_read(where, lambda _: None) as store:
+        return store.baselines()
 
 
 def log(where: str | None, text: str, replica: str) -> Path:

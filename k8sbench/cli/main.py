@@ -38,6 +38,9 @@ COMMANDS: dict[str, str] = {
     "images": "List the image of each benchmark, and its GPUs.",
     "results": "Print summary tables of what was measured.",
     "explain": "Say what a figure was made of, or which lines a declared format reads.",
+    "compare": "Say whether two sides differ, by how much, and how sure that is.",
+    "baseline": "Save, list and remove runs that later ones are compared with.",
+    "history": "Show a benchmark over its sets, and mark where its figure changed.",
     "doctor": "Say whether a cluster is ready, and if not, what to do.",
     "store": "Show, check or rebuild the store; export, import and remove runs.",
     "collector": "Collect every run of some namespaces, until SIGTERM.",
@@ -45,9 +48,6 @@ COMMANDS: dict[str, str] = {
 """Name, also of the module in ``commands/`` that holds ``command`` → its help line."""
 
 PLANNED = (
-    "compare",
-    "baseline",
-    "history",
     "pools",
     "data",
 )

@@ -172,12 +172,17 @@ def since_option(what: str) -> Callable[[FC], FC]:
     return click.option("--since", metavar="TIME", callback=_since, help=what)
 
 
+def duration_option(option: str, name: str, what: str) -> Callable[[FC], FC]:
+    """Make an option of a length of time above 0, in seconds."""
+    return click.option(option, name, metavar="TIME", callback=_timeout, help=what)
+
+
 store_option = click.option(
     "--store",
     "where",
     metavar="FOLDER|URL",
-    help="Store; default K8SBENCH_STORE, else the user's data folder. For results, list, status and"
-    " logs also cluster: the collector's.",
+    help="Store; default K8SBENCH_STORE, else the user's data folder. For results, compare,"
+    " history, list, status and logs also cluster: the collector's.",
 )
 accept_option = click.option(
     "--accept", multiple=True, metavar="REASON", help="Overrule a rejection by its id; marked."

@@ -53,7 +53,7 @@ class Printed:
         markdown = formats.FORMATS[self._form].shape == "markdown"
         output.write(
             "\n"
-            + (tables.markdown(found) if markdown else tables.text(found, width=_terminal_width()))
+            + (tables.markdown(found) if markdown else tables.text(found, width=terminal_width()))
         )
 
 
@@ -79,7 +79,7 @@ def write_report(
         return chinese.translated(in_english) if lang == "zh" else in_english
 
     def text(*, wide: bool) -> str:
-        return tables.text(made(wide=wide), width=_terminal_width())
+        return tables.text(made(wide=wide), width=terminal_width())
 
     def dlperf() -> object:
         content, left_out = document.dlperf(report.results)
@@ -99,6 +99,6 @@ def write_report(
     output.write(formats.written(form, view))
 
 
-def _terminal_width() -> int | None:
+def terminal_width() -> int | None:
     """Columns of the terminal; None where stdout is none: a pipe gets everything."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

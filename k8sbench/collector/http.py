@@ -88,6 +88,7 @@ def application(state: State, registry: CollectorRegistry) -> Starlette:
             where(), run(request), request.path_params["name"]
         ),
         "/groups": lambda request: reading.groups(where(), request.query_params),
+        "/baselines": lambda _: reading.baselines(where()),
     }
     return Starlette(
         routes=[

@@ -128,6 +128,8 @@ class Interrupted(BenchError):
 
 REJECTED_EXIT_CODE = 5
 """Measured, but rejected: not an error of the program, so not an exception."""
+REGRESSION_EXIT_CODE = 7
+"""Compared, and slower than allowed: no error of the program either."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -15,10 +15,12 @@ import msgspec
 
 from k8sbench.report.text_table import clean
 
-Shape = Literal["table", "wide", "markdown", "flat", "document", "names", "dlperf", "page"]
+Shape = Literal[
+    "table", "wide", "markdown", "flat", "document", "names", "dlperf", "junit", "page"
+]
 """``table``, ``wide``, ``markdown``: text for people. ``flat``: a header and rows. ``document``:
 plain data. ``names``: one name per row. ``dlperf``: the document of DLPerf's result file.
-``page``: a page for a browser."""
+``junit``: a test suite in JUnit's XML, for CI. ``page``: a page for a browser."""
 View = Mapping[Shape, Callable[[], Any]]
 """What a command has to show: how to make each shape that it can give."""
 
@@ -64,6 +66,7 @@ FORMATS: dict[str, Format] = {
     "name": Format("names", _lines),
     "dlperf": Format("dlperf", json_text),
     "html": Format("page", str, for_people=True),
+    "junit": Format("junit", str),
 }
 
 

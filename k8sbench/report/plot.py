@@ -1,8 +1,8 @@
 """Throughput as bars with their intervals, one panel per benchmark, how it scales, and GPU metrics.
 
-matplotlib is an extra and takes a second to import, so only :func:`draw` touches it. Bars of smoke
-runs are hatched and say what they are; a group without a figure has no bar but its words. The same
-results give the same bytes.
+matplotlib is an extra and takes a second to import, so only :func:`picture` touches it. Bars of
+smoke runs are hatched and say what they are; a group without a figure has no bar but its words. The
+same results give the same bytes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +58,28 @@ class GpuHistory(msgspec.Struct, frozen=True, kw_only=True):
 
 def draw(results: Sequence[Result], form: str, gpus: Sequence[GpuHistory] = ()) -> bytes:
     """Draw the results, and what GPUs did; ``form`` is one of :data:`FORMATS`."""
+    panels: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        panels.setdefault((result.group.key.benchmark, result.group.unit), []).append(result)
+    curves = scaling_curves(results)
+    heights = [PANEL_INCHES + BAR_INCHES * len(rows) for rows in panels.values()]
+    heights += [CURVES_INCHES] if curves else []
+    metrics = [panel for one in gpus for panel in one.panels()]
+    heights += [METRIC_INCHES] * len(metrics)
+
+    def fill(grid: Sequence[Axes]) -> None:
+        for axes, ((benchmark, unit), rows) in zip(grid, panels.items(), strict=False):
+            _bars(axes, benchmark, unit, rows)
+        if curves:
+            _scaling(grid[len(panels)], curves)
+        for axes, (history, metric) in zip(grid[len(grid) - len(metrics) :], metrics, strict=True):
+            _over_time(axes, history, metric)
+
+    return picture(form, heights, fill)
+
+
+def picture(form: str, heights: Sequence[float], fill: Callable[[Sequence[Axes]], None]) -> bytes:
+    """Draw panels of these heights, inches, below each other; ``fill`` draws into them."""
     try:
         import matplotlib as mpl  # noqa: PLC0415
         from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
@@ -68,26 +90,13 @@ def draw(results: Sequence[Result], form: str, gpus: Sequence[GpuHistory] = ()) 
             "Install it: pip install 'k8sbench[report]'",
         ) from wrong
 
-    panels: dict[tuple[str, str], list[Result]] = {}
-    for result in results:
-        panels.setdefault((result.group.key.benchmark, result.group.unit), []).append(result)
-    curves = scaling_curves(results)
-    heights = [PANEL_INCHES + BAR_INCHES * len(rows) for rows in panels.values()]
-    heights += [CURVES_INCHES] if curves else []
-    metrics = [panel for one in gpus for panel in one.panels()]
-    heights += [METRIC_INCHES] * len(metrics)
     metadata: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     # Letters as letters and ids from a fixed salt: small, searchable, the same every time.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "k8sbench", "font.size": 9}):
         figure = Figure(figsize=(WIDTH_INCHES, sum(heights)), layout="constrained")
         FigureCanvasAgg(figure)
         grid = figure.subplots(len(heights), squeeze=False, height_ratios=heights)[:, 0]
-        for axes, ((benchmark, unit), rows) in zip(grid, panels.items(), strict=False):
-            _bars(axes, benchmark, unit, rows)
-        if curves:
-            _scaling(grid[len(panels)], curves)
-        for axes, (history, metric) in zip(grid[len(grid) - len(metrics) :], metrics, strict=True):
-            _over_time(axes, history, metric)
+        fill(list(grid))
         data = io.BytesIO()
         figure.savefig(data, format=form, metadata=metadata.get(form), dpi=150, bbox_inches="tight")
     return data.getvalue()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
 from k8sbench.app import results
 from k8sbench.app.connections import ClusterAccess
-from k8sbench.cli import rows
+from k8sbench.cli import plot_file, rows
 from k8sbench.cli.options import (
     accept_option,
     access_options,
@@ -79,7 +78,7 @@ def command(
     footnote says why. The runs of a collector in the namespace follow within two seconds, with
     their source; --store cluster prints only those, and fails without a collector.
     """
-    plot_form = None if plot is None else _plot_form(plot)
+    plot_form = None if plot is None else plot_file.form_of(plot)
     if lang != "en" and not formats.FORMATS[form].for_people:
         raise UsageError(
             f"--lang is for formats that people read, not for {form}.",
@@ -116,17 +115,6 @@ def command(
         _draw(report, wanted["runs"], where, access, plot, plot_form)
 
 
-def _plot_form(plot: str) -> str:
-    from k8sbench.report.plot import FORMATS
-
-    form = Path(plot).suffix.removeprefix(".").lower()
-    if form not in FORMATS:
-        raise UsageError(
-            f"--plot {plot!r} has no known ending.", f"End it in .{', .'.join(FORMATS)}."
-        )
-    return form
-
-
 def _draw(
     report: Report,
     runs: Sequence[str],
@@ -146,11 +134,4 @@ def _draw(
             " name runs to choose them"
         )
     gpus = results.gpu_histories(members[:MOST_GPU_PLOTS], where, output.note, access=access)
-    data = plots.draw(report.results, form, gpus)
-    try:
-        Path(plot).write_bytes(data)
-    except OSError as wrong:
-        raise UsageError(
-            f"Cannot write {plot}: {wrong.strerror}.", "Give a file in a folder that exists."
-        ) from wrong
-    output.note(f"plot: {plot}")
+    plot_file.write(plot, plots.draw(report.results, form, gpus))

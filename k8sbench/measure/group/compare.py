@@ -9,12 +9,14 @@ frameworks forbids, less what cannot be known of one and the same program.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Sequence
+
+import msgspec
 
 from k8sbench.measure.group import comparison, differences, rank_test
 from k8sbench.measure.group.gpu_peaks import plain_name
 from k8sbench.measure.group.sides import Side, counterparts, differing, figures, have_sets
+from k8sbench.measure.group.spread import spread
 from k8sbench.model.compared import (
     Compared,
     Comparison,
@@ -62,7 +64,10 @@ def with_published(
         if not found:
             pair = (None, ours) if published_is_first else (ours, None)
             cases.append(_one_side(*pair))
-        cases += [_published(ours, one, first=published_is_first, limit=limit) for one in found]
+        cases += [
+            _published(_by(one.estimator, ours, side), one, first=published_is_first, limit=limit)
+            for one in found
+        ]
     names = ("published", side.name) if published_is_first else (side.name, "published")
     return Comparison(a=names[0], b=names[1], limit=limit, cases=tuple(cases), differences=())
 
@@ -82,8 +87,11 @@ def _compared(mine: Sequence[Group], theirs: Sequence[Group], limit: float | Non
     notes = _notes(mine[-1], theirs[-1])
     if forbidden:
         return _without_ratio(one, two, forbidden, notes)
+    assert one.spread is not None
+    assert two.spread is not None
+    ratio = two.spread.median / one.spread.median
     evidence, interval = tested(one.values, two.values)
-    return _judged(one, two, evidence, interval, ONE_EACH, notes, limit)
+    return _judged(one, two, ratio, evidence, interval, ONE_EACH, notes, limit)
 
 
 def tested(a: Sequence[float], b: Sequence[float]) -> tuple[Evidence, Interval | None]:
@@ -97,16 +105,16 @@ def tested(a: Sequence[float], b: Sequence[float]) -> tuple[Evidence, Interval |
     return rank_test.rank_sum(a, b), rank_test.ratio_interval(a, b)
 
 
-def is_regression(ratio: float, evidence: Evidence | None, limit: float | None) -> bool:
+def is_regression(ratio: float, evidence: Evidence, limit: float | None) -> bool:
     """Whether the second side is slower by more than the limit, and the sides are separated."""
-    if limit is None or evidence is None or ratio >= 1 - limit:
+    if limit is None or ratio >= 1 - limit:
         return False
     return evidence.direction < 0 and rank_test.is_shown(evidence)
 
 
-def finding(ratio: float, evidence: Evidence | None) -> Finding:
+def finding(ratio: float, evidence: Evidence) -> Finding:
     """What the runs of both sides show."""
-    if evidence is None or not rank_test.can_be_shown(evidence):
+    if not rank_test.can_be_shown(evidence):
         return "undecided"
     if not rank_test.is_shown(evidence) or (ratio - 1) * evidence.direction <= 0:
         return "no-difference"
@@ -116,15 +124,13 @@ def finding(ratio: float, evidence: Evidence | None) -> Finding:
 def _judged(
     one: Figures,
     two: Figures,
-    evidence: Evidence | None,
+    ratio: float,
+    evidence: Evidence,
     interval: Interval | None,
     no_interval: str,
     notes: tuple[str, ...],
     limit: float | None,
 ) -> Compared:
-    assert one.spread is not None
-    assert two.spread is not None
-    ratio = two.spread.median / one.spread.median
     if interval is not None:
         # Of even numbers of runs the ratio of the medians may be none of the pairs' ratios.
         interval = Interval(
@@ -235,35 +241,35 @@ def _published(ours: Figures, found: Deviation, *, first: bool, limit: float | N
     )
     pair = (theirs, ours) if first else (ours, theirs)
     notes = tuple(filter(None, (*found.notes, found.remark)))
-    if found.ratio is None:
+    if found.ratio is None or ours.spread is None:
         return _without_ratio(*pair, found.not_comparable or ("no-figure",), notes)
-    if found.estimator != ours.estimator:
-        assert found.ours is not None
-        ratio = found.ours / found.published
-        evidence, interval = None, None
-        reason = f"the runs' spread is known by {ours.estimator} alone"
-    else:
-        ratio = statistics.median(ours.values) / found.published
-        evidence = rank_test.sign(ours.values, found.published, figure_is_first=first)
-        interval, reason = _around(ours, found.published), "one run shows no spread"
+    ratio, interval = ours.spread.median / found.published, _around(ours, found.published)
     if not first:
-        ratio = 1 / ratio
-        if interval is not None:
-            interval = Interval(
-                low=1 / interval.high, high=1 / interval.low, coverage=interval.coverage
-            )
-    return Compared(
-        a=pair[0],
-        b=pair[1],
-        ratio=ratio,
-        interval=interval,
-        interval_reason=None if interval is not None else reason,
-        evidence=evidence,
-        finding=finding(ratio, evidence),
-        regression=is_regression(ratio, evidence, limit),
-        beyond_limit=limit is not None and ratio < 1 - limit,
-        notes=notes,
+        ratio, interval = 1 / ratio, interval and _turned(interval)
+    evidence = rank_test.sign(ours.values, found.published, figure_is_first=first)
+    no_interval = ours.spread.interval_reason or "one run shows no spread"
+    return _judged(*pair, ratio, evidence, interval, no_interval, notes, limit)
+
+
+def _by(estimator: str, ours: Figures, side: Side) -> Figures:
+    """The same runs' figures by another estimator, if all of them have one."""
+    if estimator == ours.estimator:
+        return ours
+    values = []
+    for run_id in _counted(ours.groups):
+        measured = side.runs[run_id].measurement
+        rates = measured and (measured.throughput or measured.unverified)
+        values.append(getattr(rates, estimator, None))
+    known = [value for value in values if value]
+    if not known or len(known) < len(values):
+        return ours
+    return msgspec.structs.replace(
+        ours, values=tuple(known), estimator=estimator, spread=spread(known)
     )
+
+
+def _turned(interval: Interval) -> Interval:
+    return Interval(low=1 / interval.high, high=1 / interval.low, coverage=interval.coverage)
 
 
 def _around(ours: Figures, published: float) -> Interval | None:

@@ -127,7 +127,7 @@ def test_on_a_terminal_it_keeps_to_the_width(
     fill: Fill, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(example.runs())
-    monkeypatch.setattr(rows, "_terminal_width", lambda: 60)
+    monkeypatch.setattr(rows, "terminal_width", lambda: 60)
     lines = typed()[1].splitlines()
     assert max(map(len, lines)) <= 60
 

@@ -1,0 +1,91 @@
+"""``baseline``: runs that are kept under a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from k8sbench.app import collectors, sides, stores
+from k8sbench.app.sides import Scope
+from k8sbench.model import baseline as baselines
+from k8sbench.model.baseline import Baseline
+from k8sbench.model.errors import UsageError
+from k8sbench.model.measurement import SCHEMA
+from k8sbench.ports import RunFilter
+
+Note = Callable[[str], None]
+
+
+class BaselineInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One baseline in ``baseline list -o json``."""
+
+    schema: int = SCHEMA
+    name: str
+    saved_at: float
+    """Unix seconds."""
+    of: tuple[str, ...]
+    """What was named when it was saved."""
+    benchmarks: tuple[str, ...]
+    sets: tuple[str, ...]
+    runs: int
+    source: str = "here"
+    """Which store has it: ``here``, or ``collector``."""
+
+
+def save(
+    name: str, texts: Sequence[str], where: str | None, note: Note, *, replace: bool, at: float
+) -> Baseline:
+    """Keep the runs of a side that count, under a name."""
+    baselines.checked_name(name)
+    with stores.to_write(where) as store:
+        known = sides.made_of(store.runs(RunFilter()), store.baselines())
+        side = sides.side(",".join(texts), known)
+        counted = [m.run_id for g in side.groups for m in g.members if m.rate is not None]
+        left_out = sum(len(group.members) for group in side.groups) - len(counted)
+        if not counted:
+            raise UsageError(
+                f"No run of {side.name} counts, so there is nothing to compare with.",
+                "See why with: k8sbench results",
+            )
+        if left_out:
+            note(
+                f"{left_out} of the runs do not count and are left out; k8sbench results says why."
+            )
+        kept = tuple(baselines.kept(side.runs[run_id]) for run_id in counted)
+        made = Baseline(name=name, saved_at=at, of=tuple(texts), runs=kept)
+        store.save_baseline(made, replace=replace)
+    return made
+
+
+def listed(scope: Scope, note: Note) -> list[BaselineInfo]:
+    """Return what baselines there are, by name; those of a collector after those of here."""
+    insist = scope.where == stores.CLUSTER
+    asked = collectors.baselines(scope.access, insist=insist)
+    with stores.without_any() if insist else stores.to_read(scope.where, note) as store:
+        here = store.baselines()
+    names = {one.name for one in here}
+    there = [one for one in asked.baselines(note) if one.name not in names]
+    return [
+        *(_info(one, "here") for one in here),
+        *(_info(one, collectors.SOURCE) for one in there),
+    ]
+
+
+def remove(name: str, where: str | None) -> None:
+    """Remove a baseline; the runs that it was made of stay."""
+    with stores.to_write(where) as store:
+        store.remove_baseline(name)
+
+
+def _info(one: Baseline, source: str) -> BaselineInfo:
+    plans = [run.plan for run in one.runs]
+    return BaselineInfo(
+        name=one.name,
+        saved_at=one.saved_at,
+        of=one.of,
+        benchmarks=tuple(sorted({plan.benchmark for plan in plans})),
+        sets=tuple(dict.fromkeys(plan.set_name for plan in plans)),
+        runs=len(plans),
+        source=source,
+    )

@@ -1,0 +1,187 @@
+"""``compare`` and ``history``: sets beside each other; also for the collector, as they come in."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from k8sbench.app import catalog, results, sides, stores
+from k8sbench.app.sides import Scope
+from k8sbench.measure.group import compare as comparing
+from k8sbench.measure.group import grouping
+from k8sbench.measure.group import history as histories
+from k8sbench.measure.group.sides import Side, differing
+from k8sbench.model.baseline import PUBLISHED
+from k8sbench.model.errors import Interrupted, NotFound, TimedOut, Unreachable, UsageError
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Run
+from k8sbench.ports import RunFilter
+
+if TYPE_CHECKING:
+    from k8sbench.model.compared import Comparison, Series
+    from k8sbench.runs.context import Stop
+
+Note = Callable[[str], None]
+LOOK_SECONDS = 15.0
+"""Between two looks while runs are waited for."""
+QUIET_SECONDS = 120.0
+"""For which no run of a side may be open until it counts as complete: a submit may add more."""
+
+
+def compare(
+    a: str,
+    b: str,
+    scope: Scope,
+    note: Note,
+    *,
+    limit: float | None = None,
+) -> Comparison:
+    """Compare two sides: each is runs, groups, sets or baselines, or the published figures."""
+    results.check_accepted(scope.accept)
+    if a == b == PUBLISHED:
+        raise UsageError("Both sides are the published figures.", "Name runs on one side.")
+    known = sides.known(scope, note)
+    if PUBLISHED in (a, b):
+        other = sides.side(b if a == PUBLISHED else a, known)
+        find = catalog.finder(note)
+        first = a == PUBLISHED
+        return comparing.with_published(other, find, published_is_first=first, limit=limit)
+    one, two = sides.side(a, known), sides.side(b, known)
+    both = {m.run_id for g in one.groups for m in g.members} & {
+        m.run_id for g in two.groups for m in g.members
+    }
+    if both:
+        note(f"note: {len(both)} of the runs are on both sides.")
+    return comparing.compare(one, two, limit=limit)
+
+
+def compare_when_complete(
+    make: Callable[[], Comparison],
+    open_runs: Callable[[], int | None],
+    seconds: float,
+    stop: Stop,
+    *,
+    clock: Callable[[], float],
+    pause: Callable[[float], None],
+) -> Comparison:
+    """Compare once no run of a side is open any more; :class:`TimedOut` where that takes too long.
+
+    ``open_runs`` says how many are, None where there is none at all yet.
+    """
+    began = clock()
+    quiet_since: float | None = None
+    count: int | None = None
+    while stop.cause is None:
+        why = ""
+        try:
+            count = open_runs()
+        except Unreachable as wrong:
+            # A collector that restarts is waited for like everything else.
+            count, why = None, f" {wrong}"
+        now = clock()
+        if count == 0:
+            quiet_since = now if quiet_since is None else quiet_since
+            if now - quiet_since >= QUIET_SECONDS:
+                return make()
+        else:
+            quiet_since = None
+        if now - began >= seconds:
+            state = "no run of it is known" if count is None else f"{count} of its runs are open"
+            raise TimedOut(f"The second side is not complete: {state}.{why}", "Give --wait more.")
+        pause(LOOK_SECONDS)
+    raise Interrupted(f"{stop.cause}: nothing was compared.")
+
+
+def open_runs(text: str, scope: Scope, note: Note) -> int | None:
+    """Count the runs of a side that have not ended or are not measured; None if there is none."""
+    known = sides.known(scope, note)
+    try:
+        side = sides.side(text, known)
+    except NotFound:
+        return None
+    return sum(_is_open(known.runs[m.run_id]) for g in side.groups for m in g.members)
+
+
+def _is_open(run: Run) -> bool:
+    return not run.phase.final or (run.phase is Phase.SUCCEEDED and run.measurement is None)
+
+
+def history(
+    benchmark: str,
+    scope: Scope,
+    note: Note,
+    *,
+    framework: str | None = None,
+    case: str | None = None,
+    since: float | None = None,
+) -> list[Series]:
+    """Return every case of a benchmark over its sets, with the changes marked."""
+    results.check_accepted(scope.accept)
+    known = sides.known(scope, note)
+    mine = [group for group in known.groups if group.key.benchmark == benchmark]
+    if not mine:
+        names = sorted({group.key.benchmark for group in known.groups})
+        near = difflib.get_close_matches(benchmark, names, n=1)
+        raise NotFound(
+            f"There is no run of {benchmark!r}.",
+            (f"Did you mean {near[0]}? " if near else "")
+            + (f"There are runs of: {', '.join(names)}." if names else "The store is empty."),
+        )
+    fitting = [
+        group
+        for group in mine
+        if framework in (None, group.key.framework)
+        and case in (None, group.key.case)
+        and (since is None or group.latest >= since)
+    ]
+    return histories.history(fitting)
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """A case of the newest set, held against a baseline."""
+
+    labels: tuple[str, str, str, str]
+    """Benchmark, framework, precision, case."""
+    ratio: float
+    is_separated: bool
+    """Whether the two differ by more than chance."""
+
+
+def held_against(where: str | None, name: str, newest: int) -> list[Held]:
+    """Compare the newest sets of each case of a baseline with it; of the newest runs of the store.
+
+    A set with runs that go on is left out until they have ended. Empty where there is no baseline
+    of that name.
+    """
+    with stores.to_read(where, lambda _: None) as store:
+        kept = next((one for one in store.baselines() if one.name == name), None)
+        if kept is None:
+            return []
+        runs = store.runs(RunFilter(limit=newest))
+    ours = sides.of_baseline(kept)
+    # Its own sets are no news.
+    sets = {run.plan.set_name for run in ours.runs.values()}
+    complete = [
+        group
+        for group in grouping.groups(runs)
+        if group.spread is not None and not group.in_progress and group.key.set_name not in sets
+    ]
+    found: dict[tuple[str, str, str, str], tuple[float, Held]] = {}
+    for group in complete:
+        side = Side(name="", groups=(group,), runs={run.run_id: run for run in runs})
+        alike = [one for one in ours.groups if not differing(one, group)]
+        against = msgspec.structs.replace(ours, groups=tuple(alike))
+        for one in comparing.compare(against, side).cases if alike else ():
+            if one.ratio is None:
+                continue
+            key = group.key
+            labels = (key.benchmark, key.framework, key.precision, key.case)
+            held = Held(
+                labels=labels, ratio=one.ratio, is_separated=one.finding in ("faster", "slower")
+            )
+            if labels not in found or found[labels][0] < group.latest:
+                found[labels] = (group.latest, held)
+    return [held for _, held in found.values()]

@@ -1,0 +1,149 @@
+"""What people name as a side of a comparison: runs, groups, sets, baselines."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+import msgspec
+
+from k8sbench.app import collectors, context, stores
+from k8sbench.app.connections import ClusterAccess
+from k8sbench.measure.group import grouping
+from k8sbench.measure.group.sides import Side, chosen
+from k8sbench.model.baseline import PUBLISHED, Baseline
+from k8sbench.model.errors import NotFound, UsageError
+from k8sbench.model.group import Group
+from k8sbench.model.run import Run
+from k8sbench.ports import RunFilter
+from k8sbench.runs import records
+
+FEW = 5
+KINDS = ("baseline", "set", "group", "run")
+"""What a name can stand for; ``KIND:NAME`` says which."""
+
+
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
+    """Where runs and baselines are looked for, and what of them counts."""
+
+    where: str | None = None
+    """Folder or URL of a store, or ``cluster``."""
+    access: ClusterAccess = ClusterAccess()
+    accept: tuple[str, ...] = ()
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """What names can stand for."""
+
+    runs: Mapping[str, Run]
+    groups: Sequence[Group]
+    baselines: Mapping[str, Baseline]
+
+
+def known(scope: Scope, note: Callable[[str], None]) -> Known:
+    """Read the runs and baselines of a store, and of the collector."""
+    insist = scope.where == stores.CLUSTER
+    asked = collectors.runs(scope.access, RunFilter(), insist=insist)
+    others = collectors.baselines(scope.access, insist=insist)
+    with stores.without_any() if insist else stores.to_read(scope.where, note) as store:
+        ours = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
+        here = store.baselines()
+    runs, _ = collectors.merged(ours, asked.runs(note))
+    # What hinders it was noted with the runs.
+    there = others.baselines(lambda _: None)
+    return made_of(runs, [*there, *here], accept=scope.accept)
+
+
+def made_of(
+    runs: Sequence[Run], kept: Iterable[Baseline], *, accept: Collection[str] = ()
+) -> Known:
+    """Group runs, and put them beside baselines; of two of one name the last counts."""
+    return Known(
+        runs={run.run_id: run for run in runs},
+        groups=grouping.groups(runs, accept=accept),
+        baselines={one.name: one for one in kept},
+    )
+
+
+def of_baseline(kept: Baseline) -> Side:
+    """Return a baseline as a side: its groups are made of its own runs alone."""
+    runs = kept.as_runs()
+    return Side(
+        name=kept.name,
+        groups=tuple(grouping.groups(runs)),
+        runs={run.run_id: run for run in runs},
+    )
+
+
+def side(text: str, known: Known) -> Side:
+    """Find what a side's text stands for: names, separated by commas."""
+    run_ids: set[str] = set()
+    groups: list[Group] = []
+    runs: dict[str, Run] = {}
+    for part in text.split(","):
+        kind, name = _meant(part.strip(), known)
+        if kind == "baseline":
+            kept = of_baseline(known.baselines[name])
+            groups += kept.groups
+            runs |= kept.runs
+        elif kind == "run":
+            run_ids.add(name)
+        else:
+            run_ids |= {
+                member.run_id
+                for group in known.groups
+                if name == (group.key.set_name if kind == "set" else group.key.id)
+                for member in group.members
+            }
+    groups += chosen(known.groups, run_ids)
+    return Side(name=text, groups=tuple(groups), runs={**known.runs, **runs})
+
+
+def _meant(text: str, known: Known) -> tuple[str, str]:
+    """Return the kind and the full name of what a name stands for."""
+    names = {
+        "baseline": sorted(known.baselines),
+        "set": sorted({group.key.set_name for group in known.groups}),
+        "group": sorted({group.key.id for group in known.groups}),
+        "run": list(known.runs),
+    }
+    if text == PUBLISHED:
+        raise UsageError(
+            "The published figures are a side of their own.", f"Give {PUBLISHED} alone."
+        )
+    prefix, colon, rest = text.partition(":")
+    kinds = (prefix,) if colon and prefix in KINDS else KINDS
+    name = rest if colon and prefix in KINDS else text
+    exact = [kind for kind in kinds if name in names[kind]]
+    if len(exact) > 1:
+        raise UsageError(
+            f"{name!r} names a {' and a '.join(exact)}.",
+            f"Write {' or '.join(f'{kind}:{name}' for kind in exact)}.",
+        )
+    if exact:
+        return exact[0], name
+    begins = [
+        (kind, one)
+        for kind in kinds
+        if kind in ("group", "run") and name
+        for one in names[kind]
+        if one.startswith(name)
+    ]
+    if len(begins) == 1:
+        return begins[0]
+    if begins:
+        more = f" and {len(begins) - FEW} more" if len(begins) > FEW else ""
+        raise NotFound(
+            f"{name!r} begins {len(begins)} names.",
+            f"Give more of it: {', '.join(one for _, one in begins[:FEW])}{more}.",
+        )
+    every = [one for kind in kinds for one in names[kind]]
+    near = difflib.get_close_matches(name, every, n=3, cutoff=0.5)
+    raise NotFound(
+        f"There is no {_either(kinds)} {name!r}.",
+        f"Nearest: {', '.join(near)}." if near else "k8sbench list shows the runs and their sets.",
+    )
+
+
+def _either(kinds: Sequence[str]) -> str:
+    return kinds[0] if len(kinds) == 1 else f"{', '.join(kinds[:-1])} or {kinds[-1]}"

@@ -1,0 +1,67 @@
+"""``k8sbench history``: a benchmark over its sets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from k8sbench.app import comparing
+from k8sbench.app.connections import ClusterAccess
+from k8sbench.app.sides import Scope
+from k8sbench.cli import plot_file
+from k8sbench.cli.form import form_option
+from k8sbench.cli.options import accept_option, access_options, since_option, store_option
+from k8sbench.cli.rows import terminal_width
+from k8sbench.cli.terminal import output
+from k8sbench.model.errors import UsageError
+from k8sbench.report import formats
+
+
+@click.command()
+@click.argument("benchmark", metavar="BENCHMARK")
+@form_option(*formats.offered("table", "markdown", "document", "flat"))
+@click.option("--framework", type=click.Choice(["pytorch", "paddle"]), help="Only this framework.")
+@click.option("--case", metavar="NxG", help="Only this case, as 4x8.")
+@since_option("Only sets with a run created since: 2h, 3d, 2026-11-20, …")
+@click.option("--plot", metavar="FILE", help="Also draw it: .svg, .png or .pdf; needs [report].")
+@accept_option
+@access_options
+@store_option
+def command(
+    benchmark: str,
+    form: str,
+    plot: str | None,
+    accept: tuple[str, ...],
+    access: ClusterAccess,
+    where: str | None,
+    **wanted: Any,
+) -> None:
+    """Show a benchmark over its sets, and mark where its figure changed.
+
+    One table for each case: its sets, oldest first, each with its median and interval. A change is
+    marked where three to six sets from there on differ from those before by more than 1.5 % and an
+    exact test has p ≤ 1 %: one odd set is none.
+    """
+    plot_form = None if plot is None else plot_file.form_of(plot)
+    scope = Scope(where=where, access=access, accept=accept)
+    series = comparing.history(benchmark, scope, output.note, **wanted)
+    if not series:
+        raise UsageError(f"No set of {benchmark} fits the filters.", "Leave some out.")
+    _print(series, form)
+    if plot is not None and plot_form is not None:
+        from k8sbench.report import history_plot
+
+        plot_file.write(plot, history_plot.draw(series, plot_form))
+
+
+def _print(series: Any, form: str) -> None:
+    from k8sbench.report import history, tables
+
+    view: formats.View = {
+        "table": lambda: tables.text(history.tables(series), width=terminal_width()),
+        "markdown": lambda: tables.markdown(history.tables(series)),
+        "document": lambda: history.document(series),
+        "flat": lambda: history.flat(series),
+    }
+    output.write(formats.written(form, view))

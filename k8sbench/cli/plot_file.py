@@ -1,0 +1,31 @@
+"""The file of ``--plot``: checked before anything is computed, written at the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from k8sbench.cli.terminal import output
+from k8sbench.model.errors import UsageError
+
+
+def form_of(plot: str) -> str:
+    """Return the format that a file's name asks for."""
+    from k8sbench.report.plot import FORMATS
+
+    form = Path(plot).suffix.removeprefix(".").lower()
+    if form not in FORMATS:
+        raise UsageError(
+            f"--plot {plot!r} has no known ending.", f"End it in .{', .'.join(FORMATS)}."
+        )
+    return form
+
+
+def write(plot: str, data: bytes) -> None:
+    """Write a picture, and say so."""
+    try:
+        Path(plot).write_bytes(data)
+    except OSError as wrong:
+        raise UsageError(
+            f"Cannot write {plot}: {wrong.strerror}.", "Give a file in a folder that exists."
+        ) from wrong
+    output.note(f"plot: {plot}")

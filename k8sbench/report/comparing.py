@@ -1,0 +1,389 @@
+"""A comparison as tables, as data, and as JUnit's XML for CI; and in words what it shows.
+
+What so few runs can and cannot show is said beside each case: a ratio alone says neither.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from k8sbench.measure.group import rank_test
+from k8sbench.model.compared import Compared, Comparison, Difference, Figures
+from k8sbench.model.counts import counted
+from k8sbench.model.measurement import SCHEMA
+from k8sbench.report import layout, numbers
+from k8sbench.report.tables import Cell, Table, absent
+from k8sbench.report.text_table import Column, clean
+
+NO_DIFFERENCE = "~"
+"""As benchstat writes it: the runs show none."""
+RUNS_OF_ONE_SET = (
+    "runs of one set are more alike than sets: from set to set speeds vary more than these runs"
+    " show, which the limit is for; three sets on each side are compared as sets"
+)
+_COLUMNS = (
+    *("case", "benchmark", "framework", "precision", "A", "B", "change", "interval", "p", "n"),
+    "verdict",
+)
+_RIGHT = ("A", "B", "change", "interval", "p")
+_KEPT = ("case", "A", "B", "change", "verdict")
+
+
+# Words
+
+
+def words(one: Compared, limit: float | None) -> str:
+    """Say what the observations of a case show, and what they cannot."""
+    if one.a is None or one.b is None:
+        return f"There is no counterpart in {'A' if one.a is None else 'B'}."
+    if one.ratio is None:
+        return f"No ratio is given ({', '.join(one.not_comparable)})."
+    parts = [_shown(one, one.a, one.b)]
+    if one.regression and limit is not None:
+        parts.append(f"Slower by more than {_share(limit)}, and separated: a regression.")
+    elif one.beyond_limit and limit is not None:
+        parts.append(
+            f"Slower by more than {_share(limit)}, but not separated: no regression is shown."
+            " More repeats would decide."
+        )
+    return " ".join(parts)
+
+
+def _shown(one: Compared, a: Figures, b: Figures) -> str:
+    evidence = one.evidence
+    assert evidence is not None  # it comes with the ratio
+    published = next((side for side in (a, b) if side.of == "published"), None)
+    ours = b if published is a else a
+    if published is not None:
+        who = f"{counted(len(ours.values), 'run')} and one published figure"
+    else:
+        who = f"{len(a.values)} and {counted(len(b.values), a.of.removesuffix('s'))}"
+    once = math.ceil(1 / evidence.chance)
+    if not rank_test.can_be_shown(evidence):
+        fewest = "5 runs" if published is not None else "3 on each side"
+        return (
+            f"{who} cannot show a difference: chance alone puts B wholly below A in 1 of {once}"
+            f" such comparisons. {fewest} are the fewest that can."
+        )
+    if one.finding in ("slower", "faster"):
+        place = "below" if one.finding == "slower" else "above"
+        if evidence.least > rank_test.ALPHA:
+            return (
+                f"All of B is {place} all of A, which chance alone does in 1 of {once} such"
+                f" comparisons. {who} cannot reach p ≤ 5 % (their least is {_p(evidence.least)});"
+                f" {'6 runs' if published is not None else f'{rank_test.fewest()} on each side'}"
+                " can."
+            )
+        return (
+            f"B is {one.finding}: chance alone puts {who} at least this far apart in"
+            f" {numbers.percent(evidence.p)} of such comparisons."
+        )
+    told = (
+        f"No difference is shown: chance alone puts {who} at least this far apart in"
+        f" {numbers.percent(evidence.p)} of such comparisons."
+    )
+    if evidence.least > rank_test.ALPHA:
+        told += " So few show one only where one side lies wholly below the other."
+    if one.interval is not None and one.interval.low < 1:
+        told += (
+            f" That is no proof of equality: a slowdown of {numbers.percent(1 - one.interval.low)}"
+            " is within the interval."
+        )
+    return told
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:g} %"
+
+
+def _p(value: float) -> str:
+    return numbers.plain(value, 2)
+
+
+def verdict(one: Compared) -> str:
+    """Write the verdict of a case in a few words."""
+    if one.regression:
+        return "REGRESSION"
+    if one.finding == "one-side":
+        return "only in B" if one.a is None else "only in A"
+    if one.finding == "not-comparable":
+        return f"not comparable: {', '.join(one.not_comparable)}"
+    return NO_DIFFERENCE if one.finding == "no-difference" else one.finding
+
+
+# Tables
+
+
+def tables(compared: Comparison) -> list[Table]:
+    """Lay out the cases, and what differs besides the figures."""
+    names = case_names(compared)
+    rows = [_row(one, compared.limit) for one in compared.cases]
+    columns = tuple(Column(n, right=n in _RIGHT, stays=n in _KEPT) for n in _COLUMNS)
+    title = f"A: {clean(compared.a)}   B: {clean(compared.b)}"
+    found = [Table(title=title, columns=columns, rows=tuple(rows))]
+    if compared.differences:
+        columns = (Column("differs in"), Column("A"), Column("B"), Column("cases"))
+        lines = tuple(_difference(one, compared, names) for one in compared.differences)
+        found.append(Table(title="What differs besides the figures", columns=columns, rows=lines))
+    return found
+
+
+def case_names(compared: Comparison) -> list[str]:
+    """Name each case, with as many words as tell them apart."""
+    groups = {one.group.key.id: one.group for one in compared.cases}
+    names = layout.unique_names(
+        list(groups.values()),
+        lambda g: g.key.case,
+        lambda g: g.key.benchmark,
+        lambda g: g.key.framework,
+        layout.precision,
+        lambda g: f"batch {g.key.batch_size}",
+        lambda g: g.key.variant,
+        lambda g: g.key.data,
+        lambda g: g.key.pool,
+    )
+    return [names[one.group.key.id] for one in compared.cases]
+
+
+def _row(one: Compared, limit: float | None) -> tuple[Cell, ...]:
+    key = one.group.key
+    if one.ratio is None:
+        why = verdict(one)
+        change, interval, p = (absent(why) for _ in range(3))
+    else:
+        notes = (RUNS_OF_ONE_SET,) if _of_runs_of_two_sets(one) else ()
+        change = Cell(numbers.signed_percent(one.ratio - 1))
+        interval = absent(one.interval_reason)
+        if one.interval is not None:
+            low, high = (
+                numbers.signed_percent(each - 1) for each in (one.interval.low, one.interval.high)
+            )
+            of = numbers.coverage(one.interval.coverage)
+            interval = Cell(f"{low} … {high} ({of})", notes)
+        p = Cell(_p(one.evidence.p)) if one.evidence else absent(one.interval_reason)
+    return (
+        Cell(key.case),
+        Cell(key.benchmark),
+        Cell(key.framework),
+        Cell(layout.precision(one.group)),
+        _figure(one.a),
+        _figure(one.b),
+        change,
+        interval,
+        p,
+        Cell(_n(one)),
+        Cell(verdict(one), (words(one, limit), *one.notes)),
+    )
+
+
+def _of_runs_of_two_sets(one: Compared) -> bool:
+    sides = [side for side in (one.a, one.b) if side is not None]
+    return all(side.of == "runs" for side in sides) and len({s for f in sides for s in f.sets}) > 1
+
+
+def _figure(side: Figures | None) -> Cell:
+    if side is None:
+        return absent("there is no counterpart")
+    if side.of == "published":
+        return Cell(f"{numbers.rate(side.values[0])} {side.unit}", (side.source or "",))
+    if side.spread is None:
+        newest = side.groups[-1]
+        return Cell(layout.no_figure(newest), layout.reasons(newest, "reject"))
+    return Cell(f"{numbers.rate(side.spread.median)} {side.unit}")
+
+
+def _n(one: Compared) -> str:
+    """Count the observations of both sides, as benchstat does."""
+    counts = [0 if side is None else len(side.values) for side in (one.a, one.b)]
+    of = next((side.of for side in (one.a, one.b) if side is not None and side.of != "runs"), "")
+    if of == "published":
+        return " + ".join(
+            "published" if side is not None and side.of == "published" else str(count)
+            for side, count in zip((one.a, one.b), counts, strict=True)
+        )
+    return f"{counts[0]} + {counts[1]}{' sets' if of == 'sets' else ''}"
+
+
+def _difference(one: Difference, compared: Comparison, names: Sequence[str]) -> tuple[Cell, ...]:
+    both = [n for n, case in enumerate(compared.cases) if case.a and case.b]
+    cases = "all" if list(one.cases) == both else ", ".join(names[n] for n in one.cases)
+    change = "" if one.change is None else f" ({numbers.signed_percent(one.change)})"
+    sides = [absent("not known") if text is None else Cell(text) for text in (one.a, one.b)]
+    if one.b is not None:
+        sides[1] = Cell(f"{one.b}{change}")
+    kind = "" if one.kind in ("image", "gpu") else f"{one.kind}: "
+    return (Cell(f"{kind}{one.name}"), *sides, Cell(cases))
+
+
+# Data
+
+
+def document(compared: Comparison) -> dict[str, Any]:
+    """All of it, as ``-o json`` prints it."""
+    names = case_names(compared)
+    return {
+        "schema": SCHEMA,
+        "a": compared.a,
+        "b": compared.b,
+        "limit": compared.limit,
+        "regressions": len(compared.regressions),
+        "cases": [
+            case_fields(one, name, compared.limit)
+            for one, name in zip(compared.cases, names, strict=True)
+        ],
+        "differences": [
+            {
+                "kind": one.kind,
+                "name": one.name,
+                "a": one.a,
+                "b": one.b,
+                "change": one.change,
+                "cases": [names[n] for n in one.cases],
+            }
+            for one in compared.differences
+        ],
+    }
+
+
+def case_fields(one: Compared, name: str, limit: float | None) -> dict[str, Any]:
+    """Build the fields of one case."""
+    key, interval, evidence = one.group.key, one.interval, one.evidence
+    missing: dict[str, str] = {}
+    if one.ratio is None:
+        missing["ratio"] = verdict(one)
+    if interval is None:
+        missing["interval"] = one.interval_reason or verdict(one)
+    if evidence is None:
+        missing["p"] = one.interval_reason or verdict(one)
+    return {
+        "name": name,
+        "benchmark": key.benchmark,
+        "framework": key.framework,
+        "variant": key.variant,
+        "case": key.case,
+        "precision": key.precision,
+        "batch_size_per_gpu": key.batch_size,
+        "gpu_model": None if key.gpu_model == "unknown" else key.gpu_model,
+        "a": _side(one.a),
+        "b": _side(one.b),
+        "ratio": one.ratio,
+        "interval_low": interval and interval.low,
+        "interval_high": interval and interval.high,
+        "interval_coverage": interval and interval.coverage,
+        "p": evidence and evidence.p,
+        "p_least": evidence and evidence.least,
+        "finding": one.finding,
+        "beyond_limit": one.beyond_limit,
+        "regression": one.regression,
+        "not_comparable": list(one.not_comparable),
+        "notes": list(one.notes),
+        "words": words(one, limit),
+        "missing": missing,
+    }
+
+
+def _side(side: Figures | None) -> dict[str, Any] | None:
+    if side is None:
+        return None
+    return {
+        "groups": [group.key.id for group in side.groups],
+        "sets": list(side.sets),
+        "runs": side.runs,
+        "of": side.of,
+        "source": side.source,
+        "values": list(side.values),
+        "median": side.values[0] if side.of == "published" else side.spread and side.spread.median,
+        "unit": side.unit,
+        "estimator": side.estimator,
+    }
+
+
+def flat(compared: Comparison) -> tuple[list[str], list[list[Any]]]:
+    """Build the header and rows of the CSV: one row for each case."""
+    plain = (
+        *("name", "benchmark", "framework", "variant", "case", "precision"),
+        *("batch_size_per_gpu", "gpu_model", "ratio", "interval_low", "interval_high"),
+        *("interval_coverage", "p", "p_least", "finding", "beyond_limit", "regression"),
+    )
+    sides = ("median", "unit", "estimator", "of", "runs")
+    header = [*plain, *(f"{side}_{field}" for side in "ab" for field in (*sides, "n", "sets"))]
+    header += ["not_comparable", "notes", "words"]
+    rows = []
+    for case in document(compared)["cases"]:
+        row = [_flag(case[name]) for name in plain]
+        for side in (case["a"], case["b"]):
+            row += [None if side is None else side[field] for field in sides]
+            row += [None, None] if side is None else [len(side["values"]), " ".join(side["sets"])]
+        row += [" ".join(case["not_comparable"]), "; ".join(case["notes"]), case["words"]]
+        rows.append(row)
+    return header, rows
+
+
+def _flag(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+# JUnit
+
+
+def junit(compared: Comparison) -> str:
+    """Write a test suite with a test for each case: a regression is a failure.
+
+    A case without a ratio, or that so few runs cannot decide, is skipped; one whose second side has
+    runs, but none that counts, is an error.
+    """
+    import xml.etree.ElementTree as ET  # noqa: PLC0415
+
+    names = case_names(compared)
+    suite = ET.Element("testsuite", name=_xml(f"k8sbench compare {compared.a} {compared.b}"))
+    count = {"failure": 0, "error": 0, "skipped": 0}
+    for one, name in zip(compared.cases, names, strict=True):
+        key = one.group.key
+        source = next((s.source for s in (one.a, one.b) if s is not None and s.source), None)
+        test = ET.SubElement(
+            suite,
+            "testcase",
+            classname=_xml(f"{key.benchmark}.{key.framework}"),
+            name=_xml(name if source is None else f"{name} {source}"),
+        )
+        told = f"{verdict(one)}. {words(one, compared.limit)}"
+        if one.ratio is not None:
+            told = f"{numbers.signed_percent(one.ratio - 1)}: {told}"
+        kind = outcome(one)
+        if kind is not None:
+            count[kind] += 1
+            ET.SubElement(test, kind, message=_xml(told))
+        ET.SubElement(test, "system-out").text = _xml(told)
+    suite.set("tests", str(len(compared.cases)))
+    for kind, attribute in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+        suite.set(attribute, str(count[kind]))
+    ET.indent(suite)
+    text = ET.tostring(suite, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+
+
+def outcome(one: Compared) -> str | None:
+    """Name JUnit's element for a case; None for a test that has passed."""
+    if one.regression:
+        return "failure"
+    if lacks_figure(one):
+        return "error"
+    return "skipped" if one.ratio is None or one.finding == "undecided" else None
+
+
+def lacks_figure(one: Compared) -> bool:
+    """Whether the first side has a figure and of the second's runs none counts."""
+    return (
+        one.a is not None
+        and one.b is not None
+        and bool(one.a.values)
+        and not one.b.values
+        and one.b.runs > 0
+    )
+
+
+def _xml(text: str) -> str:
+    """Leave out what no XML document may hold, even escaped."""
+    return "".join(char for char in clean(text) if char not in "\ufffe\uffff")

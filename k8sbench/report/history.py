@@ -1,0 +1,153 @@
+"""The sets of a case over time, as tables and as data; a change is marked where it begins."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+from k8sbench.model.compared import Point, Series
+from k8sbench.model.measurement import SCHEMA
+from k8sbench.report import layout, numbers
+from k8sbench.report.tables import Cell, Table, absent
+from k8sbench.report.text_table import Column
+
+_COLUMNS = (
+    *(Column("set", stays=True), Column("began", stays=True), Column("runs", right=True)),
+    *(Column("throughput", right=True, stays=True), Column("interval", right=True)),
+    Column("change", stays=True),
+)
+
+
+def names(series: Sequence[Series]) -> list[str]:
+    """Name each series, with as many words as tell them apart."""
+    found = layout.unique_names(
+        [one.group for one in series],
+        lambda g: (
+            f"{g.key.benchmark} {g.key.case} {g.key.framework} {layout.precision(g)},"
+            f" batch {g.key.batch_size}"
+        ),
+        lambda g: g.key.variant,
+        lambda g: g.key.impl,
+        lambda g: g.key.data,
+        lambda g: g.key.pool,
+        lambda g: g.key.gpu_model,
+        lambda g: g.key.options,
+        lambda g: g.key.node,
+        lambda g: g.key.preset,
+    )
+    return [found[one.group.key.id] for one in series]
+
+
+def tables(series: Sequence[Series]) -> list[Table]:
+    """Lay out a table for each series, oldest set first."""
+    return [
+        Table(
+            title=f"{name}: {one.group.unit}, {one.group.estimator}",
+            columns=_COLUMNS,
+            rows=tuple(_row(point, one) for point in one.points),
+        )
+        for one, name in zip(series, names(series), strict=True)
+    ]
+
+
+def _row(point: Point, series: Series) -> tuple[Cell, ...]:
+    group, spread = point.group, point.group.spread
+    if spread is None:
+        figure = Cell(layout.no_figure(group), layout.reasons(group, "reject"))
+        interval = absent("no valid figure")
+    else:
+        figure = Cell(numbers.rate(spread.median), layout.marks(group))
+        interval = absent(spread.interval_reason)
+        if spread.low is not None and spread.high is not None and spread.coverage is not None:
+            ends = f"{numbers.rate(spread.low)}–{numbers.rate(spread.high)}"
+            interval = Cell(f"{ends} ({numbers.coverage(spread.coverage)})")
+    return (
+        Cell(group.key.set_name),
+        Cell(began(point)),
+        Cell(f"{group.counted}/{len(group.members)}"),
+        figure,
+        interval,
+        change(point, series),
+    )
+
+
+def change(point: Point, series: Series) -> Cell:
+    """Mark a change, or, at the last set, why none can be."""
+    if point.change is not None and point.p is not None:
+        p = numbers.plain(point.p, 2)
+        return Cell(f"◀ {numbers.signed_percent(point.change)} from here on (p = {p})")
+    if series.unmarked is not None and point is series.points[-1]:
+        return absent(series.unmarked)
+    return Cell("")
+
+
+def began(point: Point) -> str:
+    """Write when a set began, in UTC to the minute."""
+    return datetime.datetime.fromtimestamp(point.at, datetime.UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def document(series: Sequence[Series]) -> dict[str, Any]:
+    """All of it, as ``-o json`` prints it."""
+    return {
+        "schema": SCHEMA,
+        "series": [
+            {
+                "name": name,
+                "benchmark": one.group.key.benchmark,
+                "framework": one.group.key.framework,
+                "variant": one.group.key.variant,
+                "case": one.group.key.case,
+                "precision": one.group.key.precision,
+                "batch_size_per_gpu": one.group.key.batch_size,
+                "unit": one.group.unit,
+                "estimator": one.group.estimator,
+                "unmarked": one.unmarked,
+                "points": [_point(point) for point in one.points],
+            }
+            for one, name in zip(series, names(series), strict=True)
+        ],
+    }
+
+
+def _point(point: Point) -> dict[str, Any]:
+    group, spread = point.group, point.group.spread
+    missing = {}
+    if spread is None:
+        missing["throughput"] = layout.no_figure(group)
+    if spread is None or spread.low is None:
+        missing["interval"] = (spread and spread.interval_reason) or "no valid figure"
+    return {
+        "group": group.key.id,
+        "set": group.key.set_name,
+        "began_at": point.at,
+        "throughput": spread and spread.median,
+        "interval_low": spread and spread.low,
+        "interval_high": spread and spread.high,
+        "interval_coverage": spread and spread.coverage,
+        "runs_valid": group.counted,
+        "runs_total": len(group.members),
+        "image": None if group.key.image == "-" else group.key.image,
+        "program": group.key.program,
+        "gpu_model": None if group.key.gpu_model == "unknown" else group.key.gpu_model,
+        "marks": list(layout.marks(group)),
+        "change": point.change,
+        "p": point.p,
+        "missing": missing,
+    }
+
+
+def flat(series: Sequence[Series]) -> tuple[list[str], list[list[Any]]]:
+    """Build the header and rows of the CSV: one row for each set of each case."""
+    header = [
+        *("series", "unit", "estimator", "set", "began_at", "throughput", "interval_low"),
+        *("interval_high", "interval_coverage", "runs_valid", "runs_total", "change", "p"),
+        *("gpu_model", "image", "program", "group"),
+    ]
+    rows = []
+    for one in document(series)["series"]:
+        for point in one["points"]:
+            fields = {**point, "series": one["name"]}
+            fields |= {name: one[name] for name in ("unit", "estimator")}
+            rows.append([fields[name] for name in header])
+    return header, rows
