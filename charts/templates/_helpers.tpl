@@ -75,6 +75,9 @@ capabilities: {drop: [ALL]}
 {{- define "dlperf.config" -}}
 namespaces: {{ (include "dlperf.namespaces" . | fromJson).names | toJson }}
 prometheus: {{ .Values.prometheus.url | default "auto" | quote }}
+{{- with .Values.baseline.name }}
+baseline: {{ . | quote }}
+{{- end }}
 {{- with .Values.collector.keepLogsFor }}
 keepLogsFor: {{ . | quote }}
 {{- end }}

@@ -21,6 +21,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Folder or URL; None: the default place."""
     prometheus: str = metric_sources.AUTO
     """URL, ``auto`` or ``none``."""
+    baseline: str | None = None
+    """Name of the baseline with which the newest sets are compared; None: none is."""
     keep_logs_for: float | None = None
     """Seconds after a run's end; None: for ever."""
 
@@ -31,6 +33,7 @@ class SettingsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     namespaces: list[str] | None = None
     store: str | None = None
     prometheus: str | None = None
+    baseline: str | None = None
     keep_logs_for: str | None = msgspec.field(default=None, name="keepLogsFor")
 
 

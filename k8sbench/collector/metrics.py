@@ -17,7 +17,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from k8sbench.app import reading
+from k8sbench.app import comparing, reading
+from k8sbench.app.comparing import Held
 from k8sbench.collector.controller import State
 from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import Phase
@@ -35,6 +36,10 @@ STUCK_SECONDS = 1800.0
 """For which a job may be pending or starting."""
 ROOM_SECONDS = 300.0
 """Between two counts of what the store takes."""
+HELD_SECONDS = 300.0
+"""Between two comparisons with the baseline, unless a run has ended."""
+NEWEST = 500
+"""Runs among which the newest sets are looked for."""
 CASE = ("benchmark", "variant", "framework", "precision", "case", "preset", "pool")
 """What makes throughputs worth comparing over time, as far as users choose it by name."""
 
@@ -57,6 +62,8 @@ class Metrics(Collector):
         self._lags: dict[str, float] = {}
         self._room: tuple[int, int] | None = None
         self._room_at = -ROOM_SECONDS
+        self._held: list[Held] = []
+        self._held_at, self._held_name = -HELD_SECONDS, ""
         self.state: State | None = None
         self.registry = CollectorRegistry()
         self.registry.register(self)
@@ -65,6 +72,7 @@ class Metrics(Collector):
         """Take in a run that is over."""
         plan, measured = run.plan, run.measurement
         with self._lock:
+            self._held_at = -HELD_SECONDS
             self._lags.pop(run.run_id, None)
             started_at = records.started_at(run)
             if started_at is not None:
@@ -117,8 +125,36 @@ class Metrics(Collector):
         for benchmark, seconds in queued.items():
             wait.add_metric([benchmark], seconds)
         yield wait
+        yield from self._against_the_baseline(state)
         yield from self._of_collecting(state, lags)
         yield from self._of_the_store(state)
+
+    def _against_the_baseline(self, state: State) -> Iterator[Metric]:
+        """Compare the newest sets; what cannot be read has no series rather than old ones."""
+        name, now = state.settings.baseline or "", time.monotonic()
+        with self._lock:
+            is_due = now - self._held_at >= HELD_SECONDS or name != self._held_name
+            self._held_at, self._held_name = (now, name) if is_due else (self._held_at, name)
+        if is_due:
+            held: list[Held] = []
+            with contextlib.suppress(BenchError, OSError):
+                held = comparing.held_against(state.settings.store, name, NEWEST) if name else []
+            self._held = held[:MOST_CASES]
+        ratio = GaugeMetricFamily(
+            "k8sbench_baseline_ratio",
+            "Throughput of the newest complete set of a case, divided by the baseline's.",
+            labels=CASE,
+        )
+        separated = GaugeMetricFamily(
+            "k8sbench_baseline_separated",
+            "Whether the two differ by more than chance: an exact test, p up to 5 %.",
+            labels=CASE,
+        )
+        for one in self._held:
+            labels = tuple(label[:LONGEST_LABEL] for label in one.labels)
+            ratio.add_metric(labels, one.ratio)
+            separated.add_metric(labels, float(one.is_separated))
+        yield from (ratio, separated)
 
     def _of_collecting(self, state: State, lags: dict[str, float]) -> Iterator[Metric]:
         look = state.look if state.is_leader else None

@@ -25,6 +25,7 @@ ALL: dict[str, Any] = {
     "nodePools": [POOL, {"name": "cpu", "gpus_per_node": 0, "gpu_model": None}],
     "defaultNodePool": "h100",
     "prometheus": {"url": "http://prometheus-k8s.monitoring.svc:9090"},
+    "baseline": {"name": "release-1.0", "percent": 2.5},
     "collector": {
         "image": IMAGE,
         "imagePullSecrets": ["registry"],

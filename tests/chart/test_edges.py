@@ -167,6 +167,9 @@ def test_the_pod_restarts_when_its_configuration_changes_and_else_not(newest: He
         ({"prometheus": {"url": "prometheus:9090"}}, "url"),
         ({"networkPolicy": {"apiServerPorts": [0]}}, "apiServerPorts"),
         ({"nightly": {"schedule": "at one"}}, "schedule"),
+        ({"nightly": {"compareWithin": "a night"}}, "compareWithin"),
+        ({"baseline": {"name": "night 1"}}, "name"),
+        ({"baseline": {"percent": 0}}, "percent"),
         ({"monitoring": {"prometheusRule": {"freePercent": 101}}}, "freePercent"),
         ({"notes": {"podSecurity": "strict"}}, "podSecurity"),
         (merged(examples.COLLECTOR, {"networkPolicy": {"enabled": True}}), "apiServerCIDRs"),
@@ -186,3 +189,10 @@ def test_both_majors_check_the_types(helm: Helm) -> None:
         helm.template({"collector": {"imagee": "x"}})
     with pytest.raises(HelmFailed, match="gpu_model"):
         helm.template({"nodePools": [{"name": "a", "gpus_per_node": 1}]})
+
+
+def test_no_night_is_compared_without_a_baseline_or_without_a_collector(newest: Helm) -> None:
+    nightly = {"nightly": {"enabled": True, "image": examples.IMAGE}}
+    for given in (merged(examples.COLLECTOR, nightly), {"baseline": {"name": "a"}, **nightly}):
+        pod = find(newest.template(given), "CronJob")["spec"]["jobTemplate"]["spec"]["template"]
+        assert [each["name"] for each in pod["spec"]["containers"]] == ["submit-0"]

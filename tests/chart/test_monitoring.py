@@ -64,7 +64,7 @@ def labels_of(name: str) -> dict[str, str]:
 
 NAME = re.compile(r"\bk8sbench_\w+")
 ENABLED = {"monitoring": {"prometheusRule": {"enabled": True}}}
-VALUES: dict[str, Any] = merged(examples.COLLECTOR, ENABLED)
+VALUES: dict[str, Any] = merged(examples.COLLECTOR, ENABLED, {"baseline": {"name": "release"}})
 
 
 def dashboard() -> dict[str, Any]:
@@ -95,6 +95,8 @@ HEALTHY = {
     "k8sbench_stuck_jobs": "0x60",
     "k8sbench_store_bytes": "600x60",
     "k8sbench_store_free_bytes": "400x60",
+    "k8sbench_baseline_ratio": "1x60",
+    "k8sbench_baseline_separated": "0x60",
 }
 """Series → one sample a minute, as promtool writes them: a value, and how often again."""
 ALERTS: dict[str, tuple[dict[str, str], int, int]] = {
@@ -104,6 +106,11 @@ ALERTS: dict[str, tuple[dict[str, str], int, int]] = {
         {"k8sbench_store_bytes": "600x4 910x55", "k8sbench_store_free_bytes": "400x4 90x55"},
         9,
         10,
+    ),
+    "K8sbenchRegression": (
+        {"k8sbench_baseline_ratio": "1x4 0.95x55", "k8sbench_baseline_separated": "0x4 1x55"},
+        4,
+        5,
     ),
 }
 """Alert → what is otherwise than when all is well, from the 5th minute on; the last minute in which
@@ -158,9 +165,15 @@ def _alerts(rules: pathlib.Path) -> dict[str, dict[str, Any]]:
 
 
 def _fired(alert: dict[str, Any], name: str, series: dict[str, str]) -> dict[str, Any]:
-    value = {"K8sbenchStuckJob": "2", "K8sbenchStoreFull": "9.0"}.get(name, "")
-    texts = {key: re.sub(r"\{\{.*?\}\}", value, text) for key, text in alert["annotations"].items()}
-    return {"exp_labels": {**TARGET, **alert["labels"]}, "exp_annotations": texts}
+    values = {"K8sbenchStuckJob": "2", "K8sbenchStoreFull": "9.0", "K8sbenchRegression": "95%"}
+    of = RUN if name == "K8sbenchRegression" else {}
+
+    def filled(match: re.Match[str]) -> str:
+        label = re.search(r"\$labels\.(\w+)", match[0])
+        return of[label[1]] if label else values.get(name, "")
+
+    texts = {key: re.sub(r"\{\{.*?\}\}", filled, t) for key, t in alert["annotations"].items()}
+    return {"exp_labels": {**TARGET, **of, **alert["labels"]}, "exp_annotations": texts}
 
 
 @pytest.mark.parametrize("name", ALERTS)
@@ -176,6 +189,14 @@ def test_every_alert_has_its_case_and_none_fires_while_all_is_well(rules: pathli
 
 def test_a_collector_that_nobody_knows_of_is_down_too(rules: pathlib.Path) -> None:
     check(rules, {}, {"K8sbenchCollectorDown": [6]}, [])
+
+
+def test_a_regression_takes_a_ratio_beyond_the_limit_and_separation(rules: pathlib.Path) -> None:
+    slow = {"k8sbench_baseline_ratio": "0.9x60"}
+    check(rules, HEALTHY | slow, {}, [0, 30, 60])
+    apart = {"k8sbench_baseline_separated": "1x60"}
+    check(rules, HEALTHY | apart | {"k8sbench_baseline_ratio": "0.971x60"}, {}, [0, 30, 60])
+    check(rules, HEALTHY | apart | {"k8sbench_baseline_ratio": "1.1x60"}, {}, [0, 30, 60])
 
 
 # -- dashboard ------------------------------------------------------------------------------------

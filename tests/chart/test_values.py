@@ -83,9 +83,14 @@ def night_pod(objects: Objects) -> dict[str, Any]:
     return found
 
 
-def alert(objects: Objects, name: str) -> dict[str, Any]:
+def alerts(objects: Objects) -> list[dict[str, Any]]:
     (group,) = find(objects, "PrometheusRule")["spec"]["groups"]
-    return next(each for each in group["rules"] if each["alert"] == name)
+    found: list[dict[str, Any]] = group["rules"]
+    return found
+
+
+def alert(objects: Objects, name: str) -> dict[str, Any]:
+    return next(each for each in alerts(objects) if each["alert"] == name)
 
 
 def policy(objects: Objects) -> dict[str, Any]:
@@ -112,6 +117,7 @@ def subjects(objects: Objects) -> Any:
 NIGHTLY = {"nightly": {"enabled": True}}
 MONITOR = {"monitoring": {"serviceMonitor": {"enabled": True}}}
 RULES = {"monitoring": {"prometheusRule": {"enabled": True}}}
+BASELINE = {"baseline": {"name": "release"}}
 POLICY = merged({"networkPolicy": {"enabled": True}}, CIDR)
 CASES: dict[str, Case] = {
     "nameOverride": Case("bench", count("Service", "dlperf-bench-collector"), 1),
@@ -317,6 +323,38 @@ CASES: dict[str, Case] = {
     ),
     "networkPolicy.extraEgress": Case(
         [RULE], lambda objects: policy(objects)["egress"][2:], beside=POLICY
+    ),
+    "baseline.name": Case(
+        "release",
+        lambda objects: (
+            config(objects)["baseline"],
+            night_pod(objects)["containers"][-1]["args"],
+            "K8sbenchRegression" in {each["alert"] for each in alerts(objects)},
+        ),
+        (
+            "release",
+            [
+                *("compare", "baseline:release", "set:$(NIGHT)", "--store=cluster", "--wait=12h"),
+                "--fail-on-regression=3%",
+            ],
+            True,
+        ),
+        beside=merged(NIGHTLY, RULES),
+    ),
+    "baseline.percent": Case(
+        2.5,
+        lambda objects: (
+            night_pod(objects)["containers"][-1]["args"][-1],
+            "< 0.9750" in alert(objects, "K8sbenchRegression")["expr"],
+        ),
+        ("--fail-on-regression=2.5%", True),
+        beside=merged(NIGHTLY, RULES, BASELINE),
+    ),
+    "nightly.compareWithin": Case(
+        "90m",
+        lambda objects: night_pod(objects)["containers"][-1]["args"][-2],
+        "--wait=90m",
+        beside=merged(NIGHTLY, BASELINE),
     ),
     "nightly.enabled": Case(
         True,

@@ -38,6 +38,12 @@ from k8sbench.model.errors import UsageError
     help="Where GPU metrics are; default auto: found in the cluster.",
 )
 @click.option(
+    "--baseline",
+    envvar="K8SBENCH_BASELINE",
+    metavar="NAME",
+    help="Baseline of the store with which /metrics compares the newest sets; default: none.",
+)
+@click.option(
     "--keep-logs-for",
     envvar="K8SBENCH_KEEP_LOGS_FOR",
     metavar="TIME",
@@ -61,7 +67,8 @@ from k8sbench.model.errors import UsageError
     "--config",
     envvar="K8SBENCH_CONFIG",
     metavar="FILE",
-    help="YAML with namespaces, store, prometheus, keepLogsFor; read anew when it changes.",
+    help="YAML with namespaces, store, prometheus, baseline, keepLogsFor; read anew when it"
+    " changes.",
 )
 def command(lease: str, listen: str, config: str | None, **given: Any) -> None:
     """Collect every run of some namespaces, until SIGTERM.
