@@ -107,11 +107,11 @@ def _change_at(values: Sequence[float], start: int, place: int) -> Change | None
 
 def _differs(before: Sequence[float], after: Sequence[float]) -> tuple[float, float] | None:
     """Return ratio and p where two sides differ; None where they do not."""
-    if _least(len(before), len(after)) > P:
+    ratio = statistics.median(after) / statistics.median(before)
+    if abs(ratio - 1) <= LEAST_CHANGE or _least(len(before), len(after)) > P:
         return None
     p = rank_test.rank_sum(before, after).p
-    ratio = statistics.median(after) / statistics.median(before)
-    return (ratio, p) if p <= P and abs(ratio - 1) > LEAST_CHANGE else None
+    return (ratio, p) if p <= P else None
 
 
 def _unevenness(values: Sequence[float], first: int, place: int, end: int) -> float:
