@@ -197,6 +197,7 @@ def _unlike_alike(one: Group, two: Group) -> list[str]:
     formats = {
         comparison.arithmetic(g.plan, g.precision_effective, g.key.gpu_model) for g in (one, two)
     }
+    effective = {g.precision_effective for g in (one, two)}
     stated = [g.arithmetic.types for g in (one, two) if g.arithmetic is not None]
     models = (
         {g.parameters for g in (one, two) if g.parameters is not None},
@@ -211,7 +212,7 @@ def _unlike_alike(one: Group, two: Group) -> list[str]:
         "model": any(
             known and max(known) > min(known) * (1 + comparison.SAME_MODEL) for known in models
         ),
-        "precision": len(formats - {None}) > 1,
+        "precision": len(formats - {None}) > 1 or len(effective - {None}) > 1,
         "arithmetic": len(stated) == 2 and stated[0] != stated[1],
         "estimator": one.estimator != two.estimator,
     }

@@ -1,0 +1,320 @@
+"""``compare``, ``baseline`` and ``history``: names, exit codes, what is printed where."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import pathlib
+from collections.abc import Callable, Iterable, Iterator
+
+import pytest
+
+from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.app import comparing
+from k8sbench.cli import main
+from k8sbench.model.errors import TimedOut, Unreachable
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.run import Run
+from k8sbench.runs.context import Stop
+from tests.tiers import ROOT
+from tests.unit.measure.test_changes import FLAT, dropped, sets
+from tests.unit.measure.test_compare import A, B, new, old
+from tests.unit.report.factory import START, repeats, run, smoke
+
+Fill = Callable[[Iterable[Run]], None]
+Typed = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def where(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def fill(where: pathlib.Path) -> Fill:
+    """Put runs into the store, as submit would."""
+
+    def put(runs: Iterable[Run]) -> None:
+        with open_store(str(where)) as store:
+            for one in runs:
+                store.record(one.plan, at=one.created_at, owner=None)
+                for step in one.history[1:]:
+                    store.move(one.run_id, Transition(phase=step.phase, at=step.at, cause="test"))
+                if one.measurement is not None:
+                    store.measured(one.run_id, one.measurement)
+
+    return put
+
+
+@pytest.fixture
+def typed(capsys: pytest.CaptureFixture[str]) -> Typed:
+    """Type a command; gives exit code, stdout, stderr."""
+
+    def type_it(*words: str) -> tuple[int, str, str]:
+        code = main.main(words)
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return type_it
+
+
+@pytest.mark.parametrize(
+    ("b", "limit", "code"),
+    [
+        (new(B), "3%", 7),
+        (new(B), "0.5 %", 7),
+        (new(B), "12%", 0),
+        (new(A), "3%", 0),
+        (new(B[:1]), "3%", 0),
+        ([run(None, set_name="new", phase=Phase.FAILED)], "3%", 5),
+        (new(B, batch_size=64), "3%", 2),
+    ],
+)
+def test_the_exit_code_is_7_for_a_regression_and_never_0_for_nothing(
+    fill: Fill, typed: Typed, b: list[Run], limit: str, code: int
+) -> None:
+    fill([*old(), *b])
+    assert typed("compare", "old", "new")[0] == 0
+    found, out, err = typed("compare", "old", "new", "--fail-on-regression", limit)
+    assert found == code
+    assert out.startswith("A: old   B: new\n")
+    assert ("1 case is slower beyond the limit" in err) == (code == 7)
+    assert ("too few runs to show a regression" in err) == (len(b) == 1 and code == 0)
+
+
+def test_smoke_runs_alone_are_nothing_that_could_be_compared(fill: Fill, typed: Typed) -> None:
+    fill([smoke(3.0, set_name="old"), smoke(1.0, set_name="new", at=START + 1e6)])
+    code, out, err = typed("compare", "old", "new", "--fail-on-regression=3%")
+    assert code == 2
+    assert "not comparable: smoke, cpu" in out
+    assert "Nothing could be compared, so no regression could be seen." in err
+
+
+@pytest.mark.parametrize("text", ["3", "0%", "-3%", "100%", "three %", "0.03", "3%%"])
+def test_a_limit_is_a_share_in_percent(typed: Typed, where: pathlib.Path, text: str) -> None:
+    code, out, err = typed("compare", "old", "new", f"--fail-on-regression={text}")
+    assert (code, out) == (2, "")
+    assert "Write by how much B may be slower: 3% or 0.5%" in err
+    assert not where.exists()
+
+
+def test_a_side_is_named_by_whatever_stands_for_its_runs(fill: Fill, typed: Typed) -> None:
+    a, b = old(), new()
+    fill([*a, *b])
+    typed("baseline", "save", "base", "old")
+
+    def medians(one: str, two: str) -> tuple[float, float]:
+        code, out, err = typed("compare", one, two, "-o", "json")
+        assert code == 0, err
+        (case,) = json.loads(out)["cases"]
+        return case["a"]["median"], case["b"]["median"]
+
+    group = json.loads(typed("results", "--set=old", "-o", "json")[1])["rows"][0]["group"]
+    for name in ("old", "set:old", "base", "baseline:base", group, group[:6], f"group:{group}"):
+        assert medians(name, "new") == (101.0, 91.0)
+    ids = [one.run_id for one in b]
+    assert medians("old", ids[0]) == (101.0, 90.0)
+    assert medians("old", f"{ids[0]},run:{ids[1]}") == (101.0, 90.5)
+    assert medians("new", "old") == (91.0, 101.0)
+
+
+def test_what_stands_for_several_things_or_for_none_is_an_error(fill: Fill, typed: Typed) -> None:
+    fill([*old(), *new()])
+    typed("baseline", "save", "old", "new")
+    code, _, err = typed("compare", "old", "new")
+    assert code == 2
+    assert "'old' names a baseline and a set.\n  Write baseline:old or set:old." in err
+    assert typed("compare", "set:old", "new")[0] == 0
+    code, _, err = typed("compare", "set:old", "nwe")
+    assert code == 2
+    assert "There is no baseline, set, group or run 'nwe'.\n  Nearest: new." in err
+    assert "There is no run 'new'." in typed("compare", "set:old", "run:new")[2]
+    code, _, err = typed("compare", "set:old", "resnet50-")
+    assert "'resnet50-' begins 6 names." in err
+    assert typed("compare", "published", "published")[0] == 2
+    assert "alone" in typed("compare", "set:old,published", "new")[2]
+
+
+def test_published_figures_are_a_side(fill: Fill, typed: Typed) -> None:
+    fill(repeats([2700.0 + n for n in range(6)], set_name="now", case="1x8"))
+    code, out, _ = typed("compare", "published", "now", "-o", "json")
+    found = json.loads(out)["cases"]
+    assert code == 0
+    assert found
+    assert {case["a"]["of"] for case in found} == {"published"}
+    assert all((case["ratio"] is None) == bool(case["not_comparable"]) for case in found)
+
+
+def test_every_format_is_of_the_same_cases(fill: Fill, typed: Typed) -> None:
+    fill([*old(), *new()])
+    words = ("compare", "old", "new", "--fail-on-regression=3%", "-o")
+    assert json.loads(typed(*words, "json")[1])["regressions"] == 1
+    (row,) = csv.DictReader(io.StringIO(typed(*words, "csv")[1]))
+    assert (row["regression"], row["b_median"], row["a_sets"]) == ("true", "91.0", "old")
+    assert typed(*words, "markdown")[1].startswith("**A: old   B: new**")
+    assert typed(*words, "junit")[1].startswith('<?xml version="1.0"')
+
+
+# Baselines
+
+
+def test_a_baseline_stays_what_it_was_when_its_runs_are_gone(fill: Fill, typed: Typed) -> None:
+    fill([*old(), *new()])
+    assert typed("baseline", "save", "base", "old")[0] == 0
+    before = typed("compare", "base", "new", "-o", "json")
+    code, _, err = typed("store", "remove", "old", "--yes", "--without-cluster")
+    assert code == 0, err
+    assert typed("compare", "base", "new", "-o", "json") == before
+    (listed,) = json.loads(typed("baseline", "list", "-o", "json")[1])
+    assert (listed["name"], listed["runs"], listed["sets"]) == ("base", 3, ["old"])
+    assert typed("baseline", "list", "-o", "name")[1] == "base\n"
+
+
+def test_only_runs_that_count_are_kept(fill: Fill, typed: Typed) -> None:
+    fill([*old(), run(None, set_name="old", repeat=4, phase=Phase.FAILED)])
+    fill([run(None, set_name="bad", case="1x1", phase=Phase.FAILED)])
+    code, _, err = typed("baseline", "save", "base", "old")
+    assert code == 0
+    assert "1 of the runs do not count and are left out" in err
+    code, _, err = typed("baseline", "save", "other", "bad")
+    assert code == 2
+    assert "No run of bad counts" in err
+
+
+def test_names_of_baselines_are_checked(fill: Fill, typed: Typed) -> None:
+    fill(old())
+    assert typed("baseline", "save", "published", "old")[0] == 2
+    assert typed("baseline", "save", "a/b", "old")[0] == 2
+    assert typed("baseline", "save", "base", "old")[0] == 0
+    code, _, err = typed("baseline", "save", "base", "old")
+    assert (code, "--replace" in err) == (2, True)
+    assert typed("baseline", "save", "base", "old", "--replace")[0] == 0
+    assert typed("baseline", "remove", "base")[0] == 0
+    code, _, err = typed("baseline", "remove", "base")
+    assert (code, "There is no baseline 'base'" in err) == (2, True)
+    code, out, err = typed("baseline", "list")
+    assert (code, out) == (0, "")
+    assert "k8sbench baseline save NAME SET" in err
+
+
+# History
+
+
+def test_a_history_marks_the_change(fill: Fill, typed: Typed) -> None:
+    fill(sets([*FLAT, *dropped(0.05, 6)]))
+    code, out, _ = typed("history", "resnet50")
+    assert code == 0
+    (marked,) = [line for line in out.splitlines() if "◀" in line]
+    assert marked.startswith("n10 ")
+    assert "−5.0 % from here on" in marked or "−4.9 % from here on" in marked
+    (series,) = json.loads(typed("history", "resnet50", "-o", "json")[1])["series"]
+    assert [p["set"] for p in series["points"] if p["change"] is not None] == ["n10"]
+    rows = list(csv.DictReader(io.StringIO(typed("history", "resnet50", "-o", "csv")[1])))
+    assert [row["set"] for row in rows if row["change"]] == ["n10"]
+    assert len(rows) == 16
+
+
+def test_a_history_is_of_what_is_asked_for(fill: Fill, typed: Typed) -> None:
+    fill([*sets(FLAT[:2], case="1x1"), *sets(FLAT[:3], case="1x8")])
+    cases = json.loads(typed("history", "resnet50", "--case=1x8", "-o", "json")[1])["series"]
+    assert [one["case"] for one in cases] == ["1x8"]
+    code, _, err = typed("history", "resnet")
+    assert (code, "Did you mean resnet50?" in err) == (2, True)
+    code, _, err = typed("history", "resnet50", "--case=9x9")
+    assert (code, "No set of resnet50 fits the filters." in err) == (2, True)
+
+
+def test_a_history_is_drawn(fill: Fill, typed: Typed, tmp_path: pathlib.Path) -> None:
+    fill(sets([*FLAT, *dropped(0.05, 6)]))
+    code, _, err = typed("history", "resnet50", "--plot", "h.svg")
+    assert (code, err) == (0, "plot: h.svg\n")
+    svg = (tmp_path / "h.svg").read_text()
+    assert "from n10 on" in svg
+    assert "resnet50 1x8 pytorch fp32, batch 128" in svg
+    code, out, _ = typed("history", "resnet50", "--plot", "h.txt")
+    assert (code, out) == (2, "")
+
+
+# Waiting
+
+
+class Waiting:
+    """Looks at a side that changes, by a clock that moves when somebody pauses."""
+
+    def __init__(self, *looks: int | Exception | None) -> None:
+        self.now, self._looks = 0.0, iter(looks)
+        self._last: int | Exception | None = None
+
+    def look(self) -> int | None:
+        self._last = next(self._looks, self._last)
+        if isinstance(self._last, Exception):
+            raise self._last
+        return self._last
+
+    def pause(self, seconds: float) -> None:
+        self.now += seconds
+
+    def compare(self, seconds: float) -> str:
+        return comparing.compare_when_complete(  # type: ignore[return-value]
+            lambda: f"after {self.now:g} s",  # type: ignore[arg-type, return-value]
+            self.look,
+            seconds,
+            Stop(),
+            clock=lambda: self.now,
+            pause=self.pause,
+        )
+
+
+def test_a_side_is_complete_when_no_run_is_open_and_none_has_come_for_a_while() -> None:
+    quiet = comparing.QUIET_SECONDS
+    assert Waiting(0).compare(1e4) == f"after {quiet:g} s"
+    # Between the first run's end and the second submit nothing is open for a moment.
+    assert Waiting(None, 1, 0, 1, 0).compare(1e4) == f"after {quiet + 60:g} s"
+
+
+def test_a_collector_that_is_away_is_waited_for() -> None:
+    gone = Unreachable("The collector does not answer.")
+    assert Waiting(gone, gone, 0).compare(1e4) == f"after {comparing.QUIET_SECONDS + 30:g} s"
+
+
+@pytest.mark.parametrize(
+    ("look", "told"),
+    [(None, "no run of it is known"), (2, "2 of its runs are open"), (Unreachable("No."), "No.")],
+)
+def test_nothing_is_waited_for_without_end(look: int | Exception | None, told: str) -> None:
+    with pytest.raises(TimedOut, match=told) as raised:
+        Waiting(look).compare(600)
+    assert raised.value.exit_code == 4
+
+
+def test_open_runs_of_a_side_are_counted(fill: Fill) -> None:
+    from k8sbench.app.sides import Scope
+
+    fill([*old(), run(None, set_name="new", phase=Phase.RUNNING), *new(B, case="1x1")])
+    fill([run(None, set_name="new", case="1x4", unmeasured=True)])
+
+    def count(name: str) -> int | None:
+        return comparing.open_runs(name, Scope(), lambda _: None)
+
+    assert (count("old"), count("new"), count("later")) == (0, 2, None)
+
+
+def test_the_page_names_every_field_of_the_documents(fill: Fill, typed: Typed) -> None:
+    page = (ROOT / "docs" / "compare.md").read_text()
+    fill([*old(), *new()])
+
+    def keys(value: object) -> Iterator[str]:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                yield key
+                yield from () if key == "missing" else keys(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                yield from keys(inner)
+
+    for words in (("compare", "old", "new"), ("history", "resnet50")):
+        for name in set(keys(json.loads(typed(*words, "-o", "json")[1]))) - {"schema"}:
+            assert f"`{name}`" in page, name

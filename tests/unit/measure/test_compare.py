@@ -1,0 +1,259 @@
+"""Two sides: which case meets which, what may have no ratio, and what is a regression."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from k8sbench.measure.group import compare as comparing
+from k8sbench.measure.group.comparison import NOT_COMPARABLE
+from k8sbench.measure.group.grouping import groups
+from k8sbench.measure.group.sides import Side, chosen
+from k8sbench.model.compared import Compared, Comparison
+from k8sbench.model.errors import UsageError
+from k8sbench.model.measurement import Arithmetic, GpuFigure, GpuMetrics, arithmetic_digest
+from k8sbench.model.phase import Phase
+from k8sbench.model.pool import NodePool
+from k8sbench.model.run import Run
+from tests.unit.measure.test_comparison_ratios import catalog
+from tests.unit.report.factory import START, V100_16, V100_32, repeats, run, smoke
+
+A, B = (100.0, 101.0, 102.0), (90.0, 91.0, 92.0)
+
+
+def side(name: str, runs: Iterable[Run]) -> Side:
+    found = list(runs)
+    return Side(name=name, groups=tuple(groups(found)), runs={one.run_id: one for one in found})
+
+
+def old(rates: Iterable[float] = A, **fields: Any) -> list[Run]:
+    return repeats(rates, set_name="old", at=START, **fields)
+
+
+def new(rates: Iterable[float] = B, **fields: Any) -> list[Run]:
+    return repeats(rates, set_name="new", at=START + 1e6, **fields)
+
+
+def compared(a: Iterable[Run], b: Iterable[Run], limit: float | None = None) -> Comparison:
+    return comparing.compare(side("a", a), side("b", b), limit=limit)
+
+
+def only(a: Iterable[Run], b: Iterable[Run], limit: float | None = None) -> Compared:
+    (case,) = compared(a, b, limit).cases
+    return case
+
+
+def test_the_ratio_is_of_the_medians_with_an_interval_of_all_pairs() -> None:
+    found = only(old(), new())
+    assert found.ratio == pytest.approx(91 / 101)
+    assert found.interval is not None
+    assert (found.interval.low, found.interval.high) == pytest.approx((90 / 102, 92 / 100))
+    assert found.interval.coverage == pytest.approx(0.9)
+    assert found.finding == "slower"
+    assert not found.regression, "no limit was given"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "limit", "regression"),
+    [
+        (A, B, 0.03, True),
+        (A, B, 0.10, False),  # not beyond the limit
+        (A, (90.0, 91.0, 100.5), 0.03, False),  # not separated
+        (A[:2], B[:2], 0.03, False),  # too few to be separated
+        (B, A, 0.03, False),  # faster
+    ],
+)
+def test_a_regression_needs_a_ratio_beyond_the_limit_and_separation(
+    a: tuple[float, ...], b: tuple[float, ...], limit: float, regression: bool
+) -> None:
+    assert only(old(a), new(b), limit).regression is regression
+
+
+def test_what_is_beyond_the_limit_and_not_separated_is_told_apart() -> None:
+    few = only(old(A[:2]), new(B[:2]), 0.03)
+    assert (few.finding, few.beyond_limit, few.regression) == ("undecided", True, False)
+    assert only(old(A), new((90.0, 91.0, 100.5)), 0.03).finding == "no-difference"
+
+
+def test_cases_meet_their_like_and_what_has_none_says_so() -> None:
+    a = [*old(case="1x8"), *old(case="1x1"), *old(case="1x8", precision="amp", amp_dtype="fp16")]
+    b = [*new(case="1x8"), *new(case="2x8")]
+    found = {(one.group.key.case, one.group.key.precision): one for one in compared(a, b).cases}
+    assert found["1x8", "fp32"].ratio is not None
+    assert found["1x1", "fp32"].b is None
+    assert found["1x8", "amp"].b is None
+    assert found["2x8", "fp32"].a is None
+    assert {one.finding for one in found.values()} == {"slower", "one-side"}
+
+
+def test_of_two_single_cases_each_is_the_others_counterpart() -> None:
+    assert only(old(case="1x8"), new(case="1x4")).not_comparable == ("case",)
+    found = only(old(), new(benchmark="tsm"))
+    assert "benchmark" in found.not_comparable
+    # Speed options, another pool of the same GPU, another window: noted, not forbidden.
+    other = NodePool(name="v100-b", gpus_per_node=8, gpu_model=V100_16)
+    found = only(old(), new(options={"compile": True}, pool=other))
+    assert found.ratio is not None
+    assert found.notes == ("pool v100-16gb : v100-b", "options - : compile=True")
+
+
+@pytest.mark.parametrize(
+    ("ids", "fields"),
+    [
+        (("batch",), {"batch_size": 96}),
+        (("data",), {"data": "synthetic-host"}),
+        (("mode",), {"mode": "train"}),
+        (("backend",), {"backend": "local"}),
+        (("precision",), {"precision": "amp", "amp_dtype": "fp16"}),
+        (("precision",), {"measured": {"precision_effective": "amp", "amp_dtype": "fp16"}}),
+        (("device",), {"measured": {"gpu_model": V100_32.replace("V100", "A100")}}),
+        (("device",), {"measured": {"gpu_model": None}}),
+        (("model",), {"measured": {"parameters": 30_000_000}}),
+        (("estimator",), {"measured": {"estimator": "median"}}),
+        (("cpu",), {"device": "cpu", "measured": {"device": "cpu"}}),
+    ],
+)
+def test_unequal_things_have_no_ratio(ids: tuple[str, ...], fields: dict[str, Any]) -> None:
+    found = only(old(), new(**fields))
+    assert (found.ratio, found.evidence, found.regression) == (None, None, False)
+    assert set(ids) <= set(found.not_comparable) <= set(NOT_COMPARABLE)
+
+
+def test_smoke_runs_have_no_ratio() -> None:
+    found = only([smoke(3.0, set_name="old")], [smoke(2.0, set_name="new")], 0.03)
+    assert found.not_comparable == ("smoke", "cpu")
+
+
+def test_the_same_program_is_comparable_where_neither_side_states_its_model() -> None:
+    unknown = {"fingerprint": None, "measured": {"parameters": None, "precision_effective": None}}
+    assert only(old(**unknown), new(**unknown)).ratio is not None
+    # Of two frameworks the models must be known.
+    assert "model" in only(old(**unknown), new(framework="paddle", **unknown)).not_comparable
+
+
+def test_operations_that_ran_in_other_types_have_no_ratio() -> None:
+    def stated(kind: str) -> dict[str, Any]:
+        types = {"conv": "float16", "resize": kind}
+        made = Arithmetic(types=types, digest=arithmetic_digest(types), by="seen")
+        return {"precision": "amp", "amp_dtype": "fp16", "measured": {"arithmetic": made}}
+
+    found = only(old(**stated("float16")), new(**stated("float32")))
+    assert found.not_comparable == ("arithmetic",)
+    assert only(old(**stated("float16")), new(**stated("float16"))).ratio is not None
+
+
+def test_a_side_whose_runs_do_not_count_has_no_figure() -> None:
+    found = only(old(), [run(None, set_name="new", phase=Phase.FAILED)])
+    assert "no-figure" in found.not_comparable
+    assert found.b is not None
+    assert (found.b.values, found.b.runs) == ((), 1)
+
+
+def test_three_sets_on_each_side_are_compared_as_sets() -> None:
+    def nights(first: int, level: float) -> list[Run]:
+        return [
+            one
+            for n in range(first, first + 3)
+            for one in repeats(
+                (level + n, level + n + 0.1, level + n - 0.1), set_name=f"n{n}", at=START + 1e5 * n
+            )
+        ]
+
+    found = only(nights(0, 100.0), nights(10, 80.0), 0.03)
+    assert found.a is not None
+    assert (found.a.of, found.a.values) == ("sets", pytest.approx((100.0, 101.0, 102.0)))
+    assert found.regression
+    # Of one set on a side its runs are compared with all runs of the other.
+    found = only(nights(0, 100.0), new())
+    assert found.a is not None
+    assert (found.a.of, len(found.a.values)) == ("runs", 9)
+
+
+def test_named_runs_of_a_group_are_taken_alone() -> None:
+    runs = old((100.0, 101.0, 102.0, 103.0))
+    ids = {runs[0].run_id, runs[3].run_id}
+    (group,) = chosen(groups(runs), ids)
+    assert group.spread is not None
+    assert (group.spread.median, group.counted) == (101.5, 2)
+    assert chosen(groups(runs), set()) == []
+
+
+def test_more_runs_than_can_be_tested_exactly_are_refused() -> None:
+    with pytest.raises(UsageError, match="121 runs"):
+        comparing.tested([1.0] * 121, [1.0])
+
+
+def test_published_figures_are_held_against_by_their_own_estimator() -> None:
+    spec = catalog()
+    runs = repeats([2700.0, 2701.0, 2702.0, 2703.0, 2704.0], impl="upstream", set_name="new")
+    found = comparing.with_published(
+        side("b", runs), lambda _: spec, published_is_first=True, limit=0.03
+    )
+    assert (found.a, found.b) == ("published", "b")
+    first = found.cases[0]
+    assert first.a is not None
+    assert first.a.of == "published"
+    assert (first.ratio is None) == bool(first.not_comparable)
+    turned = comparing.with_published(side("b", runs), lambda _: spec, published_is_first=False)
+    if first.ratio is not None:
+        assert turned.cases[0].ratio == pytest.approx(1 / first.ratio)
+    nothing = comparing.with_published(side("b", runs), lambda _: None, published_is_first=True)
+    assert [one.finding for one in nothing.cases] == ["one-side"]
+
+
+# What differs besides
+
+
+def gpu(**values: float) -> GpuMetrics:
+    return GpuMetrics(
+        figures={
+            name: GpuFigure(value=value, unit="", source="dcgm", coverage=1.0, samples=9)
+            for name, value in values.items()
+        },
+        gpus=(),
+    )
+
+
+def differences(a: dict[str, Any], b: dict[str, Any], **fields: Any) -> dict[str, tuple[Any, Any]]:
+    found = compared(old(measured=a), new(measured=b, **fields)).differences
+    return {one.name: (one.a, one.b) for one in found}
+
+
+def test_what_the_runs_report_differently_is_listed() -> None:
+    one = {"driver": "535.54", "cuda": "12.1", "pod": "a", "clock_sm_mhz": 1500, "node": "n1"}
+    two = {"driver": "550.90", "cuda": "12.1", "pod": "b", "clock_sm_mhz": 900, "node": "n1"}
+    assert differences({"environment": one}, {"environment": two}) == {
+        "driver": ("535.54", "550.90")
+    }
+    two = {**two, "driver": None}
+    assert differences({"environment": one}, {"environment": two}) == {"driver": ("535.54", None)}
+
+
+def test_another_image_program_and_plan_are_listed() -> None:
+    found = differences(
+        {}, {}, image="registry.example/pytorch:2", trainers_digest="f" * 64, env={"NCCL_ALGO": "x"}
+    )
+    assert found["image"] == ("registry.example/pytorch:1", "registry.example/pytorch:2")
+    assert found["program"] == ("e" * 12, "f" * 12)
+    assert found["env"] == ("{}", '{"NCCL_ALGO":"x"}')
+
+
+def test_gpu_metrics_are_listed_from_a_change_of_2_percent_on() -> None:
+    one = gpu(sm_clock=1530.0, power=250.0, gpu_utilization=0.97, throttled=0.0)
+    two = gpu(sm_clock=1380.0, power=252.0, gpu_utilization=0.96, throttled=0.10, temperature=88.0)
+    assert differences({"gpu_metrics": one}, {"gpu_metrics": two}) == {
+        "SM clock": ("1,530 MHz", "1,380 MHz"),
+        "Throttled": ("0.0 %", "10.0 %"),
+        "Temperature": (None, "88 °C"),
+    }
+
+
+def test_a_difference_names_the_cases_that_have_it() -> None:
+    a = [*old(case="1x1"), *old(case="1x8")]
+    changed = {"environment": {"driver": "550.90"}}
+    b = [*new(case="1x1"), *new(case="1x8", measured=changed)]
+    found = compared(a, b)
+    (driver,) = (one for one in found.differences if one.name == "driver")
+    assert [found.cases[n].group.key.case for n in driver.cases] == ["1x8"]
