@@ -19,18 +19,25 @@ DAY = 86400.0
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "config.yaml"
-    path.write_text("namespaces: [a, b, a]\nstore: /data\nprometheus: none\nkeepLogsFor: 90d\n")
+    path.write_text(
+        "namespaces: [a, b, a]\nstore: /data\nprometheus: none\nbaseline: release\n"
+        "keepLogsFor: 90d\n"
+    )
     return path
 
 
 def test_what_is_given_comes_before_the_file(file: Path) -> None:
     assert collector_settings.load(str(file), {"namespaces": [], "store": None}) == Settings(
-        namespaces=("a", "b"), store="/data", prometheus="none", keep_logs_for=90 * DAY
+        namespaces=("a", "b"),
+        store="/data",
+        prometheus="none",
+        baseline="release",
+        keep_logs_for=90 * DAY,
     )
     given: dict[str, Any] = {"namespaces": ["c"], "store": "postgresql://db", "prometheus": "auto"}
-    assert collector_settings.load(str(file), given | {"keep_logs_for": "1d"}) == Settings(
-        namespaces=("c",), store="postgresql://db", keep_logs_for=DAY
-    )
+    assert collector_settings.load(
+        str(file), given | {"keep_logs_for": "1d", "baseline": "b"}
+    ) == Settings(namespaces=("c",), store="postgresql://db", baseline="b", keep_logs_for=DAY)
     assert collector_settings.load(None, {}) == Settings()
 
 
@@ -68,6 +75,7 @@ def test_flags_come_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
         "K8SBENCH_NAMESPACES": "a,b",
         "K8SBENCH_STORE": "postgresql://db",
         "K8SBENCH_PROMETHEUS": "none",
+        "K8SBENCH_BASELINE": "release",
         "K8SBENCH_KEEP_LOGS_FOR": "90d",
         "K8SBENCH_CONFIG": "/etc/k8sbench/config.yaml",
     }
@@ -77,6 +85,7 @@ def test_flags_come_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
         "namespaces": ["a", "b"],
         "store": "postgresql://db",
         "prometheus": "none",
+        "baseline": "release",
         "keep_logs_for": "90d",
         "config": "/etc/k8sbench/config.yaml",
     }

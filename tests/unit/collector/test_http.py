@@ -12,7 +12,7 @@ import pytest
 import urllib3
 
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.app import reading
+from k8sbench.app import baselines, reading
 from k8sbench.app.collector_settings import Settings
 from k8sbench.collector import http
 from k8sbench.collector.controller import State
@@ -72,7 +72,7 @@ def test_the_page_of_results_is_at_the_root(get: Get) -> None:
     assert (refused.status, refused.json()["error"]) == (400, "lang=xx is none.")
 
 
-def test_the_documents_keep_to_the_schema(get: Get) -> None:
+def test_the_documents_keep_to_the_schema(get: Get, store: SqlStore) -> None:
     for path in ("/api/v1/runs", "/api/v1/runs?detail=status", "/api/v1/runs/{run}/artifacts"):
         found = get(path.format(run="seg-1")).json()
         assert len(found) >= 2
@@ -82,6 +82,10 @@ def test_the_documents_keep_to_the_schema(get: Get) -> None:
     (before,) = get(f"/api/v1/runs?limit=1&until={newest['created_at'] - 0.5!r}").json()
     assert before["run_id"] == "seg-1"
     assert get("/api/v1/runs?phase=Succeeded").json()[0]["run_id"] == "seg-1"
+    baselines.save("b", ["seg-1"], str(store.root), lambda _: None, replace=False, at=1e9)
+    (baseline,) = get("/api/v1/baselines").json()
+    validate("GET /api/v1/baselines", [baseline])
+    assert [run["plan"]["run_id"] for run in baseline["runs"]] == ["seg-1"]
     validate("GET /api/v1/runs/{run}", get("/api/v1/runs/seg-1").json())
     (row,) = get("/api/v1/groups?all=true").json()["rows"]
     assert [member["run_id"] for member in row["members"]] == ["seg-1", "seg-2"]

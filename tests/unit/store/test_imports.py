@@ -51,6 +51,7 @@ def test_the_database_is_a_matter_of_the_stores_adapter() -> None:
         f"adapters/store/{name}.py"
         for name in (
             "backups",
+            "baselines",
             "claims",
             "database",
             "migrations",

@@ -18,10 +18,12 @@ from k8sbench.adapters.store.intake import ImportedLogs
 from k8sbench.adapters.store.removal import Pruned
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.adapters.store.upkeep import StoreInfo, StoreReport
+from k8sbench.app.baselines import BaselineInfo
 from k8sbench.app.reading import Artifact
 from k8sbench.cli.commands.images import ImageList
 from k8sbench.cli.main import main
 from k8sbench.model.explanation import FormatExplanation, GroupExplanation, RunExplanation
+from k8sbench.model.baseline import Baseline
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Origin
@@ -45,6 +47,8 @@ DOCUMENTS: dict[str, Any] = {
     "k8sbench store info -o json": StoreInfo,
     "k8sbench store check -o json": StoreReport,
     "k8sbench store rebuild -o json": StoreReport,
+    "k8sbench baseline list -o json": list[BaselineInfo],
+    "GET /api/v1/baselines": list[Baseline],
     "GET /api/v1/runs": list[ListedRun],
     "GET /api/v1/runs?detail=status": list[RunStatus],
     "GET /api/v1/runs/{run}": RunStatus,
@@ -58,6 +62,7 @@ DOCUMENTS: dict[str, Any] = {
     "k8sbench-export.json": Header,
     "digests.json": Digests,
     "pruned.json": Pruned,
+    "baselines/NAME.json": Baseline,
 }
 OF_THE_CATALOG = {"NodePool", "Toleration", "Rdma", "Fingerprint", "LogFormat"}
 """Users write these; docs/catalog.md describes them."""

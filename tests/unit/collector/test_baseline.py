@@ -1,0 +1,173 @@
+"""New sets against a baseline: in the collector's metrics, and by whoever asks the collector."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+import msgspec
+import pytest
+
+from k8sbench.adapters.kubernetes.collectors import CollectorProxy
+from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.app import baselines, collectors, reading
+from k8sbench.app.collector_settings import Settings
+from k8sbench.app.connections import ClusterAccess
+from k8sbench.cli import main
+from k8sbench.collector import metrics as exposed
+from k8sbench.collector.controller import State
+from k8sbench.collector.metrics import Metrics
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.run import Run
+from tests.unit.collector.test_metrics import samples
+from tests.unit.measure.test_compare import A, B, new, old
+from tests.unit.report.factory import START, repeats, run
+
+RATIO, SEPARATED = "k8sbench_baseline_ratio", "k8sbench_baseline_separated"
+CASE = ("resnet50", "1x8", "pytorch", "fp32")
+"""Values of the labels, by their names."""
+
+
+def put(where: Path, runs: Iterable[Run]) -> None:
+    with open_store(str(where)) as store:
+        for one in runs:
+            store.record(one.plan, at=one.created_at, owner=None)
+            for step in one.history[1:]:
+                store.move(one.run_id, Transition(phase=step.phase, at=step.at, cause="test"))
+            if one.measurement is not None:
+                store.measured(one.run_id, one.measurement)
+
+
+def save(where: Path, name: str = "release", what: str = "old") -> None:
+    baselines.save(name, [what], str(where), lambda _: None, replace=True, at=time.time())
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> Path:
+    """A store with the baseline of the set "old"."""
+    put(tmp_path / "store", old(case="1x8"))
+    save(tmp_path / "store")
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def made(where: Path) -> Metrics:
+    made = Metrics()
+    settings = Settings(store=str(where), baseline="release")
+    made.state = State(settings=settings, is_leader=True)
+    return made
+
+
+def test_the_newest_set_is_held_against_the_baseline(where: Path, made: Metrics) -> None:
+    assert RATIO not in samples(made), "the baseline itself is no news"
+    later = new(case="1x8")
+    put(where, later)
+    made.closed(later[-1])
+    found = samples(made)
+    assert found[RATIO] == {CASE: pytest.approx(91 / 101)}
+    assert found[SEPARATED] == {CASE: 1.0}
+    newest = repeats(A, set_name="newest", case="1x8", at=START + 2e6)
+    put(where, newest)
+    made.closed(newest[-1])
+    found = samples(made)
+    assert found[RATIO] == {CASE: 1.0}
+    assert found[SEPARATED] == {CASE: 0.0}
+
+
+def test_too_few_runs_are_not_separated_however_slow(where: Path, made: Metrics) -> None:
+    put(where, new((50.0,), case="1x8"))
+    found = samples(made)
+    assert found[RATIO] == {CASE: pytest.approx(50 / 101)}
+    assert found[SEPARATED] == {CASE: 0.0}
+
+
+def test_a_set_with_runs_that_go_on_waits(where: Path, made: Metrics) -> None:
+    put(where, new(case="1x8"))
+    going_on = run(None, phase=Phase.RUNNING, set_name="newest", case="1x8", at=START + 2e6)
+    put(where, [*repeats(A, set_name="newest", case="1x8", at=START + 2e6), going_on][1:])
+    assert samples(made)[RATIO] == {CASE: pytest.approx(91 / 101)}
+
+
+def test_unequal_things_and_other_cases_have_no_series(where: Path, made: Metrics) -> None:
+    put(where, new(case="1x8", batch_size=64))
+    put(where, new(case="2x8"))
+    a100 = {"gpu_model": "NVIDIA A100-SXM4-40GB"}
+    put(where, repeats(A, case="1x8", measured=a100, set_name="a100", at=START + 2e6))
+    assert RATIO not in samples(made)
+
+
+def test_without_a_baseline_there_are_no_series(where: Path, made: Metrics) -> None:
+    put(where, new(case="1x8"))
+    for name in (None, "other"):
+        settings = Settings(store=str(where), baseline=name)
+        made.state = State(settings=settings, is_leader=True)
+        assert RATIO not in samples(made)
+    save(where, "other")
+    made.closed(run(1.0, case="1x8"))
+    assert CASE in samples(made)[RATIO]
+
+
+def test_the_store_is_not_read_at_each_scrape(
+    where: Path, made: Metrics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(where, new(case="1x8"))
+    assert samples(made)[RATIO]
+    monkeypatch.setattr(exposed.comparing, "held_against", None)
+    assert samples(made)[RATIO]
+
+
+def test_however_many_cases_there_are_the_series_are_bounded(
+    made: Metrics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = [
+        exposed.Held(labels=(f"{n:03}{'x' * 100}", "a", "b", "c"), ratio=1.0, is_separated=False)
+        for n in range(1000)
+    ]
+    monkeypatch.setattr(exposed.comparing, "held_against", lambda *_: held)
+    found = samples(made)
+    assert len(found[RATIO]) == len(found[SEPARATED]) == exposed.MOST_CASES
+    assert max(len(labels[0]) for labels in found[RATIO]) == exposed.LONGEST_LABEL
+
+
+# Read from elsewhere
+
+
+@pytest.fixture
+def of_a_collector(where: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the commands find a collector with that store."""
+
+    class Proxy:
+        def read(self, path: str, query: Mapping[str, str]) -> bytes | None:
+            if path == "baselines":
+                return msgspec.json.encode(reading.baselines(str(where)))
+            return msgspec.json.encode(reading.runs(str(where), query))
+
+    @contextmanager
+    def opened(access: ClusterAccess, seconds: float = 0.0) -> Iterator[CollectorProxy]:
+        yield cast("CollectorProxy", Proxy())
+
+    monkeypatch.setattr(collectors, "opened", opened)
+
+
+@pytest.mark.usefixtures("of_a_collector")
+def test_the_nightly_command_of_the_chart_ends_with_7_for_a_regression(
+    where: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(where, [*new(B, case="1x8"), *repeats(A, set_name="fine", case="1x8", at=START + 2e6)])
+    words = ["compare", "baseline:release", "--store=cluster", "--fail-on-regression=3%"]
+    assert main.main([*words, "set:new"]) == 7
+    assert "REGRESSION" in capsys.readouterr().out
+    assert main.main([*words, "set:fine"]) == 0
+    assert main.main(["baseline", "list", "--store=cluster", "-o", "name"]) == 0
+    assert capsys.readouterr().out.endswith("release\n")
+    assert main.main(["history", "resnet50", "--store=cluster", "-o", "csv"]) == 0
+    assert capsys.readouterr().out.count("\n") == 4
+
+
+@pytest.mark.usefixtures("of_a_collector")
+def test_a_baseline_is_saved_in_a_store_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["baseline", "save", "x", "old", "--store=cluster"]) == 2
+    assert "--store cluster is the collector's store" in capsys.readouterr().err
