@@ -17,7 +17,6 @@ from k8sbench.measure.group.sides import Side, differing
 from k8sbench.model.baseline import PUBLISHED
 from k8sbench.model.errors import Interrupted, NotFound, TimedOut, Unreachable, UsageError
 from k8sbench.model.phase import Phase
-from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 
 if TYPE_CHECKING:
@@ -55,6 +54,10 @@ def compare(
     }
     if both:
         note(f"note: {len(both)} of the runs are on both sides.")
+    for side in (one, two):
+        count = _open_in(side)
+        if count:
+            note(f"note: {count} of the runs of {side.name} are open: without a figure as yet.")
     return comparing.compare(one, two, limit=limit)
 
 
@@ -102,11 +105,15 @@ def open_runs(text: str, scope: Scope, note: Note) -> int | None:
         side = sides.side(text, known)
     except NotFound:
         return None
-    return sum(_is_open(known.runs[m.run_id]) for g in side.groups for m in g.members)
+    return _open_in(side)
 
 
-def _is_open(run: Run) -> bool:
-    return not run.phase.final or (run.phase is Phase.SUCCEEDED and run.measurement is None)
+def _open_in(side: Side) -> int:
+    runs = (side.runs[member.run_id] for group in side.groups for member in group.members)
+    return sum(
+        not run.phase.final or (run.phase is Phase.SUCCEEDED and run.measurement is None)
+        for run in runs
+    )
 
 
 def history(

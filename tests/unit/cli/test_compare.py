@@ -85,6 +85,12 @@ def test_the_exit_code_is_7_for_a_regression_and_never_0_for_nothing(
     assert ("too few runs to show a regression" in err) == (len(b) == 1 and code == 0)
 
 
+def test_runs_that_have_not_ended_are_named(fill: Fill, typed: Typed) -> None:
+    fill([*old(), *new(), run(None, set_name="new", repeat=4, phase=Phase.RUNNING)])
+    code, _, err = typed("compare", "old", "new")
+    assert (code, err) == (0, "note: 1 of the runs of new are open: without a figure as yet.\n")
+
+
 def test_smoke_runs_alone_are_nothing_that_could_be_compared(fill: Fill, typed: Typed) -> None:
     fill([smoke(3.0, set_name="old"), smoke(1.0, set_name="new", at=START + 1e6)])
     code, out, err = typed("compare", "old", "new", "--fail-on-regression=3%")

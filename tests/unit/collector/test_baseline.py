@@ -13,7 +13,7 @@ import pytest
 
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.app import baselines, collectors, reading
+from k8sbench.app import baselines, collectors, comparing, reading
 from k8sbench.app.collector_settings import Settings
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.cli import main
@@ -115,7 +115,7 @@ def test_the_store_is_not_read_at_each_scrape(
 ) -> None:
     put(where, new(case="1x8"))
     assert samples(made)[RATIO]
-    monkeypatch.setattr(exposed.comparing, "held_against", None)
+    monkeypatch.setattr(comparing, "held_against", None)
     assert samples(made)[RATIO]
 
 
@@ -123,10 +123,10 @@ def test_however_many_cases_there_are_the_series_are_bounded(
     made: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = [
-        exposed.Held(labels=(f"{n:03}{'x' * 100}", "a", "b", "c"), ratio=1.0, is_separated=False)
+        comparing.Held(labels=(f"{n:03}{'x' * 100}", "a", "b", "c"), ratio=1.0, is_separated=False)
         for n in range(1000)
     ]
-    monkeypatch.setattr(exposed.comparing, "held_against", lambda *_: held)
+    monkeypatch.setattr(comparing, "held_against", lambda *_: held)
     found = samples(made)
     assert len(found[RATIO]) == len(found[SEPARATED]) == exposed.MOST_CASES
     assert max(len(labels[0]) for labels in found[RATIO]) == exposed.LONGEST_LABEL

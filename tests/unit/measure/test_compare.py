@@ -127,7 +127,10 @@ def test_smoke_runs_have_no_ratio() -> None:
 
 
 def test_the_same_program_is_comparable_where_neither_side_states_its_model() -> None:
-    unknown = {"fingerprint": None, "measured": {"parameters": None, "precision_effective": None}}
+    unknown: dict[str, Any] = {
+        "fingerprint": None,
+        "measured": {"parameters": None, "precision_effective": None},
+    }
     assert only(old(**unknown), new(**unknown)).ratio is not None
     # Of two frameworks the models must be known.
     assert "model" in only(old(**unknown), new(framework="paddle", **unknown)).not_comparable
@@ -163,7 +166,8 @@ def test_three_sets_on_each_side_are_compared_as_sets() -> None:
 
     found = only(nights(0, 100.0), nights(10, 80.0), 0.03)
     assert found.a is not None
-    assert (found.a.of, found.a.values) == ("sets", pytest.approx((100.0, 101.0, 102.0)))
+    assert found.a.of == "sets"
+    assert found.a.values == pytest.approx((100.0, 101.0, 102.0))
     assert found.regression
     # Of one set on a side its runs are compared with all runs of the other.
     found = only(nights(0, 100.0), new())

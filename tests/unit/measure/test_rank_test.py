@@ -88,16 +88,16 @@ def test_from_four_runs_on_each_side_p_decides() -> None:
 
 @pytest.mark.parametrize(("n", "m"), [(2, 2), (3, 3), (5, 5), (3, 8), (10, 10)])
 def test_the_interval_of_the_ratio_covers_as_often_as_it_says(n: int, m: int) -> None:
-    draw, hits, tries = random.Random(n * 100 + m), 0, 2000
+    draw, hits, tries, coverage = random.Random(n * 100 + m), 0, 2000, 0.0
     for _ in range(tries):
         a = [draw.lognormvariate(0, 0.02) for _ in range(n)]
         b = [0.97 * draw.lognormvariate(0, 0.02) for _ in range(m)]
         found = rank_test.ratio_interval(a, b)
         assert found is not None
-        hits += found.low <= 0.97 <= found.high
-    deviation = math.sqrt(found.coverage * (1 - found.coverage) / tries)
-    assert abs(hits / tries - found.coverage) < 4 * deviation
-    assert found.coverage >= (0.95 if n + m >= 10 else 1 - 2 / math.comb(n + m, n) - 1e-9)
+        hits, coverage = hits + (found.low <= 0.97 <= found.high), found.coverage
+    deviation = math.sqrt(coverage * (1 - coverage) / tries)
+    assert abs(hits / tries - coverage) < 4 * deviation
+    assert coverage >= (0.95 if n + m >= 10 else 1 - 2 / math.comb(n + m, n) - 1e-9)
 
 
 def test_the_interval_excludes_1_exactly_where_the_test_says_so() -> None:
