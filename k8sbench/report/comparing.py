@@ -72,7 +72,7 @@ def _shown(one: Compared, a: Figures, b: Figures) -> str:
         if evidence.least > rank_test.ALPHA:
             return (
                 f"All of B is {place} all of A, which chance alone does in 1 of {once} such"
-                f" comparisons. {who} cannot reach p ≤ 5 % (their least is {_p(evidence.least)});"
+                f" comparisons. {who} cannot reach p ≤ 5 % (their least is {numbers.percent(evidence.least)});"
                 f" {'6 runs' if published is not None else f'{rank_test.fewest()} on each side'}"
                 " can."
             )
@@ -199,11 +199,11 @@ def _n(one: Compared) -> str:
     counts = [0 if side is None else len(side.values) for side in (one.a, one.b)]
     of = next((side.of for side in (one.a, one.b) if side is not None and side.of != "runs"), "")
     if of == "published":
-        return " + ".join(
+        return "+".join(
             "published" if side is not None and side.of == "published" else str(count)
             for side, count in zip((one.a, one.b), counts, strict=True)
         )
-    return f"{counts[0]} + {counts[1]}{' sets' if of == 'sets' else ''}"
+    return f"{counts[0]}+{counts[1]}{' sets' if of == 'sets' else ''}"
 
 
 def _difference(one: Difference, compared: Comparison, names: Sequence[str]) -> tuple[Cell, ...]:

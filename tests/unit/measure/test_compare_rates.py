@@ -37,6 +37,27 @@ def alarms(runs: int, noise: float, slower: float, seed: int) -> float:
     return found / TRIES
 
 
+def alarms_of_sets(sets: int, between: float, slower: float, seed: int) -> float:
+    """The same of sets of three runs, which differ by 0.3 % within a set, and more from set to set.
+
+    One set on each side is compared by its runs, three and more by their medians.
+    """
+    draw, found = random.Random(seed), 0
+
+    def side(level: float) -> list[float]:
+        made = []
+        for _ in range(sets):
+            shift = level * math.exp(draw.gauss(0, between))
+            made.append([shift * math.exp(draw.gauss(0, 0.003)) for _ in range(3)])
+        return made[0] if sets == 1 else [statistics.median(rates) for rates in made]
+
+    for _ in range(TRIES):
+        a, b = side(1.0), side(1 - slower)
+        ratio = statistics.median(b) / statistics.median(a)
+        found += compare.is_regression(ratio, rank_test.rank_sum(a, b), LIMIT)
+    return found / TRIES
+
+
 def marked(noise: float, slower: float, change_at: int | None, seed: int) -> tuple[float, float]:
     """Share of histories with a mark, and with one within a set of where it should be."""
     draw, some, right = random.Random(seed), 0, 0
@@ -107,6 +128,22 @@ def test_the_page_states_the_rates_of_comparisons_golden(
             cells = (f"{100 * rates[runs, noise, s]:.1f} %" for s in (0.0, 0.05, 0.10))
             lines.append(f"| {runs} | {100 * noise:g} % | {' | '.join(cells)} |")
     holds("rates", "\n".join(lines))
+
+
+def test_several_sets_hold_down_what_sets_differ_by_golden() -> None:
+    lines = [
+        "| sets on each side | set to set | noise alone | 5 % slower | 10 % slower |",
+        "|---:|---:|---:|---:|---:|",
+    ]
+    for sets in (1, 3, 5):
+        for between in (0.01, 0.02):
+            found = [alarms_of_sets(sets, between, slower, seed=21) for slower in (0.0, 0.05, 0.10)]
+            assert sets == 1 or found[0] <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / TRIES)
+            cells = " | ".join(f"{100 * rate:.1f} %" for rate in found)
+            lines.append(f"| {sets} | {100 * between:g} % | {cells} |")
+    # One set says nothing of other sets: the limit alone holds its false alarms down.
+    assert alarms_of_sets(1, 0.01, 0.0, seed=22) < 0.05 < alarms_of_sets(1, 0.02, 0.0, seed=22)
+    holds("sets", "\n".join(lines))
 
 
 def test_the_page_states_the_rates_of_marked_changes_golden() -> None:
