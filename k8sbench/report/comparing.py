@@ -70,11 +70,11 @@ def _shown(one: Compared, a: Figures, b: Figures) -> str:
     if one.finding in ("slower", "faster"):
         place = "below" if one.finding == "slower" else "above"
         if evidence.least > rank_test.ALPHA:
+            least = numbers.percent(evidence.least)
+            enough = "6 runs" if published else f"{rank_test.fewest()} on each side"
             return (
                 f"All of B is {place} all of A, which chance alone does in 1 of {once} such"
-                f" comparisons. {who} cannot reach p ≤ 5 % (their least is {numbers.percent(evidence.least)});"
-                f" {'6 runs' if published is not None else f'{rank_test.fewest()} on each side'}"
-                " can."
+                f" comparisons. {who} cannot reach p ≤ 5 % (their least is {least}); {enough} can."
             )
         return (
             f"B is {one.finding}: chance alone puts {who} at least this far apart in"

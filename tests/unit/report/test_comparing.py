@@ -31,8 +31,8 @@ def test_one_run_on_each_side_shows_nothing_and_what_would_is_said() -> None:
 def test_three_that_lie_apart_are_said_to_be_what_chance_does_once_in_20() -> None:
     assert words(old(A), new(B), 0.03) == (
         "All of B is below all of A, which chance alone does in 1 of 20 such comparisons. 3 and 3"
-        " runs cannot reach p ≤ 5 % (their least is 10.0 %); 4 on each side can. Slower by more than"
-        " 3 %, and separated: a regression."
+        " runs cannot reach p ≤ 5 % (their least is 10.0 %); 4 on each side can. Slower by more"
+        " than 3 %, and separated: a regression."
     )
 
 
