@@ -140,11 +140,17 @@ def history(
     fitting = [
         group
         for group in mine
-        if framework in (None, group.key.framework)
-        and case in (None, group.key.case)
-        and (since is None or group.latest >= since)
+        if framework in (None, group.key.framework) and case in (None, group.key.case)
     ]
-    return histories.history(fitting)
+    # Older sets are not shown, but changes are told by all of them.
+    shown = (
+        msgspec.structs.replace(
+            one,
+            points=tuple(p for p in one.points if since is None or p.group.latest >= since),
+        )
+        for one in histories.history(fitting)
+    )
+    return [one for one in shown if one.points]
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):

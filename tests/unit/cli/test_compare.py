@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import io
 import json
 import pathlib
@@ -22,6 +23,7 @@ from tests.unit.measure.test_changes import FLAT, dropped, sets
 from tests.unit.measure.test_compare import A, B, new, old
 from tests.unit.report.factory import START, repeats, run, smoke
 
+START_OF_N9 = datetime.datetime.fromtimestamp(START + 9e5, datetime.UTC).isoformat()
 Fill = Callable[[Iterable[Run]], None]
 Typed = Callable[..., tuple[int, str, str]]
 
@@ -206,6 +208,15 @@ def test_names_of_baselines_are_checked(fill: Fill, typed: Typed) -> None:
     assert "k8sbench baseline save NAME SET" in err
 
 
+def test_no_store_is_made_for_a_baseline(where: pathlib.Path, typed: Typed) -> None:
+    for words in (("save", "base", "old"), ("remove", "base")):
+        code, _, err = typed("baseline", *words)
+        assert code == 2
+        assert "There is no store in" in err
+    assert typed("baseline", "list")[0] == 0
+    assert not where.exists()
+
+
 # History
 
 
@@ -227,6 +238,13 @@ def test_a_history_is_of_what_is_asked_for(fill: Fill, typed: Typed) -> None:
     fill([*sets(FLAT[:2], case="1x1"), *sets(FLAT[:3], case="1x8")])
     cases = json.loads(typed("history", "resnet50", "--case=1x8", "-o", "json")[1])["series"]
     assert [one["case"] for one in cases] == ["1x8"]
+    fill(sets([*FLAT, *dropped(0.05, 6)], case="1x4"))
+    late = typed("history", "resnet50", "--case=1x4", f"--since={START_OF_N9}", "-o", "json")[1]
+    (series,) = json.loads(late)["series"]
+    # The sets before are not shown, and are what the change is told by.
+    assert [(p["set"], p["change"] is not None) for p in series["points"]][:3] == [
+        *(("n09", False), ("n10", True), ("n11", False))
+    ]
     code, _, err = typed("history", "resnet")
     assert (code, "Did you mean resnet50?" in err) == (2, True)
     code, _, err = typed("history", "resnet50", "--case=9x9")
