@@ -17,6 +17,7 @@ from k8sbench.measure.group.sides import Side, differing
 from k8sbench.model.baseline import PUBLISHED
 from k8sbench.model.errors import Interrupted, NotFound, TimedOut, Unreachable, UsageError
 from k8sbench.model.phase import Phase
+from k8sbench.model.plan import RunPlan
 from k8sbench.ports import RunFilter
 
 if TYPE_CHECKING:
@@ -153,11 +154,19 @@ def history(
     return [one for one in shown if one.points]
 
 
+def labels(plan: RunPlan) -> tuple[str, ...]:
+    """Return what makes throughputs comparable over time, as far as users choose it by name."""
+    return (
+        *(plan.benchmark, plan.variant, plan.framework, plan.precision, plan.case),
+        *(plan.preset, plan.pool.name),
+    )
+
+
 class Held(msgspec.Struct, frozen=True, kw_only=True):
     """A case of the newest set, held against a baseline."""
 
-    labels: tuple[str, str, str, str]
-    """Benchmark, framework, precision, case."""
+    labels: tuple[str, ...]
+    """As :func:`labels` has them."""
     ratio: float
     is_separated: bool
     """Whether the two differ by more than chance."""
@@ -182,7 +191,7 @@ def held_against(where: str | None, name: str, newest: int) -> list[Held]:
         for group in grouping.groups(runs)
         if group.spread is not None and not group.in_progress and group.key.set_name not in sets
     ]
-    found: dict[tuple[str, str, str, str], tuple[float, Held]] = {}
+    found: dict[tuple[str, ...], tuple[float, Held]] = {}
     for group in complete:
         side = Side(name="", groups=(group,), runs={run.run_id: run for run in runs})
         alike = [one for one in ours.groups if not differing(one, group)]
@@ -190,11 +199,9 @@ def held_against(where: str | None, name: str, newest: int) -> list[Held]:
         for one in comparing.compare(against, side).cases if alike else ():
             if one.ratio is None:
                 continue
-            key = group.key
-            labels = (key.benchmark, key.framework, key.precision, key.case)
-            held = Held(
-                labels=labels, ratio=one.ratio, is_separated=one.finding in ("faster", "slower")
-            )
-            if labels not in found or found[labels][0] < group.latest:
-                found[labels] = (group.latest, held)
+            case = labels(group.plan)
+            is_separated = one.finding in ("faster", "slower")
+            if case not in found or found[case][0] < group.latest:
+                held = Held(labels=case, ratio=one.ratio, is_separated=is_separated)
+                found[case] = (group.latest, held)
     return [held for _, held in found.values()]

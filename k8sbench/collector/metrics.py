@@ -41,7 +41,7 @@ HELD_SECONDS = 300.0
 NEWEST = 500
 """Runs among which the newest sets are looked for."""
 CASE = ("benchmark", "variant", "framework", "precision", "case", "preset", "pool")
-"""What makes throughputs worth comparing over time, as far as users choose it by name."""
+"""Names of what `comparing.labels` returns."""
 
 
 class _Last(NamedTuple):
@@ -80,10 +80,7 @@ class Metrics(Collector):
                 _put(self._queued, benchmark, started_at - run.created_at, MOST_BENCHMARKS)
             if run.phase is Phase.CANCELLED or (run.phase is Phase.SUCCEEDED and measured is None):
                 return
-            values = (
-                *(plan.benchmark, plan.variant, plan.framework, plan.precision, plan.case),
-                *(plan.preset, plan.pool.name),
-            )
+            values = comparing.labels(plan)
             last = _Last(
                 rate=None if measured is None else measured.rate,
                 valid=measured is not None and measured.verdict == "valid",

@@ -15,9 +15,7 @@ import msgspec
 
 from k8sbench.report.text_table import clean
 
-Shape = Literal[
-    "table", "wide", "markdown", "flat", "document", "names", "dlperf", "junit", "page"
-]
+Shape = Literal["table", "wide", "markdown", "flat", "document", "names", "dlperf", "junit", "page"]
 """``table``, ``wide``, ``markdown``: text for people. ``flat``: a header and rows. ``document``:
 plain data. ``names``: one name per row. ``dlperf``: the document of DLPerf's result file.
 ``junit``: a test suite in JUnit's XML, for CI. ``page``: a page for a browser."""

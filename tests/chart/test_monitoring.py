@@ -12,12 +12,14 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Sequence
 from typing import Any
+from unittest import mock
 
 import pytest
 import yaml
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from k8sbench.app import comparing
 from k8sbench.app.collector_settings import Settings
 from k8sbench.app.serve import Look
 from k8sbench.collector.controller import State
@@ -42,11 +44,15 @@ def exposed() -> Sequence[tuple[str, dict[str, str]]]:
     """Return name and labels of every series of a collector that has all of them, from itself."""
     made = Metrics()
     ran, ended = at(Phase.RUNNING, 130.0), at(Phase.SUCCEEDED, 200.0)
-    made.closed(run("over", ran, ended, measured=measurement(), benchmark=BENCHMARK))
+    over = run("over", ran, ended, measured=measurement(), benchmark=BENCHMARK)
+    made.closed(over)
     look = Look(listed_at=1.0, runs=[run("goes-on", ran)], api_errors={"429": 1})
-    store = Settings(store=str(CHART))  # any folder: the files in it are counted
+    # Any folder: the files in it are counted.
+    store = Settings(store=str(CHART), baseline="release")
     made.state = State(settings=store, is_leader=True, look=look)
-    families = text_string_to_metric_families(generate_latest(made.registry).decode())
+    held = comparing.Held(labels=comparing.labels(over.plan), ratio=1.0, is_separated=False)
+    with mock.patch.object(comparing, "held_against", return_value=[held]):
+        families = text_string_to_metric_families(generate_latest(made.registry).decode())
     return [(each.name, each.labels) for family in families for each in family.samples]
 
 
@@ -166,7 +172,7 @@ def _alerts(rules: pathlib.Path) -> dict[str, dict[str, Any]]:
 
 def _fired(alert: dict[str, Any], name: str, series: dict[str, str]) -> dict[str, Any]:
     values = {"K8sbenchStuckJob": "2", "K8sbenchStoreFull": "9.0", "K8sbenchRegression": "95%"}
-    of = RUN if name == "K8sbenchRegression" else {}
+    of = labels_of("k8sbench_baseline_ratio") if name == "K8sbenchRegression" else {}
 
     def filled(match: re.Match[str]) -> str:
         label = re.search(r"\$labels\.(\w+)", match[0])

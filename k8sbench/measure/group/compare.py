@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from k8sbench.measure.group import comparison, differences, rank_test
+from k8sbench.measure.group import arithmetic, deviations, differences, parity, rank_test
 from k8sbench.measure.group.gpu_peaks import plain_name
 from k8sbench.measure.group.sides import Side, counterparts, differing, figures, have_sets
 from k8sbench.measure.group.spread import spread
@@ -59,7 +59,7 @@ def with_published(
     cases: list[Compared] = []
     for groups in side.cases():
         spec = find(groups[-1].plan)
-        found = comparison.deviations_of(groups[-1], spec) if spec is not None else ()
+        found = deviations.deviations_of(groups[-1], spec) if spec is not None else ()
         ours = figures(groups, of_sets=False)
         if not found:
             pair = (None, ours) if published_is_first else (ours, None)
@@ -176,13 +176,13 @@ def _one_side(one: Figures | None, two: Figures | None) -> Compared:
 
 
 def unlike(one: Group, two: Group) -> tuple[str, ...]:
-    """Ids of what forbids a ratio of two groups; all are in :data:`comparison.NOT_COMPARABLE`."""
+    """Ids of what forbids a ratio of two groups; all are in :data:`.comparable.NOT_COMPARABLE`."""
     fields = differing(one, two)
     found: list[str] = [name for name in ("benchmark", "case") if name in fields]
     if "precision" in fields:
         found.append("precision")
     if fields:
-        found += comparison.unlike_in_parity(one, two)
+        found += parity.unlike_in_parity(one, two)
     else:
         found += _unlike_alike(one, two)
     return tuple(dict.fromkeys(found))
@@ -195,7 +195,7 @@ def _unlike_alike(one: Group, two: Group) -> list[str]:
     """
     gpus = {one.key.gpu_model, two.key.gpu_model}
     formats = {
-        comparison.arithmetic(g.plan, g.precision_effective, g.key.gpu_model) for g in (one, two)
+        arithmetic.arithmetic(g.plan, g.precision_effective, g.key.gpu_model) for g in (one, two)
     }
     effective = {g.precision_effective for g in (one, two)}
     stated = [g.arithmetic.types for g in (one, two) if g.arithmetic is not None]
@@ -210,7 +210,7 @@ def _unlike_alike(one: Group, two: Group) -> list[str]:
         and ("unknown" in gpus or len({plain_name(gpu) for gpu in gpus}) > 1),
         "no-figure": one.spread is None or two.spread is None,
         "model": any(
-            known and max(known) > min(known) * (1 + comparison.SAME_MODEL) for known in models
+            known and max(known) > min(known) * (1 + parity.SAME_MODEL) for known in models
         ),
         "precision": len(formats - {None}) > 1 or len(effective - {None}) > 1,
         "arithmetic": len(stated) == 2 and stated[0] != stated[1],

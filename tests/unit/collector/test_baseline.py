@@ -27,7 +27,7 @@ from tests.unit.measure.test_compare import A, B, new, old
 from tests.unit.report.factory import START, repeats, run
 
 RATIO, SEPARATED = "k8sbench_baseline_ratio", "k8sbench_baseline_separated"
-CASE = ("resnet50", "1x8", "pytorch", "fp32")
+CASE = ("resnet50", "1x8", "pytorch", "v100-16gb", "fp32", "full", "dle")
 """Values of the labels, by their names."""
 
 
@@ -123,7 +123,7 @@ def test_however_many_cases_there_are_the_series_are_bounded(
     made: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = [
-        comparing.Held(labels=(f"{n:03}{'x' * 100}", "a", "b", "c"), ratio=1.0, is_separated=False)
+        comparing.Held(labels=(f"{n:03}{'x' * 100}", *"abcdef"), ratio=1.0, is_separated=False)
         for n in range(1000)
     ]
     monkeypatch.setattr(comparing, "held_against", lambda *_: held)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from k8sbench.measure.group import compare as comparing
-from k8sbench.measure.group.comparison import NOT_COMPARABLE
+from k8sbench.measure.group.comparable import NOT_COMPARABLE
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.sides import Side, chosen
 from k8sbench.model.compared import Compared, Comparison
@@ -17,7 +17,7 @@ from k8sbench.model.measurement import Arithmetic, GpuFigure, GpuMetrics, arithm
 from k8sbench.model.phase import Phase
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
-from tests.unit.measure.test_comparison_ratios import catalog
+from tests.unit.measure.rows import catalog
 from tests.unit.report.factory import START, V100_16, V100_32, repeats, run, smoke
 
 A, B = (100.0, 101.0, 102.0), (90.0, 91.0, 92.0)

@@ -22,8 +22,8 @@ from k8sbench.app.baselines import BaselineInfo
 from k8sbench.app.reading import Artifact
 from k8sbench.cli.commands.images import ImageList
 from k8sbench.cli.main import main
-from k8sbench.model.explanation import FormatExplanation, GroupExplanation, RunExplanation
 from k8sbench.model.baseline import Baseline
+from k8sbench.model.explanation import FormatExplanation, GroupExplanation, RunExplanation
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Origin
