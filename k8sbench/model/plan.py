@@ -108,7 +108,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     """What the user should know: a replaced default, a batch unlike the report's, no figures."""
     node: str | None = None
-    """The one node that the run is pinned to; None: any of the pool. Nothing sets it yet."""
+    """The one node that the run is pinned to; None: any of the pool. ``nodes`` sets it."""
     program_digest: str | None = None
     """SHA-256 of the catalog's text of a command, before its placeholders were filled: equal for
     the cases of one program. None where our trainer runs, and in plans of version 0.1.0."""

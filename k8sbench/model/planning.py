@@ -211,6 +211,8 @@ def describe(plan: RunPlan) -> str:
         f"{plan.window.warmup} + {plan.window.iterations} iterations",
         f"pool {plan.pool.name}" if plan.backend == "kubernetes" else plan.backend,
     ]
+    if plan.node is not None:
+        parts.append(f"node {plan.node}")
     if plan.data not in ("synthetic", "image"):
         parts.append(f"data {plan.data}")
     parts += speed_options.words(plan.options)

@@ -31,7 +31,10 @@ _INSUFFICIENT = re.compile(r"^Insufficient (\S+)$|^(Too many pods)$")
 _TAINT = re.compile(
     r"^node\(s\) had untolerated taint \{(?P<key>[^:}]+)(?:: ?(?P<value>[^}]*))?\}$"
 )
-_MISMATCH = "node(s) didn't match Pod's node affinity/selector"
+_MISMATCH = {
+    "node(s) didn't match Pod's node affinity/selector",
+    "node(s) didn't satisfy plugin(s) [NodeAffinity]",  # of a pod that is pinned to one node
+}
 _CLOSED = "node(s) were unschedulable"
 _NO_CLAIM = re.compile(r'persistentvolumeclaim "(?P<claim>[^"]+)" not found')
 _UNBOUND = re.compile(
@@ -78,7 +81,7 @@ def read(message: str) -> SchedulerMessage | None:
         elif taint := _TAINT.match(reason):
             value = (taint["value"] or "").strip()
             taints[f"{taint['key']}: {value}" if value else taint["key"]] = count
-        elif reason == _MISMATCH:
+        elif reason in _MISMATCH:
             mismatched = count
         elif reason == _CLOSED:
             closed = count

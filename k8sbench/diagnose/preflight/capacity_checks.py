@@ -18,8 +18,17 @@ def usable_nodes(facts: Facts, asked: Asked) -> int:
     """How many nodes take a replica, one each; 1 where nodes cannot be seen."""
     if isinstance(facts.nodes, Unknown):
         return 1
-    wants = _replica(asked)
-    return sum(not _away(node, asked) and _fits(node, wants) for node in facts.nodes)
+    return sum(refusal(node, asked) is None for node in facts.nodes)
+
+
+def refusal(node: KubeObject, asked: Asked) -> str | None:
+    """Why a node cannot take a replica, also when it is empty; None: it can."""
+    if (why := _away(node, asked)) is not None:
+        return why
+    short = next((name for name, want in _replica(asked).items() if _allocatable(node, name) < want), None)
+    if short is None:
+        return None
+    return f"offers {_offered(node, short)} of {short}, {_plain(_replica(asked)[short])} are needed"
 
 
 def quota(facts: Facts, asked: Asked) -> Iterator[Line]:

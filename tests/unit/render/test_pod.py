@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,6 +58,19 @@ def test_a_multiplied_quantity_is_the_product(
     product = syntax.times(f"{number}{fraction}{unit}", count)
     assert syntax.fits(syntax.QUANTITY, product)
     assert amount(product) == amount(f"{number}{fraction}{unit}") * Decimal(count)
+
+
+def test_a_pinned_run_asks_for_its_node_by_name_beside_the_pool_s_labels() -> None:
+    pinned = msgspec.structs.replace(plan(pool=POOLS["full"]), node="gpu-7")
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gpu-7"]}]}]
+    spec = pod(pinned)["spec"]
+    assert spec["nodeSelector"] == POOLS["full"].selector
+    assert spec["affinity"] == {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}
+        }
+    }
+    assert "affinity" not in pod(plan())["spec"]
 
 
 def test_shared_memory_is_a_memory_volume_of_the_pool_s_size() -> None:

@@ -1,0 +1,214 @@
+"""Which nodes of a pool are slow: one case, measured on each node, against the others and before.
+
+The rule, for the n nodes that were measured alike (same GPU model, precision and estimator):
+
+- The *centre* is the median of their throughputs, the *noise* 1.4826 × the median absolute
+  deviation from it, relative to it: the standard deviation, if the nodes were equal and their
+  differences normal. Nodes that are slow move neither while they are fewer than half.
+- A node is *slow* where it is below the centre by more than the limit:
+  max(3 %, z × (1 + 4/n) × noise), where z is the normal quantile of 1 − α/n. So the slowest of n
+  equal nodes is beyond it in about α of all sweeps; 4/n makes up for a noise that was itself
+  estimated from n nodes. α is 5 %.
+- Against a baseline the same is done with the ratios now ÷ before of the nodes that both have, and
+  α is divided between the two. That the *whole pool* is slower than before (its median ratio below
+  0.97) is said of the pool, and names no node.
+
+Fewer than five nodes show no noise, and none of them is judged. A node whose GPUs reported an XID
+error or an uncorrected ECC error, or were throttled by heat or a power brake, is *faulty* whatever
+its throughput. Smoke runs claim no speed: there are faults, and no slow nodes.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+FEWEST = 5
+"""Nodes from which their noise can be estimated."""
+LEAST = 0.03
+"""No smaller difference is worth a cordon; runs of one node differ by 1 % and more."""
+FALSE_ALARMS = 0.05
+"""Share of sweeps over equal nodes in which any is called slow, at most about."""
+NORMAL = 1.4826
+"""Standard deviation ÷ median absolute deviation of a normal distribution."""
+SMALL_POOL = 4.0
+"""Chosen by simulation, so that small pools have no more false alarms than large ones."""
+
+State = Literal["ok", "slow", "faulty", "not-judged", "not-measured"]
+
+
+class NodeFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What was measured on one node."""
+
+    node: str
+    rate: float | None = None
+    """Throughput of the job, the median over its valid runs; None: see ``reason``."""
+    reason: str | None = None
+    """Why there is no rate."""
+    before: float | None = None
+    """The same in the baseline's set."""
+    faults: tuple[str, ...] = ()
+    """What its GPUs reported, a sentence each."""
+    alike: tuple[str, ...] = ()
+    """GPU model, precision in effect and estimator: only nodes with equal ones are compared."""
+    smoke: bool = False
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What the nodes that were measured alike were held to."""
+
+    alike: tuple[str, ...]
+    nodes: int
+    centre: float | None
+    """Median throughput; None for no node."""
+    noise: float | None
+    """Relative; None for fewer than :data:`FEWEST` nodes."""
+    limit: float | None
+    """How far below the centre a node is slow: 0.03 for 3 %."""
+    centre_before: float | None = None
+    """Median of now ÷ before; None without a node that both sets have."""
+    nodes_before: int = 0
+    limit_before: float | None = None
+    reason: str | None = None
+    """Why nodes were not judged against the pool, or not against the baseline."""
+
+
+class NodeVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """One node, and what is to be said of it."""
+
+    node: str
+    state: State
+    to_pool: float | None = None
+    """Its throughput ÷ the pool's median − 1."""
+    to_baseline: float | None = None
+    """Its throughput ÷ that of the baseline − 1."""
+    why: tuple[str, ...] = ()
+    """A sentence for each reason of the state."""
+
+
+class NodeCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdicts on all nodes, in the order of the nodes."""
+
+    nodes: tuple[NodeVerdict, ...]
+    limits: tuple[Limits, ...]
+    slower_than_before: tuple[str, ...] = ()
+    """A sentence for each kind of node that is slower as a whole than in the baseline."""
+
+    @property
+    def to_cordon(self) -> tuple[str, ...]:
+        """Names of the nodes that are slow or faulty."""
+        return tuple(one.node for one in self.nodes if one.state in ("slow", "faulty"))
+
+
+def check(figures: Sequence[NodeFigures], *, against: str | None = None) -> NodeCheck:
+    """Judge nodes by the rule above; ``against`` names the baseline's set for the sentences."""
+    kinds: dict[tuple[str, ...], list[NodeFigures]] = {}
+    for one in figures:
+        if one.rate is not None and not one.smoke:
+            kinds.setdefault(one.alike, []).append(one)
+    tests = 2 if against is not None else 1
+    limits = {alike: _limits(alike, some, tests) for alike, some in kinds.items()}
+    slower = tuple(
+        f"The pool as a whole is {1 - found.centre_before:.1%} slower than in {against}: look for"
+        " what changed on all nodes (driver, image, power limit), not for one node."
+        for found in limits.values()
+        if found.centre_before is not None
+        and found.limit_before is not None
+        and found.centre_before < 1 - LEAST
+    )
+    return NodeCheck(
+        nodes=tuple(_verdict(one, limits, against) for one in figures),
+        limits=tuple(limits.values()),
+        slower_than_before=slower,
+    )
+
+
+def limit(values: Sequence[float], tests: int = 1) -> tuple[float, float] | None:
+    """Noise of at least :data:`FEWEST` values, and how far below the median one is an outlier.
+
+    Both relative to the median; None for fewer values. With ``tests`` the false alarms are divided
+    between so many.
+    """
+    if len(values) < FEWEST:
+        return None
+    centre, count = statistics.median(values), len(values)
+    noise = NORMAL * statistics.median(abs(value / centre - 1) for value in values)
+    quantile = statistics.NormalDist().inv_cdf(1 - FALSE_ALARMS / tests / count)
+    return noise, max(LEAST, quantile * (1 + SMALL_POOL / count) * noise)
+
+
+def _limits(alike: tuple[str, ...], some: Sequence[NodeFigures], tests: int) -> Limits:
+    rates = [one.rate for one in some if one.rate is not None]
+    ratios = [ratio for one in some if (ratio := _ratio(one)) is not None]
+    found, before = limit(rates, tests), limit(ratios, tests)
+    reasons = []
+    few = f"fewer than {FEWEST} do not show how much equal nodes differ"
+    if found is None:
+        reasons.append(f"{len(rates)} nodes were measured alike; {few}.")
+    if tests > 1 and before is None:
+        reasons.append(f"{len(ratios)} nodes have a figure in the baseline, too; {few}.")
+    return Limits(
+        alike=alike,
+        nodes=len(rates),
+        centre=statistics.median(rates),
+        noise=None if found is None else found[0],
+        limit=None if found is None else found[1],
+        centre_before=statistics.median(ratios) if ratios else None,
+        nodes_before=len(ratios),
+        limit_before=None if before is None else before[1],
+        reason=" ".join(reasons) or None,
+    )
+
+
+def _verdict(
+    one: NodeFigures, limits: Mapping[tuple[str, ...], Limits], against: str | None
+) -> NodeVerdict:
+    held = limits.get(one.alike) if one.rate is not None and not one.smoke else None
+    to_pool = to_baseline = None
+    slow: list[str] = []
+    if held is not None and one.rate is not None and held.centre is not None:
+        to_pool = one.rate / held.centre - 1
+        ratio = _ratio(one)
+        to_baseline = None if ratio is None else ratio - 1
+        slow = list(_slowness(one, held, against))
+    state: State = "ok"
+    why = tuple([*one.faults, *slow])
+    if one.faults:
+        state = "faulty"
+    elif slow:
+        state = "slow"
+    elif one.rate is None:
+        state, why = "not-measured", (one.reason,) if one.reason else ()
+    elif one.smoke:
+        state, why = "not-judged", ("A smoke run checks the path, not the speed.",)
+    elif held is not None and held.limit is None and held.limit_before is None:
+        state, why = "not-judged", (held.reason,) if held.reason else ()
+    return NodeVerdict(
+        node=one.node, state=state, to_pool=to_pool, to_baseline=to_baseline, why=why
+    )
+
+
+def _slowness(one: NodeFigures, held: Limits, against: str | None) -> Iterator[str]:
+    assert one.rate is not None
+    if held.limit is not None and held.centre is not None:
+        below = 1 - one.rate / held.centre
+        if below > held.limit:
+            yield (
+                f"It is {below:.1%} below the median of {held.nodes} nodes; the limit is"
+                f" {held.limit:.1%}."
+            )
+    ratio = _ratio(one)
+    if ratio is not None and held.limit_before is not None and held.centre_before is not None:
+        below = 1 - ratio / held.centre_before
+        if below > held.limit_before:
+            yield (
+                f"It is {1 - ratio:.1%} slower than in {against}, where the pool changed by"
+                f" {held.centre_before - 1:+.1%}; the limit is {held.limit_before:.1%} beyond that."
+            )
+
+
+def _ratio(one: NodeFigures) -> float | None:
+    return one.rate / one.before if one.rate is not None and one.before else None

@@ -1,0 +1,164 @@
+"""The rule by which a node of a pool is called slow: what it names, and how often it is wrong."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from k8sbench.measure.group import node_check
+from k8sbench.measure.group.node_check import NodeCheck, NodeFigures
+
+V100 = ("Tesla V100", "fp32", "time_weighted")
+
+
+def nodes(
+    rates: Sequence[float | None], before: Sequence[float | None] = (), **more: object
+) -> list[NodeFigures]:
+    earlier = [*before, *[None] * (len(rates) - len(before))]
+    return [
+        NodeFigures(
+            node=f"gpu-{number}", rate=rate, before=earlier[number], **{"alike": V100, **more}
+        )  # type: ignore[arg-type]
+        for number, rate in enumerate(rates)
+    ]
+
+
+def states(found: NodeCheck) -> dict[str, str]:
+    return {one.node: one.state for one in found.nodes if one.state != "ok"}
+
+
+def test_a_node_beyond_the_limit_is_slow_and_named_to_be_cordoned() -> None:
+    found = node_check.check(nodes([1000, 1002, 998, 1001, 999, 940]))
+    assert states(found) == {"gpu-5": "slow"}
+    assert found.to_cordon == ("gpu-5",)
+    slow = found.nodes[5]
+    assert slow.to_pool == pytest.approx(-0.0595, abs=1e-4)
+    assert slow.why == ("It is 6.0% below the median of 6 nodes; the limit is 3.0%.",)
+
+
+@pytest.mark.parametrize(("rate", "slow"), [(971.0, False), (969.0, True)])
+def test_less_than_three_percent_is_never_enough(rate: float, slow: bool) -> None:
+    found = node_check.check(nodes([1000] * 9 + [rate]))
+    assert bool(found.to_cordon) is slow
+
+
+def test_the_limit_grows_with_the_noise_of_the_pool() -> None:
+    noisy = node_check.check(nodes([1000, 1050, 950, 1040, 960, 1010, 990, 930]))
+    assert noisy.to_cordon == ()
+    (held,) = noisy.limits
+    assert held.limit is not None
+    assert held.limit > 0.1
+
+
+def test_a_fast_node_is_no_fault() -> None:
+    assert node_check.check(nodes([1000] * 9 + [1200])).to_cordon == ()
+
+
+def test_slow_nodes_do_not_hide_each_other_while_they_are_fewer_than_half() -> None:
+    found = node_check.check(nodes([1000, 1001, 999, 1002, 998, 1000, 900, 905, 910]))
+    assert found.to_cordon == ("gpu-6", "gpu-7", "gpu-8")
+
+
+def test_fewer_than_five_nodes_are_not_judged() -> None:
+    found = node_check.check(nodes([1000, 1000, 1000, 500]))
+    assert set(states(found).values()) == {"not-judged"}
+    assert found.limits[0].reason == (
+        "4 nodes were measured alike; fewer than 5 do not show how much equal nodes differ."
+    )
+    assert node_check.check(nodes([1000, 1000, 1000, 1000, 500])).to_cordon == ("gpu-4",)
+
+
+def test_nodes_of_another_gpu_model_are_another_pool() -> None:
+    others = [
+        NodeFigures(node=f"a100-{n}", rate=3000.0, alike=("A100", *V100[1:])) for n in range(5)
+    ]
+    assert node_check.check([*nodes([1000] * 6), *others]).to_cordon == ()
+
+
+def test_a_faulty_gpu_names_its_node_whatever_its_speed_and_without_any() -> None:
+    faults = ("The driver reported XID 79 of GPU 3 of gpu-1 during the run.",)
+    healthy = nodes([1000] * 5)
+    fast = NodeFigures(node="x", rate=1000.0, faults=faults, alike=V100)
+    dead = NodeFigures(node="y", reason="Failed: exit code 1.", faults=faults)
+    found = node_check.check([*healthy, fast, dead])
+    assert found.to_cordon == ("x", "y")
+    assert found.nodes[5].why == faults
+
+
+def test_a_node_without_a_figure_keeps_the_reason_and_is_not_called_slow() -> None:
+    lost = NodeFigures(node="gone", reason="Failed: The node was lost.")
+    found = node_check.check([*nodes([1000] * 5), lost])
+    assert states(found) == {"gone": "not-measured"}
+    assert found.nodes[5].why == ("Failed: The node was lost.",)
+
+
+def test_smoke_runs_name_no_slow_node() -> None:
+    found = node_check.check(nodes([1000] * 5 + [100], smoke=True))
+    assert set(states(found).values()) == {"not-judged"}
+    assert found.limits == ()
+
+
+def test_a_node_that_became_slower_than_it_was_is_slow_though_the_pool_hides_it() -> None:
+    # Nodes that differ by nature: beside the others the fast one is not slow at all.
+    before = [1000.0, 1040, 960, 1010, 990, 1020, 1100]
+    now = [*before[:-1], 1100 * 0.94]
+    assert node_check.check(nodes(now)).to_cordon == ()
+    found = node_check.check(nodes(now, before), against="july")
+    assert found.to_cordon == ("gpu-6",)
+    assert found.nodes[6].to_baseline == pytest.approx(-0.06)
+    assert "It is 6.0% slower than in july, where the pool changed by +0.0%" in found.nodes[6].why[0]
+
+
+def test_a_pool_that_is_slower_as_a_whole_names_no_node() -> None:
+    found = node_check.check(nodes([920.0] * 6, [1000.0] * 6), against="july")
+    assert found.to_cordon == ()
+    assert found.slower_than_before[0].startswith("The pool as a whole is 8.0% slower than in july")
+
+
+def test_a_node_that_the_baseline_lacks_is_held_to_the_pool_alone() -> None:
+    found = node_check.check(nodes([1000.0] * 5 + [900.0], [1000.0] * 5), against="july")
+    assert found.to_cordon == ("gpu-5",)
+    assert found.nodes[5].to_baseline is None
+
+
+def sweeps(
+    count: int, noise: float, *, times: int, slow: float = 0.0, before: bool = False
+) -> tuple[float, float]:
+    """Return the shares of simulated sweeps with a false alarm, and with the slow node named."""
+    draw = random.Random(20261121)
+    wrong = right = 0
+    for _ in range(times):
+        rates = [1000 * (1 + draw.gauss(0, noise)) for _ in range(count)]
+        earlier = [1000 * (1 + draw.gauss(0, noise)) for _ in range(count)] if before else []
+        rates[0] *= 1 - slow
+        found = node_check.check(nodes(rates, earlier), against="then" if before else None)
+        named = set(found.to_cordon)
+        right += "gpu-0" in named
+        wrong += bool(named - {"gpu-0"} if slow else named)
+    return wrong / times, right / times
+
+
+def test_a_hundred_equal_nodes_give_a_false_alarm_in_one_of_twenty_sweeps_at_most() -> None:
+    wrong, _ = sweeps(100, 0.01, times=1000)
+    assert wrong <= 0.07  # 5 % and three standard errors of the simulation
+
+
+def test_a_node_that_is_five_percent_slow_is_found_among_a_hundred() -> None:
+    wrong, right = sweeps(100, 0.01, times=1000, slow=0.05)
+    assert right >= 0.90
+    assert wrong <= 0.07
+    # With the median of several runs of each node the noise is smaller, and none is missed.
+    assert sweeps(100, 0.006, times=300, slow=0.05)[1] >= 0.99
+
+
+@pytest.mark.parametrize("count", [5, 8, 16, 32])
+def test_small_pools_have_no_more_false_alarms(count: int) -> None:
+    assert sweeps(count, 0.01, times=1000)[0] <= 0.03
+    # Noise far above the least limit is what the estimate must bear alone.
+    assert sweeps(count, 0.05, times=1000)[0] <= 0.12
+
+
+def test_a_baseline_adds_no_false_alarms() -> None:
+    assert sweeps(100, 0.01, times=400, before=True)[0] <= 0.08
