@@ -178,6 +178,15 @@ METRICS: tuple[GpuMetric, ...] = (
         meaning="The driver's error codes that appeared during the window.",
     ),
     GpuMetric(
+        id="ecc_errors",
+        title="ECC errors",
+        unit="",
+        dcgm=(Field("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"),),
+        over_time="increase",
+        over_gpus="sum",
+        meaning="The errors of memory during the window that ECC found and could not correct.",
+    ),
+    GpuMetric(
         id="processes",
         title="Processes",
         unit="",

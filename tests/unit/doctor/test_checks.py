@@ -675,7 +675,8 @@ def test_what_an_administrator_may_apply_is_given_with_the_line() -> None:
     rows = [line.split(", ", 2) for line in given["data"]["metrics"].splitlines()]
     assert {name for name, *_ in rows} == {m.dcgm[0].name for m in METRICS if m.dcgm}
     assert {name for name, kind, _ in rows if kind == "counter"} == {
-        "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"
+        "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",
+        "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
     }
     assert {len(row) for row in rows} == {3}
     assert not any("," in title for *_, title in rows)

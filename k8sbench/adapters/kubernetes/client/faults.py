@@ -310,7 +310,7 @@ def _forbidden(denied: re.Match[str]) -> BenchError:
     where = f"in namespace {namespace}" if namespace else "in the whole cluster"
     error = Unreachable(
         f"User {denied['user']} may not {denied['verb']} {denied['resource']}{group} {where}.",
-        f"Have an administrator bind you to the Role in {ROLE}"
+        f"Have an administrator bind you to the {'Role' if namespace else 'ClusterRole'} in {ROLE}"
         + (f" in namespace {namespace}." if namespace else "."),
     )
     error.cause_id = "forbidden"
