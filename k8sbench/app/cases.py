@@ -6,7 +6,7 @@ Frameworks, shapes and repeats are multiplied out; ``submit`` and ``render`` sha
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from k8sbench.app.targets import TargetOptions
 from k8sbench.model import choices
 from k8sbench.model.choices import Request, Site
-from k8sbench.model.errors import UsageError
+from k8sbench.model.errors import DoesNotFit, UsageError
 from k8sbench.model.planning import SpecSource, make_draft
 from k8sbench.model.spec import BenchmarkSpec, Framework
 from k8sbench.runs.context import PlannedCase
@@ -38,28 +38,80 @@ class CaseOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What was asked for, sorted by who needs it."""
 
     benchmark: str
-    """Name in the catalog, or path of a file."""
+    """Name in the catalog, ``all``, or path of a file."""
     request: Request
     selection: Selection
     target: TargetOptions
 
 
-def prepare(found: LoadedSpec, options: CaseOptions, site: Site) -> tuple[PlannedCase, ...]:
-    """Plan each case that was asked for, once; raises :class:`UsageError` for what cannot run."""
+def prepare(
+    found: Sequence[LoadedSpec], options: CaseOptions, site: Site, note: Callable[[str], None]
+) -> tuple[PlannedCase, ...]:
+    """Plan each case that was asked for, once: the baselines (1x1) first, as speedup needs them.
+
+    Raises :class:`UsageError` for what cannot run. Of ``--all-cases`` and of all benchmarks, what
+    the pool or the machine cannot hold is left out, and that is noted.
+    """
     from k8sbench.adapters.files import templates, trainer_sources
     from k8sbench.render import Repeats, manifests
 
     sources = trainer_sources.read()
     render = functools.partial(manifests, templates=templates.load(), trainers=sources)
     planned: list[PlannedCase] = []
-    for request, count in requests(found.spec, options.request, options.selection):
-        source = SpecSource(digest=found.digest, source=found.source)
-        draft = make_draft(found.spec, source, request, site, trainers_digest=sources.digest)
+    left_out: list[UsageError] = []
+    for loaded, request, count in _wanted(found, options, left_out, note):
+        source = SpecSource(digest=loaded.digest, source=loaded.source)
+        try:
+            draft = make_draft(loaded.spec, source, request, site, trainers_digest=sources.digest)
+        except DoesNotFit as wrong:
+            if not options.selection.all_cases and len(found) == 1:
+                raise
+            left_out.append(wrong)
+            shape = f"{request.replicas or 1}x{request.gpus or 1}"
+            note(f"left out: {loaded.spec.name} {shape}: {wrong.message}")
+            continue
         of_runs = Repeats(draft, render)
         planned.append(
             PlannedCase(draft=draft, repeats=count, manifests=of_runs.manifests, text=of_runs.text)
         )
-    return tuple(planned)
+    if not planned:
+        raise left_out[0]
+    return tuple(sorted(planned, key=lambda case: case.draft.world_size > 1))
+
+
+def pinned(case: PlannedCase, node: str) -> PlannedCase:
+    """Return the same case for one node alone."""
+    from k8sbench.adapters.files import templates, trainer_sources
+    from k8sbench.render import Repeats, manifests
+
+    sources = trainer_sources.read()
+    render = functools.partial(manifests, templates=templates.load(), trainers=sources)
+    draft = msgspec.structs.replace(case.draft, node=node)
+    of_runs = Repeats(draft, render)
+    return msgspec.structs.replace(
+        case, draft=draft, manifests=of_runs.manifests, text=of_runs.text
+    )
+
+
+def _wanted(
+    found: Sequence[LoadedSpec],
+    options: CaseOptions,
+    left_out: list[UsageError],
+    note: Callable[[str], None],
+) -> Iterator[tuple[LoadedSpec, Request, int]]:
+    """Yield each single case; of several benchmarks those without the framework are left out."""
+    framework = options.selection.framework
+    if len(found) > 1 and options.request.variant is not None:
+        raise UsageError(
+            "--variant names a variant of one benchmark.", "Name that benchmark, or leave it out."
+        )
+    for loaded in found:
+        if len(found) > 1 and framework not in (None, "all", *loaded.spec.frameworks):
+            left_out.append(UsageError(f"No benchmark has a variant for {framework}."))
+            note(f"left out: {loaded.spec.name}: it has no variant for {framework}.")
+            continue
+        for request, count in requests(loaded.spec, options.request, options.selection):
+            yield loaded, request, count
 
 
 def requests(

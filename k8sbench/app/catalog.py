@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from k8sbench.adapters.files.catalog import LoadedSpec
     from k8sbench.model.image import ImageTable
 
-__all__ = ["LoadedSpec", "benchmark", "benchmarks", "finder", "images", "trainers_digest"]
+__all__ = ["LoadedSpec", "benchmark", "benchmarks", "finder", "images", "named", "trainers_digest"]
+
+EVERY = "all"
+"""Stands for every built-in benchmark."""
 
 
 def benchmarks() -> list[LoadedSpec]:
@@ -28,6 +31,11 @@ def benchmark(name: str) -> LoadedSpec:
     from k8sbench.adapters.files import catalog
 
     return catalog.find(name)
+
+
+def named(name: str) -> list[LoadedSpec]:
+    """Return the benchmark of a name or a file's path; ``all``: every built-in one."""
+    return benchmarks() if name == EVERY else [benchmark(name)]
 
 
 def images() -> ImageTable:

@@ -16,9 +16,10 @@ def render(
 
     Without ``run_id`` the benchmark's name stands in the id's place; several cases are numbered.
     """
-    found = catalog.benchmark(options.benchmark)
-    prepared = cases.prepare(found, options, targets.for_render(options.target).site)
-    name = run_id or f"{found.spec.name[:30].rstrip('-')}-example"
+    found = catalog.named(options.benchmark)
+    prepared = cases.prepare(found, options, targets.for_render(options.target).site, reporter.note)
+    first = found[0].spec.name if len(found) == 1 else options.benchmark
+    name = run_id or f"{first[:30].rstrip('-')}-example"
     objects: list[Manifest] = []
     for number, case in enumerate(prepared, start=1):
         suffix = "" if len(prepared) == 1 else f"-{number}"

@@ -6,14 +6,22 @@ import contextlib
 import importlib.util
 import sys
 import threading
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from k8sbench.app import cases, catalog, connections, metric_sources, results, stores, targets
+from k8sbench.app import (
+    cases,
+    catalog,
+    connections,
+    metric_sources,
+    results,
+    stores,
+    sweeps,
+    targets,
+)
 from k8sbench.app.cases import CaseOptions
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.context import new_set_name, run_context
@@ -21,20 +29,20 @@ from k8sbench.app.results import Rows
 from k8sbench.app.targets import Target
 from k8sbench.model import creation
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
-from k8sbench.model.identity import case_key, checked_run_id, checked_set_name
+from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import describe
 from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec, Framework
-from k8sbench.ports import Cluster, Manifest, MetricSource, Store
+from k8sbench.ports import Cluster, Manifest, MetricSource
 from k8sbench.runs import submitting
-from k8sbench.runs.context import PlannedCase, Reporter, RunContext, Stop
+from k8sbench.runs.context import PlannedCase, Reporter, RunContext, Stop, SweepReporter
 from k8sbench.runs.following import FollowOptions
 from k8sbench.runs.gathering import Gathering
 from k8sbench.runs.submitting import RunOptions, Submitted
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
+    from k8sbench.app.catalog import LoadedSpec
     from k8sbench.diagnose.preflight.facts import Line
 
 INSTALLED_AS = {"pytorch": ("torch", "torch"), "paddle": ("paddle", "paddle")}
@@ -62,6 +70,8 @@ class SubmitOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of reasons that do not reject."""
     prometheus: str = metric_sources.AUTO
     """URL, ``auto`` or ``none``."""
+    command: str = "submit"
+    """The command that resumes the set, for messages."""
 
 
 class DryRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,24 +91,24 @@ class Detached(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def submit(
-    options: SubmitOptions, reporter: Reporter, stop: Stop, show: results.Show
+    options: SubmitOptions, reporter: SweepReporter, stop: Stop, show: results.Show
 ) -> Rows | Detached | DryRun:
     """Run the cases that were asked for; returns the rows, unless detached or a dry run.
 
     Rows are shown before that where their GPU metrics are still to come.
     Raises :class:`Interrupted` where it is asked to stop before all runs are closed.
     """
-    loaded = catalog.benchmark(options.cases.benchmark)
+    found = catalog.named(options.cases.benchmark)
     offline = options.dry_run == "client"
     target = targets.for_submit(options.cases.target, options.access, offline=offline)
-    _check_options(options, target)
+    check_options(options, target)
     if options.run_id is not None:
         checked_run_id(options.run_id)
     # The API server answers while the cases are planned and the store is imported.
-    readiness = None if offline else _Readiness(target, options)
+    readiness = None if offline else Readiness(target, options)
     # Every case is planned and rendered before the first one starts: a mistake in the last of
     # them must not show after hours.
-    planned = cases.prepare(loaded, options.cases, target.site)
+    planned = cases.prepare(found, options.cases, target.site, reporter.note)
     if options.run_id is not None and sum(case.repeats for case in planned) > 1:
         raise UsageError("--run-id names one run.", "Ask for one case without repeats.")
     # A single case is rendered before it is recorded.
@@ -106,12 +116,26 @@ def submit(
     if readiness is None:
         return _dry_run(options, target, rendered, reporter)
     if target.api is None:
-        _check_frameworks(loaded.spec, {case.draft.framework for case in planned})
+        planned = _with_frameworks(found, planned, reporter)
     if options.dry_run is None:
         stores.load()
     readiness.join()
     if options.dry_run == "server":
         return _dry_run(options, target, rendered, reporter)
+    if target.api is not None and options.cases.selection.all_cases and not options.follow.wait:
+        planned = sweeps.that_fit(planned, target.api, reporter.note)
+    return run(planned, options, target, reporter, stop, show)
+
+
+def run(
+    planned: Sequence[PlannedCase],
+    options: SubmitOptions,
+    target: Target,
+    reporter: SweepReporter,
+    stop: Stop,
+    show: results.Show,
+) -> Rows | Detached:
+    """Run cases that are planned, in a set that is new or resumed."""
     # A run and its set have the same name where only the run was named.
     set_name = options.resume or options.set_name or options.run_id or new_set_name()
     run_options = RunOptions(
@@ -119,6 +143,7 @@ def submit(
         run_id=options.run_id,
         parallel=options.parallel,
         follow=options.follow,
+        command=options.command,
     )
     with (
         stores.to_write(options.store) as store,
@@ -129,18 +154,16 @@ def submit(
         context = run_context(
             store, cluster, location=place, accept=options.accept, metric_sources=sources
         )
-        finished_runs: list[Run] = []
+        finished: list[Run] = []
+        cases_to_run = list(sweeps.singly(planned))
         if options.resume:
-            finished_runs = _finished_runs(planned, store, options.resume, reporter)
-        finished = Counter(run.case_key for run in finished_runs)
-        cases_to_run = [
-            case for case in planned for _ in range(case.repeats - finished[case_key(case.draft)])
-        ]
+            finished, cases_to_run = sweeps.resumed(planned, context, options.resume, reporter)
         for case in cases_to_run[:1]:
             reporter.plan(case.draft)
         reporter.note(target.why)
         if options.detach:
             return _create(cases_to_run, context, run_options, reporter, stop)
+        reporter.expect([case.draft for case in cases_to_run], finished, options.parallel)
         gathering = Gathering(context, reporter)
         runs, refusals = _run(
             cases_to_run, context, store, run_options, options, reporter, stop, gathering
@@ -150,7 +173,7 @@ def submit(
             found = results.rows(store, runs, reporter.note, accept=options.accept)
             return msgspec.structs.replace(found, refusals=refusals)
 
-        runs = [*finished_runs, *runs]
+        runs = [*finished, *runs]
         return results.with_gpu_metrics(rows, runs, gathering, stop, show)
 
 
@@ -259,23 +282,7 @@ def _run(
     return runs, tuple(refusals)
 
 
-def _finished_runs(
-    planned: Sequence[PlannedCase], store: Store, set_name: str, reporter: Reporter
-) -> list[Run]:
-    """Find the valid runs that a set has of each case, at most its repeats, and note how many."""
-    found: list[Run] = []
-    for case in planned:
-        key = case_key(case.draft)
-        of_case = submitting.finished_repeats(store, set_name, key)[: case.repeats]
-        nothing = "" if len(of_case) < case.repeats else ": nothing to do"
-        reporter.note(describe(case.draft))
-        exist = "exists" if len(of_case) == 1 else "exist"
-        reporter.note(f"  {len(of_case)} of {case.repeats} {exist} already{nothing}")
-        found += of_case
-    return found
-
-
-def _check_options(options: SubmitOptions, target: Target) -> None:
+def check_options(options: SubmitOptions, target: Target) -> None:
     """Reject options that exclude each other, or that the target cannot have."""
     if options.resume is not None and options.set_name is not None:
         raise UsageError("--resume and --set both name the set.", "Give one of them.")
@@ -305,7 +312,7 @@ def _check_options(options: SubmitOptions, target: Target) -> None:
         )
 
 
-class _Readiness:
+class Readiness:
     """The question whether a cluster takes jobs, asked by another thread; see :meth:`join`."""
 
     def __init__(self, target: Target, options: SubmitOptions) -> None:
@@ -336,6 +343,21 @@ def _check_readiness(target: Target, options: SubmitOptions) -> None:
         from k8sbench.adapters.kubernetes import preflight
 
         preflight.refuse_gang(target.api)
+
+
+def _with_frameworks(
+    found: Sequence[LoadedSpec], planned: Sequence[PlannedCase], reporter: Reporter
+) -> tuple[PlannedCase, ...]:
+    """Check that the frameworks are installed; of all benchmarks those without are left out."""
+    wanted = {case.draft.framework for case in planned}
+    missing = {name for name in wanted if importlib.util.find_spec(INSTALLED_AS[name][0]) is None}
+    if missing and (len(found) == 1 or missing == wanted):
+        _check_frameworks(found[0].spec, missing)
+    for case in planned:
+        if (plan := case.draft).framework in missing:
+            module, _ = INSTALLED_AS[plan.framework]
+            reporter.note(f"left out: {plan.benchmark} {plan.case}: {module} is not installed.")
+    return tuple(case for case in planned if case.draft.framework not in missing)
 
 
 def _check_frameworks(spec: BenchmarkSpec, frameworks: set[Framework]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from k8sbench.model.errors import (
+    REGRESSION_EXIT_CODE,
     REJECTED_EXIT_CODE,
     BenchError,
     FilesElsewhere,
@@ -17,9 +18,10 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 
 if TYPE_CHECKING:
+    from k8sbench.app.nodes import Checked
     from k8sbench.app.results import Rows
 
-ORDER = (1, 6, 3, 4, REJECTED_EXIT_CODE, 0)
+ORDER = (1, 6, REGRESSION_EXIT_CODE, 3, 4, REJECTED_EXIT_CODE, 0)
 """Of several runs' exit codes, the first of these that occurs is the command's."""
 
 
@@ -45,6 +47,12 @@ def of_rows(rows: Rows) -> int:
     """
     refused = (wrong.exit_code for wrong in rows.refusals)
     return worst([of_runs(rows.runs), REJECTED_EXIT_CODE if rows.rejected else 0, *refused])
+
+
+def of_nodes(found: Checked) -> int:
+    """The exit code of a check of nodes: a slow or faulty one counts more than a failed run."""
+    slow = found.check.to_cordon or found.check.slower_than_before
+    return worst([REGRESSION_EXIT_CODE if slow else 0, of_rows(found.rows)])
 
 
 def of_failures(errors: Iterable[BenchError]) -> int:

@@ -41,6 +41,7 @@ COMMANDS: dict[str, str] = {
     "compare": "Say whether two sides differ, by how much, and how sure that is.",
     "baseline": "Save, list and remove runs that later ones are compared with.",
     "history": "Show a benchmark over its sets, and mark where its figure changed.",
+    "nodes": "Run one case on each node of a pool, and name the slow nodes.",
     "doctor": "Say whether a cluster is ready, and if not, what to do.",
     "store": "Show, check or rebuild the store; export, import and remove runs.",
     "collector": "Collect every run of some namespaces, until SIGTERM.",

@@ -68,6 +68,12 @@ _ACCESS: tuple[Callable[[Any], Any], ...] = (
     click.option("--context", metavar="NAME", help="Context of the kubeconfig."),
     click.option("--kubeconfig", metavar="FILE", help="Kubeconfig; default: kubectl's."),
 )
+_SHAPES: tuple[Callable[[Any], Any], ...] = (
+    click.option("--replicas", type=int, metavar="N", help="Nodes; default 1."),
+    click.option("--case", metavar="NxG", help="Replicas and GPUs in one, as 4x8."),
+    click.option("--all-cases", is_flag=True, help="Every case of the catalog that fits."),
+)
+"""Those of submit and render alone."""
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.argument("benchmark", metavar="BENCHMARK|FILE"),
     click.option(
@@ -81,12 +87,10 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=click.Choice(["k8sbench", "upstream", "user"]),
         help="Whose program runs: k8sbench's trainer (default) or the published one.",
     ),
-    click.option("--replicas", type=int, metavar="N", help="Nodes; default 1."),
+    *_SHAPES,
     click.option(
         "--gpus", type=int, metavar="G", help="GPUs per replica; default: all of a node's."
     ),
-    click.option("--case", metavar="NxG", help="Replicas and GPUs in one, as 4x8."),
-    click.option("--all-cases", is_flag=True, help="Every case of the catalog."),
     click.option("--amp", is_flag=True, help="Automatic mixed precision: --precision amp."),
     click.option("--precision", type=click.Choice(["fp32", "amp"]), help="Default fp32."),
     click.option(
@@ -160,6 +164,12 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
 def plan_options(function: F) -> F:
     """Add the options of cases to a command; it receives them as one :class:`CaseOptions`."""
     return _grouped(_OPTIONS, "options", _case_options, CASE_NAMES, function)
+
+
+def node_plan_options(function: F) -> F:
+    """Add the options of a case of one node, as :func:`plan_options`."""
+    options = tuple(one for one in _OPTIONS if one not in _SHAPES)
+    return _grouped(options, "options", _case_options, CASE_NAMES, function)
 
 
 def access_options(function: F) -> F:

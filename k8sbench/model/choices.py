@@ -13,7 +13,13 @@ import msgspec
 
 from k8sbench import __version__
 from k8sbench.model import speed_options
-from k8sbench.model.errors import NotAvailableYet, NotFound, UsageError, did_you_mean
+from k8sbench.model.errors import (
+    DoesNotFit,
+    NotAvailableYet,
+    NotFound,
+    UsageError,
+    did_you_mean,
+)
 from k8sbench.model.image import ImageTable, built_image, image_warning, installed_warning, number
 from k8sbench.model.plan import Backend, Device, PlannedWindow, TrainersBy
 from k8sbench.model.pool import NodePool
@@ -186,24 +192,24 @@ def shape(case: Case, notes: list[str]) -> tuple[int, int]:
         processes = request.gpus or 1
         most = PROCESSES_PER_CORE * (case.site.cores or 1)
         if local and replicas * processes > most:
-            raise UsageError(
+            raise DoesNotFit(
                 f"{replicas} × {processes} CPU processes are too many for {case.site.cores} cores.",
                 f"Without a GPU this machine takes up to {most}; give fewer --replicas.",
             )
         return replicas, processes
     if local and request.gpus is None and (there < replicas or there % replicas):
-        raise UsageError(
+        raise DoesNotFit(
             f"The {there} GPUs of this machine do not divide over {replicas} replicas.",
             "Give --gpus (per replica), or a number of replicas that divides them.",
         )
     processes = request.gpus or (there // replicas if local else there)
     if local and replicas * processes > there:
-        raise UsageError(
+        raise DoesNotFit(
             f"{replicas} × {processes} GPUs are more than the {there} of this machine.",
             "Give fewer --replicas or --gpus.",
         )
     if processes > there:
-        raise UsageError(
+        raise DoesNotFit(
             f"--gpus {processes} is more than a node of pool {pool.name} has ({there}).",
             "Give more --replicas instead, or another --node-pool.",
         )

@@ -9,6 +9,7 @@ command that meets it. Adapters translate foreign errors into these and chain th
     ├── UsageError             2   the command, a flag or an option is wrong
     │   ├── InputError         2   a file that was given cannot be read or understood
     │   ├── NotFound           2   no such benchmark, run, set or pool
+    │   ├── DoesNotFit         2   the pool or the machine is too small for the case
     │   ├── NoRoom             2   a quota that other jobs fill has no room for the job now
     │   ├── PlanUnreadable     2   a job of the cluster whose plan cannot be read
     │   └── NotAvailableYet    2   designed, not built yet
@@ -64,6 +65,10 @@ class InputError(UsageError):
 
 class NotFound(UsageError):
     """A name was given that stands for nothing; the action lists the nearest names."""
+
+
+class DoesNotFit(UsageError):
+    """The pool or the machine cannot hold the case, also when nothing else runs there."""
 
 
 class NoRoom(UsageError):
@@ -130,6 +135,9 @@ REJECTED_EXIT_CODE = 5
 """Measured, but rejected: not an error of the program, so not an exception."""
 REGRESSION_EXIT_CODE = 7
 """Compared, and slower than allowed: no error of the program either."""
+
+REGRESSION_EXIT_CODE = 7
+"""Measured, and slower than it should be: a node than its pool, or a figure than its baseline."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

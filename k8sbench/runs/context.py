@@ -35,6 +35,13 @@ class Reporter(Protocol):
         """Something that concerns no single run's state."""
 
 
+class SweepReporter(Reporter, Protocol):
+    """Is told before the first of several runs what is to come."""
+
+    def expect(self, plans: Sequence[RunPlan], finished: Sequence[Run], parallel: int) -> None:
+        """So many runs are to come, a plan for each, beside those that their set has."""
+
+
 class PlannedCase(msgspec.Struct, frozen=True, kw_only=True):
     """One case to run: its plan and how to render it. Identities are put in run by run."""
 
@@ -46,6 +53,8 @@ class PlannedCase(msgspec.Struct, frozen=True, kw_only=True):
     """The plan of a run → what is asked of the cluster."""
     text: Callable[[RunPlan], str]
     """The same as the YAML that is kept with the run."""
+    joins: str | None = None
+    """Id of a run of it that exists and is taken up, instead of a new one."""
 
     def plan(self, run_id: str, set_name: str, repeat: int = 1) -> RunPlan:
         """Return the plan of one run of this case."""

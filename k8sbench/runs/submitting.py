@@ -28,7 +28,7 @@ from k8sbench.model.identity import case_key, case_values, fields_for
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
-from k8sbench.ports import JobEvent, Manifest, RunFilter, Store
+from k8sbench.ports import JobEvent, Manifest, RunFilter
 from k8sbench.runs import collecting, records
 from k8sbench.runs.context import PlannedCase, Reporter, RunContext, Stop
 from k8sbench.runs.following import Following, FollowOptions
@@ -52,6 +52,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     parallel: int = 1
     """Jobs at a time."""
     follow: FollowOptions = FollowOptions()
+    command: str = "submit"
+    """What resumes the set, for messages."""
 
 
 class Submitted(msgspec.Struct, frozen=True):
@@ -119,7 +121,7 @@ def submit(
         if stop.cause is not None:
             left = following.runs() or [one.run for one in others if one.wrong is not None]
             left = left or ([closed] if closed else [])
-            raise _interrupted(stop, context, left, len(waiting), options.set_name)
+            raise _interrupted(stop, context, left, len(waiting), options)
         yield from others
     except BaseException as wrong:
         left = following.unclosed()
@@ -156,7 +158,7 @@ def create_all(
         if stop.cause is not None:
             raise Interrupted(
                 f"{stop.cause}: {number - refused} of {len(cases)} jobs were created.",
-                _resuming(context, options.set_name),
+                _resuming(context, options),
             )
         one, manifests = _recorded(case, context, reporter, options)
         run_id = one.run.run_id
@@ -178,26 +180,41 @@ def create_all(
             return
 
 
-def finished_repeats(store: Store, set_name: str, key: str) -> list[Run]:
-    """The valid runs that a set already has of a case: what ``--resume`` need not repeat."""
-    return [
-        run
-        for run in store.runs(RunFilter(set_name=set_name))
-        if case_key(run.plan) == key
-        and run.measurement is not None
-        and run.measurement.verdict == "valid"
-    ]
+class Repeats(msgspec.Struct, frozen=True, kw_only=True):
+    """What a set has of a case already, oldest first."""
+
+    finished: tuple[Run, ...] = ()
+    """Valid: they are not repeated."""
+    open: tuple[Run, ...] = ()
+    """Not over, or not measured yet: they are taken up."""
+
+
+def repeats(context: RunContext, set_name: str) -> dict[str, Repeats]:
+    """What a set has already, by case key: what ``--resume`` need not start anew.
+
+    A run that failed, was cancelled or was rejected is missing.
+    """
+    records.reconcile(context.store, alive=context.alive, now=context.clock())
+    found: dict[str, Repeats] = {}
+    for run in context.store.runs(RunFilter(set_name=set_name)):
+        of_case = found.get(key := case_key(run.plan), Repeats())
+        if run.measurement is not None and run.measurement.verdict == "valid":
+            of_case = msgspec.structs.replace(of_case, finished=(*of_case.finished, run))
+        elif not run.phase.final or records.is_unmeasured(run):
+            of_case = msgspec.structs.replace(of_case, open=(*of_case.open, run))
+        found[key] = of_case
+    return found
 
 
 def _interrupted(
-    stop: Stop, context: RunContext, runs: Sequence[Run], not_started: int, set_name: str
+    stop: Stop, context: RunContext, runs: Sequence[Run], not_started: int, options: RunOptions
 ) -> Interrupted:
     """Build the error that ends the command: what became of the runs, and how to continue."""
     names = ", ".join(run.run_id for run in runs[: records.FEW]) or "no run"
     if len(runs) > records.FEW:
         names += f" and {len(runs) - records.FEW} more"
     left = f" {not_started} more were not started." if not_started else ""
-    resuming = _resuming(context, set_name)
+    resuming = _resuming(context, options)
     if not context.cluster.jobs_outlive_us:
         state = f"; it is {runs[0].phase}" if len(runs) == 1 else ""
         message = f"{stop.cause}: the local processes of {names} were ended{state}.{left}"
@@ -216,10 +233,11 @@ def _interrupted(
     )
 
 
-def _resuming(context: RunContext, set_name: str) -> str:
-    # Runs that go on are missing, too, until they are measured.
-    first = "When what goes on is collected, run" if context.cluster.jobs_outlive_us else "Run"
-    return f"{first} what is missing of the set with: k8sbench submit … --resume {set_name}"
+def _resuming(context: RunContext, options: RunOptions) -> str:
+    again = f"k8sbench {options.command} … --resume {options.set_name}"
+    # Runs that go on are taken up by it.
+    what = "Go on with the set, and what is" if context.cluster.jobs_outlive_us else "Run what is"
+    return f"{what} missing of it, with: {again}"
 
 
 def _create(
@@ -323,7 +341,7 @@ def _recorded(
     case: PlannedCase, context: RunContext, reporter: Reporter, options: RunOptions
 ) -> tuple[Submitted, Sequence[Manifest]]:
     """Find the run that is to be joined, or record a new one and return what is to be created."""
-    run_id = options.run_id
+    run_id = case.joins or options.run_id
     existing = None if run_id is None else _existing(context, case, run_id)
     if existing is None:
         try:

@@ -19,6 +19,7 @@ from k8sbench.model.run import Run
 from k8sbench.ports import Clock, JobEvent
 from k8sbench.report.text_table import clean
 from k8sbench.runs.live_state import LiveRun
+from k8sbench.runs.sweep import Sweep
 
 PAUSE = 0.25
 """Seconds between two drawings."""
@@ -101,6 +102,9 @@ class Display(Progress):
     def _stepped(self, live: LiveRun) -> None:
         """Do nothing: steps are drawn."""
 
+    def _swept(self, run: Run, sweep: Sweep) -> None:
+        """Do nothing: the sweep's table is drawn."""
+
     def _draw(self) -> None:
         live = self._live
         assert live is not None
@@ -117,6 +121,8 @@ class Display(Progress):
     def _frame(self, width: int, height: int) -> RenderableType:
         """Draw one line less than the terminal has: nothing of it may scroll away."""
         now, room = self._clock(), max(1, height - 1)
+        if self._sweep is not None:
+            return drawing.sweep(self._sweep, list(self._runs.values()), now, width, room)
         if self._several:
             left = len(self._left)
             return drawing.several_runs(self._runs.values(), self._ended, left, now, width, room)

@@ -7,7 +7,7 @@ failed. On a terminal :mod:`k8sbench.cli.terminal.display` draws the state of th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from k8sbench.cli.terminal import output
 from k8sbench.model import times
@@ -19,6 +19,7 @@ from k8sbench.model.sample import LogGap
 from k8sbench.ports import Clock, JobEvent
 from k8sbench.report.text_table import clean
 from k8sbench.runs.live_state import LiveRun, Output, rate_unit
+from k8sbench.runs.sweep import Sweep
 
 QUIET_SECONDS = 5.0
 """Between two plain lines about steps of one run."""
@@ -43,6 +44,8 @@ class Progress:
         self._several = False
         """Whether several ran at once: from then on each line names its run."""
         self._printed_plan: list[str] = []
+        self._sweep: Sweep | None = None
+        """Of several runs; one run is no sweep."""
 
     def plan(self, plan: RunPlan) -> None:
         """Print the plan line and its notes, unless they were printed last."""
@@ -52,8 +55,15 @@ class Progress:
                 self.note(text)
         self._printed_plan = lines
 
+    def expect(self, plans: Sequence[RunPlan], finished: Sequence[Run], parallel: int) -> None:
+        """Count the runs of a sweep from now on."""
+        if len(plans) > 1:
+            self._sweep = Sweep(plans, finished, parallel)
+
     def planned(self, run: Run) -> None:
         """Print the plan line, the notes and the run id, before anything is created."""
+        if self._sweep is not None:
+            self._sweep.began(run, self._clock())
         self.plan(run.plan)
         self.note(f"run {run.run_id} (set {run.plan.set_name}, repeat {run.plan.repeat})")
         live = self._followed(run)
@@ -87,6 +97,9 @@ class Progress:
             mark = " (accepted)" if reason.accepted else ""
             self._print(live, f"{reason.severity} {reason.id}{mark}: {reason.message}")
         del self._runs[run.run_id]
+        if self._sweep is not None:
+            self._sweep.closed(run, self._clock())
+            self._swept(run, self._sweep)
         if run.phase.final:
             self._ended[run.phase] += 1
         else:
@@ -98,6 +111,15 @@ class Progress:
 
     def close(self) -> None:
         """Restore the terminal; idempotent. Later reports are printed as lines."""
+
+    def _swept(self, run: Run, sweep: Sweep) -> None:
+        """Print what a run of a sweep has reached, and how far the sweep is."""
+        plan, measured = run.plan, run.measurement
+        case = f"{plan.benchmark} {plan.framework} {plan.precision} {plan.case}"
+        what = str(run.phase) if measured is None else measured.verdict
+        if measured is not None and measured.rate is not None:
+            what = f"{rate(measured.rate)} {rate_unit(plan)}"
+        self.note(f"{sweep_words(sweep, self._clock())}; {case}, repeat {plan.repeat}: {what}")
 
     def _stepped(self, live: LiveRun) -> None:
         """Print a run's new step, but not too often."""
@@ -128,6 +150,17 @@ class Progress:
         if len(failed) > MOST_TAILS:
             more = f"last lines of {len(failed) - MOST_TAILS} more"
             self._print(live, f"{more}: k8sbench logs {live.run_id}")
+
+
+def sweep_words(sweep: Sweep, now: float) -> str:
+    """Say how far a sweep is: ``7 of 20 ended, about 40m left (estimated from their times)``."""
+    words = f"{sweep.ended} of {sweep.wanted} ended"
+    seconds = sweep.remaining(now)
+    if sweep.ended >= sweep.wanted:
+        return words
+    if seconds is None:
+        return f"{words}, no estimate yet of the time left"
+    return f"{words}, about {times.duration(seconds)} left (estimated from their times)"
 
 
 def state_words(live: LiveRun, now: float) -> Iterator[str]:

@@ -21,11 +21,23 @@ def usable_nodes(facts: Facts, asked: Asked) -> int:
     return sum(refusal(node, asked) is None for node in facts.nodes)
 
 
+def room(nodes: Sequence[KubeObject], asked: Asked) -> int:
+    """How many replicas the nodes take when nothing else runs there."""
+    wants = _replica(asked)
+    return sum(
+        min(int(_allocatable(node, name) // want) for name, want in wants.items() if want)
+        for node in nodes
+        if refusal(node, asked) is None
+    )
+
+
 def refusal(node: KubeObject, asked: Asked) -> str | None:
     """Why a node cannot take a replica, also when it is empty; None: it can."""
     if (why := _away(node, asked)) is not None:
         return why
-    short = next((name for name, want in _replica(asked).items() if _allocatable(node, name) < want), None)
+    short = next(
+        (name for name, want in _replica(asked).items() if _allocatable(node, name) < want), None
+    )
     if short is None:
         return None
     return f"offers {_offered(node, short)} of {short}, {_plain(_replica(asked)[short])} are needed"

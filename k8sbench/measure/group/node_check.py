@@ -175,7 +175,7 @@ def _verdict(
         to_baseline = None if ratio is None else ratio - 1
         slow = list(_slowness(one, held, against))
     state: State = "ok"
-    why = tuple([*one.faults, *slow])
+    why: tuple[str, ...] = (*one.faults, *slow)
     if one.faults:
         state = "faulty"
     elif slow:

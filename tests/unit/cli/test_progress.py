@@ -300,3 +300,37 @@ print("rich" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("False\n", "hello\n")
+
+
+def test_a_sweep_says_after_each_run_how_far_it_is_and_what_the_run_reached(
+    tell: Progress, said: Callable[[], list[str]], clock: Clock
+) -> None:
+    runs = [live_runs.run(f"seg-{number}", repeat=number) for number in (1, 2, 3)]
+    tell.expect([run.plan for run in runs], [], 1)
+    tell.planned(runs[0])
+    clock.now += 60
+    said()
+    tell.ended(live_runs.ended(runs[0], measurement=measurement()))
+    assert said() == [
+        (
+            "1 of 3 ended, about 2m left (estimated from their times); seg pytorch fp32 1x1-cpu,"
+            " repeat 1: 12.5 samples/s"
+        )
+    ]
+    tell.planned(runs[1])
+    said()
+    tell.ended(live_runs.ended(runs[1], Phase.FAILED))
+    assert said()[-1].startswith("2 of 3 ended, about 1m left")
+    tell.planned(runs[2])
+    said()
+    tell.ended(live_runs.ended(runs[2], measurement=measurement()))
+    assert said() == ["3 of 3 ended; seg pytorch fp32 1x1-cpu, repeat 3: 12.5 samples/s"]
+
+
+def test_one_run_is_no_sweep(tell: Progress, said: Callable[[], list[str]]) -> None:
+    run = live_runs.run()
+    tell.expect([run.plan], [], 1)
+    tell.planned(run)
+    said()
+    tell.ended(live_runs.ended(run, measurement=measurement()))
+    assert said() == []

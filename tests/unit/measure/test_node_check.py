@@ -14,13 +14,13 @@ V100 = ("Tesla V100", "fp32", "time_weighted")
 
 
 def nodes(
-    rates: Sequence[float | None], before: Sequence[float | None] = (), **more: object
+    rates: Sequence[float], before: Sequence[float | None] = (), *, smoke: bool = False
 ) -> list[NodeFigures]:
     earlier = [*before, *[None] * (len(rates) - len(before))]
     return [
         NodeFigures(
-            node=f"gpu-{number}", rate=rate, before=earlier[number], **{"alike": V100, **more}
-        )  # type: ignore[arg-type]
+            node=f"gpu-{number}", rate=rate, before=earlier[number], alike=V100, smoke=smoke
+        )
         for number, rate in enumerate(rates)
     ]
 
@@ -108,7 +108,9 @@ def test_a_node_that_became_slower_than_it_was_is_slow_though_the_pool_hides_it(
     found = node_check.check(nodes(now, before), against="july")
     assert found.to_cordon == ("gpu-6",)
     assert found.nodes[6].to_baseline == pytest.approx(-0.06)
-    assert "It is 6.0% slower than in july, where the pool changed by +0.0%" in found.nodes[6].why[0]
+    assert (
+        "It is 6.0% slower than in july, where the pool changed by +0.0%" in found.nodes[6].why[0]
+    )
 
 
 def test_a_pool_that_is_slower_as_a_whole_names_no_node() -> None:

@@ -204,8 +204,7 @@ def test_a_stop_before_the_last_job_is_created_says_how_many_are_and_the_way_on(
     stop("Interrupted (Ctrl-C)")
     with pytest.raises(Interrupted, match=r"\(Ctrl-C\): 1 of 3 jobs were created\.") as raised:
         next(creating)
-    # The one that goes on would be run a second time.
-    assert raised.value.action.startswith("When what goes on is collected")
+    assert raised.value.action.startswith("Go on with the set, and what is missing of it")
     assert "--resume night" in raised.value.action
     assert cluster.created == ["seg-1"]
 
@@ -300,8 +299,43 @@ def test_what_a_set_already_has_need_not_be_repeated(store: Store) -> None:
     (run,) = submit(store, FakeCluster(at(Phase.SUCCEEDED)))
     submit(store, FakeCluster(at(Phase.FAILED)), run_id="failed")
     key = case_key(run.plan)
-    assert submitting.finished_repeats(store, "night", key) == [run]
-    assert submitting.finished_repeats(store, "day", key) == []
+    here = context(store, FakeCluster())
+    assert submitting.repeats(here, "night")[key].finished == (run,)
+    assert submitting.repeats(here, "night")[key].open == ()
+    assert submitting.repeats(here, "day") == {}
+
+
+def test_what_goes_on_of_a_set_is_taken_up_and_not_started_a_second_time(store: Store) -> None:
+    options = RunOptions(set_name="night")
+    killed = context(store, FakeCluster(outlives=True))
+    case = planned_case("kubernetes")
+    # One whose job goes on, and one that was recorded and killed before its job was created.
+    list(submitting.create_all([case], killed, Silent(), Stop(), options))
+    store.record(case.plan("recorded", "night", 2), at=11.0, owner=None, location=LOCATION)
+    cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
+    here = context(store, cluster)
+    (found,) = submitting.repeats(here, "night").values()
+    assert [run.run_id for run in found.open] == ["seg-1", "recorded"]
+    again = [msgspec.structs.replace(case, joins=run.run_id) for run in found.open]
+    done = list(submitting.submit(again, here, Silent(), Stop(), options))
+    assert [(one.run.run_id, one.run.phase) for one in done] == [
+        ("seg-1", Phase.SUCCEEDED),
+        ("recorded", Phase.SUCCEEDED),
+    ]
+    assert cluster.created == ["recorded"]
+    assert len(submitting.repeats(here, "night")[case_key(case.draft)].finished) == 2
+
+
+def test_a_failed_case_stops_no_other(store: Store) -> None:
+    ends = [at(Phase.SUCCEEDED), at(Phase.FAILED), at(Phase.SUCCEEDED)]
+
+    class Mixed(FakeCluster):
+        def create(self, *asked: Any) -> None:
+            self.script = (ends.pop(0),)
+            super().create(*asked)
+
+    runs = submit(store, Mixed(), cases=3)
+    assert [run.phase for run in runs] == [Phase.SUCCEEDED, Phase.FAILED, Phase.SUCCEEDED]
 
 
 def test_joining_a_run_that_another_process_follows_is_an_outcome_and_no_error(

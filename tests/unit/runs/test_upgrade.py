@@ -82,7 +82,8 @@ def local() -> PlannedCase:
 
 def resumed(store: SqlStore, case: PlannedCase) -> list[str]:
     key = case_key(case.plan("draft", "nightly", 1))
-    return [run.run_id for run in submitting.finished_repeats(store, "nightly", key)]
+    of_set = submitting.repeats(context(store, FakeCluster()), "nightly")
+    return [run.run_id for run in of_set.get(key, submitting.Repeats()).finished]
 
 
 def test_resume_finds_what_the_old_version_finished(store: SqlStore) -> None:

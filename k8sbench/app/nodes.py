@@ -1,0 +1,171 @@
+"""``nodes``: the same case on each node of a pool, one run pinned to each, and which node is slow.
+
+Everything else is a submit: the runs are recorded in a set, measured, and resumed as others are.
+Nothing is changed on the cluster beside the jobs: the node to cordon is named.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from k8sbench.app import cases, catalog, context, results, stores, submit, sweeps, targets
+from k8sbench.app.submit import SubmitOptions
+from k8sbench.model.counts import counted
+from k8sbench.model.errors import BenchError, NotFound, UsageError
+from k8sbench.model.identity import checked_set_name
+from k8sbench.model.kube import name_of
+from k8sbench.ports import RunFilter
+from k8sbench.runs import records
+from k8sbench.runs.context import PlannedCase, Stop, SweepReporter
+
+if TYPE_CHECKING:
+    from k8sbench.app.results import Rows
+    from k8sbench.app.targets import Target
+    from k8sbench.measure.group.node_check import NodeCheck, NodeFigures
+    from k8sbench.measure.group.node_figures import NodeGpus
+    from k8sbench.model.group import Group
+
+
+NOT_DRAWN = "it is not of the sample"
+
+
+class NodesOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which nodes, and against what."""
+
+    submit: SubmitOptions
+    selector: str = ""
+    """As kubectl's ``-l``, beside the labels of the pool."""
+    sample: int | None = None
+    """So many of the nodes, drawn by the set's name; None: all."""
+    against: str | None = None
+    """Set of an earlier check, the baseline."""
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdicts on the nodes, and what they are from, in the same order."""
+
+    set_name: str
+    against: str | None
+    check: NodeCheck
+    figures: tuple[NodeFigures, ...]
+    gpus: tuple[NodeGpus, ...]
+    unit: str
+    left_out: dict[str, str]
+    """Node → why it was not measured: it takes no pod, or is not of the sample."""
+    rows: Rows
+
+
+def nodes(options: NodesOptions, reporter: SweepReporter, stop: Stop) -> Checked:
+    """Measure a case on each node, and judge the nodes.
+
+    Raises :class:`Interrupted` where it is asked to stop before all runs are closed.
+    """
+    from k8sbench.measure.group import grouping, node_check, node_figures
+
+    wanted = options.submit
+    loaded = catalog.benchmark(wanted.cases.benchmark)
+    target = targets.for_submit(wanted.cases.target, wanted.access)
+    if target.api is None:
+        raise UsageError(
+            "nodes compares the nodes of a cluster, and there is none"
+            f" ({target.why.removeprefix('backend local: ')}).",
+            "Name one with --context or --kubeconfig.",
+        )
+    submit.check_options(wanted, target)
+    planned = cases.prepare([loaded], wanted.cases, target.site, reporter.note)
+    if len(planned) != 1:
+        raise UsageError("nodes runs one case on each node.", "Name one framework.")
+    set_name = checked_set_name(wanted.resume or wanted.set_name or context.new_set_name())
+    stores.load()
+    earlier = _earlier(options, reporter)
+    targets.check_answers(target.api, asked=True)
+    chosen, left_out = _chosen(options, planned[0], target, set_name)
+    others = [node for node, why in left_out.items() if why == NOT_DRAWN]
+    for node in sorted(left_out.keys() - {*others}):
+        reporter.note(f"left out: node {node}: {left_out[node]}.")
+    if others:
+        reporter.note(f"left out: {counted(len(others), 'node')} not of the sample.")
+    pinned = [cases.pinned(planned[0], node) for node in chosen]
+    if wanted.resume is None:
+        wanted = msgspec.structs.replace(wanted, set_name=set_name)
+
+    def announce(_: Rows, seconds: float | None) -> None:
+        left = "" if seconds is None else f" in {seconds:.0f} s"
+        reporter.note(f"  GPU metrics follow{left}; Ctrl-C leaves them out.")
+
+    rows = submit.run(pinned, wanted, target, reporter, stop, announce)
+    assert isinstance(rows, results.Rows), "nodes are never detached"
+    groups = grouping.groups(rows.runs, accept=wanted.accept)
+    figures = node_figures.figures(chosen, groups, rows.runs, earlier)
+    return Checked(
+        set_name=set_name,
+        against=options.against,
+        check=node_check.check(figures, against=options.against),
+        figures=figures,
+        gpus=node_figures.gpus(chosen, rows.runs),
+        unit=planned[0].draft.unit,
+        left_out=left_out,
+        rows=rows,
+    )
+
+
+def _earlier(options: NodesOptions, reporter: SweepReporter) -> Sequence[Group]:
+    """Return the groups of the baseline; raises :class:`NotFound` before anything is run."""
+    from k8sbench.measure.group import grouping
+
+    if options.against is None:
+        return ()
+    wanted = RunFilter(set_name=options.against)
+    with stores.to_read(options.submit.store, reporter.note) as store:
+        runs = records.listing(store, wanted, alive=context.alive(), now=context.now())
+    found = grouping.groups(runs, accept=options.submit.accept)
+    pinned = [group for group in found if group.key.node != "-"]
+    if not pinned:
+        what = "has no run that was pinned to a node" if found else "does not exist"
+        raise NotFound(
+            f"--against {options.against}: the set {what}.",
+            "Name the --set of an earlier 'k8sbench nodes'; 'k8sbench list -o wide' shows sets.",
+        )
+    return pinned
+
+
+def _chosen(
+    options: NodesOptions, case: PlannedCase, target: Target, set_name: str
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the nodes to be measured, by name, and why others are not."""
+    from k8sbench.adapters.kubernetes import nodes as cluster_nodes
+    from k8sbench.diagnose.preflight import capacity_checks
+
+    assert target.api is not None
+    pool = case.draft.pool
+    found = cluster_nodes.labelled(target.api, pool.selector, options.selector)
+    asked = sweeps.asked_of(case, target.api)
+    refusals = {name_of(node): capacity_checks.refusal(node, asked) for node in found}
+    left_out = {name: why for name, why in sorted(refusals.items()) if why is not None}
+    fitting = sorted(refusals.keys() - left_out.keys())
+    if not fitting:
+        raise _none(pool.name, options.selector, left_out)
+    if options.sample is not None and options.sample < len(fitting):
+        # By the name of the set, so that --resume has the same nodes.
+        drawn = sorted(fitting, key=lambda name: _lot(set_name, name))[: options.sample]
+        left_out |= {name: NOT_DRAWN for name in fitting if name not in drawn}
+        fitting = sorted(drawn)
+    return tuple(fitting), left_out
+
+
+def _lot(set_name: str, node: str) -> str:
+    return hashlib.sha256(f"{set_name}/{node}".encode()).hexdigest()
+
+
+def _none(pool: str, selector: str, left_out: dict[str, str]) -> BenchError:
+    also = f" that -l {selector} selects" if selector else ""
+    few = "; ".join(f"{node}: {why}" for node, why in [*left_out.items()][: records.FEW])
+    return NotFound(
+        f"No node of pool {pool}{also} takes the case{f' ({few})' if few else ''}.",
+        "Choose another --node-pool, or --gpus that a node has;"
+        " 'kubectl get nodes --show-labels' shows them.",
+    )

@@ -1,0 +1,103 @@
+"""Sweeps: which of many cases a cluster can hold, and which runs of a set need not start anew."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from k8sbench.model.errors import BenchError, DoesNotFit
+from k8sbench.model.identity import case_key
+from k8sbench.model.planning import describe
+from k8sbench.model.run import Run
+from k8sbench.runs import submitting
+from k8sbench.runs.context import PlannedCase, Reporter, RunContext
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.kubernetes.client.api import Api
+    from k8sbench.diagnose.preflight.facts import Asked
+    from k8sbench.model.kube import KubeObject
+
+
+def that_fit(
+    planned: Sequence[PlannedCase], api: Api, note: Callable[[str], None]
+) -> tuple[PlannedCase, ...]:
+    """Leave out what a pool has too few nodes for, and note it; all where no node may be listed.
+
+    Raises :class:`DoesNotFit` where nothing is left.
+    """
+    from k8sbench.adapters.kubernetes import nodes
+    from k8sbench.diagnose.preflight import capacity_checks
+
+    if all(case.draft.replicas == 1 for case in planned):
+        return tuple(planned)
+    pool = planned[0].draft.pool
+    try:
+        found: Sequence[KubeObject] = nodes.labelled(api, pool.selector)
+    except BenchError as wrong:
+        note(f"Whether pool {pool.name} holds every case is not known: {wrong.message}")
+        return tuple(planned)
+    fitting: list[PlannedCase] = []
+    why = DoesNotFit("There is no case.")
+    for case in planned:
+        plan = case.draft
+        room = capacity_checks.room(found, asked_of(case, api))
+        if plan.replicas <= room:
+            fitting.append(case)
+            continue
+        text = f"pool {pool.name} has room for {room} of its {plan.replicas} replicas"
+        why = DoesNotFit(
+            f"{plan.benchmark} {plan.case}: {text}.",
+            "Give --wait where an autoscaler adds nodes, or choose another --node-pool.",
+        )
+        note(f"left out: {plan.benchmark} {plan.framework} {plan.case}: {text}.")
+    if not fitting:
+        raise why
+    return tuple(fitting)
+
+
+def asked_of(case: PlannedCase, api: Api) -> Asked:
+    """Say what a case asks of its nodes."""
+    from k8sbench.diagnose.preflight.facts import Asked
+
+    plan = case.draft
+    return Asked(
+        namespace=api.place.namespace,
+        pool=plan.pool,
+        frameworks=(plan.framework,),
+        replicas=plan.replicas,
+        gpus=plan.gpus_per_replica,
+    )
+
+
+def resumed(
+    planned: Sequence[PlannedCase], context: RunContext, set_name: str, reporter: Reporter
+) -> tuple[list[Run], list[PlannedCase]]:
+    """Return the valid runs that a set has, and what is to be done: to take up and to start.
+
+    Of each case its repeats at most; notes what there is.
+    """
+    has = submitting.repeats(context, set_name)
+    finished: list[Run] = []
+    to_do: list[PlannedCase] = []
+    for case in planned:
+        found = has.get(case_key(case.draft), submitting.Repeats())
+        done = found.finished[: case.repeats]
+        open_runs = found.open[: case.repeats - len(done)]
+        missing = case.repeats - len(done) - len(open_runs)
+        reporter.note(describe(case.draft))
+        exist = "exists" if len(done) == 1 else "exist"
+        goes_on = f", {len(open_runs)} to be taken up" if open_runs else ""
+        nothing = "" if missing or open_runs else ": nothing to do"
+        reporter.note(f"  {len(done)} of {case.repeats} {exist} already{goes_on}{nothing}")
+        finished += done
+        to_do += [msgspec.structs.replace(case, joins=run.run_id) for run in open_runs]
+        to_do += [case] * missing
+    return finished, to_do
+
+
+def singly(planned: Sequence[PlannedCase]) -> Iterator[PlannedCase]:
+    """Yield each case as often as it is to be run."""
+    return itertools.chain.from_iterable([case] * case.repeats for case in planned)

@@ -1,0 +1,186 @@
+"""The table by node, and its document: throughput, differences, what the GPUs did, verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from k8sbench.measure.group.node_check import Limits, NodeCheck, NodeFigures, NodeVerdict
+from k8sbench.measure.group.node_figures import NodeGpu, NodeGpus
+from k8sbench.model.measurement import SCHEMA
+from k8sbench.report.numbers import ABSENT
+from k8sbench.report.tables import Cell, Table, absent
+from k8sbench.report.text_table import Column
+
+
+class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One node in ``nodes -o json``."""
+
+    node: str
+    state: str
+    """``ok``, ``slow``, ``faulty``, ``not-judged`` or ``not-measured``."""
+    throughput: float | None
+    """Median over the node's valid runs; null: see ``why``."""
+    to_pool: float | None
+    """Its throughput ÷ the pool's median − 1."""
+    baseline: float | None
+    """Throughput in the baseline's set."""
+    to_baseline: float | None
+    """Its throughput ÷ the baseline − 1."""
+    why: tuple[str, ...]
+    """A sentence for each reason of the state."""
+    gpus: tuple[NodeGpu, ...]
+    xid: tuple[int, ...] | None
+    missing: dict[str, str]
+    """GPU metric → why there is no figure of it."""
+
+
+class NodesDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``nodes -o json`` prints."""
+
+    schema: int = SCHEMA
+    set_name: str
+    against: str | None
+    unit: str
+    nodes: tuple[NodeRow, ...]
+    limits: tuple[Limits, ...]
+    """What the nodes were held to, one for each GPU model."""
+    slower_than_before: tuple[str, ...]
+    to_cordon: tuple[str, ...]
+    left_out: dict[str, str]
+    """Node → why it was not measured."""
+
+
+def document(
+    check: NodeCheck,
+    figures: Sequence[NodeFigures],
+    gpus: Sequence[NodeGpus],
+    *,
+    set_name: str,
+    against: str | None,
+    unit: str,
+    left_out: dict[str, str],
+) -> NodesDocument:
+    """Put together what is known of the nodes; all three in the same order."""
+    return NodesDocument(
+        set_name=set_name,
+        against=against,
+        unit=unit if "/" in unit else f"{unit}/s",
+        nodes=tuple(map(_row, check.nodes, figures, gpus)),
+        limits=check.limits,
+        slower_than_before=check.slower_than_before,
+        to_cordon=check.to_cordon,
+        left_out=left_out,
+    )
+
+
+def _row(verdict: NodeVerdict, figures: NodeFigures, gpus: NodeGpus) -> NodeRow:
+    return NodeRow(
+        node=verdict.node,
+        state=verdict.state,
+        throughput=figures.rate,
+        to_pool=verdict.to_pool,
+        baseline=figures.before,
+        to_baseline=verdict.to_baseline,
+        why=verdict.why,
+        gpus=gpus.gpus,
+        xid=gpus.xid,
+        missing=gpus.missing,
+    )
+
+
+def table(found: NodesDocument) -> Table:
+    """Make the table for people: slowest first, those without a figure last."""
+    columns = [Column("NODE", whole=True), Column(found.unit.upper(), right=True)]
+    columns.append(Column("TO POOL", right=True))
+    if found.against is not None:
+        columns.append(Column(f"TO {found.against}", right=True))
+    columns += [Column(title, right=True) for title in ("CLOCK MHZ", "POWER W", "ECC")]
+    columns += [Column("XID"), Column("VERDICT", stays=True)]
+    rows = sorted(found.nodes, key=lambda row: (row.throughput is None, row.throughput or 0.0))
+    return Table(
+        title=None, columns=tuple(columns), rows=tuple(tuple(_cells(row, found)) for row in rows)
+    )
+
+
+def _cells(row: NodeRow, found: NodesDocument) -> Iterator[Cell]:
+    yield Cell(row.node)
+    if row.throughput is None:
+        yield absent(" ".join(row.why))
+    else:
+        yield Cell(f"{row.throughput:,.1f}".replace(",", ""))
+    yield _share(row.to_pool)
+    if found.against is not None:
+        yield _share(row.to_baseline)
+    yield _range(row, "sm_clock")
+    yield _range(row, "power")
+    yield _range(row, "ecc_errors", total=True)
+    if row.xid is None:
+        yield absent(row.missing.get("xid"))
+    else:
+        yield Cell(", ".join(map(str, row.xid)) or "none")
+    yield Cell(row.state)
+
+
+def _share(value: float | None) -> Cell:
+    return Cell(ABSENT) if value is None else Cell(f"{value:+.1%}".replace("%", " %"))
+
+
+def _range(row: NodeRow, metric: str, *, total: bool = False) -> Cell:
+    values = [one.figures[metric] for one in row.gpus if metric in one.figures]
+    if not values:
+        return absent(row.missing.get(metric))
+    if total:
+        return Cell(f"{sum(values):.0f}")
+    low, high = f"{min(values):.0f}", f"{max(values):.0f}"
+    return Cell(low if low == high else f"{low}–{high}")
+
+
+def sentences(found: NodesDocument) -> Iterator[str]:
+    """Say below the table what the nodes were held to, which are to be cordoned, and why."""
+    for held in found.limits:
+        yield _rule(held)
+    yield from found.slower_than_before
+    for row in found.nodes:
+        if row.node in found.to_cordon:
+            yield f"{row.node} is {row.state}: {' '.join(row.why)}"
+    if found.to_cordon:
+        yield "Look at these nodes, and keep pods away from them (nothing was cordoned) with:"
+        yield f"  kubectl cordon {' '.join(found.to_cordon)}"
+    elif any(held.limit is not None for held in found.limits):
+        yield "No node is slow or faulty."
+
+
+def _rule(held: Limits) -> str:
+    kind = f"{held.alike[0]}: " if held.alike and held.alike[0] != "-" else ""
+    parts = [f"{kind}median {held.centre:.1f} of {held.nodes} nodes"]
+    if held.limit is not None and held.noise is not None:
+        parts.append(f"noise {held.noise:.1%}, slow is more than {held.limit:.1%} below")
+    text = ", ".join(parts) + "."
+    return f"{text} {held.reason}" if held.reason else text
+
+
+def flat(found: NodesDocument) -> tuple[Sequence[str], Iterator[Sequence[object]]]:
+    """Make the header and the rows of CSV: of the GPUs' metrics the mean, of ECC errors the sum."""
+    names = ("node", "state", "throughput", "to_pool", "baseline", "to_baseline")
+    header = (*names, "sm_clock", "power", "ecc_errors", "xid", "why")
+
+    def of(row: NodeRow, metric: str) -> list[float]:
+        return [one.figures[metric] for one in row.gpus if metric in one.figures]
+
+    def mean(values: Sequence[float]) -> float | None:
+        return sum(values) / len(values) if values else None
+
+    rows = (
+        (
+            *(getattr(row, name) for name in names),
+            mean(of(row, "sm_clock")),
+            mean(of(row, "power")),
+            sum(errors) if (errors := of(row, "ecc_errors")) else None,
+            None if row.xid is None else " ".join(map(str, row.xid)),
+            " ".join(row.why),
+        )
+        for row in found.nodes
+    )
+    return header, rows

@@ -1,0 +1,124 @@
+"""The state of a sweep while it runs: what of each case has ended, and how long the rest may take.
+
+The remaining time is an estimate from the runs of this sweep that have succeeded: a run that is to
+come is expected to take the mean of those of its case, else of its benchmark, else of all; what
+has passed of those that go on is taken off. The sum is shared by the runs that may go on at once.
+Time in the cluster's queue is part of a run's time, so a cluster that fills up makes it too short.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+
+from k8sbench.model.identity import case_key
+from k8sbench.model.phase import Phase
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Run
+
+
+class SweptCase:
+    """One case of a sweep."""
+
+    def __init__(self, plan: RunPlan) -> None:
+        self.plan = plan
+        self.wanted = 0
+        """Runs of it, those that the set had before among them."""
+        self.ended: list[Run] = []
+        self.going_on: dict[str, float] = {}
+        """By run id: when it was created or taken up, Unix seconds."""
+
+    @property
+    def rate(self) -> float | None:
+        """Median throughput of the valid runs so far; None without any."""
+        rates = [rate for run in self.ended if run.measurement and (rate := run.measurement.rate)]
+        return statistics.median(rates) if rates else None
+
+    @property
+    def state(self) -> str:
+        """``to come``, ``going on``, ``ended``; of what went wrong how often."""
+        verdicts = [run.measurement and run.measurement.verdict for run in self.ended]
+        failed = sum(run.phase is not Phase.SUCCEEDED for run in self.ended)
+        bad = [
+            f"{count} {what}"
+            for count, what in ((failed, "failed"), (verdicts.count("rejected"), "rejected"))
+            if count
+        ]
+        if self.going_on:
+            bad.insert(0, "going on")
+        elif len(self.ended) >= self.wanted:
+            bad.insert(0, "ended")
+        elif not self.ended:
+            bad.insert(0, "to come")
+        return ", ".join(bad) or "to come"
+
+
+class Sweep:
+    """The cases of one command, in their order, and their runs so far."""
+
+    def __init__(self, plans: Sequence[RunPlan], finished: Sequence[Run], parallel: int) -> None:
+        self._parallel = parallel
+        self._cases: dict[str, SweptCase] = {}
+        self._took: dict[str, list[float]] = {}
+        """By case key: seconds of each run that has succeeded in this sweep."""
+        for run in finished:
+            self._of(run.plan).wanted += 1
+            self._of(run.plan).ended.append(run)
+        for plan in plans:
+            self._of(plan).wanted += 1
+
+    @property
+    def cases(self) -> Sequence[SweptCase]:
+        """Those of finished runs first."""
+        return tuple(self._cases.values())
+
+    @property
+    def wanted(self) -> int:
+        """Number of runs, those that the set had before among them."""
+        return sum(one.wanted for one in self._cases.values())
+
+    @property
+    def ended(self) -> int:
+        """Number of runs that have ended."""
+        return sum(len(one.ended) for one in self._cases.values())
+
+    def began(self, run: Run, now: float) -> None:
+        """Note that a run was recorded or taken up."""
+        self._of(run.plan).going_on[run.run_id] = now
+
+    def closed(self, run: Run, now: float) -> None:
+        """Note that a run has ended; once for each."""
+        one = self._of(run.plan)
+        since = one.going_on.pop(run.run_id, None)
+        one.ended.append(run)
+        if since is not None and run.phase is Phase.SUCCEEDED:
+            self._took.setdefault(case_key(run.plan), []).append(now - since)
+
+    def remaining(self, now: float) -> float | None:
+        """Seconds that the rest is expected to take; None before the first run has succeeded."""
+        left = [*self._expected(now)]
+        if not self._took:
+            return None
+        return max([sum(left) / max(1, self._parallel), *left], default=0.0)
+
+    def _expected(self, now: float) -> Iterator[float]:
+        for key, one in self._cases.items():
+            expected = self._expectation(key, one.plan)
+            for since in one.going_on.values():
+                yield max(0.0, expected - (now - since))
+            for _ in range(one.wanted - len(one.ended) - len(one.going_on)):
+                yield expected
+
+    def _expectation(self, key: str, plan: RunPlan) -> float:
+        of_benchmark = [
+            seconds
+            for other, some in self._took.items()
+            if self._cases[other].plan.benchmark == plan.benchmark
+            for seconds in some
+        ]
+        every = [seconds for some in self._took.values() for seconds in some]
+        taken = self._took.get(key) or of_benchmark or every
+        return statistics.fmean(taken) if taken else 0.0
+
+    def _of(self, plan: RunPlan) -> SweptCase:
+        return self._cases.setdefault(case_key(plan), SweptCase(plan))
