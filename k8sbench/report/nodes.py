@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from k8sbench.measure.group.node_check import Limits, NodeCheck, NodeFigures, NodeVerdict
+from k8sbench.measure.group.node_check import NodeLimits, NodeCheck, NodeFigures, NodeVerdict
 from k8sbench.measure.group.node_figures import NodeGpu, NodeGpus
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.report.numbers import ABSENT
@@ -44,7 +44,7 @@ class NodesDocument(msgspec.Struct, frozen=True, kw_only=True):
     against: str | None
     unit: str
     nodes: tuple[NodeRow, ...]
-    limits: tuple[Limits, ...]
+    limits: tuple[NodeLimits, ...]
     """What the nodes were held to, one for each GPU model."""
     slower_than_before: tuple[str, ...]
     to_cordon: tuple[str, ...]
@@ -152,7 +152,7 @@ def sentences(found: NodesDocument) -> Iterator[str]:
         yield "No node is slow or faulty."
 
 
-def _rule(held: Limits) -> str:
+def _rule(held: NodeLimits) -> str:
     kind = f"{held.alike[0]}: " if held.alike and held.alike[0] != "-" else ""
     parts = [f"{kind}median {held.centre:.1f} of {held.nodes} nodes"]
     if held.limit is not None and held.noise is not None:

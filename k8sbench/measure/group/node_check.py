@@ -57,7 +57,7 @@ class NodeFigures(msgspec.Struct, frozen=True, kw_only=True):
     smoke: bool = False
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class NodeLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What the nodes that were measured alike were held to."""
 
     alike: tuple[str, ...]
@@ -93,7 +93,7 @@ class NodeCheck(msgspec.Struct, frozen=True, kw_only=True):
     """The verdicts on all nodes, in the order of the nodes."""
 
     nodes: tuple[NodeVerdict, ...]
-    limits: tuple[Limits, ...]
+    limits: tuple[NodeLimits, ...]
     slower_than_before: tuple[str, ...] = ()
     """A sentence for each kind of node that is slower as a whole than in the baseline."""
 
@@ -140,7 +140,7 @@ def limit(values: Sequence[float], tests: int = 1) -> tuple[float, float] | None
     return noise, max(LEAST, quantile * (1 + SMALL_POOL / count) * noise)
 
 
-def _limits(alike: tuple[str, ...], some: Sequence[NodeFigures], tests: int) -> Limits:
+def _limits(alike: tuple[str, ...], some: Sequence[NodeFigures], tests: int) -> NodeLimits:
     rates = [one.rate for one in some if one.rate is not None]
     ratios = [ratio for one in some if (ratio := _ratio(one)) is not None]
     found, before = limit(rates, tests), limit(ratios, tests)
@@ -150,7 +150,7 @@ def _limits(alike: tuple[str, ...], some: Sequence[NodeFigures], tests: int) -> 
         reasons.append(f"{len(rates)} nodes were measured alike; {few}.")
     if tests > 1 and before is None:
         reasons.append(f"{len(ratios)} nodes have a figure in the baseline, too; {few}.")
-    return Limits(
+    return NodeLimits(
         alike=alike,
         nodes=len(rates),
         centre=statistics.median(rates),
@@ -164,7 +164,7 @@ def _limits(alike: tuple[str, ...], some: Sequence[NodeFigures], tests: int) -> 
 
 
 def _verdict(
-    one: NodeFigures, limits: Mapping[tuple[str, ...], Limits], against: str | None
+    one: NodeFigures, limits: Mapping[tuple[str, ...], NodeLimits], against: str | None
 ) -> NodeVerdict:
     held = limits.get(one.alike) if one.rate is not None and not one.smoke else None
     to_pool = to_baseline = None
@@ -191,7 +191,7 @@ def _verdict(
     )
 
 
-def _slowness(one: NodeFigures, held: Limits, against: str | None) -> Iterator[str]:
+def _slowness(one: NodeFigures, held: NodeLimits, against: str | None) -> Iterator[str]:
     assert one.rate is not None
     if held.limit is not None and held.centre is not None:
         below = 1 - one.rate / held.centre

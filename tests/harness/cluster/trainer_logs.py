@@ -23,17 +23,28 @@ PARAMETERS = 25_557_032
 
 
 class TrainerLogs:
-    """The logs of two replicas that train ``resnet50 --preset smoke``, one GPU each."""
+    """The logs of replicas that train ``resnet50``, one GPU each: two, and ``--preset smoke``."""
 
-    def __init__(self, namespace: Namespace, run_id: str, folder: Path) -> None:
+    def __init__(
+        self,
+        namespace: Namespace,
+        run_id: str,
+        folder: Path,
+        *,
+        replicas: int = 2,
+        preset: str = "smoke",
+        step_seconds: float = STEP_SECONDS,
+    ) -> None:
         self.expected: dict[str, list[str]] = {}
         """All that was written so far, by replica."""
-        self._files = {name: folder / f"{run_id}-{name}.log" for name in ("master-0", "worker-0")}
+        self._step_seconds = step_seconds
+        names = ("master-0", *(f"worker-{number}" for number in range(replicas - 1)))
+        self._files = {name: folder / f"{run_id}-{name}.log" for name in names}
         # Long ago enough that a whole run has passed since.
         self._now = time.time() - 60.0
         arguments = (
             "--benchmark=resnet50", "--variant=dle", f"--batch-size={BATCH}", f"--warmup={WARMUP}",
-            f"--iterations={MEASURED}", "--log-interval=1", "--preset=smoke", "--device=cuda",
+            f"--iterations={MEASURED}", "--log-interval=1", f"--preset={preset}", "--device=cuda",
             f"--run-id={run_id}",
         )  # fmt: skip
         defaults = settings.Defaults("resnet50", ("dle",), BATCH)
@@ -41,7 +52,7 @@ class TrainerLogs:
         self._journals = {
             name: Journal(
                 chosen,
-                Place(rank, 0, 2),
+                Place(rank, 0, replicas),
                 unit="samples",
                 write=lambda line, name=name: self._write(name, line),  # type: ignore[misc]
                 now=lambda: self._now,
@@ -70,10 +81,10 @@ class TrainerLogs:
         """Write the rest, after so many steps."""
         self._steps(after + 1, WARMUP + MEASURED)
         for journal in self._journals.values():
-            journal.rank([STEP_SECONDS] * MEASURED, [0.01] * MEASURED)
+            journal.rank([self._step_seconds] * MEASURED, [0.01] * MEASURED)
         self._journals["master-0"].summary(
             StepPlan(WARMUP, MEASURED, 1),
-            Window(WARMUP + 1, WARMUP + MEASURED, MEASURED * STEP_SECONDS),
+            Window(WARMUP + 1, WARMUP + MEASURED, MEASURED * self._step_seconds),
             steps=WARMUP + MEASURED,
             parameters=PARAMETERS,
             precision_effective="fp32",
@@ -86,16 +97,16 @@ class TrainerLogs:
 
     def _steps(self, first: int, last: int) -> None:
         for step in range(first, last + 1):
-            self._now += STEP_SECONDS
+            self._now += self._step_seconds
             record = Record(
                 step=step,
                 of=WARMUP + MEASURED,
                 steps=1,
-                seconds=STEP_SECONDS,
+                seconds=self._step_seconds,
                 data_seconds=0.01,
-                last_seconds=STEP_SECONDS,
+                last_seconds=self._step_seconds,
                 last_data_seconds=0.01,
-                total_seconds=step * STEP_SECONDS,
+                total_seconds=step * self._step_seconds,
                 total_data_seconds=step * 0.01,
             )
             self._journals["master-0"].step(record, loss=7.0, lr=0.1, memory_mib=900.0)

@@ -27,6 +27,7 @@ from k8sbench.model.explanation import FormatExplanation, GroupExplanation, RunE
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Origin
+from k8sbench.report.nodes import NodesDocument
 from k8sbench.runs.live_metrics import RunTop
 from k8sbench.runs.records import ListedRun, RunStatus
 from tests.tiers import ROOT
@@ -43,6 +44,7 @@ DOCUMENTS: dict[str, Any] = {
     "k8sbench explain RUN -o json": RunExplanation,
     "k8sbench explain GROUP -o json": GroupExplanation,
     "k8sbench explain FILE.yaml -o json": FormatExplanation,
+    "k8sbench nodes BENCH -o json": NodesDocument,
     "k8sbench images -o json": ImageList,
     "k8sbench store info -o json": StoreInfo,
     "k8sbench store check -o json": StoreReport,
@@ -181,6 +183,7 @@ def test_every_document_carries_its_version() -> None:
         "Measurement",
         "RunRecord",
         "StoreInfo",
+        "NodesDocument",
     ):
         assert components()[name]["properties"]["schema"]["default"] == SCHEMA == 2
 

@@ -1,0 +1,227 @@
+"""``nodes`` on a real cluster: a run pinned to each node, and the slow and the faulty one named."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.harness.cluster import users
+from tests.harness.cluster.nodes import RUN_FOR, fake_nodes
+from tests.harness.cluster.own import OwnCluster
+from tests.harness.cluster.shell import Shell, until
+from tests.harness.cluster.trainer_logs import STEP_SECONDS, TrainerLogs
+
+PROGRAM = """
+import contextlib, itertools, os, runpy, sys
+from k8sbench.app import context, metric_sources
+from k8sbench.model.gpu_metrics import Fetched, Gpu, Series
+
+class Source:
+    name = "prometheus"
+
+    def follow(self, run, nodes):
+        pass
+
+    def release(self, run_id):
+        pass
+
+    def settles_in(self, wanted):
+        return 0.0
+
+    def fetch(self, wanted):
+        def series(metric, values, node, pod):
+            at = tuple(wanted.start + 0.25 * i for i in range(len(values)))
+            return Series(metric=metric, gpu=Gpu(pod=pod, node=node, index="0"), at=at,
+                          source="prometheus", values=tuple(values), every=0.25)
+        found = []
+        for pod, node in wanted.nodes.items():
+            faulty = node == os.environ.get("FAULTY")
+            found.append(series("sm_clock", [1290.0] * 30, node, pod))
+            found.append(series("xid", [0.0] * 15 + [79.0 if faulty else 0.0] * 15, node, pod))
+        return Fetched(source="prometheus", series=tuple(found),
+                       missing={"power": "The exporter does not give it."})
+
+    def close(self):
+        pass
+
+@contextlib.contextmanager
+def opened(prometheus, api, store):
+    yield [Source()] if prometheus != "none" else []
+
+# Known before, so that the pods have logs.
+numbers = itertools.count(int(os.environ.get("FIRST_RUN", 1)))
+context.draw_run_id = lambda benchmark, *, at, token: f"{benchmark}-{next(numbers)}"
+metric_sources.opened = opened
+runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
+"""
+POOLS = f"""
+pools:
+  - name: rack
+    gpus_per_node: 8
+    gpu_model: Tesla V100-SXM2-32GB
+    selector: {{k8sbench.test/rack: "7"}}
+    tolerations: [{{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}}]
+    cpu_per_gpu: "1"
+    memory_per_gpu: 1Gi
+    shm: 64Mi
+    annotations: {{{RUN_FOR}: 1s}}
+"""
+NODES = 6
+CASE = ("nodes", "resnet50", "--gpus=1", "--batch-size=4", "--warmup=2", "--iterations=10")
+
+
+@pytest.fixture(scope="module")
+def rack(cluster: OwnCluster) -> Iterator[list[str]]:
+    """Nodes that no other test knows of; the last one is cordoned, and the one before too small."""
+    names = [f"rack-{number}" for number in range(NODES + 2)]
+    found = fake_nodes(len(names))
+    for name, node in zip(names, found, strict=True):
+        labels = node["metadata"]["labels"]
+        del labels["nvidia.com/gpu.product"]
+        node["metadata"]["name"] = name
+        labels |= {"kubernetes.io/hostname": f"host-of-{name}", "k8sbench.test/rack": "7"}
+        labels["k8sbench.test/row"] = "even" if int(name[-1]) % 2 == 0 else "odd"
+    for kind in ("capacity", "allocatable"):
+        found[NODES]["status"][kind] = {**found[NODES]["status"][kind], "nvidia.com/gpu": "0"}
+    found[NODES + 1]["spec"]["unschedulable"] = True
+    cluster.create(*found)
+    cluster.kubectl("wait", "--for=condition=Ready", *(f"node/{name}" for name in names))
+    yield names
+    cluster.kubectl("delete", "nodes", *names)
+
+
+@pytest.fixture
+def checking(own_shell: Shell, rack: list[str]) -> Shell:
+    own_shell.program = ("-c", PROGRAM)
+    own_shell.pools.write_text(POOLS)
+    return own_shell
+
+
+def logs(shell: Shell, slow: dict[int, float], *, first: int = 1, count: int = NODES) -> None:
+    """Give runs their logs; ``slow`` are shares of the speed that nodes lack, by run."""
+    for number in range(first, first + count):
+        seconds = STEP_SECONDS / (1 - slow.get(number, 0.001 * number))
+        log = TrainerLogs(
+            shell.namespace,
+            f"resnet50-{number}",
+            shell.folder,
+            replicas=1,
+            preset="full",
+            step_seconds=seconds,
+        )
+        log.begin()
+        log.end()
+
+
+def test_each_node_has_its_run_and_the_slow_and_the_faulty_one_are_named(checking: Shell) -> None:
+    logs(checking, {3: 0.08})
+    checking.environment["FAULTY"] = "rack-4"
+    words = (*CASE, "--parallel=3", "--set=july", "--output=json")
+    done = checking.run(*words, code=7)
+    found = json_of(done.out)
+    rows = {row["node"]: row for row in found["nodes"]}
+    assert {node: row["state"] for node, row in rows.items()} == {
+        **{f"rack-{number}": "ok" for number in range(NODES)},
+        "rack-2": "slow",
+        "rack-4": "faulty",
+    }
+    assert found["to_cordon"] == ["rack-2", "rack-4"]
+    assert rows["rack-2"]["to_pool"] == pytest.approx(-0.077, abs=0.01)
+    # Its GPUs: what the source has, and why the rest is not there.
+    assert rows["rack-4"]["xid"] == [79]
+    assert rows["rack-0"]["xid"] == []
+    assert [gpu["figures"]["sm_clock"] for gpu in rows["rack-0"]["gpus"]] == [1290.0]
+    assert rows["rack-0"]["missing"]["power"] == "The exporter does not give it."
+    assert "ecc_errors" in rows["rack-0"]["missing"]
+    assert found["left_out"] == {
+        "rack-6": "offers 0 of nvidia.com/gpu, 1 are needed",
+        "rack-7": "cordoned",
+    }
+    assert "left out: node rack-7: cordoned." in done.err
+    assert "6 of 6 ended; " in done.err
+    # Each pod was on its own node, by name: the label of its host is another.
+    plans = [checking.json("status", run["run_id"])["plan"] for run in checking.json("list")]
+    assert sorted(plan["node"] for plan in plans) == [f"rack-{number}" for number in range(NODES)]
+    assert checking.on_cluster() == []
+
+    # The same set once more: nothing is run, and the table is that of before.
+    again = checking.run(*CASE, "--resume=july", code=7)
+    assert again.err.count("1 of 1 exists already: nothing to do") == NODES
+    assert "  kubectl cordon rack-2 rack-4\n" in again.out
+    assert "rack-2 is slow: It is 7." in again.out
+    assert len(checking.json("list")) == NODES
+    assert checking.run(*CASE, "--resume=july", "--output=name", code=7).out == "rack-2\nrack-4\n"
+
+
+def test_a_node_that_became_slower_is_found_against_the_set_of_before(checking: Shell) -> None:
+    # By nature they differ by more than they may lose.
+    nature = dict(zip(range(1, NODES + 1), (0.0, 0.10, 0.04, 0.20, 0.13, 0.08), strict=True))
+    logs(checking, nature)
+    checking.run(*CASE, "--set=july", "--parallel=6")
+    checking.environment["FIRST_RUN"] = "11"
+    now = {number + 10: lack for number, lack in nature.items()}
+    logs(checking, {**now, 11: 0.07}, first=11)
+    words = (*CASE, "--set=august", "--parallel=6")
+    done = checking.run(*words, "--against=july", code=7)
+    assert "  kubectl cordon rack-0\n" in done.out
+    assert "rack-0 is slow: It is 7.0% slower than in july" in done.out
+    assert checking.run(*CASE, "--resume=august").out.count(" ok") == NODES
+    missing = checking.run(*CASE, "--against=june", code=2).err
+    assert "error: --against june: the set does not exist." in missing
+
+
+def test_a_selector_and_a_sample_choose_nodes_and_few_are_not_judged(checking: Shell) -> None:
+    logs(checking, {}, count=2)
+    words = (*CASE, "-l", "k8sbench.test/row=even", "--sample=2", "--set=some", "--output=json")
+    found = json_of(checking.run(*words).out)
+    assert len(found["nodes"]) == 2
+    assert {row["node"] for row in found["nodes"]} < {"rack-0", "rack-2", "rack-4"}
+    assert {row["state"] for row in found["nodes"]} == {"not-judged"}
+    assert found["limits"][0]["reason"].startswith("2 nodes were measured alike; fewer than 5")
+    assert checking.run(*CASE, "-l", "a=b=c", code=2).err.count("is no label selector") == 1
+    none = checking.run(*CASE, "-l", "k8sbench.test/row=none", code=2).err
+    assert "No node of pool rack that -l k8sbench.test/row=none selects takes the case." in none
+
+
+def test_who_may_not_list_nodes_is_told_which_right_is_missing(
+    checking: Shell, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("blind")
+    kubeconfig = users.make(checking.namespace, folder, "blind", sees_nodes=False)
+    done = checking.run(*CASE, code=6, KUBECONFIG=str(kubeconfig))
+    assert "may not list nodes in the whole cluster." in done.err
+    assert "bind you to the ClusterRole in" in done.err
+    assert checking.json("list") == []
+
+
+def test_a_check_that_was_killed_goes_on_where_it_was(checking: Shell) -> None:
+    logs(checking, {})
+    endless = "".join(line for line in POOLS.splitlines(True) if "annotations" not in line)
+    checking.pools.write_text(endless)
+    with checking.started(*CASE, "--set=night", "--parallel=2") as first:
+        until(lambda: len(checking.on_cluster("pods")) == 2, "two pods")
+        first.kill()
+    taken_up = checking.on_cluster()
+    assert len(taken_up) == 2
+    checking.pools.write_text(POOLS)
+    with contextlib.ExitStack() as stack:
+        words = (*CASE, "--resume=night", "--parallel=6", "--output=json")
+        checking.environment["FIRST_RUN"] = "3"
+        second = stack.enter_context(checking.started(*words))
+        second.until("exists and is joined")
+        for run_id in taken_up:
+            checking.namespace.finish(run_id)
+        second.ends()
+    found = json_of(second.out)
+    assert {row["state"] for row in found["nodes"]} == {"ok"}
+    runs = checking.json("list")
+    assert len(runs) == NODES
+    assert {run["phase"] for run in runs} == {"Succeeded"}
+
+
+def json_of(text: str) -> Any:
+    return json.loads(text)
