@@ -6,12 +6,16 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from k8sbench.measure.group.node_check import NodeLimits, NodeCheck, NodeFigures, NodeVerdict
+from k8sbench.measure.group.node_check import NodeCheck, NodeFigures, NodeLimits, NodeVerdict
 from k8sbench.measure.group.node_figures import NodeGpu, NodeGpus
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.report.numbers import ABSENT
 from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column
+
+
+SLOW_CLOCK = 0.95
+"""Of the fastest GPU's clock, below which a GPU of the same node is named."""
 
 
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +100,7 @@ def table(found: NodesDocument) -> Table:
     columns.append(Column("TO POOL", right=True))
     if found.against is not None:
         columns.append(Column(f"TO {found.against}", right=True))
-    columns += [Column(title, right=True) for title in ("CLOCK MHZ", "POWER W", "ECC")]
+    columns += [Column(title, right=True) for title in ("MHZ", "WATT", "ECC")]
     columns += [Column("XID"), Column("VERDICT", stays=True)]
     rows = sorted(found.nodes, key=lambda row: (row.throughput is None, row.throughput or 0.0))
     return Table(
@@ -144,12 +148,21 @@ def sentences(found: NodesDocument) -> Iterator[str]:
     yield from found.slower_than_before
     for row in found.nodes:
         if row.node in found.to_cordon:
-            yield f"{row.node} is {row.state}: {' '.join(row.why)}"
+            yield f"{row.node} is {row.state}: {' '.join([*row.why, *_slow_gpus(row)])}"
     if found.to_cordon:
         yield "Look at these nodes, and keep pods away from them (nothing was cordoned) with:"
         yield f"  kubectl cordon {' '.join(found.to_cordon)}"
     elif any(held.limit is not None for held in found.limits):
         yield "No node is slow or faulty."
+
+
+def _slow_gpus(row: NodeRow) -> Iterator[str]:
+    """Name the GPUs of a node whose clock was well below that of its fastest."""
+    clocks = {one.index or one.uuid: one.figures.get("sm_clock") for one in row.gpus}
+    most = max((clock for clock in clocks.values() if clock is not None), default=0.0)
+    for name, clock in clocks.items():
+        if clock is not None and clock < SLOW_CLOCK * most:
+            yield f"Its GPU {name} ran at {clock:.0f} MHz, another at {most:.0f} MHz."
 
 
 def _rule(held: NodeLimits) -> str:

@@ -53,3 +53,9 @@ def test_a_refusal_among_runs_that_were_measured_has_a_code(wrong: BenchError, c
     assert exit_codes.of_rows(rows) == code
     alone = msgspec.structs.replace(rows, runs=(valid,), refusals=())
     assert exit_codes.of_rows(alone) == 0
+
+
+def test_a_slow_node_counts_more_than_a_failed_run_and_less_than_an_unready_cluster() -> None:
+    assert exit_codes.worst([0, 7]) == 7
+    assert exit_codes.worst([3, 7, 5]) == 7
+    assert exit_codes.worst([6, 7]) == 6

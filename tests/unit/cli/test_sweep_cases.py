@@ -1,0 +1,131 @@
+"""Which cases a sweep has, in which order, and what is left out of it by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from k8sbench.adapters.local import gpus
+from k8sbench.app import submit
+from k8sbench.app import targets as app_targets
+from k8sbench.cli.main import main
+from k8sbench.diagnose.preflight import capacity_checks
+from k8sbench.model.errors import DoesNotFit
+from k8sbench.model.plan import RunPlan
+from tests.unit.doctor.clusters import asked, node
+
+HERE = ("--backend=local", "--dry-run")
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with two cores and no GPU, wherever this runs."""
+    monkeypatch.setattr(app_targets.os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(gpus, "inventory", lambda: gpus.Inventory(gpus=(), reason="there is none"))
+
+
+@pytest.fixture
+def cases(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[list[str], list[str]]]:
+    """Run a command; returns its plans (``resnet50 1x4``), and what is left out."""
+
+    def run(*words: str, code: int = 0) -> tuple[list[str], list[str]]:
+        assert main([*words]) == code
+        lines = capsys.readouterr().err.splitlines()
+        plans = [line.split(" · ") for line in lines if " iterations · " in line]
+        shapes = [f"{plan[0]} {plan[4].split(' = ')[0]}" for plan in plans]
+        return shapes, [line for line in lines if line.startswith("left out: ")]
+
+    return run
+
+
+@pytest.mark.usefixtures("small")
+def test_cases_that_the_machine_cannot_hold_are_named_and_left_out(
+    cases: Callable[..., tuple[list[str], list[str]]],
+) -> None:
+    shapes, left_out = cases("submit", "deeplabv3p", "--all-cases", *HERE)
+    assert shapes == ["deeplabv3p 1 replica × 1 process", "deeplabv3p 1 replica × 8 processes"]
+    assert left_out == [
+        "left out: deeplabv3p 2x8: 2 × 8 CPU processes are too many for 2 cores.",
+        "left out: deeplabv3p 4x8: 4 × 8 CPU processes are too many for 2 cores.",
+    ]
+
+
+@pytest.mark.usefixtures("small")
+def test_a_case_that_was_asked_for_by_name_is_an_error_and_not_left_out(
+    cases: Callable[..., tuple[list[str], list[str]]],
+) -> None:
+    assert cases("submit", "deeplabv3p", "--case=4x8", *HERE, code=2) == ([], [])
+
+
+@pytest.mark.usefixtures("small")
+def test_all_benchmarks_begin_with_their_baselines(
+    cases: Callable[..., tuple[list[str], list[str]]],
+) -> None:
+    shapes, _ = cases("submit", "all", "--all-cases", *HERE)
+    names = ["arcface", "deeplabv3p", "resnet50", "tsm"]
+    assert shapes[:4] == [f"{name} 1 replica × 1 process" for name in names]
+    assert not any(shape.endswith("1 replica × 1 process") for shape in shapes[4:])
+    assert {shape.split()[0] for shape in shapes[4:]} == {*names}
+
+
+@pytest.mark.usefixtures("small")
+def test_of_all_benchmarks_those_without_the_framework_are_named(
+    cases: Callable[..., tuple[list[str], list[str]]],
+) -> None:
+    shapes, left_out = cases("submit", "all", "--framework=paddle", *HERE)
+    assert {shape.split()[0] for shape in shapes} == {"arcface", "deeplabv3p"}
+    assert left_out == [
+        "left out: resnet50: it has no variant for paddle.",
+        "left out: tsm: it has no variant for paddle.",
+    ]
+
+
+def test_a_variant_is_of_one_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["render", "all", "--variant=dle"]) == 2
+    assert "--variant names a variant of one benchmark." in capsys.readouterr().err
+
+
+def test_render_takes_all_benchmarks_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["render", "all", "--gpus=1"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("kind: PyTorchJob") == 3
+    assert printed.count("kind: PaddleJob") == 1
+
+
+def test_a_framework_that_is_not_installed_is_left_out_of_all_benchmarks_only(
+    small: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(
+        submit.importlib.util, "find_spec", lambda name: None if name == "paddle" else object()
+    )
+    planned: list[RunPlan] = []
+    monkeypatch.setattr(
+        submit, "run", lambda cases, *_: planned.extend(case.draft for case in cases) or _stop()
+    )
+    assert main(["submit", "all", "--backend=local"]) == 2
+    assert {plan.benchmark for plan in planned} == {"deeplabv3p", "resnet50", "tsm"}
+    assert "left out: arcface 1x1-cpu: paddle is not installed." in capsys.readouterr().err
+    planned.clear()
+    assert main(["submit", "arcface", "--backend=local"]) == 2
+    assert "needs paddle, which is not installed" in capsys.readouterr().err
+    assert planned == []
+
+
+def _stop() -> None:
+    raise DoesNotFit("Far enough.")
+
+
+def test_room_is_counted_in_replicas_on_empty_nodes() -> None:
+    nodes = [node("a"), node("b", gpus="4"), node("c", ready="False")]
+    assert capacity_checks.room(nodes, asked()) == 1
+    assert capacity_checks.room(nodes, asked(gpus=4)) == 3
+    assert capacity_checks.room([], asked()) == 0
+
+
+def test_a_node_says_why_it_takes_no_replica() -> None:
+    assert capacity_checks.refusal(node("a"), asked()) is None
+    assert capacity_checks.refusal(node("a", ready="False"), asked()) == "not ready"
+    assert capacity_checks.refusal(node("a", gpus="4"), asked()) == (
+        "offers 4 of nvidia.com/gpu, 8 are needed"
+    )

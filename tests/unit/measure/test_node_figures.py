@@ -1,0 +1,119 @@
+"""What is taken of the runs that were pinned to nodes: figures, reasons, faults, GPUs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from k8sbench.measure.group import grouping, node_figures
+from k8sbench.measure.group.node_check import NodeFigures
+from k8sbench.model.gpu_metrics import Gpu
+from k8sbench.model.measurement import GpuFigure, GpuMetrics, GpuOfRun, Reason
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Run
+from tests.unit.report import factory
+
+XID = Reason(id="xid-error", severity="warn", message="The driver reported XID 79 of GPU 0.")
+
+
+def figure(**codes: Any) -> GpuFigure:
+    return GpuFigure(value=1.0, unit="", source="prometheus", coverage=1.0, samples=9, **codes)
+
+
+def metrics(*clocks: float, ecc: float = 0.0, codes: tuple[int, ...] = ()) -> GpuMetrics:
+    return GpuMetrics(
+        figures={"sm_clock": figure(), "ecc_errors": figure(), "xid": figure(codes=codes)},
+        gpus=tuple(
+            GpuOfRun(
+                gpu=Gpu(index=str(number), uuid=f"GPU-{number}"),
+                figures={"sm_clock": clock, "ecc_errors": ecc, "gpu_utilization": 0.9},
+            )
+            for number, clock in enumerate(clocks)
+        ),
+    )
+
+
+def figures(runs: list[Run], earlier: list[Run] | None = None) -> list[NodeFigures]:
+    names = list(dict.fromkeys(str(run.plan.node) for run in runs))
+    before = grouping.groups(earlier or [])
+    return list(node_figures.figures(names, grouping.groups(runs), runs, before))
+
+
+def test_a_node_has_the_median_of_its_own_runs() -> None:
+    runs = [*factory.repeats([1000, 1010, 990], node="a"), factory.run(900, node="b")]
+    first, second = figures(runs)
+    assert (first.rate, second.rate) == (1000, 900)
+    assert first.alike == (factory.V100_16, "fp32", "time_weighted")
+
+
+def test_the_same_node_and_case_of_another_set_is_its_baseline() -> None:
+    earlier = [factory.run(1100, node="a", set_name="july")]
+    earlier += [factory.run(1200, node="a", set_name="july", batch_size=64)]
+    first, second = figures([factory.run(1000, node="a"), factory.run(1000, node="b")], earlier)
+    assert (first.before, second.before) == (1100, None)
+
+
+def test_another_driver_or_image_is_still_the_baseline_and_another_gpu_is_not() -> None:
+    now = factory.run(1000, node="a")
+    driver = {"environment": {"driver": "550"}}
+    other = {"gpu_model": "A100"}
+    same = factory.run(1100, node="a", set_name="july", measured=driver, image="other:2")
+    swapped = factory.run(1100, node="a", set_name="july", measured=other)
+    assert figures([now], [same])[0].before == 1100
+    assert figures([now], [swapped])[0].before is None
+
+
+def test_a_node_without_a_figure_says_why() -> None:
+    failed = factory.run(phase=Phase.FAILED, node="a")
+    rejected = factory.run(
+        node="b", measured={"reasons": (factory.reject("gpu-shared", "Somebody used GPU 0."),)}
+    )
+    first, second = figures([failed, rejected])
+    assert (first.rate, first.faults) == (None, ())
+    assert first.reason is not None
+    assert first.reason.startswith("run-failed: ")
+    # Who shares a GPU is no fault of the node.
+    assert (second.reason, second.faults) == ("gpu-shared: Somebody used GPU 0.", ())
+
+
+def test_faults_are_of_the_gpus_also_of_rejected_and_failed_measurements() -> None:
+    held = factory.reject("gpu-throttled", "Heat held GPU 3 down.")
+    first, second, third = figures(
+        [
+            factory.run(1000, node="a", measured={"reasons": (XID,)}),
+            factory.run(node="b", measured={"reasons": (held,)}),
+            factory.run(1000, node="c", measured={"gpu_metrics": metrics(1290, ecc=2)}),
+        ]
+    )
+    assert first.faults == (XID.message,)
+    assert (second.rate, second.faults) == (None, (held.message,))
+    assert third.faults == ("GPU 0 had 2 memory errors that ECC could not correct.",)
+
+
+def test_an_accepted_reason_is_no_fault() -> None:
+    accepted = factory.changed(XID, accepted=True)
+    assert figures([factory.run(1000, node="a", measured={"reasons": (accepted,)})])[0].faults == ()
+
+
+def test_smoke_runs_are_known_as_such() -> None:
+    assert figures([factory.smoke(10, node="a")])[0].smoke
+
+
+def test_each_gpu_of_a_node_has_its_figures_and_what_is_missing_its_reason() -> None:
+    missing = {"gpu_metrics.power": "The exporter does not give it."}
+    measured = {"gpu_metrics": metrics(1290, 1110, codes=(79,)), "missing": missing}
+    (found,) = node_figures.gpus(["a"], [factory.run(1000, node="a", measured=measured)])
+    assert [one.index for one in found.gpus] == ["0", "1"]
+    assert found.values("sm_clock") == (1290, 1110)
+    assert found.values("power") == ()
+    assert found.xid == (79,)
+    assert found.missing["power"] == "The exporter does not give it."
+    assert "sm_clock" not in found.missing
+
+
+def test_without_metrics_every_one_has_the_reason_and_none_is_zero() -> None:
+    why = {"missing": {"gpu_metrics": "No Prometheus was found."}}
+    runs = [factory.run(1000, node="a", measured=why), factory.run(phase=Phase.FAILED, node="b")]
+    first, second = node_figures.gpus(["a", "b"], runs)
+    assert (first.gpus, first.xid) == ((), None)
+    assert set(first.missing.values()) == {"No Prometheus was found."}
+    assert set(second.missing.values()) == {"It was not measured."}
