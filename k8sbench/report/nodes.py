@@ -13,7 +13,6 @@ from k8sbench.report.numbers import ABSENT
 from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column
 
-
 SLOW_CLOCK = 0.95
 """Of the fastest GPU's clock, below which a GPU of the same node is named."""
 

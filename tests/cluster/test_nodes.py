@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.harness.cluster import users
-from tests.harness.cluster.nodes import RUN_FOR, fake_nodes
+from tests.docs import pages
+from tests.harness.cluster import rack, users
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import Shell, until
-from tests.harness.cluster.trainer_logs import STEP_SECONDS, TrainerLogs
+from tests.tiers import ROOT
 
-PROGRAM = """
-import contextlib, itertools, os, runpy, sys
-from k8sbench.app import context, metric_sources
+PROGRAM = (
+    rack.NUMBERED
+    + """
+import contextlib
+from k8sbench.app import metric_sources
 from k8sbench.model.gpu_metrics import Fetched, Gpu, Series
 
 class Source:
@@ -52,69 +58,32 @@ class Source:
 def opened(prometheus, api, store):
     yield [Source()] if prometheus != "none" else []
 
-# Known before, so that the pods have logs.
-numbers = itertools.count(int(os.environ.get("FIRST_RUN", 1)))
-context.draw_run_id = lambda benchmark, *, at, token: f"{benchmark}-{next(numbers)}"
 metric_sources.opened = opened
 runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
 """
-POOLS = f"""
-pools:
-  - name: rack
-    gpus_per_node: 8
-    gpu_model: Tesla V100-SXM2-32GB
-    selector: {{k8sbench.test/rack: "7"}}
-    tolerations: [{{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}}]
-    cpu_per_gpu: "1"
-    memory_per_gpu: 1Gi
-    shm: 64Mi
-    annotations: {{{RUN_FOR}: 1s}}
-"""
+)
+PAGE = ROOT / "docs" / "nodes.md"
 NODES = 6
 CASE = ("nodes", "resnet50", "--gpus=1", "--batch-size=4", "--warmup=2", "--iterations=10")
 
 
 @pytest.fixture(scope="module")
-def rack(cluster: OwnCluster) -> Iterator[list[str]]:
-    """Nodes that no other test knows of; the last one is cordoned, and the one before too small."""
-    names = [f"rack-{number}" for number in range(NODES + 2)]
-    found = fake_nodes(len(names))
-    for name, node in zip(names, found, strict=True):
-        labels = node["metadata"]["labels"]
-        del labels["nvidia.com/gpu.product"]
-        node["metadata"]["name"] = name
-        labels |= {"kubernetes.io/hostname": f"host-of-{name}", "k8sbench.test/rack": "7"}
-        labels["k8sbench.test/row"] = "even" if int(name[-1]) % 2 == 0 else "odd"
-    for kind in ("capacity", "allocatable"):
-        found[NODES]["status"][kind] = {**found[NODES]["status"][kind], "nvidia.com/gpu": "0"}
-    found[NODES + 1]["spec"]["unschedulable"] = True
-    cluster.create(*found)
-    cluster.kubectl("wait", "--for=condition=Ready", *(f"node/{name}" for name in names))
-    yield names
+def rack_nodes(cluster: OwnCluster) -> Iterator[None]:
+    """Six nodes that take the case, one that has no GPU and one that is cordoned."""
+    names = rack.start(cluster, "rack", NODES + 2, small=[NODES], away=1)
+    yield
     cluster.kubectl("delete", "nodes", *names)
 
 
 @pytest.fixture
-def checking(own_shell: Shell, rack: list[str]) -> Shell:
+def checking(own_shell: Shell, rack_nodes: None) -> Shell:
     own_shell.program = ("-c", PROGRAM)
-    own_shell.pools.write_text(POOLS)
+    own_shell.pools.write_text(rack.pools("rack"))
     return own_shell
 
 
 def logs(shell: Shell, slow: dict[int, float], *, first: int = 1, count: int = NODES) -> None:
-    """Give runs their logs; ``slow`` are shares of the speed that nodes lack, by run."""
-    for number in range(first, first + count):
-        seconds = STEP_SECONDS / (1 - slow.get(number, 0.001 * number))
-        log = TrainerLogs(
-            shell.namespace,
-            f"resnet50-{number}",
-            shell.folder,
-            replicas=1,
-            preset="full",
-            step_seconds=seconds,
-        )
-        log.begin()
-        log.end()
+    rack.logs(shell, range(first, first + count), slow)
 
 
 def test_each_node_has_its_run_and_the_slow_and_the_faulty_one_are_named(checking: Shell) -> None:
@@ -187,6 +156,31 @@ def test_a_selector_and_a_sample_choose_nodes_and_few_are_not_judged(checking: S
     assert "No node of pool rack that -l k8sbench.test/row=none selects takes the case." in none
 
 
+def test_the_commands_of_the_page_run_in_its_order(checking: Shell) -> None:
+    checking.pools.write_text(rack.pools("rack"))
+    program = checking.folder / "k8sbench"
+    program.write_text(f"#!{sys.executable}\n{PROGRAM}")
+    program.chmod(0o755)
+    path = f"{checking.folder}:{os.environ['PATH']}"
+    logs(checking, {}, count=4 * NODES)
+    for command in pages.commands(PAGE):
+        # Ours have one GPU, few steps, and no zones.
+        text = command.text.replace(" nodes resnet50", f" {shlex.join(CASE)}")
+        text = text.replace("-l zone=b", "-l k8sbench.test/row=even")
+        first = len(list(checking.store.glob("runs/*"))) + 1
+        done = subprocess.run(
+            ["bash", "-c", text],
+            cwd=checking.folder,
+            env={**checking.environment, "PATH": path, "FIRST_RUN": str(first)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == command.code, f"{command}\n{done.stdout}\n{done.stderr}"
+    assert len(checking.json("list")) == 2 * NODES + NODES // 2
+
+
 def test_who_may_not_list_nodes_is_told_which_right_is_missing(
     checking: Shell, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -200,14 +194,13 @@ def test_who_may_not_list_nodes_is_told_which_right_is_missing(
 
 def test_a_check_that_was_killed_goes_on_where_it_was(checking: Shell) -> None:
     logs(checking, {})
-    endless = "".join(line for line in POOLS.splitlines(True) if "annotations" not in line)
-    checking.pools.write_text(endless)
+    checking.pools.write_text(rack.pools("rack", endless=True))
     with checking.started(*CASE, "--set=night", "--parallel=2") as first:
         until(lambda: len(checking.on_cluster("pods")) == 2, "two pods")
         first.kill()
     taken_up = checking.on_cluster()
     assert len(taken_up) == 2
-    checking.pools.write_text(POOLS)
+    checking.pools.write_text(rack.pools("rack"))
     with contextlib.ExitStack() as stack:
         words = (*CASE, "--resume=night", "--parallel=6", "--output=json")
         checking.environment["FIRST_RUN"] = "3"

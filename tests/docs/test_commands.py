@@ -15,8 +15,9 @@ import pytest
 from tests.docs import pages
 from tests.tiers import ROOT
 
-# Their commands need a cluster: tests/cluster/test_kubernetes_page.py, test_operations_page.py.
-ON_A_CLUSTER = {"kubernetes.md", "operations.md"}
+# Their commands need a cluster: tests/cluster/test_kubernetes_page.py, test_nodes.py,
+# test_operations_page.py.
+ON_A_CLUSTER = {"kubernetes.md", "nodes.md", "operations.md"}
 PAGES = [page for page in pages.pages() if pages.commands(page) and page.name not in ON_A_CLUSTER]
 
 

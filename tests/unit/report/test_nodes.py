@@ -67,8 +67,8 @@ def test_the_rule_the_reasons_and_the_command_stand_below_it(found: NodesDocumen
         "Tesla V100: median 1000.0 of 5 nodes, noise 0.1%, slow is more than 3.0% below.",
         (
             "gpu-4 is slow: It is 7.0% below the median of 5 nodes; the limit is 3.0%. It is 7.0%"
-            " slower than in july, where the pool changed by +0.0%; the limit is 3.0% beyond that. Its GPU 1 ran"
-            " at 1110 MHz, another at 1290 MHz."
+            " slower than in july, where the pool changed by +0.0%; the limit is 3.0% beyond that."
+            " Its GPU 1 ran at 1110 MHz, another at 1290 MHz."
         ),
         "Look at these nodes, and keep pods away from them (nothing was cordoned) with:",
         "  kubectl cordon gpu-4",

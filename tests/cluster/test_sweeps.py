@@ -1,0 +1,118 @@
+"""Sweeps on a real cluster: what fits, baselines first, and resumed after any kill."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.harness.cluster import rack, users
+from tests.harness.cluster.own import OwnCluster
+from tests.harness.cluster.shell import Shell, until
+
+CASE = ("submit", "resnet50", "--case=1x1", "--batch-size=4", "--warmup=2", "--iterations=10")
+
+
+@pytest.fixture(scope="module")
+def two_nodes(cluster: OwnCluster) -> Iterator[None]:
+    names = rack.start(cluster, "pair", 3, away=1)
+    yield
+    cluster.kubectl("delete", "nodes", *names)
+
+
+@pytest.fixture
+def sweeping(own_shell: Shell, two_nodes: None) -> Shell:
+    run = 'runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)'
+    own_shell.program = ("-c", f"{rack.NUMBERED}\n{run}")
+    own_shell.pools.write_text(rack.pools("pair"))
+    return own_shell
+
+
+def listed(shell: Shell) -> list[dict[str, Any]]:
+    return list(shell.json("list"))
+
+
+def test_cases_that_the_pool_has_no_nodes_for_are_left_out_and_baselines_run_first(
+    sweeping: Shell,
+) -> None:
+    words = ("submit", "deeplabv3p", "--all-cases", "--preset=smoke", "--framework=all")
+    # The pods print nothing that could be measured.
+    done = sweeping.run(*words, "--repeats=1", "--parallel=1", code=5)
+    left_out = [line for line in done.err.splitlines() if line.startswith("left out: ")]
+    assert left_out == [
+        "left out: deeplabv3p pytorch 4x8: pool rack has room for 2 of its 4 replicas.",
+        "left out: deeplabv3p paddle 4x8: pool rack has room for 2 of its 4 replicas.",
+    ]
+    runs = listed(sweeping)
+    assert [run["case"] for run in runs] == ["1x1", "1x1", "1x8", "2x8", "1x8"]
+    # One bad case stops no other, and each says how far the sweep is.
+    assert {run["verdict"] for run in runs} == {"rejected"}
+    assert "1 of 5 ended, about " in done.err
+    assert "5 of 5 ended; deeplabv3p" in done.err
+
+
+def test_with_wait_an_autoscaler_may_bring_the_nodes(sweeping: Shell) -> None:
+    words = ("submit", "tsm", "--all-cases", "--preset=smoke", "--detach")
+    done = sweeping.run(*words, "--set=more")
+    assert "left out: tsm pytorch 4x8: " in done.err
+    assert [run["case"] for run in listed(sweeping)].count("4x8") == 0
+    sweeping.pools.write_text(rack.pools("pair", endless=True))
+    sweeping.environment["FIRST_RUN"] = "11"
+    with sweeping.started(*words[:-1], "--wait", "--parallel=9") as waiting:
+        waiting.until("4 replicas × 8 GPUs = 32 GPUs")
+        assert "left out: " not in waiting.err
+
+
+def test_who_may_not_list_nodes_runs_every_case_and_is_told(
+    sweeping: Shell, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    kubeconfig = users.make(
+        sweeping.namespace, tmp_path_factory.mktemp("blind"), "blind", sees_nodes=False
+    )
+    words = ("submit", "tsm", "--all-cases", "--preset=smoke", "--detach", "--repeats=1")
+    done = sweeping.run(*words, KUBECONFIG=str(kubeconfig))
+    assert "Whether pool rack holds every case is not known: User " in done.err
+    assert [run["case"] for run in listed(sweeping)] == ["1x1", "1x8", "4x8"]
+
+
+@pytest.mark.parametrize("parallel", [1, 2])
+def test_killed_after_each_run_began_and_resumed_nothing_is_repeated_and_nothing_missing(
+    sweeping: Shell, parallel: int
+) -> None:
+    rack.logs(sweeping, range(1, 6))
+    words = (*CASE, "--repeats=4", f"--parallel={parallel}")
+    for kill_at in range(1, 5):
+        sweeping.environment["FIRST_RUN"] = str(len(begun(sweeping)) + 1)
+        which = ("--set=night",) if kill_at == 1 else ("--resume=night",)
+        with sweeping.started(*words, *which) as running:
+            until(lambda at=kill_at: len(begun(sweeping)) >= at, f"run {kill_at}")  # type: ignore[misc]
+            running.kill()
+    sweeping.environment["FIRST_RUN"] = str(len(begun(sweeping)) + 1)
+    done = sweeping.run(*words, "--resume=night")
+    runs = listed(sweeping)
+    assert [(run["phase"], run["verdict"]) for run in runs] == [("Succeeded", "valid")] * 4
+    assert sorted(run["repeat"] for run in runs) == [1, 2, 3, 4]
+    assert " 4/4 " in done.out
+    # What a kill left of jobs that were measured is deleted by the next collect.
+    sweeping.run("collect", "--all")
+    assert sweeping.on_cluster() == []
+    # Once more there is nothing to do.
+    again = sweeping.run(*words, "--resume=night")
+    assert "4 of 4 exist already: nothing to do" in again.err
+    assert again.out == done.out
+    assert len(listed(sweeping)) == 4
+
+
+def begun(shell: Shell) -> list[str]:
+    """The runs that are recorded, without asking k8sbench, which takes longer than a run."""
+    folder = shell.store / "runs"
+    return [path.name for path in folder.glob("*") if (path / "run.json").exists()]
+
+
+def test_on_a_terminal_one_table_fills(sweeping: Shell) -> None:
+    rack.logs(sweeping, range(1, 4))
+    with sweeping.started(*CASE, "--repeats=3", columns=100) as running:
+        running.until_drawn(r"resnet50 +pytorch +fp32 +1x1 +1/3 +[0-9.]+ samples/s +going on")
+        running.until_drawn(r"2 of 3 ended · about [0-9.]+s left \(estimated from their times\)")
+        running.ends()
