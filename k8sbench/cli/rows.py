@@ -15,6 +15,7 @@ from k8sbench.report import formats
 
 if TYPE_CHECKING:
     from k8sbench.app.results import Rows
+    from k8sbench.report.tables import Table
     from k8sbench.runs.reporting import Report
 
 
@@ -97,6 +98,13 @@ def write_report(
         "names": lambda: run_ids,
     }
     output.write(formats.written(form, view))
+
+
+def text_of(found: Sequence[Table]) -> str:
+    """Lay tables out for people, fitted to the terminal."""
+    from k8sbench.report import tables
+
+    return tables.text(found, width=terminal_width())
 
 
 def terminal_width() -> int | None:

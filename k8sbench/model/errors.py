@@ -134,9 +134,6 @@ class Interrupted(BenchError):
 REJECTED_EXIT_CODE = 5
 """Measured, but rejected: not an error of the program, so not an exception."""
 REGRESSION_EXIT_CODE = 7
-"""Compared, and slower than allowed: no error of the program either."""
-
-REGRESSION_EXIT_CODE = 7
 """Measured, and slower than it should be: a node than its pool, or a figure than its baseline."""
 
 

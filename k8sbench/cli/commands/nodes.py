@@ -107,7 +107,7 @@ def _print(found: Checked, form: str) -> None:
         left_out=found.left_out,
     )
     view: formats.View = {
-        "table": lambda: tables.text([report.table(made)], width=rows.terminal_width()),
+        "table": lambda: rows.text_of([report.table(made)]),
         "markdown": lambda: tables.markdown([report.table(made)]),
         "flat": lambda: report.flat(made),
         "document": lambda: made,

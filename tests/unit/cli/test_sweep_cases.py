@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib.util
+import os
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from k8sbench.adapters.local import gpus
 from k8sbench.app import submit
-from k8sbench.app import targets as app_targets
 from k8sbench.cli.main import main
 from k8sbench.diagnose.preflight import capacity_checks
 from k8sbench.model.errors import DoesNotFit
 from k8sbench.model.plan import RunPlan
+from k8sbench.runs.context import PlannedCase
 from tests.unit.doctor.clusters import asked, node
 
 HERE = ("--backend=local", "--dry-run")
@@ -21,7 +23,7 @@ HERE = ("--backend=local", "--dry-run")
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with two cores and no GPU, wherever this runs."""
-    monkeypatch.setattr(app_targets.os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setattr(gpus, "inventory", lambda: gpus.Inventory(gpus=(), reason="there is none"))
 
 
@@ -97,12 +99,15 @@ def test_a_framework_that_is_not_installed_is_left_out_of_all_benchmarks_only(
     small: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
-        submit.importlib.util, "find_spec", lambda name: None if name == "paddle" else object()
+        importlib.util, "find_spec", lambda name: None if name == "paddle" else object()
     )
     planned: list[RunPlan] = []
-    monkeypatch.setattr(
-        submit, "run", lambda cases, *_: planned.extend(case.draft for case in cases) or _stop()
-    )
+
+    def run(cases: Sequence[PlannedCase], *_: object) -> None:
+        planned.extend(case.draft for case in cases)
+        raise DoesNotFit("Far enough.")
+
+    monkeypatch.setattr(submit, "run", run)
     assert main(["submit", "all", "--backend=local"]) == 2
     assert {plan.benchmark for plan in planned} == {"deeplabv3p", "resnet50", "tsm"}
     assert "left out: arcface 1x1-cpu: paddle is not installed." in capsys.readouterr().err
@@ -110,10 +115,6 @@ def test_a_framework_that_is_not_installed_is_left_out_of_all_benchmarks_only(
     assert main(["submit", "arcface", "--backend=local"]) == 2
     assert "needs paddle, which is not installed" in capsys.readouterr().err
     assert planned == []
-
-
-def _stop() -> None:
-    raise DoesNotFit("Far enough.")
 
 
 def test_room_is_counted_in_replicas_on_empty_nodes() -> None:
