@@ -21,6 +21,7 @@ from k8sbench.model.errors import (
     Interrupted,
     NotFound,
     RepeatTaken,
+    StoreError,
     Unreachable,
     UsageError,
 )
@@ -105,8 +106,7 @@ def submit(
         case = waiting.popleft()
         one, manifests = _recorded(case, context, reporter, options)
         if one.state == "created":
-            with _failing(one.run, context):
-                following.start(one.run, manifests)
+            _start(one.run, manifests, following, context, several=len(cases) > 1)
         elif one.state == "joined":
             following.resume(one.run)
         else:
@@ -139,6 +139,25 @@ def submit(
         with contextlib.suppress(Exception):  # the first error is the one to report
             following.stop_creating()
         following.close()
+
+
+def _start(
+    run: Run,
+    manifests: Sequence[Manifest],
+    following: Following,
+    context: RunContext,
+    *,
+    several: bool,
+) -> None:
+    """Have a run's job created and followed; of several one that cannot be is refused."""
+    try:
+        with _failing(run, context):
+            following.start(run, manifests)
+    except BenchError as wrong:
+        # On this machine. What is wrong with the store is wrong for all.
+        if not several or isinstance(wrong, StoreError):
+            raise
+        following.refused.append((context.store.run(run.run_id), wrong))
 
 
 def create_all(

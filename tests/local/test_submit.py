@@ -235,3 +235,17 @@ def test_resume_runs_only_what_the_set_is_missing(shell: Shell) -> None:
     assert len(shell.json("list")) == 1
     shell.run(*args, "--resume", "night", "--repeats", "2")
     assert sorted(run["repeat"] for run in shell.json("list")) == [1, 2]
+
+
+def test_a_sweep_that_was_killed_goes_on_and_repeats_nothing(shell: Shell) -> None:
+    args = (*RESNET, "--iterations", "5", "--warmup", "1", "--repeats", "3")
+    process = shell.start(*args, "--set", "night")
+    recorded = "runs/*/run.json"
+    wait_for(lambda: len([*shell.store.glob(recorded)]) == 2, "the second run", PATIENCE)
+    process.kill()
+    process.communicate(timeout=PATIENCE)
+    shell.run(*args, "--resume", "night")
+    runs = shell.json("list")
+    # The one that was going on ended with k8sbench, and was started anew.
+    assert [run["phase"] for run in runs] == ["Succeeded", "Lost", "Succeeded", "Succeeded"]
+    assert [run["repeat"] for run in runs] == [1, 2, 3, 4]

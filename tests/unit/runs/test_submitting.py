@@ -31,6 +31,7 @@ from tests.unit.runs.played import (
     runs_of,
     submit,
 )
+from tests.unit.store.examples import OWNER
 
 
 def test_a_run_is_recorded_before_it_starts_and_measured_after_it_ends(store: Store) -> None:
@@ -324,6 +325,35 @@ def test_what_goes_on_of_a_set_is_taken_up_and_not_started_a_second_time(store: 
     ]
     assert cluster.created == ["recorded"]
     assert len(submitting.repeats(here, "night")[case_key(case.draft)].finished) == 2
+
+
+def test_what_a_kill_ended_on_this_machine_is_missing_of_its_set(store: Store) -> None:
+    case = planned_case("local")
+    store.record(case.plan("killed", "night", 1), at=11.0, owner=OWNER)
+    going = context(store, FakeCluster())
+    (found,) = submitting.repeats(going, "night").values()
+    assert [run.run_id for run in found.open] == ["killed"]
+    dead = msgspec.structs.replace(going, alive=lambda _: False)
+    assert submitting.repeats(dead, "night") == {case_key(case.draft): submitting.Repeats()}
+    assert store.run("killed").phase is Phase.LOST
+
+
+def test_a_case_that_cannot_be_started_here_stops_no_other(store: Store) -> None:
+    class Choosy(FakeCluster):
+        def create(self, plan: RunPlan, *asked: Any) -> None:
+            if plan.repeat == 2:
+                raise UsageError("The program is not there.")
+            super().create(plan, *asked)
+
+    here = context(store, Choosy(at(Phase.SUCCEEDED)))
+    options = RunOptions(set_name="night")
+    done = list(submitting.submit([planned_case()] * 3, here, Silent(), Stop(), options))
+    ends = {one.run.plan.repeat: (one.state, one.run.phase) for one in done}
+    assert ends == {
+        1: ("closed", Phase.SUCCEEDED),
+        2: ("refused", Phase.FAILED),
+        3: ("closed", Phase.SUCCEEDED),
+    }
 
 
 def test_a_failed_case_stops_no_other(store: Store) -> None:
