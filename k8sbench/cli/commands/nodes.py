@@ -37,7 +37,7 @@ from k8sbench.runs.following import FollowOptions
 @click.option("--against", metavar="SET", help="Also compare each node with its figure in a set.")
 @access_options
 @click.option("--set", "set_name", metavar="SET", help="Set to open or join; default: a new one.")
-@click.option("--resume", metavar="SET", help="Run what is missing of a set.")
+@click.option("--resume", metavar="SET", help="Take up what goes on of a set, run what is missing.")
 @click.option(
     "--parallel",
     type=click.IntRange(1, 1000),

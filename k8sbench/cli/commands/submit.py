@@ -34,7 +34,7 @@ from k8sbench.runs.following import FollowOptions
 @access_options
 @click.option("--run-id", metavar="NAME", help="Name of the run; of one that exists: join it.")
 @click.option("--set", "set_name", metavar="SET", help="Set to open or join; default: a new one.")
-@click.option("--resume", metavar="SET", help="Run what is missing of a set.")
+@click.option("--resume", metavar="SET", help="Take up what goes on of a set, run what is missing.")
 @click.option(
     "--parallel",
     type=click.IntRange(1, 1000),
@@ -75,6 +75,7 @@ def command(
     k8sbench submit resnet50 --replicas 2 --gpus 1 --preset smoke    a first try
     k8sbench submit deeplabv3p --replicas 4 --amp      4 nodes, all of their GPUs
     k8sbench submit tsm --all-cases --detach           then: collect --all --follow
+    k8sbench submit all --all-cases --repeats 5        every benchmark; --resume SET after a kill
     """
     follow = FollowOptions(keep=keep, wait=wait)
     wanted = SubmitOptions(cases=options, access=access, follow=follow, **asked)
