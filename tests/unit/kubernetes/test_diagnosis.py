@@ -300,6 +300,15 @@ EXAMPLES: dict[str, list[Example]] = {
             " free; 1 of 4 nodes has the taint team: other, which the pool does not tolerate; 1 of"
             " 4 nodes is closed to pods; 1 of 4 nodes has other labels",
         ),
+        # Of a pod that is pinned to a node.
+        Example(
+            seen=both_unplaced(
+                "0/7 nodes are available: 1 Insufficient nvidia.com/gpu, 6 node(s) didn't satisfy"
+                " plugin(s) [NodeAffinity]. preemption: 0/7 nodes are available: 1 No preemption"
+                " victims found for incoming pod, 6 Preemption is not helpful for scheduling."
+            ),
+            words="1 of 7 nodes has too little nvidia.com/gpu free; 6 of 7 nodes have other labels",
+        ),
         Example(seen=both_unplaced("no nodes available to schedule pods"), words="no nodes at all"),
     ],
     "request-too-large": [
