@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import click
 
 from k8sbench import __version__
+from k8sbench.cli.terminal import color
 from k8sbench.cli.terminal.output import ReaderGone
 from k8sbench.model.errors import BenchError, NotAvailableYet
 
@@ -68,6 +69,7 @@ class Commands(click.Group):
             return None
         command = importlib.import_module(f"k8sbench.cli.commands.{cmd_name}").command
         assert isinstance(command, click.Command)
+        color.add_option(command)
         return command
 
     def resolve_command(

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from k8sbench.cli.terminal import output
+from k8sbench.cli.terminal import color, output
 from k8sbench.cli.terminal.progress import Progress
 from k8sbench.model import times
 from k8sbench.model.run import Run
@@ -54,7 +54,11 @@ class Printed:
         markdown = formats.FORMATS[self._form].shape == "markdown"
         output.write(
             "\n"
-            + (tables.markdown(found) if markdown else tables.text(found, width=terminal_width()))
+            + (
+                tables.markdown(found)
+                if markdown
+                else tables.text(found, width=terminal_width(), paint=color.paint())
+            )
         )
 
 
@@ -80,7 +84,7 @@ def write_report(
         return chinese.translated(in_english) if lang == "zh" else in_english
 
     def text(*, wide: bool) -> str:
-        return tables.text(made(wide=wide), width=terminal_width())
+        return tables.text(made(wide=wide), width=terminal_width(), paint=color.paint())
 
     def dlperf() -> object:
         content, left_out = document.dlperf(report.results)

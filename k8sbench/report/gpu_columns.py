@@ -70,8 +70,11 @@ def tables(runs: Sequence[Run], rejected: Collection[str]) -> list[Table]:
         cells = (_cell(title, has) for title in titles)
         rows.append((Cell(run.run_id), *cells, Cell(state, notes)))
     names = ("run", *titles, "verdict")
-    columns = tuple(Column(name, right=name in titles) for name in names)
-    return [Table(title="GPU metrics", columns=columns, rows=tuple(rows))] if rows else []
+    columns = tuple(Column(name, right=name in titles, states=name == "verdict") for name in names)
+    table = Table(
+        title="GPU metrics", columns=columns, rows=tuple(rows), capitals=True, said_once=True
+    )
+    return [table] if rows else []
 
 
 def _shown(rows: Iterable[Container[str]]) -> list[str]:

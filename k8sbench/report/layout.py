@@ -1,5 +1,8 @@
 """The tables of results: which columns a row has, and the text of each cell.
 
+The default table fits 80 columns: what a row is, its figure, and whether that holds. Where two rows
+would look the same it also has the column in which they differ. ``wide`` has the rest.
+
 The rule of every cell: a figure, or ``–`` with the reason as a footnote; never 0 for "not
 measured". A group without a valid run has ``rejected: ids`` in place of its figure. Of the GPU
 metrics that a row lacks the first cell has all reasons.
@@ -25,7 +28,7 @@ OF_ONE_SET = (
     " for three sets or more"
 )
 _RIGHT = (
-    *("GPUs", "batch", "runs", "throughput", "interval", "speedup", "efficiency"),
+    *("GPUs", "batch", "runs", "throughput", "min–max", "interval", "speedup", "efficiency"),
     *("Time2train(sec)", "accuracy(%)", "throughput(samples/sec)"),
     *("over sets", "mean", "CV", "TFLOP/s per GPU", "of peak", "GPU-hours", "parameters", "GMAC"),
     *("Paddle", "PyTorch", "published", "ours"),
@@ -46,15 +49,19 @@ def tables(
 ) -> list[Table]:
     """Lay out the rows, the Paddle : PyTorch rows, and the published figures if requested.
 
-    ``airank`` puts AI-Rank's five columns first, under its own names, where a row has them.
+    ``airank`` is the table of a document: it has the interval and the speedup, and AI-Rank's five
+    columns first, under its own names, where a row has them.
     """
     cells = _columns(results, wide=wide, airank=airank)
     rows = [[cell(result) for cell in cells.values()] for result in results]
-    interval = list(cells).index("interval")
-    first = next((row for row in rows if row[interval].text != ABSENT), None)
-    if first is not None:
-        first[interval] = Cell(first[interval].text, (OF_ONE_SET,))
-    found = [_table(None, cells, rows)]
+    notes = []
+    if "interval" in cells:
+        interval = list(cells).index("interval")
+        if any(row[interval].text != ABSENT for row in rows):
+            notes.append(f"{'INTERVAL' if wide else 'interval'}: {OF_ONE_SET}")
+    if "estimator" not in cells and results:
+        notes.append(f"THROUGHPUT: median of the valid runs by {results[0].group.estimator}")
+    found = [_table(None, cells, rows, notes)]
     if parities:
         found.append(_table("Paddle : PyTorch", _PARITY, map(_parity, parities)))
     if any(r.deviations is not None or r.deviations_reason for r in results):
@@ -63,19 +70,54 @@ def tables(
     return found
 
 
-def _table(title: str | None, names: Iterable[str], rows: Iterable[Sequence[Cell]]) -> Table:
-    columns = (Column(name, right=name in _RIGHT, stays=name in _KEPT) for name in names)
-    return Table(title=title, columns=tuple(columns), rows=tuple(map(tuple, rows)))
+def _table(
+    title: str | None,
+    names: Iterable[str],
+    rows: Iterable[Sequence[Cell]],
+    notes: Iterable[str] = (),
+) -> Table:
+    columns = (
+        Column(
+            name,
+            right=name in _RIGHT,
+            stays=name in _KEPT,
+            optional=int(name == "min–max"),
+            states=name == "verdict",
+        )
+        for name in names
+    )
+    return Table(
+        title=title,
+        columns=tuple(columns),
+        rows=tuple(map(tuple, rows)),
+        notes=tuple(notes),
+        capitals=True,
+        said_once=True,
+    )
 
 
 def _columns(results: Sequence[Result], *, wide: bool, airank: bool) -> Cells:
     trained = any(r.group.runs_at_target is not None for r in results)
-    gpu = gpu_columns.of_groups(results) if wide or airank else {}
     sources = {member.source for r in results for member in r.group.members}
+    source: Cells = {"source": _source} if sources - {"here"} else {}
+    if not (wide or airank):
+        estimators = {result.group.estimator for result in results}
+        return {
+            **_SHORT_IDENTITY,
+            **_distinguishing(results, _SHORT_IDENTITY),
+            **_SHORT_FIGURES,
+            **({"estimator": _FIGURES["estimator"]} if len(estimators) > 1 else {}),
+            **(_TRAINED if trained else {}),
+            "verdict": _short_verdict,
+            **source,
+        }
+    gpu = gpu_columns.of_groups(results)
+    # As kubectl does it, the wide table begins with the columns of the default one.
     cells = {
+        **({**_SHORT_IDENTITY, **_SHORT_FIGURES} if wide else {}),
         **_IDENTITY,
-        **({"source": _source} if sources - {"here"} else {}),
-        **(_WIDE_IDENTITY if wide else _distinguishing(results)),
+        **source,
+        **(_WIDE_IDENTITY if wide else _distinguishing(results, _IDENTITY)),
         **_FIGURES,
         **(_TRAINED if trained else {}),
         **(_WIDE_FIGURES if wide else {}),
@@ -88,11 +130,11 @@ def _columns(results: Sequence[Result], *, wide: bool, airank: bool) -> Cells:
     return {renamed.get(name, name): cells.pop(name) for name in _AIRANK} | cells
 
 
-def _distinguishing(results: Sequence[Result]) -> Cells:
+def _distinguishing(results: Sequence[Result], shown: Cells) -> Cells:
     """Select the further columns without which two different rows would look the same."""
-    rows = [tuple(cell(result).text for cell in _IDENTITY.values()) for result in results]
-    added = {}
-    for name, cell in _WIDE_IDENTITY.items():
+    rows = [tuple(cell(result).text for cell in shown.values()) for result in results]
+    added: Cells = {}
+    for name, cell in {**_IDENTITY, **_WIDE_IDENTITY}.items():
         longer = [(*row, cell(result).text) for row, result in zip(rows, results, strict=True)]
         if name != "group" and len(set(longer)) > len(set(rows)):
             rows = longer
@@ -118,6 +160,16 @@ def _figure(name: str, write: Callable[[float], str]) -> Callable[[Result], Cell
         return Cell(write(figure.value), figure.notes)
 
     return cell
+
+
+def _min_max(result: Result) -> Cell:
+    """Write the slowest and the fastest valid run; of one run that is no range."""
+    spread = result.group.spread
+    if spread is None:
+        return Cell(ABSENT, ("no valid figure",))
+    if result.group.counted < 2:
+        return absent(spread.interval_reason)
+    return Cell(f"{numbers.rate(spread.minimum)}–{numbers.rate(spread.maximum)}")
 
 
 def _optional(name: str, write: Callable[[Any], str]) -> Callable[[Result], Cell]:
@@ -239,6 +291,29 @@ def marks(group: Group) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _short_throughput(result: Result) -> Cell:
+    """Write the figure, or the state alone: the reasons are in the notes."""
+    cell = _throughput(result.group)
+    return cell if result.group.spread is not None else Cell(result.group.state, cell.notes)
+
+
+def _short_verdict(result: Result) -> Cell:
+    """Write each mark in a word or two, and what it means in a note.
+
+    The runs that were left out are counted in their own column, with the reasons.
+    """
+    full, parts, notes = _verdict(result), [], []
+    for part in full.text.split("; "):
+        words, _, meaning = part.partition(": ")
+        if meaning and words == "left out":
+            continue
+        is_whole = words == "accepted"  # what was overruled stands in the table by name
+        parts.append(part if is_whole else words)
+        if meaning and not is_whole and words != "warn":  # whose reasons are notes already
+            notes.append(part)
+    return Cell("; ".join(parts), (*notes, *full.notes))
+
+
 def _verdict(result: Result) -> Cell:
     group = result.group
     notes = (*reasons(group, "warn"), *reasons(group, "accepted"))
@@ -302,6 +377,12 @@ _WIDE_IDENTITY: Cells = {
     "image": _key("image"),
     "program": _key("program"),
     "group": _key("id"),
+}
+_SHORT_IDENTITY: Cells = {name: _IDENTITY[name] for name in ("benchmark", "case", "precision")}
+_SHORT_FIGURES: Cells = {
+    "runs": _runs,
+    "throughput": _short_throughput,
+    "min–max": _min_max,
 }
 _FIGURES: Cells = {
     "runs": _runs,

@@ -59,6 +59,9 @@ class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str | None
     reasons: tuple[str, ...]
     """Ids of the verdict's reasons."""
+    throughput: float | None = None
+    """The run's figure in ``unit``; null unless it is valid, and ``reasons`` say why."""
+    unit: str | None = None
     group: str
     artifacts: str | None
     """Absolute path of the run's folder; null where its files are not here."""
@@ -209,6 +212,7 @@ def resolve(
 def listed(run: Run) -> ListedRun:
     """Make the entry of a list from a run."""
     measured = run.measurement
+    figure = None if measured is None else measured.throughput
     return _built(
         ListedRun,
         (run, run.plan, run.history[-1]),
@@ -216,6 +220,8 @@ def listed(run: Run) -> ListedRun:
         started_at=started_at(run),
         verdict=None if measured is None else measured.verdict,
         reasons=() if measured is None else tuple(reason.id for reason in measured.reasons),
+        throughput=None if measured is None else measured.rate,
+        unit=None if figure is None else figure.unit,
         group=run.group_key.id,
         source=run.shown_source,
     )

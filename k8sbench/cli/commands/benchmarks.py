@@ -19,7 +19,7 @@ from k8sbench.cli.form import form_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.spec import BenchmarkSpec, Published, Source, Upstream, Variant
-from k8sbench.report.text_table import NARROWEST_SENTENCE, Column, clean, folded
+from k8sbench.report.text_table import LONGEST_WORD, Column, clean, folded
 
 if TYPE_CHECKING:
     from k8sbench.app.catalog import LoadedSpec
@@ -324,7 +324,7 @@ def _write(text: str, indent: int = 0, hang: int = 0) -> None:
     width = shutil.get_terminal_size().columns - indent - hang
     lines = [clean(text[hang:])]
     if sys.stdout.isatty():
-        lines = folded(lines[0], max(width, NARROWEST_SENTENCE))
+        lines = folded(lines[0], max(width, LONGEST_WORD))
     output.write(f"{blanks}{start}{lines[0]}".rstrip() + "\n")
     for line in lines[1:]:
         output.write(f"{blanks}{' ' * hang}{line}\n")

@@ -16,21 +16,23 @@ from k8sbench.cli.options import access_options, since_option, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model import times
 from k8sbench.ports import RunFilter
-from k8sbench.report import formats
+from k8sbench.report import formats, numbers
 from k8sbench.report.text_table import Column
 from k8sbench.runs.records import ListedRun
 
 COLUMNS = (
     Column("RUN", whole=True),
-    Column("BENCHMARK"),
-    Column("FRAMEWORK"),
+    Column("BENCHMARK", optional=1),  # most ids begin with it
+    Column("FRAMEWORK", optional=2),
     Column("CASE", whole=True),
-    Column("PRECISION"),
-    Column("PHASE"),
-    Column("VERDICT"),
-    Column("TOOK", right=True, whole=True),
+    Column("PRECISION", optional=4),
+    Column("PHASE", states=True),
+    Column("THROUGHPUT", right=True),
+    Column("VERDICT", optional=3, states=True),
+    Column("TOOK", right=True, whole=True, optional=5),
     Column("AGE", right=True, whole=True),
 )
+"""Those that a narrow terminal has no room for are in the wide table all the same."""
 WIDE = (
     Column("SET", whole=True),
     Column("REPEAT", right=True),
@@ -62,11 +64,12 @@ def command(
 ) -> None:
     """List the recorded runs, or all of a namespace.
 
-    Oldest first. A run whose process was killed is listed as Lost; one that went on on a cluster
-    without a k8sbench that follows it, as the cluster says it is now. With -n, --context or
-    --kubeconfig only the runs of that namespace are listed, and beside the recorded ones those
-    that other people have submitted. The runs of a collector in the namespace follow within two
-    seconds, with their source; --store cluster lists only those, and fails without a collector.
+    Oldest first, each with its throughput, or why it has none. A run whose process was killed is
+    listed as Lost; one that went on on a cluster without a k8sbench that follows it, as the cluster
+    says it is now. With -n, --context or --kubeconfig only the runs of that namespace are listed,
+    and beside the recorded ones those that other people have submitted. The runs of a collector in
+    the namespace follow within two seconds, with their source; --store cluster lists only those,
+    and fails without a collector.
     """
     shown = False
 
@@ -87,7 +90,10 @@ def _print(rows: Sequence[ListedRun], form: str, now: float) -> None:
     csv_rows = ([_csv_value(getattr(row, name)) for name in fields] for row in rows)
 
     def text(*, wide: bool) -> str:
-        columns = (*COLUMNS, *WIDE) if wide else COLUMNS
+        columns = COLUMNS
+        if wide:
+            whole = (msgspec.structs.replace(column, optional=0) for column in COLUMNS)
+            columns = (*whole, *WIDE)
         cells = [_cells(row, now, wide=wide) for row in rows]
         if any(row.source != "here" for row in rows):
             columns = (*columns, Column("SOURCE"))
@@ -117,6 +123,7 @@ def _cells(row: ListedRun, now: float, *, wide: bool) -> list[str | None]:
         row.case,
         row.precision,
         row.on_cluster or row.phase,
+        row.verdict if row.throughput is None else f"{numbers.rate(row.throughput)} {row.unit}",
         row.verdict if row.recorded else NOT_RECORDED,
         output.ABSENT if is_over else times.duration(until - begun),
         times.duration(now - row.created_at),

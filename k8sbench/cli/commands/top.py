@@ -16,8 +16,8 @@ from k8sbench.cli.form import form_option
 from k8sbench.cli.options import access_options, prometheus_option, store_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
+from k8sbench.cli.terminal.color import PLAIN_TERMS
 from k8sbench.cli.terminal.progress import state_words
-from k8sbench.cli.terminal.reporter import TERMS_WITHOUT_CODES
 from k8sbench.measure.run.gpu_latest import GpuNow
 from k8sbench.model import times
 from k8sbench.model.gpu_metrics import BY_ID
@@ -116,7 +116,7 @@ def _shown(form: str, *, once: bool) -> Iterator[Callable[[LiveMetrics], None]]:
     """Give what shows the GPUs: drawn on a terminal, in blocks of plain text elsewhere."""
     if once:
         yield _print if form == "table" else lambda metrics: output.write_json(metrics.view())
-    elif not sys.stdout.isatty() or os.environ.get("TERM", "") in TERMS_WITHOUT_CODES:
+    elif not sys.stdout.isatty() or os.environ.get("TERM", "") in PLAIN_TERMS:
         yield _Blocks()
     else:
         with _drawn() as show:
@@ -126,12 +126,18 @@ def _shown(form: str, *, once: bool) -> Iterator[Callable[[LiveMetrics], None]]:
 @contextlib.contextmanager
 def _drawn() -> Iterator[Callable[[LiveMetrics], None]]:
     from rich.console import Console
-    from rich.live import Live
 
-    from k8sbench.cli.terminal import drawing
+    from k8sbench.cli.terminal import color, drawing
+    from k8sbench.cli.terminal.redrawing import Redrawing
 
-    console = Console(force_terminal=True, markup=False, emoji=False, highlight=False)
-    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+    console = Console(
+        force_terminal=True,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        no_color=not color.wanted(),
+    )
+    with Redrawing(console=console, auto_refresh=False, vertical_overflow="crop") as live:
 
         def show(metrics: LiveMetrics) -> None:
             view, size = metrics.view(), console.size

@@ -7,14 +7,15 @@ Printed lines go above the drawing and stay in the scrollback. A thread of its o
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 
 from rich.console import Console, RenderableType
-from rich.live import Live
 from rich.text import Text
 
-from k8sbench.cli.terminal import drawing
+from k8sbench.cli.terminal import color, drawing
 from k8sbench.cli.terminal.progress import Progress
+from k8sbench.cli.terminal.redrawing import Redrawing
 from k8sbench.model.run import Run
 from k8sbench.ports import Clock, JobEvent
 from k8sbench.report.text_table import clean
@@ -39,12 +40,13 @@ class Display(Progress):
             markup=False,
             emoji=False,
             highlight=False,
+            no_color=not color.wanted(sys.stderr),
         )
         # Reentrant: a signal's handler may report while the same thread is reporting.
         self._lock = threading.RLock()
         self._lines: list[str] = []
         """To be printed above the next drawing."""
-        self._live: Live | None = None
+        self._live: Redrawing | None = None
         self._stop = threading.Event()
         self._drawer = threading.Thread(target=self._draw, name="k8sbench-display", daemon=True)
 
@@ -55,7 +57,7 @@ class Display(Progress):
         if self._live is None and not self._stop.is_set():
             # What others print to stderr appears above the drawing. Not so stdout: it is for data,
             # and may be a file.
-            self._live = Live(
+            self._live = Redrawing(
                 console=self._console,
                 auto_refresh=False,
                 transient=True,
@@ -71,7 +73,7 @@ class Display(Progress):
             super().on_event(run, event)
 
     def ended(self, run: Run) -> None:
-        """Print the verdict where it is not simply valid; count the run from now on."""
+        """Print the figure and the verdict; count the run from now on."""
         with self._lock:
             super().ended(run)
 

@@ -2,8 +2,8 @@
 
 Data is what was requested (a table, JSON, YAML, CSV, names) and goes to stdout alone, so that it
 can be piped. Notes, progress and hints go to stderr. A table is plain text and never truncated;
-on a terminal long sentences are folded inside their cells. Text that comes from logs or clusters
-is shown without its control characters.
+on a terminal long sentences are folded inside their cells, and states have a colour. Text that
+comes from logs or clusters is shown without its control characters.
 
 JSON documents carry ``schema``; what is in them is described in ``docs/schema.md``.
 """
@@ -19,6 +19,7 @@ from typing import Any, TextIO
 
 import msgspec
 
+from k8sbench.cli.terminal import color
 from k8sbench.report import formats
 from k8sbench.report.text_table import Column, clean, plain_table
 
@@ -87,7 +88,7 @@ def table_text(columns: Sequence[Column], rows: Iterable[Sequence[str | None]]) 
     """Lay a table out for people: fitted to a terminal, of any width in a pipe."""
     cells = [[ABSENT if cell is None else clean(cell) for cell in row] for row in rows]
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    return plain_table(columns, cells, room=room)
+    return plain_table(columns, cells, room=room, paint=color.paint())
 
 
 def stamp(at: float | None) -> str | None:

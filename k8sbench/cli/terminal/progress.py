@@ -11,12 +11,14 @@ from collections.abc import Iterator, Sequence
 
 from k8sbench.cli.terminal import output
 from k8sbench.model import times
+from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import Clock, JobEvent
+from k8sbench.report import numbers
 from k8sbench.report.text_table import clean
 from k8sbench.runs.live_state import LiveRun, Output, rate_unit
 from k8sbench.runs.sweep import Sweep
@@ -43,17 +45,21 @@ class Progress:
         """Those that were left alone and are to be collected: they have not ended for k8sbench."""
         self._several = False
         """Whether several ran at once: from then on each line names its run."""
-        self._printed_plan: list[str] = []
+        self._printed_plan = ""
+        self._printed_notes: set[str] = set()
         self._sweep: Sweep | None = None
         """Of several runs; one run is no sweep."""
 
     def plan(self, plan: RunPlan) -> None:
-        """Print the plan line and its notes, unless they were printed last."""
-        lines = [describe(plan), *(f"  note: {note}" for note in plan.notes)]
-        if lines != self._printed_plan:  # repeats of a case share one plan
-            for text in lines:
-                self.note(text)
-        self._printed_plan = lines
+        """Print the plan line, unless it was printed last, and each note the first time."""
+        described = describe(plan)
+        if described != self._printed_plan:  # repeats of a case share one plan
+            self.note(described)
+        self._printed_plan = described
+        for note in plan.notes:
+            if note not in self._printed_notes:
+                self._printed_notes.add(note)
+                self.note(f"  note: {note}")
 
     def expect(self, plans: Sequence[RunPlan], finished: Sequence[Run], parallel: int) -> None:
         """Count the runs of a sweep from now on."""
@@ -91,8 +97,10 @@ class Progress:
             self._print(live, event.note)
 
     def ended(self, run: Run) -> None:
-        """Print the verdict where it is not simply valid; forget the run."""
+        """Print the figure and the verdict; forget the run."""
         live = self._followed(run)
+        if run.measurement is not None:
+            self._print(live, figure_words(run.measurement, run.plan))
         for reason in run.measurement.reasons if run.measurement is not None else ():
             mark = " (accepted)" if reason.accepted else ""
             self._print(live, f"{reason.severity} {reason.id}{mark}: {reason.message}")
@@ -161,6 +169,16 @@ def sweep_words(sweep: Sweep, now: float) -> str:
     if seconds is None:
         return f"{words}, no estimate yet of the time left"
     return f"{words}, about {times.duration(seconds)} left (estimated from their times)"
+
+
+def figure_words(measured: Measurement, plan: RunPlan) -> str:
+    """Describe what was measured: the figure, its estimator, the verdict, whether it was smoke."""
+    rate, figure = measured.rate, measured.throughput
+    text = "no figure"
+    if rate is not None and figure is not None:
+        text = f"{numbers.rate(rate)} {figure.unit} ({measured.estimator})"
+    smoke = "; smoke: checks the path, not the speed" if plan.preset == "smoke" else ""
+    return f"measured {text}: {measured.verdict}{smoke}"
 
 
 def state_words(live: LiveRun, now: float) -> Iterator[str]:

@@ -8,11 +8,9 @@ import sys
 import time
 from collections.abc import Iterator
 
+from k8sbench.cli.terminal.color import PLAIN_TERMS
 from k8sbench.cli.terminal.progress import Progress
 from k8sbench.ports import Clock
-
-TERMS_WITHOUT_CODES = ("", "dumb", "unknown")
-"""Terminals that cannot be drawn on."""
 
 
 @contextlib.contextmanager
@@ -23,7 +21,7 @@ def reporting(clock: Clock = time.time, *, drawn: bool = True) -> Iterator[Progr
     afterwards. Plain lines also where ``drawn`` is false: there is nothing to watch.
     """
     reporter = Progress(clock)
-    if drawn and sys.stderr.isatty() and os.environ.get("TERM", "") not in TERMS_WITHOUT_CODES:
+    if drawn and sys.stderr.isatty() and os.environ.get("TERM", "") not in PLAIN_TERMS:
         from k8sbench.cli.terminal.display import Display
 
         reporter = Display(clock)

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import pathlib
+import sys
 import time
 
 import msgspec
@@ -58,15 +59,36 @@ def test_runs_are_listed_oldest_first(
     assert err == ""
     lines = out.splitlines()
     assert " ".join(lines[0].split()) == (
-        "RUN BENCHMARK FRAMEWORK CASE PRECISION PHASE VERDICT TOOK AGE"
+        "RUN BENCHMARK FRAMEWORK CASE PRECISION PHASE THROUGHPUT VERDICT TOOK AGE"
     )
+    same = ["pytorch", "1x1-cpu", "fp32"]
     assert [line.split() for line in lines[1:]] == [
-        ["seg-1", "seg", "pytorch", "1x1-cpu", "fp32", "Succeeded", "valid", "1m30s", "3d"],
-        ["seg-2", "seg", "pytorch", "1x1-cpu", "fp32", "Succeeded", "rejected", "1m", "2d"],
-        ["arc-1", "arcface", "pytorch", "1x1-cpu", "fp32", "Running", "-", "1d", "1d"],
-        ["old-1", "seg", "pytorch", "1x1-cpu", "fp32", "Lost", "-", "2h", "2h"],
+        ["seg-1", "seg", *same, "Succeeded", "12.50", "images/s", "valid", "1m30s", "3d"],
+        ["seg-2", "seg", *same, "Succeeded", "rejected", "rejected", "1m", "2d"],
+        ["arc-1", "arcface", *same, "Running", "-", "-", "1d", "1d"],
+        ["old-1", "seg", *same, "Lost", "-", "-", "2h", "2h"],
     ]
     assert all(line == line.rstrip() for line in lines)
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_list_fits_the_terminal_with_the_figures_of_the_runs(
+    root: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    columns: int,
+) -> None:
+    now = time.time()
+    with open_store() as store:
+        store.record(plan("deeplabv3p-261120-081500-x7k2qd"), at=now, owner=None)
+        store.measured("deeplabv3p-261120-081500-x7k2qd", measurement())
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert main(["list", "--color", "never"]) == 0
+    head, row = capsys.readouterr().out.splitlines()
+    assert len(row) <= columns
+    assert "12.50 images/s" in row
+    assert ("BENCHMARK" in head) == (columns == 120)
 
 
 def test_a_wide_list_is_not_truncated_in_a_pipe(

@@ -55,10 +55,29 @@ def test_a_table_on_a_terminal_wraps_its_sentences_and_loses_nothing(
 
 
 @pytest.mark.parametrize("room", [1, 10, 40])
-def test_nothing_is_wrapped_where_that_would_not_make_it_fit(room: int) -> None:
+def test_rows_become_paragraphs_where_a_table_would_break_their_words(room: int) -> None:
     columns = (Column("RUN", whole=True), Column("PHASE"), Column("CAUSE"))
-    rows = [("deeplabv3p-261120-081500-x7k2qd", "Succeeded", "word " * 20 + "x" * 70)]
-    assert plain_table(columns, rows, room=room) == plain_table(columns, rows)
+    row = ("deeplabv3p-261120-081500-x7k2qd", "Succeeded", "word " * 20 + "x" * 70)
+    text = plain_table(columns, [row], room=room)
+    assert text.startswith("RUN:")
+    assert {*" ".join(row).split(), "PHASE:", "CAUSE:"} <= {*text.split()}
+
+
+def test_optional_columns_go_one_by_one_where_room_is_short_and_stay_in_a_pipe() -> None:
+    columns = (Column("RUN"), Column("SET", optional=1), Column("TOOK", optional=2), Column("AGE"))
+    row = ("first", "nightly", "1m30s", "3d")
+    titles = {room: plain_table(columns, [row], room=room).split()[:-1] for room in (24, 17, 11)}
+    assert "TOOK" not in titles[24]
+    assert "SET" in titles[24]
+    assert "SET" not in titles[17]
+    assert {"SET", "TOOK"} <= {*plain_table(columns, [row]).split()}
+
+
+def test_one_long_cell_does_not_pad_every_row_of_a_pipe() -> None:
+    columns = (Column("RUN"), Column("CAUSE"), Column("AGE"))
+    text = plain_table(columns, [("seg-1", "word " * 100, "3d"), ("seg-2", "-", "4d")])
+    assert max(map(len, text.splitlines())) < 80
+    assert text.count("word") == 100
 
 
 def test_a_word_that_is_too_long_is_broken() -> None:

@@ -110,7 +110,7 @@ def test_every_format_comes_from_the_same_rows(fill: Fill, typed: Typed) -> None
         assert line["throughput"] == ("" if throughput is None else str(throughput))
         assert ("throughput:" in line["missing"]) == (throughput is None)
     assert typed("-o", "markdown")[1].startswith("| case | GPUs |")
-    assert "TFLOP/s per GPU" in typed("-o", "wide")[1]
+    assert "TFLOP/s PER GPU" in typed("-o", "wide")[1]
     dlperf = typed("-o", "dlperf")
     assert json.loads(dlperf[1])["resnet50"]["1n8g"]["median_speed"] == 2806.66
     assert "left out of the DLPerf file" in dlperf[2]

@@ -42,20 +42,24 @@ def only(one: Run | list[Run], **options: Any) -> dict[str, Cell]:
 
 
 def test_a_smoke_row_is_marked_and_compared_with_nothing() -> None:
-    found = only(smoke(1.2345))
-    assert found["verdict"].text == "valid; smoke (CPU): checks the path, not the speed"
+    short = only(smoke(1.2345))
+    meaning = "smoke (CPU): checks the path, not the speed"
+    assert short["verdict"] == Cell("valid; smoke (CPU)", (meaning,))
+    found = only(smoke(1.2345), wide=True)
+    assert found["verdict"].text == f"valid; {meaning}"
     assert found["throughput"].text == "1.234 samples/s" or found["throughput"].text.endswith("/s")
     assert found["speedup"].text == found["efficiency"].text == ABSENT
     assert found["GPUs"] == Cell(ABSENT, ("CPU processes: no GPU was used",))
 
 
 def test_a_smoke_run_on_a_gpu_is_marked_too() -> None:
-    assert "smoke: checks the path" in only(run(800.0, preset="smoke"))["verdict"].text
+    found = only(run(800.0, preset="smoke"))["verdict"]
+    assert found == Cell("valid; smoke", ("smoke: checks the path, not the speed",))
 
 
 def test_full_size_on_a_cpu_says_that_no_gpu_was_measured() -> None:
-    found = only(smoke(1.0, preset="full"))
-    assert found["verdict"].text == "valid; CPU: no GPU was measured"
+    found = only(smoke(1.0, preset="full"))["verdict"]
+    assert found == Cell("valid; CPU", ("CPU: no GPU was measured",))
 
 
 def test_data_by_loaders_and_speed_options_are_reported_beside_the_verdict() -> None:
@@ -68,10 +72,14 @@ def test_data_by_loaders_and_speed_options_are_reported_beside_the_verdict() -> 
 
 def test_a_rejected_group_has_its_ids_where_its_figure_would_be() -> None:
     bad = {"reasons": (reject("gpu-count", "4 GPUs, 8 were planned."), reject("batch"))}
-    found = only(run(None, measured=bad))
+    one = run(None, measured=bad)
+    short, found = only(one), only(one, wide=True)
     assert found["throughput"].text == "rejected: batch, gpu-count"
-    assert found["throughput"].notes[0].endswith("4 GPUs, 8 were planned.")
-    assert found["interval"].text == ABSENT
+    assert found["interval"].text == short["min–max"].text == ABSENT
+    # Where room is short the ids stand in the notes alone.
+    assert short["throughput"] == Cell("rejected", found["throughput"].notes)
+    assert [note.split(" ")[0] for note in short["throughput"].notes] == ["gpu-count", "batch"]
+    assert short["throughput"].notes[0].endswith("4 GPUs, 8 were planned.")
 
 
 def test_a_run_in_progress_is_shown_as_such() -> None:
@@ -87,24 +95,30 @@ def test_a_group_with_a_figure_says_that_a_run_still_goes_on() -> None:
 
 
 def test_a_failed_group_says_why() -> None:
-    found = only(run(None, phase=Phase.FAILED))
-    assert found["throughput"].text == "failed: run-failed"
+    failed = run(None, phase=Phase.FAILED)
+    found = only(failed)
+    assert only(failed, airank=True)["throughput"].text == "failed: run-failed"
+    assert found["throughput"].text == "failed"
     assert found["throughput"].notes[0].endswith("it is Failed")
 
 
 def test_runs_that_were_left_out_are_counted_and_footnoted() -> None:
     found = only(repeats([100.0, 101.0, 40.0], case="2x8"))
     assert found["runs"].text == "2/3"
-    assert "left out: outlier" in found["verdict"].text
     assert len(found["runs"].notes) == 1
+    assert found["runs"].notes[0].startswith("outlier ")
+    marks = only(repeats([100.0, 101.0, 40.0], case="2x8"), wide=True)["verdict"].text
+    assert "left out: outlier" in marks
 
 
 def test_an_accepted_reason_is_marked() -> None:
     shown = report(repeats([100.0, 101.0, 40.0]), Wanted(), accept=["outlier"])
     (found,) = rows(shown)
     assert found["runs"].text == "3/3"
-    assert "accepted: outlier" in found["verdict"].text
-    assert found["verdict"].notes
+    assert found["verdict"].text.startswith("valid; accepted: outlier; ")
+    assert any(note.startswith("outlier ") for note in found["verdict"].notes)
+    (full,) = rows(shown, airank=True)
+    assert "accepted: outlier" in full["verdict"].text
 
 
 def test_a_warning_that_all_runs_share_is_one_footnote() -> None:
@@ -171,9 +185,51 @@ def test_wide_has_the_arithmetic_and_where_it_ran() -> None:
     assert found["group"].text.startswith("g-")
 
 
-def test_one_footnote_tells_what_the_intervals_do_not() -> None:
-    found = rows([run(800.0, case="1x1"), *repeats([90.0, 91.0]), *repeats([9.0, 9.1], case="2x8")])
-    assert [layout.OF_ONE_SET in row["interval"].notes for row in found] == [False, True, False]
+@pytest.mark.parametrize("options", [{"wide": True}, {"airank": True}])
+def test_one_line_tells_what_the_intervals_do_not(options: dict[str, Any]) -> None:
+    def below(runs: list[Run]) -> tuple[str, ...]:
+        made = report(runs, Wanted(every=True))
+        return layout.tables(made.results, made.parities, **options)[0].notes
+
+    assert not any(layout.OF_ONE_SET in note for note in below([run(800.0)]))
+    assert sum(layout.OF_ONE_SET in note for note in below(repeats([90.0, 91.0]))) == 1
+
+
+def test_the_range_of_the_runs_is_shown_where_there_are_two() -> None:
+    assert only(repeats([90.0, 91.0, 92.5]))["min–max"].text == "90.00–92.50"
+    why = ("one run does not show the spread between runs",)
+    assert only(run(90.0))["min–max"] == Cell(ABSENT, why)
+
+
+def test_the_default_columns_are_these_and_begin_the_wide_table() -> None:
+    short = ["benchmark", "case", "precision", "runs", "throughput", "min–max", "verdict"]
+    assert list(only(run(90.0))) == short
+    assert list(only(run(90.0), wide=True))[:6] == short[:-1]
+
+
+@pytest.mark.parametrize("precision", [{}, {"precision": "amp", "amp_dtype": "fp16"}])
+def test_a_table_of_cases_fits_80_columns_without_a_folded_cell(precision: dict[str, Any]) -> None:
+    made = [
+        one
+        for case, rate in (("1x1", 366.14), ("1x8", 2806.66), ("4x8", 11084.53))
+        for one in repeats([rate, rate + 1, rate + 2], case=case, **precision)
+    ]
+    shown = text(layout.tables(report(made, Wanted()).results, ()), width=80)
+    table = shown.partition("\n\n")[0].splitlines()
+    assert len(table) == 4
+    assert max(map(len, table)) <= 80
+
+
+def test_what_every_row_has_is_said_once_and_not_in_its_cells() -> None:
+    made = report([smoke(1.0), smoke(2.0, replicas=4)], Wanted())
+    shown = text(layout.tables(made.results, ()), width=80)
+    assert shown.endswith(
+        "\n\n"
+        "THROUGHPUT: median of the valid runs by time_weighted\n"
+        "MIN–MAX: one run does not show the spread between runs\n"
+        "VERDICT: smoke (CPU): checks the path, not the speed\n"
+    )
+    assert "[" not in shown
 
 
 def test_wide_has_the_interval_over_three_sets() -> None:
@@ -208,8 +264,16 @@ def test_ai_ranks_five_columns_come_first_in_its_order_and_words() -> None:
 
 def test_the_estimator_is_named_in_every_table_with_a_rate() -> None:
     made = example.made()
-    for table in layout.tables(made.results, made.parities):
+    first, *others = layout.tables(made.results, made.parities)
+    assert "THROUGHPUT: median of the valid runs by time_weighted" in first.notes
+    for table in (*others, *layout.tables(made.results, made.parities, wide=True)):
         assert "estimator" in [column.title for column in table.columns]
+
+
+def test_rows_of_different_estimators_have_a_column_of_them() -> None:
+    other = run(90.0, case="2x8", measured={"estimator": "median"})
+    found = rows([run(100.0), other])
+    assert {row["estimator"].text for row in found} == {"time_weighted", "median"}
 
 
 def test_every_absent_cell_of_the_rows_has_its_reason() -> None:
