@@ -6,19 +6,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import errno
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from k8sbench import __version__
+from k8sbench.cli import completion
 from k8sbench.cli.terminal import color
 from k8sbench.cli.terminal.output import ReaderGone
 from k8sbench.model.errors import BenchError, NotAvailableYet
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """Why a write to stdout fails that is redirected into a file."""
@@ -46,6 +52,8 @@ COMMANDS: dict[str, str] = {
     "doctor": "Say whether a cluster is ready, and if not, what to do.",
     "store": "Show, check or rebuild the store; export, import and remove runs.",
     "collector": "Collect every run of some namespaces, until SIGTERM.",
+    "config": "Say which value each option has, and where it is from.",
+    "completion": "Print what makes a shell complete k8sbench's words.",
 }
 """Name, also of the module in ``commands/`` that holds ``command`` → its help line."""
 
@@ -70,6 +78,7 @@ class Commands(click.Group):
         command = importlib.import_module(f"k8sbench.cli.commands.{cmd_name}").command
         assert isinstance(command, click.Command)
         color.add_option(command)
+        completion.add_to(command, cmd_name)
         return command
 
     def resolve_command(
@@ -83,12 +92,74 @@ class Commands(click.Group):
             near = difflib.get_close_matches(name, COMMANDS, n=1)
             hint = f" Did you mean {near[0]}?" if near else f" Commands: {', '.join(COMMANDS)}."
             raise click.UsageError(f"There is no command {name!r}.{hint}", ctx)
-        return super().resolve_command(ctx, args)
+        found = super().resolve_command(ctx, args)
+        _, command, rest = found
+        assert command is not None
+        # A wrong file must not keep a shell from completing words.
+        wrong = (BenchError,) if ctx.resilient_parsing else ()
+        with contextlib.suppress(*wrong):
+            ctx.default_map = _from_files(name, command, rest)
+        return found
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the name of a command, without importing any."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        from click.shell_completion import CompletionItem
+
+        return [
+            CompletionItem(name, help=text)
+            for name, text in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the command list from the table, without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+class EveryCommand:
+    """The commands as they are typed, imported when they are looked at.
+
+    A ``k8sbench.cli.configuration.Commands``; those of ``first`` come first.
+    """
+
+    def __init__(self, first: str | None = None) -> None:
+        self._order = sorted(COMMANDS, key=lambda name: name != first)
+
+    def names(self) -> Iterator[str]:
+        """Give every command; of those that have others below them, these."""
+        for name in self._order:
+            command = self._top(name)
+            if isinstance(command, click.Group):
+                yield from (f"{name} {below}" for below in command.commands)
+            else:
+                yield name
+
+    def find(self, name: str) -> click.Command | None:
+        """Return one of them; None where there is none of that name, or others below it."""
+        top, _, below = name.partition(" ")
+        command = self._top(top)
+        if isinstance(command, click.Group):
+            return command.commands.get(below)
+        return None if below else command
+
+    def _top(self, name: str) -> click.Command | None:
+        return cli.get_command(click.Context(cli), name)
+
+
+def _from_files(name: str, command: click.Command, args: Sequence[str]) -> dict[str, Any] | None:
+    """Make what click takes defaults from, of the configuration files; None without any."""
+    from k8sbench.app import config
+
+    files = config.files()
+    if not files:
+        return None
+    from k8sbench.cli import configuration
+
+    configuration.check(files, EveryCommand(first=name))
+    return {name: configuration.default_map(name, command, args, files)}
 
 
 @click.group(

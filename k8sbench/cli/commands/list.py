@@ -90,7 +90,7 @@ def _print(rows: Sequence[ListedRun], form: str, now: float) -> None:
     csv_rows = ([_csv_value(getattr(row, name)) for name in fields] for row in rows)
 
     def text(*, wide: bool) -> str:
-        columns = COLUMNS
+        columns: tuple[Column, ...] = COLUMNS
         if wide:
             whole = (msgspec.structs.replace(column, optional=0) for column in COLUMNS)
             columns = (*whole, *WIDE)

@@ -20,6 +20,7 @@ from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.adapters.store.upkeep import StoreInfo, StoreReport
 from k8sbench.app.baselines import BaselineInfo
 from k8sbench.app.reading import Artifact
+from k8sbench.cli.commands.config import ShownSetting
 from k8sbench.cli.commands.images import ImageList
 from k8sbench.cli.main import main
 from k8sbench.model.baseline import Baseline
@@ -46,6 +47,7 @@ DOCUMENTS: dict[str, Any] = {
     "k8sbench explain FILE.yaml -o json": FormatExplanation,
     "k8sbench nodes BENCH -o json": NodesDocument,
     "k8sbench images -o json": ImageList,
+    "k8sbench config show -o json": list[ShownSetting],
     "k8sbench store info -o json": StoreInfo,
     "k8sbench store check -o json": StoreReport,
     "k8sbench store rebuild -o json": StoreReport,

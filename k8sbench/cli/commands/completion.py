@@ -1,0 +1,31 @@
+"""``k8sbench completion``: what a shell needs to complete k8sbench's words."""
+
+from __future__ import annotations
+
+import click
+
+from k8sbench.cli.terminal import output
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+def command(shell: str) -> None:
+    """Print what makes a shell complete k8sbench's words.
+
+    Commands, options and their values, and the names of runs, sets, benchmarks, node pools and
+    reasons. docs/configuration.md says where each shell reads it.
+
+    \b
+    eval "$(k8sbench completion bash)"           in ~/.bashrc
+    eval "$(k8sbench completion zsh)"            in ~/.zshrc, after compinit
+    k8sbench completion fish > ~/.config/fish/completions/k8sbench.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    from k8sbench.cli.main import cli
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    output.write(kind(cli, {}, "k8sbench", "_K8SBENCH_COMPLETE").source() + "\n")

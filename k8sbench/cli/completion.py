@@ -1,0 +1,109 @@
+"""What a shell completes: the names that an option or an argument takes.
+
+Every command's parameters get this by their names (:func:`add_to`), so that one place says what is
+completed. It runs while a person waits for a key: it reads file names and one SQLite file, imports
+nothing heavy, asks no cluster, and where something is wrong it completes nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from k8sbench.model.errors import BenchError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+Find = Callable[[str | None], Iterable[str]]
+"""The value of ``--store`` → names."""
+
+
+class Names(click.types.StringParamType):
+    """Text that stands for something with a name; also a file's, where ``files`` is set."""
+
+    def __init__(self, find: Find | None, *, files: bool = False) -> None:
+        self._find, self._files = find, files
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """List the names that begin as what was typed, without those that were typed before."""
+        from click.shell_completion import CompletionItem
+
+        where = ctx.params.get("where") or ctx.params.get("store")
+        typed = ctx.params.get(str(param.name)) or ()
+        before = () if isinstance(typed, str) else typed
+        found: list[str] = []
+        with contextlib.suppress(BenchError, OSError):  # a shell has no place for an error
+            found = [*self._find(where)] if self._find is not None else []
+        items = [
+            CompletionItem(name)
+            for name in found
+            if name.startswith(incomplete) and name not in before
+        ]
+        if self._files and (self._find is None or not items):
+            return [CompletionItem(incomplete, type="file")]
+        return items
+
+
+def _runs(where: str | None) -> Iterable[str]:
+    from k8sbench.app import names
+
+    return names.runs(where)
+
+
+def _sets(where: str | None) -> Iterable[str]:
+    from k8sbench.app import names
+
+    return names.sets(where)
+
+
+def _benchmarks(_: str | None) -> Iterable[str]:
+    from k8sbench.app import names
+
+    return names.benchmarks()
+
+
+def _pools(_: str | None) -> Iterable[str]:
+    from k8sbench.app import names
+
+    return names.pools()
+
+
+def _reasons(_: str | None) -> Iterable[str]:
+    from k8sbench.app import names
+
+    return names.reasons()
+
+
+RUNS, SETS, BENCHMARKS = Names(_runs), Names(_sets), Names(_benchmarks)
+FILES = Names(None, files=True)
+_OF: dict[str, Names] = {
+    **dict.fromkeys(("run", "runs", "run_id"), RUNS),
+    **dict.fromkeys(("set_name", "resume"), SETS),
+    "benchmark": Names(_benchmarks, files=True),
+    "node_pool": Names(_pools),
+    "accept": Names(_reasons),
+    **dict.fromkeys(("pools_file", "kubeconfig", "plot", "logs", "file", "config", "where"), FILES),
+}
+"""Name of a parameter → what it takes, in every command."""
+_ELSEWHERE: dict[tuple[str, str], Names] = {
+    ("benchmarks", "name"): Names(_benchmarks, files=True),
+    ("submit", "store"): FILES,
+}
+"""The same for parameters whose name means something else in other commands."""
+
+
+def add_to(command: click.Command, name: str) -> None:
+    """Have a shell complete what the parameters of a command, and of those below it, take."""
+    for param in command.params:
+        found = _ELSEWHERE.get((name, str(param.name))) or _OF.get(str(param.name))
+        if found is not None and type(param.type) is click.types.StringParamType:
+            param.type = found
+    if isinstance(command, click.Group):
+        for below, one in command.commands.items():
+            add_to(one, f"{name} {below}")

@@ -1,0 +1,285 @@
+"""``k8sbench.toml``: which value an option has, where it is from, and what a file must not have."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+import pytest
+
+from k8sbench.cli import configuration, main
+from k8sbench.cli.configuration import EXCLUDING
+
+Write = Callable[[str], pathlib.Path]
+Shown = Callable[..., dict[str, tuple[Any, str]]]
+SAMPLES: dict[str, str] = {
+    "timeout": '"2h"',
+    "since": '"3d"',
+    "prometheus": '"none"',
+    "keep-logs-for": '"30d"',
+}
+"""Values of options that check more than their type."""
+
+
+@pytest.fixture(autouse=True)
+def _folders(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work two folders below the project's, with a configuration folder of our own."""
+    (tmp_path / "project" / "below").mkdir(parents=True)
+    (tmp_path / "config" / "k8sbench").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "project" / "below")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+@pytest.fixture
+def project(tmp_path: pathlib.Path) -> Write:
+    return lambda text: _written(tmp_path / "project" / "k8sbench.toml", text)
+
+
+@pytest.fixture
+def user(tmp_path: pathlib.Path) -> Write:
+    return lambda text: _written(tmp_path / "config" / "k8sbench" / "k8sbench.toml", text)
+
+
+def _written(path: pathlib.Path, text: str) -> pathlib.Path:
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def shown(capsys: pytest.CaptureFixture[str]) -> Shown:
+    """``config show``: key → value and source, of one command."""
+
+    def show(*words: str) -> dict[str, tuple[Any, str]]:
+        assert main.main(["config", "show", *words, "-o", "json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        return {each["key"]: (each["value"], each["source"]) for each in found}
+
+    return show
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main.main([*(words or ("config", "show"))]) == 2
+    return capsys.readouterr().err
+
+
+def plan_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main.main(["render", "resnet50", "--gpus", "1", *words]) == 0
+    return capsys.readouterr().err
+
+
+def test_a_flag_comes_before_the_environment_the_project_the_user_and_the_default(
+    project: Write, user: Write, shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shown("submit")["prometheus"] == ("auto", "default")
+    mine = user('prometheus = "http://user"\n')
+    assert shown("submit")["prometheus"] == ("http://user", f"{mine}:1")
+    ours = project('\nprometheus = "http://project"\n')
+    assert shown("submit")["prometheus"] == ("http://project", f"{ours}:2")
+    monkeypatch.setenv("K8SBENCH_PROMETHEUS", "http://environment")
+    expected = ("http://environment", "environment K8SBENCH_PROMETHEUS")
+    assert shown("submit")["prometheus"] == expected
+
+
+def test_a_command_takes_what_config_show_says_and_a_flag_before_it(
+    project: Write, user: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    user("batch-size = 32\n[render]\nbatch-size = 48\n")
+    assert "batch 48 " in plan_of(capsys)
+    project("batch-size = 64\n")
+    assert "batch 64 " in plan_of(capsys)
+    assert "batch 16 " in plan_of(capsys, "--batch-size", "16")
+
+
+def test_the_environment_comes_before_a_file_where_no_option_names_the_variable(
+    project: Write,
+    shown: Shown,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = project('store = "here"\n')
+    folder = str(tmp_path / "project" / "here")  # relative to the file, wherever one works
+    assert shown("list")["store"] == (folder, f"{file}:1")
+    assert main.main(["store", "info"]) == 0
+    assert folder in capsys.readouterr().out
+    monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "there"))
+    assert shown("list")["store"] == (str(tmp_path / "there"), "environment K8SBENCH_STORE")
+    assert main.main(["store", "info"]) == 0
+    assert str(tmp_path / "there") in capsys.readouterr().out
+
+
+def test_a_table_is_for_one_command_and_comes_before_what_is_for_all(
+    project: Write, shown: Shown
+) -> None:
+    project(
+        'namespace = "all"\n[list]\nnamespace = "some"\n["store prune"]\nkeep-logs-for = "9d"\n'
+    )
+    assert shown("list")["namespace"][0] == "some"
+    assert shown("status")["namespace"][0] == "all"
+    assert shown("store", "prune")["keep-logs-for"][0] == "9d"
+
+
+def of_every_option() -> list[tuple[str, str]]:
+    commands = main.EveryCommand()
+    return [
+        (name, key)
+        for name in commands.names()
+        if (command := commands.find(name)) is not None
+        for key in configuration.options(command)
+        if key not in configuration.ASKED_EACH_TIME
+    ]
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in of_every_option()}))
+def test_every_option_of_a_command_can_be_in_a_file(
+    project: Write, shown: Shown, name: str
+) -> None:
+    command = main.EveryCommand().find(name)
+    assert command is not None
+    for key, param in configuration.options(command).items():
+        if (name, key) in of_every_option():
+            file = project(f'["{name}"]\n{key} = {_sample(key, param)}\n')
+            assert shown(*name.split())[key][1] == f"{file}:2", key
+
+
+def _sample(key: str, param: click.Option) -> str:
+    if param.is_flag:
+        return "true"
+    if isinstance(param.type, click.Choice):
+        return f'"{param.type.choices[0]}"'
+    if isinstance(param.type, click.types.IntParamType):
+        return "3"
+    return SAMPLES.get(key, '"text"')
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("# a comment\n\nnamespce = 'a'\n", 3, "Unknown key 'namespce'"),
+        ("[submit]\nrepeats = 1\nrepaets = 5\n", 3, "k8sbench submit has no option 'repaets'"),
+        ("[sumbit]\nrepeats = 5\n", 1, "no command 'sumbit'"),
+        ("submit = {repeats = 5, gpu = 1}\n", 1, "k8sbench submit has no option 'gpu'"),
+        ("[store]\nkeep-logs-for = '3d'\n", 1, "no command 'store'"),
+        ("[submit]\nlang = 'zh'\n", 2, "k8sbench submit has no option 'lang'"),
+    ],
+)
+def test_an_unknown_key_is_an_error_with_its_file_and_line(
+    project: Write, capsys: pytest.CaptureFixture[str], text: str, line: int, message: str
+) -> None:
+    file = project(text)
+    err = refused(capsys, "list")
+    assert err.startswith(f"error: {file}:{line}: ")
+    assert message in err
+
+
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ("namespce = 'a'", "namespace"),
+        ("[submit]\nrepaets = 5", "repeats"),
+        ("[submit]\nbatch_size = 5", "batch-size"),
+        ("[sumbit]\nrepeats = 5", "submit"),
+    ],
+)
+def test_an_unknown_key_s_error_names_the_nearest_one(
+    project: Write, capsys: pytest.CaptureFixture[str], text: str, near: str
+) -> None:
+    project(text)
+    assert f"Did you mean {near}?" in refused(capsys)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[submit]\namp = 'yes'", "2: amp: It takes true or false."),
+        ("[submit]\nrepeats = 'many'", "2: repeats: 'many' is not a valid integer."),
+        ("[submit]\nrepeats = [1, 2]", "2: repeats: It takes one value, not a list."),
+        ("[submit]\nrepeats = true", "2: repeats: It takes text or a number."),
+        ("[submit]\npreset = 'tiny'", "2: preset: 'tiny' is not one of 'full', 'smoke'."),
+        ("[submit]\ntimeout = 'soon'", "2: timeout: --timeout 'soon' is no length of time."),
+        ("[submit]\nimage =", "It is not TOML: Invalid value"),
+        ("amp = 1\namp = 2", "It is not TOML: Cannot overwrite a value"),
+        ("['store remove']\nyes = true", "2: yes answers a question, which a file cannot."),
+    ],
+)
+def test_a_wrong_value_is_an_error_with_its_file_and_line(
+    project: Write, capsys: pytest.CaptureFixture[str], text: str, message: str
+) -> None:
+    file = project(text)
+    err = refused(capsys)
+    assert err.startswith(f"error: {file}:")
+    assert message in err
+
+
+def test_a_key_with_a_value_of_many_lines_is_found_where_it_begins(
+    project: Write, shown: Shown
+) -> None:
+    file = project(
+        '[submit]\n\n# more\nspeed-option = [\n  "compile",\n  "workers=8",\n]\namp = true\n'
+    )
+    found = shown("submit")
+    assert found["speed-option"] == (["compile", "workers=8"], f"{file}:4")
+    assert found["amp"] == (True, f"{file}:8")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[render]\namp = true", ("--precision", "fp32")),
+        ("[render]\nall-cases = true", ("--replicas", "1")),
+        ("[render]\ncase = '1x8'", ("--replicas", "1")),
+    ],
+)
+def test_a_flag_takes_the_place_of_what_it_excludes(
+    project: Write, capsys: pytest.CaptureFixture[str], text: str, words: tuple[str, ...]
+) -> None:
+    project(text)
+    assert "1 replica × 1 GPU" in plan_of(capsys, *words)
+
+
+def test_options_that_exclude_each_other_exist() -> None:
+    command = main.EveryCommand().find("submit")
+    assert command is not None
+    names = {param.name for param in configuration.options(command).values()}
+    assert {name for pair in EXCLUDING for name in pair} <= names
+
+
+def test_no_file_is_read_where_the_environment_says_so(
+    project: Write, shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project("nonsense")
+    monkeypatch.setenv("K8SBENCH_NO_CONFIG", "1")
+    assert shown("submit")["namespace"] == (None, "default")
+
+
+def test_a_table_for_people_has_what_files_give_on_top(
+    project: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = project("[submit]\nrepeats = 5\n")
+    assert main.main(["config", "show"]) == 0
+    out, err = capsys.readouterr()
+    head, first, *_ = out.splitlines()
+    assert head.split() == ["KEY", "VALUE", "FROM", "COMMANDS"]
+    assert first.split() == ["repeats", "5", f"{file}:2", "submit"]
+    assert err == f"read: {file}\n"
+
+
+def test_of_a_command_that_does_not_exist_nothing_is_shown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    err = refused(capsys, "config", "show", "sumbit")
+    assert err.startswith("error: There is no command 'sumbit'.\n  Did you mean submit?")
+
+
+def test_without_a_file_nothing_is_imported_for_it(tmp_path: pathlib.Path) -> None:
+    code = (
+        "import sys; from k8sbench.cli.main import main; main(['benchmarks', '-o', 'name']);"
+        " print({'tomllib', 'k8sbench.cli.configuration'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "set()"
