@@ -1,0 +1,92 @@
+"""The pictures of the README: the live view and the plot, drawn by the product from example data.
+
+``make golden`` writes them again; a test compares them. Their figures are those of a published
+report and of an invented run: no picture shows a measurement of k8sbench.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+
+import msgspec
+from rich.console import CONSOLE_SVG_FORMAT, Console
+from rich.terminal_theme import TerminalTheme
+
+from k8sbench.cli.terminal import drawing
+from k8sbench.model.phase import Phase
+from k8sbench.report import layout, plot, tables
+from k8sbench.runs.live_state import LiveRun
+from k8sbench.runs.reporting import Report, Wanted, report
+from tests.unit.cli import live_runs
+from tests.unit.cli.live_runs import NOW, moved, replica, step
+from tests.unit.report import example
+
+WIDTH = 80
+"""Columns; the view of the smallest usual terminal."""
+THEME = TerminalTheme(
+    (32, 33, 36),
+    (222, 222, 222),
+    [
+        *((80, 80, 80), (230, 90, 90), (95, 190, 110), (215, 175, 80)),
+        *((110, 150, 230), (190, 120, 210), (90, 190, 200), (222, 222, 222)),
+    ],
+)
+NAME = "resnet50-261120-081500-x7k2qd"
+
+
+def live_view() -> str:
+    """Draw four replicas of which one was restarted, and the step that rank 0 has printed."""
+    live = LiveRun(
+        live_runs.run(NAME, replicas=4, gpus_per_replica=8, processes_per_replica=8, batch_size=128)
+    )
+    for event in (
+        moved(Phase.RUNNING, "All replicas run.", NAME),
+        replica("master-0", Phase.RUNNING, NAME, node="gpu-1"),
+        replica("worker-0", Phase.RUNNING, NAME, node="gpu-2"),
+        replica("worker-1", Phase.RUNNING, NAME, node="gpu-4", restarts=1),
+        replica("worker-2", Phase.RUNNING, NAME, node="gpu-7"),
+        step(50, at=NOW + 53, total=120, seconds=0.3711, run_id=NAME),
+        step(60, at=NOW + 56.711, total=120, seconds=0.3711, run_id=NAME),
+    ):
+        live.take(event)
+    console = Console(
+        file=io.StringIO(), record=True, width=WIDTH, force_terminal=True, color_system="standard"
+    )
+    console.print(drawing.one_run(live, NOW + 58, WIDTH, 24))
+    return console.export_svg(
+        title="k8sbench submit resnet50 --replicas 4",
+        theme=THEME,
+        code_format=_without_fonts(CONSOLE_SVG_FORMAT),
+        unique_id="live",
+    )
+
+
+def plot_of_published_runs() -> str:
+    """Draw the bars and the scaling of ResNet-50's published runs."""
+    return plot.draw(_published("1x1", "1x4", "1x8").results, "svg").decode()
+
+
+def sample_row() -> str:
+    """Write the table of one of these cases, as it is on a terminal of 80 columns."""
+    made = _published("1x8")
+    return tables.text(layout.tables(made.results, ()), width=WIDTH)
+
+
+def _published(*cases: str) -> Report:
+    """Report on the published runs, which are upstream's, and the side runs in their folder."""
+    runs = [
+        msgspec.structs.replace(one, plan=msgspec.structs.replace(one.plan, impl="upstream"))
+        for one in example.runs()
+        if (one.plan.precision, one.plan.preset) == ("fp32", "full") and one.plan.case in cases
+    ]
+    return report(runs, Wanted())
+
+
+def _without_fonts(form: str) -> str:
+    """Leave out the fonts that a browser would fetch from elsewhere."""
+    return re.sub(r"@font-face \{\{.*?\}\}\s*", "", form, flags=re.DOTALL)
+
+
+PICTURES = {"live.svg": live_view, "plot.svg": plot_of_published_runs}
+"""File in ``docs/pictures`` → what draws it."""

@@ -1,0 +1,46 @@
+"""The pictures in docs/pictures are what the product draws today. Renewed by ``make golden``."""
+
+from __future__ import annotations
+
+import os
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from tests.tiers import ROOT
+from tests.unit.report.pictures import PICTURES, WIDTH, sample_row
+
+FOLDER = ROOT / "docs" / "pictures"
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_the_picture_is_the_golden_one(name: str) -> None:
+    drawn = PICTURES[name]()
+    if os.environ.get("K8SBENCH_UPDATE_GOLDEN"):
+        FOLDER.mkdir(exist_ok=True)
+        (FOLDER / name).write_text(drawn)
+    assert drawn == (FOLDER / name).read_text()
+
+
+def test_there_is_no_other_picture_and_the_readme_shows_each_with_words_for_it() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert {path.name for path in FOLDER.iterdir()} == set(PICTURES)
+    for name in PICTURES:
+        assert re.search(rf"!\[[^\]]{{20,}}\]\(docs/pictures/{name}\)", readme), name
+
+
+def test_the_sample_row_of_the_readme_is_what_results_prints() -> None:
+    row = "\n".join(sample_row().splitlines())
+    assert max(map(len, row.splitlines())) <= WIDTH
+    assert row in (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_fetches_nothing_and_runs_nothing(name: str) -> None:
+    root = ET.fromstring((FOLDER / name).read_text())
+    for element in root.iter():
+        assert not element.tag.endswith(("script", "image", "foreignObject"))
+        for key, value in element.attrib.items():
+            assert not key.endswith("href") or value.startswith("#"), value
+    assert "@font-face" not in (FOLDER / name).read_text()
