@@ -39,7 +39,7 @@ from k8sbench.runs.records import FEW
     help="Wait for those that are not over; with --all also for new ones, until Ctrl-C or SIGTERM.",
 )
 @click.option("--keep", is_flag=True, help="Leave jobs and pods on the cluster.")
-@click.option("--wait", is_flag=True, help="Wait even for what cannot recover by itself.")
+@click.option("--wait", is_flag=True, help="Go on waiting for a job that cannot start.")
 @accept_option
 @rows_option
 @access_options

@@ -43,7 +43,7 @@ from k8sbench.runs.following import FollowOptions
     help="Jobs at a time; default 1.",
 )
 @click.option("--detach", is_flag=True, help="Create the jobs and return; see collect.")
-@click.option("--wait", is_flag=True, help="Wait even for what cannot recover by itself.")
+@click.option("--wait", is_flag=True, help="Go on waiting for a job that cannot start.")
 @click.option("--keep", is_flag=True, help="Leave jobs and pods on the cluster at the end.")
 @click.option(
     "--dry-run",

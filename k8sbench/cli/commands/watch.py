@@ -16,7 +16,7 @@ from k8sbench.runs.following import FollowOptions
 @click.command()
 @click.argument("run", metavar="RUN")
 @click.option("--keep", is_flag=True, help="Leave job and pods on the cluster at the end.")
-@click.option("--wait", is_flag=True, help="Wait even for what cannot recover by itself.")
+@click.option("--wait", is_flag=True, help="Go on waiting for a job that cannot start.")
 @rows_option
 @access_options
 @store_option
