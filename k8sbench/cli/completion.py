@@ -18,6 +18,8 @@ from k8sbench.model.errors import BenchError
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+VARIABLE = "_K8SBENCH_COMPLETE"
+"""In it a shell says what it asks for; the words are in variables of click's."""
 Find = Callable[[str | None], Iterable[str]]
 """The value of ``--store`` → names."""
 
@@ -78,6 +80,22 @@ def _reasons(_: str | None) -> Iterable[str]:
     from k8sbench.app import names
 
     return names.reasons()
+
+
+def answer(program: click.Command, instruction: str) -> int:
+    """Answer a shell that has set :data:`VARIABLE`; returns the exit code."""
+    from click.shell_completion import shell_complete
+
+    return shell_complete(program, {}, "k8sbench", VARIABLE, instruction)
+
+
+def script(program: click.Command, shell: str) -> str:
+    """Return what a shell runs once, so that it asks from then on."""
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    return kind(program, {}, "k8sbench", VARIABLE).source()
 
 
 RUNS, SETS, BENCHMARKS = Names(_runs), Names(_sets), Names(_benchmarks)

@@ -181,6 +181,8 @@ def cli(debug: bool) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns its exit code."""
     _open_what_is_closed()
+    if instruction := os.environ.get(completion.VARIABLE):
+        return completion.answer(cli, instruction)
     args = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in args
     try:

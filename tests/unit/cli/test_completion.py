@@ -20,7 +20,7 @@ PROBE = """
 import atexit, json, sys
 atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))
 from k8sbench.cli.main import main
-main()
+sys.exit(main())
 """
 
 
