@@ -64,7 +64,7 @@ def test_another_machine_reads_what_a_submitter_has_left(
         until(lambda: "r1" not in own_shell.on_cluster(), "the deletion of r1")
         for shell in (other, own_shell):
             row = shell.run("results").out
-            assert "source" in row
+            assert "SOURCE" in row
             assert row.count("collector") == 1
             (listed,) = shell.json("list")
             assert (listed["run_id"], listed["source"]) == ("r1", "collector")

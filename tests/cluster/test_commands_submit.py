@@ -26,7 +26,7 @@ def test_a_run_ends_with_a_valid_row_and_leaves_nothing_on_the_cluster(own_shell
         done.until("Running: ")
         own_shell.finish("whole")
         done.ends()
-    assert re.search(r"^2x1 .* resnet50 .* 1/1 .* 16.* valid; smoke", done.out, re.MULTILINE)
+    assert re.search(r"^resnet50 +2x1 .* 1/1 .* 16.* valid; smoke", done.out, re.MULTILINE)
     # Plain lines, in the order of what happens.
     lines = done.err.splitlines()
     assert lines[0].startswith(f"{PLAN} endless · image pytorch/pytorch:")
@@ -35,7 +35,10 @@ def test_a_run_ends_with_a_valid_row_and_leaves_nothing_on_the_cluster(own_shell
     assert lines[2].startswith("run whole (set ")
     reported = [line.strip() for line in lines[3:]]
     assert any(line.startswith("Running: ") for line in reported)
-    assert reported[-1] == "Succeeded: All 2 replicas succeeded."
+    assert reported[-2] == "Succeeded: All 2 replicas succeeded."
+    assert re.fullmatch(
+        r"measured 16\.\d\d \w+/s \(time_weighted\), valid, smoke: .*", reported[-1]
+    )
     assert "\x1b" not in done.err
     status = own_shell.json("status", "whole")
     measured = status["measurement"]

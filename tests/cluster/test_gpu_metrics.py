@@ -63,7 +63,7 @@ def test_the_row_comes_at_once_and_the_exit_code_after_the_gpu_metrics(own_shell
         for one in (done, watch):
             one.until(" valid; smoke")
             one.until("Ctrl-C leaves them out.")
-            assert re.search(r"^2x1 .* valid; smoke", one.out, re.MULTILINE)
+            assert re.search(r"^resnet50 +2x1 .* valid; smoke", one.out, re.MULTILINE)
             assert "GPU busy" not in one.out
             assert one.process.poll() is None
         assert FOLLOW.search(done.err)
@@ -100,7 +100,7 @@ def test_ctrl_c_leaves_the_gpu_metrics_out_and_collecting_all_fetches_them(
         done.until("GPU metrics follow in")
         done.interrupt().ends(0)
     assert "Fetch them with: k8sbench collect left" in done.err
-    assert re.search(r"^2x1 .* valid; smoke", done.out, re.MULTILINE)
+    assert re.search(r"^resnet50 +2x1 .* valid; smoke", done.out, re.MULTILINE)
     assert own_shell.json("status", "left")["measurement"]["gpu_metrics"] is None
     own_shell.environment["SETTLES_IN"] = "0"
     (row,) = own_shell.json("collect", "--all")["rows"]

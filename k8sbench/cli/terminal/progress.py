@@ -177,8 +177,8 @@ def figure_words(measured: Measurement, plan: RunPlan) -> str:
     text = "no figure"
     if rate is not None and figure is not None:
         text = f"{numbers.rate(rate)} {figure.unit} ({measured.estimator})"
-    smoke = "; smoke: checks the path, not the speed" if plan.preset == "smoke" else ""
-    return f"measured {text}: {measured.verdict}{smoke}"
+    smoke = ", smoke: checks the path, not the speed" if plan.preset == "smoke" else ""
+    return f"measured {text}, {measured.verdict}{smoke}"
 
 
 def state_words(live: LiveRun, now: float) -> Iterator[str]:

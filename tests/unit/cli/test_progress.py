@@ -214,7 +214,7 @@ def test_a_run_that_is_not_simply_valid_says_why(
     rejected = measurement(reasons=(REJECTION,), verdict="rejected", throughput=None)
     tell.ended(live_runs.ended(run, measurement=rejected))
     assert said() == [
-        "  measured no figure: rejected; smoke: checks the path, not the speed",
+        "  measured no figure, rejected, smoke: checks the path, not the speed",
         "  reject too-few-records: 4 records, 5 are needed.",
     ]
 
@@ -222,13 +222,13 @@ def test_a_run_that_is_not_simply_valid_says_why(
 def test_a_run_that_ends_says_its_figure_by_which_estimator_and_how_far_it_goes(
     tell: Progress, said: Callable[[], list[str]]
 ) -> None:
-    smoke = "; smoke: checks the path, not the speed"
+    smoke = ", smoke: checks the path, not the speed"
     for preset, mark in (("full", ""), ("smoke", smoke)):
         run = live_runs.run(preset=preset)
         tell.planned(run)
         said()
         tell.ended(live_runs.ended(run, measurement=measurement()))
-        assert said() == [f"  measured 12.50 images/s (time_weighted): valid{mark}"]
+        assert said() == [f"  measured 12.50 images/s (time_weighted), valid{mark}"]
 
 
 def test_a_note_on_the_plans_of_many_cases_is_printed_once(
