@@ -52,14 +52,7 @@ class Printed:
 
         found = gpu_columns.tables(rows.runs, rows.rejected)
         markdown = formats.FORMATS[self._form].shape == "markdown"
-        output.write(
-            "\n"
-            + (
-                tables.markdown(found)
-                if markdown
-                else tables.text(found, width=terminal_width(), paint=color.paint())
-            )
-        )
+        output.write("\n" + (tables.markdown(found) if markdown else text_of(found)))
 
 
 def _has_gpus(run: Run) -> bool:
@@ -79,12 +72,9 @@ def write_report(
 
     found = (report.results, report.parities)
 
-    def made(*, wide: bool = False, airank: bool = False) -> list[tables.Table]:
+    def made(*, wide: bool = False, airank: bool = False) -> list[Table]:
         in_english = layout.tables(*found, wide=wide, airank=airank)
         return chinese.translated(in_english) if lang == "zh" else in_english
-
-    def text(*, wide: bool) -> str:
-        return tables.text(made(wide=wide), width=terminal_width(), paint=color.paint())
 
     def dlperf() -> object:
         content, left_out = document.dlperf(report.results)
@@ -93,8 +83,8 @@ def write_report(
         return content
 
     view: formats.View = {
-        "table": lambda: text(wide=False),
-        "wide": lambda: text(wide=True),
+        "table": lambda: text_of(made()),
+        "wide": lambda: text_of(made(wide=True)),
         "markdown": lambda: tables.markdown(made(airank=True)),
         "flat": lambda: document.flat(*found),
         "document": lambda: document.document(*found),
@@ -105,10 +95,10 @@ def write_report(
 
 
 def text_of(found: Sequence[Table]) -> str:
-    """Lay tables out for people, fitted to the terminal."""
+    """Lay tables out for people: fitted to the terminal, with colour where that is wanted."""
     from k8sbench.report import tables
 
-    return tables.text(found, width=terminal_width())
+    return tables.text(found, width=terminal_width(), paint=color.paint())
 
 
 def terminal_width() -> int | None:

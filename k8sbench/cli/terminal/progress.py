@@ -99,7 +99,7 @@ class Progress:
     def ended(self, run: Run) -> None:
         """Print the figure and the verdict; forget the run."""
         live = self._followed(run)
-        if run.measurement is not None:
+        if run.measurement is not None and self._sweep is None:
             self._print(live, figure_words(run.measurement, run.plan))
         for reason in run.measurement.reasons if run.measurement is not None else ():
             mark = " (accepted)" if reason.accepted else ""

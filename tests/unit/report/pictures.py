@@ -6,11 +6,12 @@ report and of an invented run: no picture shows a measurement of k8sbench.
 
 from __future__ import annotations
 
+import inspect
 import io
 import re
 
 import msgspec
-from rich.console import CONSOLE_SVG_FORMAT, Console
+from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
 from k8sbench.cli.terminal import drawing
@@ -57,7 +58,7 @@ def live_view() -> str:
     return console.export_svg(
         title="k8sbench submit resnet50 --replicas 4",
         theme=THEME,
-        code_format=_without_fonts(CONSOLE_SVG_FORMAT),
+        code_format=_without_fonts(),
         unique_id="live",
     )
 
@@ -83,8 +84,9 @@ def _published(*cases: str) -> Report:
     return report(runs, Wanted())
 
 
-def _without_fonts(form: str) -> str:
-    """Leave out the fonts that a browser would fetch from elsewhere."""
+def _without_fonts() -> str:
+    """Return rich's own format without the fonts that a browser would fetch from elsewhere."""
+    form = inspect.signature(Console.export_svg).parameters["code_format"].default
     return re.sub(r"@font-face \{\{.*?\}\}\s*", "", form, flags=re.DOTALL)
 
 
