@@ -58,6 +58,7 @@ def collect(
     Rows are shown before the end where their GPU metrics are still to come. Asked to stop it
     returns early, with the runs that go on.
     """
+    results.check_accepted(options.accept)
     result = CollectResult()
     with stores.to_write(options.store) as store:
         places = _by_location(store, options)

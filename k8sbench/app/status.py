@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from k8sbench.app import collectors, connections, context, lookup, stores
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.stores import Note
-from k8sbench.model.errors import BenchError, NotFound, UsageError
+from k8sbench.model.errors import BenchError, NamedNotThere, NotFound, UsageError
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent
 from k8sbench.runs import foreign_jobs, records
@@ -56,7 +56,7 @@ def _look(run: Run, access: ClusterAccess, note: Note) -> Sequence[JobEvent]:
             reported = cluster.look(run)
             unlabelled = None if reported else listing.look_for(cluster.api, run.run_id)[1]
     except BenchError as wrong:
-        if access.named and isinstance(wrong, UsageError):
+        if access.named and isinstance(wrong, UsageError | NamedNotThere):
             raise
         note(f"warning: {wrong.message} What is shown is on record. {wrong.action}")
         return ()

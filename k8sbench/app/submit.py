@@ -28,12 +28,12 @@ from k8sbench.app.context import new_set_name, run_context
 from k8sbench.app.results import Rows
 from k8sbench.app.targets import Target
 from k8sbench.model import creation
-from k8sbench.model.errors import BenchError, Unreachable, UsageError
+from k8sbench.model.errors import BenchError, NotFound, Unreachable, UsageError, did_you_mean
 from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec, Framework
-from k8sbench.ports import Cluster, Manifest, MetricSource
+from k8sbench.ports import Cluster, Manifest, MetricSource, RunFilter
 from k8sbench.runs import submitting
 from k8sbench.runs.context import PlannedCase, Reporter, RunContext, Stop, SweepReporter
 from k8sbench.runs.following import FollowOptions
@@ -72,6 +72,8 @@ class SubmitOptions(msgspec.Struct, frozen=True, kw_only=True):
     """URL, ``auto`` or ``none``."""
     command: str = "submit"
     """The command that resumes the set, for messages."""
+    require_gpu: bool = False
+    """Whether a run without GPUs is rejected before it starts."""
 
 
 class DryRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,16 +101,21 @@ def submit(
     Raises :class:`Interrupted` where it is asked to stop before all runs are closed.
     """
     found = catalog.named(options.cases.benchmark)
+    results.check_accepted(options.accept)
     offline = options.dry_run == "client"
     target = targets.for_submit(options.cases.target, options.access, offline=offline)
     check_options(options, target)
     if options.run_id is not None:
         checked_run_id(options.run_id)
+    if options.resume is not None:
+        _check_set(options.resume, options.store, reporter)
     # The API server answers while the cases are planned and the store is imported.
     readiness = None if offline else Readiness(target, options)
     # Every case is planned and rendered before the first one starts: a mistake in the last of
     # them must not show after hours.
     planned = cases.prepare(found, options.cases, target.site, reporter.note)
+    if options.require_gpu:
+        _check_gpus(planned, target)
     if options.run_id is not None and sum(case.repeats for case in planned) > 1:
         raise UsageError("--run-id names one run.", "Ask for one case without repeats.")
     # A single case is rendered before it is recorded.
@@ -292,14 +299,10 @@ def check_options(options: SubmitOptions, target: Target) -> None:
         "--keep": keep,
         "--dry-run=server": options.dry_run == "server",
         "--parallel": options.parallel > 1,
+        "--wait": options.follow.wait,
     }
-    option = next((name for name, is_given in for_clusters.items() if is_given), None)
-    if target.api is None and option is not None:
-        raise UsageError(
-            f"{option} is for jobs on a cluster, and this run is local"
-            f" ({target.why.removeprefix('backend local: ')}).",
-            f"Leave out {option}, or name a cluster with --backend kubernetes.",
-        )
+    if target.api is None:
+        targets.refuse_here(for_clusters, target)
     if options.detach and options.parallel > 1:
         raise UsageError(
             "--detach ends before the first job does, so that --parallel has no effect.",
@@ -310,6 +313,32 @@ def check_options(options: SubmitOptions, target: Target) -> None:
             "--detach ends before the job does, so that --keep has no effect.",
             "Give it to the command that ends the run: k8sbench collect RUN --keep",
         )
+
+
+def _check_set(name: str, where: str | None, reporter: Reporter) -> None:
+    """Reject a set that no run belongs to: resuming it would run all of a new one."""
+    checked_set_name(name)
+    with stores.to_read(where, lambda _: None) as store:
+        if store.runs(RunFilter(set_name=name)):
+            return
+        known = dict.fromkeys(run.plan.set_name for run in store.runs(RunFilter()))
+    raise NotFound(
+        f"--resume {name}: there is no set of that name in the store.",
+        did_you_mean(name, known) + f"To open a set: --set {name}.",
+    )
+
+
+def _check_gpus(planned: Sequence[PlannedCase], target: Target) -> None:
+    """Reject cases that would run without a GPU; raises :class:`Unreachable`."""
+    without = next((case.draft for case in planned if case.draft.device == "cpu"), None)
+    if without is None:
+        return
+    way = "Choose a --node-pool that has GPUs, or leave out --require-gpu."
+    if target.api is None:
+        way = "Run it on a machine or a cluster that has GPUs, or leave out --require-gpu."
+    raise Unreachable(
+        f"--require-gpu: {without.benchmark} would run without a GPU ({target.why}).", way
+    )
 
 
 class Readiness:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -11,7 +11,7 @@ import msgspec
 from k8sbench.app import connections
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.model.choices import Site
-from k8sbench.model.errors import Unreachable
+from k8sbench.model.errors import Unreachable, UsageError
 from k8sbench.model.pool import CPU_POOL
 
 if TYPE_CHECKING:
@@ -46,12 +46,14 @@ def for_submit(options: TargetOptions, access: ClusterAccess, *, offline: bool =
     With ``offline`` one that does not answer is not waited for, and need not.
     ``--backend auto`` takes the cluster that is configured, and this machine only where there is
     none: a run that was meant for a cluster is not started here. Naming a cluster is asking for it.
+    Options that only a cluster has are rejected for this machine.
     """
     if options.backend == "local":
-        return local(None)
+        return _here(None, options, access)
     asked = options.backend == "kubernetes" or access.named
     if not asked and not connections.configured(access):
-        return local("no cluster is configured: there is no ~/.kube/config, and this is no pod")
+        reason = "no cluster is configured: there is no ~/.kube/config, and this is no pod"
+        return _here(reason, options, access)
     from k8sbench.adapters.kubernetes.client import connection
 
     try:
@@ -59,7 +61,8 @@ def for_submit(options: TargetOptions, access: ClusterAccess, *, offline: bool =
     except connection.NoCluster as wrong:
         if asked:
             raise
-        return local(f"{wrong.message[0].lower()}{wrong.message[1:].rstrip('.')}")
+        reason = f"{wrong.message[0].lower()}{wrong.message[1:].rstrip('.')}"
+        return _here(reason, options, access)
     except Unreachable as wrong:
         if asked:
             raise
@@ -94,9 +97,34 @@ def _or_here(wrong: Unreachable) -> Unreachable:
 def for_render(options: TargetOptions) -> Target:
     """Choose what ``render`` renders for: a pool of a cluster, unless ``--backend local``."""
     if options.backend == "local":
-        return local(None)
+        return _here(None, options, ClusterAccess())
     site, source = _pool_site(options)
     return Target(site, f"pool {site.pool.name} from {source}")
+
+
+def refuse_here(given: Mapping[str, object], target: Target) -> None:
+    """Reject the first option that was given of those that this machine does not have."""
+    option = next((name for name, value in given.items() if value), None)
+    if option is not None:
+        raise UsageError(
+            f"{option} is for jobs on a cluster, and this run is local"
+            f" ({target.why.removeprefix('backend local: ')}).",
+            f"Leave out {option}, or name a cluster with --backend kubernetes.",
+        )
+
+
+def _here(reason: str | None, options: TargetOptions, access: ClusterAccess) -> Target:
+    target = local(reason)
+    given = {
+        "-n": access.namespace,
+        "--context": access.context,
+        "--kubeconfig": access.kubeconfig,
+        "--node-pool": options.node_pool,
+        "--pools": options.pools_file,
+        "--image-pull-secret": options.pull_secrets,
+    }
+    refuse_here(given, target)
+    return target
 
 
 def local(reason: str | None) -> Target:

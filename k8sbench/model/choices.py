@@ -50,6 +50,7 @@ BOUNDS = {
     "batch_size": (1, 1_000_000),
     "warmup": (0, 1_000_000_000),
     "iterations": (1, 1_000_000_000),
+    "seed": (0, 2**31 - 1),
 }
 """The least and the most of each number in a request."""
 OWN_DATA = ("synthetic", "synthetic-host")

@@ -19,6 +19,7 @@ command that meets it. Adapters translate foreign errors into these and chain th
     ├── JobFailed              3   the job ran and failed, or can never start
     ├── TimedOut               4   the run outlived its --timeout
     ├── Unreachable            6   the cluster cannot be reached or is not ready
+    │   ├── NamedNotThere      6   a kubeconfig or a context was named that does not exist
     │   └── CreationUnknown    6   the answer to a creation was lost: the object may exist
     └── Interrupted          130   Ctrl-C or SIGTERM
 """
@@ -119,6 +120,10 @@ class Unreachable(BenchError):
     """The cluster does not answer, or is not ready for the job."""
 
     exit_code = 6
+
+
+class NamedNotThere(Unreachable):
+    """A kubeconfig or a context was named that does not exist; nothing runs elsewhere instead."""
 
 
 class CreationUnknown(Unreachable):

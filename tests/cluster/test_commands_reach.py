@@ -50,11 +50,11 @@ def test_cluster_and_namespace_are_chosen_as_with_kubectl(
     assert "role.yaml" in denied.err
 
 
-def test_what_is_named_and_is_not_there_is_a_usage_error(shell: Shell) -> None:
-    wrong = shell.run(*SUBMIT, "--context=tset", code=2)
+def test_what_is_named_and_is_not_there_is_an_error(shell: Shell) -> None:
+    wrong = shell.run(*SUBMIT, "--context=tset", code=6)
     assert "has no context tset.\n  It has: test." in wrong.err
-    missing = shell.run(*SUBMIT, "--kubeconfig=/no/such", code=2)
-    assert "error: /no/such: there is no such kubeconfig." in missing.err
+    missing = shell.run(*SUBMIT, "--kubeconfig=/no/such", code=6)
+    assert "error: The kubeconfig /no/such does not exist." in missing.err
     admin = str(shell.namespace.cluster.kubeconfig)
     elsewhere = shell.run(*SUBMIT, "--namespace=no-such", f"--kubeconfig={admin}", code=2)
     assert "error: There is no namespace no-such on https://" in elsewhere.err

@@ -53,6 +53,9 @@ from k8sbench.runs.following import FollowOptions
     type=click.Choice(["client", "server"]),
     help="Plan and print the manifest; server: also have the cluster check it. Starts nothing.",
 )
+@click.option(
+    "--require-gpu", is_flag=True, help="Exit with 6 instead of running without a GPU; for CI."
+)
 @accept_option
 @click.option("--store", metavar="FOLDER|URL", help="Store; default K8SBENCH_STORE.")
 @rows_option

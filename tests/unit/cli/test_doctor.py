@@ -78,7 +78,6 @@ def test_the_all_reduce_is_not_started_on_a_cluster_that_is_not_ready(
         (["--data", "imagenet"], "names no volume claim"),
         (["--data", "pvc:"], "names no volume claim"),
         (["--node-pool", "h900", f"--pools={POOLS}"], "no node pool 'h900'"),
-        (["--context", "nosuch"], "no context nosuch"),
     ],
 )
 def test_what_cannot_be_meant_is_a_usage_error(
@@ -86,6 +85,14 @@ def test_what_cannot_be_meant_is_a_usage_error(
 ) -> None:
     assert main(["doctor", "--kubeconfig", nobody_there, *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_context_that_is_not_there_is_a_cluster_that_is_not_ready(
+    nobody_there: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["doctor", "--kubeconfig", nobody_there, "--context", "nosuch"]
+    assert main(words) == NOT_READY
+    assert "has no context nosuch. It has: x." in capsys.readouterr().out
 
 
 def test_the_init_template_needs_no_cluster(capsys: pytest.CaptureFixture[str]) -> None:

@@ -160,8 +160,8 @@ def test_a_run_whose_cluster_is_not_known_here_is_shown_as_it_is_on_record(
     assert "There is no context gone" in err
     assert "What is shown is on record." in err
     # What was typed wrong is an error, though.
-    assert main(["status", "seg-1", "--kubeconfig", "/no/such"]) == 2
-    assert "there is no such kubeconfig" in capsys.readouterr().err
+    assert main(["status", "seg-1", "--kubeconfig", "/no/such"]) == 6
+    assert "error: There is no context gone: /no/such does not exist." in capsys.readouterr().err
 
 
 def test_json_and_yaml_say_the_same(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:

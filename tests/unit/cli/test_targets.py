@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters.kubernetes.client import api
+from k8sbench.adapters.local import gpus
 from k8sbench.app import targets
 from k8sbench.cli.main import main
 from tests.unit.kubernetes import servers
@@ -68,6 +69,11 @@ UNUSABLE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no YAML": ({"text": "a: ["}, "the kubeconfig is no YAML"),
     "no current context": ({"text": "contexts: [{name: a}]"}, "has no current context"),
+    "empty": ({"text": ""}, "The kubeconfig ~/.kube/config names no cluster."),
+    "as kubectl empties it": (
+        {"text": "{clusters: null, contexts: null, users: null, current-context: ''}"},
+        "The kubeconfig ~/.kube/config names no cluster.",
+    ),
 }
 
 
@@ -113,19 +119,86 @@ def test_a_cluster_that_does_not_answer_in_the_end_is_an_error(
     assert "--backend local" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "text",
-    [None, "", "{clusters: null, contexts: null, users: null, current-context: ''}"],
-    ids=["no file", "an empty file", "as kubectl empties it"],
-)
-def test_without_a_cluster_this_machine_is_used_and_why_is_said(
-    submit: Submit, capsys: pytest.CaptureFixture[str], text: str | None
+def test_without_a_kubeconfig_this_machine_is_used_and_why_is_said(
+    submit: Submit, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # Which then rejects what only a cluster can do.
-    assert submit(text=text) == 2
+    assert submit() == 2
     assert "this run is local (" in (err := capsys.readouterr().err)
-    missing = "there is no ~/.kube/config" if text is None else "~/.kube/config names none"
-    assert f"; no cluster is configured: {missing}, and this is no pod" in err
+    assert "; no cluster is configured: there is no ~/.kube/config, and this is no pod" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "sentence"),
+    [
+        ((), {"KUBECONFIG": "/no/such"}, "KUBECONFIG (/no/such) does not exist."),
+        ((), {"KUBECONFIG": "/no/such:/nor/this"}, "(/no/such:/nor/this) does not exist."),
+        (("--kubeconfig=/no/such",), {}, "The kubeconfig /no/such does not exist."),
+        (("--context=nosuch",), {}, "There is no context nosuch: ~/.kube/config does not exist."),
+        (("--namespace=team",), {}, "No cluster is configured: ~/.kube/config does not exist"),
+    ],
+)
+def test_a_cluster_that_was_named_and_is_not_there_is_an_error_and_nothing_runs_here(
+    submit: Submit,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    environ: dict[str, str],
+    sentence: str,
+) -> None:
+    for name, text in environ.items():
+        monkeypatch.setenv(name, text)
+    assert submit("--dry-run", *words) == 6
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert sentence in err
+
+
+CLUSTER_ONLY = (
+    *("--namespace=team", "--context=a", "--kubeconfig=/no/such", "--node-pool=v100-32gb"),
+    *("--pools=/no/such", "--image-pull-secret=s", "--wait", "--keep", "--queue=q", "--gang"),
+)
+
+
+@pytest.mark.parametrize("option", CLUSTER_ONLY)
+def test_an_option_that_only_a_cluster_has_is_refused_for_this_machine(
+    submit: Submit, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    assert main(["submit", "resnet50", "--backend=local", "--dry-run", option]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    name = {"--namespace": "-n"}.get(option.partition("=")[0], option.partition("=")[0])
+    assert f"{name} " in err
+    assert f"Leave out {name}" in err or "Leave it out." in err
+
+
+def test_render_refuses_options_of_clusters_for_this_machine(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["render", "resnet50", "--backend=local", "--node-pool=v100-32gb"]) == 2
+    assert "error: --node-pool is for jobs on a cluster" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [("--backend=local",), ()])
+def test_a_run_that_requires_gpus_is_refused_where_there_are_none(
+    submit: Submit,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+) -> None:
+    nothing = gpus.Inventory(gpus=(), reason="none for this test")
+    monkeypatch.setattr(gpus, "inventory", lambda: nothing)
+    assert main(["submit", "resnet50", "--dry-run", "--require-gpu", *words]) == 6
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: --require-gpu: resnet50 would run without a GPU (backend local:")
+
+
+def test_a_run_that_requires_gpus_is_planned_for_a_pool_that_has_them(
+    submit: Submit, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert submit("--dry-run", "--require-gpu", server=NOWHERE) == 0
+    assert "kind: PyTorchJob" in capsys.readouterr().out
 
 
 def test_a_cluster_that_is_named_needs_no_hint_to_this_machine(

@@ -13,7 +13,7 @@ from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.connection import NoCluster, connect
 from k8sbench.adapters.kubernetes.client.kubeconfig import KubeconfigFault
-from k8sbench.model.errors import InputError, NotFound, Unreachable
+from k8sbench.model.errors import NamedNotThere, Unreachable
 
 
 def config(*names: str, current: str | None = "", **cluster: Any) -> dict[str, Any]:
@@ -135,18 +135,19 @@ def test_without_any_cluster_it_says_what_was_looked_for(home: Path) -> None:
         reached(home)
     assert no.value.exit_code == 6
     assert "--kubeconfig" in no.value.action
-    with pytest.raises(NoCluster, match=r"KUBECONFIG \(/no/such\) does not exist"):
-        reached(home, environ={"KUBECONFIG": "/no/such"})
 
 
 def test_a_kubeconfig_that_is_named_must_exist(home: Path) -> None:
-    with pytest.raises(InputError, match="there is no such kubeconfig"):
+    with pytest.raises(NamedNotThere, match="The kubeconfig /no/such does not exist") as wrong:
         reached(home, kubeconfig="/no/such")
+    assert wrong.value.exit_code == 6
+    with pytest.raises(NamedNotThere, match=r"KUBECONFIG \(/no/such\) does not exist"):
+        reached(home, environ={"KUBECONFIG": "/no/such"})
 
 
 def test_a_context_that_is_not_there_is_reported_with_the_nearest(home: Path) -> None:
     write(home / ".kube" / "config", config("production", "staging"))
-    with pytest.raises(NotFound, match="no context prodution") as wrong:
+    with pytest.raises(NamedNotThere, match="no context prodution") as wrong:
         reached(home, context="prodution")
     assert wrong.value.action == "It has: production."
 
@@ -209,13 +210,13 @@ def test_a_kubeconfig_that_cannot_be_read_is_not_taken_for_none(home: Path) -> N
         "users: [{name: left, user: {token: over}}]\n",
     ],
 )
-def test_a_kubeconfig_that_names_no_cluster_counts_as_none(home: Path, text: str) -> None:
+def test_a_kubeconfig_that_names_no_cluster_cannot_be_used(home: Path, text: str) -> None:
     path = write(home / ".kube" / "config", text)
-    with pytest.raises(NoCluster, match=r"~/.kube/config names none, and this is no pod"):
+    with pytest.raises(KubeconfigFault, match=r"The kubeconfig ~/.kube/config names no cluster"):
         reached(home)
-    with pytest.raises(NoCluster, match=f"{path} names none"):
+    with pytest.raises(KubeconfigFault, match=f"{path} names no cluster"):
         reached(home, kubeconfig=str(path))
-    with pytest.raises(NotFound, match=r"no context a: .* names none"):
+    with pytest.raises(NamedNotThere, match=r"no context a: .* names no cluster"):
         reached(home, context="a")
 
 

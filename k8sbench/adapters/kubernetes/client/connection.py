@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 from k8sbench.adapters.kubernetes.client import credentials
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.credentials import KubeconfigUser, ServiceAccount, Source
-from k8sbench.adapters.kubernetes.client.kubeconfig import Kubeconfig
+from k8sbench.adapters.kubernetes.client.kubeconfig import Kubeconfig, KubeconfigFault
 from k8sbench.adapters.kubernetes.client.transport import Transport
-from k8sbench.model.errors import InputError, NotFound, Unreachable
+from k8sbench.model.errors import NamedNotThere, Unreachable
 from k8sbench.model.run import Location
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -25,7 +25,7 @@ DEFAULT_NAMESPACE = "default"
 
 
 class NoCluster(Unreachable):
-    """No cluster is configured: no kubeconfig names one, and this is no pod."""
+    """No cluster is configured: there is no kubeconfig, and this is no pod."""
 
 
 def connect(
@@ -38,30 +38,32 @@ def connect(
 ) -> Api:
     """Choose the cluster; no request is sent, and no credential is read.
 
-    Raises :class:`NoCluster` if none is configured, :class:`KubeconfigFault` for a kubeconfig that
-    cannot be used, :class:`NotFound` for a context that is not in it.
+    Raises :class:`NoCluster` if none is configured, :class:`NamedNotThere` for a kubeconfig or a
+    context that was named and does not exist, :class:`KubeconfigFault` where it cannot be used.
     """
     paths, source = _files(kubeconfig, environ)
     found = [path for path in paths if _is_there(path)]
     config = Kubeconfig(found)
     if not config.is_empty:
         return _from_kubeconfig(config, source, kubeconfig, context, namespace, environ)
-    missing = f"{source} names none" if found else f"{source} does not exist"
-    if kubeconfig is not None and not found:
-        raise InputError("there is no such kubeconfig.", "Check --kubeconfig.", file=kubeconfig)
+    missing = f"{source} names no cluster" if found else f"{source} does not exist"
     if context is not None:
-        raise NotFound(
+        raise NamedNotThere(
             f"There is no context {context}: {missing}.", "Name the file with --kubeconfig."
         )
-    if kubeconfig is None:
-        is_pod = bool(environ.get("KUBERNETES_SERVICE_HOST"))
-        if is_pod and service_account.is_dir():
-            return _in_cluster(namespace, environ, service_account)
-        missing += ", and this "
-        missing += "pod has no service account" if is_pod else "is no pod of a cluster"
+    is_pod = bool(environ.get("KUBERNETES_SERVICE_HOST"))
+    if kubeconfig is None and is_pod and service_account.is_dir():
+        return _in_cluster(namespace, environ, service_account)
+    if found or kubeconfig is not None or environ.get("KUBECONFIG"):
+        # Somebody meant a cluster: this is no machine that has none.
+        raise (KubeconfigFault if found else NamedNotThere)(
+            f"The kubeconfig {missing}.",
+            "Correct its path or its content, or name another with --kubeconfig or KUBECONFIG.",
+        )
+    where = "pod has no service account" if is_pod else "is no pod of a cluster"
     raise NoCluster(
-        f"No cluster is configured: {missing}.",
-        "Name a kubeconfig with --kubeconfig or KUBECONFIG, or use --backend local.",
+        f"No cluster is configured: {missing}, and this {where}.",
+        "Name a kubeconfig with --kubeconfig or KUBECONFIG.",
     )
 
 

@@ -18,14 +18,14 @@ import msgspec
 import yaml
 
 from k8sbench.model import yaml_text
-from k8sbench.model.errors import NotFound, Unreachable
+from k8sbench.model.errors import NamedNotThere, Unreachable
 
 T = TypeVar("T")
 _REPAIR = "Repair it (`kubectl config view` shows the same), or name another with --kubeconfig."
 
 
 class KubeconfigFault(Unreachable):
-    """A kubeconfig exists and cannot be used, or a file that it names."""
+    """A kubeconfig was named or exists and cannot be used, or a file that it names."""
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,7 +155,7 @@ class Kubeconfig:
     def chosen(self, context: str | None) -> Chosen:
         """Return the context that was named, or the current one.
 
-        Raises :class:`NotFound` where the one that was named is not there.
+        Raises :class:`NamedNotThere`, or :class:`KubeconfigFault` where it cannot be used.
         """
         contexts = self._entries["context"]
         name = context or self.current
@@ -168,7 +168,7 @@ class Kubeconfig:
             near = difflib.get_close_matches(name, contexts, n=3) or list(contexts)
             has = f"It has: {_listed(near)}."
             if context:
-                raise NotFound(f"{self.path} has no context {name}.", has)
+                raise NamedNotThere(f"{self.path} has no context {name}.", has)
             message = f"{self.path} has no context {name}, which is its current context."
             raise KubeconfigFault(message, f"{has} Choose one with --context.")
         found, _ = self._entry("context", name, Context)
