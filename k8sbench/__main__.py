@@ -5,9 +5,10 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import signal
 import sys
 import threading
-from typing import NoReturn
+from typing import Any, NoReturn
 
 GARBAGE = 100_000
 """Objects made and not freed after which Python looks for garbage; its own default is 700."""
@@ -15,11 +16,20 @@ GARBAGE = 100_000
 
 def run() -> NoReturn:
     """Run the command line and end the process with its exit code."""
+    # Nothing has begun that would have to be ended in good order.
+    signal.signal(signal.SIGINT, _interrupted)
     # What start-up makes stays: looking through it for garbage takes a tenth of the time.
     gc.set_threshold(GARBAGE)
     from k8sbench.cli.main import main  # noqa: PLC0415 - what it makes counts, too
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     end(main())
+
+
+def _interrupted(*_: Any) -> NoReturn:
+    """End the process while it is being started; as the command line does it later."""
+    os.write(2, b"error: Interrupted.\n")
+    os._exit(130)
 
 
 def end(code: int) -> NoReturn:

@@ -108,7 +108,7 @@ def submit(
     if options.run_id is not None:
         checked_run_id(options.run_id)
     if options.resume is not None:
-        _check_set(options.resume, options.store, reporter)
+        _check_set(options.resume, options.store)
     # The API server answers while the cases are planned and the store is imported.
     readiness = None if offline else Readiness(target, options)
     # Every case is planned and rendered before the first one starts: a mistake in the last of
@@ -181,7 +181,8 @@ def run(
             return msgspec.structs.replace(found, refusals=refusals)
 
         runs = [*finished, *runs]
-        return results.with_gpu_metrics(rows, runs, gathering, stop, show)
+        with stop:  # What was measured is shown, whenever somebody asks for the end.
+            return results.with_gpu_metrics(rows, runs, gathering, stop, show)
 
 
 def _sources(
@@ -315,7 +316,7 @@ def check_options(options: SubmitOptions, target: Target) -> None:
         )
 
 
-def _check_set(name: str, where: str | None, reporter: Reporter) -> None:
+def _check_set(name: str, where: str | None) -> None:
     """Reject a set that no run belongs to: resuming it would run all of a new one."""
     checked_set_name(name)
     with stores.to_read(where, lambda _: None) as store:

@@ -201,10 +201,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return _tell("Interrupted.", "", 130)
     except (ReaderGone, BrokenPipeError):
-        # As quiet as any other program, with the exit code that a shell gives SIGPIPE. Python
-        # would complain once more when it flushes at exit, so stdout goes to nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 141
+        return _reader_gone()
+    except SystemExit:
+        # So click ends, outside of its standalone mode, where nobody reads its help: with 1.
+        return _reader_gone()
     except Exception as wrong:
         if debug:
             raise
@@ -220,6 +220,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             "Run it again with --debug for the traceback, and report that.",
             1,
         )
+
+
+def _reader_gone() -> int:
+    """End as quietly as any other program, with the exit code that a shell gives SIGPIPE.
+
+    Python would complain once more when it flushes at exit, so stdout goes to nowhere.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 141
 
 
 def _open_what_is_closed() -> None:

@@ -82,6 +82,10 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of reasons that do not reject."""
 
 
+INTERRUPTED = "interrupted"
+"""Id of the cause of runs that end because the user or the system asked for it."""
+
+
 class Stop:
     """A request to stop, from the user or the system.
 

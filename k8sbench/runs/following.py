@@ -27,7 +27,7 @@ from k8sbench.model.phase import LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, Manifest
 from k8sbench.runs import wishes
-from k8sbench.runs.context import Reporter, RunContext, Stop
+from k8sbench.runs.context import INTERRUPTED, Reporter, RunContext, Stop
 from k8sbench.runs.creations import Creations
 from k8sbench.runs.ends import Ends
 from k8sbench.runs.gathering import Gathering
@@ -176,10 +176,7 @@ class Following:
         self._gathering.step()
         one = self._ready()
         if one is not None and not events:
-            with self._guarded(one):
-                closed = self._close(one)
-                self._over.remove(one)
-                yield closed
+            yield from self._close_one(one)
 
     def _ready(self) -> OpenRun | None:
         """Return a run that can be closed.
@@ -202,14 +199,26 @@ class Following:
             if stop.cause is not None and not asked:
                 asked = True
                 if self._context.cluster.jobs_outlive_us:
+                    yield from self._close_what_is_over()
                     return
                 for one in self._open.values():
-                    self._ends.cancel(one, stop.cause, "interrupted")
+                    self._ends.cancel(one, stop.cause, INTERRUPTED)
             started = not asked and more()
             if not self._open and not self._over and not started:
                 self._check_removals(wait=True)
                 return
             yield from self.step(0.0 if started else LOOK_SECONDS)
+
+    def _close_what_is_over(self) -> Iterator[Run]:
+        """Close the runs whose logs are on disk already: their figures are a moment away."""
+        while (one := self._ready()) is not None:
+            yield from self._close_one(one)
+
+    def _close_one(self, one: OpenRun) -> Iterator[Run]:
+        with self._guarded(one):
+            closed = self._close(one)
+            self._over.remove(one)
+            yield closed
 
     def runs(self) -> list[Run]:
         """The runs that are not over."""

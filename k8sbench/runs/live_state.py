@@ -10,6 +10,7 @@ import re
 from collections import deque
 from typing import NamedTuple
 
+from k8sbench.diagnose.job import exits
 from k8sbench.measure.run import curve
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.phase import Phase, ReplicaState
@@ -60,6 +61,8 @@ class Output:
         self._recent: deque[Step] = deque(maxlen=RECENT_STEPS)
         self._unread: deque[LogLine] = deque(maxlen=UNREAD_LINES)
         self.tail: deque[str] = deque(maxlen=LAST_LINES)
+        """The last lines, without the table in which torchrun reports which rank failed."""
+        self._report = exits.Report()
         self.last_at = 0.0
         """When its last line came, Unix seconds."""
         self.gpu_uuids: dict[str, None] = {}
@@ -79,7 +82,8 @@ class Output:
 
     def read(self, line: LogLine) -> bool:
         """Read a line; True if it may have a step."""
-        self.tail.append(line.text[:LONGEST_LINE])
+        if not self._report.has(line.text):
+            self.tail.append(line.text[:LONGEST_LINE])
         self.last_at = line.at - line.ahead
         if _NAMES_GPU in line.text and (match := _GPU.search(line.text)):
             self.gpu_uuids[match[1]] = None

@@ -31,7 +31,7 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, Manifest, RunFilter
 from k8sbench.runs import collecting, records
-from k8sbench.runs.context import PlannedCase, Reporter, RunContext, Stop
+from k8sbench.runs.context import INTERRUPTED, PlannedCase, Reporter, RunContext, Stop
 from k8sbench.runs.following import Following, FollowOptions
 from k8sbench.runs.gathering import Gathering
 from k8sbench.runs.open_run import kept_gaps
@@ -106,7 +106,7 @@ def submit(
         case = waiting.popleft()
         one, manifests = _recorded(case, context, reporter, options)
         if one.state == "created":
-            _start(one.run, manifests, following, context, several=len(cases) > 1)
+            _start(one.run, manifests, following, context, stop, several=len(cases) > 1)
         elif one.state == "joined":
             following.resume(one.run)
         else:
@@ -118,16 +118,17 @@ def submit(
             yield Submitted(closed, "closed")
         following.stop_creating()
         take_refused()
-        if stop.cause is not None:
-            left = following.runs() or [one.run for one in others if one.wrong is not None]
-            left = left or ([closed] if closed else [])
+        refused = [one.run for one in others if one.wrong is not None]
+        is_cut = closed is not None and closed.history[-1].cause_id == INTERRUPTED
+        if stop.cause is not None and (waiting or following.unclosed() or refused or is_cut):
+            left = following.unclosed() or refused or ([closed] if closed else [])
             raise _interrupted(stop, context, left, len(waiting), options)
         yield from others
     except BaseException as wrong:
         left = following.unclosed()
         if not context.cluster.jobs_outlive_us:
             for run in left:
-                _fail(run, context, wrong)
+                _fail(run, context, wrong, stop)
         elif left and isinstance(wrong, BenchError) and stop.cause is None:
             which = left[0].run_id if len(left) == 1 else "--all"
             reporter.note(
@@ -146,12 +147,13 @@ def _start(
     manifests: Sequence[Manifest],
     following: Following,
     context: RunContext,
+    stop: Stop,
     *,
     several: bool,
 ) -> None:
     """Have a run's job created and followed; of several one that cannot be is refused."""
     try:
-        with _failing(run, context):
+        with _failing(run, context, stop):
             following.start(run, manifests)
     except BenchError as wrong:
         # On this machine. What is wrong with the store is wrong for all.
@@ -229,7 +231,13 @@ def _interrupted(
     stop: Stop, context: RunContext, runs: Sequence[Run], not_started: int, options: RunOptions
 ) -> Interrupted:
     """Build the error that ends the command: what became of the runs, and how to continue."""
-    names = ", ".join(run.run_id for run in runs[: records.FEW]) or "no run"
+    if not runs:
+        is_begun = bool(context.store.runs(RunFilter(set_name=options.set_name)))
+        return Interrupted(
+            f"{stop.cause}: nothing was started.",
+            _resuming(context, options) if is_begun else "Run the same command again.",
+        )
+    names = ", ".join(run.run_id for run in runs[: records.FEW])
     if len(runs) > records.FEW:
         names += f" and {len(runs) - records.FEW} more"
     left = f" {not_started} more were not started." if not_started else ""
@@ -278,12 +286,12 @@ def _create(
 
 
 @contextlib.contextmanager
-def _failing(run: Run, context: RunContext) -> Iterator[None]:
+def _failing(run: Run, context: RunContext, stop: Stop | None = None) -> Iterator[None]:
     """Close a run of which nothing was created because k8sbench itself failed."""
     try:
         yield
     except BaseException as wrong:
-        _fail(run, context, wrong)
+        _fail(run, context, wrong, stop)
         raise
 
 
@@ -302,8 +310,13 @@ def _concerns_all(wrong: BaseException) -> bool:
     return isinstance(wrong, Unreachable) or getattr(wrong, "cause_id", None) in OF_ALL
 
 
-def _fail(run: Run, context: RunContext, wrong: BaseException) -> None:
-    """Close a run that never became a job, or whose job ends with this process."""
+def _fail(
+    run: Run, context: RunContext, wrong: BaseException, stop: Stop | None = None
+) -> None:
+    """Close a run that never became a job, or whose job ends with this process.
+
+    A second Ctrl-C, which waits for no processes, is no failure.
+    """
     error = wrong if isinstance(wrong, BenchError) else BenchError(type(wrong).__name__)
     final = creation.refused(run.run_id, error, context.clock())
     if not context.cluster.jobs_outlive_us:
@@ -313,6 +326,14 @@ def _fail(run: Run, context: RunContext, wrong: BaseException) -> None:
             cause=f"k8sbench could not go on: {error.message}",
             cause_id="k8sbench-failed",
             action=error.action or None,
+        )
+    if isinstance(wrong, KeyboardInterrupt):
+        cause = (stop and stop.cause) or "Interrupted (Ctrl-C)"
+        final = Transition(
+            phase=Phase.CANCELLED,
+            at=final.at,
+            cause=f"{cause}; k8sbench did not wait for the end of the run.",
+            cause_id=INTERRUPTED,
         )
     # The first error is the one to report.
     with contextlib.suppress(BenchError):

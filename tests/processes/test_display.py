@@ -11,6 +11,7 @@ import fcntl
 import os
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -161,6 +163,11 @@ class Terminal:
             if stream is not None:
                 stream.close()
 
+    def look(self) -> None:
+        """Take in what has been written until now."""
+        while select.select([self._master], [], [], 0.05)[0] and self._read():
+            pass
+
     def _read(self) -> bool:
         ready, _, _ = select.select([self._master], [], [], PATIENCE)
         assert ready, f"nothing came: {self.screen.shown()}"
@@ -225,6 +232,7 @@ def test_at_the_end_only_what_was_printed_is_left(terminal: Terminal) -> None:
         "    Mend it.",
         "  last lines of master-0:",
         "    Killed",
+        "  all lines: k8sbench logs seg-1",
         "That was all.",
     ]
     assert not terminal.screen.cursor_hidden
@@ -316,6 +324,30 @@ def test_a_terminal_may_be_made_smaller(terminal: Terminal) -> None:
     terminal.resize(80, 1)
     terminal.do("tell.on_event(run(), moved(Phase.RUNNING, 'Now it runs.'))")
     terminal.see("Now it runs.")
+    terminal.end()
+    assert not terminal.screen.cursor_hidden
+
+
+def test_ctrl_z_gives_the_terminal_back_until_it_goes_on(terminal: Terminal) -> None:
+    terminal.do("tell.planned(run())")
+    terminal.do("tell.on_event(run(), replica('master-0', Phase.RUNNING))")
+    terminal.see("master-0")
+    process = psutil.Process(terminal.process.pid)
+    process.send_signal(signal.SIGTSTP)
+    drawn = terminal.raw.count("REPLICA")
+    deadline = time.monotonic() + PATIENCE
+    # What has no job control around it is not stopped by the signal, and goes on at once.
+    while process.status() != psutil.STATUS_STOPPED and terminal.raw.count("REPLICA") == drawn:
+        assert time.monotonic() < deadline
+        terminal.look()
+    terminal.look()
+    assert "\x1b[?25h" in terminal.raw
+    if process.status() == psutil.STATUS_STOPPED:
+        assert terminal.screen.cursor_hidden is False
+        assert not any("master-0" in line for line in terminal.screen.shown())
+        process.send_signal(signal.SIGCONT)
+    terminal.see("master-0")
+    assert terminal.screen.cursor_hidden
     terminal.end()
     assert not terminal.screen.cursor_hidden
 

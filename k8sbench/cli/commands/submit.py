@@ -82,10 +82,11 @@ def command(
     """
     follow = FollowOptions(keep=keep, wait=wait)
     wanted = SubmitOptions(cases=options, access=access, follow=follow, **asked)
+    stop = SignalStop()
     quiet = wanted.detach or wanted.dry_run is not None
     with reporter.reporting(drawn=not quiet) as progress:
         printed = rows.Printed(form, progress)
-        done = submit.submit(wanted, progress, SignalStop(), printed.early)
+        done = submit.submit(wanted, progress, stop, printed.early)
     if isinstance(done, DryRun):
         return _print_dry_run(done, form)
     if isinstance(done, Detached):
@@ -93,7 +94,8 @@ def command(
         if done.failure is not None:
             raise done.failure
         return code
-    printed.at_the_end(done)
+    with stop:
+        printed.at_the_end(done)
     return exit_codes.of_rows(done)
 
 

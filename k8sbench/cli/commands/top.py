@@ -129,6 +129,7 @@ def _drawn() -> Iterator[Callable[[LiveMetrics], None]]:
 
     from k8sbench.cli.terminal import color, drawing
     from k8sbench.cli.terminal.redrawing import Redrawing
+    from k8sbench.cli.terminal.suspending import Suspending
 
     console = Console(
         force_terminal=True,
@@ -146,7 +147,16 @@ def _drawn() -> Iterator[Callable[[LiveMetrics], None]]:
             drawn = drawing.gpus(metrics.live, COLUMNS, view.gpus, notes, now, size.width, room)
             live.update(drawn, refresh=True)
 
-        yield show
+        def leave() -> None:
+            live.update("", refresh=True)
+            live.stop()
+
+        suspending = Suspending(leave, live.start)
+        suspending.begin()
+        try:
+            yield show
+        finally:
+            suspending.end()
 
 
 class _Blocks:

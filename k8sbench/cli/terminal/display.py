@@ -16,6 +16,7 @@ from rich.text import Text
 from k8sbench.cli.terminal import color, drawing
 from k8sbench.cli.terminal.progress import Progress
 from k8sbench.cli.terminal.redrawing import Redrawing
+from k8sbench.cli.terminal.suspending import Suspending
 from k8sbench.model.run import Run
 from k8sbench.ports import Clock, JobEvent
 from k8sbench.report.text_table import clean
@@ -47,6 +48,9 @@ class Display(Progress):
         self._lines: list[str] = []
         """To be printed above the next drawing."""
         self._live: Redrawing | None = None
+        self._drawing = threading.RLock()
+        """Held for each drawing, and while the process is stopped."""
+        self._suspending = Suspending(self._leave_terminal, self._enter_terminal)
         self._stop = threading.Event()
         self._drawer = threading.Thread(target=self._draw, name="k8sbench-display", daemon=True)
 
@@ -64,6 +68,7 @@ class Display(Progress):
                 redirect_stdout=False,
                 vertical_overflow="crop",
             )
+            self._suspending.begin()
             self._live.start()
             self._drawer.start()
 
@@ -92,6 +97,7 @@ class Display(Progress):
                 self._print_lines()
                 live.update("")
                 live.stop()
+            self._suspending.end()
 
     def note(self, text: str) -> None:
         """Print one line above the drawing."""
@@ -114,11 +120,25 @@ class Display(Progress):
             while True:
                 with self._lock:
                     frame = self._frame(*self._console.size)
-                with self._console:  # one write for both
+                with self._drawing, self._console:  # one write for both
                     self._print_lines()
                     live.update(frame, refresh=True)
                 if self._stop.wait(PAUSE):
                     return
+
+    def _leave_terminal(self) -> None:
+        self._drawing.acquire()
+        if self._live is not None:
+            with contextlib.suppress(OSError):
+                # The next drawing begins where the cursor is then, and erases nothing above.
+                self._live.update("", refresh=True)
+                self._live.stop()
+
+    def _enter_terminal(self) -> None:
+        if self._live is not None and not self._stop.is_set():
+            with contextlib.suppress(OSError):
+                self._live.start()
+        self._drawing.release()
 
     def _frame(self, width: int, height: int) -> RenderableType:
         """Draw one line less than the terminal has: nothing of it may scroll away."""

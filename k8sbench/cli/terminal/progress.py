@@ -155,9 +155,9 @@ class Progress:
                 self._print(live, f"last lines of {replica}:")
                 for text in printed.tail:
                     self._print(live, f"  {text}")
-        if len(failed) > MOST_TAILS:
-            more = f"last lines of {len(failed) - MOST_TAILS} more"
-            self._print(live, f"{more}: k8sbench logs {live.run_id}")
+        more = len(failed) - MOST_TAILS
+        what = f"last lines of {more} more" if more > 0 else "all lines"
+        self._print(live, f"{what}: k8sbench logs {live.run_id}")
 
 
 def sweep_words(sweep: Sweep, now: float) -> str:

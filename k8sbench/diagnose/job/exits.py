@@ -41,7 +41,7 @@ _EXCEPTION = re.compile(
     # torch writes "[rank1]: " in front; PaddlePaddle's C++ writes "Error: " and the like.
     r"^(?:\[[^\]]*\]:?\s*)?[A-Za-z_][\w.]*(?:Error|Exception|Interrupt)\b(?::.*)?$"
     # What a command line says that is refused.
-    r"|^[\w./-]+: error: "
+    r"|^[\w./-][\w./ -]*: error: "
 )
 _OF_THE_LAUNCHER = re.compile(r"ChildFailedError|SignalException|\bgot signal:")
 _LOST_PEER = re.compile(
@@ -56,6 +56,9 @@ _KILLED = re.compile(
     r"exitcode: -(\d+)\b|exitcode\s+: -(\d+)\b|\bSignal (\d+) \(SIG|code -(\d+)\b"
 )
 _PORT_TAKEN = re.compile(r"EADDRINUSE|address already in use", re.IGNORECASE)
+_REPORT_BEGINS = re.compile(r"\bapi\.py:\d+\] failed \(exitcode: ")
+_REPORT_RULES = 2
+"""Rules of equals signs around torchrun's table."""
 _RULE = re.compile(r"[\W_]*")
 """A line of no letter and no digit: the frame of a table."""
 
@@ -83,6 +86,26 @@ class _Rank(msgspec.Struct, frozen=True, kw_only=True):
         if self.error:
             return f"[{self.name.replace('rank ', 'rank')}]: {self.error}"
         return f"{self.name} {_by(self.code)}"
+
+
+class Report:
+    """Finds the lines in which torchrun reports how its ranks ended: none of them says why."""
+
+    def __init__(self) -> None:
+        self._rules: int | None = None
+        """How many rules of its table have come; None: this is no report."""
+
+    def has(self, line: str) -> bool:
+        """Whether the next line of the output belongs to a report."""
+        if self._rules is None:
+            if not _REPORT_BEGINS.search(line):
+                return False
+            self._rules = 0
+        elif line.startswith("====") and _RULE.fullmatch(line):
+            self._rules += 1
+            if self._rules == _REPORT_RULES:
+                self._rules = None
+        return True
 
 
 def telling(lines: Sequence[str]) -> str:

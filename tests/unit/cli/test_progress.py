@@ -15,6 +15,7 @@ from k8sbench.model.spec import LogFormat
 from k8sbench.runs.live_state import LAST_LINES
 from tests.unit.cli import live_runs
 from tests.unit.cli.live_runs import NOW, line, moved, replica, step
+from tests.unit.local.test_exits import torchrun
 from tests.unit.store.examples import REJECTION, measurement
 
 
@@ -170,7 +171,7 @@ def test_a_replica_that_came_back_did_not_fail(
         tell.on_event(run, replica(each, Phase.FAILED))
     tell.on_event(run, replica("worker-0", Phase.RUNNING, restarts=1))
     tell.on_event(run, moved(Phase.FAILED))
-    assert said()[1:] == ["  last lines of worker-1:", "    bye"]
+    assert said()[1:-1] == ["  last lines of worker-1:", "    bye"]
 
 
 def test_the_replica_that_is_blamed_is_heard_first_though_it_was_ended_by_others(
@@ -185,6 +186,22 @@ def test_the_replica_that_is_blamed_is_heard_first_though_it_was_ended_by_others
     assert said()[1:] == [
         *("  last lines of worker-11:", "    bye from worker-11"),
         *("  last lines of worker-1:", "    bye from worker-1"),
+        "  all lines: k8sbench logs seg-1",
+    ]
+
+
+def test_the_last_lines_of_a_failed_replica_are_its_own_and_not_torchrun_s(
+    tell: Progress, said: Callable[[], list[str]]
+) -> None:
+    run = live_runs.run()
+    refused = "python -m k8sbench.trainers.tsm: error: argument --seed: must be a whole number"
+    for text in ("usage: tsm", refused, *torchrun((0, 2))):
+        tell.on_event(run, line(text))
+    tell.on_event(run, replica("master-0", Phase.FAILED, exit_code=1))
+    tell.on_event(run, moved(Phase.FAILED))
+    assert said()[1:] == [
+        *("  last lines of master-0:", "    usage: tsm", f"    {refused}"),
+        "  all lines: k8sbench logs seg-1",
     ]
 
 

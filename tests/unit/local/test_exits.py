@@ -284,13 +284,24 @@ def test_the_report_of_an_earlier_try_does_not_explain_another_end() -> None:
 
 
 def test_what_a_command_line_refuses_is_quoted() -> None:
-    refused = "arcface.py: error: argument --size: must be a whole number of at least 16"
-    for lines, code in (
-        (["usage: arcface.py [-h]", refused, *torchrun((1, 2))], 1),
-        ([refused, "LAUNCH INFO Exit code 2", paddle(1, f"exit code 2: {refused}")], 2),
-    ):
-        cause = exits.cause(ended("worker-0", code, *lines), [])
-        assert cause.sentence == f"worker-0 exited with code {code}: [rank1]: {refused}"
+    said = "argument --size: must be a whole number of at least 16"
+    # As argparse names a file, and a module.
+    for program in ("arcface.py", "python -m k8sbench.trainers.arcface", "./train.py eval"):
+        refused = f"{program}: error: {said}"
+        for lines, code in (
+            ([f"usage: {program} [-h]", refused, *torchrun((1, 2))], 1),
+            ([refused, "LAUNCH INFO Exit code 2", paddle(1, f"exit code 2: {refused}")], 2),
+        ):
+            cause = exits.cause(ended("worker-0", code, *lines), [])
+            assert cause.sentence == f"worker-0 exited with code {code}: [rank1]: {refused}"
+
+
+def test_what_torchrun_reports_of_its_ranks_is_told_apart_from_what_they_wrote() -> None:
+    report = exits.Report()
+    written = ["step 1", "train.py: error: no such file", "====", "step 2"]
+    table = torchrun((1, 2))
+    for lines in (written[:2], written):  # the program may be started again
+        assert [line for line in [*lines, *table] if not report.has(line)] == lines
 
 
 def test_a_taken_port_is_called_that() -> None:

@@ -193,6 +193,48 @@ def test_a_stop_leaves_jobs_of_a_cluster_going_and_says_how_to_come_back(store: 
     assert store.claims.claim("seg-1")
 
 
+@pytest.mark.parametrize("outlives", [False, True])
+def test_a_stop_just_after_the_last_run_is_over_leaves_its_row(
+    store: Store, outlives: bool
+) -> None:
+    stop = Stop()
+
+    class Stopped(FakeCluster):
+        def wait(self, seconds: float | None) -> Any:
+            found = super().wait(seconds)
+            if not self.going_on:
+                stop("Interrupted (Ctrl-C)")
+            return found
+
+    (run,) = submit(store, Stopped(at(Phase.SUCCEEDED), outlives=outlives), stop=stop)
+    assert run.phase is Phase.SUCCEEDED
+    assert run.measurement is not None
+    assert store.run("seg-1") == run
+
+
+def test_a_second_interruption_is_no_failure_of_the_run(store: Store) -> None:
+    stop = Stop()
+
+    class Stopped(FakeCluster):
+        def wait(self, seconds: float | None) -> Any:
+            stop("Interrupted (Ctrl-C)")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        submit(store, Stopped(at(Phase.SUCCEEDED)), stop=stop)
+    last = store.run("seg-1").history[-1]
+    assert (last.phase, last.cause_id) == (Phase.CANCELLED, "interrupted")
+    assert last.cause.startswith("Interrupted (Ctrl-C)")
+
+
+def test_a_stop_before_anything_was_started_says_so(store: Store) -> None:
+    stop = Stop()
+    stop("Interrupted (Ctrl-C)")
+    with pytest.raises(Interrupted, match=r"\(Ctrl-C\): nothing was started\.") as raised:
+        submit(store, FakeCluster(at(Phase.SUCCEEDED)), stop=stop)
+    assert "--resume" not in raised.value.action
+
+
 def test_a_stop_before_the_last_job_is_created_says_how_many_are_and_the_way_on(
     store: Store,
 ) -> None:
