@@ -152,8 +152,11 @@ def glimpse_of(run: Run, access: ClusterAccess) -> Iterator[KubernetesCluster]:
 
 def silence(api: Api, seconds: float) -> BenchError | None:
     """Say why an API server does not answer; None where it does, be it with a refusal."""
+    from k8sbench.adapters.kubernetes.client import faults
+
     fault = api.no_answer(seconds, retry_s=seconds)
-    if fault is None or (fault.status is not None and not fault.passes):
+    is_answer = fault is None or (fault.status is not None and not fault.passes)
+    if fault is None or (is_answer and fault.reason != faults.NOT_KUBERNETES):
         return None
     return api.explained(fault, "its version be read")
 
@@ -161,12 +164,12 @@ def silence(api: Api, seconds: float) -> BenchError | None:
 def note_silence(api: Api, note: Callable[[str], None]) -> None:
     """Note that the API server does not answer: what is asked of it next is tried for a while.
 
-    Raises what is wrong with the credentials.
+    Raises what is wrong with the credentials, and that it is no API server.
     """
     from k8sbench.adapters.kubernetes.client import faults
 
     fault = api.no_answer(SILENT_SECONDS)
-    if fault is not None and fault.reason == faults.CREDENTIALS:
+    if fault is not None and fault.reason in {faults.CREDENTIALS, faults.NOT_KUBERNETES}:
         raise api.explained(fault, "its version be read")
     if fault is not None and fault.passes:
         note(f"The API server does not answer ({fault.message}); retrying.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from k8sbench.ports import JobEvent, Manifest
     from k8sbench.runs.bandwidth import Outcome
     from k8sbench.runs.context import Stop
+
+
+LOOK_SECONDS = 10.0
+"""For all checks together to repeat requests that fail, and to wait for answers."""
 
 
 class DoctorOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +91,7 @@ def examine(
     data = tuple(_claims(options.data))
     try:
         api = connections.connect(options.access)
+        api.give_up_at = time.monotonic() + LOOK_SECONDS
         published = partial(targets.cluster_pools, api)
         found_pools = pools.load(options.pools_file, published=published)
         pool = found_pools.pool(options.node_pool)
@@ -114,6 +120,7 @@ def examine(
         found = Preflight(lines=tuple(checks.lines(facts, asked, images)), place=api.place)
         if not options.nccl or found.failed:
             return found
+        api.give_up_at = math.inf
         on_checked(found)
         nodes = options.replicas or capacity_checks.usable_nodes(facts, asked)
         outcome = _all_reduce(api, asked, nodes, images, stop, note=note, on_event=on_event)

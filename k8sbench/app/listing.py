@@ -58,6 +58,9 @@ def list_runs(
             return more
         rows = [row for row in rows if row.run_id not in added] + more
         if not rows and not access.named:
+            if wanted.set_name is not None:
+                known = [run.plan.set_name for run in reversed(store.runs(RunFilter()))]
+                records.check_set(wanted.set_name, known)
             stores.note_no_match(store, note)
     return _newest(sorted(rows, key=lambda row: row.created_at), wanted)
 

@@ -27,14 +27,14 @@ from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.context import new_set_name, run_context
 from k8sbench.app.results import Rows
 from k8sbench.app.targets import Target
-from k8sbench.model import creation
-from k8sbench.model.errors import BenchError, NotFound, Unreachable, UsageError, did_you_mean
+from k8sbench.model import creation, extras
+from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec, Framework
 from k8sbench.ports import Cluster, Manifest, MetricSource, RunFilter
-from k8sbench.runs import submitting
+from k8sbench.runs import records, submitting
 from k8sbench.runs.context import PlannedCase, Reporter, RunContext, Stop, SweepReporter
 from k8sbench.runs.following import FollowOptions
 from k8sbench.runs.gathering import Gathering
@@ -320,13 +320,10 @@ def _check_set(name: str, where: str | None) -> None:
     """Reject a set that no run belongs to: resuming it would run all of a new one."""
     checked_set_name(name)
     with stores.to_read(where, lambda _: None) as store:
-        if store.runs(RunFilter(set_name=name)):
-            return
-        known = dict.fromkeys(run.plan.set_name for run in store.runs(RunFilter()))
-    raise NotFound(
-        f"--resume {name}: there is no set of that name in the store.",
-        did_you_mean(name, known) + f"To open a set: --set {name}.",
-    )
+        if not store.runs(RunFilter(set_name=name)):
+            records.check_set(
+                name, [run.plan.set_name for run in reversed(store.runs(RunFilter()))]
+            )
 
 
 def _check_gpus(planned: Sequence[PlannedCase], target: Target) -> None:
@@ -398,7 +395,7 @@ def _check_frameworks(spec: BenchmarkSpec, frameworks: set[Framework]) -> None:
             raise UsageError(
                 f"A local run of {spec.name} on {framework} needs {module}, which is not installed"
                 f" beside k8sbench ({sys.executable}).",
-                f"Install it: pip install 'k8sbench[{extra}]'"
+                extras.how_to_install(extra)
                 + (f"; or choose --framework {others[0]}." if others else "."),
             )
 

@@ -167,8 +167,13 @@ def _from_files(name: str, command: click.Command, args: Sequence[str]) -> dict[
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="k8sbench")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-def cli(debug: bool) -> None:
+@click.option(
+    "--debug",
+    is_flag=True,
+    expose_value=False,
+    help="Show the traceback of an error; anywhere on the line.",
+)
+def cli() -> None:
     """Say how fast a training job really is: submit, watch, measure, report.
 
     \b
@@ -184,7 +189,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if instruction := os.environ.get(completion.VARIABLE):
         return completion.answer(cli, instruction)
     args = list(sys.argv[1:] if argv is None else argv)
-    debug = "--debug" in args
+    end = args.index("--") if "--" in args else len(args)
+    debug = "--debug" in args[:end]
+    args = [word for word in args[:end] if word != "--debug"] + args[end:]
     try:
         code = cli.main(args=args, prog_name="k8sbench", standalone_mode=False)
         sys.stdout.flush()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from k8sbench.measure.run.gpu_series import SLACK, STALE
+from k8sbench.model import extras
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.gpu_metrics import BY_ID, Series
@@ -87,7 +88,7 @@ def picture(form: str, heights: Sequence[float], fill: Callable[[Sequence[Axes]]
     except ImportError as wrong:
         raise UsageError(
             "--plot needs matplotlib, which is not installed beside k8sbench.",
-            "Install it: pip install 'k8sbench[report]'",
+            extras.how_to_install("report"),
         ) from wrong
 
     metadata: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import msgspec
 
-from k8sbench.model.errors import NotFound, StoreError, UsageError
+from k8sbench.model.errors import NotFound, StoreError, UsageError, did_you_mean
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
@@ -176,6 +176,19 @@ def listing(store: Store, wanted: RunFilter, *, alive: Alive, now: float) -> lis
     return [changed.get(run.run_id, run) for run in store.runs(wanted)]
 
 
+def check_set(name: str, sets: Sequence[str]) -> None:
+    """Reject a set that is not among those that there are, the latest first."""
+    sets = list(dict.fromkeys(sets))
+    if name not in sets:
+        more = f" and {len(sets) - FEW} more" if len(sets) > FEW else ""
+        raise NotFound(
+            f"There is no set {name!r}.",
+            did_you_mean(name, sets) + f"Latest sets: {', '.join(sets[:FEW])}{more}."
+            if sets
+            else "The store is empty.",
+        )
+
+
 def find(store: Store, text: str, *, alive: Alive, now: float) -> Run:
     """The run of an id or of a unique beginning of one, as it is now."""
     run_id = resolve(store.ids(), text)
@@ -202,10 +215,10 @@ def resolve(
             f"{len(fitting)} runs begin with {text!r}: {shown}{more}.", "Type more of the id."
         )
     known = [*other_ids, *ids]
-    near = difflib.get_close_matches(text, known, n=3, cutoff=0.5) or known[-3:]
+    near = difflib.get_close_matches(text, known, n=3)
+    way = "k8sbench list shows the runs." if known else "There are no runs; see: k8sbench submit -h"
     raise NotFound(
-        f"There is no run {text!r} {where}.",
-        f"Nearest: {', '.join(near)}." if near else "There are no runs; see: k8sbench submit -h",
+        f"There is no run {text!r} {where}.", f"Nearest: {', '.join(near)}." if near else way
     )
 
 

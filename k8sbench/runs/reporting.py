@@ -12,12 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import msgspec
 
 from k8sbench.measure.group import comparison, grouping, parity
-from k8sbench.model.errors import NotFound
 from k8sbench.model.group import Group, Parity, Result
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec
-from k8sbench.runs.records import FEW
+from k8sbench.runs import records
 
 Find = Callable[[RunPlan], BenchmarkSpec | None]
 """The catalog entry of a plan, or None."""
@@ -121,10 +120,4 @@ def _fits(group: Group, wanted: Wanted) -> bool:
 
 def _check_set(name: str, groups: Sequence[Group]) -> None:
     newest_first = sorted(groups, key=lambda group: (-group.latest, group.key.set_name))
-    sets = list(dict.fromkeys(group.key.set_name for group in newest_first))
-    if name not in sets:
-        more = f" and {len(sets) - FEW} more" if len(sets) > FEW else ""
-        raise NotFound(
-            f"There is no set {name!r}.",
-            f"Latest sets: {', '.join(sets[:FEW])}{more}." if sets else "The store is empty.",
-        )
+    records.check_set(name, [group.key.set_name for group in newest_first])

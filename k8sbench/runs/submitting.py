@@ -310,9 +310,7 @@ def _concerns_all(wrong: BaseException) -> bool:
     return isinstance(wrong, Unreachable) or getattr(wrong, "cause_id", None) in OF_ALL
 
 
-def _fail(
-    run: Run, context: RunContext, wrong: BaseException, stop: Stop | None = None
-) -> None:
+def _fail(run: Run, context: RunContext, wrong: BaseException, stop: Stop | None = None) -> None:
     """Close a run that never became a job, or whose job ends with this process.
 
     A second Ctrl-C, which waits for no processes, is no failure.

@@ -26,7 +26,12 @@ run()
 
 @pytest.mark.parametrize(
     "module",
-    ["k8sbench.cli.main", "click", "k8sbench.cli.commands.list", "k8sbench.adapters.store.sql_store"],
+    [
+        "k8sbench.cli.main",
+        "click",
+        "k8sbench.cli.commands.list",
+        "k8sbench.adapters.store.sql_store",
+    ],
 )
 def test_ctrl_c_while_it_starts_ends_it_without_a_traceback(module: str, tmp_path: Path) -> None:
     done = subprocess.run(

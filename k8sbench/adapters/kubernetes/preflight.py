@@ -146,6 +146,8 @@ def _tried(query: Callable[[], T]) -> T | Unknown:
         if fault.status is None:
             return Unknown(f"no answer: {text}")
         return Unknown(f"{text} ({fault.status})")
+    except (KeyError, TypeError, AttributeError):
+        return Unknown("the answer is no object of Kubernetes' API")
 
 
 def _find(api: Api, path: str) -> KubeObject | Unknown | None:

@@ -11,6 +11,7 @@ from k8sbench.app import collector_settings
 from k8sbench.app.leadership import Leadership
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import reporter
+from k8sbench.model import extras
 from k8sbench.model.errors import UsageError
 
 
@@ -83,7 +84,7 @@ def command(lease: str, listen: str, config: str | None, **given: Any) -> None:
     except ImportError as wrong:
         raise UsageError(
             f"The collector needs a package that is not installed: {wrong.name}.",
-            "Install k8sbench[collector].",
+            extras.how_to_install("collector"),
         ) from wrong
     from k8sbench.collector.controller import Controller
 

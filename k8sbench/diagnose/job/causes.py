@@ -40,7 +40,7 @@ ACTIONS: Mapping[str, str] = {
     "pod-security": "Use a node pool without host network, RDMA or IPC_LOCK (--node-pool), or a"
     " namespace that allows them.",
     "operator-init-not-restricted": "Have the template that 'k8sbench doctor --init-template'"
-    " prints given to the operator (docs/diagnosis.md shows how), or use a namespace that does not"
+    " prints given to the operator (docs/doctor.md shows how), or use a namespace that does not"
     " enforce a Pod Security Standard.",
     "pod-invalid": "Correct what the sentence names in the pool or the manifest, and submit again.",
     "admission-denied": "Ask who runs the cluster about the rule that the sentence names, or"

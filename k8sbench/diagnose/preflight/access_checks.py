@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from k8sbench.diagnose.preflight.facts import Asked, Facts, Line, Unknown, failure, ok, warning
-from k8sbench.diagnose.preflight.findings import LEVELS, enforced_level, unseen
+from k8sbench.diagnose.preflight.findings import LEVELS, enforced_level, unknown, unseen
 from k8sbench.render.security import security
 
 OLDEST, NEWEST = (1, 28), (1, 34)
@@ -17,7 +17,7 @@ TESTED = "1.33"
 def api_server(facts: Facts, asked: Asked) -> Iterator[Line]:  # noqa: ARG001
     """It answers, and has a version that is known to work."""
     if isinstance(facts.version, Unknown):
-        yield unseen("api-server", "the version of Kubernetes", facts.version)
+        yield unknown("api-server", "the version of Kubernetes", facts.version)
         return
     found = f"Kubernetes {facts.version} answers at {facts.server} ({facts.why})."
     number = re.match(r"v(\d+)\.(\d+)", facts.version)
@@ -54,7 +54,7 @@ def namespace(facts: Facts, asked: Asked) -> Iterator[Line]:
 def permissions(facts: Facts, asked: Asked) -> Iterator[Line]:
     """The user has every permission of the rules file."""
     if isinstance(facts.access, Unknown):
-        yield unseen("permissions", "your permissions", facts.access)
+        yield unknown("permissions", "your permissions", facts.access)
         return
     missing: dict[tuple[str, bool, bool], list[str]] = {}
     for one in (access.permission for access in facts.access if not access.allowed):

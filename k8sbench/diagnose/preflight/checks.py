@@ -1,8 +1,8 @@
 """The checks of the preflight: from facts to lines that say what is wrong and what to do.
 
 Each check is a function in :data:`CHECKS` that yields lines; the ids of its lines are stable. A
-*failure* means that no run can succeed as asked. A *warning* is what may spoil or slow a run, and
-what could not be looked at.
+*failure* means that no run can succeed as asked, or that the cluster does not tell what it tells
+every user. A *warning* is what may spoil or slow a run, and what could not be looked at.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from k8sbench.diagnose.preflight.facts import Facts, Line, Unknown, warning
+from k8sbench.diagnose.preflight.facts import Facts, Line, Unknown, failure, warning
 from k8sbench.model.kube import labels_of
 
 ENFORCE = "pod-security.kubernetes.io/enforce"
@@ -16,6 +16,16 @@ def unseen(identifier: str, what: str, unknown: Unknown) -> Line:
         identifier,
         f"Not looked at: {what} ({unknown.why}).",
         "Ask somebody who may look, or go on without.",
+    )
+
+
+def unknown(identifier: str, what: str, unknown: Unknown) -> Line:
+    """The line of a check without which nothing is known of the cluster: every user may ask it."""
+    return failure(
+        identifier,
+        f"Not known: {what} ({unknown.why}).",
+        "Every user of a cluster may ask this. Check the server and the credentials of the"
+        " kubeconfig, and what stands in between.",
     )
 
 

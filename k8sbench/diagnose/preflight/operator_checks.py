@@ -16,7 +16,7 @@ from k8sbench.diagnose.preflight.facts import (
     ok,
     warning,
 )
-from k8sbench.diagnose.preflight.findings import enforced_level, unseen
+from k8sbench.diagnose.preflight.findings import enforced_level, unknown, unseen
 from k8sbench.model.image import TITLES
 from k8sbench.model.kinds import KINDS, kinds_of
 
@@ -31,7 +31,7 @@ def job_kinds(facts: Facts, asked: Asked) -> Iterator[Line]:
     """The job kinds are served."""
     api_versions = " and ".join(dict.fromkeys(kind.api_version for kind in KINDS.values()))
     if isinstance(facts.groups, Unknown):
-        yield unseen("job-kinds", "the kinds of object that are served", facts.groups)
+        yield unknown("job-kinds", "the kinds of object that are served", facts.groups)
         return
     if isinstance(facts.kinds, Unknown):
         yield unseen("job-kinds", f"the kinds of {api_versions}", facts.kinds)

@@ -8,6 +8,7 @@ import pytest
 
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.cli.main import main
+from k8sbench.model.errors import NotFound
 from tests.unit.store.examples import NOW, plan
 
 SUBMIT = ("submit", "resnet50", "--backend=local")
@@ -25,7 +26,7 @@ SUBMIT = ("submit", "resnet50", "--backend=local")
         (("--accept=outliers",), "Did you mean outlier?"),
         (
             ("--resume=nosuch",),
-            "error: --resume nosuch: there is no set of that name in the store.",
+            "error: There is no set 'nosuch'.\n  The store is empty.\n",
         ),
     ],
 )
@@ -51,8 +52,54 @@ def test_the_set_to_resume_is_suggested_where_it_is_mistyped(
     with open_store(str(tmp_path)) as store:
         store.record(plan(set_name="nightly"), at=NOW, owner=None)
     assert main([*SUBMIT, "--dry-run", "--resume=nigthly", f"--store={tmp_path}"]) == 2
-    assert "Did you mean nightly? To open a set: --set nigthly." in capsys.readouterr().err
+    assert "Did you mean nightly? Latest sets: nightly." in capsys.readouterr().err
     assert main([*SUBMIT, "--dry-run", "--resume=nightly", f"--store={tmp_path}"]) == 0
+
+
+@pytest.mark.parametrize("command", ["list", "results"])
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_set_that_does_not_exist_is_an_error_wherever_it_is_named(
+    command: str, is_empty: bool, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if not is_empty:
+        with open_store(str(tmp_path)) as store:
+            store.record(plan(set_name="nightly"), at=NOW, owner=None)
+    assert main([command, "--set=nope", f"--store={tmp_path}"]) == 2
+    assert "error: There is no set 'nope'." in capsys.readouterr().err
+
+
+def test_runs_are_called_near_only_where_their_names_are(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store(str(tmp_path)) as store:
+        for run_id in ("resnet50-261121-132222-84v5dp", "tsm-261121-132300-aaaaaa"):
+            store.record(plan(run_id, set_name=run_id), at=NOW, owner=None)
+    store_option = f"--store={tmp_path}"
+    assert main(["logs", "nosuch", store_option]) == 2
+    assert "Nearest" not in (err := capsys.readouterr().err)
+    assert "k8sbench list shows the runs." in err
+    assert main(["logs", "resnet50-261121-132222-84v5pd", store_option]) == 2
+    assert "Nearest: resnet50-261121-132222-84v5dp." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [("--debug", "status", "x"), ("status", "x", "--debug")])
+def test_debug_may_stand_anywhere_on_the_line(
+    words: tuple[str, ...], tmp_path: pathlib.Path
+) -> None:
+    with pytest.raises(NotFound):
+        main([*words, f"--store={tmp_path}"])
+
+
+def test_no_advice_names_an_option_that_the_command_does_not_have(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    for words in (["doctor"], ["collect", "--all"], ["list", "-n", "a"], ["cancel", "x"]):
+        main([*words] if words[0] == "doctor" else [*words, f"--store={tmp_path / 's'}"])
+        out, err = capsys.readouterr()
+        assert "--backend" not in out + err
 
 
 def test_collect_takes_no_reason_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,6 +45,8 @@ RETRY_SECONDS = 30.0
 PAGE = 250
 """Objects in one part of a list: some MB of pods."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
+LAST_SECONDS = 1.0
+"""For an answer when it is time to give up."""
 ABSENT_SECONDS = 1.0
 """How long to look for a server where there is none, or no such name."""
 QUICK_CONNECT_SECONDS = 2.0
@@ -102,6 +104,9 @@ class Api:
         """Ours, Unix seconds."""
         self.retry_s = RETRY_SECONDS
         """Longest time, seconds, to wait for an answer and to repeat a request."""
+        self.give_up_at = math.inf
+        """Until when requests are repeated, and soon after which none is waited for, monotonic
+        seconds."""
         self.ahead = 0.0
         """Seconds by which the API server's clock is ahead of ours, as its answers say."""
         self._aheads: deque[float] = deque(maxlen=_DATES)
@@ -150,7 +155,10 @@ class Api:
         found: list[KubeObject] = []
         while True:
             answer = self._ask(_Request("list", path, query), retry_s)
-            page = _PAGES.decode(answer)
+            try:
+                page = _PAGES.decode(answer)
+            except msgspec.DecodeError as error:
+                raise _not_kubernetes(answer) from error
             for raw in page.items:
                 item: KubeObject | None = msgspec.json.decode(raw)
                 if item is not None and keep is not None:
@@ -201,7 +209,11 @@ class Api:
         query = _query(
             fieldManager=FIELD_MANAGER, fieldValidation="Strict", dryRun="All" if dry_run else ""
         )
-        return self._object(_Request("create", path, query, body), retry_s)
+        answer = self._ask(_Request("create", path, query, body), retry_s)
+        created = _decoded(answer)
+        if "kind" not in created:  # a Status has one, too
+            raise _not_kubernetes(answer)
+        return created
 
     def patch(
         self, path: str, body: Mapping[str, Any], *, retry_s: float = RETRY_SECONDS
@@ -261,7 +273,9 @@ class Api:
         connect_s = min(seconds, QUICK_CONNECT_SECONDS)
         soon = {faults.ABSENT: min(retry_s, ABSENT_SECONDS), faults.CREDENTIALS: 0.0}
         try:
-            self._ask(version, retry_s, read_s=seconds, connect_s=connect_s, soon=soon)
+            found = self._ask(version, retry_s, read_s=seconds, connect_s=connect_s, soon=soon)
+            if "gitVersion" not in _decoded(found):
+                raise _not_kubernetes(found)
         except ApiFault as fault:
             return fault
         return None
@@ -294,12 +308,7 @@ class Api:
     # -- sending --------------------------------------------------------------------------------
 
     def _object(self, request: _Request, retry_s: float) -> KubeObject:
-        answer = self._ask(request, retry_s)
-        try:
-            found: KubeObject = msgspec.json.decode(answer)
-        except msgspec.DecodeError as error:
-            raise ApiFault(None, "", f"its answer is not JSON: {error}") from error
-        return found
+        return _decoded(self._ask(request, retry_s))
 
     def _ask(
         self,
@@ -315,8 +324,9 @@ class Api:
         ``soon``: reason of a fault → seconds after which it is not repeated any more.
         """
         began = time.monotonic()
-        longest = min(retry_s, self.retry_s)
-        read_s = min(read_s, self.retry_s)
+        left = self.give_up_at - began
+        longest = min(retry_s, self.retry_s, left)
+        read_s = min(read_s, self.retry_s, max(left, LAST_SECONDS))
         pause = _FIRST_PAUSE
         while True:
             try:
@@ -478,7 +488,8 @@ class Api:
         if response.status < 400:
             # To a page where users sign in: its query holds state of its own.
             where = response.headers.get("Location", "").partition("?")[0]
-            return ApiFault(response.status, "", f"it sends us on to {where[:200]}")
+            message = f"it sends us on to {where[:200]}"
+            return ApiFault(response.status, faults.NOT_KUBERNETES, message)
         # Of a load balancer's page its title says nothing more than the status.
         message = "" if text.lstrip().startswith(b"<") else text.decode(errors="replace").strip()
         return ApiFault(
@@ -512,6 +523,23 @@ class _Page(msgspec.Struct):
 
 # Made here, once: msgspec crashes where two threads are the first to use a type.
 _PAGES = msgspec.json.Decoder(_Page)
+
+
+def _decoded(answer: bytes) -> KubeObject:
+    """Read an object; raises :class:`ApiFault` for what no API server answers."""
+    try:
+        found: Any = msgspec.json.decode(answer)
+    except msgspec.DecodeError as error:
+        raise _not_kubernetes(answer) from error
+    if not isinstance(found, dict):
+        raise _not_kubernetes(answer)
+    return found
+
+
+def _not_kubernetes(answer: bytes) -> ApiFault:
+    is_page = answer.lstrip()[:1] == b"<"
+    what = "a web page, such as a login" if is_page else "no object of its API"
+    return ApiFault(None, faults.NOT_KUBERNETES, f"its answer is {what}")
 
 
 def _query(**values: str) -> dict[str, str]:

@@ -36,6 +36,9 @@ LONG_WAIT_SECONDS = 5.0
 ABSENT = "Absent"
 """Reason of an ApiFault: no server is at the address, or it is no address."""
 
+NOT_KUBERNETES = "NotKubernetes"
+"""Reason of an ApiFault: something else answers, such as the login page of a proxy."""
+
 
 class ApiFault(Exception):
     """A request that did not succeed."""
@@ -181,6 +184,16 @@ _ERRORS: Mapping[str, tuple[type[Unreachable] | type[UsageError], str, str]] = {
         "The API server {server}{context} cannot be asked: our client certificate {message}.",
         "Sign in again or renew it; if this machine's clock is wrong, correct that first.",
     ),
+    "not-kubernetes": (
+        Unreachable,
+        "What answers at {server}{context} is no API server of Kubernetes: {message}.",
+        "Sign in where that leads, or correct the server in the kubeconfig or the proxy variables.",
+    ),
+    "forbidden-to-all": (
+        Unreachable,
+        "The API server {server}{context} does not let {doing}: {message}.",
+        f"Have an administrator grant the rules in {ROLE}, or choose another --context.",
+    ),
     "api-unreachable": (
         Unreachable,
         "The API server {server}{context} cannot be reached: {message}.",
@@ -245,6 +258,7 @@ _CAUSES = {
     CERTIFICATE: "api-not-trusted",
     CERTIFICATE_DATES: "api-certificate-dates",
     CLIENT_CERTIFICATE: "client-certificate",
+    NOT_KUBERNETES: "not-kubernetes",
 }
 """Reason of an ApiFault → cause id."""
 
@@ -300,8 +314,12 @@ def _cause_id(fault: ApiFault) -> str:
         return "api-unreachable"
     if fault.status == 401:
         return "unauthorized"
+    if fault.passes:
+        return "api-busy"
     found = (cause_id for pattern, cause_id in _MESSAGES if re.search(pattern, fault.message))
-    return "api-busy" if fault.passes else next(found, "refused")
+    # Admission names the object that it forbids; else it is the user who may not, or a proxy.
+    is_of_user = fault.status == 403 and '" is forbidden: ' not in fault.message
+    return next(found, "forbidden-to-all" if is_of_user else "refused")
 
 
 def _forbidden(denied: re.Match[str]) -> BenchError:

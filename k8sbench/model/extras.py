@@ -1,0 +1,24 @@
+"""What to install for what k8sbench does only beside other packages: its extras, spelled out.
+
+k8sbench itself is on no package index, so that ``pip install 'k8sbench[torch]'`` finds nothing. A
+test holds these requirements equal to those of ``pyproject.toml``.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+
+REQUIREMENTS: dict[str, tuple[str, ...]] = {
+    "torch": ("torch==2.10.0", "numpy<2"),
+    "paddle": ("paddlepaddle==2.6.2", "numpy<2", "setuptools<81"),
+    "report": ("matplotlib>=3.8,<3.11",),
+    "collector": ("psycopg[binary]>=3.1,<4", "starlette>=1.10,<2", "uvicorn>=0.54,<1"),
+}
+"""Extra → its requirements."""
+
+
+def how_to_install(extra: str) -> str:
+    """Write the sentence that says how, for the Python that k8sbench runs on."""
+    words = (sys.executable, "-m", "pip", "install", *REQUIREMENTS[extra])
+    return f"Install it: {shlex.join(words)}"

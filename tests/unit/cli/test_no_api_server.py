@@ -1,0 +1,119 @@
+"""Commands against what is no API server, or one that refuses everything: exit code 6, in words."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.app import connections, doctor, targets
+from k8sbench.cli.main import main
+from tests.tiers import ROOT
+from tests.unit.kubernetes import servers
+from tests.unit.kubernetes.servers import Act, answer, saying, serving
+
+POOLS = ROOT / "k8sbench" / "pools.yaml"
+PAGE = b"<!DOCTYPE html><title>Sign in</title>"
+FORBIDDEN = (
+    b'{"kind":"Status","code":403,"message":"forbidden: User \\"x\\" cannot get path \\"/\\""}'
+)
+
+
+def version_alone(rest: bytes) -> Act:
+    """Answer the request for the version as an API server does, and all others otherwise."""
+
+    def act(connection: servers.socket.socket) -> None:
+        text = connection.recv(1 << 16)
+        connection.sendall(answer() if b" /version " in text else rest)
+
+    return act
+
+
+ANSWERS: dict[str, tuple[Act, str]] = {
+    "500": (saying(answer(500, b"")), "could not serve us (500"),
+    "403 of a proxy": (saying(answer(403, b"Forbidden")), "does not let "),
+    "403 to everything": (saying(answer(403, FORBIDDEN)), "does not let "),
+    "401": (saying(answer(401, b"")), "does not accept these credentials"),
+    "a login page": (saying(answer(200, PAGE)), "no API server of Kubernetes: its answer is a web"),
+    "sent to a login": (
+        saying(answer(302, b"", Location="https://sso.example/login?state=1")),
+        "no API server of Kubernetes: it sends us on to https://sso.example/login",
+    ),
+    "other JSON": (saying(answer(200, b'{"a": 1}')), "no API server of Kubernetes: its answer is"),
+    "a list": (saying(answer(200, b"[]")), "no API server of Kubernetes: its answer is no object"),
+    "null": (saying(answer(200, b"null")), "no API server of Kubernetes: its answer is no object"),
+    "a page after the version": (version_alone(answer(200, PAGE)), "its answer is a web page"),
+    "500 after the version": (version_alone(answer(500, b"")), "could not serve us (500"),
+    "JSON after the version": (version_alone(answer(200, b'{"a": 1}')), "no object of its API"),
+}
+COMMANDS = {
+    "doctor": ("doctor",),
+    "list": ("list", "-n", "team"),
+    "collect": ("collect", "--all"),
+    "submit": ("submit", "resnet50", "--gpus=1", "--detach"),
+}
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give up soon: these servers do not get better."""
+    monkeypatch.setattr(targets, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "GLIMPSE_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "LOOK_SECONDS", 0.2)
+    begin = Api.__init__
+
+    def hurried(self: Api, *args: object, **more: object) -> None:
+        begin(self, *args, **more)  # type: ignore[arg-type]
+        self.retry_s = 2.0
+        self.give_up_at = time.monotonic() + 0.2
+
+    monkeypatch.setattr(Api, "__init__", hurried)
+    monkeypatch.setattr(doctor, "LOOK_SECONDS", 0.2)
+
+
+@contextlib.contextmanager
+def reached(folder: pathlib.Path, act: Act) -> Iterator[str]:
+    with serving(act) as address:
+        yield f"--kubeconfig={servers.kubeconfig(folder / 'config', f'http://{address}')}"
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
+@pytest.mark.parametrize(("act", "sentence"), ANSWERS.values(), ids=ANSWERS)
+def test_what_answers_like_no_usable_cluster_is_named_and_is_exit_code_6(
+    act: Act,
+    sentence: str,
+    words: tuple[str, ...],
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
+    with reached(tmp_path, act) as kubeconfig:
+        assert main([*words, kubeconfig]) == 6
+    out, err = capsys.readouterr()
+    assert sentence in " ".join((out if words[0] == "doctor" else err).split())
+    assert "Internal error" not in err
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(("act", "sentence"), ANSWERS.values(), ids=ANSWERS)
+def test_doctor_calls_no_cluster_ready_of_which_it_could_ask_nothing(
+    act: Act,
+    sentence: str,
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with reached(tmp_path, act) as kubeconfig:
+        assert main(["doctor", f"--pools={POOLS}", kubeconfig]) == 6
+    err = capsys.readouterr().err
+    assert err.splitlines()[-1].startswith("not ready: ")
+
+
+def test_doctor_gives_all_its_requests_together_little_time() -> None:
+    # The issue's limit is 15 s; what is asked last still waits a second for its answer.
+    assert doctor.LOOK_SECONDS <= 10.0
