@@ -24,6 +24,10 @@ Severity = Literal["reject", "warn"]
 Verdict = Literal["valid", "rejected"]
 
 
+SURROUNDINGS = "surroundings.json"
+"""Artifact of a local run: what else used its machine, as reasons of its measurement."""
+
+
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
     """Why a measurement is rejected, or what its reader should know."""
 

@@ -43,11 +43,13 @@ def measure_run(
     *,
     accept: Sequence[str] = (),
     gaps: Sequence[LogGap] = (),
+    surroundings: Sequence[Reason] = (),
 ) -> Measurement:
     """Measure a run from the logs of its replicas, rank 0's first, against its plan.
 
     Logs in which there is nothing to measure are a rejected measurement, not an error: the run
-    itself ended well, and what it left is on record. ``gaps`` are the lines that it has not.
+    itself ended well, and what it left is on record. ``gaps`` are the lines that it has not, and
+    ``surroundings`` what was found beside it on its machine.
     """
     expected = expectation.from_plan(run.plan, accept=tuple(accept))
     watched = [_watched(log, gaps) for log in logs]
@@ -58,7 +60,7 @@ def measure_run(
         found = measuring.measure(opened, expected)
     except InputError as why:
         found = measuring.nothing_measured([log.name for log in opened], expected, why)
-    more: list[Reason] = []
+    more: list[Reason] = [*surroundings]
     if gaps:
         evidence = [place for log in watched for place in log.places]
         first, *_ = kind_of(run.plan).names(run.plan.replicas)

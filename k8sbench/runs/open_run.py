@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from typing import TypeVar
 
 import msgspec
 
 from k8sbench.model.errors import BenchError
+from k8sbench.model.measurement import SURROUNDINGS, Reason
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import LogArchive, Store
+
+T = TypeVar("T")
 
 GAPS = "log-gaps.json"
 """Artifact of a run whose logs the cluster did not have whole."""
@@ -85,12 +89,21 @@ def wished_end(run: Run) -> Transition | None:
     return None if wish is None else run.ended_by(wish)
 
 
+def kept_surroundings(store: Store, run_id: str) -> list[Reason]:
+    """Read what was found beside a local run on its machine; none where no file is."""
+    return _kept(store, run_id, SURROUNDINGS, list[Reason])
+
+
 def kept_gaps(store: Store, run_id: str) -> list[LogGap]:
     """Read which gaps are on record for a run's logs, whoever found them; none where no file is."""
-    path = store.folder(run_id) / GAPS
+    return _kept(store, run_id, GAPS, list[LogGap])
+
+
+def _kept(store: Store, run_id: str, name: str, kind: type[list[T]]) -> list[T]:
+    path = store.folder(run_id) / name
     if not path.exists():
         return []
     try:
-        return msgspec.json.decode(path.read_bytes(), type=list[LogGap])
+        return msgspec.json.decode(path.read_bytes(), type=kind)
     except msgspec.MsgspecError as wrong:
         raise BenchError(f"{path} cannot be read: {wrong}.") from wrong

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import k8sbench
-from k8sbench.adapters.local import gpus, loopback, manifest, programs, record
+from k8sbench.adapters.local import gpus, loopback, manifest, programs, record, surroundings
 from k8sbench.adapters.local import launch as launching
 from k8sbench.adapters.local.job import ENDED, LocalJob
 from k8sbench.adapters.local.replica import Replica
@@ -54,6 +54,8 @@ class LocalCluster:
         inventory: Callable[[], gpus.Inventory] | None = None,
         grace: float = GRACE,
         finish_grace: float = FINISH_GRACE,
+        before: surroundings.Look = surroundings.before,
+        during: surroundings.Look = surroundings.during,
     ) -> None:
         self._clock = clock
         self._environ = dict(os.environ if environ is None else environ)
@@ -61,6 +63,10 @@ class LocalCluster:
         self._inventory = inventory or (lambda: gpus.inventory(self._environ))
         self._grace = grace
         self._finish_grace = finish_grace
+        self._before, self._during = before, during
+        self._watched: dict[str, surroundings.Watched] = {}
+        self._notes: list[JobEvent] = []
+        """What was found around the jobs before they started."""
         self._jobs: dict[str, LocalJob] = {}
         self._taken: dict[str, tuple[gpus.GPU, ...]] = {}
         """GPUs in use, by run."""
@@ -102,12 +108,18 @@ class LocalCluster:
     def wait(self, seconds: float | None) -> Sequence[JobEvent]:
         """Return what has happened to the jobs, in order; see :mod:`.job`."""
         jobs = [job for job in self._jobs.values() if not job.is_over]
-        events = [event for job in jobs for event in job.read(0.0)]
+        notes, self._notes = self._notes, []
+        for job in jobs:
+            notes += self._told(job.name, self._watched[job.name].look())
+        events = [*notes, *(event for job in jobs for event in job.read(0.0))]
         if events or not jobs:
             return events
         if len(jobs) > 1:  # the others must not wait for the first
             seconds = SHARED_WAIT if seconds is None else min(seconds, SHARED_WAIT)
         return jobs[0].read(seconds)
+
+    def _told(self, run_id: str, found: Sequence[str]) -> list[JobEvent]:
+        return [JobEvent(run_id=run_id, note=f"warning: {text}") for text in found]
 
     def release(self, run_id: str) -> None:
         """End the job: no other process follows it."""
@@ -143,6 +155,11 @@ class LocalCluster:
         try:
             with contextlib.ExitStack() as held:  # ends what was started, should the next one fail
                 assigned = self._assign(plan)
+                taken = self._taken[plan.run_id]
+                watched = surroundings.Watched(plan.run_id, taken, folder, self._during)
+                found = watched.take(self._before(plan.run_id, taken))
+                self._watched[plan.run_id] = watched
+                self._notes += self._told(plan.run_id, found)
                 held.callback(self._taken.pop, plan.run_id, None)
                 mounts = (folder / MOUNTS).resolve()
                 for volume, files in job.files.items():

@@ -161,7 +161,7 @@ class _Readings:
         self.refused: dict[str, str] = {}
         """By metric: what the driver said instead."""
         self._users: dict[int, str | None] = {}
-        """The processes that compute on it; see :func:`_user`."""
+        """The processes that compute on it; see :func:`user`."""
         self._others: dict[str, tuple[float, float]] = {}
         """Of those that are not the run's: when they were seen first and last."""
 
@@ -180,7 +180,7 @@ class _Readings:
                 if isinstance(answer, list):
                     known, pids = self._users, [each.pid for each in answer]
                     self._users = {
-                        pid: known[pid] if pid in known else _user(pid, run_id) for pid in pids
+                        pid: known[pid] if pid in known else user(pid, run_id) for pid in pids
                     }
                     answer = len(pids)
                 value = field.factor * (getattr(answer, member) if member else answer)
@@ -226,7 +226,7 @@ class _Readings:
                 yield Shared(gpu=self._gpu, other=other)
 
 
-def _user(pid: int, run_id: str) -> str | None:
+def user(pid: int, run_id: str) -> str | None:
     """Name a process; empty for one of the run's, None for one that cannot be seen.
 
     All of a replica's processes descend from its subreaper, whose environment has the mark.

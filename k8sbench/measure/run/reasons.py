@@ -30,6 +30,7 @@ _WARN = (
     *("unsteady", "restarted", "repeated-lines", "running-mean-coarse"),
     *("printed-running-mean", "sampled-steps", "summary-only", "airank-clock", "airank-ips"),
     *("clock-jump", "clocks-apart", "airank-accuracy", "airank-target", "long-lines"),
+    *("machine-busy", "machine-shared", "gpu-in-use"),
     *("gpus-unverified", "batch-unverified", "precision-unverified", "model-unverified"),
 )
 RULES: dict[str, Severity] = {

@@ -1,0 +1,151 @@
+"""What else uses this machine while a job runs on it: it spoils the job's figures.
+
+Looked for before a job starts, and again and again while it runs, for another one may start after
+it. Nothing is hindered: what was found is noted, and kept in the run's folder for its measurement.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from k8sbench.adapters.local.gpus import GPU, VISIBLE
+from k8sbench.adapters.local.launch import MARK
+from k8sbench.measure.run.reasons import reason
+from k8sbench.model.counts import counted
+from k8sbench.model.measurement import SURROUNDINGS, Reason
+
+LOAD_SECONDS = 0.25
+"""For how long the load is measured, before a job starts."""
+BUSY = 0.25
+"""The share of all cores from which a machine is busy: replicas have a core each, or more."""
+EVERY = 5.0
+"""Seconds between two looks while a job runs. Each reads the environments of the user's own
+processes, which takes some milliseconds."""
+
+FEW = 5
+"""Other runs that are named."""
+
+
+class Seen(NamedTuple):
+    """What was found beside a run."""
+
+    runs: tuple[str, ...] = ()
+    """Other runs of k8sbench on the same GPUs or cores."""
+    reasons: tuple[Reason, ...] = ()
+    """All else."""
+
+
+Look = Callable[[str, Sequence[GPU]], Seen]
+"""Of a run and its GPUs → what there is beside it."""
+
+
+def before(run_id: str, gpus: Sequence[GPU]) -> Seen:
+    """Look at the machine before a run starts: its load, other runs, processes on its GPUs."""
+    runs, users = during(run_id, gpus).runs, tuple(gpu_users(run_id, gpus))
+    # Other runs and users explain the load.
+    return Seen(runs, users or (() if runs else tuple(_load())))
+
+
+def during(run_id: str, gpus: Sequence[GPU]) -> Seen:
+    """Look for other runs of k8sbench on the same GPUs, or cores."""
+    mine = {str(gpu.index) for gpu in gpus}  # as they are listed for replicas
+    found = dict.fromkeys(
+        other
+        for other, theirs in _marked()
+        if other != run_id and (mine & theirs if mine else not theirs)
+    )
+    return Seen(tuple(found))
+
+
+class Watched:
+    """What was found around one run; each finding is told once, and kept in the run's folder."""
+
+    def __init__(self, run_id: str, gpus: Sequence[GPU], folder: Path, again: Look) -> None:
+        self._run_id, self._gpus, self._again = run_id, tuple(gpus), again
+        self._path = folder / SURROUNDINGS
+        self._devices = "GPUs" if gpus else "cores"
+        self._runs: dict[str, None] = {}
+        self._reasons: dict[str, Reason] = {}
+        self._due = time.monotonic() + EVERY
+
+    def take(self, seen: Seen) -> list[str]:
+        """Keep what was found; returns what was not known before."""
+        runs = [run for run in seen.runs if run not in self._runs]
+        new = [one for one in seen.reasons if one.message not in self._reasons]
+        if not runs and not new:
+            return []
+        self._runs |= dict.fromkeys(runs)
+        self._reasons |= {one.message: one for one in new}
+        reasons = [*self._reasons.values(), *self._shared()]
+        self._path.write_bytes(msgspec.json.encode(reasons) + b"\n")
+        beside = f"of k8sbench runs on this machine, too, on the same {self._devices}."
+        return [*(one.message for one in new), *(f"Run {run} {beside}" for run in runs)]
+
+    def look(self) -> list[str]:
+        """Look again if it is time to; returns what was not known before."""
+        if time.monotonic() < self._due:
+            return []
+        self._due = time.monotonic() + EVERY
+        return self.take(self._again(self._run_id, self._gpus))
+
+    def _shared(self) -> Iterator[Reason]:
+        names = list(self._runs)
+        if names:
+            more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
+            yield reason(
+                "machine-shared",
+                f"{counted(len(names), 'other run')} of k8sbench ran at the same time on the same"
+                f" {self._devices} of this machine: {', '.join(names[:FEW])}{more}.",
+            )
+
+
+def _marked() -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield the runs of which this machine has processes that may be seen, and their GPUs."""
+    import psutil
+
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            environ = process.environ()
+            if mark := environ.get(MARK):
+                listed = environ.get(VISIBLE) or ""
+                yield mark.partition("/")[0], frozenset(filter(None, listed.split(",")))
+
+
+def gpu_users(run_id: str, gpus: Sequence[GPU], library: Any = None) -> Iterator[Reason]:
+    """Yield the processes of others that compute on the GPUs now, as the driver tells them."""
+    if not gpus:
+        return
+    if library is None:
+        import pynvml as library
+    from k8sbench.adapters.metrics.nvml import user
+
+    with contextlib.suppress(library.NVMLError):
+        library.nvmlInit()
+        try:
+            for gpu in gpus:
+                handle = library.nvmlDeviceGetHandleByUUID(gpu.uuid)
+                for process in library.nvmlDeviceGetComputeRunningProcesses(handle):
+                    # In a container the number may be one of another namespace.
+                    who = user(process.pid, run_id)
+                    who = f"process {process.pid}" if who is None else who
+                    if who and not who.startswith("run "):
+                        yield reason("gpu-in-use", f"{who} used GPU {gpu.index} before the run.")
+        finally:
+            library.nvmlShutdown()
+
+
+def _load() -> Iterator[Reason]:
+    """Yield that the machine is busy, by what its cores do in a short while."""
+    import psutil
+
+    cores = psutil.cpu_count() or 1
+    share = psutil.cpu_percent(LOAD_SECONDS) / 100
+    if share >= BUSY:
+        text = f"Other programs kept {share * cores:.1f} of {cores} cores busy before the run."
+        yield reason("machine-busy", text)

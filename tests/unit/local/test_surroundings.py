@@ -1,0 +1,165 @@
+"""What else uses the machine of a local run: found, told once, kept, and in the measurement."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+
+from k8sbench.adapters.local import surroundings
+from k8sbench.adapters.local.gpus import GPU
+from k8sbench.adapters.local.launch import MARK
+from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.measure.run.reasons import RULES
+from k8sbench.model.measurement import SURROUNDINGS
+from k8sbench.runs import measuring
+from k8sbench.runs.open_run import kept_surroundings
+from tests.unit.store.examples import NOW, plan
+
+GPUS = tuple(GPU(index=n, uuid=f"GPU-{n}", model="V100", memory_mib=16384) for n in range(2))
+
+
+@pytest.fixture
+def others() -> Iterator[Any]:
+    """Start processes that are marked as replicas of runs."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(run_id: str, gpus: str | None) -> None:
+        visible = {} if gpus is None else {"CUDA_VISIBLE_DEVICES": gpus}
+        process = subprocess.Popen(
+            [sys.executable, "-c", "print(flush=True); input()"],
+            env={**os.environ, MARK: f"{run_id}/master-0", **visible},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        started.append(process)
+        assert process.stdout is not None
+        process.stdout.readline()
+
+    yield start
+    for process in started:
+        process.communicate()
+
+
+def runs_beside(run_id: str, gpus: tuple[GPU, ...]) -> set[str]:
+    # Other tests of this machine may run something, too.
+    return {"mine", "beside"} & {*surroundings.during(run_id, gpus).runs}
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "is_shared"),
+    [((), None, True), ((), "", True), (GPUS[:1], "0,1", True), (GPUS[:1], "1", False)],
+)
+def test_another_run_on_the_same_devices_is_found(
+    others: Any, mine: tuple[GPU, ...], theirs: str | None, is_shared: bool
+) -> None:
+    others("beside", theirs)
+    others("mine", theirs)
+    assert runs_beside("mine", mine) == ({"beside"} if is_shared else set())
+
+
+def test_a_run_on_gpus_does_not_share_with_one_on_cores(others: Any) -> None:
+    others("beside", "")
+    assert runs_beside("mine", GPUS) == set()
+
+
+@pytest.mark.parametrize(("percent", "ids"), [(10.0, []), (60.0, ["machine-busy"])])
+def test_a_busy_machine_is_found(
+    monkeypatch: pytest.MonkeyPatch, percent: float, ids: list[str]
+) -> None:
+    monkeypatch.setattr(psutil, "cpu_percent", lambda _: percent)
+    monkeypatch.setattr(psutil, "cpu_count", lambda: 4)
+    monkeypatch.setattr(psutil, "process_iter", lambda: iter(()))
+    found = surroundings.before("mine", ()).reasons
+    assert [one.id for one in found] == ids
+    if ids:
+        assert found[0].message == ("Other programs kept 2.4 of 4 cores busy before the run.")
+
+
+def test_the_machine_is_not_called_busy_with_the_run_that_is_named(
+    others: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others("beside", None)
+    monkeypatch.setattr(psutil, "cpu_percent", lambda _: 100.0)
+    found = surroundings.before("mine", ())
+    assert "beside" in found.runs
+    assert found.reasons == ()
+
+
+class Nvml:
+    """NVML of two GPUs; this test's process computes on the second one."""
+
+    class NVMLError(Exception):
+        """As in pynvml."""
+
+    def nvmlInit(self) -> None:
+        pass
+
+    def nvmlShutdown(self) -> None:
+        pass
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
+        return uuid
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[Any]:
+        return [SimpleNamespace(pid=os.getpid())] if handle == "GPU-1" else []
+
+
+def test_a_process_on_a_gpu_of_the_run_is_named() -> None:
+    name = psutil.Process().name()
+    (found,) = surroundings.gpu_users("mine", GPUS, Nvml())
+    assert found.id == "gpu-in-use"
+    assert found.message == f"{name} (process {os.getpid()}) used GPU 1 before the run."
+    assert list(surroundings.gpu_users("mine", GPUS[:1], Nvml())) == []
+    assert list(surroundings.gpu_users("mine", ())) == []
+
+
+def test_what_was_found_is_told_once_and_kept(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = surroundings.reason("machine-busy", "Busy.")
+    seen = [surroundings.Seen(("a", "b"), (busy,)), surroundings.Seen(("b", "c"))]
+    watched = surroundings.Watched("mine", (), tmp_path, lambda *_: seen[1])
+    assert watched.take(surroundings.Seen()) == []
+    assert not (tmp_path / SURROUNDINGS).exists()
+    beside = "of k8sbench runs on this machine, too, on the same cores."
+    assert watched.take(seen[0]) == ["Busy.", f"Run a {beside}", f"Run b {beside}"]
+    assert watched.look() == [], "it is not time yet"
+    now = surroundings.time.monotonic() + surroundings.EVERY
+    monkeypatch.setattr(surroundings.time, "monotonic", lambda: now)
+    assert watched.look() == [f"Run c {beside}"]
+    kept = json.loads((tmp_path / SURROUNDINGS).read_text())
+    assert [(one["id"], one["message"]) for one in kept] == [
+        ("machine-busy", "Busy."),
+        (
+            "machine-shared",
+            "3 other runs of k8sbench ran at the same time on the same cores of this machine:"
+            " a, b, c.",
+        ),
+    ]
+    assert all(RULES[one["id"]] == "warn" for one in kept)
+
+
+def test_what_was_found_is_a_warning_of_the_measurement(
+    tmp_path: pathlib.Path,
+) -> None:
+    found = surroundings.reason("machine-busy", "Busy.")
+    with open_store(str(tmp_path)) as store:
+        run = store.record(plan(), at=NOW, owner=None)
+        assert kept_surroundings(store, run.run_id) == []
+        watched = surroundings.Watched(
+            run.run_id, (), store.folder(run.run_id), surroundings.during
+        )
+        watched.take(surroundings.Seen((), (found,)))
+        kept = kept_surroundings(store, run.run_id)
+    assert kept == [found]
+    measured = measuring.measure_run(run, [], surroundings=kept)
+    assert found in measured.reasons
