@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import shlex
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Literal
 
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from k8sbench.app.catalog import LoadedSpec
     from k8sbench.diagnose.preflight.facts import Line
 
+Agree = Callable[[str], bool]
+"""Shows the user a text, and asks whether to go on."""
 INSTALLED_AS = {"pytorch": ("torch", "torch"), "paddle": ("paddle", "paddle")}
 """Framework → its module and our extra that installs it."""
 
@@ -72,6 +75,8 @@ class SubmitOptions(msgspec.Struct, frozen=True, kw_only=True):
     """URL, ``auto`` or ``none``."""
     command: str = "submit"
     """The command that resumes the set, for messages."""
+    yes: bool = False
+    """Whether a program of the user's own may run on this machine without a question."""
     require_gpu: bool = False
     """Whether a run without GPUs is rejected before it starts."""
 
@@ -93,10 +98,15 @@ class Detached(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def submit(
-    options: SubmitOptions, reporter: SweepReporter, stop: Stop, show: results.Show
+    options: SubmitOptions,
+    reporter: SweepReporter,
+    stop: Stop,
+    show: results.Show,
+    agree: Agree | None = None,
 ) -> Rows | Detached | DryRun:
     """Run the cases that were asked for; returns the rows, unless detached or a dry run.
 
+    ``agree`` asks the user, where somebody can be asked.
     Rows are shown before that where their GPU metrics are still to come.
     Raises :class:`Interrupted` where it is asked to stop before all runs are closed.
     """
@@ -124,6 +134,8 @@ def submit(
         return _dry_run(options, target, rendered, reporter)
     if target.api is None:
         planned = _with_frameworks(found, planned, reporter)
+        if options.dry_run is None:
+            _check_agreed(planned, options, agree)
     if options.dry_run is None:
         stores.load()
     readiness.join()
@@ -326,6 +338,23 @@ def _check_set(name: str, where: str | None) -> None:
             )
 
 
+def _check_agreed(
+    planned: Sequence[PlannedCase], options: SubmitOptions, agree: Agree | None
+) -> None:
+    """Have the user agree to run commands of a file of their own on this machine."""
+    own = [case.draft for case in planned if case.draft.impl == "user"]
+    if not own or options.yes:
+        return
+    commands = dict.fromkeys(shlex.join(plan.command) for plan in own)
+    text = "\n  ".join(
+        (f"{own[0].spec_source} runs a program of its own on this machine, as you:", *commands)
+    )
+    if agree is None:
+        raise UsageError(text, "Look at the command; to run it without a question, give --yes.")
+    if not agree(text):
+        raise UsageError("The program was not started.", "Nothing was recorded.")
+
+
 def _check_gpus(planned: Sequence[PlannedCase], target: Target) -> None:
     """Reject cases that would run without a GPU; raises :class:`Unreachable`."""
     without = next((case.draft for case in planned if case.draft.device == "cpu"), None)
@@ -376,15 +405,18 @@ def _with_frameworks(
     found: Sequence[LoadedSpec], planned: Sequence[PlannedCase], reporter: Reporter
 ) -> tuple[PlannedCase, ...]:
     """Check that the frameworks are installed; of all benchmarks those without are left out."""
-    wanted = {case.draft.framework for case in planned}
+    # A program of the user's own brings what it needs.
+    wanted = {case.draft.framework for case in planned if case.draft.impl != "user"}
     missing = {name for name in wanted if importlib.util.find_spec(INSTALLED_AS[name][0]) is None}
     if missing and (len(found) == 1 or missing == wanted):
         _check_frameworks(found[0].spec, missing)
-    for case in planned:
-        if (plan := case.draft).framework in missing:
-            module, _ = INSTALLED_AS[plan.framework]
-            reporter.note(f"left out: {plan.benchmark} {plan.case}: {module} is not installed.")
-    return tuple(case for case in planned if case.draft.framework not in missing)
+    left_out = [
+        case for case in planned if case.draft.impl != "user" and case.draft.framework in missing
+    ]
+    for plan in (case.draft for case in left_out):
+        module, _ = INSTALLED_AS[plan.framework]
+        reporter.note(f"left out: {plan.benchmark} {plan.case}: {module} is not installed.")
+    return tuple(case for case in planned if case not in left_out)
 
 
 def _check_frameworks(spec: BenchmarkSpec, frameworks: set[Framework]) -> None:
@@ -407,7 +439,8 @@ def _cluster(
     if target.api is None:
         from k8sbench.adapters.local.cluster import LocalCluster
 
-        with contextlib.closing(LocalCluster()) as local:
+        # What is not agreed to does not come here.
+        with contextlib.closing(LocalCluster(own_programs=True)) as local:
             yield local
         return
     with connections.opened(

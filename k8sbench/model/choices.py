@@ -372,7 +372,7 @@ def image(case: Case, trainers_digest: str | None) -> tuple[str | None, str, Tra
     if request.image and request.image_registry:
         raise UsageError("--image and --image-registry exclude each other.", "Give one of them.")
     if case.site.backend == "local":
-        return None, "local run: no image", "configmap"
+        return None, "local run: no image", "configmap" if ours else None
     if request.image:
         return request.image, "--image", "configmap" if ours else None
     if not ours:
@@ -412,11 +412,17 @@ def kernels(case: Case, chosen: str | None, notes: list[str]) -> None:
 
 
 def _check_local(case: Case) -> None:
-    if case.impl != "k8sbench" or not case.variant.local:
+    if case.impl == "upstream" or (case.impl == "k8sbench" and not case.variant.local):
         raise UsageError(
-            f"The local backend does not run {case.label} with impl {case.impl}: it runs only"
-            " k8sbench's own trainers, and only where the catalog says local: true.",
+            f"The local backend does not run {case.label} with impl {case.impl}: it runs"
+            " k8sbench's own trainers, where the catalog says local: true, and the command of a"
+            " file of your own.",
             "Run it on a cluster, with --backend kubernetes; render shows its manifest.",
+        )
+    if case.request.data.startswith("pvc:"):
+        raise UsageError(
+            f"--data {case.request.data} is a volume of a cluster, and this run is local.",
+            "Leave it out, and name the data's folder in the command.",
         )
     for name in ("queue", "gang", "image", "image_registry"):
         if getattr(case.request, name):

@@ -27,6 +27,8 @@ DATA_MOUNT = "/data"
 
 POD_VARIABLE = "POD_NAME"
 """Variable of every container that holds its pod's name, which is its service's name too."""
+HERE = "127.0.0.1"
+"""The host of every replica of a local run."""
 DRAFT_ID = "k8sbench-run-id-drawn-later"
 """The run id of a plan without an identity; in its command and environment it stands alone for it,
 so that :func:`with_identity` can put another in."""
@@ -75,6 +77,7 @@ def make_plan(
     if impl == "k8sbench":
         command = _own_command(case, window, batch_size, amp_dtype, size, options)
     else:
+        is_here = site.backend == "local"
         values: dict[str, int | str] = {
             "precision": request.precision,
             "batch_size": batch_size,
@@ -89,9 +92,10 @@ def make_plan(
             "gpu_ids": ",".join(str(index) for index in range(processes)),
             # As the training operator names the replicas' services, rank 0 first.
             "hosts": ",".join(
-                f"{run_id}-{name}" for name in default_kind(case.framework).names(replicas)
+                HERE if is_here else f"{run_id}-{name}"
+                for name in default_kind(case.framework).names(replicas)
             ),
-            "host": f"$({POD_VARIABLE})",
+            "host": HERE if is_here else f"$({POD_VARIABLE})",
             "data": DATA_MOUNT,
         }
         words = _foreign_words(case, world_size)

@@ -54,6 +54,7 @@ class LocalCluster:
         inventory: Callable[[], gpus.Inventory] | None = None,
         grace: float = GRACE,
         finish_grace: float = FINISH_GRACE,
+        own_programs: bool = False,
         before: surroundings.Look = surroundings.before,
         during: surroundings.Look = surroundings.during,
     ) -> None:
@@ -63,6 +64,8 @@ class LocalCluster:
         self._inventory = inventory or (lambda: gpus.inventory(self._environ))
         self._grace = grace
         self._finish_grace = finish_grace
+        self._own_programs = own_programs
+        """Whether commands of the user's own files are run: the user has confirmed them."""
         self._before, self._during = before, during
         self._watched: dict[str, surroundings.Watched] = {}
         self._notes: list[JobEvent] = []
@@ -83,7 +86,7 @@ class LocalCluster:
             if self._is_closed:
                 raise UsageError("The local cluster is closed already.")
             if plan.run_id not in self._jobs:
-                job = _checked(plan, manifests, folder)
+                job = self._checked(plan, manifests, folder)
                 self._jobs[plan.run_id] = self._start(plan, job, folder)
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:  # noqa: ARG002
@@ -175,6 +178,7 @@ class LocalCluster:
                     port=held.enter_context(loopback.held_port()),
                     # An empty list hides them all: a replica planned without GPUs gets none.
                     gpus=None if assigned is None else [gpus.listed(each) for each in assigned],
+                    home=programs.home(plan),
                 )
                 # Not in the run's folder: sockets have room for 107 bytes of path, and trainers
                 # open some in TMPDIR. The subreaper removes them too, in case we are killed.
@@ -206,6 +210,25 @@ class LocalCluster:
                 "Look at the disk's room, the free ports, and the limits on processes and files.",
             ) from wrong
 
+    def _checked(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> manifest.Job:
+        """Read the job back and refuse what must not run here."""
+        if sys.platform != "linux" or not Path("/proc/self/stat").exists():
+            raise UsageError(
+                f"The local backend needs Linux with /proc; this is {platform.system()}.",
+                "It ends its processes in a way that only Linux has. Run it on a cluster.",
+            )
+        job = manifest.read(manifests, node=platform.node())
+        for replica in job.replicas:
+            if not (self._own_programs and programs.is_own(plan)):
+                programs.check(plan, replica.command)
+                programs.check_variables(dict(replica.env))
+        if (folder / record.RECORD).exists():
+            raise UsageError(
+                f"Run {plan.run_id} has been started before: {folder / record.RECORD} exists.",
+                "A local job cannot be resumed; submit a new run.",
+            )
+        return job
+
     def _assign(self, plan: RunPlan) -> tuple[tuple[gpus.GPU, ...], ...] | None:
         """Choose the GPUs of each replica; None on a machine without a driver."""
         found = self._inventory()
@@ -214,25 +237,6 @@ class LocalCluster:
         assigned = gpus.assign(found, plan.replicas, plan.gpus_per_replica, taken)
         self._taken[plan.run_id] = tuple(gpu for each in assigned for gpu in each)
         return assigned if found.driver is not None else None
-
-
-def _checked(plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> manifest.Job:
-    """Read the job back and refuse what must not run here."""
-    if sys.platform != "linux" or not Path("/proc/self/stat").exists():
-        raise UsageError(
-            f"The local backend needs Linux with /proc; this is {platform.system()}.",
-            "It ends its processes in a way that only Linux has. Run it on a cluster.",
-        )
-    job = manifest.read(manifests, node=platform.node())
-    for replica in job.replicas:
-        programs.check(plan, replica.command)
-        programs.check_variables(dict(replica.env))
-    if (folder / record.RECORD).exists():
-        raise UsageError(
-            f"Run {plan.run_id} has been started before: {folder / record.RECORD} exists.",
-            "A local job cannot be resumed; submit a new run.",
-        )
-    return job
 
 
 def usable_cores() -> int:

@@ -19,6 +19,8 @@ from k8sbench.model.kinds import KINDS
 from k8sbench.model.kinds.kind import filled
 from k8sbench.model.planning import TRAINERS_MOUNT
 
+PYTHONS = ("python3", "python")
+"""Words of a command that mean the Python that k8sbench runs on."""
 MARK = "K8SBENCH_LOCAL_REPLICA"
 """``RUN/REPLICA`` in the environment of all processes of a replica: whose process it is."""
 
@@ -38,6 +40,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """Where the job's processes meet, held for it."""
     gpus: Sequence[str] | None
     """Value of CUDA_VISIBLE_DEVICES of each replica; None on a machine without GPUs."""
+    home: str | None = None
+    """Where a program of the user's own starts: beside its file; None: k8sbench's own trainer."""
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,17 +100,20 @@ def _launch(
     search = [values["PYTHONPATH"] for values in (container, kept) if values.get("PYTHONPATH")]
     environ = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": scratch} | kept | container | local
     environ[MARK] = f"{job.name}/{replica.name}"
+    if machine.home is not None:
+        # Where torchrun and the like are that belong to this Python.
+        environ["PATH"] = f"{Path(machine.python).parent}:{environ['PATH']}"
     if search:
         environ["PYTHONPATH"] = ":".join(search)
     words = [placed(environment.expanded(word, container), places) for word in replica.command]
     left_out = [f"variable {name}" for name in of_image]
-    cwd = placed(replica.workdir, places) if replica.workdir else scratch
+    cwd = placed(replica.workdir, places) if replica.workdir else machine.home or scratch
     if cwd == replica.workdir:  # a folder of the image
         cwd = scratch
         left_out.append(f"workingDir {replica.workdir}")
     return Launch(
         replica=replica.name,
-        command=(machine.python, *words[1:]),
+        command=(machine.python if words[0] in PYTHONS else words[0], *words[1:]),
         environ=environ,
         cwd=cwd,
         scratch=scratch,

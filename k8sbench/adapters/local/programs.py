@@ -1,14 +1,16 @@
-"""Which programs the local backend runs: k8sbench's own trainers, and nothing else.
+"""Which programs the local backend runs: k8sbench's own trainers, and what a user has confirmed.
 
 On a cluster a container's command runs inside its image, behind the pod's walls. Here it would run
 as the user, on the user's machine. So a plan must be of one of our trainers, from which planning
-alone makes the command, and no variable may make that command load other code.
+alone makes the command, and no variable may make that command load other code; or it is of the
+user's own file, and the user has agreed to run its command here.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
@@ -38,6 +40,16 @@ def check(plan: RunPlan, command: Sequence[str]) -> None:
             f" {plan.benchmark} ({plan.impl}): {' '.join(command)}",
             "Run it on a cluster, where it stays inside its image.",
         )
+
+
+def is_own(plan: RunPlan) -> bool:
+    """Whether the command is one of the user's own file, which the user must confirm."""
+    return plan.impl == "user"
+
+
+def home(plan: RunPlan) -> str | None:
+    """Return where a command of the user's own starts: beside its file; None for our trainers."""
+    return str(Path(plan.spec_source).absolute().parent) if is_own(plan) else None
 
 
 def check_variables(variables: Mapping[str, str]) -> None:

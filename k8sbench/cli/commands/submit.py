@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,6 +57,12 @@ from k8sbench.runs.following import FollowOptions
 @click.option(
     "--require-gpu", is_flag=True, help="Exit with 6 instead of running without a GPU; for CI."
 )
+@click.option(
+    "--yes",
+    "-y",
+    is_flag=True,
+    help="Run the program of a file of one's own on this machine without a question.",
+)
 @accept_option
 @click.option("--store", metavar="FOLDER|URL", help="Store; default K8SBENCH_STORE.")
 @rows_option
@@ -83,10 +90,11 @@ def command(
     follow = FollowOptions(keep=keep, wait=wait)
     wanted = SubmitOptions(cases=options, access=access, follow=follow, **asked)
     stop = SignalStop()
+    agree = _agrees if sys.stdin.isatty() else None
     quiet = wanted.detach or wanted.dry_run is not None
     with reporter.reporting(drawn=not quiet) as progress:
         printed = rows.Printed(form, progress)
-        done = submit.submit(wanted, progress, stop, printed.early)
+        done = submit.submit(wanted, progress, stop, printed.early, agree)
     if isinstance(done, DryRun):
         return _print_dry_run(done, form)
     if isinstance(done, Detached):
@@ -97,6 +105,11 @@ def command(
     with stop:
         printed.at_the_end(done)
     return exit_codes.of_rows(done)
+
+
+def _agrees(text: str) -> bool:
+    output.note(text)
+    return click.confirm("Run it here?", err=True)
 
 
 def _print_dry_run(done: DryRun, form: str) -> int:

@@ -141,8 +141,10 @@ def test_what_was_found_is_told_once_and_kept(
         ("machine-busy", "Busy."),
         (
             "machine-shared",
-            "3 other runs of k8sbench ran at the same time on the same cores of this machine:"
-            " a, b, c.",
+            (
+                "3 other runs of k8sbench ran at the same time on the same cores of this machine:"
+                " a, b, c."
+            ),
         ),
     ]
     assert all(RULES[one["id"]] == "warn" for one in kept)

@@ -1,0 +1,143 @@
+"""A program of the user's own on this machine: asked for first, with the operator's variables."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import sys
+from typing import Any
+
+import pytest
+import yaml
+
+from k8sbench.cli.commands import submit
+from k8sbench.cli.main import main
+
+PROGRAM = """
+import json, os, sys
+names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PET_NNODES", "SECRET", "MINE")
+print(json.dumps({name: os.environ.get(name) for name in names} | {"words": sys.argv[1:]}))
+for step in range(1, 21):
+    print(f"step {step} 8.0 samples/s", flush=True)
+"""
+SPEC = {
+    "name": "mine",
+    "title": "A program of one's own",
+    "task": "None",
+    "unit": "samples",
+    "default_framework": "pytorch",
+    "variants": [
+        {
+            "name": "base",
+            "framework": "pytorch",
+            "title": "As it is",
+            "image": "registry.example.com/team/mine:1",
+            "env": {"MINE": "yes"},
+            "command": [
+                *("python3", "train.py", "--steps={total_iterations}", "--hosts={hosts}"),
+                "--master=$(MASTER_ADDR):$(MASTER_PORT)",
+            ],
+            "batch_size": {"fp32": 4},
+            "window": {
+                "warmup": 4,
+                "iterations": 16,
+                "rule": "ours",
+                "log_interval": {"one_gpu": 1, "many_gpus": 1},
+            },
+            "cases": ["1x1"],
+            "log": {
+                "name": "mine",
+                "unit": "samples/s",
+                "per": "job",
+                "record": r"step (?P<iteration>\d+) (?P<rate>[\d.]+) samples/s",
+            },
+        }
+    ],
+}
+
+
+@pytest.fixture
+def mine(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """Write the file and the program beside it; the store is another folder."""
+    monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("SECRET", "of the user's shell")
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "train.py").write_text(PROGRAM)
+    (folder / "mine.yaml").write_text(yaml.safe_dump(SPEC))
+    return folder / "mine.yaml"
+
+
+def words(path: pathlib.Path, *more: str) -> list[str]:
+    return ["submit", str(path), "--backend=local", "--run-id=mine-1", *more]
+
+
+def test_it_runs_with_the_operator_s_variables_and_is_measured(
+    mine: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words(mine, "--yes", "--replicas=2", "-o", "json")) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert (row["impl"], row["throughput"], row["unit"]) == ("user", 8.0, "samples/s")
+    logs = tmp_path / "store" / "runs" / "mine-1" / "logs"
+    said: dict[str, Any] = {}
+    for name in ("master-0", "worker-0"):
+        first = (logs / f"{name}.log").read_text().splitlines()[0]
+        said[name] = json.loads(first.partition(" ")[2])
+    assert [said[name]["RANK"] for name in said] == ["0", "1"]
+    assert {one["WORLD_SIZE"] for one in said.values()} == {"2"}
+    assert {one["MASTER_ADDR"] for one in said.values()} == {"127.0.0.1"}
+    assert {one["MINE"] for one in said.values()} == {"yes"}
+    assert {one["SECRET"] for one in said.values()} == {None}
+    port = said["master-0"]["MASTER_PORT"]
+    assert said["worker-0"]["words"] == [
+        "--steps=20",
+        "--hosts=127.0.0.1,127.0.0.1",
+        f"--master=127.0.0.1:{port}",
+    ]
+
+
+def test_without_a_terminal_and_without_yes_nothing_runs(
+    mine: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words(mine)) == 2
+    err = capsys.readouterr().err
+    assert f"error: {mine} runs a program of its own on this machine, as you:\n" in err
+    assert "python3 train.py --steps=20" in err
+    assert err.endswith("give --yes.\n")
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(("answer", "code"), [(True, 0), (False, 2)])
+def test_on_a_terminal_it_is_asked(
+    mine: pathlib.Path, monkeypatch: pytest.MonkeyPatch, answer: bool, code: int
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(submit, "_agrees", lambda text: asked.append(text) or answer)
+    assert main(words(mine)) == code
+    assert len(asked) == 1
+    assert "python3 train.py" in asked[0]
+
+
+def test_a_dry_run_asks_nothing_and_the_same_file_goes_to_a_cluster_unchanged(
+    mine: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words(mine, "--dry-run")) == 0
+    capsys.readouterr()
+    assert main(["render", str(mine), "--replicas=2", "--gpus=1", "-o", "json"]) == 0
+    (job,) = [
+        one for one in json.loads(capsys.readouterr().out)["items"] if one["kind"] == "PyTorchJob"
+    ]
+    container = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0]
+    assert container["image"] == "registry.example.com/team/mine:1"
+    assert container["command"][:2] == ["python3", "train.py"]
+    assert "--hosts=mine-example-master-0,mine-example-worker-0" in container["command"]
+
+
+def test_what_only_a_cluster_has_is_refused(
+    mine: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for option in ("--data=pvc:imagenet", "--impl=upstream", "--preset=smoke"):
+        assert main(words(mine, "--yes", option)) == 2
+        assert os.fspath(mine) not in capsys.readouterr().out
