@@ -114,7 +114,12 @@ def test_on_a_terminal_it_is_asked(
 ) -> None:
     asked: list[str] = []
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(submit, "_agrees", lambda text: asked.append(text) or answer)
+
+    def agrees(text: str) -> bool:
+        asked.append(text)
+        return answer
+
+    monkeypatch.setattr(submit, "_agrees", agrees)
     assert main(words(mine)) == code
     assert len(asked) == 1
     assert "python3 train.py" in asked[0]

@@ -122,7 +122,9 @@ def gpu_users(run_id: str, gpus: Sequence[GPU], library: Any = None) -> Iterator
     if not gpus:
         return
     if library is None:
-        import pynvml as library
+        import pynvml
+
+        library = pynvml
     from k8sbench.adapters.metrics.nvml import user
 
     with contextlib.suppress(library.NVMLError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
+import socket
 import time
 from collections.abc import Iterator
 
@@ -26,7 +27,7 @@ FORBIDDEN = (
 def version_alone(rest: bytes) -> Act:
     """Answer the request for the version as an API server does, and all others otherwise."""
 
-    def act(connection: servers.socket.socket) -> None:
+    def act(connection: socket.socket) -> None:
         text = connection.recv(1 << 16)
         connection.sendall(answer() if b" /version " in text else rest)
 

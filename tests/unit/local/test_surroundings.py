@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +19,7 @@ from k8sbench.adapters.local import surroundings
 from k8sbench.adapters.local.gpus import GPU
 from k8sbench.adapters.local.launch import MARK
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.measure.run.reasons import RULES
+from k8sbench.measure.run.reasons import RULES, reason
 from k8sbench.model.measurement import SURROUNDINGS
 from k8sbench.runs import measuring
 from k8sbench.runs.open_run import kept_surroundings
@@ -125,7 +126,7 @@ def test_a_process_on_a_gpu_of_the_run_is_named() -> None:
 def test_what_was_found_is_told_once_and_kept(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    busy = surroundings.reason("machine-busy", "Busy.")
+    busy = reason("machine-busy", "Busy.")
     seen = [surroundings.Seen(("a", "b"), (busy,)), surroundings.Seen(("b", "c"))]
     watched = surroundings.Watched("mine", (), tmp_path, lambda *_: seen[1])
     assert watched.take(surroundings.Seen()) == []
@@ -133,8 +134,8 @@ def test_what_was_found_is_told_once_and_kept(
     beside = "of k8sbench runs on this machine, too, on the same cores."
     assert watched.take(seen[0]) == ["Busy.", f"Run a {beside}", f"Run b {beside}"]
     assert watched.look() == [], "it is not time yet"
-    now = surroundings.time.monotonic() + surroundings.EVERY
-    monkeypatch.setattr(surroundings.time, "monotonic", lambda: now)
+    now = time.monotonic() + surroundings.EVERY
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     assert watched.look() == [f"Run c {beside}"]
     kept = json.loads((tmp_path / SURROUNDINGS).read_text())
     assert [(one["id"], one["message"]) for one in kept] == [
@@ -153,7 +154,7 @@ def test_what_was_found_is_told_once_and_kept(
 def test_what_was_found_is_a_warning_of_the_measurement(
     tmp_path: pathlib.Path,
 ) -> None:
-    found = surroundings.reason("machine-busy", "Busy.")
+    found = reason("machine-busy", "Busy.")
     with open_store(str(tmp_path)) as store:
         run = store.record(plan(), at=NOW, owner=None)
         assert kept_surroundings(store, run.run_id) == []
