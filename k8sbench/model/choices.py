@@ -419,7 +419,7 @@ def _check_local(case: Case) -> None:
             " file of your own.",
             "Run it on a cluster, with --backend kubernetes; render shows its manifest.",
         )
-    if case.request.data.startswith("pvc:"):
+    if case.impl == "user" and case.request.data.startswith("pvc:"):
         raise UsageError(
             f"--data {case.request.data} is a volume of a cluster, and this run is local.",
             "Leave it out, and name the data's folder in the command.",
