@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -15,7 +15,11 @@ from tests.unit.report import pages
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-PAGES = {"full": pages.page, "hostile": pages.hostile, "chinese": lambda: pages.page(lang="zh")}
+PAGES: dict[str, Callable[[], page.Page]] = {
+    "full": pages.page,
+    "hostile": pages.hostile,
+    "chinese": lambda: pages.page(lang="zh"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +60,10 @@ def test_nothing_overflows_and_the_browser_has_nothing_to_say(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_is_readable_for_everybody(chromium: Browser, file: str, scheme: str) -> None:
-    from axe_playwright_python.sync_playwright import Axe
+def test_it_is_readable_for_everybody(
+    chromium: Browser, file: str, scheme: Literal["light", "dark"]
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 
     # The page lets no script run; the checker is one.
     opened = chromium.new_page(color_scheme=scheme, bypass_csp=True)
