@@ -23,7 +23,7 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.report import charts, chinese, command, layout, numbers, plot
 from k8sbench.report.numbers import ABSENT
 from k8sbench.report.plot import GpuHistory
-from k8sbench.report.tables import Table, numbered, unique
+from k8sbench.report.tables import Table, numbered, said_once, unique
 from k8sbench.report.text_table import clean
 
 SHORT = 28
@@ -58,7 +58,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 def html(page: Page) -> str:
     """Write the page."""
-    tables = layout.tables(page.results, page.parities, airank=True)
+    tables = list(map(said_once, layout.tables(page.results, page.parities, airank=True)))
     tables = chinese.translated(tables) if page.lang == "zh" else tables
     word: Callable[[str], str] = chinese.title if page.lang == "zh" else str
     notes = numbered(tables)
@@ -92,6 +92,7 @@ def _template() -> jinja2.Template:
 def _cells(table: Table, notes: dict[str, int]) -> dict[str, Any]:
     return {
         "title": table.title,
+        "below": table.notes,
         "columns": [(column.title, column.right) for column in table.columns],
         "rows": [
             [

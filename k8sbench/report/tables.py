@@ -59,7 +59,7 @@ def text(tables: Sequence[Table], *, width: int | None = None, paint: Paint | No
 
     ``paint`` colours the columns of states.
     """
-    tables = [_said_once(_headed(table)) for table in tables]
+    tables = [said_once(_headed(table)) for table in tables]
     numbers = numbered(tables)
     tables = [_without_optional(table, numbers, width) for table in tables]
     numbers = numbered(tables)
@@ -73,7 +73,7 @@ def text(tables: Sequence[Table], *, width: int | None = None, paint: Paint | No
 
 def markdown(tables: Sequence[Table]) -> str:
     """Write the tables and their footnotes as GitHub's Markdown."""
-    tables = [_said_once(table) for table in tables]
+    tables = [said_once(table) for table in tables]
     numbers = numbered(tables)
     parts = []
     for table in (each for each in tables if each.rows):
@@ -118,7 +118,7 @@ def _capitals(title: str) -> str:
     return " ".join(word if "/" in word else word.upper() for word in title.split(" "))
 
 
-def _said_once(table: Table) -> Table:
+def said_once(table: Table) -> Table:
     """Take the notes that every cell of a column has out of the cells, to below the table."""
     if not table.said_once:
         return table
