@@ -20,6 +20,7 @@ OF_RUNS: dict[str, str] = {
     "device": "Measure a CPU run with --format; it says nothing about the benchmark.",
     "framework": "Leave --framework out, or give the right one.",
     "gpu-count": "Give the number that the job really had.",
+    "gpu-in-use": ("End it, or give other GPUs with CUDA_VISIBLE_DEVICES, and repeat the run."),
     "gpu-shared": (
         "Run it on GPUs of its own: no time-slicing, nothing beside Kubernetes on the node."
     ),
@@ -30,6 +31,8 @@ OF_RUNS: dict[str, str] = {
     "iterations-missing": "Get the complete log.",
     "job-changed": "Submit what is wanted, instead of changing a job.",
     "loss-not-finite": "Find out why; such a run computes something else.",
+    "machine-busy": "Wait until the machine is idle, and repeat the run.",
+    "machine-shared": "Repeat the run alone.",
     "metrics-at-odds": (
         "Find out which is of another run: the log, or the GPUs that the exporter ascribes to "
         "the pods. `--prometheus none` leaves Prometheus out."

@@ -28,7 +28,7 @@ TITLES = {
     "in effect": "实际精度",
     "interval": "区间",
     "mean": "平均值",
-    "MIN–MAX": "最小–最大",
+    "min–max": "最小–最大",
     "mode": "模式",
     "of peak": "占峰值",
     "options": "选项",

@@ -243,5 +243,5 @@ def test_another_program_is_named_beside_the_ratio() -> None:
 
 
 def test_every_id_is_in_the_table() -> None:
-    used = {*DIFFER, "smoke", "cpu", "case", "gpu-model", "arithmetic"}
+    used = {*DIFFER, "smoke", "cpu", "case", "gpu-model", "arithmetic", "benchmark"}
     assert used == set(NOT_COMPARABLE)
