@@ -202,9 +202,11 @@ class PrometheusSource:
                     for row in rows:
                         stamps, values = found.setdefault(frozenset(row.metric.items()), ([], []))
                         window.take(row, stamps, values)
-                    sizes = [len(row.values) for row in rows] or [1]
+                    sizes = [len(row.values) for row in rows]
                     at = end
-                    seconds *= min(GROWTH, POINTS / max(sizes), SAMPLES / sum(sizes))
+                    # There may be no series at all, and a server may send some without a sample.
+                    most, every = max([1, *sizes]), max(1, sum(sizes))
+                    seconds *= min(GROWTH, POINTS / most, SAMPLES / every)
         # One scrape stamps all its samples alike: the stamps are kept once.
         same: dict[tuple[float, ...], tuple[float, ...]] = {}
         series = []

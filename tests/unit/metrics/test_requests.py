@@ -32,6 +32,16 @@ LABELS = {
 }
 
 
+class Answer:
+    """What one request got: several threads ask one server at a time."""
+
+    def __init__(self, content: dict[str, Any]) -> None:
+        self._content = content
+
+    def chunks(self) -> Iterator[bytes]:
+        yield json.dumps(self._content).encode()
+
+
 class Server:
     """Answers as a Prometheus that has one GPU's samples; counts what it is asked."""
 
@@ -45,7 +55,7 @@ class Server:
         self.asked: Counter[str] = Counter()
         self._lock = threading.Lock()
 
-    def stream(self, path: str, *, query: str, **_: Any) -> Server:
+    def stream(self, path: str, *, query: str, **_: Any) -> Answer:
         kind = "nodes" if "vector(0)" in query else "owned" if "group by" in query else "samples"
         with self._lock:
             self.asked[kind] += 1
@@ -54,11 +64,7 @@ class Server:
         row: dict[str, Any] = {"metric": LABELS, "value": [time.time(), str(self.scrapes)]}
         if kind == "samples":
             row = {"metric": LABELS, "values": [[NOW + 15 * i, "97"] for i in range(-20, 0)]}
-        self.answer = json.dumps({"status": "success", "data": {"result": [row]}}).encode()
-        return self
-
-    def chunks(self) -> Iterator[bytes]:
-        yield self.answer
+        return Answer({"status": "success", "data": {"result": [row]}})
 
 
 class Finder:
@@ -131,15 +137,30 @@ def test_the_last_sample_is_waited_for_no_longer_than_it_takes(
 
 def test_of_several_that_which_has_gpu_metrics_is_asked() -> None:
     class Other(Server):
-        def stream(self, path: str, *, query: str, **_: Any) -> Server:
+        def stream(self, path: str, *, query: str, **_: Any) -> Answer:
             self.asked["nodes"] += 1
-            self.answer = b'{"status":"success","data":{"result":[{"metric":{},"value":[0,"0"]}]}}'
-            return self
+            row = {"metric": {}, "value": [0, "0"]}
+            return Answer({"status": "success", "data": {"result": [row]}})
 
     away, other, has = Server(is_there=False), Other(), Server()
     source = PrometheusSource(Finder(way(away), way(other), way(has)))
     assert source.fetch(wanted()).series
     assert (away.asked.total(), other.asked.total(), has.asked["samples"]) == (1, 1, 1)
+
+
+def test_series_without_a_sample_are_none() -> None:
+    class Empty(Server):
+        def stream(self, path: str, *, query: str, **_: Any) -> Answer:
+            answer = super().stream(path, query=query)
+            if "vector(0)" in query or "group by" in query:
+                return answer
+            row: dict[str, Any] = {"metric": LABELS, "values": []}
+            return Answer({"status": "success", "data": {"result": [row]}})
+
+    source = PrometheusSource(Finder(way(Empty())))
+    found = source.fetch(wanted())
+    assert not found.series
+    assert found.missing["*"] == "Prometheus mon/p:web has no sample of the run's GPUs in its window."
 
 
 def test_a_refusal_of_the_api_server_is_a_whole_sentence() -> None:
