@@ -20,7 +20,7 @@ OF_RUNS: dict[str, str] = {
     "device": "Measure a CPU run with --format; it says nothing about the benchmark.",
     "framework": "Leave --framework out, or give the right one.",
     "gpu-count": "Give the number that the job really had.",
-    "gpu-in-use": ("End it, or give other GPUs with CUDA_VISIBLE_DEVICES, and repeat the run."),
+    "gpu-in-use": "End it, or give other GPUs with CUDA_VISIBLE_DEVICES, and repeat the run.",
     "gpu-shared": (
         "Run it on GPUs of its own: no time-slicing, nothing beside Kubernetes on the node."
     ),
