@@ -183,9 +183,7 @@ def _of_rates(name: str, found: Measurement, series: RankSeries | None) -> str:
         return f"the {'middle' if name == 'median' else 'mean'} of {found.records} records' rates"
     # The job's samples per second in one unit of a record's rate.
     tally = series.tally
-    time, iterations = tally.time, tally.iterations
-    headline = known.printed_steps if tally.all_steps else known.time_weighted
-    scale = (headline or 0.0) * time / iterations
+    scale = known.time_weighted * span.time / span.iterations
     text = (
         f"{tally.records} records' rates, {shown(min(tally.rates) * scale)} to"
         f" {shown(max(tally.rates) * scale)}"
