@@ -244,6 +244,8 @@ def _published(ours: Figures, found: Deviation, *, first: bool, limit: float | N
     notes = tuple(filter(None, (*found.notes, found.remark)))
     if found.ratio is None or ours.spread is None:
         return _without_ratio(*pair, found.not_comparable or ("no-figure",), notes)
+    if ours.estimator != found.estimator:  # the newest set has such a figure, an older one none
+        return _without_ratio(*pair, ("estimator",), notes)
     ratio, interval = ours.spread.median / found.published, _around(ours, found.published)
     if not first:
         ratio, interval = 1 / ratio, interval and _turned(interval)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 import pytest
 
 from k8sbench.measure.group import compare as comparing
@@ -205,6 +206,26 @@ def test_published_figures_are_held_against_by_their_own_estimator() -> None:
         assert turned.cases[0].ratio == pytest.approx(1 / first.ratio)
     nothing = comparing.with_published(side("b", runs), lambda _: None, published_is_first=True)
     assert [one.finding for one in nothing.cases] == ["one-side"]
+
+
+def test_a_published_figure_has_no_ratio_to_another_estimator() -> None:
+    before = []
+    for one in repeats([2600.0, 2601.0, 2602.0], set_name="old"):
+        assert one.measurement is not None
+        assert one.measurement.throughput is not None
+        rates = msgspec.structs.replace(one.measurement.throughput, timestamps=None)
+        measured = msgspec.structs.replace(one.measurement, throughput=rates)
+        before.append(msgspec.structs.replace(one, measurement=measured))
+    now = repeats([2700.0, 2701.0, 2702.0], set_name="new", at=START + 1e6)
+
+    def against_published(runs: list[Run]) -> Compared:
+        return comparing.with_published(
+            side("b", runs), lambda _: catalog(), published_is_first=True
+        ).cases[0]
+
+    assert against_published(now).ratio == pytest.approx(2701 / 2802.14, rel=0.01)
+    both = against_published([*before, *now])
+    assert (both.ratio, both.not_comparable) == (None, ("estimator",))
 
 
 # What differs besides
