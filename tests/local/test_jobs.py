@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from k8sbench.adapters.local import launch
+from k8sbench.adapters.local import launch, surroundings
 from k8sbench.adapters.local.gpus import GPU, Inventory
 from k8sbench.model.errors import JobFailed, NotFound, UsageError
 from k8sbench.model.phase import Phase
@@ -512,6 +512,25 @@ def test_gpus_are_free_again_when_their_run_is_over(make_machine: Callable[..., 
     machine.cluster.cancel(running.run_id, "enough", "enough")
     running.to_the_end()
     assert start(VISIBLE).to_the_end().lines("master-0") == ["0,1,2"]
+
+
+def test_gpus_are_free_again_when_nothing_can_be_written_of_what_else_runs(
+    make_machine: Callable[..., Machine],
+) -> None:
+    looks = iter([OSError("No space left on device"), surroundings.Seen()])
+
+    def before(*_: object) -> surroundings.Seen:
+        match next(looks):
+            case OSError() as wrong:
+                raise wrong
+            case seen:
+                return seen
+
+    machine = make_machine(inventory=lambda: FOUR, before=before)
+    wanted = {"replicas": 1, "gpus_per_replica": 3, "processes_per_replica": 3, "device": "cuda"}
+    with pytest.raises(JobFailed, match="No space left"):
+        machine.start(VISIBLE, **wanted)
+    assert machine.run(VISIBLE, **wanted).lines("master-0") == ["0,1,2"]
 
 
 def test_more_gpus_than_there_are_is_a_usage_error(machine: Machine) -> None:

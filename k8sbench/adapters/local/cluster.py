@@ -157,13 +157,13 @@ class LocalCluster:
     def _start(self, plan: RunPlan, job: manifest.Job, folder: Path) -> LocalJob:
         try:
             with contextlib.ExitStack() as held:  # ends what was started, should the next one fail
+                held.callback(self._taken.pop, plan.run_id, None)
                 assigned = self._assign(plan)
                 taken = self._taken[plan.run_id]
                 watched = surroundings.Watched(plan.run_id, taken, folder, self._during)
                 found = watched.take(self._before(plan.run_id, taken))
                 self._watched[plan.run_id] = watched
                 self._notes += self._told(plan.run_id, found)
-                held.callback(self._taken.pop, plan.run_id, None)
                 mounts = (folder / MOUNTS).resolve()
                 for volume, files in job.files.items():
                     for name, content in files.items():
