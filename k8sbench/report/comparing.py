@@ -5,7 +5,6 @@ What so few runs can and cannot show is said beside each case: a ratio alone say
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -60,7 +59,7 @@ def _shown(one: Compared, a: Figures, b: Figures) -> str:
         who = f"{counted(len(ours.values), 'run')} and one published figure"
     else:
         who = f"{len(a.values)} and {counted(len(b.values), a.of.removesuffix('s'))}"
-    once = math.ceil(1 / evidence.chance)
+    once = round(1 / evidence.chance)
     if not rank_test.can_be_shown(evidence):
         fewest = "5 runs" if published is not None else "3 on each side"
         return (

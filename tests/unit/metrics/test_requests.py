@@ -160,7 +160,9 @@ def test_series_without_a_sample_are_none() -> None:
     source = PrometheusSource(Finder(way(Empty())))
     found = source.fetch(wanted())
     assert not found.series
-    assert found.missing["*"] == "Prometheus mon/p:web has no sample of the run's GPUs in its window."
+    assert (
+        found.missing["*"] == "Prometheus mon/p:web has no sample of the run's GPUs in its window."
+    )
 
 
 def test_a_refusal_of_the_api_server_is_a_whole_sentence() -> None:
