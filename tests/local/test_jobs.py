@@ -8,8 +8,9 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -517,17 +518,23 @@ def test_gpus_are_free_again_when_their_run_is_over(make_machine: Callable[..., 
 def test_gpus_are_free_again_when_nothing_can_be_written_of_what_else_runs(
     make_machine: Callable[..., Machine],
 ) -> None:
-    looks = iter([OSError("No space left on device"), surroundings.Seen()])
+    looks: Iterator[OSError | surroundings.Seen] = iter(
+        [OSError("No space left on device"), surroundings.Seen()]
+    )
 
     def before(*_: object) -> surroundings.Seen:
-        match next(looks):
-            case OSError() as wrong:
-                raise wrong
-            case seen:
-                return seen
+        found = next(looks)
+        if isinstance(found, OSError):
+            raise found
+        return found
 
     machine = make_machine(inventory=lambda: FOUR, before=before)
-    wanted = {"replicas": 1, "gpus_per_replica": 3, "processes_per_replica": 3, "device": "cuda"}
+    wanted: dict[str, Any] = {
+        "replicas": 1,
+        "gpus_per_replica": 3,
+        "processes_per_replica": 3,
+        "device": "cuda",
+    }
     with pytest.raises(JobFailed, match="No space left"):
         machine.start(VISIBLE, **wanted)
     assert machine.run(VISIBLE, **wanted).lines("master-0") == ["0,1,2"]
