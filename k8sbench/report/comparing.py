@@ -12,7 +12,7 @@ from k8sbench.measure.group import rank_test
 from k8sbench.model.compared import Compared, Comparison, Difference, Figures
 from k8sbench.model.counts import counted
 from k8sbench.model.measurement import SCHEMA
-from k8sbench.report import layout, numbers
+from k8sbench.report import group_words, numbers
 from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column, clean
 
@@ -132,12 +132,12 @@ def tables(compared: Comparison) -> list[Table]:
 def case_names(compared: Comparison) -> list[str]:
     """Name each case, with as many words as tell them apart."""
     groups = {one.group.key.id: one.group for one in compared.cases}
-    names = layout.unique_names(
+    names = group_words.unique_names(
         list(groups.values()),
         lambda g: g.key.case,
         lambda g: g.key.benchmark,
         lambda g: g.key.framework,
-        layout.precision,
+        group_words.precision,
         lambda g: f"batch {g.key.batch_size}",
         lambda g: g.key.variant,
         lambda g: g.key.data,
@@ -166,7 +166,7 @@ def _row(one: Compared, limit: float | None) -> tuple[Cell, ...]:
         Cell(key.case),
         Cell(key.benchmark),
         Cell(key.framework),
-        Cell(layout.precision(one.group)),
+        Cell(group_words.precision(one.group)),
         _figure(one.a),
         _figure(one.b),
         change,
@@ -189,7 +189,7 @@ def _figure(side: Figures | None) -> Cell:
         return Cell(f"{numbers.rate(side.values[0])} {side.unit}", (side.source or "",))
     if side.spread is None:
         newest = side.groups[-1]
-        return Cell(layout.no_figure(newest), layout.reasons(newest, "reject"))
+        return Cell(group_words.no_figure(newest), group_words.reasons(newest, "reject"))
     return Cell(f"{numbers.rate(side.spread.median)} {side.unit}")
 
 

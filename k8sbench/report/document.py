@@ -14,7 +14,7 @@ import msgspec
 
 from k8sbench.model.group import GPU_FIGURES, Deviation, Group, Parity, Result
 from k8sbench.model.measurement import SCHEMA
-from k8sbench.report import layout
+from k8sbench.report import group_words, layout
 
 Field = Callable[[Group], Any]
 
@@ -104,12 +104,12 @@ def row(result: Result) -> dict[str, Any]:
         "accuracy": msgspec.to_builtins(group.accuracy),
         "notes": list(dict.fromkeys((*result.speedup.notes, *result.peak_share.notes))),
         "judgements": list(group.judgements),
-        "marks": list(layout.marks(group)),
+        "marks": list(group_words.marks(group)),
         "reasons": msgspec.to_builtins(group.reasons),
         "members": msgspec.to_builtins(group.members),
         "published": msgspec.to_builtins(result.deviations or None),
     }
-    missing |= {f"sets_{name}": layout.few_sets(result) for name in _OVER_SETS}
+    missing |= {f"sets_{name}": group_words.few_sets(result) for name in _OVER_SETS}
     missing["baseline"] = result.speedup.reason or "none"
     missing["published"] = result.deviations_reason or "not asked for: --published"
     return fields | {"missing": _of_nulls(missing, fields)}
@@ -199,7 +199,7 @@ def flat(
             line += _flat_deviation(by_source.get(source))
         line += pairs.get(fields["group"], [None, None, None])
         kinds = ("reject", "warn", "accepted")
-        reasons = [text for kind in kinds for text in layout.reasons(result.group, kind)]
+        reasons = [text for kind in kinds for text in group_words.reasons(result.group, kind)]
         missing = [f"{name}: {why}" for name, why in fields["missing"].items()]
         texts = (fields["judgements"], fields["marks"], fields["notes"], reasons, missing)
         line += ["; ".join(text) for text in texts]
@@ -239,7 +239,7 @@ def dlperf(results: Sequence[Result]) -> tuple[dict[str, dict[str, dict[str, Any
     for result in results:
         group = result.group
         if group.smoke or group.on_cpu:
-            left_out.append(f"{group.key.id}: {'; '.join(layout.marks(group))}")
+            left_out.append(f"{group.key.id}: {'; '.join(group_words.marks(group))}")
         elif group.spread is None:
             left_out.append(f"{group.key.id}: {group.state}")
         else:
@@ -261,11 +261,11 @@ def dlperf(results: Sequence[Result]) -> tuple[dict[str, dict[str, dict[str, Any
 
 def _dlperf_names(groups: Sequence[Group]) -> dict[str, str]:
     """Map group id → model name: the benchmark, and as many words as make the cases unique."""
-    unique = layout.unique_names(
+    unique = group_words.unique_names(
         groups,
         lambda g: f"{g.key.case}/{g.key.benchmark}",
         lambda g: g.key.framework,
-        layout.precision,
+        group_words.precision,
         lambda g: f"batch {g.key.batch_size}",
         lambda g: g.key.variant,
         lambda g: g.key.impl,

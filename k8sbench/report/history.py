@@ -8,7 +8,7 @@ from typing import Any
 
 from k8sbench.model.compared import Point, Series
 from k8sbench.model.measurement import SCHEMA
-from k8sbench.report import layout, numbers
+from k8sbench.report import group_words, numbers
 from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column
 
@@ -21,10 +21,10 @@ _COLUMNS = (
 
 def names(series: Sequence[Series]) -> list[str]:
     """Name each series, with as many words as tell them apart."""
-    found = layout.unique_names(
+    found = group_words.unique_names(
         [one.group for one in series],
         lambda g: (
-            f"{g.key.benchmark} {g.key.case} {g.key.framework} {layout.precision(g)},"
+            f"{g.key.benchmark} {g.key.case} {g.key.framework} {group_words.precision(g)},"
             f" batch {g.key.batch_size}"
         ),
         lambda g: g.key.variant,
@@ -54,14 +54,12 @@ def tables(series: Sequence[Series]) -> list[Table]:
 def _row(point: Point, series: Series) -> tuple[Cell, ...]:
     group, spread = point.group, point.group.spread
     if spread is None:
-        figure = Cell(layout.no_figure(group), layout.reasons(group, "reject"))
+        figure = Cell(group_words.no_figure(group), group_words.reasons(group, "reject"))
         interval = absent("no valid figure")
     else:
-        figure = Cell(numbers.rate(spread.median), layout.marks(group))
-        interval = absent(spread.interval_reason)
-        if spread.low is not None and spread.high is not None and spread.coverage is not None:
-            ends = f"{numbers.rate(spread.low)}–{numbers.rate(spread.high)}"
-            interval = Cell(f"{ends} ({numbers.coverage(spread.coverage)})")
+        figure = Cell(numbers.rate(spread.median), group_words.marks(group))
+        text = group_words.interval(spread)
+        interval = absent(spread.interval_reason) if text is None else Cell(text)
     return (
         Cell(group.key.set_name),
         Cell(began(point)),
@@ -114,7 +112,7 @@ def _point(point: Point) -> dict[str, Any]:
     group, spread = point.group, point.group.spread
     missing = {}
     if spread is None:
-        missing["throughput"] = layout.no_figure(group)
+        missing["throughput"] = group_words.no_figure(group)
     if spread is None or spread.low is None:
         missing["interval"] = (spread and spread.interval_reason) or "no valid figure"
     return {
@@ -130,7 +128,7 @@ def _point(point: Point) -> dict[str, Any]:
         "image": None if group.key.image == "-" else group.key.image,
         "program": group.key.program,
         "gpu_model": None if group.key.gpu_model == "unknown" else group.key.gpu_model,
-        "marks": list(layout.marks(group)),
+        "marks": list(group_words.marks(group)),
         "change": point.change,
         "p": point.p,
         "missing": missing,

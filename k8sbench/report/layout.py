@@ -13,16 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from k8sbench.model import speed_options
 from k8sbench.model.group import Deviation, Figure, Group, Parity, Result, Spread
-from k8sbench.model.measurement import AccuracyResult, Reason
+from k8sbench.model.measurement import AccuracyResult
 from k8sbench.report import gpu_columns, numbers
 from k8sbench.report.gpu_columns import Cells
+from k8sbench.report.group_words import few_sets, interval, marks, no_figure, precision, reasons
 from k8sbench.report.numbers import ABSENT
 from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column
 
-SMOKE_MARK = "checks the path, not the speed"
 OF_ONE_SET = (
     "an interval speaks of repeats in one set; from set to set speeds vary more, as -o wide shows"
     " for three sets or more"
@@ -56,8 +55,8 @@ def tables(
     rows = [[cell(result) for cell in cells.values()] for result in results]
     notes = []
     if "interval" in cells:
-        interval = list(cells).index("interval")
-        if any(row[interval].text != ABSENT for row in rows):
+        place = list(cells).index("interval")
+        if any(row[place].text != ABSENT for row in rows):
             notes.append(f"{'INTERVAL' if wide else 'interval'}: {OF_ONE_SET}")
     if "estimator" not in cells and results:
         notes.append(f"THROUGHPUT: median of the valid runs by {results[0].group.estimator}")
@@ -195,38 +194,17 @@ def _of_spread(write: Callable[[Spread], str | None]) -> Callable[[Result], Cell
     return cell
 
 
-def _interval(spread: Spread) -> str | None:
-    if spread.low is None or spread.high is None or spread.coverage is None:
-        return None
-    ends = f"{numbers.rate(spread.low)}–{numbers.rate(spread.high)}"
-    return f"{ends} ({numbers.coverage(spread.coverage)})"
-
-
 def _over_sets(result: Result) -> Cell:
     if result.over_sets is None:
         return absent(few_sets(result))
-    interval = _interval(result.over_sets) or ABSENT
-    return Cell(f"{numbers.rate(result.over_sets.median)} of {result.sets} sets, {interval}")
-
-
-def few_sets(result: Result) -> str:
-    """Say why there is no interval over sets."""
-    return f"three sets with a figure are needed, there are {result.sets}"
+    ends = interval(result.over_sets) or ABSENT
+    return Cell(f"{numbers.rate(result.over_sets.median)} of {result.sets} sets, {ends}")
 
 
 def _gpus(result: Result) -> Cell:
     if result.group.plan.device == "cpu":
         return absent("CPU processes: no GPU was used")
     return Cell(str(result.group.plan.world_size))
-
-
-def precision(group: Group) -> str:
-    """Name the requested precision with its AMP type, and the one in effect if it differs."""
-    plan, effective = group.plan, group.precision_effective
-    requested = f"amp ({plan.amp_dtype})" if plan.amp_dtype else plan.precision
-    if effective in (None, plan.precision):
-        return requested
-    return f"{requested}, in effect {effective}"
 
 
 def _runs(result: Result) -> Cell:
@@ -240,13 +218,6 @@ def _throughput(group: Group) -> Cell:
     if group.spread is not None:
         return Cell(f"{numbers.rate(group.spread.median)} {group.unit}")
     return Cell(no_figure(group), reasons(group, "reject"))
-
-
-def no_figure(group: Group) -> str:
-    """Say why a group without a valid run has no figure."""
-    if group.state == "running":
-        return "running"
-    return f"{group.state}: {', '.join(group.ids('reject')) or 'no reason known'}"
 
 
 def _accuracy(reached: AccuracyResult) -> str:
@@ -264,31 +235,6 @@ def _time_to_train(result: Result) -> Cell:
         return absent(group.missing.get("time_to_train_s", "no valid figure"))
     seconds = f"{group.time_to_train_s:.3f}".rstrip("0").rstrip(".")
     return Cell(seconds, (f"{group.runs_at_target} of {group.counted} runs reached the target",))
-
-
-def marks(group: Group) -> tuple[str, ...]:
-    """List what the reader must know about a row beside its figures."""
-    found = []
-    if group.smoke:
-        found.append(f"smoke{' (CPU)' if group.on_cpu else ''}: {SMOKE_MARK}")
-    elif group.on_cpu:
-        found.append("CPU: no GPU was measured")
-    if group.plan.mode != "throughput":
-        found.append(f"mode {group.plan.mode}")
-    if group.plan.node is not None:
-        found.append(f"node {group.plan.node}")
-    if group.key.data == "synthetic-host":
-        found.append(f"data {group.key.data}")
-    found += speed_options.words(group.plan.options)
-    if group.spread is not None and group.ids("reject"):
-        found.append(f"left out: {', '.join(group.ids('reject'))}")
-    if group.spread is not None and group.in_progress:
-        found.append(f"{group.in_progress} still running")
-    if group.accepted_ids:
-        found.append(f"accepted: {', '.join(group.accepted_ids)}")
-    if group.ids("warn"):
-        found.append(f"warn: {', '.join(group.ids('warn'))}")
-    return tuple(found)
 
 
 def _short_throughput(result: Result) -> Cell:
@@ -329,31 +275,6 @@ def _verdict_without_gpu(result: Result) -> Cell:
     return Cell(found.text, (*found.notes, *why))
 
 
-def reasons(group: Group, kind: str) -> tuple[str, ...]:
-    """Write the reasons of one kind (``reject``, ``warn``, ``accepted``), equal ones once."""
-    found: dict[tuple[str, str, str], list[str]] = {}
-    for run_ids, reason in [
-        *(([], reason) for reason in group.reasons),
-        *(([member.run_id], reason) for member in group.members for reason in member.reasons),
-    ]:
-        if ("accepted" if reason.accepted else reason.severity) == kind:
-            text = (reason.id, reason.message, _evidence(reason))
-            found.setdefault(text, []).extend(run_ids)
-    lines = []
-    for (name, message, evidence), run_ids in found.items():
-        runs = run_ids[0] if len(run_ids) == 1 else f"{len(run_ids)} runs"
-        lines.append(f"{name}{f' ({runs})' if run_ids else ''}: {message}{evidence}")
-    return tuple(lines)
-
-
-def _evidence(reason: Reason) -> str:
-    """Name the first place; ``-o json`` has them all."""
-    if not reason.evidence:
-        return ""
-    first, more = reason.evidence[0], len(reason.evidence) - 1
-    return f" See {first.file}:{first.line}{f' and {more} more' if more else ''}."
-
-
 def _key(name: str) -> Callable[[Result], Cell]:
     def cell(result: Result) -> Cell:
         value = str(getattr(result.group.key, name))
@@ -388,7 +309,7 @@ _FIGURES: Cells = {
     "runs": _runs,
     "throughput": lambda result: _throughput(result.group),
     "estimator": lambda result: Cell(result.group.estimator),
-    "interval": _of_spread(_interval),
+    "interval": _of_spread(interval),
     "speedup": _figure("speedup", numbers.ratio),
     "efficiency": _figure("efficiency", numbers.percent),
 }
@@ -406,20 +327,6 @@ _WIDE_FIGURES: Cells = {
     "parameters": _optional("parameters", numbers.millions),
     "GMAC": _optional("gmac", _gmac),
 }
-
-
-def unique_names(
-    groups: Sequence[Group], base: Callable[[Group], str], *more: Callable[[Group], str]
-) -> dict[str, str]:
-    """Map group id → a unique name: ``base``, and as many further words as that takes."""
-    names = {group.key.id: base(group) for group in groups}
-    for word in more:
-        if len(set(names.values())) == len(names):
-            return names
-        names = {group.key.id: f"{names[group.key.id]} {word(group)}" for group in groups}
-    if len(set(names.values())) == len(names):
-        return names
-    return {group: f"{name} {group}" for group, name in names.items()}
 
 
 # Paddle : PyTorch

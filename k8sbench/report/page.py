@@ -20,7 +20,7 @@ from k8sbench.measure.run.curve import Curve
 from k8sbench.model.gpu_metrics import BY_ID
 from k8sbench.model.group import Group, Parity, Result
 from k8sbench.model.measurement import Measurement
-from k8sbench.report import charts, chinese, command, layout, numbers, plot
+from k8sbench.report import charts, chinese, command, group_words, layout, numbers, plot
 from k8sbench.report.numbers import ABSENT
 from k8sbench.report.plot import GpuHistory
 from k8sbench.report.tables import Table, numbered, said_once, unique
@@ -125,7 +125,7 @@ def _bars(results: Sequence[Result], names: dict[str, str]) -> list[tuple[str, s
 def _bar(group: Group, label: str) -> charts.Bar:
     spread = group.spread
     if spread is None:
-        return charts.Bar(label=label, words=layout.no_figure(group), value=None)
+        return charts.Bar(label=label, words=group_words.no_figure(group), value=None)
     return charts.Bar(
         label=label,
         words=f"{numbers.rate(spread.median)} ({group.counted}/{len(group.members)})",
@@ -193,13 +193,13 @@ def _row(
     reasons = [
         (kind, text)
         for kind in ("reject", "warn", "accepted")
-        for text in layout.reasons(group, kind)
+        for text in group_words.reasons(group, kind)
     ]
     return {
         "name": f"{group.key.benchmark} {name}",
         "figure": plot.words(group),
         "state": group.state,
-        "marks": layout.marks(group),
+        "marks": group_words.marks(group),
         "reasons": reasons,
         "judgements": group.judgements,
         "environment": _environment(group, None if history is None else history.measured),

@@ -23,7 +23,7 @@ from k8sbench.model.errors import UsageError
 from k8sbench.model.gpu_metrics import BY_ID, Series
 from k8sbench.model.group import Group, Result
 from k8sbench.model.measurement import SteadyPart
-from k8sbench.report import layout, numbers
+from k8sbench.report import group_words, numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -105,9 +105,11 @@ def picture(form: str, heights: Sequence[float], fill: Callable[[Sequence[Axes]]
 
 def labels(groups: Sequence[Group]) -> dict[str, str]:
     """Map group id → the label of its bar."""
-    return layout.unique_names(
+    return group_words.unique_names(
         groups,
-        lambda g: f"{g.key.case} {g.key.framework} {layout.precision(g)}, batch {g.key.batch_size}",
+        lambda g: (
+            f"{g.key.case} {g.key.framework} {group_words.precision(g)}, batch {g.key.batch_size}"
+        ),
         lambda g: g.key.variant,
         lambda g: g.key.impl,
         lambda g: g.key.data,
@@ -119,11 +121,11 @@ def labels(groups: Sequence[Group]) -> dict[str, str]:
 def words(group: Group) -> str:
     """Write the end of a bar: the figure, its runs and its marks; or why there is none."""
     if group.spread is None:
-        text = layout.no_figure(group)
+        text = group_words.no_figure(group)
     else:
         runs = f"{group.counted} of {counted(len(group.members), 'run')}"
         text = f"{numbers.rate(group.spread.median)} ({runs})"
-    return "; ".join([text, *layout.marks(group)])
+    return "; ".join([text, *group_words.marks(group)])
 
 
 def scaling_curves(results: Sequence[Result]) -> dict[str, list[tuple[int, float]]]:
@@ -132,7 +134,9 @@ def scaling_curves(results: Sequence[Result]) -> dict[str, list[tuple[int, float
     for result in results:
         if result.speedup.value is not None:
             key = result.group.key
-            name = f"{key.benchmark} {key.framework} {layout.precision(result.group)} {key.impl}"
+            name = (
+                f"{key.benchmark} {key.framework} {group_words.precision(result.group)} {key.impl}"
+            )
             point = (result.group.plan.world_size, result.speedup.value)
             curves.setdefault(f"{name}, batch {key.batch_size}", []).append(point)
     return {

@@ -1,0 +1,105 @@
+"""A group in words: its precision, its state, what must be known of it, and names for several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from k8sbench.model import speed_options
+from k8sbench.model.group import Group, Result, Spread
+from k8sbench.model.measurement import Reason
+from k8sbench.report import numbers
+
+SMOKE_MARK = "checks the path, not the speed"
+
+
+def few_sets(result: Result) -> str:
+    """Say why there is no interval over sets."""
+    return f"three sets with a figure are needed, there are {result.sets}"
+
+
+def precision(group: Group) -> str:
+    """Name the requested precision with its AMP type, and the one in effect if it differs."""
+    plan, effective = group.plan, group.precision_effective
+    requested = f"amp ({plan.amp_dtype})" if plan.amp_dtype else plan.precision
+    if effective in (None, plan.precision):
+        return requested
+    return f"{requested}, in effect {effective}"
+
+
+def no_figure(group: Group) -> str:
+    """Say why a group without a valid run has no figure."""
+    if group.state == "running":
+        return "running"
+    return f"{group.state}: {', '.join(group.ids('reject')) or 'no reason known'}"
+
+
+def interval(spread: Spread) -> str | None:
+    """Write the ends of an interval with its coverage; None where there is none."""
+    if spread.low is None or spread.high is None or spread.coverage is None:
+        return None
+    ends = f"{numbers.rate(spread.low)}–{numbers.rate(spread.high)}"
+    return f"{ends} ({numbers.coverage(spread.coverage)})"
+
+
+def marks(group: Group) -> tuple[str, ...]:
+    """List what the reader must know about a row beside its figures."""
+    found = []
+    if group.smoke:
+        found.append(f"smoke{' (CPU)' if group.on_cpu else ''}: {SMOKE_MARK}")
+    elif group.on_cpu:
+        found.append("CPU: no GPU was measured")
+    if group.plan.mode != "throughput":
+        found.append(f"mode {group.plan.mode}")
+    if group.plan.node is not None:
+        found.append(f"node {group.plan.node}")
+    if group.key.data == "synthetic-host":
+        found.append(f"data {group.key.data}")
+    found += speed_options.words(group.plan.options)
+    if group.spread is not None and group.ids("reject"):
+        found.append(f"left out: {', '.join(group.ids('reject'))}")
+    if group.spread is not None and group.in_progress:
+        found.append(f"{group.in_progress} still running")
+    if group.accepted_ids:
+        found.append(f"accepted: {', '.join(group.accepted_ids)}")
+    if group.ids("warn"):
+        found.append(f"warn: {', '.join(group.ids('warn'))}")
+    return tuple(found)
+
+
+def reasons(group: Group, kind: str) -> tuple[str, ...]:
+    """Write the reasons of one kind (``reject``, ``warn``, ``accepted``), equal ones once."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for run_ids, reason in [
+        *(([], reason) for reason in group.reasons),
+        *(([member.run_id], reason) for member in group.members for reason in member.reasons),
+    ]:
+        if ("accepted" if reason.accepted else reason.severity) == kind:
+            text = (reason.id, reason.message, _evidence(reason))
+            found.setdefault(text, []).extend(run_ids)
+    lines = []
+    for (name, message, evidence), run_ids in found.items():
+        runs = run_ids[0] if len(run_ids) == 1 else f"{len(run_ids)} runs"
+        lines.append(f"{name}{f' ({runs})' if run_ids else ''}: {message}{evidence}")
+    return tuple(lines)
+
+
+def _evidence(reason: Reason) -> str:
+    """Name the first place; ``-o json`` has them all."""
+    if not reason.evidence:
+        return ""
+    first, more = reason.evidence[0], len(reason.evidence) - 1
+    return f" See {first.file}:{first.line}{f' and {more} more' if more else ''}."
+
+
+def unique_names(
+    groups: Sequence[Group], base: Callable[[Group], str], *more: Callable[[Group], str]
+) -> dict[str, str]:
+    """Map group id → a unique name: ``base``, and as many further words as that takes."""
+    names = {group.key.id: base(group) for group in groups}
+    for word in more:
+        if len(set(names.values())) == len(names):
+            return names
+        names = {group.key.id: f"{names[group.key.id]} {word(group)}" for group in groups}
+    if len(set(names.values())) == len(names):
+        return names
+    return {group: f"{name} {group}" for group, name in names.items()}
