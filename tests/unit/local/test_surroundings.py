@@ -72,10 +72,21 @@ def test_a_run_on_gpus_does_not_share_with_one_on_cores(others: Any) -> None:
     assert runs_beside("mine", GPUS) == set()
 
 
-@pytest.mark.parametrize(("percent", "ids"), [(10.0, []), (60.0, ["machine-busy"])])
+@pytest.mark.parametrize(
+    ("percent", "ours", "ids"),
+    [
+        (10.0, 0.0, []),
+        (60.0, 0.0, ["machine-busy"]),
+        (85.0, 1.0, ["machine-busy"]),
+        (40.0, 1.0, []),
+    ],
+)
 def test_a_busy_machine_is_found(
-    monkeypatch: pytest.MonkeyPatch, percent: float, ids: list[str]
+    monkeypatch: pytest.MonkeyPatch, percent: float, ours: float, ids: list[str]
 ) -> None:
+    ours *= surroundings.LOAD_SECONDS  # of one core, at the end of the look
+    times = iter([7.0, 7.0 + ours])
+    monkeypatch.setattr(time, "process_time", lambda: next(times))
     monkeypatch.setattr(psutil, "cpu_percent", lambda _: percent)
     monkeypatch.setattr(psutil, "cpu_count", lambda: 4)
     monkeypatch.setattr(psutil, "process_iter", lambda: iter(()))
