@@ -28,21 +28,35 @@ def curve(plan: RunPlan, family: Family, lines: Iterable[str]) -> Curve:
     iterations: list[int] = []
     rates: list[float | None] = []
     losses: list[float | None] = []
-    before = last = 0
+    bases: dict[int, int] = {}
+    last: Record | None = None
     for number, line in enumerate(lines, 1):
         if not any(needle in line for needle in needles):
             continue
         for source, piece in pieces(line):
             for item in reader.read(number, piece, source):
-                if not isinstance(item, Record):
-                    continue
-                if item.iteration <= last:  # the next epoch counts anew
-                    before += last
-                last = item.iteration
-                iterations.append(before + item.iteration)
+                if not isinstance(item, Record) or (last and item.source != last.source):
+                    continue  # a file may hold the lines of several ranks
+                iterations.append(_base(item, last, bases) + item.iteration)
+                last = item
                 rates.append(rate(item, plan))
                 losses.append(item.loss)
     return Curve(iterations=tuple(iterations), rates=tuple(rates), losses=tuple(losses))
+
+
+def _base(record: Record, last: Record | None, bases: dict[int, int]) -> int:
+    """Iterations before the epoch of a record; 0 where they are counted through all epochs."""
+    if record.shape.numbering == "run":
+        return 0
+    number = record.epoch or 0
+    if number not in bases:
+        total, before = record.total or 0, number - record.shape.first_epoch
+        bases[number] = max(before, 0) * total
+        if last is not None:
+            # The last iterations of an epoch may have no line, and those of some epochs none.
+            known = last.epoch or 0
+            bases[number] = bases.get(known, 0) + max(total * (number - known), last.iteration)
+    return bases[number]
 
 
 def rate(record: Record, plan: RunPlan) -> float | None:

@@ -110,14 +110,20 @@ def test_every_column_of_the_table_has_a_chinese_title_or_is_a_word_of_the_confi
 
 def test_a_curve_counts_iterations_through_epochs_and_scales_rates_to_the_job() -> None:
     line = (
-        "2026-03-02 10:00:20,000 - mmseg - INFO - Iter [{}/80]\tlr: 9.9e-03, eta: 0:01:00,"
+        "2026-03-02 10:00:20,000 - mmseg - INFO - {}/80]\tlr: 9.9e-03, eta: 0:01:00,"
         " time: {}, data_time: 0.010, memory: 11000, decode.loss_ce: 1.0000, loss: {}\n"
     )
-    lines = [line.format(50, "0.500", "1.5000"), "other\n", line.format(20, "0.250", "1.0000")]
+    first = line.format("Epoch [1][50", "0.500", "1.5000")
+    lines = [first, "other\n", line.format("Epoch [2][20", "0.250", "1.0000"), first]
     found = curve(plan(batch_size=4), FAMILIES["mmseg"], lines)
-    assert found.iterations == (50, 70)
-    assert found.rates == (64.0, 128.0)  # 8 GPUs × 4 pictures
-    assert found.losses == (1.5, 1.0)
+    assert found.iterations == (50, 100, 50), "the last one was resumed from a checkpoint"
+    assert found.rates == (64.0, 128.0, 64.0)  # 8 GPUs × 4 pictures
+    assert found.losses == (1.5, 1.0, 1.5)
+    counted_on = [
+        line.format("Iter [50", "0.5", "1.5000"),
+        line.format("Iter [20", "0.5", "1.0000"),
+    ]
+    assert curve(plan(), FAMILIES["mmseg"], counted_on).iterations == (50, 20)
 
 
 @pytest.mark.parametrize(
