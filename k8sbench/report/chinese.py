@@ -15,7 +15,7 @@ TITLES = {
     "accuracy(%)": "精度(%)",
     "batch": "单卡批大小",
     "benchmark": "模型",
-    "case": "节点数x每节点GPU数",
+    "case": "节点数×每节点GPU数",
     "CV": "变异系数",
     "data": "数据",
     "deviation": "偏差",
