@@ -14,6 +14,7 @@ import msgspec
 
 from k8sbench.app import cases, catalog, context, results, stores, submit, sweeps, targets
 from k8sbench.app.submit import SubmitOptions
+from k8sbench.model import times
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError, NotFound, UsageError
 from k8sbench.model.identity import checked_set_name
@@ -68,7 +69,8 @@ def nodes(options: NodesOptions, reporter: SweepReporter, stop: Stop) -> Checked
 
     wanted = options.submit
     loaded = catalog.benchmark(wanted.cases.benchmark)
-    target = targets.for_submit(wanted.cases.target, wanted.access)
+    submit.check_names(wanted)
+    target = targets.for_submit(wanted.cases.target, wanted.access, may_be_local=False)
     if target.api is None:
         raise UsageError(
             "nodes compares the nodes of a cluster, and there is none"
@@ -82,7 +84,7 @@ def nodes(options: NodesOptions, reporter: SweepReporter, stop: Stop) -> Checked
     set_name = checked_set_name(wanted.resume or wanted.set_name or context.new_set_name())
     stores.load()
     earlier = _earlier(options, reporter)
-    targets.check_answers(target.api, asked=True)
+    submit.check_readiness(target, wanted, asked=True)
     chosen, left_out = _chosen(options, planned[0], target, set_name)
     others = [node for node, why in left_out.items() if why == NOT_DRAWN]
     for node in sorted(left_out.keys() - {*others}):
@@ -94,7 +96,7 @@ def nodes(options: NodesOptions, reporter: SweepReporter, stop: Stop) -> Checked
         wanted = msgspec.structs.replace(wanted, set_name=set_name)
 
     def announce(_: Rows, seconds: float | None) -> None:
-        left = "" if seconds is None else f" in {seconds:.0f} s"
+        left = f" in {times.duration(seconds)}" if seconds else ""
         reporter.note(f"  GPU metrics follow{left}; Ctrl-C leaves them out.")
 
     rows = submit.run(pinned, wanted, target, reporter, stop, announce)

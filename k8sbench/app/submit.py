@@ -111,14 +111,10 @@ def submit(
     Raises :class:`Interrupted` where it is asked to stop before all runs are closed.
     """
     found = catalog.named(options.cases.benchmark)
-    results.check_accepted(options.accept)
+    check_names(options)
     offline = options.dry_run == "client"
     target = targets.for_submit(options.cases.target, options.access, offline=offline)
     check_options(options, target)
-    if options.run_id is not None:
-        checked_run_id(options.run_id)
-    if options.resume is not None:
-        _check_set(options.resume, options.store)
     # The API server answers while the cases are planned and the store is imported.
     readiness = None if offline else Readiness(target, options)
     # Every case is planned and rendered before the first one starts: a mistake in the last of
@@ -302,10 +298,21 @@ def _run(
     return runs, tuple(refusals)
 
 
-def check_options(options: SubmitOptions, target: Target) -> None:
-    """Reject options that exclude each other, or that the target cannot have."""
+def check_names(options: SubmitOptions) -> None:
+    """Reject names that are mistyped, before any cluster is asked."""
+    results.check_accepted(options.accept)
     if options.resume is not None and options.set_name is not None:
         raise UsageError("--resume and --set both name the set.", "Give one of them.")
+    if options.run_id is not None:
+        checked_run_id(options.run_id)
+    if options.set_name is not None:
+        checked_set_name(options.set_name)
+    if options.resume is not None:
+        _check_set(options.resume, options.store)
+
+
+def check_options(options: SubmitOptions, target: Target) -> None:
+    """Reject options that exclude each other, or that the target cannot have."""
     keep = options.follow.keep
     for_clusters = {
         "--detach": options.detach,
@@ -385,16 +392,20 @@ class Readiness:
 
     def _ask(self) -> None:
         try:
-            _check_readiness(self._target, self._options)
+            named = self._options.cases.target.backend == "kubernetes" or self._options.access.named
+            check_readiness(self._target, self._options, asked=named)
         except BaseException as wrong:
             self._wrong = wrong
 
 
-def _check_readiness(target: Target, options: SubmitOptions) -> None:
+def check_readiness(target: Target, options: SubmitOptions, *, asked: bool) -> None:
+    """Check that a cluster answers, and can do what is asked of it; raises :class:`BenchError`.
+
+    ``asked`` for a cluster that was named, or where this machine is no other way.
+    """
     if target.api is None:
         return
-    is_named = options.cases.target.backend == "kubernetes" or options.access.named
-    targets.check_answers(target.api, asked=is_named)
+    targets.check_answers(target.api, asked=asked)
     if options.cases.request.gang:
         from k8sbench.adapters.kubernetes import preflight
 

@@ -40,9 +40,16 @@ class Target:
         """``api``: the connection to the cluster, if there is one."""
 
 
-def for_submit(options: TargetOptions, access: ClusterAccess, *, offline: bool = False) -> Target:
+def for_submit(
+    options: TargetOptions,
+    access: ClusterAccess,
+    *,
+    offline: bool = False,
+    may_be_local: bool = True,
+) -> Target:
     """Choose where ``submit`` runs; a cluster is asked for its node pools alone.
 
+    Unless it ``may_be_local`` no error advises this machine.
     With ``offline`` one that does not answer is not waited for, and need not.
     ``--backend auto`` takes the cluster that is configured, and this machine only where there is
     none: a run that was meant for a cluster is not started here. Naming a cluster is asking for it.
@@ -64,7 +71,7 @@ def for_submit(options: TargetOptions, access: ClusterAccess, *, offline: bool =
         reason = f"{wrong.message[0].lower()}{wrong.message[1:].rstrip('.')}"
         return _here(reason, options, access)
     except Unreachable as wrong:
-        if asked:
+        if asked or not may_be_local:
             raise
         raise _or_here(wrong) from wrong
 

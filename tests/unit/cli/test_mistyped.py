@@ -56,6 +56,21 @@ def test_the_set_to_resume_is_suggested_where_it_is_mistyped(
     assert main([*SUBMIT, "--dry-run", "--resume=nightly", f"--store={tmp_path}"]) == 0
 
 
+@pytest.mark.parametrize(
+    ("word", "sentence"),
+    [
+        ("--accept=nosuch", "error: --accept nosuch: there is no such reason.\n"),
+        ("--resume=nosuch", "error: There is no set 'nosuch'.\n"),
+        ("--set=a b", "error: 'a b' cannot name a set."),
+    ],
+)
+def test_nodes_runs_nothing_that_was_asked_for_wrongly(
+    word: str, sentence: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["nodes", "resnet50", word, f"--store={tmp_path / 'store'}"]) == 2
+    assert sentence in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["list", "results"])
 @pytest.mark.parametrize("is_empty", [False, True])
 def test_a_set_that_does_not_exist_is_an_error_wherever_it_is_named(

@@ -105,6 +105,18 @@ def test_what_answers_like_no_usable_cluster_is_named_and_is_exit_code_6(
 
 
 @pytest.mark.usefixtures("impatient")
+def test_nodes_is_not_sent_to_this_machine_where_the_cluster_cannot_be_used(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(saying(answer(500, b""))) as address:
+        config = servers.kubeconfig(tmp_path / "config", f"http://{address}")
+        monkeypatch.setenv("KUBECONFIG", str(config))
+        for words, is_advised in ((["submit", "resnet50"], True), (["nodes", "resnet50"], False)):
+            assert main([*words, f"--store={tmp_path / 'store'}"]) == 6
+            assert ("--backend local" in capsys.readouterr().err) is is_advised
+
+
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(("act", "sentence"), ANSWERS.values(), ids=ANSWERS)
 def test_doctor_calls_no_cluster_ready_of_which_it_could_ask_nothing(
     act: Act,
