@@ -201,7 +201,7 @@ def page(
         with stores.to_read(where, note) as store:
             at = store.where
             runs = {one.run_id: store.run(one.run_id) for one in here}
-            curves = {run_id: _curve(store, run.plan) for run_id, run in runs.items()}
+            curves = {run_id: _curve(store, run.plan, note) for run_id, run in runs.items()}
     return pages.html(
         pages.Page(
             results=report.results,
@@ -223,8 +223,16 @@ def page(
     )
 
 
-def _curve(store: Store, plan: RunPlan) -> Curve | None:
-    """Read how a run went from its log."""
+def _curve(store: Store, plan: RunPlan, note: Callable[[str], None]) -> Curve | None:
+    """Read how a run went from its log; None, and a note, where that cannot be read."""
+    try:
+        return _curve_of(store, plan)
+    except BenchError as wrong:
+        note(f"warning: without the steps of {plan.run_id}: {wrong}")
+        return None
+
+
+def _curve_of(store: Store, plan: RunPlan) -> Curve | None:
     from k8sbench.adapters.files import line_limit
     from k8sbench.measure.run import curve
     from k8sbench.parse.lines import ended

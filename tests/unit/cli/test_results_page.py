@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 import shlex
+import shutil
 from typing import Any
 
 import msgspec
@@ -42,6 +43,18 @@ def test_the_page_goes_to_stdout_with_the_course_of_its_runs(
     assert str(where) in out
     assert 'aria-label="loss"' in out
     assert 'aria-label="throughput, images/s"' in out
+
+
+def test_a_page_does_without_the_steps_of_a_log_that_is_elsewhere(
+    fill: Fill, typed: Typed, where: pathlib.Path
+) -> None:
+    fill([run(2.0, run_id="seen", at=START)])
+    shutil.rmtree(where / "runs" / "seen")
+    code, out, err = typed("-o", "html")
+    assert code == 0
+    assert out.count("<details") == 1
+    assert 'aria-label="loss"' not in out
+    assert "warning: without the steps of seen: " in err
 
 
 def test_a_page_has_every_row(fill: Fill, typed: Typed) -> None:
