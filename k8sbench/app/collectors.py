@@ -79,7 +79,8 @@ class Asked(Generic[T]):
     def _ask(self, access: ClusterAccess) -> T | None:
         with opened(access, self._seconds) as collector:
             if collector is not None:
-                return self._read(collector)
+                with _understood():
+                    return self._read(collector)
         if self._insist:
             raise Unreachable(
                 "There is no collector in the namespace.",
@@ -120,18 +121,34 @@ class Asked(Generic[T]):
             return None
 
 
+@contextlib.contextmanager
+def _understood() -> Iterator[None]:
+    """Make an error of an answer that this version cannot read; :class:`Unreachable`."""
+    try:
+        yield
+    except msgspec.MsgspecError as wrong:
+        raise Unreachable(
+            f"Its answer is not one that this version of k8sbench reads ({wrong}).",
+            "Use the version of k8sbench that the collector has.",
+        ) from wrong
+
+
 class AskedRun:
     """One run that a collector is asked for."""
 
     def __init__(self, access: ClusterAccess, text: str, *, insist: bool) -> None:
         self._insist, self._text = insist, text
-        self._asked = Asked(access, lambda there: there.read(f"runs/{text}", {}), insist=insist)
+        self._asked = Asked(access, self._read, insist=insist)
+
+    def _read(self, there: CollectorProxy) -> RunStatus | None:
+        found = there.read(f"runs/{self._text}", {})
+        return None if found is None else _RUN.decode(found)
 
     def run(self, note: Callable[[str], None]) -> Run | None:
         """Return the run, which it may not have."""
         found = self._asked.answer(note)
         if found is not None:
-            return as_run(_RUN.decode(found))
+            return as_run(found)
         if self._insist:
             raise NotFound(f"The collector has no such run: {self._text}.")
         return None
@@ -209,7 +226,11 @@ class AskedBaselines:
     """The baselines that a collector is asked for."""
 
     def __init__(self, access: ClusterAccess, *, insist: bool) -> None:
-        self._asked = Asked(access, lambda there: there.read("baselines", {}), insist=insist)
+        self._asked = Asked(
+            access,
+            lambda there: _BASELINES.decode(there.read("baselines", {}) or b"[]"),
+            insist=insist,
+        )
 
     @property
     def is_under_way(self) -> bool:
@@ -219,7 +240,7 @@ class AskedBaselines:
     def baselines(self, note: Callable[[str], None]) -> list[Baseline]:
         """Return them; none of a collector that knows no such."""
         found = self._asked.answer(note, without=lambda: "the baselines of a collector")
-        return [] if found is None else _BASELINES.decode(found)
+        return found or []
 
 
 def baselines(access: ClusterAccess, *, insist: bool = False) -> AskedBaselines:
@@ -247,7 +268,9 @@ class Copies:
             if collector is None:
                 return []
             files = collector.read(f"runs/{self._run_id}/artifacts", {}) or b"[]"
-            for one in _FILES.decode(files):
+            with _understood():
+                entries = _FILES.decode(files)
+            for one in entries:
                 kind, _, name = one.name.partition("/")
                 if kind not in kinds or _FILE_NAME.fullmatch(name) is None:
                     continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -165,6 +166,9 @@ def _filter(query: Mapping[str, str]) -> RunFilter:
 def _number(query: Mapping[str, str], name: str) -> float | None:
     text = query.get(name)
     try:
-        return None if text is None else float(text)
-    except ValueError as wrong:
-        raise UsageError(f"{name}={text!r} is no number.", "Give Unix seconds.") from wrong
+        number = None if text is None else float(text)
+    except ValueError:
+        number = math.nan
+    if number is not None and not math.isfinite(number):
+        raise UsageError(f"{name}={text!r} is no number.", "Give a number, of times Unix seconds.")
+    return number

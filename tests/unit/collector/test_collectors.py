@@ -75,9 +75,13 @@ class Proxy:
         self.breaks_at: int | None = None
         """The request from which on it does not answer any more."""
         self.runs = runs
+        self.says: bytes | None = None
+        """Its answer to everything, instead of runs."""
 
     def read(self, path: str, query: Mapping[str, str]) -> bytes | None:
         self.asked.append(query)
+        if self.says is not None:
+            return self.says
         if len(self.asked) == self.breaks_at:
             self.answers.clear()
             self.broken.set()
@@ -149,6 +153,24 @@ def test_one_that_is_silent_costs_two_seconds_and_a_note(
         results.results(Wanted(), stores.CLUSTER, noted.append, access=HERE)
     assert wrong.value.exit_code == 6
     proxy.answers.set()
+
+
+@pytest.mark.parametrize("says", [b"<!doctype html>", b"{}", b'[{"schema": 99}]'])
+def test_an_answer_of_another_version_is_a_note_or_an_error_in_words(
+    proxy: Proxy, store: str, says: bytes, tmp_path: Path
+) -> None:
+    proxy.says = says
+    noted: list[str] = []
+    report = results.results(Wanted(), store, noted.append, access=HERE)
+    assert len(report.results) == 1
+    assert collectors.baselines(HERE).baselines(noted.append) == []
+    assert collectors.run(HERE, "a").run(noted.append) is None
+    assert all("not one that this version of k8sbench reads" in text for text in noted)
+    assert len(noted) == 3
+    with pytest.raises(Unreachable, match="not one that this version"):
+        collectors.run(HERE, "a", insist=True).run(noted.append)
+    with pytest.raises(Unreachable, match="not one that this version"):
+        collectors.Copies(HERE, "a", tmp_path).take("logs")
 
 
 def test_insisting_prints_only_the_collectors(proxy: Proxy) -> None:

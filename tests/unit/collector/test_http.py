@@ -138,6 +138,8 @@ def test_a_log_that_grows_is_sent_up_to_the_size_that_it_had(tmp_path: Path) -> 
         ("/api/v1/runs/seg-1/artifacts/%2e%2e/%2e%2e/k8sbench.db", 404, ""),
         ("/api/v1/runs/seg-1/artifacts//etc/passwd", 404, "no artifact '/etc/passwd'"),
         ("/api/v1/runs?since=yesterday", 400, "since='yesterday' is no number."),
+        ("/api/v1/runs?limit=nan", 400, "limit='nan' is no number."),
+        ("/api/v1/runs?limit=inf", 400, "limit='inf' is no number."),
         ("/api/v1/runs?phase=Done", 400, "There is no phase 'Done'."),
         ("/api/v2/runs", 404, ""),
     ],
