@@ -200,6 +200,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if debug:
             raise
         return _tell(wrong.message, wrong.action, wrong.exit_code)
+    except click.exceptions.NoArgsIsHelpError as wrong:
+        return _tell_help(wrong)
     except click.UsageError as wrong:
         where = wrong.ctx.command_path if wrong.ctx else "k8sbench"
         return _tell(wrong.format_message(), f"See '{where} --help'.", 2)
@@ -243,6 +245,13 @@ def _open_what_is_closed() -> None:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w" if number else "r"))  # noqa: SIM115, PTH123
+
+
+def _tell_help(wrong: click.ClickException) -> int:
+    """Print the help that is the answer to a command without the word that must follow it."""
+    with contextlib.suppress(OSError):
+        print(wrong.format_message(), file=sys.stderr)
+    return 2
 
 
 def _tell(message: str, action: str, code: int) -> int:

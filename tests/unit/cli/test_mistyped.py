@@ -120,3 +120,15 @@ def test_no_advice_names_an_option_that_the_command_does_not_have(
 def test_collect_takes_no_reason_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["collect", "--all", "--accept=nosuch"]) == 2
     assert "--accept nosuch: there is no such reason." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [[], ["baseline"], ["config"], ["store"]])
+def test_a_command_without_the_word_that_must_follow_prints_its_help(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"Usage: {' '.join(['k8sbench', *words])} [OPTIONS] COMMAND")
+    assert "error:" not in err
+    assert "See '" not in err
