@@ -98,20 +98,31 @@ def script(program: click.Command, shell: str) -> str:
     return kind(program, {}, "k8sbench", VARIABLE).source()
 
 
+def _runs_and_sets(where: str | None) -> Iterable[str]:
+    from k8sbench.app import names
+
+    return (*names.sets(where), *names.runs(where))
+
+
 RUNS, SETS, BENCHMARKS = Names(_runs), Names(_sets), Names(_benchmarks)
+RUNS_AND_SETS = Names(_runs_and_sets)
 FILES = Names(None, files=True)
 _OF: dict[str, Names] = {
     **dict.fromkeys(("run", "runs", "run_id"), RUNS),
-    **dict.fromkeys(("set_name", "resume"), SETS),
+    **dict.fromkeys(("set_name", "resume", "against", "record"), SETS),
+    **dict.fromkeys(("a", "b", "what"), RUNS_AND_SETS),
+    "target": Names(_runs, files=True),
     "benchmark": Names(_benchmarks, files=True),
     "node_pool": Names(_pools),
     "accept": Names(_reasons),
-    **dict.fromkeys(("pools_file", "kubeconfig", "plot", "logs", "file", "config", "where"), FILES),
+    **dict.fromkeys(
+        ("pools_file", "kubeconfig", "plot", "logs", "log", "file", "config", "where"), FILES
+    ),
 }
 """Name of a parameter → what it takes, in every command."""
 _ELSEWHERE: dict[tuple[str, str], Names] = {
     ("benchmarks", "name"): Names(_benchmarks, files=True),
-    ("submit", "store"): FILES,
+    **dict.fromkeys((("submit", "store"), ("nodes", "store")), FILES),
 }
 """The same for parameters whose name means something else in other commands."""
 

@@ -65,6 +65,11 @@ def names(*words: str) -> list[str]:
         (("collect", "first-a", "f"), ["first-b"]),
         (("results", "--set", ""), ["set-sec", "set-fir"]),
         (("submit", "resnet50", "--resume", "set-f"), ["set-fir"]),
+        (("nodes", "resnet50", "--against", "set-f"), ["set-fir"]),
+        (("measure", "--record", "set-s"), ["set-sec"]),
+        (("compare", "set-fir", "se"), ["set-sec", "set-fir", "second"]),
+        (("baseline", "save", "night", "first-a", "f"), ["first-b"]),
+        (("explain", "first"), ["first-b", "first-a"]),
         (("submit", "r"), ["resnet50"]),
         (("benchmarks", "ts"), ["tsm"]),
         (("list", "--benchmark", "arc"), ["arcface"]),
@@ -94,6 +99,9 @@ def test_a_file_is_completed_where_one_is_taken() -> None:
     assert completed("measure", "lo")[0] == ["file,lo"]
     assert completed("submit", "./mine")[0] == ["file,./mine"]
     assert completed("submit", "tsm", "--pools", "")[0] == ["file,"]
+    assert completed("nodes", "tsm", "--store", "")[0] == ["file,"]
+    assert completed("explain", "mine")[0] == ["file,mine"]
+    assert completed("explain", "mine.yaml", "tr")[0] == ["file,tr"]
 
 
 def test_the_store_is_the_one_that_was_named(
