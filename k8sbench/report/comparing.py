@@ -119,7 +119,9 @@ def tables(compared: Comparison) -> list[Table]:
     """Lay out the cases, and what differs besides the figures."""
     names = case_names(compared)
     rows = [_row(one, compared.limit) for one in compared.cases]
-    columns = tuple(Column(n, right=n in _RIGHT, stays=n in _KEPT) for n in _COLUMNS)
+    columns = tuple(
+        Column(n, right=n in _RIGHT, stays=n in _KEPT, states=n == "verdict") for n in _COLUMNS
+    )
     title = f"A: {clean(compared.a)}   B: {clean(compared.b)}"
     found = [Table(title=title, columns=columns, rows=tuple(rows))]
     if compared.differences:

@@ -11,9 +11,9 @@ import click
 from k8sbench.app import comparing
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.sides import Scope
+from k8sbench.cli import rows
 from k8sbench.cli.form import form_option
 from k8sbench.cli.options import accept_option, access_options, duration_option, store_option
-from k8sbench.cli.rows import terminal_width
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
@@ -97,7 +97,7 @@ def _print(compared: Comparison, form: str) -> None:
     from k8sbench.report import tables
 
     view: formats.View = {
-        "table": lambda: tables.text(report.tables(compared), width=terminal_width()),
+        "table": lambda: rows.text_of(report.tables(compared)),
         "markdown": lambda: tables.markdown(report.tables(compared)),
         "document": lambda: report.document(compared),
         "flat": lambda: report.flat(compared),

@@ -9,10 +9,9 @@ import click
 from k8sbench.app import comparing
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.sides import Scope
-from k8sbench.cli import plot_file
+from k8sbench.cli import plot_file, rows
 from k8sbench.cli.form import form_option
 from k8sbench.cli.options import accept_option, access_options, since_option, store_option
-from k8sbench.cli.rows import terminal_width
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import UsageError
 from k8sbench.report import formats
@@ -59,7 +58,7 @@ def _print(series: Any, form: str) -> None:
     from k8sbench.report import history, tables
 
     view: formats.View = {
-        "table": lambda: tables.text(history.tables(series), width=terminal_width()),
+        "table": lambda: rows.text_of(history.tables(series)),
         "markdown": lambda: tables.markdown(history.tables(series)),
         "document": lambda: history.document(series),
         "flat": lambda: history.flat(series),

@@ -223,7 +223,9 @@ def _notes(one: Group, two: Group) -> tuple[str, ...]:
     """What differs of the plan and is allowed to."""
     named = {"benchmark", "case", "replicas", "processes_per_replica", "precision", "preset"}
     shown = [name for name in differing(one, two) if name not in named]
-    return tuple(f"{name} {getattr(one.key, name)} : {getattr(two.key, name)}" for name in shown)
+    return tuple(
+        f"{name}: {getattr(one.key, name)} in A, {getattr(two.key, name)} in B" for name in shown
+    )
 
 
 # Published figures

@@ -87,6 +87,13 @@ def test_the_exit_code_is_7_for_a_regression_and_never_0_for_nothing(
     assert ("too few runs to show a regression" in err) == (len(b) == 1 and code == 0)
 
 
+def test_a_regression_is_red_where_colour_is_wanted(fill: Fill, typed: Typed) -> None:
+    fill([*old(), *new(B)])
+    words = ("compare", "old", "new", "--fail-on-regression", "3%")
+    assert "\x1b[31mREGRESSION" in typed(*words, "--color", "always")[1]
+    assert "\x1b" not in typed(*words)[1]
+
+
 def test_runs_that_have_not_ended_are_named(fill: Fill, typed: Typed) -> None:
     fill([*old(), *new(), run(None, set_name="new", repeat=4, phase=Phase.RUNNING)])
     code, _, err = typed("compare", "old", "new")
