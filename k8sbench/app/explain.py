@@ -58,7 +58,7 @@ def explain(
             known = ", ".join(each.key.id for each in groups[: records.FEW])
             raise NotFound(
                 f"There is no group {text!r}.",
-                f"results -o wide shows the groups' ids: {known}." if known else "",
+                f"k8sbench results -o wide shows the groups' ids: {known}." if known else "",
             )
         run = context.find(store, text)
         group = next(each for each in groups if any(m.run_id == run.run_id for m in each.members))

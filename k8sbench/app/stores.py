@@ -75,8 +75,9 @@ def to_read(where: str | None, note: Note) -> Iterator[SqlStore]:
 def _place(where: str | None) -> str | None:
     if where == CLUSTER:
         raise UsageError(
-            "--store cluster is the collector's store: results, list, status and logs read it.",
-            f"A folder of that name is ./{CLUSTER}.",
+            "--store cluster is the collector's store, which this command does not read or change.",
+            "Those that read it are results, compare, history, baseline list, list, status and logs; a"
+            f" folder of that name is ./{CLUSTER}.",
         )
     return where
 

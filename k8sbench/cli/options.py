@@ -192,7 +192,7 @@ store_option = click.option(
     "where",
     metavar="FOLDER|URL",
     help="Store; default K8SBENCH_STORE, else the user's data folder. For results, compare,"
-    " history, list, status and logs also cluster: the collector's.",
+    " history, baseline list, list, status and logs also cluster: the collector's.",
 )
 accept_option = click.option(
     "--accept", multiple=True, metavar="REASON", help="Overrule a rejection by its id; marked."
