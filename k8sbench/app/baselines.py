@@ -38,7 +38,7 @@ def save(
 ) -> Baseline:
     """Keep the runs of a side that count, under a name."""
     baselines.checked_name(name)
-    _check_store(where)
+    stores.check_exists(where)
     with stores.to_write(where) as store:
         known = sides.made_of(store.runs(RunFilter()), store.baselines())
         side = sides.side(",".join(texts), known)
@@ -75,18 +75,9 @@ def listed(scope: Scope, note: Note) -> list[BaselineInfo]:
 
 def remove(name: str, where: str | None) -> None:
     """Remove a baseline; the runs that it was made of stay."""
-    _check_store(where)
+    stores.check_exists(where)
     with stores.to_write(where) as store:
         store.remove_baseline(name)
-
-
-def _check_store(where: str | None) -> None:
-    """Raise :class:`UsageError` where there is no store: opening it to write would make one."""
-    with stores.to_read(where, lambda _: None) as store:
-        if store.absent:
-            raise UsageError(
-                f"There is no store in {store.where} yet.", "k8sbench submit BENCHMARK makes one."
-            )
 
 
 def _info(one: Baseline, source: str) -> BaselineInfo:

@@ -47,6 +47,7 @@ def remove(
     """
     from k8sbench.adapters.store import removal
 
+    stores.check_exists(where)
     with stores.to_write(where) as store, ExitStack() as stack:
         runs = [store.run(run_id) for run_id in lookup.chosen(store, texts)]
         on = [run for run in runs if not run.phase.final]

@@ -25,6 +25,7 @@ __all__ = [
     "Note",
     "StoreReport",
     "check",
+    "check_exists",
     "info",
     "is_alone",
     "is_unclaimed",
@@ -72,12 +73,21 @@ def to_read(where: str | None, note: Note) -> Iterator[SqlStore]:
                 note(f"warning: run {run_id} is left out: {why}")
 
 
+def check_exists(where: str | None) -> None:
+    """Raise :class:`UsageError` where there is no store: opening it to write would make one."""
+    with to_read(where, lambda _: None) as store:
+        if store.absent:
+            raise UsageError(
+                f"There is no store in {store.where} yet.", "k8sbench submit BENCHMARK makes one."
+            )
+
+
 def _place(where: str | None) -> str | None:
     if where == CLUSTER:
         raise UsageError(
             "--store cluster is the collector's store, which this command does not read or change.",
-            "Those that read it are results, compare, history, baseline list, list, status and logs; a"
-            f" folder of that name is ./{CLUSTER}.",
+            "Those that read it are results, compare, history, baseline list, list, status and"
+            f" logs; a folder of that name is ./{CLUSTER}.",
         )
     return where
 

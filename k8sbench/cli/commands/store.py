@@ -173,6 +173,7 @@ def prune(keep: str, dry_run: bool, where: str | None) -> None:
     Their rows and measurements stay. Prints the ids of these runs.
     """
     keep_s = removal.keep_seconds(keep)
+    stores.check_exists(where)
     with stores.to_write(where) as store:
         done = removal.prune(store, keep_s, dry_run=dry_run)
     output.write_names(done.runs)

@@ -164,6 +164,16 @@ def test_a_run_or_a_whole_set_is_removed(
     assert ids() == ["going", "remote"]
 
 
+@pytest.mark.parametrize("words", [("remove", "x", "--yes"), ("prune", "--keep-logs-for", "90d")])
+def test_no_store_is_made_to_remove_something(
+    words: tuple[str, ...], tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = tmp_path / "mistyped"
+    assert main(["store", *words, f"--store={where}"]) == 2
+    assert f"There is no store in {where} yet." in capsys.readouterr().err
+    assert not where.exists()
+
+
 @pytest.mark.parametrize("words", [["going"], ["one", "c"], ["b", "going"]])
 def test_with_a_run_that_goes_on_nothing_is_removed(
     root: pathlib.Path, capsys: pytest.CaptureFixture[str], words: list[str]
