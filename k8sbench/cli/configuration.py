@@ -120,7 +120,8 @@ def _unknown(
 ) -> InputError:
     return InputError(
         f"Unknown key {keys[-1]!r}: {what}.",
-        did_you_mean(keys[-1], sorted(known)) + "Keys are the long names of options.",
+        did_you_mean(keys[-1], sorted({*known} - {*ASKED_EACH_TIME}))
+        + "Keys are the long names of options.",
         file=file.path,
         line=file.line_of(*keys),
     )
@@ -201,17 +202,12 @@ def _setting(
         words = [value] if param.multiple and not isinstance(value, list) else value
         # In a context of its own: what a flag does beside its value is not to be done here.
         param.process_value(click.Context(click.Command(name)), words)
-    except click.BadParameter as wrong:
-        raise InputError(
-            f"{keys[-1]}: {wrong.message}",
-            f"See 'k8sbench {name} --help'.",
-            file=file.path,
-            line=line,
-        ) from wrong
-    except BenchError as wrong:
-        raise InputError(
-            f"{keys[-1]}: {wrong.message}", wrong.action, file=file.path, line=line
-        ) from wrong
+    except (click.BadParameter, BenchError) as wrong:
+        way = wrong.action if isinstance(wrong, BenchError) else f"See 'k8sbench {name} --help'."
+        if len(keys) == 1:
+            # Commands may have options of one name that take different values.
+            way = f"{way} For one command alone write it in its table, such as [submit].".lstrip()
+        raise InputError(f"{keys[-1]}: {wrong.message}", way, file=file.path, line=line) from wrong
     return Setting(
         key=keys[-1],
         param=str(param.name),

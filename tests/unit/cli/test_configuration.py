@@ -224,6 +224,22 @@ def test_a_wrong_value_is_an_error_with_its_file_and_line(
     assert message in err
 
 
+def test_a_value_that_suits_some_commands_alone_is_to_be_written_in_their_table(
+    project: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project("wait = true  # a flag of submit, and a time of compare\n")
+    assert "write it in its table, such as [submit]." in refused(capsys, "compare", "a", "b")
+    project("[compare]\nwait = true\n")
+    assert "table" not in refused(capsys, "compare", "a", "b")
+
+
+def test_a_key_that_no_file_may_have_is_not_suggested(
+    project: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project("yess = true\n")
+    assert "Did you mean yes?" not in refused(capsys)
+
+
 def test_a_key_with_a_value_of_many_lines_is_found_where_it_begins(
     project: Write, shown: Shown
 ) -> None:
