@@ -97,7 +97,10 @@ def test_of_two_single_cases_each_is_the_others_counterpart() -> None:
     other = NodePool(name="v100-b", gpus_per_node=8, gpu_model=V100_16)
     found = only(old(), new(options={"compile": True}, pool=other))
     assert found.ratio is not None
-    assert found.notes == ("pool v100-16gb : v100-b", "options - : compile=True")
+    assert found.notes == (
+        "pool: v100-16gb in A, v100-b in B",
+        "options: - in A, compile=True in B",
+    )
 
 
 @pytest.mark.parametrize(
