@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from k8sbench.app import catalog, context, results, stores
 from k8sbench.app.stores import Note
-from k8sbench.model.errors import BenchError, FilesElsewhere, InputError, NotFound
+from k8sbench.model.errors import BenchError, FilesElsewhere, InputError, NotFound, UsageError
 from k8sbench.model.explanation import (
     ExpressionExplained,
     FormatExplanation,
@@ -59,6 +59,12 @@ def explain(
             raise NotFound(
                 f"There is no group {text!r}.",
                 f"k8sbench results -o wide shows the groups' ids: {known}." if known else "",
+            )
+        is_run = any(run.run_id == text for run in runs)
+        if not is_run and any(run.plan.set_name == text for run in runs):
+            raise UsageError(
+                f"{text!r} is a set, not a run or a group.",
+                f"See their ids with: k8sbench results --set {text} -o wide",
             )
         run = context.find(store, text)
         group = next(each for each in groups if any(m.run_id == run.run_id for m in each.members))

@@ -250,6 +250,12 @@ class _Reader:
                 time.sleep(POLL_SECONDS)
                 run = context.find(store, run.run_id)
         pruned = None
+        others = [] if tails or not run.is_imported else store.log_files(run.run_id)
+        if others:
+            raise NotFound(
+                f"Run {run.run_id} has no log of a replica {self._replica!r}.",
+                f"Replicas: {', '.join(path.stem for path in others)}.",
+            )
         if not tails and run.artifacts is not None:
             pruned = removal.pruned(Path(run.artifacts))
         if pruned is not None:

@@ -354,6 +354,7 @@ def test_a_careless_expression_is_stopped(place: Path, capsys: Captured) -> None
     ("words", "says"),
     [
         (["nothing"], "There is no run 'nothing'"),
+        (["one"], "'one' is a set, not a run or a group."),
         (["g-nothing"], "There is no group 'g-nothing'"),
         (["resnet50", "a.log"], "declares no log format: its variants name families"),
         (["mine.yaml"], "a log is needed beside it"),

@@ -34,9 +34,10 @@ def test_its_log_is_printed_as_it_was(run_id: str, place: Path, capsys: Captured
     assert main(["logs", run_id, "--timestamps"]) == 0
     # Nobody saw when the lines came, so no time is put in front of them.
     assert capsys.readouterr().out == foreign.log()
-    assert main(["logs", run_id, "--replica", "worker-7"]) == 0
+    assert main(["logs", run_id, "--replica", "worker-7"]) == 2
     out, err = capsys.readouterr()
-    assert (out, "left no log of worker-7" in err) == ("", True)
+    assert out == ""
+    assert "has no log of a replica 'worker-7'.\n  Replicas: log-0." in err
 
 
 @pytest.mark.parametrize("command", ["cancel", "delete", "collect"])
