@@ -1,8 +1,4 @@
-"""The options that commands share: cases, the cluster, the store, the format of rows.
-
-Options of the design that this version does not have are known by name, so that they answer "not
-available yet" instead of "no such option".
-"""
+"""The options that commands share: cases, the cluster, the store, the format of rows."""
 
 from __future__ import annotations
 
@@ -22,7 +18,7 @@ from k8sbench.app.targets import TargetOptions
 from k8sbench.cli.form import form_option
 from k8sbench.model import speed_options, times
 from k8sbench.model.choices import Request
-from k8sbench.model.errors import NotAvailableYet, UsageError
+from k8sbench.model.errors import UsageError
 from k8sbench.report import formats
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -51,16 +47,6 @@ def _timeout(_: click.Context, param: click.Parameter, value: str | None) -> flo
             f"{option} {value!r} is no usable length of time.", "Give more than 0s, up to 366d."
         )
     return seconds
-
-
-def _not_yet(_: click.Context, param: click.Parameter, value: str | None) -> None:
-    if value:
-        raise NotAvailableYet(param.opts[-1], "Leave it out.")
-
-
-def not_available(name: str) -> Callable[[F], F]:
-    """Declare a hidden option that answers "not available yet"."""
-    return click.option(name, hidden=True, expose_value=False, callback=_not_yet, help="Not yet.")
 
 
 _ACCESS: tuple[Callable[[Any], Any], ...] = (
