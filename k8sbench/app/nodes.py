@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import cases, catalog, context, results, stores, submit, sweeps, targets
+from k8sbench.app import (
+    cases,
+    catalog,
+    context,
+    readiness,
+    results,
+    stores,
+    submit,
+    sweeps,
+    targets,
+)
 from k8sbench.app.submit import SubmitOptions
 from k8sbench.model import times
 from k8sbench.model.counts import counted
@@ -84,7 +94,7 @@ def nodes(options: NodesOptions, reporter: SweepReporter, stop: Stop) -> Checked
     set_name = checked_set_name(wanted.resume or wanted.set_name or context.new_set_name())
     stores.load()
     earlier = _earlier(options, reporter)
-    submit.check_readiness(target, wanted, asked=True)
+    readiness.check(target, gang=wanted.cases.request.gang, asked=True)
     chosen, left_out = _chosen(options, planned[0], target, set_name)
     others = [node for node, why in left_out.items() if why == NOT_DRAWN]
     for node in sorted(left_out.keys() - {*others}):

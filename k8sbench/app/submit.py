@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import shlex
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Literal
@@ -26,6 +25,7 @@ from k8sbench.app import (
 from k8sbench.app.cases import CaseOptions
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.context import new_set_name, run_context
+from k8sbench.app.readiness import Readiness
 from k8sbench.app.results import Rows
 from k8sbench.app.targets import Target
 from k8sbench.model import creation, extras
@@ -116,7 +116,9 @@ def submit(
     target = targets.for_submit(options.cases.target, options.access, offline=offline)
     check_options(options, target)
     # The API server answers while the cases are planned and the store is imported.
-    readiness = None if offline else Readiness(target, options)
+    asked = options.cases.target.backend == "kubernetes" or options.access.named
+    gang = options.cases.request.gang
+    readiness = None if offline else Readiness(target, gang=gang, asked=asked)
     # Every case is planned and rendered before the first one starts: a mistake in the last of
     # them must not show after hours.
     planned = cases.prepare(found, options.cases, target.site, reporter.note)
@@ -373,43 +375,6 @@ def _check_gpus(planned: Sequence[PlannedCase], target: Target) -> None:
     raise Unreachable(
         f"--require-gpu: {without.benchmark} would run without a GPU ({target.why}).", way
     )
-
-
-class Readiness:
-    """The question whether a cluster takes jobs, asked by another thread; see :meth:`join`."""
-
-    def __init__(self, target: Target, options: SubmitOptions) -> None:
-        self._target, self._options = target, options
-        self._wrong: BaseException | None = None
-        self._thread = threading.Thread(target=self._ask, name="readiness", daemon=True)
-        self._thread.start()
-
-    def join(self) -> None:
-        """Wait for the answer; raises :class:`BenchError` where it is no."""
-        self._thread.join()
-        if self._wrong is not None:
-            raise self._wrong
-
-    def _ask(self) -> None:
-        try:
-            named = self._options.cases.target.backend == "kubernetes" or self._options.access.named
-            check_readiness(self._target, self._options, asked=named)
-        except BaseException as wrong:
-            self._wrong = wrong
-
-
-def check_readiness(target: Target, options: SubmitOptions, *, asked: bool) -> None:
-    """Check that a cluster answers, and can do what is asked of it; raises :class:`BenchError`.
-
-    ``asked`` for a cluster that was named, or where this machine is no other way.
-    """
-    if target.api is None:
-        return
-    targets.check_answers(target.api, asked=asked)
-    if options.cases.request.gang:
-        from k8sbench.adapters.kubernetes import preflight
-
-        preflight.refuse_gang(target.api)
 
 
 def _with_frameworks(
