@@ -7,6 +7,7 @@ import pathlib
 import socket
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -16,9 +17,12 @@ from k8sbench.app import connections, doctor, targets
 from k8sbench.cli.main import main
 from tests.tiers import ROOT
 from tests.unit.kubernetes import servers
-from tests.unit.kubernetes.servers import Act, answer, saying, serving
+from tests.unit.kubernetes.servers import Act, saying, serving
 
 POOLS = ROOT / "k8sbench" / "pools.yaml"
+answer = partial(servers.answer, Connection="close")
+"""A client that kept the connection would take the next request's failure for an outage, after
+which a refusal is told as that of a server that has just come back."""
 PAGE = b"<!DOCTYPE html><title>Sign in</title>"
 FORBIDDEN = (
     b'{"kind":"Status","code":403,"message":"forbidden: User \\"x\\" cannot get path \\"/\\""}'
