@@ -320,7 +320,8 @@ class Variant(_Strict, frozen=True, kw_only=True):
     env: dict[EnvName, str] = {}
     """Environment variables of the program."""
     local: bool = False
-    """Whether the local backend may run it: only ever our own trainers."""
+    """Whether the local backend may run our trainer. A ``command`` of your own runs there without
+    this key, after a question."""
     amp_dtype: AmpDtype = "fp16"
     """Half type of AMP; V100s have no bf16."""
     args: dict[OptionName, str | int | float | bool] = {}
