@@ -28,7 +28,7 @@ MODULES = {
 """Distribution → the module that is imported, where its name is another."""
 DRIVERS = {"psycopg": "postgresql+psycopg"}
 """Distribution → the word by which SQLAlchemy is asked for it; nothing else imports it."""
-OPTIONAL = ("report", "postgres")
+OPTIONAL = ("report", "postgres", "collector")
 """Extras whose libraries the product imports where they are installed."""
 MAKEFILE = (ROOT / "Makefile").read_text()
 TARGETS = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.MULTILINE))
