@@ -71,7 +71,7 @@ def _variant_problems(
     if variant.local and variant.trainer is None:
         yield (
             ("local",),
-            "is for k8sbench's trainers; leave it out: a command of your own runs locally without it",
+            "is for k8sbench's trainers; leave it out: your own command runs here without it",
         )
     if set(variant.window.log_interval) != {"one_gpu", "many_gpus"}:
         yield ("window", "log_interval"), "needs both one_gpu and many_gpus"
