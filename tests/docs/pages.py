@@ -38,7 +38,7 @@ def pages() -> list[pathlib.Path]:
 
 def prose() -> list[pathlib.Path]:
     """Every page that people read: those above, and those for who works on the code."""
-    more = ("CONTRIBUTING.md", "tests/README.md", "tests/harness/README.md")
+    more = ("CONTRIBUTING.md", "charts/README.md", "tests/README.md", "tests/harness/README.md")
     return [*pages(), *(ROOT / each for each in more)]
 
 
