@@ -159,7 +159,7 @@ def test_a_clock_of_ours_that_is_wrong_is_no_trouble_of_the_job(user: Path) -> N
         # Lines keep the stamps of their node, which tell where a log continues.
         lines = port.lines(plan)
         assert len(lines) == 2
-        assert all(abs(one.at - one.ahead - began) < following.SECONDS for one in lines)
+        assert all(abs(one.ahead + 600.0) < following.SECONDS for one in lines)
         # Who comes later learns when the job was created by the same clock.
         (job,) = listing.jobs(api, [plan.run_id])
         assert abs(job.created_at - began) < following.SECONDS

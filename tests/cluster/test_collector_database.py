@@ -50,10 +50,15 @@ def away(server: postgres.Server) -> Iterator[None]:
         server.start()
 
 
-def over(shell: Shell, run_id: str, logs: TrainerLogs) -> None:
-    """Let the job of a run come to its end."""
+def end(shell: Shell, run_id: str, logs: TrainerLogs) -> None:
+    """Let the job of a run come to its end; a collector may delete it at once."""
     logs.end()
     shell.finish(run_id)
+
+
+def over(shell: Shell, run_id: str, logs: TrainerLogs) -> None:
+    """Wait for the end of a job, which no collector can delete now."""
+    end(shell, run_id, logs)
     shell.namespace.wait("condition=Succeeded", f"pytorchjob/{run_id}")
 
 
@@ -96,7 +101,7 @@ def test_a_database_that_goes_away_and_comes_back_loses_and_doubles_nothing(
             running.until("warning: collecting has ended: The database")
             over(own_shell, "goes-on", runs["goes-on"])
         is_collected_once(collector, "goes-on", runs["goes-on"])
-        over(own_shell, "new", runs["new"])
+        end(own_shell, "new", runs["new"])
         is_collected_once(collector, "new", runs["new"])
         collectors.end(running)
     assert sorted(run["run_id"] for run in collector.json("list")) == sorted(runs)
@@ -146,7 +151,7 @@ def test_two_collectors_upgrade_one_database_at_once(
             until(lambda: db.scalar(waiting) == len(machines), "both collectors")
         for name, shell in shells.items():
             until(partial(machines[name].archived, name), f"lines of {name}")
-            over(shell, name, logs[name])
+            end(shell, name, logs[name])
             is_collected_once(machines[name], name, logs[name])
         for one in running:
             collectors.end(one)

@@ -124,7 +124,7 @@ def test_who_watches_does_not_wait_for_one_that_was_killed(own_shell: Shell) -> 
         watch.until("Ctrl-C leaves them out.")
         done.kill()
         watch.ends(0)
-    assert re.search(r"^2x1 .* valid; smoke", watch.out, re.MULTILINE)
+    assert re.search(r"^resnet50 +2x1 .* valid; smoke", watch.out, re.MULTILINE)
     assert own_shell.json("status", "alone")["measurement"]["missing"]["gpu_metrics"] == (
         "They have not been fetched. Fetch them with: k8sbench collect alone"
     )

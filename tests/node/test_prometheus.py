@@ -88,7 +88,7 @@ def test_it_is_found_and_asked_with_the_users_rights(served: Namespace, tmp_path
 
     user = served.user(tmp_path)
     url = f"http://prometheus-k8s.{served.name}.svc:9090"
-    assert '"services/proxy"' in fetched(user, url).missing["*"]
+    assert "services/proxy" in fetched(user, url).missing["*"]
     who = f"system:serviceaccount:{served.name}:user"
     # The port by its number is another name than the port by its name.
     named = SERVICE.replace("web", "9090")

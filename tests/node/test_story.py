@@ -167,7 +167,7 @@ def test_nothing_is_lost_from_the_first_install_to_the_second(
     until(lambda: laptop.on_cluster("pods") == [], "no pods")
     other = team.machine("ben")
     header, row = other.run("results").out.splitlines()[:2]
-    assert "source" in header
+    assert "SOURCE" in header
     assert "resnet50" in row
     assert "collector" in row
     for name in REPLICAS:
