@@ -66,7 +66,7 @@ def test_a_sound_file_has_no_problem() -> None:
         (SOUND.replace("log: mmseg", "log: mmsge"), 12, "known families: k8sbench, mmseg"),
         (SOUND + "  trainer: resnet50\n", 16, "stands beside trainer"),
         (SOUND.replace("  command: [python, train.py]\n", ""), 9, "has no program"),
-        (SOUND + "  local: true\n", 17, "only k8sbench's trainers"),
+        (SOUND + "  local: true\n", 17, "is for k8sbench's trainers"),
         (SOUND.replace("train.py", "'{steps}'"), 16, "holds {steps}; known: batch_size"),
         (SOUND.replace("train.py", "'{}'"), 16, "holds {}"),
         (SOUND + f"  published: [{FIGURE}}}]\n".replace("first", "last"), 17, "is 'last', not"),
