@@ -19,6 +19,7 @@ from k8sbench.model.gpu_metrics import Wanted
 from k8sbench.render import role
 from tests.harness.cluster import following
 from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.shell import until
 
 WANTED = Wanted(
     run_id="r",
@@ -60,6 +61,13 @@ def service(namespace: Namespace) -> None:
             "spec": {"selector": {"app": "none"}, "ports": [port]},
         }
     )
+
+
+def is_the_only_one(namespace: Namespace) -> bool:
+    """Whether the services of namespaces that earlier tests have deleted are gone."""
+    named = "--field-selector=metadata.name=prometheus-k8s"
+    where = "--output=jsonpath={.items[*].metadata.namespace}"
+    return namespace.cluster.kubectl("get", "services", "-A", named, where) == namespace.name
 
 
 def publish(namespace: Namespace, url: str) -> None:
@@ -120,6 +128,7 @@ def test_an_address_within_the_cluster_is_reached_through_its_api_server(
 
 def test_who_may_list_services_finds_it(namespace: Namespace) -> None:
     service(namespace)
+    until(lambda: is_the_only_one(namespace), "the end of other namespaces")
     with found_by(namespace.cluster.kubeconfig) as source:
         began = time.monotonic()
         said = why(source)
