@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import datetime
+import functools
 import io
 import json
 import pathlib
@@ -11,17 +12,17 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
-from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import comparing
 from k8sbench.cli import main
 from k8sbench.model.errors import TimedOut, Unreachable
-from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.runs.context import Stop
 from tests.tiers import ROOT
 from tests.unit.measure.test_changes import FLAT, dropped, sets
 from tests.unit.measure.test_compare import A, B, new, old
 from tests.unit.report.factory import START, repeats, run, smoke
+from tests.unit.store.filled import put
 
 START_OF_N9 = datetime.datetime.fromtimestamp(START + 9e5, datetime.UTC).isoformat()
 Fill = Callable[[Iterable[Run]], None]
@@ -39,16 +40,7 @@ def where(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pa
 def fill(where: pathlib.Path) -> Fill:
     """Put runs into the store, as submit would."""
 
-    def put(runs: Iterable[Run]) -> None:
-        with open_store(str(where)) as store:
-            for one in runs:
-                store.record(one.plan, at=one.created_at, owner=None)
-                for step in one.history[1:]:
-                    store.move(one.run_id, Transition(phase=step.phase, at=step.at, cause="test"))
-                if one.measurement is not None:
-                    store.measured(one.run_id, one.measurement)
-
-    return put
+    return functools.partial(put, where)
 
 
 @pytest.fixture

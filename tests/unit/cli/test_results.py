@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import json
 import pathlib
@@ -19,12 +20,12 @@ from k8sbench.cli import exit_codes, main, rows
 from k8sbench.cli.terminal.progress import Progress
 from k8sbench.model.gpu_metrics import Gpu, Series, SourceName
 from k8sbench.model.measurement import Reason, SteadyPart
-from k8sbench.model.phase import Transition
 from k8sbench.model.run import Run
 from k8sbench.runs import gathering, reporting
 from tests.unit.report import example
 from tests.unit.report.example import gpu_metrics
 from tests.unit.report.factory import START, repeats, run, smoke
+from tests.unit.store.filled import put
 
 Fill = Callable[[Iterable[Run]], None]
 
@@ -41,16 +42,7 @@ def where(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pa
 def fill(where: pathlib.Path) -> Fill:
     """Put runs into the store, as submit would."""
 
-    def put(runs: Iterable[Run]) -> None:
-        with open_store(str(where)) as store:
-            for one in runs:
-                store.record(one.plan, at=one.created_at, owner=None)
-                for step in one.history[1:]:
-                    store.move(one.run_id, Transition(phase=step.phase, at=step.at, cause="test"))
-                if one.measurement is not None:
-                    store.measured(one.run_id, one.measurement)
-
-    return put
+    return functools.partial(put, where)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
-from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import baselines, collectors, comparing, reading
 from k8sbench.app.collector_settings import Settings
 from k8sbench.app.connections import ClusterAccess
@@ -20,25 +19,15 @@ from k8sbench.cli import main
 from k8sbench.collector import metrics as exposed
 from k8sbench.collector.controller import State
 from k8sbench.collector.metrics import Metrics
-from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.run import Run
+from k8sbench.model.phase import Phase
 from tests.unit.collector.test_metrics import samples
 from tests.unit.measure.test_compare import A, B, new, old
 from tests.unit.report.factory import START, repeats, run
+from tests.unit.store.filled import put
 
 RATIO, SEPARATED = "k8sbench_baseline_ratio", "k8sbench_baseline_separated"
 CASE = ("resnet50", "1x8", "pytorch", "v100-16gb", "fp32", "full", "dle")
 """Values of the labels, by their names."""
-
-
-def put(where: Path, runs: Iterable[Run]) -> None:
-    with open_store(str(where)) as store:
-        for one in runs:
-            store.record(one.plan, at=one.created_at, owner=None)
-            for step in one.history[1:]:
-                store.move(one.run_id, Transition(phase=step.phase, at=step.at, cause="test"))
-            if one.measurement is not None:
-                store.measured(one.run_id, one.measurement)
 
 
 def save(where: Path, name: str = "release", what: str = "old") -> None:
