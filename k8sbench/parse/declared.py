@@ -71,7 +71,7 @@ def family(declared: LogFormat, framework: Framework | None) -> Family:
         records=tuple(records),
         # The empty text is in every line: a pattern may match anything.
         own_needles=("",),
-        make_reader=lambda family: _Reader(family, summary, facts),
+        make_reader=lambda family: DeclaredReader(family, summary, facts),
     )
 
 
@@ -108,7 +108,9 @@ def stated(name: str, text: str) -> dict[str, str]:
     return {name: str(int(number))} if number is not None and whole else {}
 
 
-class _Reader(Reader):
+class DeclaredReader(Reader):
+    """Reads the lines of a log by expressions that a user has declared."""
+
     def __init__(
         self,
         family: Family,
@@ -121,6 +123,7 @@ class _Reader(Reader):
         self._records = [(each.pattern, record_maker(each)) for each in family.records]
 
     def read(self, number: int, text: str, source: str) -> Iterator[Item]:
+        """Try every expression on a line; ``number`` is the line's."""
         line = Line(number, text[:MAX_LINE], source)
         for pattern, make in self._records:
             for match in pattern.finditer(line.text):

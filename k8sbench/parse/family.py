@@ -132,16 +132,20 @@ class Reader:
         self.needles = family.needles
         self._family = family
         self._stated: dict[str, Fact] = {}
+
+    @functools.cached_property
+    def _rules(self) -> list[tuple[str, tuple[str, Read]]]:
+        """What a log is searched for, and what is then read in lines that hold a needle."""
+        family = self._family
         rules: list[tuple[RecordRule | EvaluationRule | MarkRule, Read]] = [
             *((each, _records(each)) for each in family.records),
             *((each, _evaluations(each)) for each in family.evaluations),
             *((each, _marks(each)) for each in family.marks),
         ]
-        self._rules = [
+        return [
             *((each.found_by or each.needle, (each.needle, read)) for each, read in rules),
             *((each.needle, (each.needle, self._late(each))) for each in family.late_facts),
         ]
-        """What a log is searched for, and what is then read in lines that hold a needle."""
 
     def head(self, number: int, text: str, source: str) -> Iterator[Fact]:
         """Facts in a line before the first record."""

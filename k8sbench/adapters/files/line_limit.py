@@ -15,11 +15,10 @@ from types import FrameType
 from k8sbench.adapters.files.log_files import LogFile
 from k8sbench.measure.run.log_facts import Source
 from k8sbench.model.errors import InputError
-from k8sbench.parse.lines import ended
+from k8sbench.parse.declared import DeclaredReader
 
 SECONDS = 2.0
 """Enough for any sensible pattern: most take less than a thousandth of that."""
-_READER = "k8sbench.parse"
 
 
 def opened(files: Iterable[str], *, declared: bool) -> list[Source]:
@@ -30,46 +29,55 @@ def opened(files: Iterable[str], *, declared: bool) -> list[Source]:
 
 
 class Limited:
-    """A log file whose reader gets so much time for each of its lines."""
+    """A log file whose reader gets so much time for each of its lines.
+
+    Lines come in blocks, so the timer strikes again and again: a line is too slow at which it
+    finds the reader for the second time, after the limit at least and twice the limit at most.
+    """
 
     def __init__(self, log: LogFile) -> None:
         self.name = log.name
         self.cut_lines = 0
         self._log = log
-        self._line = 1
-        self._reading = self._lines()
+        self._found_at = 0
+        self._reading = self._blocks()
 
     def __iter__(self) -> Iterator[str]:
         return self._reading
 
-    def _lines(self) -> Generator[str, None, None]:
+    def _blocks(self) -> Generator[str, None, None]:
         if threading.current_thread() is not threading.main_thread():
             yield from self._log
             return
-        before = signal.signal(signal.SIGVTALRM, self._too_late)
+        before = signal.signal(signal.SIGVTALRM, self._strike)
         try:
+            signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS, SECONDS)
             for block in self._log:
                 self.cut_lines = self._log.cut_lines
-                for line in ended(block):
-                    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
-                    yield line
-                    self._line += line[-1] == "\n"
+                yield block
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
             signal.signal(signal.SIGVTALRM, before)
 
-    def _too_late(self, _signal: int, frame: FrameType | None) -> None:
-        # The signal may come when reading has just ended.
-        while frame is not None and not frame.f_globals.get("__name__", "").startswith(_READER):
-            frame = frame.f_back
-        if frame is not None:
-            # Whoever catches the error holds on to the reader: without this, the file would stay
-            # open, and the signal this log's.
-            self._reading.close()
-            raise InputError(
-                f"keeps a pattern of the declared format busy for more than {SECONDS:g} s.",
-                "Repeat nothing that is repeated already: (\\S+\\s*)+ tries every way to divide "
-                "a line.",
-                file=self.name,
-                line=self._line,
-            )
+    def _strike(self, _signal: int, frame: FrameType | None) -> None:
+        line = _line_read(frame)
+        if line is None or line != self._found_at:
+            self._found_at = line or 0
+            return
+        # Whoever catches the error holds on to the reader: without this, the file would stay
+        # open, and the signal this log's.
+        self._reading.close()
+        raise InputError(
+            f"keeps a pattern of the declared format busy for more than {SECONDS:g} s.",
+            "Repeat nothing that is repeated already: (\\S+\\s*)+ tries every way to divide "
+            "a line.",
+            file=self.name,
+            line=line,
+        )
+
+
+def _line_read(frame: FrameType | None) -> int | None:
+    """Return the number of the line whose patterns are being tried; None: no pattern is."""
+    while frame is not None and frame.f_code is not DeclaredReader.read.__code__:
+        frame = frame.f_back
+    return None if frame is None else int(frame.f_locals["number"])
