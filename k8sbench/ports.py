@@ -179,8 +179,8 @@ class Cluster(Protocol):
 class LogArchive(Protocol):
     """The log files of one run, one per replica, in the run's folder."""
 
-    def write(self, line: LogLine) -> None:
-        """Append one line with its time stamp."""
+    def write(self, first: LogLine, *more: LogLine) -> None:
+        """Append lines of one replica with their time stamps."""
 
     def close(self) -> None:
         """Flush and close the files; idempotent."""

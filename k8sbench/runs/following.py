@@ -13,6 +13,7 @@ to runs. What is done at each turn does not grow with the number of runs.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import threading
 from collections import deque
@@ -164,13 +165,19 @@ class Following:
             threading.Event().wait(patience)
         events = self._context.cluster.wait(patience)
         self._creations.take()
-        for event in events:
-            one = self._open.get(event.run_id)
-            if not event.run_id and event.note is not None:
-                self._reporter.note(event.note)
-            elif one is not None:
+        for (run_id, replica), some in itertools.groupby(events, _printed_by):
+            one = self._open.get(run_id)
+            if one is not None and replica is not None:
                 with self._guarded(one):
-                    self._take(one, event)
+                    self._take_lines(one, replica, list(some))
+                continue
+            for event in some:
+                one = self._open.get(run_id)
+                if not run_id and event.note is not None:
+                    self._reporter.note(event.note)
+                elif one is not None:
+                    with self._guarded(one):
+                        self._take(one, event)
         self._ends.step()
         self._check_removals()
         self._gathering.step()
@@ -268,10 +275,7 @@ class Following:
             self._ends.note_limit(one)
         if event.replica is not None:
             self._gathering.seen(one.run, event.replica)
-        if event.line is not None:
-            one.archive.write(event.line)
-            one.read_until[event.line.replica] = event.line.at
-        elif event.gap is not None:
+        if event.gap is not None:
             one.gaps = [*one.gaps, event.gap]
             store.keep(event.run_id, GAPS, msgspec.json.encode(one.gaps).decode() + "\n")
         elif event.replica is not None and event.replica.image is not None:
@@ -289,6 +293,13 @@ class Following:
                 waiting = one.run.history[-1]
                 self._ends.cancel(one, waiting.cause, waiting.cause_id or "cannot-start")
         self._reporter.on_event(one.run, event)
+
+    def _take_lines(self, one: OpenRun, replica: str, events: Sequence[JobEvent]) -> None:
+        lines = [event.line for event in events if event.line is not None]
+        one.archive.write(*lines)
+        one.read_until[replica] = lines[-1].at
+        for event in events:
+            self._reporter.on_event(one.run, event)
 
     def _known_end(self, one: OpenRun, reported: Transition) -> Transition:
         """Return the end of a job as it is on record where k8sbench ended it, else as reported.
@@ -357,3 +368,8 @@ class Following:
 
     def _note_refusal(self, run: Run, wrong: BenchError) -> None:
         self._reporter.note(f"warning: run {run.run_id} could not be cancelled: {wrong}")
+
+
+def _printed_by(event: JobEvent) -> tuple[str, str | None]:
+    """Name the run, and the replica if the event is a line of its log."""
+    return event.run_id, None if event.line is None else event.line.replica

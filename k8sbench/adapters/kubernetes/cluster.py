@@ -127,6 +127,7 @@ class KubernetesCluster:
         )
         """What other threads hand over; a callable is run by the thread that calls ``wait``."""
         self._free_lines = threading.Semaphore(LINES_WAITING)
+        self._taken_lines = 0
         self._is_closed = False
         self._watches = Watches(
             api, self._runs, self._queue.put, watch_s=watch_s, longest_pause=longest_pause
@@ -321,6 +322,9 @@ class KubernetesCluster:
             self._take_one(self._queue.get(timeout=timeout if self._runs else 0.0), events)
             for _ in range(_BATCH):
                 self._take_one(self._queue.get_nowait(), events)
+        if lines := self._taken_lines:
+            self._taken_lines = 0
+            self._free_lines.release(lines)
         return events
 
     def _take_one(
@@ -328,8 +332,7 @@ class KubernetesCluster:
     ) -> None:
         match item:
             case JobEvent():
-                if item.line is not None:
-                    self._free_lines.release()
+                self._taken_lines += item.line is not None
                 followed = self._jobs.get(item.run_id)
                 if followed is not None:
                     if item.line is not None:

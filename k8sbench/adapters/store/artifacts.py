@@ -290,8 +290,8 @@ class LogFiles:
 class LogWriter:
     """Writes a run's log lines, one file per replica.
 
-    Every line is one write to the system, so a kill loses nothing that was handed over. The first
-    failure is raised; the lines after it are dropped, so that one full disk is one error.
+    What is handed over is one write to the system, so a kill loses nothing of it. The first failure
+    is raised; the lines after it are dropped, so that one full disk is one error.
     """
 
     def __init__(
@@ -308,21 +308,18 @@ class LogWriter:
         """By replica, of the logs that were written here."""
         self._failed = False
 
-    def write(self, line: LogLine) -> None:
-        """Append one line with its time stamp."""
+    def write(self, first: LogLine, *more: LogLine) -> None:
+        """Append lines of one replica with their time stamps."""
         if self._failed:
             return
         self._check()
         try:
-            file = self._file(line.replica)
-            begin = stamp(line.at) + b" "
-            # What looks like several lines to a reader is written as several.
-            for part in line.text.encode("utf-8", "surrogateescape").split(b"\n"):
-                _write_all(file, begin + part + b"\n")
+            file = self._file(first.replica)
+            _write_all(file, b"".join(map(_stamped, (first, *more))))
         except OSError as wrong:
             self._failed = True
             raise store_error(
-                wrong, f"write the log of {line.replica} in {self._folder}"
+                wrong, f"write the log of {first.replica} in {self._folder}"
             ) from wrong
 
     def close(self) -> None:
@@ -378,6 +375,13 @@ class LogTail:
         at, text = split_stamp(line)
         self._at = max(self._at, at or 0.0)
         return self._at, text
+
+
+def _stamped(line: LogLine) -> bytes:
+    begin = stamp(line.at) + b" "
+    text = line.text.encode("utf-8", "surrogateescape")
+    # What looks like several lines to a reader is written as several.
+    return begin + text.replace(b"\n", b"\n" + begin) + b"\n"
 
 
 def split_stamp(line: bytes) -> tuple[float | None, bytes]:

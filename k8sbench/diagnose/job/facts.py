@@ -6,6 +6,7 @@ else has to know how the operator names pods or which events belong to which inc
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -63,7 +64,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """Unix seconds; None where the runtime does not say."""
 
 
-class Replica(msgspec.Struct, frozen=True, kw_only=True):
+class Replica(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One replica of the plan, and its pod where there is one."""
 
     name: str
@@ -94,7 +95,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
         grace = self.meta.get("deletionGracePeriodSeconds") or 0
         return None if due is None else due - float(grace)
 
-    @property
+    @functools.cached_property
     def meta(self) -> KubeObject:
         """The pod's metadata."""
         return (self.pod or {}).get("metadata") or {}
@@ -104,12 +105,12 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
         """The pod's spec."""
         return (self.pod or {}).get("spec") or {}
 
-    @property
+    @functools.cached_property
     def status(self) -> KubeObject:
         """The pod's status."""
         return (self.pod or {}).get("status") or {}
 
-    @property
+    @functools.cached_property
     def phase(self) -> str | None:
         """Kubernetes' phase of the pod; None without one."""
         return None if self.pod is None else self.status.get("phase", "Pending")
@@ -136,7 +137,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
         ran = "running" in state or "terminated" in state or "terminated" in self.last_state
         return ran or self.phase in ("Running", "Succeeded", "Failed")
 
-    @property
+    @functools.cached_property
     def main(self) -> KubeObject:
         """Status of the training container; empty before the kubelet has written it."""
         statuses = self.status.get("containerStatuses") or []
@@ -167,7 +168,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
         """Statuses of its init containers."""
         return self.status.get("initContainerStatuses") or []
 
-    @property
+    @functools.cached_property
     def ending(self) -> Ending | None:
         """How its training container ended, the last time it did."""
         state = (self.main.get("state") or {}).get("terminated")
