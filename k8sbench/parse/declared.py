@@ -71,7 +71,7 @@ def family(declared: LogFormat, framework: Framework | None) -> Family:
         records=tuple(records),
         # The empty text is in every line: a pattern may match anything.
         own_needles=("",),
-        make_reader=lambda family: DeclaredReader(family, summary, facts),
+        make_reader=lambda family: _Reader(family, summary, facts),
     )
 
 
@@ -108,9 +108,7 @@ def stated(name: str, text: str) -> dict[str, str]:
     return {name: str(int(number))} if number is not None and whole else {}
 
 
-class DeclaredReader(Reader):
-    """Reads the lines of a log by expressions that a user has declared."""
-
+class _Reader(Reader):
     def __init__(
         self,
         family: Family,
@@ -123,7 +121,6 @@ class DeclaredReader(Reader):
         self._records = [(each.pattern, record_maker(each)) for each in family.records]
 
     def read(self, number: int, text: str, source: str) -> Iterator[Item]:
-        """Try every expression on a line; ``number`` is the line's."""
         line = Line(number, text[:MAX_LINE], source)
         for pattern, make in self._records:
             for match in pattern.finditer(line.text):

@@ -15,10 +15,10 @@ from types import FrameType
 from k8sbench.adapters.files.log_files import LogFile
 from k8sbench.measure.run.log_facts import Source
 from k8sbench.model.errors import InputError
-from k8sbench.parse.declared import DeclaredReader
 
 SECONDS = 2.0
 """Enough for any sensible pattern: most take less than a thousandth of that."""
+_READER = "k8sbench.parse"
 
 
 def opened(files: Iterable[str], *, declared: bool) -> list[Source]:
@@ -77,7 +77,12 @@ class Limited:
 
 
 def _line_read(frame: FrameType | None) -> int | None:
-    """Return the number of the line whose patterns are being tried; None: no pattern is."""
-    while frame is not None and frame.f_code is not DeclaredReader.read.__code__:
+    """Return the number of the line that is being read; None: none is.
+
+    What tries a pattern on a line has its number as ``number``.
+    """
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(_READER) and "number" in frame.f_locals:
+            return int(frame.f_locals["number"])
         frame = frame.f_back
-    return None if frame is None else int(frame.f_locals["number"])
+    return None

@@ -123,7 +123,9 @@ def test_no_letter_is_lost_at_any_width(rows: list[tuple[str, ...]], width: int)
     shown = re.sub(r"\s", "", text([made], width=width))
     for row in rows:
         for cell in row:
-            assert re.sub(r"\s", "", clean(cell)) in shown
+            # Of a cell that is broken, the next column stands between its lines.
+            letters = iter(shown)
+            assert all(letter in letters for letter in re.sub(r"\s", "", clean(cell)))
 
 
 @given(st.integers(1, 200), st.floats(0.001, 1e6))
