@@ -38,7 +38,7 @@ def rank_sum(a: Sequence[float], b: Sequence[float]) -> Evidence:
     direction = sum(doubled[v] for v in b) - len(b) * (len(every) + 1)
     return Evidence(
         p=beyond / ways,
-        least=min(1.0, 2 / ways),
+        least=2 / ways,
         chance=1 / ways,
         is_apart=max(a) < min(b) or max(b) < min(a),
         direction=(direction > 0) - (direction < 0),
@@ -54,7 +54,7 @@ def sign(values: Sequence[float], figure: float, *, figure_is_first: bool) -> Ev
     higher = (above > below) - (above < below)
     return Evidence(
         p=min(1.0, 2 * tail),
-        least=min(1.0, 2 / ways),
+        least=2 / ways,
         chance=1 / ways,
         is_apart=len(values) in (below, above),
         direction=higher if figure_is_first else -higher,

@@ -268,6 +268,13 @@ def test_another_image_program_and_plan_are_listed() -> None:
     assert found["env"] == ("{}", '{"NCCL_ALGO":"x"}')
 
 
+def test_what_only_one_plan_has_is_listed_from_either_side() -> None:
+    found = compared(old(workdir="/opt/resnet"), new()).differences
+    assert [(one.name, one.a, one.b) for one in found] == [("workdir", '"/opt/resnet"', None)]
+    found = compared(old(), new(workdir="/opt/resnet")).differences
+    assert [(one.name, one.a, one.b) for one in found] == [("workdir", None, '"/opt/resnet"')]
+
+
 def test_gpu_metrics_are_listed_from_a_change_of_2_percent_on() -> None:
     one = gpu(sm_clock=1530.0, power=250.0, gpu_utilization=0.97, throttled=0.0)
     two = gpu(sm_clock=1380.0, power=252.0, gpu_utilization=0.96, throttled=0.10, temperature=88.0)
@@ -276,6 +283,12 @@ def test_gpu_metrics_are_listed_from_a_change_of_2_percent_on() -> None:
         "Throttled": ("0.0 %", "10.0 %"),
         "Temperature": (None, "88 °C"),
     }
+
+
+def test_the_2_percent_are_of_the_first_side() -> None:
+    one, two = {"gpu_metrics": gpu(sm_clock=1500.0)}, {"gpu_metrics": gpu(sm_clock=1470.0)}
+    assert differences(one, two) == {}
+    assert differences(two, one) == {"SM clock": ("1,470 MHz", "1,500 MHz")}
 
 
 def test_a_difference_names_the_cases_that_have_it() -> None:

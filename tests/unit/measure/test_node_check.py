@@ -44,6 +44,12 @@ def test_less_than_three_percent_is_never_enough(rate: float, slow: bool) -> Non
     assert bool(found.to_cordon) is slow
 
 
+def test_a_node_at_the_limit_itself_is_not_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_check, "LEAST", 0.25)
+    assert node_check.check(nodes([1024.0] * 9 + [768.0])).to_cordon == ()
+    assert node_check.check(nodes([1024.0] * 9 + [767.0])).to_cordon == ("gpu-9",)
+
+
 def test_the_limit_grows_with_the_noise_of_the_pool() -> None:
     noisy = node_check.check(nodes([1000, 1050, 950, 1040, 960, 1010, 990, 930]))
     assert noisy.to_cordon == ()

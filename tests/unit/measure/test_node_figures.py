@@ -75,6 +75,15 @@ def test_a_node_without_a_figure_says_why() -> None:
     assert (second.reason, second.faults) == ("gpu-shared: Somebody used GPU 0.", ())
 
 
+def test_a_node_whose_runs_are_in_no_group_has_the_state_of_the_first_without_success() -> None:
+    done = factory.run(node="a", unmeasured=True)
+    waiting = factory.run(phase=Phase.RUNNING, node="a", repeat=2)
+    (found,) = node_figures.figures(["a"], [], [done, waiting], [])
+    assert found.reason == f"Running: {waiting.history[-1].cause}"
+    (found,) = node_figures.figures(["a"], [], [], [])
+    assert found.reason == "No run of it was started."
+
+
 def test_faults_are_of_the_gpus_also_of_rejected_and_failed_measurements() -> None:
     held = factory.reject("gpu-throttled", "Heat held GPU 3 down.")
     first, second, third = figures(

@@ -55,7 +55,10 @@ def test_the_order_of_the_sides_turns_the_direction_and_nothing_else(
     ],
 )
 def test_known_values(a: tuple[float, ...], b: tuple[float, ...], p: float) -> None:
-    assert rank_test.rank_sum(a, b).p == pytest.approx(p)
+    found = rank_test.rank_sum(a, b)
+    assert found.p == pytest.approx(p)
+    # Both orders of the farthest apart, of all ways.
+    assert found.least == pytest.approx(2 / math.comb(len(a) + len(b), len(a)))
 
 
 def test_hundreds_of_runs_are_counted_too() -> None:

@@ -68,6 +68,11 @@ def test_there_are_no_misses_once_a_line_matches() -> None:
     assert tried(RECORD, "nothing of the kind").misses == []
 
 
+@pytest.mark.parametrize("pattern", ["#", ".*#", "^"])
+def test_an_expression_without_beginnings_has_no_near_misses(pattern: str) -> None:
+    assert tried(pattern, "nothing of the kind").misses == []
+
+
 def test_groups_that_are_no_numbers_are_named() -> None:
     found = tried(r"rate (?P<rate>\S+)", "rate 1,356.8", "rate 12")
     assert [line.unread for line in found.first] == [("rate",), ()]
