@@ -8,6 +8,7 @@ choice that they did not make goes into ``notes``.
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 import msgspec
 
@@ -77,6 +78,17 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     preset: Preset | None = None
     mode: Mode = "throughput"
     data: str = "synthetic"
+    epochs: int | None = None
+    """Length of a training; ``iterations`` is it, too, where the mode is ``train``."""
+    evaluate_every: int | None = None
+    """In the unit of the length."""
+    target: float | Literal["none"] | None = None
+    """Percent of the benchmark's metric."""
+    to_the_end: bool = False
+    """Whether to train on after the target was reached."""
+    weights: str | None = None
+    checkpoints: str | None = None
+    max_restarts: int | None = None
     speed_options: dict[str, str | int | float | bool] = {}
     """Of k8sbench's own trainers, as :func:`k8sbench.model.speed_options.parse` reads them."""
     image: str | None = None

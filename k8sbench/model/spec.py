@@ -20,6 +20,7 @@ AmpDtype = Literal["fp16", "bf16"]
 Impl = Literal["k8sbench", "upstream", "user"]
 Preset = Literal["full", "smoke"]
 Mode = Literal["throughput", "train"]
+LengthUnit = Literal["iterations", "epochs"]
 Estimator = Literal[
     "time_weighted",
     "time_weighted_steady",
