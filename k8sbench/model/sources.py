@@ -34,7 +34,7 @@ def data(case: Case) -> str:
             " another program.",
             "Leave it out, or leave out --impl.",
         )
-    if not asked or asked.startswith("synth"):
+    if not (is_path(asked) or asked.startswith("pvc:")):
         raise UsageError(
             f"--data {asked!r} is no source of samples.", f"Write {' or '.join(OWN_DATA)}."
         )
@@ -68,6 +68,11 @@ def checkpoints(case: Case) -> str | None:
 def is_real(source: str) -> bool:
     """Whether a plan's data are files that the user names."""
     return source.startswith(("pvc:", "path:"))
+
+
+def is_path(text: str) -> bool:
+    """Whether what was typed for data, weights or checkpoints is a path of this machine."""
+    return bool(text) and not text.startswith(("pvc:", "synth"))
 
 
 def claim(place: str) -> tuple[str, str] | None:

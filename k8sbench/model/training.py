@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from k8sbench.model.choices import Case, check_ours
+from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import PlannedTraining, PlannedWindow
 from k8sbench.model.sources import is_real
@@ -124,8 +125,8 @@ def arguments(planned: PlannedTraining | None) -> dict[str, Option]:
 
 def in_words(planned: PlannedTraining) -> str:
     """``80000 iterations, evaluated every 8000, to mIoU 78.5 %``."""
-    unit = planned.unit if planned.length > 1 else planned.unit.removesuffix("s")
-    words = f"{planned.length} {unit}, evaluated every {planned.evaluate_every}"
+    length = counted(planned.length, planned.unit.removesuffix("s"))
+    words = f"{length}, evaluated every {planned.evaluate_every}"
     if planned.target is None:
         return words
     verb = "to" if planned.stop_at_target else "timed to"
