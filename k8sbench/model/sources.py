@@ -11,6 +11,7 @@ import re
 from k8sbench.model import identity
 from k8sbench.model.choices import Case, check_ours
 from k8sbench.model.errors import UsageError
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.speed_options import Option
 
 OWN_DATA = ("synthetic", "synthetic-host")
@@ -80,6 +81,15 @@ def claim(place: str) -> tuple[str, str] | None:
     kind, _, rest = place.partition(":")
     name, _, below = rest.partition("/")
     return (name, below) if kind == "pvc" else None
+
+
+def claims(plan: RunPlan) -> dict[str, bool]:
+    """The claims that a run's pods mount, by name: whether they write to it."""
+    read = [plan.data, plan.weights, plan.pool.python_packages]
+    found = {named[0]: False for text in read if text and (named := claim(text)) is not None}
+    if plan.checkpoints is not None and (named := claim(plan.checkpoints)) is not None:
+        found[named[0]] = True
+    return found
 
 
 def seen(place: str, mount: str) -> str:
