@@ -21,6 +21,7 @@ from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault
 from k8sbench.adapters.metrics import preflight as metrics
 from k8sbench.diagnose.job.causes import ACTIONS
 from k8sbench.diagnose.preflight import claim_checks, operator, rules
+from k8sbench.diagnose.preflight.claim_checks import FIRST_CONSUMER
 from k8sbench.diagnose.preflight.facts import (
     Access,
     Asked,
@@ -44,6 +45,10 @@ ANSWER_SECONDS = 5.0
 RUNNING = "status.phase!=Succeeded,status.phase!=Failed"
 NOWHERE = "k8sbench-doctor"
 """Name of a job that is never created, and of its container, which the operator rejects."""
+
+
+NOT_BOUND = {"ProvisioningFailed", "FailedBinding"}
+"""Reasons of events of claims that wait for no pod."""
 
 
 def ask(api: Api, asked: Asked, jobs: Mapping[str, KubeObject], prometheus: str = "none") -> Facts:
@@ -174,23 +179,34 @@ def storage(api: Api, asked: Asked) -> Storage:
         name: _find(api, kinds.path("PersistentVolumeClaim", asked.namespace, name))
         for name in asked.claims
     }
-    classes: set[str] = set()
-    volumes: set[str] = set()
+    classes: dict[str, KubeObject | Unknown | None] = {}
+    volumes: dict[str, KubeObject | Unknown | None] = {}
     for name, claim in found.items():
-        if isinstance(claim, Mapping):
-            if claim.get("status", {}).get("phase") != "Bound":
-                classes.add(claim["spec"].get("storageClassName") or "")
-            elif name in asked.written:
-                volumes.add(claim["spec"].get("volumeName") or "")
+        if claim is None or isinstance(claim, Unknown):
+            continue
+        of_class, volume = (claim["spec"].get(f"{each}Name") for each in ("storageClass", "volume"))
+        if claim.get("status", {}).get("phase") != "Bound":
+            if of_class:
+                classes[of_class] = _storage_class(api, asked.namespace, name, of_class)
+        elif volume and name in asked.written:
+            volumes[volume] = _find(api, kinds.path("PersistentVolume", name=volume))
+    return Storage(claims=found, storage_classes=classes, volumes=volumes)
 
-    def by_name(kind: str, names: set[str]) -> dict[str, KubeObject | Unknown | None]:
-        return {name: _find(api, kinds.path(kind, name=name)) for name in sorted(names - {""})}
 
-    return Storage(
-        claims=found,
-        storage_classes=by_name("StorageClass", classes),
-        volumes=by_name("PersistentVolume", volumes),
-    )
+def _storage_class(api: Api, namespace: str, claim: str, name: str) -> KubeObject | Unknown | None:
+    """Find the class of a claim that is not bound.
+
+    No Role lets a user read classes: where they may not, the claim's events say how it binds.
+    """
+    found = _find(api, kinds.path("StorageClass", name=name))
+    if not isinstance(found, Unknown):
+        return found
+    of_claim = f"involvedObject.kind=PersistentVolumeClaim,involvedObject.name={claim}"
+    events = _tried(partial(_list, api, kinds.path("Event", namespace), fields=of_claim))
+    reasons = set() if isinstance(events, Unknown) else {event.get("reason") for event in events}
+    if FIRST_CONSUMER in reasons:
+        return {"volumeBindingMode": FIRST_CONSUMER}
+    return {"volumeBindingMode": "Immediate"} if reasons & NOT_BOUND else found
 
 
 def _tried(query: Callable[[], T]) -> T | Unknown:
