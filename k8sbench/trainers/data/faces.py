@@ -153,10 +153,11 @@ class _Unpickler(pickle.Unpickler):
             return _latin
         if (module, name) == ("builtins", "bytes"):
             return lambda: b""
-        if module.split(".")[0] == "numpy" and name in ("_reconstruct", "ndarray", "dtype"):
-            return _Bytes
-        if module.split(".")[0] == "numpy" and name == "scalar":
-            return lambda _, held: any(held)
+        if module.startswith("numpy.") or module == "numpy":
+            if name in ("_reconstruct", "ndarray", "dtype"):
+                return _Bytes
+            if name == "scalar":
+                return lambda _, held: any(held)
         raise pickle.UnpicklingError(f"it holds {module}.{name}")
 
 

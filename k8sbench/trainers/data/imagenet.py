@@ -35,7 +35,7 @@ def crop_box(width: int, height: int, random: np.random.Generator) -> Box:
     """A random part of a picture to train on."""
     for _ in range(TRIES):
         area = width * height * random.uniform(*AREA)
-        ratio = math.exp(random.uniform(*map(math.log, RATIO)))
+        ratio = math.exp(random.uniform(math.log(RATIO[0]), math.log(RATIO[1])))
         columns, rows = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
         if 0 < columns <= width and 0 < rows <= height:
             top = int(random.integers(height - rows + 1))
