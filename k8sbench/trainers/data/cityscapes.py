@@ -8,21 +8,20 @@ and 255 for none. Nothing is compared with the real set's numbers but by :func:`
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from k8sbench.trainers.data import decoding
+from k8sbench.trainers.data.streets import Augment
 from k8sbench.trainers.parts.samples import Array, BrokenSample, DataError, Files
+from k8sbench.trainers.parts.segmentation import IGNORE
 
 PICTURES = {"train": 2975, "val": 500}
 CLASSES = 19
-IGNORE = 255
 PICTURE, LABELS = "_leftImg8bit.png", "_gtFine_labelTrainIds.png"
-# (picture [rows, columns, 3], labels [rows, columns], random state): an augmented sample.
-Augment = Callable[[Array, Array, np.random.Generator], tuple[Array, Array]]
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ import numpy as np
 from k8sbench.trainers.data import hsv
 from k8sbench.trainers.data.resizing import Window
 from k8sbench.trainers.parts.samples import Array
+from k8sbench.trainers.parts.segmentation import IGNORE
 
 # Mean and standard deviation of RGB values of 0–255: configs/_base_/datasets/cityscapes.py.
 NORMALISE = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
-IGNORE = 255  # the label of pixels that belong to no class
 SCALES = (0.5, 2.0)
 # RandomCrop: so often another window is drawn where one class has this share or more of it.
 TRIES, LARGEST_SHARE = 10, 0.75
@@ -28,7 +28,7 @@ BRIGHTNESS, CONTRAST, SATURATION, HUE = 32, (0.5, 1.5), (0.5, 1.5), 18
 
 
 def augmented(
-    picture: Array, labels: Array, crop: tuple[int, int], random: np.random.Generator
+    picture: Array, labels: Array, random: np.random.Generator, crop: tuple[int, int]
 ) -> tuple[Array, Array]:
     """Uint8 [rows, columns, 3] and [rows, columns]: uint8 [3, *crop] in RGB and [*crop]."""
     full = _resized((labels.shape[0], labels.shape[1]), random.uniform(*SCALES))

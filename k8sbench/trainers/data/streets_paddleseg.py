@@ -7,28 +7,32 @@ rules of contrast, saturation and hue.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
-from PIL import Image, ImageEnhance
 
 from k8sbench.trainers.data.resizing import Window
 from k8sbench.trainers.parts.samples import Array
+from k8sbench.trainers.parts.segmentation import IGNORE
+
+if TYPE_CHECKING:  # else on first use: trainers need no Pillow for synthetic data
+    from PIL.Image import Image as Picture
 
 # Normalize, by its default 0.5 and 0.5 of values of 0–1.
 NORMALISE = ((127.5, 127.5, 127.5), (127.5, 127.5, 127.5))
-IGNORE = 255  # the label of pixels that belong to no class
 SCALES = (0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
 PADDING = 127  # of 127.5, once it is cut to bytes
 # RandomDistort without arguments; hue in steps of which a full turn has 256.
-ENHANCERS = (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color)
+ENHANCERS = ("Brightness", "Contrast", "Color")
 DISTORTION, HUE = (0.5, 1.5), 18
 
 
 def augmented(
-    picture: Array, labels: Array, crop: tuple[int, int], random: np.random.Generator
+    picture: Array, labels: Array, random: np.random.Generator, crop: tuple[int, int]
 ) -> tuple[Array, Array]:
     """Uint8 [rows, columns, 3] and [rows, columns]: uint8 [3, *crop] in RGB and [*crop]."""
+    from PIL import Image
+
     scale = SCALES[random.integers(len(SCALES))]
     full = (round(scale * labels.shape[0]), round(scale * labels.shape[1]))
     window = Window.drawn(full, crop, random)
@@ -39,28 +43,30 @@ def augmented(
     classes[: window.height, : window.width] = window.nearest(labels)
     if random.random() < 0.5:
         image, classes = image[:, :, ::-1], classes[:, ::-1]
-    distort = distorted(Image.fromarray(np.ascontiguousarray(image.transpose(1, 2, 0))), random)
-    image = np.ascontiguousarray(np.asarray(distort).transpose(2, 0, 1))
+    held = distorted(Image.fromarray(np.ascontiguousarray(image.transpose(1, 2, 0))), random)
+    image = np.ascontiguousarray(np.asarray(held).transpose(2, 0, 1))
     return image, np.ascontiguousarray(classes)
 
 
-def distorted(image: Image.Image, random: np.random.Generator) -> Image.Image:
+def distorted(image: Picture, random: np.random.Generator) -> Picture:
     """Brightness, contrast, saturation and hue, each in half of the cases, in any order."""
-    changes: list[Callable[[Image.Image], Image.Image]] = [
-        *(
-            lambda image, kind=kind: kind(image).enhance(random.uniform(*DISTORTION))
-            for kind in ENHANCERS
-        ),
-        lambda image: hue_plus(image, random.uniform(-HUE, HUE)),
-    ]
-    for chosen in random.permutation(len(changes)):
-        if random.random() < 0.5:
-            image = changes[chosen](image)
+    from PIL import ImageEnhance
+
+    for chosen in random.permutation(len(ENHANCERS) + 1):
+        if random.random() >= 0.5:
+            continue
+        if chosen < len(ENHANCERS):
+            enhancer = getattr(ImageEnhance, ENHANCERS[chosen])(image)
+            image = enhancer.enhance(random.uniform(*DISTORTION))
+        else:
+            image = hue_plus(image, random.uniform(-HUE, HUE))
     return image
 
 
-def hue_plus(image: Image.Image, steps: float) -> Image.Image:
+def hue_plus(image: Picture, steps: float) -> Picture:
     """Hues turned by `steps`, cut to whole numbers towards 0 and taken round the circle."""
+    from PIL import Image
+
     bands = image.convert("HSV").split()
     turned = bands[0].point([int(hue + steps) % 256 for hue in range(256)])
     return Image.merge("HSV", (turned, *bands[1:])).convert("RGB")
