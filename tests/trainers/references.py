@@ -32,7 +32,7 @@ def triangle(pixels: Array, height: int, width: int) -> Array:
         weights = np.clip(1 - np.abs(places[None] - middles[:, None]) / reach, 0, None)
         weights /= weights.sum(1, keepdims=True)
         mixed = np.tensordot(weights, pixels.astype(float), axes=(1, axis))
-        pixels = np.rint(np.moveaxis(mixed, 0, axis))
+        pixels = np.floor(np.moveaxis(mixed, 0, axis) + 0.5 + 1e-6)
     return pixels.astype(np.uint8)
 
 
