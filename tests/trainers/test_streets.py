@@ -32,6 +32,17 @@ def scene(height: int, width: int, seed: int = 0) -> tuple[Array, Array]:
     return picture, labels
 
 
+def plain_scene(height: int, width: int, seed: int) -> tuple[Array, Array]:
+    """The same with little but one class, and much that has none: most crops are drawn again."""
+    picture, labels = scene(height, width, seed)
+    return picture, np.choose(labels.clip(0, 5) // 2, [0, 1, IGNORE]).astype(np.uint8)
+
+
+def scene_of_one_class(height: int, width: int, seed: int) -> tuple[Array, Array]:
+    """However often a crop is drawn again."""
+    return scene(height, width, seed)[0], np.zeros((height, width), np.uint8)
+
+
 def bilinear(pixels: Array, height: int, width: int) -> Array:
     """The whole picture: each point between the pixels around it, without averaging over more."""
     made = pixels.astype(np.float64)
@@ -280,15 +291,16 @@ UPSTREAM = {"mmseg": (mmseg, streets_mmseg), "paddleseg": (paddleseg, streets_pa
 
 @pytest.mark.filterwarnings("ignore:'mode' parameter is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("crop", [(24, 48), (40, 60)], ids=["crop", "padded"])
+@pytest.mark.parametrize("made", [scene, plain_scene, scene_of_one_class])
 @pytest.mark.parametrize("recipe", UPSTREAM)
 def test_a_sample_is_what_upstreams_steps_make_of_the_same_random_numbers(
-    recipe: str, crop: tuple[int, int]
+    recipe: str, made: Any, crop: tuple[int, int]
 ) -> None:
     reference, module = UPSTREAM[recipe]
     mean, spread = (np.array(each)[:, None, None] for each in module.NORMALISE)
     level = float(1 / spread.min())  # of a byte's step
     for seed in range(40):
-        picture, labels = scene(48, 96, seed)
+        picture, labels = made(48, 99, seed)
         random, again = np.random.default_rng(seed), np.random.default_rng(seed)
         image, classes = module.augmented(picture, labels, random, crop)
         told, told_classes = reference(picture, labels, again, crop)
