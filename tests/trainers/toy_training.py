@@ -1,13 +1,12 @@
 """A small network trained to an accuracy on made-up files, by either framework's loop.
 
-`python -m tests.trainers.toy_training FRAMEWORK LINES` runs one job for each line of options, one
-after the other in one process. `REMOVE=PATTERN` in place of options removes folders.
+`python -m tests.trainers.toy_training FRAMEWORK LINES` runs a job for each line, PORT OPTIONS, one
+after the other in one process. A line REMOVE=FOLDER removes a folder instead.
 """
 
 from __future__ import annotations
 
 import argparse
-import glob
 import os
 import shutil
 import sys
@@ -152,7 +151,7 @@ def main(framework: str, argv: list[str]) -> None:
 
     def files(_: Any) -> Files:
         training = Part(TRAINING, frozenset(own.broken))
-        return Files("toy", training, Part(VALIDATION, frozenset(own.broken_val)), "0123abcd")
+        return Files("toy", training, Part(own.validation, frozenset(own.broken_val)), "0123abcd")
 
     kind.train(
         common,
@@ -172,16 +171,16 @@ def main(framework: str, argv: list[str]) -> None:
 def _options(group: argparse._ArgumentGroup) -> None:
     for name in ("--broken", "--broken-val"):
         group.add_argument(name, type=int, nargs="*", default=[])
-    group.add_argument("--batch", type=int, default=3)
+    group.add_argument("--batch", type=int, default=3, help="of an evaluation")
+    group.add_argument("--validation", type=int, default=VALIDATION)
 
 
 if __name__ == "__main__":
     for line in sys.argv[2].splitlines():
         if line.startswith("REMOVE="):
-            # Each rank its own at once, or none: the others wait for rank 0 when they meet.
+            # By the first rank alone: it is done before the ranks meet in the next job.
             if os.environ.get("RANK", os.environ.get("PADDLE_TRAINER_ID", "0")) == "0":
-                for found in glob.glob(line.removeprefix("REMOVE=")):
-                    shutil.rmtree(found)
+                shutil.rmtree(line.removeprefix("REMOVE="))
         else:
             port, *options = line.split()
             os.environ["MASTER_PORT"] = port
