@@ -31,6 +31,8 @@ DEFAULTS = settings.Defaults(
     workers=0,
     speed_options=(),
 )
+UNUSED: Any = None
+"""In place of synthetic samples."""
 NORMALISE: Normalise = ((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
 
 
@@ -105,7 +107,7 @@ class Torch:
                 losses=losses,
                 groups=lambda net: net.parameters(),
                 mean_values=False,
-                samples=None,  # type: ignore[arg-type]
+                samples=UNUSED,
                 **work,
             ),
             common,
@@ -137,11 +139,11 @@ class Paddle:
             return nn.Sequential(nn.Flatten(), *layers)
 
         paddle_loop.train(
-            paddle_loop.Work(model=model, losses=losses, samples=None, **work), common
+            paddle_loop.Work(model=model, losses=losses, samples=UNUSED, **work), common
         )
 
 
-FRAMEWORKS = {"torch": Torch, "paddle": Paddle}
+FRAMEWORKS: dict[str, Any] = {"torch": Torch, "paddle": Paddle}
 
 
 def main(framework: str, argv: list[str]) -> None:
