@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from k8sbench.trainers.data import sample_sets
 from k8sbench.trainers.parts import segmentation
 from tests.trainers import torch_runs
 from tests.trainers.paddle_runs import import_paddle
+from tests.trainers.references import Array, interpolated
 from tests.trainers.torch_runs import events, only
 
 pytestmark = [
@@ -20,7 +20,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning"),
 ]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 CLASSES = 4
 
 
@@ -74,17 +73,6 @@ def paddle_sums(layout: str) -> Callable[[Array, Array], Array]:
     return sums
 
 
-def enlarged(score: Array, height: int, width: int) -> Array:
-    """[classes, rows, columns] at another size, bilinear, corners not aligned."""
-    for axis, size in ((1, height), (2, width)):
-        at = (np.arange(size) + 0.5) * score.shape[axis] / size - 0.5
-        old = np.arange(score.shape[axis])
-        score = np.apply_along_axis(
-            lambda line, at=at, old=old: np.interp(at, old, line), axis, score
-        )
-    return score
-
-
 @pytest.mark.parametrize(
     "sums",
     [torch_sums, paddle_sums("NCHW"), paddle_sums("NHWC")],
@@ -101,7 +89,7 @@ def test_miou_and_accuracy_are_those_of_counting_each_pixel(
     right = counted = 0
     both, either = np.zeros(CLASSES), np.zeros(CLASSES)
     for score, label in zip(scores, labels, strict=True):
-        best = enlarged(score, 10, 18).argmax(0)
+        best = interpolated(interpolated(score, 1, 10), 2, 18).argmax(0)
         for found, told in zip(best.ravel(), label.ravel(), strict=True):
             if told == 255:
                 continue
