@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
 
     from k8sbench.trainers.data import streets_mmseg, streets_paddleseg
     from k8sbench.trainers.data.streets import Scenes
-    from k8sbench.trainers.parts import paddle_loop
+    from k8sbench.trainers.parts import paddle_loop, pixel_accuracy
 
     upstream = streets_mmseg if common.recipe == "matched" else streets_paddleseg
     if upstream is streets_paddleseg and common.data == "synthetic-host" and not find_spec("PIL"):
@@ -101,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             ),
             samples=Scenes(own.crop, own.classes, common.seed, augment, upstream.NORMALISE),
             files=files,
-            evaluation=lambda _: segmentation.evaluation(
+            evaluation=lambda _: pixel_accuracy.evaluation(
                 own.classes, predicted(layout), paddle.bincount
             ),
             normalise=upstream.NORMALISE,
