@@ -120,6 +120,10 @@ class Journal:
         """One machine line."""
         self._write(line(name, fields))
 
+    def timed(self, name: str, fields: Mapping[str, object]) -> None:
+        """One machine line that ends with the time."""
+        self.event(name, {**fields, "time": self._now()})
+
     def start(
         self,
         *,
