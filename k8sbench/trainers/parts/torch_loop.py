@@ -92,7 +92,7 @@ class _Run(loop.Loop[Work, Session]):
         return Watch(tally)
 
     def synthetic(self) -> Iterator[tuple[Tensor, Tensor]]:
-        return torch_data.source(self.work.samples, self.here)
+        return torch_data.source(self.work.samples, self.here, self.work.normalise)
 
     def loader(self, reader: Reader, batches: Iterable[list[At]]) -> Iterable[tuple[Any, Any, str]]:
         return torch_data.files(reader, batches, self.here)
@@ -133,10 +133,13 @@ class _Run(loop.Loop[Work, Session]):
         (scaler.scale(loss) if fixed is None else loss * fixed).backward()
         if self.here.sums_at_once:
             self.here.average(self.gradients())
-        if (self.timer.steps + 1) % work.accumulate == 0:
+        if self.whole(self.timer.steps + 1):
             self.descend(fixed)
         if not work.values_before_backward:
             self.keep(tuple(values), printed.tolist())
+
+    def whole(self, step: int) -> bool:
+        return step % self.work.accumulate == 0
 
     def descend(self, fixed: float | None) -> None:
         """Change the weights by the gradients, whose scale is `fixed` or the scaler's."""
