@@ -13,7 +13,10 @@ from tests.trainers.torch_runs import Event, losses, only
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
 
-TRAIN = ("--mode", "train", "--workers", "0", "--warmup", "1", "--device", "cpu")
+TRAIN = (
+    *("--mode", "train", "--workers", "0", "--warmup", "1"),
+    *("--device", "cpu", "--threads", "1"),
+)
 # Options of a small network, its pictures, and the accuracy that it reaches. Guessing one of 8 and
 # of 4 classes gives 12.5 and 25 %, and one of two answers 50 %.
 LEARNED = {
