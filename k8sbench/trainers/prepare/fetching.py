@@ -157,8 +157,9 @@ def _request(source: Source, partial: Path, about: Path) -> None:
         if total is not None:
             need_room(partial.parent, total - begin, f"fetch the rest of {source.name}")
         progress = Progress(f"fetch {source.name}", total, done=begin)
-        with partial.open("ab" if begin else "wb") as file:
-            while block := answer.read(_BLOCK):
+        # Written as it arrives: a kill loses nothing that came.
+        with partial.open("ab" if begin else "wb", buffering=0) as file:
+            while block := answer.read1(_BLOCK):
                 file.write(block)
                 progress.add(len(block))
         progress.say()
