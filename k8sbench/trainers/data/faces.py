@@ -151,11 +151,13 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ("_codecs", "encode"):
             return _latin
-        if (module, name) == ("builtins", "bytes"):
+        if (module, name) in (("builtins", "bytes"), ("__builtin__", "bytes")):
             return lambda: b""
         if module.startswith("numpy.") or module == "numpy":
             if name in ("_reconstruct", "ndarray", "dtype"):
                 return _Bytes
+            if name == "_frombuffer":
+                return lambda data, *_: bytes(memoryview(data))
             if name == "scalar":
                 return lambda _, held: any(held)
         raise pickle.UnpicklingError(f"it holds {module}.{name}")

@@ -13,12 +13,16 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from k8sbench.trainers.parts import gpu_samples
+from k8sbench.trainers.parts import course, gpu_samples
 from k8sbench.trainers.parts.arithmetic import Tally, statement
+from k8sbench.trainers.parts.course import Course
+from k8sbench.trainers.parts.evaluation import Evaluation
 from k8sbench.trainers.parts.events import Journal
 from k8sbench.trainers.parts.lines import Progress
+from k8sbench.trainers.parts.samples import Files
 from k8sbench.trainers.parts.schedules import Schedule
 from k8sbench.trainers.parts.session import Session
 from k8sbench.trainers.parts.settings import refuse
@@ -32,8 +36,16 @@ class Work:
     unit: str
     momentum: float
     weight_decay: float
-    schedule: Schedule
+    schedule: Callable[[Course], Schedule]
     line: Callable[[Progress], str]
+    # Samples of upstream's data set, by which synthetic data have epochs; 0: they have none.
+    epoch_samples: int = 0
+    # Opens the folder of `--data DIR`, or raises `DataError`; None: the trainer reads no files.
+    files: Callable[[Path], Files] | None = None
+    # How it is evaluated on the validation part of its files.
+    evaluation: Callable[[Files], Evaluation] | None = None
+    # Mean and standard deviation of RGB values of 0-255, of inputs that are uint8.
+    normalise: tuple[Sequence[float], Sequence[float]] | None = None
     sync_bn: bool = False
     # The fewest samples that batch norm can take the statistics of: 2 where it sees one pixel.
     norm_batch: int = 1
@@ -83,6 +95,10 @@ class Loop(abc.ABC, Generic[W, S]):
         self.work, self.here, self.journal = work, here, journal
         self.meters = Meters()
         self.last_loss = math.nan
+        self.course = course.plan(
+            settings, work.epoch_samples, settings.batch_size * here.place.world_size
+        )
+        self.schedule = work.schedule(self.course)
         self.plan = StepPlan(
             warmup=settings.warmup,
             iterations=settings.iterations,
@@ -160,14 +176,14 @@ class Loop(abc.ABC, Generic[W, S]):
 
     def to_its_end(self) -> Outcome:
         """Take all steps; the outcome once every line is written."""
-        work, timer = self.work, self.timer
+        timer = self.timer
         batches = self.batches()
         self.gpu_samples.start(self.here.gpu_names())
         timer.start()
         while timer.another(self.here.agree):
             inputs, targets = next(batches)
             timer.data_ready()
-            lr = work.schedule(timer.steps)
+            lr = self.schedule(timer.steps)
             self.step(inputs, targets, lr)
             record = timer.step_done()
             if record is not None and self.here.place.first:

@@ -98,7 +98,7 @@ class _Run(loop.Loop[Work, Session]):
         self.train_mode()
         layers: Sequence[Any] = [self.model] if self.sharded is None else [self.model, self.sharded]
         self.optimizer = paddle.optimizer.Momentum(
-            learning_rate=work.schedule(0),
+            learning_rate=self.schedule(0),
             momentum=work.momentum,
             weight_decay=work.weight_decay,
             parameters=[parameter for layer in layers for parameter in layer.parameters()],

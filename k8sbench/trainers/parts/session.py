@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
+
 from k8sbench.trainers.parts import machine
 from k8sbench.trainers.parts.events import Journal, Place
 from k8sbench.trainers.parts.settings import Settings
@@ -68,6 +70,18 @@ class Session(abc.ABC):
     @abc.abstractmethod
     def close(self) -> None:
         """Leave the job in order."""
+
+    @abc.abstractmethod
+    def seed(self, offset: int = 0) -> None:
+        """Seed what draws random numbers on this rank; `offset` is below 2**31."""
+
+    def seed_step(self, step: int) -> None:
+        """Seed the dropout of one step on this rank.
+
+        What follows from the step's number need not be saved to go on from a checkpoint; and the
+        state of Paddle's generators can be read, but not set.
+        """
+        self.seed(int(np.random.default_rng((step, self.place.rank)).integers(2**31)))
 
     @abc.abstractmethod
     def sync(self) -> None:
@@ -129,6 +143,10 @@ class Session(abc.ABC):
         held = self.whole(number)
         self.distributed.broadcast(held, 0)
         return int(held.item())
+
+    def all_fine(self, fine: bool) -> bool:
+        """Whether `fine` is true on every rank; returns once every rank has called this."""
+        return bool((self.mean(self.ones(1) * float(fine)) == 1.0).item())
 
     def environment(self) -> dict[str, object]:
         """What is known of this rank's machine and libraries; None where it is not known."""

@@ -71,7 +71,7 @@ class _Run(loop.Loop[Work, Session]):
         self.train_mode()
         self.optimizer = torch.optim.SGD(
             work.groups(self.bare),
-            lr=work.schedule(0),
+            lr=self.schedule(0),
             momentum=work.momentum,
             weight_decay=work.weight_decay,
             fused=True if here.settings.fused_optimizer else None,
