@@ -22,7 +22,7 @@ from pathlib import Path
 from k8sbench.trainers.data import sample_sets
 from k8sbench.trainers.parts.settings import Parser, size, whole
 from k8sbench.trainers.prepare import labels
-from k8sbench.trainers.prepare.fetching import URL, Source, fetch
+from k8sbench.trainers.prepare.fetching import GIVEN, SECRET, URL, Source, fetch
 from k8sbench.trainers.prepare.holding import held
 from k8sbench.trainers.prepare.said import EXIT_FAILED, EXIT_INPUT, Failed, say
 from k8sbench.trainers.prepare.unpacking import unpack
@@ -36,7 +36,7 @@ TOP = {
     "faces": frozenset(),  # the list names pictures anywhere below the folder
 }
 LENGTHS = {"md5": 32, "sha256": 64}
-_NUMBER = re.compile(r": [\d,]+ of [\d,]+ (pictures|clips|classes|pairs|labels)$")
+_NUMBER = re.compile(r": [\d,]+ of [\d,]+ (pictures|label files|clips|classes|pairs)$")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,13 +46,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(given.run(given))
     except Failed as failed:
-        say("failed", text=failed.text, action=failed.action)
+        say("failed", text=failed.text, action=failed.action, code=failed.code)
         return failed.code
     except OSError as error:
         action = "The same command goes on with what is there."
         if error.errno in {28, 122}:
             action = f"Make room or enlarge the volume. {action}"
-        say("failed", text=f"{error.filename or given.folder}: {error.strerror}.", action=action)
+        why = f"{error.filename or given.folder}: {error.strerror}."
+        say("failed", text=why, action=action, code=EXIT_FAILED)
         return EXIT_FAILED
 
 
@@ -107,6 +108,13 @@ def _prepare(given: argparse.Namespace) -> int:
 
 
 def _sources(given: argparse.Namespace) -> list[Source]:
+    secret = os.environ.get(SECRET)
+    if secret and not any(name in os.environ for name in GIVEN):
+        raise Failed(
+            f"There is no Secret {secret}, or it has none of the keys that are read.",
+            "Its keys are username and password, header, url: docs/data.md says what they hold.",
+            EXIT_INPUT,
+        )
     urls = given.url or [url for url in [os.environ.get(URL)] if url]
     sums = [(name, value) for name in LENGTHS for value in getattr(given, name)]
     if sums and len(sums) != len(urls):

@@ -20,6 +20,7 @@ from PIL import Image
 
 from k8sbench.trainers.prepare import holding
 from k8sbench.trainers.prepare.labels import TABLE
+from k8sbench.trainers.prepare.said import Failed
 from k8sbench.trainers.prepare_data import SAMPLE, STATE
 from tests.harness.archive_server import ArchiveServer, serving
 from tests.harness.cluster.shell import until
@@ -218,7 +219,7 @@ def test_a_lock_of_another_machine_with_a_heartbeat_is_respected(tmp_path: Path)
     try:
         until(lock.exists, "a beat")
         with (
-            pytest.raises(holding.Failed, match="prepared by process 1 on elsewhere"),
+            pytest.raises(Failed, match="prepared by process 1 on elsewhere"),
             holding.held(lock),
         ):
             pass

@@ -27,6 +27,8 @@ from k8sbench.trainers.prepare.said import EXIT_INPUT, Failed, Progress, say, si
 USER, PASSWORD, HEADER, URL = (
     f"K8SBENCH_DATA_{name}" for name in ("USERNAME", "PASSWORD", "HEADER", "URL")
 )
+GIVEN = (USER, PASSWORD, HEADER, URL)
+SECRET = "K8SBENCH_DATA_SECRET"  # the name of the Secret that they are from
 TRIES = 8  # in a row that bring nothing
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 ANSWER_SECONDS = 60.0
@@ -157,10 +159,10 @@ def _request(source: Source, partial: Path, about: Path) -> None:
         if total is not None:
             need_room(partial.parent, total - begin, f"fetch the rest of {source.name}")
         progress = Progress(f"fetch {source.name}", total, done=begin)
-        # Written as it arrives: a kill loses nothing that came.
-        with partial.open("ab" if begin else "wb", buffering=0) as file:
+        with partial.open("ab" if begin else "wb") as file:
             while block := answer.read1(_BLOCK):
                 file.write(block)
+                file.flush()  # a kill loses nothing that came
                 progress.add(len(block))
         progress.say()
         if total is not None and progress.done < total:

@@ -1,8 +1,8 @@
 """What preparing a data set prints: ``K8SBENCH {json}`` lines, read by ``k8sbench data``.
 
 Events: ``note`` (text), ``progress`` (step, done, total or null; bytes or files by ``unit``),
-``missing`` (text), ``failed`` (text, action) and ``end`` (problems). The last line of a run is
-``failed`` or ``end``.
+``missing`` (text), ``failed`` (text, action, code) and ``end`` (problems). The last line of a run
+is ``failed`` or ``end``.
 """
 
 from __future__ import annotations

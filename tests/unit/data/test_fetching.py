@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -227,7 +228,7 @@ def test_a_url_that_is_not_of_http_or_holds_a_password_is_refused(
 def test_too_little_room_is_told_before_the_first_byte(
     server: ArchiveServer, fetched: Fetched, monkeypatch: Any
 ) -> None:
-    usage = fetching.shutil.disk_usage(fetched.target.parent)
-    monkeypatch.setattr(fetching.shutil, "disk_usage", lambda _: usage._replace(free=1000))
+    usage = shutil.disk_usage(fetched.target.parent)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1000))
     with pytest.raises(Failed, match=r"takes 300 kB, and .* has 1 kB free"):
         fetched(server.url)
