@@ -7,6 +7,7 @@ what it prints comes back as :class:`Said`, line by line.
 from __future__ import annotations
 
 import contextlib
+import functools
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from k8sbench.app import catalog, connections
+from k8sbench.app import catalog, connections, targets
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.model.data_set import DATA_SETS, DataSet, data_set
 from k8sbench.model.errors import InputError, Interrupted, JobFailed, TimedOut, UsageError
@@ -24,6 +25,7 @@ from k8sbench.render.data_job import Claim, DataJob
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
+    from k8sbench.model.pool import NodePool
     from k8sbench.runs.context import Stop
 
 __all__ = ["ClusterAccess", "DataSet", "Weights"]
@@ -68,7 +70,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     image: str | None = None
     """None: the public image of PyTorch, which has numpy and Pillow."""
     secret: str | None = None
-    pull_secrets: tuple[str, ...] = ()
+    node_pool: str | None = None
+    pools_file: str | None = None
     seconds: int = DAY_SECONDS
     """After which a Job is ended."""
 
@@ -166,11 +169,15 @@ class _Watched:
         self._last: Said | None = None
 
     def line(self, text: str) -> None:
-        """Take one line."""
+        """Take one line; what is none of the program's events is shown as it is."""
         said = Said(event="note", text=text.rstrip())
         if text.startswith(PREFIX):
             with contextlib.suppress(msgspec.MsgspecError):
                 said = msgspec.json.decode(text.removeprefix(PREFIX), type=Said)
+        self.take(said)
+
+    def take(self, said: Said) -> None:
+        """Take one event."""
         if said.event in {"failed", "end"}:
             self._last = said
         else:
@@ -211,32 +218,32 @@ def _on_claim(task: Task, stop: Stop, watched: _Watched) -> None:
     from k8sbench.adapters.kubernetes import data_jobs
     from k8sbench.render import data_job
 
-    job = DataJob(
-        action=task.action,
-        data_set=task.data_set,
-        claim=Claim.parse(task.place),
-        words=task.words,
-        image=task.image or catalog.images().image("pytorch", "public").name,
-        secret=task.secret,
-        pull_secrets=task.pull_secrets,
-        seconds=task.seconds,
-    )
-    objects = data_job.manifests(job, templates=templates.load(), trainers=trainer_sources.read())
-
     def note(text: str) -> None:
-        watched.line(f"{PREFIX}{msgspec.json.encode({'event': 'note', 'text': text}).decode()}")
+        watched.take(Said(event="note", text=text))
 
+    claim = Claim.parse(task.place)
     api = connections.connect(task.access)
     with contextlib.closing(api):
         connections.note_silence(api, note)
-        data_jobs.check_claim(api, job.claim.name, writes=task.action != "check")
-        is_new = data_jobs.start(api, objects)
-        where = f"{job.name} in namespace {api.place.namespace}"
-        note(
-            f"Created Job {where}, image {job.image}."
-            if is_new
-            else f"Job {where} is at work already; following it."
+        job = DataJob(
+            action=task.action,
+            data_set=task.data_set,
+            claim=claim,
+            words=task.words,
+            image=task.image or catalog.images().image("pytorch", "public").name,
+            secret=task.secret,
+            pool=_pool(task, api),
+            seconds=task.seconds,
         )
+        objects = data_job.manifests(
+            job, templates=templates.load(), trainers=trainer_sources.read()
+        )
+        data_jobs.check_claim(api, claim.name, writes=task.action != "check")
+        where = f"{job.name} in namespace {api.place.namespace}"
+        if data_jobs.start(api, objects):
+            note(f"Created Job {where}, image {job.image}.")
+        else:
+            note(f"Job {where} is at work already; following it.")
         try:
             for line in _until(_lines(api, job.name, note), stop):
                 watched.line(line)
@@ -249,6 +256,15 @@ def _on_claim(task: Task, stop: Stop, watched: _Watched) -> None:
                 "To follow it again, give the same command.",
             )
         data_jobs.remove(api, job.name)
+
+
+def _pool(task: Task, api: Api) -> NodePool | None:
+    if task.node_pool is None:
+        return None
+    from k8sbench.adapters.files import pools
+
+    published = functools.partial(targets.cluster_pools, api)
+    return pools.load(task.pools_file, published=published).pool(task.node_pool)
 
 
 def _lines(api: Api, name: str, note: Callable[[str], None]) -> Iterator[str]:

@@ -15,10 +15,11 @@ from jinja2 import Environment
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import LABEL_DOMAIN
 from k8sbench.model.planning import TRAINERS_MOUNT
+from k8sbench.model.pool import NodePool
 from k8sbench.render import syntax
 from k8sbench.render.job import DIGEST_ANNOTATION, config_key
 from k8sbench.render.manifest import SOURCES_TEMPLATE, read
-from k8sbench.render.pod import SIDECAR
+from k8sbench.render.pod import PACKAGES_MOUNT, SIDECAR, toleration
 from k8sbench.render.security import USER
 from k8sbench.render.templates import render
 from k8sbench.render.trainer_sources import TrainerSources
@@ -76,7 +77,8 @@ class DataJob(msgspec.Struct, frozen=True, kw_only=True):
     """More words of the program."""
     image: str
     secret: str | None = None
-    pull_secrets: tuple[str, ...] = ()
+    pool: NodePool | None = None
+    """Whose nodes, pull secrets and Python packages it has; None: any node's."""
     seconds: int
 
     @property
@@ -103,7 +105,9 @@ def manifests(
         "app.kubernetes.io/part-of": "k8sbench",
         LABEL: job.name,
     }
-    said = repr((job.command, job.image, job.secret, trainers.digest))
+    pool = job.pool
+    packages = Claim.parse(pool.python_packages) if pool and pool.python_packages else None
+    said = repr((job.command, job.image, job.secret, pool, trainers.digest))
     words = hashlib.sha256(said.encode()).hexdigest()
     values = {
         "name": job.name,
@@ -115,9 +119,14 @@ def manifests(
         "user": USER,
         "image": job.image,
         "command": job.command,
-        "pull_secrets": [{"name": name} for name in job.pull_secrets],
+        "pull_secrets": [{"name": name} for name in pool.image_pull_secrets] if pool else [],
+        "selector": pool.selector if pool else {},
+        "tolerations": [toleration(each) for each in pool.tolerations] if pool else [],
+        "packages": packages.name if packages else None,
+        "packages_folder": packages.folder if packages else None,
+        "packages_mount": PACKAGES_MOUNT,
         "env": [
-            ("PYTHONPATH", TRAINERS_MOUNT),
+            ("PYTHONPATH", f"{TRAINERS_MOUNT}:{PACKAGES_MOUNT}" if packages else TRAINERS_MOUNT),
             ("PYTHONDONTWRITEBYTECODE", "1"),
             ("HOME", "/tmp"),  # noqa: S108 - in the pod
             *((("K8SBENCH_DATA_SECRET", job.secret),) if job.secret is not None else ()),
@@ -147,6 +156,6 @@ def _check(job: DataJob) -> None:
             f"{job.image!r} cannot name an image.",
             "Write it as [registry[:port]/]name[:tag][@sha256:…]; the name is lower case.",
         )
-    for name in (*job.pull_secrets, *((job.secret,) if job.secret else ())):
-        if not syntax.fits(syntax.DNS_1123_SUBDOMAIN, name):
-            raise UsageError(f"{name!r} cannot name a Secret.", "'kubectl get secrets' lists them.")
+    if job.secret is not None and not syntax.fits(syntax.DNS_1123_SUBDOMAIN, job.secret):
+        wrong = f"{job.secret!r} cannot name a Secret."
+        raise UsageError(wrong, "'kubectl get secrets' lists them.")

@@ -33,17 +33,23 @@ LINE_SECONDS = 10.0
 _place = click.option(
     "--data", "place", required=True, metavar="PATH|pvc:NAME[/SUB]", help="Where the data set is."
 )
-_image = click.option(
-    "--image", metavar="NAME:TAG", help="Container image with numpy and Pillow; for claims."
+_JOB = (
+    click.option("--image", metavar="NAME:TAG", help="Image with numpy and Pillow."),
+    click.option("--node-pool", metavar="NAME", help="Node pool; default: any node."),
+    click.option("--pools", "pools_file", metavar="FILE", help="Pools file."),
+    duration_option("--timeout", "seconds", "End the Job after TIME; default 24h."),
+    access_options,
 )
-_pull = click.option(
-    "--image-pull-secret",
-    "pull_secrets",
-    multiple=True,
-    metavar="NAME",
-    help="Secret to pull the image with; may be repeated.",
-)
-_timeout = duration_option("--timeout", "seconds", "End the Job after TIME; default 24h.")
+"""Of the Job that does the work where the place is a claim."""
+
+
+def _job_options(function: Any) -> Any:
+    for option in reversed(_JOB):
+        function = option(function)
+    return function
+
+
+_TASK = ("image", "secret", "node_pool", "pools_file")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -83,9 +89,7 @@ def list_(form: str) -> None:
 @click.option("--pictures", type=click.IntRange(2, 10_000), metavar="N", help="To train on.")
 @click.option("--size", metavar="HxW", help="Of a picture, as 64x128.")
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Default 0.")
-@_image
-@_pull
-@access_options
+@_job_options
 def make_sample(access: ClusterAccess, **given: Any) -> int:
     """Draw a small set of the same form, for checks: a tiny model learns it in seconds."""
     words = [f"--{key}={given[key]}" for key in ("pictures", "size", "seed") if given[key]]
@@ -96,10 +100,7 @@ def make_sample(access: ClusterAccess, **given: Any) -> int:
 @click.argument("name", metavar="NAME")
 @_place
 @click.option("--deep", is_flag=True, help="Decode every file.")
-@_image
-@_pull
-@_timeout
-@access_options
+@_job_options
 def check(access: ClusterAccess, **given: Any) -> int:
     """Say what a folder or a claim lacks, by name.
 
@@ -115,10 +116,7 @@ def check(access: ClusterAccess, **given: Any) -> int:
 @click.option("--md5", "md5s", multiple=True, metavar="HEX", help="Of each URL, in their order.")
 @click.option("--sha256", "sha256s", multiple=True, metavar="HEX", help="The same.")
 @click.option("--secret", metavar="NAME", help="Secret with credentials, or with the URL.")
-@_image
-@_pull
-@_timeout
-@access_options
+@_job_options
 def prepare(access: ClusterAccess, **given: Any) -> int:
     """Fetch and unpack archives into a folder or a claim, and check what is there.
 
