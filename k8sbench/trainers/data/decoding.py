@@ -24,19 +24,27 @@ FORMATS = ("JPEG", "PNG")  # by their content, whatever the file's name ends in
 
 def picture(path: Path) -> Picture:
     """The picture in a file, whatever its colours, as RGB; raises `BrokenSample`."""
-    try:
-        return decoded(path.read_bytes(), str(path))
-    except OSError as error:
-        raise BrokenSample(str(path), error.strerror or str(error)) from None
+    return decoded(_content(path), str(path))
 
 
-def decoded(data: bytes, name: str) -> Picture:
-    """The encoded picture `data` as RGB; raises `BrokenSample` for `name`."""
+def labels(path: Path) -> Array:
+    """Uint8 [height, width]: the bytes of a picture that has one for each pixel, its class.
+
+    Raises `BrokenSample`.
+    """
+    return np.asarray(decoded(_content(path), str(path), _of_one_byte))
+
+
+def decoded(data: bytes, name: str, read: Callable[[Picture], Picture] | None = None) -> Picture:
+    """The encoded picture `data` as `read` makes it, else as RGB; raises `BrokenSample`, of `name`.
+
+    `read` may raise any error that says what is wrong with the picture.
+    """
     if not data:
         raise BrokenSample(name, "the file is empty")
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as found:
-            made = _of_16_bits(found) if found.mode.startswith("I") else found.convert("RGB")
+            made = (read or _rgb)(found)
     except Exception as error:  # damaged data make Pillow's decoders raise nearly anything
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
         if "BytesIO" in why:  # which says where the data were, not what is wrong with them
@@ -45,6 +53,23 @@ def decoded(data: bytes, name: str) -> Picture:
     if not all(made.size):
         raise BrokenSample(name, "the picture has no pixels")
     return made
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise BrokenSample(str(path), error.strerror or str(error)) from None
+
+
+def _rgb(found: Picture) -> Picture:
+    return _of_16_bits(found) if found.mode.startswith("I") else found.convert("RGB")
+
+
+def _of_one_byte(found: Picture) -> Picture:
+    if found.mode not in ("L", "P"):
+        raise ValueError(f"labels are one byte for each pixel, and here they are {found.mode}")
+    return found.copy()
 
 
 def broken(path: Path) -> list[str]:
