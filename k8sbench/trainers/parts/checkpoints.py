@@ -101,7 +101,7 @@ class Checkpoints:
             own = part / f"rank-{self.rank}"
             own.mkdir()
             write(own)
-            for path in (*_files(own), own):
+            for path in (*own.rglob("*"), own):
                 _to_disk(path)
 
         def finish() -> None:
@@ -110,15 +110,15 @@ class Checkpoints:
 
         failed = None
         for act, by_all in ((begin, False), (fill, True), (finish, False)):
-            failed = _attempt(act) if by_all or self.rank == 0 else None
-            if not self.all_fine(failed is None):
-                failed = failed or "another rank could not write its part; its output says why"
-                break
-        if failed is not None:
+            failed = self._attempt(act) if by_all or self.rank == 0 else None
+            if self.all_fine(failed is None):
+                continue
             if self.rank == 0:
                 shutil.rmtree(part, ignore_errors=True)
-            else:
+            elif failed is not None:
                 print(f"k8sbench: checkpoint of step {step}: {failed}", file=sys.stderr, flush=True)
+            failed = failed or "another rank could not write its part; its output says why"
+            break
         return Saved(0 if failed else size, time.monotonic() - began, failed)
 
     def latest(self) -> Checkpoint | None:
@@ -135,8 +135,8 @@ class Checkpoints:
             error = refused
         except OSError as unreadable:
             error = CheckpointError(
-                f"the checkpoints cannot be read: {_sentence(unreadable)}; mend the folder or name "
-                "another by --checkpoints"
+                f"the checkpoints cannot be read: {_sentence(unreadable, self.folder)}; mend the "
+                "folder or name another by --checkpoints"
             )
         step = self.agree(_REFUSED if error else _NONE if found is None else found.step)
         if self.rank != 0 and step >= 0:
@@ -154,6 +154,14 @@ class Checkpoints:
             raise error
         return found
 
+    def _attempt(self, act: Callable[[], None]) -> str | None:
+        """Do it; what stood in the way, as a sentence."""
+        try:
+            act()
+        except OSError as error:
+            return _sentence(error, self.folder)
+        return None
+
     def _newest(self) -> Checkpoint | None:
         with contextlib.suppress(FileNotFoundError):
             self._sweep()
@@ -162,7 +170,7 @@ class Checkpoints:
                     found = self._read(folder)
                     _check(folder)
                 except (OSError, _DamagedError) as error:
-                    why = _sentence(error) if isinstance(error, OSError) else str(error)
+                    why = _sentence(error, folder) if isinstance(error, OSError) else str(error)
                     self.damaged[folder.name] = f"{folder.name} is damaged: {why}"
                     continue
                 self._refuse_others(found)
@@ -275,15 +283,5 @@ def _to_disk(path: Path) -> None:
         os.close(held)
 
 
-def _attempt(act: Callable[[], None]) -> str | None:
-    """Do it; what stood in the way, as a sentence."""
-    try:
-        act()
-    except OSError as error:
-        return _sentence(error)
-    return None
-
-
-def _sentence(error: OSError) -> str:
-    what = error.strerror or str(error)
-    return f"{error.filename}: {what}" if error.filename else what
+def _sentence(error: OSError, folder: Path) -> str:
+    return f"{error.filename or folder}: {error.strerror or error}"
