@@ -73,6 +73,7 @@ class Training:
         return {
             **{name: getattr(settings, name) for name in names},
             "ranks": self.run.here.place.world_size,
+            "options": self.run.journal.options,
             "parameters": self.run.parameters,
             "data": self.files.digest,
         }
