@@ -254,7 +254,7 @@ print(json.dumps(found))
 def test_a_process_killed_at_any_moment_leaves_a_whole_one(tmp_path: pathlib.Path) -> None:
     before = Checkpoints(tmp_path / "before")
     for step in (10, 20):
-        before.save(step, lambda folder: (folder / "state").write_text("before") and None, {})
+        before.save(step, writes("before"), {})
     done = subprocess.run(
         [sys.executable, "-c", KILLED, "0", str(tmp_path)],
         check=True,
