@@ -13,14 +13,15 @@ from tests.trainers.torch_runs import Event, Job, events, free_port, separate, t
 
 # The same networks with narrow layers: what a test of the loop needs, in a tenth of the time.
 NARROW = """
-import functools
+def narrowed(model):
+    return lambda *given, **options: model(*given, **{**options, "width_divisor": 8})
 from k8sbench.trainers.models import deeplabv3p_paddle, deeplabv3plus_paddle, ir50_paddle
 for module, name in (
     (deeplabv3p_paddle, "DeepLabV3P"),
     (deeplabv3plus_paddle, "DeepLabV3Plus"),
     (ir50_paddle, "IR50"),
 ):
-    put(module, name, functools.partial(getattr(module, name), width_divisor=8))
+    put(module, name, narrowed(getattr(module, name)))
 """
 
 # Trainers one after the other in one process: a line for each, NAME OPTIONS.
