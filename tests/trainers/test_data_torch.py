@@ -11,6 +11,7 @@ import pytest
 from k8sbench.trainers.parts import settings
 from k8sbench.trainers.parts.events import Place
 from k8sbench.trainers.parts.segmentation import IGNORE
+from tests.trainers.references import form
 
 if TYPE_CHECKING:
     from k8sbench.trainers.parts.torch_session import Session
@@ -57,7 +58,9 @@ def test_a_sample_is_fixed_by_its_number(kind: str, way: str) -> None:
     first, again, other = make(7), make(7), make(8)
     assert first[0].shape == inputs
     assert first[1].shape == targets
-    assert (first[0].dtype, first[1].dtype) == (torch.float32, torch.int64)
+    of_bytes = way == "decoded" and kind != "streets"  # to be normalised on the device
+    assert first[0].dtype == (torch.uint8 if of_bytes else torch.float32)
+    assert first[1].dtype == torch.int64
     assert torch.equal(first[0], again[0])
     assert torch.equal(first[1], again[1])
     assert not torch.equal(first[0], other[0])
@@ -72,21 +75,13 @@ def test_every_street_has_equally_many_pixels_with_a_class() -> None:
     assert labels[labels != IGNORE].max() < 19
 
 
-def test_the_sides_of_a_clips_crop_are_at_most_one_scale_apart() -> None:
-    """As TSM's multi-scale crop: sides of a frame's shorter side, at 10 of 16 pairs."""
-    from k8sbench.trainers.data.pictures_torch import CROPS
+def test_a_face_is_bytes_that_are_normalised_as_plsc_does_it() -> None:
+    from k8sbench.trainers.data.faces_arcface import NORMALISE, Faces
 
-    sides = [256, 224, 192, 168]
-    assert {side for crop in CROPS for side in crop} == set(sides)
-    assert len(CROPS) == len(set(CROPS)) == 10
-    assert max(abs(sides.index(high) - sides.index(wide)) for high, wide in CROPS) == 1
-
-
-def test_a_face_is_normalised_as_plsc_does_it() -> None:
-    from k8sbench.trainers.data.faces_arcface import Faces
-
-    image, _ = Faces(64, 10, seed=0).decoded(0)
-    assert (image.min(), image.max()) == (-127.5 / 128, 127.5 / 128)
+    image, label = Faces(64, 10, seed=0).decoded(0)
+    assert (form(image), form(label)) == ("uint8 (3, 64, 64)", "int64 ()")
+    (mean, *_), (deviation, *_) = NORMALISE
+    assert [(value - mean) / deviation for value in (0, 255)] == [-127.5 / 128, 127.5 / 128]
 
 
 @pytest.mark.parametrize("data", ["synthetic", "synthetic-host"])

@@ -16,6 +16,7 @@ from tests.trainers.references import (
     channels_first,
     coordinates,
     encoded,
+    form,
     middle,
     near,
     saved,
@@ -68,12 +69,13 @@ def test_a_picture_to_train_on_is_cropped_resized_and_mirrored() -> None:
         if random.random() < 0.5:
             told, mirrored = told[:, ::-1], mirrored + 1
         found = imagenet.to_train(Image.fromarray(pixels), 24, np.random.default_rng(seed))
-        assert (found.dtype, found.shape) == (np.uint8, (3, 24, 24))
         assert near(found, channels_first(told))
     assert 10 < mirrored < 30
 
 
-@pytest.mark.parametrize(("height", "width"), [(300, 400), (400, 300), (256, 256), (90, 70), (300, 402)])
+@pytest.mark.parametrize(
+    ("height", "width"), [(300, 400), (400, 300), (256, 256), (90, 70), (300, 402)]
+)
 def test_a_picture_to_validate_is_the_middle_of_256(height: int, width: int) -> None:
     pixels = coordinates(height, width)
     found = imagenet.to_validate(Image.fromarray(pixels), 224)
@@ -123,12 +125,7 @@ def test_a_sample_follows_from_its_number_and_random_state(folder: Path) -> None
     training = imagenet.open_set(folder, size=16).training
     again = pickle.loads(pickle.dumps(training))  # as a loader process gets it
     image, label = training.sample(3, np.random.default_rng(7))
-    assert (image.dtype, image.shape, label.dtype, label.shape) == (
-        np.uint8,
-        (3, 16, 16),
-        np.int64,
-        (),
-    )
+    assert (form(image), form(label)) == ("uint8 (3, 16, 16)", "int64 ()")
     assert np.array_equal(again.sample(3, np.random.default_rng(7))[0], image)
     assert not np.array_equal(again.sample(3, np.random.default_rng(8))[0], image)
 

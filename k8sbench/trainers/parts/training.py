@@ -56,6 +56,7 @@ class Training:
         self.resumed = False
         self.ended_by = "length"
         self.checkpoints = None
+        self.due = False  # whether a checkpoint waits for the end of added gradients
         if settings.checkpoints is not None:
             self.checkpoints = Checkpoints(
                 Path(settings.checkpoints),
@@ -105,7 +106,8 @@ class Training:
     def after(self, step: int) -> None:
         """Do what is due after `step`: the same on every rank."""
         course = self.run.course
-        saves = self.checkpoints is not None and course.saves(step)
+        self.due = self.checkpoints is not None and (self.due or course.saves(step))
+        saves = self.due and (self.run.whole(step) or step == course.steps)
         if not (saves or course.evaluates(step)):
             return
         with self.run.timer.pause():
@@ -113,6 +115,7 @@ class Training:
                 self._evaluate(step)
             if saves:
                 self._save(step)
+                self.due = False
         self._end_at_target()
 
     def _end_at_target(self) -> None:
