@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.trainers import paddle_runs, torch_runs
-from tests.trainers.toy_training import TRAINING, VALIDATION
 from tests.trainers.torch_runs import Event, events, free_port, losses, only, separate
+from tests.trainers.toy_training import TRAINING, VALIDATION
 
 pytestmark = pytest.mark.tier("frameworks")
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 
 from k8sbench.trainers.parts import lines, schedules, settings
 from k8sbench.trainers.parts.evaluation import Evaluation
@@ -31,6 +32,8 @@ DEFAULTS = settings.Defaults(
     workers=0,
     speed_options=(),
 )
+UNUSED: Any = None
+"""In place of synthetic samples."""
 NORMALISE: Normalise = ((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
 
 
@@ -55,19 +58,22 @@ class Part:
 
 def figures(sums: Array) -> dict[str, float]:
     """Of the evaluation's sums: the hits, and each sample's number of evaluations."""
-    hits, times = sums[0], sums[1:]
+    hits, batches, once, squared, *times = sums
     assert set(times) <= {0.0, 1.0}, times  # no sample is counted twice
-    return {"top-1": 100 * hits / times.sum(), "seen": times.sum()}
+    assert squared / batches == pytest.approx((once / batches) ** 2)  # all by the same model
+    return {"top-1": 100 * hits / sum(times), "seen": sum(times)}
 
 
 def evaluation(framework: Any, given: argparse.Namespace, files: Files) -> Evaluation:
-    """Sums of hits, and of which samples were seen."""
+    """Sums of hits, of what tells the batch norm's statistics, and of which samples were seen."""
     seen = np.eye(len(files.validation))
 
     def sums(model: Any, inputs: Any, targets: Any, numbers: list[int]) -> Any:
         assert not model.training
         hits = model(inputs).argmax(1) == targets
-        values = np.concatenate([[int(hits.sum())], seen[numbers].sum(0)])
+        state = model.state_dict()
+        (mark,) = [float(each.sum()) for name, each in state.items() if "mean" in name]
+        values = np.concatenate([[int(hits.sum()), 1, mark, mark**2], seen[numbers].sum(0)])
         return framework.to_tensor(values)
 
     return Evaluation(metric="top-1", batch_size=given.batch, sums=sums, figures=figures)
@@ -92,6 +98,7 @@ class Torch:
         from k8sbench.trainers.parts import torch_loop
 
         def losses(model: Any, inputs: Any, targets: Any) -> dict[str, Any]:
+            assert all(layer.training for layer in model.modules())
             return {"loss": nn.functional.cross_entropy(model(inputs), targets)}
 
         def model() -> Any:
@@ -105,7 +112,7 @@ class Torch:
                 losses=losses,
                 groups=lambda net: net.parameters(),
                 mean_values=False,
-                samples=None,  # type: ignore[arg-type]
+                samples=UNUSED,
                 **work,
             ),
             common,
@@ -130,6 +137,7 @@ class Paddle:
         from k8sbench.trainers.parts import paddle_loop
 
         def losses(model: Any, _: Any, inputs: Any, targets: Any) -> dict[str, Any]:
+            assert all(layer.training for layer in model.sublayers())
             return {"loss": nn.functional.cross_entropy(model(inputs), targets)}
 
         def model(_: Any) -> Any:
@@ -137,11 +145,11 @@ class Paddle:
             return nn.Sequential(nn.Flatten(), *layers)
 
         paddle_loop.train(
-            paddle_loop.Work(model=model, losses=losses, samples=None, **work), common
+            paddle_loop.Work(model=model, losses=losses, samples=UNUSED, **work), common
         )
 
 
-FRAMEWORKS = {"torch": Torch, "paddle": Paddle}
+FRAMEWORKS: dict[str, Any] = {"torch": Torch, "paddle": Paddle}
 
 
 def main(framework: str, argv: list[str]) -> None:
