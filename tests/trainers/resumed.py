@@ -1,5 +1,5 @@
-"""Kills a trainer in the middle of its training, all its ranks at once as the end of a pod does, and
-starts it again with the same options.
+"""Kills a trainer in the middle of its training, all its ranks at once as the end of a pod does,
+and starts it again with the same options.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import pathlib
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from k8sbench.trainers.data import sample_sets
 from tests.trainers import paddle_runs, published, torch_runs
@@ -39,6 +41,37 @@ SETS: dict[str, Callable[[pathlib.Path], None]] = {
 }
 
 
+# A trainer that kills itself and its loader processes: "EVENT STEP" once it has written this line,
+# "rename N" or "open N" before it makes its Nth checkpoint or opens the Nth file of any.
+DYING = """
+import json, os, runpy, signal, sys
+from k8sbench.trainers.parts import events
+
+name, number = (os.environ["K8SBENCH_TEST_DIES"] or "never 0").split()
+left = int(number)
+defaults = events.Journal.__init__.__kwdefaults__
+plain = defaults["write"]
+
+def write(text):
+    plain(text)
+    if text.startswith(f'K8SBENCH {{"event": "{name}"'):
+        if json.loads(text.partition(" ")[2])["step"] == int(number):
+            os.killpg(0, signal.SIGKILL)
+
+def hook(event, details):
+    global left
+    if event == {"rename": "os.rename", "open": "open"}.get(name) and ".step-" in str(details[0]):
+        left -= 1
+        if left == 0:
+            os.killpg(0, signal.SIGKILL)
+
+defaults["write"] = write
+sys.addaudithook(hook)
+sys.argv = sys.argv[1:]
+runpy.run_module(sys.argv[0], run_name="__main__")
+"""
+
+
 def words(trainer: str, sets: pathlib.Path, *more: str) -> list[str]:
     """The arguments of Python that train on the set of this trainer, drawn where it is missing."""
     name, tiny = TRAINERS[trainer]
@@ -53,7 +86,7 @@ def start_weights(folder: pathlib.Path) -> pathlib.Path:
 
     _, arrays = convert_weights.convert(published.tensors("torchvision", divisor=16))
     with (folder / "weights.npz").open("wb") as file:
-        convert_weights.np.savez(file, **arrays)
+        np.savez(file, **arrays)
     return folder / "weights.npz"
 
 
@@ -66,64 +99,43 @@ def _variables(trainer: str, world: int) -> list[dict[str, str]]:
     return [torch_runs.rank_variables(rank, world, port) for rank in range(world)]
 
 
-@contextlib.contextmanager
-def _started(
-    arguments: Sequence[str], each: Sequence[dict[str, str]]
-) -> Iterator[list[subprocess.Popen[str]]]:
-    """Ranks in sessions of their own, of which nothing is left: also no loader process."""
-    with contextlib.ExitStack() as stack:
-        ranks = []
-        for rank, more in enumerate(each):
-            process = subprocess.Popen(
-                [sys.executable, "-W", "ignore", *arguments],
-                env=environment(**more),
-                stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                text=True,
-                start_new_session=True,
-            )
-            stack.enter_context(process)
-            stack.callback(_kill, process)
-            ranks.append(process)
-        yield ranks
-
-
-def _kill(process: subprocess.Popen[str]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-
-
 def trained(trainer: str, arguments: Sequence[str], world: int = 1) -> list[Event]:
     """Train to the end; rank 0's events."""
     return events(torch_runs.together(arguments, _variables(trainer, world))[0])
 
 
 def killed(
-    trainer: str, arguments: Sequence[str], at: Callable[[Event], bool], world: int = 1
-) -> list[Event]:
-    """Train until rank 0 has written a line for which `at` is true; its events until its end."""
-    text = ""
-    with _started(arguments, _variables(trainer, world)) as ranks:
-        output = ranks[0].stdout
-        assert output is not None
-        for line in output:
-            text += line
-            if any(map(at, events(line))):
-                break
-        else:
-            raise AssertionError(text)
-        for process in ranks:
-            _kill(process)
-        text += output.read()
-    assert "summary" not in text.rpartition("\n")[0]
-    return events(text.rpartition("\n")[0] + "\n")
+    trainer: str, arguments: Sequence[str], moment: str, world: int = 1
+) -> tuple[list[Event], bool]:
+    """Train until rank 0 kills itself at a moment of `DYING`, and then the others; rank 0's events
+    and whether the moment came.
+    """
+    command = [sys.executable, "-W", "ignore", "-c", DYING, *arguments[1:]]
+    with contextlib.ExitStack() as stack:
+        for rank, variables in reversed([*enumerate(_variables(trainer, world))]):
+            process = subprocess.Popen(
+                command,
+                env=environment(**variables, K8SBENCH_TEST_DIES="" if rank else moment),
+                stdout=subprocess.DEVNULL if rank else subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                start_new_session=True,
+            )
+            stack.enter_context(process)
+            stack.callback(_kill, process)
+        text = process.communicate(timeout=200)[0]
+    assert process.returncode in {0, -signal.SIGKILL}, text
+    return events(text), process.returncode != 0
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """End its session: also its loader processes."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def goes_on(whole: list[Event], before: list[Event], after: list[Event]) -> int:
-    """Whether two attempts train as the whole run does, to the bit; the step between them.
-
-    What was killed after its last line may have done more than it tells.
-    """
+    """Whether two attempts train as the whole run does, to the bit; the step between them."""
     assert losses(before) == losses(whole)[: len(losses(before))]
     saved = [event["step"] for event in only(before, "checkpoint")]
     resumed = only(after, "resume")

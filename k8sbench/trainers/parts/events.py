@@ -108,6 +108,7 @@ class Journal:
     ) -> None:
         self.settings = settings
         self.place = place
+        self.options: dict[str, object] = {}  # the trainer's own, from the start line on
         self.unit = unit
         self._write = write
         self._now = now
@@ -135,6 +136,7 @@ class Journal:
     ) -> None:
         """The first line of every rank; `options` adds the trainer's own to the speed options."""
         settings, place = self.settings, self.place
+        self.options = dict(options or {})
         self.event(
             "start",
             {
@@ -154,7 +156,7 @@ class Journal:
                 "precision_effective": precision_effective,
                 "device": device,
                 **{name: getattr(settings, name) for name in START_FIELDS},
-                "options": {**settings.speed_options(), **(options or {})},
+                "options": {**settings.speed_options(), **self.options},
                 "time": self._now(),
             },
         )

@@ -74,6 +74,8 @@ class Training:
             **{name: getattr(settings, name) for name in names},
             "ranks": self.run.here.place.world_size,
             "parameters": self.run.parameters,
+            **self.run.journal.options,
+            "lr of the first step": self.run.schedule(0),
             "data": self.files.digest,
         }
 
