@@ -26,11 +26,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 MANIFEST = "manifest.json"
-_NONE, _REFUSED = -1, -2  # beside steps, in what rank 0 tells the others
+_NONE, _REFUSED, _UNREADABLE = -1, -2, -3  # beside steps, in what rank 0 tells the others
 
 
 class CheckpointError(Exception):
-    """Checkpoints that this run cannot go on from: one sentence, which says what to do."""
+    """Checkpoints that this run cannot go on from: one sentence, which says what to do.
+
+    `passing`: another attempt may find it otherwise, as of a server of files that was away.
+    """
+
+    def __init__(self, sentence: str, *, passing: bool = False) -> None:
+        super().__init__(sentence)
+        self.passing = passing
 
 
 class _DamagedError(Exception):
@@ -101,7 +108,7 @@ class Checkpoints:
             own = part / f"rank-{self.rank}"
             own.mkdir()
             write(own)
-            for path in (*_files(own), own):
+            for path in (*own.rglob("*"), own):
                 _to_disk(path)
 
         def finish() -> None:
@@ -110,15 +117,15 @@ class Checkpoints:
 
         failed = None
         for act, by_all in ((begin, False), (fill, True), (finish, False)):
-            failed = _attempt(act) if by_all or self.rank == 0 else None
-            if not self.all_fine(failed is None):
-                failed = failed or "another rank could not write its part; its output says why"
-                break
-        if failed is not None:
+            failed = self._attempt(act) if by_all or self.rank == 0 else None
+            if self.all_fine(failed is None):
+                continue
             if self.rank == 0:
                 shutil.rmtree(part, ignore_errors=True)
-            else:
+            elif failed is not None:
                 print(f"k8sbench: checkpoint of step {step}: {failed}", file=sys.stderr, flush=True)
+            failed = failed or "another rank could not write its part; its output says why"
+            break
         return Saved(0 if failed else size, time.monotonic() - began, failed)
 
     def latest(self) -> Checkpoint | None:
@@ -135,24 +142,40 @@ class Checkpoints:
             error = refused
         except OSError as unreadable:
             error = CheckpointError(
-                f"the checkpoints cannot be read: {_sentence(unreadable)}; mend the folder or name "
-                "another by --checkpoints"
+                f"the checkpoints cannot be read: {_sentence(unreadable, self.folder)}; mend the "
+                "folder or name another by --checkpoints",
+                passing=True,
             )
-        step = self.agree(_REFUSED if error else _NONE if found is None else found.step)
+        step = _NONE if found is None else found.step
+        if error is not None:
+            step = _UNREADABLE if error.passing else _REFUSED
+        step = self.agree(step)
         if self.rank != 0 and step >= 0:
             with contextlib.suppress(OSError, _DamagedError):
                 found = self._read(self.folder / _name(step))
         everywhere = self.all_fine((found is not None) == (step >= 0) or self.rank == 0)
-        if error is None and step == _REFUSED:
-            error = CheckpointError("rank 0 cannot go on from its checkpoints; its output says why")
+        if error is None and step in {_REFUSED, _UNREADABLE}:
+            error = CheckpointError(
+                "rank 0 cannot go on from its checkpoints; its output says why",
+                passing=step == _UNREADABLE,
+            )
         if error is None and not everywhere:
             error = CheckpointError(
                 f"not every rank sees {_name(step)} in {self.folder}; name a folder that all nodes "
-                "share by --checkpoints"
+                "share by --checkpoints",
+                passing=True,
             )
         if error is not None:
             raise error
         return found
+
+    def _attempt(self, act: Callable[[], None]) -> str | None:
+        """Do it; what stood in the way, as a sentence."""
+        try:
+            act()
+        except OSError as error:
+            return _sentence(error, self.folder)
+        return None
 
     def _newest(self) -> Checkpoint | None:
         with contextlib.suppress(FileNotFoundError):
@@ -162,7 +185,7 @@ class Checkpoints:
                     found = self._read(folder)
                     _check(folder)
                 except (OSError, _DamagedError) as error:
-                    why = _sentence(error) if isinstance(error, OSError) else str(error)
+                    why = _sentence(error, folder) if isinstance(error, OSError) else str(error)
                     self.damaged[folder.name] = f"{folder.name} is damaged: {why}"
                     continue
                 self._refuse_others(found)
@@ -275,15 +298,5 @@ def _to_disk(path: Path) -> None:
         os.close(held)
 
 
-def _attempt(act: Callable[[], None]) -> str | None:
-    """Do it; what stood in the way, as a sentence."""
-    try:
-        act()
-    except OSError as error:
-        return _sentence(error)
-    return None
-
-
-def _sentence(error: OSError) -> str:
-    what = error.strerror or str(error)
-    return f"{error.filename}: {what}" if error.filename else what
+def _sentence(error: OSError, folder: Path) -> str:
+    return f"{error.filename or folder}: {error.strerror or error}"

@@ -109,6 +109,7 @@ class Journal:
     ) -> None:
         self.settings = settings
         self.place = place
+        self.options: dict[str, object] = {}  # the trainer's own, from the start line on
         self.unit = unit
         self.options: dict[str, object] = {}  # the trainer's own
         self._write = write
@@ -138,6 +139,7 @@ class Journal:
         """The first line of every rank; `options` adds the trainer's own to the speed options."""
         self.options = dict(options or {})
         settings, place = self.settings, self.place
+        self.options = dict(options or {})
         self.event(
             "start",
             {
@@ -157,7 +159,7 @@ class Journal:
                 "precision_effective": precision_effective,
                 "device": device,
                 **{name: getattr(settings, name) for name in START_FIELDS},
-                "options": {**settings.speed_options(), **(options or {})},
+                "options": {**settings.speed_options(), **self.options},
                 "time": self._now(),
             },
         )

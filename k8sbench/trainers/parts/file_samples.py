@@ -29,15 +29,15 @@ def opened(
     """The data set that the settings name; None if that is synthetic. Ends the process where there
     is none that one could train on.
     """
-    if not settings.real_data:
-        return None
-    if opener is None:
-        refuse(f"--data {settings.data}: this trainer reads no files")
-    if find_spec("PIL") is None:
+    if settings.data != "synthetic" and find_spec("PIL") is None:
         refuse(
             f"--data {settings.data} needs Pillow to decode pictures, and it is not installed; "
             "install the package pillow, or use an image that has it"
         )
+    if not settings.real_data:
+        return None
+    if opener is None:
+        refuse(f"--data {settings.data}: this trainer reads no files")
     try:
         files = opener(Path(settings.data))
     except DataError as error:

@@ -208,6 +208,11 @@ class Loop(abc.ABC, Generic[W, S]):
     def step(self, inputs: Any, targets: Any, lr: float) -> None:
         """Train on one batch at the rate `lr`, and `keep` the values that upstream reads."""
 
+    def whole(self, step: int) -> bool:
+        """Whether after `step` no gradients are kept for the next one."""
+        del step
+        return True
+
     @abc.abstractmethod
     def watch(self, tally: Tally) -> contextlib.AbstractContextManager[object]:
         """Count the operations that run inside by their types."""

@@ -21,10 +21,13 @@ from k8sbench.trainers.parts.samples import Batches, Decoded, Normalise, Samples
 Sample = tuple[Any, Any]
 
 
-def source(samples: Samples[Any], session: Session) -> Iterator[Sample]:
+def source(
+    samples: Samples[Any], session: Session, normalise: Normalise | None = None
+) -> Iterator[Sample]:
     """Batches on the device, without end, from the synthetic source that the settings name."""
-    made = {"synthetic": _fixed, "synthetic-host": _loaded}[session.settings.data]
-    return made(samples, session)
+    if session.settings.data == "synthetic":
+        return _fixed(samples, session)
+    return _loaded(samples, session, normalise)
 
 
 def _fixed(samples: Samples[Any], session: Session) -> Iterator[Sample]:
@@ -35,10 +38,12 @@ def _fixed(samples: Samples[Any], session: Session) -> Iterator[Sample]:
     return itertools.repeat((_in_layout(inputs, session), targets))
 
 
-def _loaded(samples: Samples[Any], session: Session) -> Iterator[Sample]:
+def _loaded(
+    samples: Samples[Any], session: Session, normalise: Normalise | None
+) -> Iterator[Sample]:
     batches = Batches(session.place, session.settings.batch_size)
     for inputs, targets in _batches(Decoded(samples), batches, session):
-        yield _in_layout(inputs, session), targets
+        yield on_device(inputs, targets, session, normalise)
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ class _Run(loop.Loop[Work, Session]):
             tally.forget()
 
     def synthetic(self) -> Iterator[tuple[Any, Any]]:
-        return paddle_data.source(self.work.samples, self.here)
+        return paddle_data.source(self.work.samples, self.here, self.work.normalise)
 
     def loader(self, reader: Reader, batches: Iterable[list[At]]) -> Iterable[tuple[Any, Any, str]]:
         return paddle_data.Read(reader, batches, self.here)

@@ -18,10 +18,13 @@ from k8sbench.trainers.parts.torch_session import Session
 Sample = tuple[Tensor, Tensor]
 
 
-def source(samples: Samples[Tensor], session: Session) -> Iterator[Sample]:
+def source(
+    samples: Samples[Tensor], session: Session, normalise: Normalise | None = None
+) -> Iterator[Sample]:
     """Batches on the device, without end, from the synthetic source that the settings name."""
-    made = {"synthetic": _fixed, "synthetic-host": _loaded}[session.settings.data]
-    return made(samples, session)
+    if session.settings.data == "synthetic":
+        return _fixed(samples, session)
+    return _loaded(samples, session, normalise)
 
 
 def _fixed(samples: Samples[Tensor], session: Session) -> Iterator[Sample]:
@@ -30,7 +33,9 @@ def _fixed(samples: Samples[Tensor], session: Session) -> Iterator[Sample]:
     return itertools.repeat(on_device(torch.stack(inputs), torch.stack(targets), session))
 
 
-def _loaded(samples: Samples[Tensor], session: Session) -> Iterator[Sample]:
+def _loaded(
+    samples: Samples[Tensor], session: Session, normalise: Normalise | None
+) -> Iterator[Sample]:
     loader: DataLoader[Sample] = DataLoader(
         Decoded(samples),
         batch_sampler=Batches(session.place, session.settings.batch_size),
@@ -38,7 +43,7 @@ def _loaded(samples: Samples[Tensor], session: Session) -> Iterator[Sample]:
         pin_memory=session.on_gpu,
     )
     for inputs, targets in loader:
-        yield on_device(inputs, targets, session)
+        yield on_device(inputs, targets, session, normalise)
 
 
 def files(

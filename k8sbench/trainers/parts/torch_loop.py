@@ -41,6 +41,8 @@ class Work(loop.Work):
     # rate that the schedule gives.
     groups: Callable[[nn.Module], Iterable[Any]]
     clip_norm: float | None = None
+    # Steps whose gradients are averaged before the weights change.
+    accumulate: int = 1
     # fp16 only: a fixed scale, under which no step is left out and the device is never asked for an
     # overflow (as in mmcv and in apex), or None for one that adapts.
     static_scale: float | None = None
@@ -90,7 +92,7 @@ class _Run(loop.Loop[Work, Session]):
         return Watch(tally)
 
     def synthetic(self) -> Iterator[tuple[Tensor, Tensor]]:
-        return torch_data.source(self.work.samples, self.here)
+        return torch_data.source(self.work.samples, self.here, self.work.normalise)
 
     def loader(self, reader: Reader, batches: Iterable[list[At]]) -> Iterable[tuple[Any, Any, str]]:
         return torch_data.files(reader, batches, self.here)
@@ -114,8 +116,8 @@ class _Run(loop.Loop[Work, Session]):
         return self.scaler.get_scale()
 
     def step(self, inputs: Tensor, targets: Tensor, lr: float) -> None:
-        work, scaler, optimizer = self.work, self.scaler, self.optimizer
-        for group in optimizer.param_groups:
+        work, scaler = self.work, self.scaler
+        for group in self.optimizer.param_groups:
             group["lr"] = lr * group.get("lr_mult", 1.0)
         with self.here.autocast(), self.noting():
             values = work.losses(self.model, inputs, targets)
@@ -126,9 +128,22 @@ class _Run(loop.Loop[Work, Session]):
             self.keep(tuple(values), printed.tolist())
         fixed = work.static_scale if scaler.is_enabled() else None
         loss = values["loss"]
+        if work.accumulate > 1:
+            loss = loss / work.accumulate
         (scaler.scale(loss) if fixed is None else loss * fixed).backward()
         if self.here.sums_at_once:
             self.here.average(self.gradients())
+        if self.whole(self.timer.steps + 1):
+            self.descend(fixed)
+        if not work.values_before_backward:
+            self.keep(tuple(values), printed.tolist())
+
+    def whole(self, step: int) -> bool:
+        return step % self.work.accumulate == 0
+
+    def descend(self, fixed: float | None) -> None:
+        """Change the weights by the gradients, whose scale is `fixed` or the scaler's."""
+        work, scaler, optimizer = self.work, self.scaler, self.optimizer
         if fixed is not None:
             torch._foreach_div_(self.gradients(), fixed)
         if work.clip_norm is not None:
@@ -141,8 +156,6 @@ class _Run(loop.Loop[Work, Session]):
             scaler.step(optimizer)
             scaler.update()
         optimizer.zero_grad()
-        if not work.values_before_backward:
-            self.keep(tuple(values), printed.tolist())
 
     def gradients(self) -> list[Tensor]:
         """Of all parameters that have one."""

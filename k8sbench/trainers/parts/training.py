@@ -56,6 +56,7 @@ class Training:
         self.resumed = False
         self.ended_by = "length"
         self.checkpoints = None
+        self.due = False  # whether a checkpoint waits for the end of added gradients
         if settings.checkpoints is not None:
             self.checkpoints = Checkpoints(
                 Path(settings.checkpoints),
@@ -74,6 +75,8 @@ class Training:
             "ranks": self.run.here.place.world_size,
             "options": self.run.journal.options,
             "parameters": self.run.parameters,
+            **self.run.journal.options,
+            "lr of the first step": self.run.schedule(0),
             "data": self.files.digest,
         }
 
@@ -84,7 +87,7 @@ class Training:
         try:
             found = self.checkpoints.latest()
         except CheckpointError as error:
-            refuse(str(error))
+            refuse(str(error), code=1 if error.passing else 2)
         for sentence in self.checkpoints.damaged.values():
             print(f"k8sbench: {sentence}", file=sys.stderr, flush=True)
         if found is None:
@@ -106,7 +109,8 @@ class Training:
     def after(self, step: int) -> None:
         """Do what is due after `step`: the same on every rank."""
         course = self.run.course
-        saves = self.checkpoints is not None and course.saves(step)
+        self.due = self.checkpoints is not None and (self.due or course.saves(step))
+        saves = self.due and (self.run.whole(step) or step == course.steps)
         if not (saves or course.evaluates(step)):
             return
         with self.run.timer.pause():
@@ -114,6 +118,7 @@ class Training:
                 self._evaluate(step)
             if saves:
                 self._save(step)
+                self.due = False
         self._end_at_target()
 
     def _end_at_target(self) -> None:
