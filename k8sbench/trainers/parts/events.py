@@ -111,7 +111,6 @@ class Journal:
         self.place = place
         self.options: dict[str, object] = {}  # the trainer's own, from the start line on
         self.unit = unit
-        self.options: dict[str, object] = {}  # the trainer's own
         self._write = write
         self._now = now
 
@@ -139,7 +138,6 @@ class Journal:
         """The first line of every rank; `options` adds the trainer's own to the speed options."""
         self.options = dict(options or {})
         settings, place = self.settings, self.place
-        self.options = dict(options or {})
         self.event(
             "start",
             {

@@ -73,7 +73,6 @@ class Training:
         return {
             **{name: getattr(settings, name) for name in names},
             "ranks": self.run.here.place.world_size,
-            "options": self.run.journal.options,
             "parameters": self.run.parameters,
             **self.run.journal.options,
             "lr of the first step": self.run.schedule(0),
