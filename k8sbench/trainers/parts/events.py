@@ -109,8 +109,8 @@ class Journal:
     ) -> None:
         self.settings = settings
         self.place = place
+        self.options: dict[str, object] = {}  # the trainer's own, from the start line on
         self.unit = unit
-        self.options: dict[str, object] = {}  # the trainer's own
         self._write = write
         self._now = now
 
@@ -157,7 +157,7 @@ class Journal:
                 "precision_effective": precision_effective,
                 "device": device,
                 **{name: getattr(settings, name) for name in START_FIELDS},
-                "options": {**settings.speed_options(), **(options or {})},
+                "options": {**settings.speed_options(), **self.options},
                 "time": self._now(),
             },
         )

@@ -73,8 +73,9 @@ class Training:
         return {
             **{name: getattr(settings, name) for name in names},
             "ranks": self.run.here.place.world_size,
-            "options": self.run.journal.options,
             "parameters": self.run.parameters,
+            **self.run.journal.options,
+            "lr of the first step": self.run.schedule(0),
             "data": self.files.digest,
         }
 
@@ -85,7 +86,7 @@ class Training:
         try:
             found = self.checkpoints.latest()
         except CheckpointError as error:
-            refuse(str(error))
+            refuse(str(error), code=1 if error.passing else 2)
         for sentence in self.checkpoints.damaged.values():
             print(f"k8sbench: {sentence}", file=sys.stderr, flush=True)
         if found is None:
