@@ -59,11 +59,11 @@ def run(capfd: pytest.CaptureFixture[str], trainer: str, *options: str) -> list[
     return events(output(capfd, trainer, *options))
 
 
-def ranks(arguments: Sequence[str], world_size: int, *, timeout: float = 100.0) -> list[str]:
-    """Start `python ARGUMENTS` once per rank, without the launcher, and give each one's stdout."""
+def rank_variables(world_size: int) -> list[dict[str, str]]:
+    """What a launcher tells each rank of a new job on one machine."""
     ports = [free_port() for _ in range(world_size + 1)]
     endpoints = [f"127.0.0.1:{port}" for port in ports[1:]]
-    each = [
+    return [
         {
             "PADDLE_TRAINER_ID": str(rank),
             "PADDLE_RANK_IN_NODE": str(rank),
@@ -76,7 +76,11 @@ def ranks(arguments: Sequence[str], world_size: int, *, timeout: float = 100.0) 
         }
         for rank in range(world_size)
     ]
-    return together(arguments, each, timeout=timeout)
+
+
+def ranks(arguments: Sequence[str], world_size: int, *, timeout: float = 100.0) -> list[str]:
+    """Start `python ARGUMENTS` once per rank, without the launcher, and give each one's stdout."""
+    return together(arguments, rank_variables(world_size), timeout=timeout)
 
 
 def in_turn(

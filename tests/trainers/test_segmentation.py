@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from k8sbench.trainers.data import sample_sets
-from k8sbench.trainers.parts import segmentation
+from k8sbench.trainers.parts import pixel_accuracy
 from tests.trainers import torch_runs
 from tests.trainers.paddle_runs import import_paddle
+from tests.trainers.references import Array, interpolated
 from tests.trainers.torch_runs import events, only
 
 pytestmark = [
@@ -20,7 +20,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning"),
 ]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 CLASSES = 4
 
 
@@ -30,7 +29,7 @@ def torch_sums(scores: Array, labels: Array) -> Array:
 
     from k8sbench.trainers.models import deeplabv3plus_torch
 
-    made = segmentation.evaluation(CLASSES, deeplabv3plus_torch.predicted, torch.bincount)
+    made = pixel_accuracy.evaluation(CLASSES, deeplabv3plus_torch.predicted, torch.bincount)
     total = np.zeros(CLASSES**2)
     for number, (score, label) in enumerate(zip(scores, labels, strict=True)):
         logits = torch.from_numpy(score[None])
@@ -56,7 +55,7 @@ def paddle_sums(layout: str) -> Callable[[Array, Array], Array]:
         from k8sbench.trainers.models.blocks_paddle import resize
 
         predicted = deeplabv3p_paddle.predicted(layout)
-        made = segmentation.evaluation(CLASSES, predicted, paddle.bincount)
+        made = pixel_accuracy.evaluation(CLASSES, predicted, paddle.bincount)
         total = np.zeros(CLASSES**2)
         for number, (score, label) in enumerate(zip(scores, labels, strict=True)):
             axes = (0, 1, 2, 3) if layout == "NCHW" else (0, 2, 3, 1)
@@ -72,17 +71,6 @@ def paddle_sums(layout: str) -> Callable[[Array, Array], Array]:
         return total
 
     return sums
-
-
-def enlarged(score: Array, height: int, width: int) -> Array:
-    """[classes, rows, columns] at another size, bilinear, corners not aligned."""
-    for axis, size in ((1, height), (2, width)):
-        at = (np.arange(size) + 0.5) * score.shape[axis] / size - 0.5
-        old = np.arange(score.shape[axis])
-        score = np.apply_along_axis(
-            lambda line, at=at, old=old: np.interp(at, old, line), axis, score
-        )
-    return score
 
 
 @pytest.mark.parametrize(
@@ -101,7 +89,7 @@ def test_miou_and_accuracy_are_those_of_counting_each_pixel(
     right = counted = 0
     both, either = np.zeros(CLASSES), np.zeros(CLASSES)
     for score, label in zip(scores, labels, strict=True):
-        best = enlarged(score, 10, 18).argmax(0)
+        best = interpolated(interpolated(score, 1, 10), 2, 18).argmax(0)
         for found, told in zip(best.ravel(), label.ravel(), strict=True):
             if told == 255:
                 continue
@@ -113,7 +101,7 @@ def test_miou_and_accuracy_are_those_of_counting_each_pixel(
     occurs = either > 0
     assert occurs.tolist() == [True, True, True, False]
 
-    figures = segmentation.evaluation(CLASSES, max, max).figures(sums(scores, labels))
+    figures = pixel_accuracy.evaluation(CLASSES, max, max).figures(sums(scores, labels))
     assert figures["mIoU"] == pytest.approx(100 * np.mean(both[occurs] / either[occurs]))
     assert figures["aAcc"] == pytest.approx(100 * right / counted)
 

@@ -34,7 +34,7 @@ def toy(request: pytest.FixtureRequest) -> Runs:
         arguments = ["-m", "tests.trainers.toy_training", request.param, script]
         if world == 1:
             return [torch_runs.alone(arguments)]
-        return list(framework.ranks(arguments, world))
+        return list(framework.ranks(arguments, world, timeout=200.0))
 
     return run
 

@@ -74,6 +74,8 @@ class Training:
             **{name: getattr(settings, name) for name in names},
             "ranks": self.run.here.place.world_size,
             "parameters": self.run.parameters,
+            **self.run.journal.options,
+            "lr of the first step": self.run.schedule(0),
             "data": self.files.digest,
         }
 
@@ -84,7 +86,7 @@ class Training:
         try:
             found = self.checkpoints.latest()
         except CheckpointError as error:
-            refuse(str(error))
+            refuse(str(error), code=1 if error.passing else 2)
         for sentence in self.checkpoints.damaged.values():
             print(f"k8sbench: {sentence}", file=sys.stderr, flush=True)
         if found is None:
