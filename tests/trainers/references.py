@@ -36,6 +36,15 @@ def triangle(pixels: Array, height: int, width: int) -> Array:
     return pixels.astype(np.uint8)
 
 
+def interpolated(values: Array, axis: int, size: int) -> Array:
+    """Bilinear along one axis: each point between its two neighbours, corners not aligned."""
+    at = (np.arange(size) + 0.5) * values.shape[axis] / size - 0.5
+    places = np.arange(values.shape[axis])
+    lines = np.moveaxis(values, axis, -1)
+    made = [np.interp(at, places, line) for line in lines.reshape(-1, len(places))]
+    return np.moveaxis(np.array(made).reshape(*lines.shape[:-1], size), -1, axis)
+
+
 def near(found: Array, told: Array) -> bool:
     """Whether bytes are the same but for roundings of the two passes of :func:`triangle`."""
     away = np.abs(found.astype(int) - told.astype(int))

@@ -42,7 +42,7 @@ def test_pictures_and_labels_are_paired_by_their_names(folder: Path) -> None:
     assert (files.name, len(files.training), len(files.validation)) == ("cityscapes", 4, 2)
     for number in range(2):
         picture, labels = files.validation.sample(number, random())
-        assert (picture.dtype, picture.shape) == (np.uint8, (3, 32, 64))
+        assert (str(picture.dtype), picture.shape) == ("uint8", (3, 32, 64))
         path = f"val/lindau/lindau_{number:06d}_000019"
         told = Image.open(folder / f"gtFine/{path}_gtFine_labelTrainIds.png")
         assert np.array_equal(labels, np.asarray(told))

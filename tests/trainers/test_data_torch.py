@@ -40,7 +40,7 @@ def kinds() -> dict[str, tuple[Any, tuple[int, ...], tuple[int, ...]]]:
     from k8sbench.trainers.data.streets import Scenes
 
     augment = functools.partial(streets_mmseg.augmented, crop=(32, 64))
-    streets = Scenes((32, 64), 19, 3, augment, streets_mmseg.NORMALISE, torch.from_numpy)
+    streets = Scenes((32, 64), 19, 3, augment, torch.from_numpy)
     return {
         "streets": (streets, (3, 32, 64), (32, 64)),
         "pictures": (Pictures(24, 10, seed=3), (3, 24, 24), ()),
@@ -58,9 +58,9 @@ def test_a_sample_is_fixed_by_its_number(kind: str, way: str) -> None:
     first, again, other = make(7), make(7), make(8)
     assert first[0].shape == inputs
     assert first[1].shape == targets
-    of_bytes = way == "decoded" and kind != "streets"  # to be normalised on the device
+    of_bytes = way == "decoded"  # to be normalised on the device
     assert first[0].dtype == (torch.uint8 if of_bytes else torch.float32)
-    assert first[1].dtype == torch.int64
+    assert first[1].dtype == (torch.uint8 if of_bytes and kind == "streets" else torch.int64)
     assert torch.equal(first[0], again[0])
     assert torch.equal(first[1], again[1])
     assert not torch.equal(first[0], other[0])

@@ -277,7 +277,7 @@ def toy(capfd: pytest.CaptureFixture[str], *argv: str, **work: Any) -> list[Even
     """Train one linear layer on two tiny pictures through the whole loop."""
     from torch import nn
 
-    from k8sbench.trainers.data.pictures_torch import Pictures
+    from k8sbench.trainers.data.pictures_torch import NORMALISE, Pictures
     from k8sbench.trainers.parts import lines, schedules, settings, torch_loop
 
     def losses(model: nn.Module, images: Any, labels: Any) -> dict[str, Any]:
@@ -289,6 +289,7 @@ def toy(capfd: pytest.CaptureFixture[str], *argv: str, **work: Any) -> list[Even
         "unit": "images",
         "model": lambda: nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 4)),
         "samples": Pictures(8, 4, seed=0),
+        "normalise": NORMALISE,
         "losses": losses,
         "groups": lambda model: model.parameters(),
         "momentum": 0.9,

@@ -47,12 +47,12 @@ def _random(seed: int, purpose: int, number: int) -> np.random.Generator:
     return np.random.default_rng((seed, purpose, number))
 
 
-def _parts(pictures: int) -> tuple[tuple[str, int, int], ...]:
-    return (("train", _TRAIN, pictures), ("val", _VAL, _validation(pictures)))
+def _parts(pictures: int, classes: int = 2) -> tuple[tuple[str, int, int], ...]:
+    return (("train", _TRAIN, pictures), ("val", _VAL, _validation(pictures, classes)))
 
 
-def _validation(pictures: int) -> int:
-    return max(2, pictures // 4)
+def _validation(pictures: int, classes: int = 2) -> int:
+    return max(pictures // 4, min(classes, pictures))
 
 
 def _encoded(pixels: Array, form: str) -> bytes:
@@ -125,9 +125,10 @@ def _scene(size: Size, random: np.random.Generator) -> tuple[Array, Array]:
 def imagenet(folder: Path, *, pictures: int = 64, size: Size = (64, 80), seed: int = 0) -> None:
     """Write pictures of :data:`PICTURE_CLASSES` classes: ``{train,val}/CLASS/*.JPEG``.
 
-    A class is a colour and a pattern that look the same in any crop and mirrored.
+    A class is a colour and a pattern that look the same in any crop and mirrored. Each class that
+    is trained on has a picture to validate.
     """
-    for part, purpose, count in _parts(pictures):
+    for part, purpose, count in _parts(pictures, PICTURE_CLASSES):
         for number in range(count):
             label = number % PICTURE_CLASSES
             pixels = _pattern(size, label, PICTURE_CLASSES, _random(seed, purpose, number))

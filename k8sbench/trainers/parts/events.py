@@ -93,7 +93,8 @@ def line(event: str, fields: Mapping[str, object]) -> str:
 
 
 class Journal:
-    """Writes the events of one rank, in the order of a run: start, environment, step* and gpu*,
+    """Writes the events of one rank, in the order of a run: start, environment, data and weights;
+    resume, where it goes on from a checkpoint; step*, gpu*, broken*, evaluation* and checkpoint*;
     rank, summary.
     """
 
@@ -135,8 +136,8 @@ class Journal:
         options: Mapping[str, object] | None = None,
     ) -> None:
         """The first line of every rank; `options` adds the trainer's own to the speed options."""
-        settings, place = self.settings, self.place
         self.options = dict(options or {})
+        settings, place = self.settings, self.place
         self.event(
             "start",
             {

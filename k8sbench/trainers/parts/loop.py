@@ -319,6 +319,7 @@ class Loop(abc.ABC, Generic[W, S]):
             more["broken_samples"] = self.broken.total(here.total)
         if self.training is not None:
             more |= self.training.finish(window)
+            self.training = None  # which knows this run: both go before the process group does
         # Asked anew, while the GPU still has the clocks of its work.
         machine = here.environment()
         self.gpu_samples.stop()

@@ -19,7 +19,6 @@ from k8sbench.trainers.parts.paddle_session import Session
 from k8sbench.trainers.parts.samples import Batches, Decoded, Normalise, Samples, shares
 
 Sample = tuple[Any, Any]
-AHEAD = 4  # batches that each loader process has ready
 
 
 def source(
@@ -56,8 +55,7 @@ class Read:
     session: Session
 
     def __iter__(self) -> Iterator[tuple[Any, Any, str]]:
-        options = {"collate_fn": file_samples.collate, "prefetch_factor": AHEAD}
-        return _batches(self.reader, self.batches, self.session, **options)
+        return _batches(self.reader, self.batches, self.session, collate_fn=file_samples.collate)
 
 
 def _batches(data: Any, batches: Any, session: Session, **options: Any) -> Iterator[Any]:

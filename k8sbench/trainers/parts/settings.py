@@ -424,7 +424,7 @@ def add_check_options(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--width-divisor",
-        type=whole(1),
+        type=whole(1, 32),  # the narrowest layer has 32 channels
         default=1,
         metavar="N",
         help="divide the model's numbers of channels by N; for checks, not for measuring",

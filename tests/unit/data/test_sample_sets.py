@@ -94,7 +94,7 @@ def test_pictures_tell_their_class_in_any_crop_and_mirrored(tmp_path: Path) -> N
         # An eighth of the area, mirrored: RandomResizedCrop takes no less than 8 %.
         crop = pixels(path)[corner[0] : corner[0] + 22, corner[1] : corner[1] + 28, :]
         mean: Array = crop[:, ::-1].mean((0, 1))
-        return mean / np.linalg.norm(mean)
+        return np.asarray(mean / np.linalg.norm(mean))
 
     means = np.stack([
         np.mean([colour(each, (0, 0)) for each in (tmp_path / "train" / name).iterdir()], 0)
@@ -134,7 +134,7 @@ def test_faces_come_with_pairs_of_which_each_fold_has_half_equal(tmp_path: Path)
     def mean(data: bytes) -> Array:
         # The middle of the face: its skin.
         found: Array = np.asarray(Image.open(io.BytesIO(data)))[15:17, 12:20].mean((0, 1))
-        return found / np.linalg.norm(found)
+        return np.asarray(found / np.linalg.norm(found))
 
     apart = [
         np.linalg.norm(mean(one) - mean(other))
