@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -170,11 +171,13 @@ def test_a_broken_picture_is_a_broken_sample(folder: Path) -> None:
 
 
 def test_problems_name_what_is_missing(folder: Path) -> None:
+    for name in ("n00000005", "n00000008"):
+        shutil.rmtree(folder / "val" / name)
     counts = [
         "train: 16 of 1,281,167 pictures",
         "train: 8 of 1,000 classes",
-        "val: 4 of 50,000 pictures",
-        *(f"val: no class n{number:08d}" for number in (5, 6, 7, 8)),
+        "val: 6 of 50,000 pictures",
+        *("val: no class n00000005", "val: no class n00000008"),
     ]
     assert list(imagenet.problems(folder)) == counts
     broken = min(folder.glob("train/*/*.JPEG"))

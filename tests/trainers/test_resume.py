@@ -7,6 +7,7 @@ and with several ranks of each framework; `make soak` runs it.
 
 from __future__ import annotations
 
+import errno
 import pathlib
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import sys
 import pytest
 
 from tests.trainers.resumed import LENGTH, TRAINERS, goes_on, killed, start_weights, trained, words
-from tests.trainers.torch_runs import environment, losses, only
+from tests.trainers.torch_runs import environment, losses, only, run
 
 pytestmark = pytest.mark.tier("frameworks")
 
@@ -61,3 +62,22 @@ def test_a_killed_run_goes_on_to_the_same_bits(trainer: str, tmp_path: pathlib.P
             "4), input_size 32 (now 33), lr of the first step 0.0005 (now 0.0625); start as "
             "before, or name an empty folder by --checkpoints\n"
         )
+
+
+def test_on_a_full_disk_a_run_goes_on_and_says_so(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    saving = ("--workers", "0", "--checkpoints", str(tmp_path / "run"))
+    options = words("resnet50", tmp_path, *saving)[2:]
+
+    def full(path: pathlib.Path, _: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(pathlib.Path, "write_bytes", full)
+    found = run(capfd, "resnet50", *options)
+    assert [(event["step"], event["failed"]) for event in only(found, "checkpoint")] == [
+        (step, f"{tmp_path}/run/.step-{step:010d}.part/rank-0/common.pt: No space left on device")
+        for step in (6, 10)  # after whole steps of the optimizer, of two batches each
+    ]
+    assert len(losses(found)) == found[-1]["steps"] == LENGTH
+    assert list((tmp_path / "run").iterdir()) == []

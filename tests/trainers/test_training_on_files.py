@@ -77,6 +77,24 @@ def test_a_small_network_learns_a_small_set(
     assert found[-1]["broken_samples"] == 0
 
 
+def test_faces_are_trained_on_and_verified_by_two_ranks_as_by_one(tmp_path: Path) -> None:
+    """With a classifier that they share, and batch norm that keeps its first statistics."""
+    sample_sets.faces(tmp_path, pictures=12, size=(16, 16))
+    options, _, _ = LEARNED["arcface"]
+    job = (
+        *("arcface", *TRAIN, *options[:4], "--frozen-norm", "--lr", "0.01", "--log-interval", "2"),
+        *("--data", str(tmp_path), "--length", "4", "--evaluate-every", "2"),
+    )
+    found = [
+        paddle_runs.in_turn([(*job, "--batch-size", str(4 // ranks))], ranks)[0][0]
+        for ranks in (1, 2)
+    ]
+    one, two = ([each["figures"] for each in only(events, "evaluation")] for events in found)
+    assert one == two
+    assert len(one) == 2
+    assert losses(found[1]) == pytest.approx(losses(found[0]), rel=1e-4)
+
+
 def test_a_broken_file_is_named_and_the_run_goes_on(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -41,7 +41,7 @@ class Scenes:
         return self.given(image), self.given(labels.astype(np.int64))
 
     def decoded(self, index: int) -> tuple[Any, Any]:
-        """An augmented crop, uint8 [3, height, width], to be normalised on the device; its classes."""
+        """An augmented crop, uint8 [3, height, width], which the device normalises; its classes."""
         random = np.random.default_rng((self.seed, index))
         height, width = (2 * side for side in self.crop)
         labels = self.labels(random, height, width)
