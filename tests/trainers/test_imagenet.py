@@ -73,7 +73,9 @@ def test_a_picture_to_train_on_is_cropped_resized_and_mirrored() -> None:
     assert 10 < mirrored < 30
 
 
-@pytest.mark.parametrize(("height", "width"), [(300, 400), (400, 300), (256, 256), (90, 70), (300, 402)])
+@pytest.mark.parametrize(
+    ("height", "width"), [(300, 400), (400, 300), (256, 256), (90, 70), (300, 402)]
+)
 def test_a_picture_to_validate_is_the_middle_of_256(height: int, width: int) -> None:
     pixels = coordinates(height, width)
     found = imagenet.to_validate(Image.fromarray(pixels), 224)

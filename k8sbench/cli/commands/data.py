@@ -145,9 +145,7 @@ def convert(source: str, target: str) -> None:
 
 
 def _run(action: Any, words: list[str], access: ClusterAccess, **given: Any) -> int:
-    known: dict[str, Any] = {
-        key: given[key] for key in ("image", "secret", "pull_secrets") if key in given
-    }
+    known: dict[str, Any] = {key: given[key] for key in _TASK if key in given}
     if given.get("seconds") is not None:
         known["seconds"] = max(1, int(given["seconds"]))
     name, place = given["name"], given["place"]
