@@ -15,6 +15,7 @@ import json
 import pickle
 import re
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -218,7 +219,13 @@ def _pth(path: Path) -> Any:
         import torch
     except ImportError:
         settings.refuse(f"{path} is of PyTorch, which is not installed here; install torch")
-    found = torch.load(path, map_location="cpu", weights_only=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = torch.load(path, map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError as error:
+            # PyTorch's own text advises to execute what is in the file.
+            raise pickle.UnpicklingError("it is damaged, or not of tensors alone") from error
     found = found.get("state_dict", found)
     return {
         name: each.float().numpy() for name, each in found.items() if isinstance(each, torch.Tensor)

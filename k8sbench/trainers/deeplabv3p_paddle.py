@@ -15,7 +15,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,14 +75,9 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
 
     from k8sbench.trainers.data import streets_mmseg, streets_paddleseg
     from k8sbench.trainers.data.streets import Scenes
-    from k8sbench.trainers.parts import paddle_loop
+    from k8sbench.trainers.parts import paddle_loop, pixel_accuracy
 
     upstream = streets_mmseg if common.recipe == "matched" else streets_paddleseg
-    if upstream is streets_paddleseg and common.data == "synthetic-host" and not find_spec("PIL"):
-        settings.refuse(
-            "--data synthetic-host needs Pillow for PaddleSeg's augmentations, and it is not "
-            "installed; install the package pillow, or use an image that has it"
-        )
     augment = partial(upstream.augmented, crop=own.crop)
 
     def files(folder: Path) -> Files:
@@ -99,9 +93,9 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             model=lambda here: _model(
                 common.recipe, own.classes, layout=here.layout, width_divisor=own.width_divisor
             ),
-            samples=Scenes(own.crop, own.classes, common.seed, augment, upstream.NORMALISE),
+            samples=Scenes(own.crop, own.classes, common.seed, augment),
             files=files,
-            evaluation=lambda _: segmentation.evaluation(
+            evaluation=lambda _: pixel_accuracy.evaluation(
                 own.classes, predicted(layout), paddle.bincount
             ),
             normalise=upstream.NORMALISE,

@@ -56,10 +56,9 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     from k8sbench.trainers.data import streets_mmseg
     from k8sbench.trainers.data.streets import Scenes
     from k8sbench.trainers.models import deeplabv3plus_torch
-    from k8sbench.trainers.parts import torch_loop
+    from k8sbench.trainers.parts import pixel_accuracy, torch_loop
 
     augment = partial(streets_mmseg.augmented, crop=own.crop)
-    normalise = streets_mmseg.NORMALISE
 
     def files(folder: Path) -> Files:
         from k8sbench.trainers.data import cityscapes
@@ -72,14 +71,12 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             model=lambda: deeplabv3plus_torch.DeepLabV3Plus(
                 own.classes, width_divisor=own.width_divisor
             ),
-            samples=Scenes(
-                own.crop, own.classes, common.seed, augment, normalise, torch.from_numpy
-            ),
+            samples=Scenes(own.crop, own.classes, common.seed, augment, torch.from_numpy),
             files=files,
-            evaluation=lambda _: segmentation.evaluation(
+            evaluation=lambda _: pixel_accuracy.evaluation(
                 own.classes, deeplabv3plus_torch.predicted, torch.bincount
             ),
-            normalise=normalise,
+            normalise=streets_mmseg.NORMALISE,
             losses=deeplabv3plus_torch.losses,
             groups=lambda model: model.parameters(),
             momentum=MOMENTUM,

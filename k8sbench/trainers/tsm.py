@@ -3,9 +3,8 @@
 Upstream's program has one node and FP32 only. This one has, as the report's, AMP, whose gradients
 are unscaled before they are clipped, and distributed data parallelism over nodes. The scaler begins
 at PyTorch's own 65536 (the report's, by a mistake, at 1). The printed values are rank 0's own, as
-upstream's are. What differs besides: our code; synthetic data, whose frames are not decoded and are
-resized by PyTorch instead of Pillow; random weights to begin with, where upstream has ImageNet's;
-no validation.
+upstream's are. What differs besides: our code; random weights to begin with, unless --weights has
+ImageNet's, with which upstream begins; clips with broken frames, see `data/kinetics.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import argparse
 import os
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from k8sbench.trainers.parts import ending, lines, machine, schedules, settings
@@ -21,6 +21,7 @@ from k8sbench.trainers.parts.events import Place
 
 if TYPE_CHECKING:
     from k8sbench.trainers.parts.loop import Outcome
+    from k8sbench.trainers.parts.samples import Files
 
 DEFAULTS = settings.Defaults(
     benchmark="tsm",
@@ -45,8 +46,8 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     common, own = settings.read("tsm", __doc__, DEFAULTS, _options, argv)
     machine.steer_tf32(common.tf32)
 
-    from k8sbench.trainers.data.pictures_torch import Clips
-    from k8sbench.trainers.models import tsm_torch
+    from k8sbench.trainers.data.pictures_torch import NORMALISE, Clips
+    from k8sbench.trainers.models import resnet_torch, tsm_torch
     from k8sbench.trainers.parts import torch_loop
 
     ranks = Place.from_environment().world_size
@@ -54,8 +55,11 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     return torch_loop.train(
         torch_loop.Work(
             unit="clips",
-            model=lambda: tsm_torch.TSM(own.classes, own.segments),
+            model=lambda: tsm_torch.TSM(own.classes, own.segments, width_divisor=own.width_divisor),
             samples=Clips(own.segments, own.input_size, own.classes, common.seed),
+            files=partial(_files, own),
+            evaluation=lambda _: resnet_torch.evaluation(common.batch_size),
+            normalise=NORMALISE,
             losses=tsm_torch.losses,
             groups=partial(tsm_torch.groups, decay=WEIGHT_DECAY),
             momentum=MOMENTUM,
@@ -80,6 +84,14 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             },
         ),
         common,
+    )
+
+
+def _files(own: argparse.Namespace, folder: Path) -> Files:
+    from k8sbench.trainers.data import kinetics  # which needs Pillow
+
+    return kinetics.open_set(
+        folder, size=own.input_size, segments=own.segments, classes=own.classes
     )
 
 

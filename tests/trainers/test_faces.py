@@ -14,7 +14,7 @@ from PIL import Image
 
 from k8sbench.trainers.data import faces, sample_sets
 from k8sbench.trainers.parts.samples import BrokenSample, DataError
-from tests.trainers.references import channels_first, coordinates, encoded, saved
+from tests.trainers.references import channels_first, coordinates, encoded, form, saved
 
 BOTH = [encoded(coordinates(8, 8)), encoded(coordinates(8, 8)[:, ::-1])]
 
@@ -30,12 +30,6 @@ def test_a_face_to_train_on_is_mirrored_in_half_of_the_cases_and_else_as_it_is()
         assert np.array_equal(found, channels_first(told))
         assert found.flags["C_CONTIGUOUS"]
     assert 18 < mirrored < 42
-
-
-def test_values_are_normalised_as_plsc_does_it() -> None:
-    (mean, std) = faces.NORMALISE
-    assert [(0 - mean[0]) / std[0], (255 - mean[2]) / std[2]] == [-127.5 / 128, 127.5 / 128]
-    assert (len(mean), len(std)) == (3, 3)
 
 
 @pytest.fixture
@@ -55,7 +49,7 @@ def test_a_line_has_a_tab_or_a_space_before_the_class(folder: Path) -> None:
         (20, 7),
         (30, 0),
     ]
-    assert samples[0][1].dtype == np.int64
+    assert form(samples[0][1]) == "int64 ()"
 
 
 @pytest.mark.parametrize(
@@ -89,12 +83,7 @@ def test_a_pair_is_both_pictures_and_whether_they_are_of_one_person(tmp_path: Pa
     found = pairs(tmp_path / "lfw.bin", whole)
     assert len(found) == 2
     image, same = found.sample(0, np.random.default_rng(0))
-    assert (image.dtype, image.shape, int(same), same.dtype) == (
-        np.uint8,
-        (2, 3, 8, 8),
-        1,
-        np.int64,
-    )
+    assert (form(image), form(same), int(same)) == ("uint8 (2, 3, 8, 8)", "int64 ()", 1)
     assert np.array_equal(image[0], image[1][:, :, ::-1])
     image, same = found.sample(1, np.random.default_rng(0))
     assert (int(same), image[1].max()) == (0, 0)

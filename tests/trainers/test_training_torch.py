@@ -277,7 +277,7 @@ def toy(capfd: pytest.CaptureFixture[str], *argv: str, **work: Any) -> list[Even
     """Train one linear layer on two tiny pictures through the whole loop."""
     from torch import nn
 
-    from k8sbench.trainers.data.pictures_torch import Pictures
+    from k8sbench.trainers.data.pictures_torch import NORMALISE, Pictures
     from k8sbench.trainers.parts import lines, schedules, settings, torch_loop
 
     def losses(model: nn.Module, images: Any, labels: Any) -> dict[str, Any]:
@@ -289,6 +289,7 @@ def toy(capfd: pytest.CaptureFixture[str], *argv: str, **work: Any) -> list[Even
         "unit": "images",
         "model": lambda: nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 4)),
         "samples": Pictures(8, 4, seed=0),
+        "normalise": NORMALISE,
         "losses": losses,
         "groups": lambda model: model.parameters(),
         "momentum": 0.9,
@@ -332,6 +333,48 @@ def test_gradients_are_unscaled_before_they_are_clipped(
     unclipped = losses(toy(capfd))
     assert scaled == pytest.approx(plain, rel=0.01)
     assert unclipped != pytest.approx(plain, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("options", "work"),
+    [
+        ((), {}),
+        ((), {"clip_norm": 0.5}),
+        (("--amp-dtype", "fp16"), {}),
+        (("--amp-dtype", "fp16"), {"static_scale": 128.0}),
+    ],
+)
+def test_gradients_of_two_batches_change_the_weights_as_those_of_one_twice_as_large(
+    options: tuple[str, ...], work: dict[str, Any], capfd: pytest.CaptureFixture[str]
+) -> None:
+    from torch import nn
+
+    from k8sbench.trainers.data.pictures_torch import Pictures
+
+    class Noise(Pictures):
+        def decoded(self, index: int) -> Any:
+            return self.ready(index)
+
+    def trained(*batch: str, **more: Any) -> tuple[list[float], list[Any]]:
+        model: Any = None
+
+        def made() -> Any:
+            nonlocal model
+            model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 4))
+            return model
+
+        shared = ("--data", "synthetic-host", "--workers", "0", *options, *batch)
+        found = toy(capfd, *shared, **work, **more, model=made, samples=Noise(8, 4, seed=0))
+        return losses(found), [weight.detach().numpy() for weight in model.parameters()]
+
+    each, weights = trained("--batch-size", "2", "--iterations", "8", accumulate=2)
+    whole, expected = trained("--batch-size", "4", "--iterations", "4")
+    # What is printed is each batch's own loss.
+    assert [(a + b) / 2 for a, b in zip(each[::2], each[1::2], strict=True)] == pytest.approx(
+        whole, rel=0.01 if options else 1e-5
+    )
+    for found, told in zip(weights, expected, strict=True):
+        assert found == pytest.approx(told, abs=0.002 if "fp16" in options else 1e-5)
 
 
 def overflowing(capfd: pytest.CaptureFixture[str], **work: Any) -> tuple[list[float], list[Any]]:

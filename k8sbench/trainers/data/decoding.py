@@ -63,6 +63,9 @@ def _content(path: Path) -> bytes:
 
 
 def _rgb(found: Picture) -> Picture:
+    if found.mode == "RGB":
+        found.load()
+        return found  # which `convert` would copy
     return _of_16_bits(found) if found.mode.startswith("I") else found.convert("RGB")
 
 

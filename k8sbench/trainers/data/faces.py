@@ -20,8 +20,6 @@ import numpy as np
 from k8sbench.trainers.data import decoding
 from k8sbench.trainers.parts.samples import Array, BrokenSample, DataError, Files
 
-# (x − 127.5) / 128, on the device.
-NORMALISE = ((127.5,) * 3, (128.0,) * 3)
 CLASSES = 85_742
 PICTURES, PAIRS = 5_822_653, 6_000
 FORM = "PATH, a tab or a space, and LABEL"

@@ -22,8 +22,6 @@ from PIL import Image
 from k8sbench.trainers.data import decoding
 from k8sbench.trainers.parts.samples import Array, DataError, Files
 
-# Mean and standard deviation of RGB values of 0–255, for the device.
-NORMALISE = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
 ENDINGS = (".jpeg", ".jpg", ".png")
 CLASSES = 1000
 PICTURES = {"train": 1_281_167, "val": 50_000}

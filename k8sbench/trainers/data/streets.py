@@ -8,7 +8,7 @@ What loader processes make goes through the same augmentations as real files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,6 @@ class Scenes:
     classes: int
     seed: int
     augment: Augment
-    normalise: tuple[Sequence[float], Sequence[float]]  # mean and standard deviation, of 0–255
     given: Callable[[Array], Any] = np.asarray  # as the framework takes arrays
 
     def ready(self, index: int) -> tuple[Any, Any]:
@@ -42,14 +41,13 @@ class Scenes:
         return self.given(image), self.given(labels.astype(np.int64))
 
     def decoded(self, index: int) -> tuple[Any, Any]:
-        """The same of a scene as decoded, augmented."""
+        """An augmented crop, uint8 [3, height, width], which the device normalises; its classes."""
         random = np.random.default_rng((self.seed, index))
         height, width = (2 * side for side in self.crop)
         labels = self.labels(random, height, width)
         picture = random.integers(0, 256, (height, width, 3), dtype=np.uint8)
         image, classes = self.augment(picture, labels, random)
-        mean, spread = (np.array(each, np.float32)[:, None, None] for each in self.normalise)
-        return self.given((image - mean) / spread), self.given(classes.astype(np.int64))
+        return self.given(image), self.given(classes)
 
     def labels(self, random: np.random.Generator, height: int, width: int) -> Array:
         """The classes of a scene of any size."""

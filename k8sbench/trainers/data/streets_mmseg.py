@@ -87,7 +87,8 @@ def _translated(image: Array, tables: list[Array]) -> Array:
     if not tables:
         return image
     table = reduce(lambda before, after: after[before], tables)
-    return np.frombuffer(image.tobytes().translate(table.tobytes()), np.uint8).reshape(image.shape)
+    translated = bytearray(image.tobytes()).translate(table.tobytes())
+    return np.frombuffer(translated, np.uint8).reshape(image.shape)
 
 
 def _padded(image: Array, classes: Array, crop: tuple[int, int]) -> tuple[Array, Array]:

@@ -26,11 +26,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 MANIFEST = "manifest.json"
-_NONE, _REFUSED = -1, -2  # beside steps, in what rank 0 tells the others
+_NONE, _REFUSED, _UNREADABLE = -1, -2, -3  # beside steps, in what rank 0 tells the others
 
 
 class CheckpointError(Exception):
-    """Checkpoints that this run cannot go on from: one sentence, which says what to do."""
+    """Checkpoints that this run cannot go on from: one sentence, which says what to do.
+
+    `passing`: another attempt may find it otherwise, as of a server of files that was away.
+    """
+
+    def __init__(self, sentence: str, *, passing: bool = False) -> None:
+        super().__init__(sentence)
+        self.passing = passing
 
 
 class _DamagedError(Exception):
@@ -136,19 +143,27 @@ class Checkpoints:
         except OSError as unreadable:
             error = CheckpointError(
                 f"the checkpoints cannot be read: {_sentence(unreadable, self.folder)}; mend the "
-                "folder or name another by --checkpoints"
+                "folder or name another by --checkpoints",
+                passing=True,
             )
-        step = self.agree(_REFUSED if error else _NONE if found is None else found.step)
+        step = _NONE if found is None else found.step
+        if error is not None:
+            step = _UNREADABLE if error.passing else _REFUSED
+        step = self.agree(step)
         if self.rank != 0 and step >= 0:
             with contextlib.suppress(OSError, _DamagedError):
                 found = self._read(self.folder / _name(step))
         everywhere = self.all_fine((found is not None) == (step >= 0) or self.rank == 0)
-        if error is None and step == _REFUSED:
-            error = CheckpointError("rank 0 cannot go on from its checkpoints; its output says why")
+        if error is None and step in {_REFUSED, _UNREADABLE}:
+            error = CheckpointError(
+                "rank 0 cannot go on from its checkpoints; its output says why",
+                passing=step == _UNREADABLE,
+            )
         if error is None and not everywhere:
             error = CheckpointError(
                 f"not every rank sees {_name(step)} in {self.folder}; name a folder that all nodes "
-                "share by --checkpoints"
+                "share by --checkpoints",
+                passing=True,
             )
         if error is not None:
             raise error

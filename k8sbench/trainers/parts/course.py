@@ -19,7 +19,7 @@ class Course:
     steps: int
     epoch_steps: int
     evaluate_every: int = 0  # steps; 0: at the end only, if at all
-    checkpoint_every: int = 0  # steps; 0: where it is evaluated
+    checkpoint_every: int = 0  # steps, besides where it is evaluated; 0: only there
     trains: bool = False  # --mode train
 
     @property
@@ -29,15 +29,14 @@ class Course:
 
     def evaluates(self, step: int) -> bool:
         """Whether the model is evaluated after `step`."""
-        return self.trains and _due(step, self.evaluate_every, self.steps)
+        due = self.evaluate_every > 0 and step % self.evaluate_every == 0
+        return self.trains and (due or step == self.steps)
 
     def saves(self, step: int) -> bool:
         """Whether a checkpoint is due after `step`, if there are checkpoints at all."""
-        return self.trains and _due(step, self.checkpoint_every or self.evaluate_every, self.steps)
-
-
-def _due(step: int, every: int, last: int) -> bool:
-    return step == last or (every > 0 and step % every == 0)
+        return self.evaluates(step) or (
+            self.checkpoint_every > 0 and step % self.checkpoint_every == 0
+        )
 
 
 def plan(settings: Settings, samples: int, global_batch: int) -> Course:

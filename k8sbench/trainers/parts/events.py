@@ -93,7 +93,8 @@ def line(event: str, fields: Mapping[str, object]) -> str:
 
 
 class Journal:
-    """Writes the events of one rank, in the order of a run: start, environment, step* and gpu*,
+    """Writes the events of one rank, in the order of a run: start, environment, data and weights;
+    resume, where it goes on from a checkpoint; step*, gpu*, broken*, evaluation* and checkpoint*;
     rank, summary.
     """
 
@@ -108,6 +109,7 @@ class Journal:
     ) -> None:
         self.settings = settings
         self.place = place
+        self.options: dict[str, object] = {}  # the trainer's own, from the start line on
         self.unit = unit
         self._write = write
         self._now = now
@@ -120,6 +122,10 @@ class Journal:
         """One machine line."""
         self._write(line(name, fields))
 
+    def timed(self, name: str, fields: Mapping[str, object]) -> None:
+        """One machine line that ends with the time."""
+        self.event(name, {**fields, "time": self._now()})
+
     def start(
         self,
         *,
@@ -130,6 +136,7 @@ class Journal:
         options: Mapping[str, object] | None = None,
     ) -> None:
         """The first line of every rank; `options` adds the trainer's own to the speed options."""
+        self.options = dict(options or {})
         settings, place = self.settings, self.place
         self.event(
             "start",
@@ -150,7 +157,7 @@ class Journal:
                 "precision_effective": precision_effective,
                 "device": device,
                 **{name: getattr(settings, name) for name in START_FIELDS},
-                "options": {**settings.speed_options(), **(options or {})},
+                "options": {**settings.speed_options(), **self.options},
                 "time": self._now(),
             },
         )

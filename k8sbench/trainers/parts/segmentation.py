@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
-from k8sbench.trainers.parts import metrics, schedules, settings
+from k8sbench.trainers.parts import schedules, settings
 from k8sbench.trainers.parts.course import Course
-from k8sbench.trainers.parts.evaluation import Evaluation
-from k8sbench.trainers.parts.samples import Array
 from k8sbench.trainers.parts.schedules import Schedule
 
 POWER = 0.9
@@ -42,30 +39,6 @@ def schedule(own: argparse.Namespace, base: float, last: float) -> Callable[[Cou
     return lambda course: schedules.poly(
         first, own.schedule_steps or course.steps, power=POWER, minimum=min(last, first)
     )
-
-
-def evaluation(
-    classes: int, predicted: Callable[[Any, Any], Any], bincount: Callable[..., Any]
-) -> Evaluation:
-    """Of whole pictures at their own scale, one at a time: mIoU and the share of right pixels.
-
-    `predicted` gives the classes [samples, height, width] of (model, pictures); `bincount` is the
-    framework's.
-    """
-
-    def sums(model: Any, pictures: Any, labels: Any, _: list[int]) -> Any:
-        pairs = labels * classes + predicted(model, pictures)
-        # A row for each byte that a label can be: those without a class come after all others.
-        return bincount(pairs.flatten(), minlength=(IGNORE + 1) * classes)[: classes**2]
-
-    def figures(found: Array) -> Mapping[str, float]:
-        matrix = found.reshape(classes, classes)
-        return {
-            "mIoU": 100.0 * metrics.mean_iou(matrix),
-            "aAcc": 100.0 * metrics.pixel_accuracy(matrix),
-        }
-
-    return Evaluation(metric="mIoU", batch_size=1, sums=sums, figures=figures)
 
 
 def start_values(own: argparse.Namespace) -> dict[str, object]:

@@ -6,6 +6,7 @@ A session is one rank of a job: its settings, its place, its device and its peer
 from __future__ import annotations
 
 import abc
+import contextlib
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, ClassVar, TypeVar
@@ -14,6 +15,7 @@ import numpy as np
 
 from k8sbench.trainers.parts import machine
 from k8sbench.trainers.parts.events import Journal, Place
+from k8sbench.trainers.parts.samples import Array
 from k8sbench.trainers.parts.settings import Settings
 
 MIB = 1024 * 1024
@@ -94,6 +96,34 @@ class Session(abc.ABC):
     @abc.abstractmethod
     def ones(self, length: int) -> Any:
         """A float32 vector of ones on the device."""
+
+    @abc.abstractmethod
+    def inference(self) -> contextlib.AbstractContextManager[object]:
+        """The context of an evaluation: no gradients, nothing compiled."""
+
+    @abc.abstractmethod
+    def autocast(self) -> contextlib.AbstractContextManager[Any]:
+        """The context of the forward pass and the loss."""
+
+    @abc.abstractmethod
+    def exact(self, values: Any) -> Any:
+        """`values`, a tensor of any type or an array, as float64 on the device."""
+
+    @abc.abstractmethod
+    def array(self, values: Any) -> Array:
+        """A tensor as numpy's array."""
+
+    @abc.abstractmethod
+    def put(self, tensor: Any, values: Array) -> None:
+        """Set a tensor of a model's state."""
+
+    def total(self, values: Array) -> Array:
+        """The sum of float64 values over the ranks."""
+        if self.place.world_size == 1:
+            return values
+        held = self.exact(values)
+        self.distributed.all_reduce(held)
+        return self.array(held)
 
     @abc.abstractmethod
     def memory_mib(self) -> float | None:

@@ -174,12 +174,12 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message}; see {self.prog} --help\n")
 
 
-def refuse(message: str) -> NoReturn:
-    """End a trainer whose options and machine do not fit: one line on stderr, exit code 2."""
+def refuse(message: str, code: int = 2) -> NoReturn:
+    """End a trainer whose options, machine and data do not fit: one line on stderr, and `code`."""
     sys.stdout.flush()
     sys.stderr.write(f"k8sbench: error: {message}\n")
     sys.stderr.flush()
-    os._exit(2)  # a plain exit could wait for the threads of a half-made process group
+    os._exit(code)  # a plain exit could wait for the threads of a half-made process group
 
 
 def parser(program: str, description: str, defaults: Defaults) -> Parser:
@@ -424,7 +424,7 @@ def add_check_options(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--width-divisor",
-        type=whole(1),
+        type=whole(1, 32),  # the narrowest layer has 32 channels
         default=1,
         metavar="N",
         help="divide the model's numbers of channels by N; for checks, not for measuring",
