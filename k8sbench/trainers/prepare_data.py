@@ -18,8 +18,8 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from k8sbench.trainers.data import sample_sets
 from k8sbench.trainers.parts.settings import Parser, size, whole
 from k8sbench.trainers.prepare import labels
 from k8sbench.trainers.prepare.fetching import GIVEN, SECRET, URL, Source, fetch
@@ -149,14 +149,7 @@ def _missing(name: str, folder: Path, *, deep: bool = False) -> list[str]:
     """Name what the folder lacks; a drawn set is not compared with the numbers of the real one."""
     if not folder.is_dir():
         return [f"{folder}: no such folder"]
-    try:
-        module = importlib.import_module(f"k8sbench.trainers.data.{name}")
-    except ModuleNotFoundError as error:
-        raise Failed(
-            f"Checking takes numpy and Pillow, and {error.name} is not installed.",
-            "Install it, or name an image that has both with --image.",
-        ) from None
-    found = list(module.problems(folder, deep=deep))
+    found = list(_module(name).problems(folder, deep=deep))
     marker = folder / SAMPLE
     if marker.exists():
         found = [each for each in found if not _NUMBER.search(each)]
@@ -164,6 +157,16 @@ def _missing(name: str, folder: Path, *, deep: bool = False) -> list[str]:
         if have < files:
             found.append(f"{folder}: {have:,} of {files:,} files")
     return found
+
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(f"k8sbench.trainers.data.{name}")
+    except ModuleNotFoundError as error:
+        raise Failed(
+            f"This takes numpy and Pillow, and {error.name} is not installed.",
+            "Install it, or name an image that has both with --image.",
+        ) from None
 
 
 def _files(folder: Path) -> int:
@@ -177,7 +180,7 @@ def _make_sample(given: argparse.Namespace) -> int:
     folder: Path = given.folder
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Failed(f"{folder} is not empty.", "Name a folder that is not there yet.", EXIT_INPUT)
-    sample = sample_sets.SETS[given.name]
+    sample = _module("sample_sets").SETS[given.name]
     folder.mkdir(parents=True, exist_ok=True)
     sample.write(
         folder,
