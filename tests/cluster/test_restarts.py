@@ -98,11 +98,12 @@ class Training:
         """Wait until what the pods print is in the store."""
         until(lambda: text in self.shell.archived(self.run_id, "worker-0"), "the lines")
 
-    def fails(self) -> None:
-        """Have a worker killed for want of memory."""
+    def fails(self, *, alone: bool = False) -> None:
+        """Have the worker killed for want of memory; the master ends, too, unless it is alone."""
         end = ("--overwrite", f"{RUN_FOR}=0s", f"{EXIT_CODE}=137")
         self.shell.namespace.kubectl("annotate", "pod", f"{self.run_id}-worker-0", *end)
-        self.shell.namespace.finish(self.run_id)
+        if not alone:
+            self.shell.namespace.finish(self.run_id)
 
     def status(self) -> Any:
         return self.shell.json("status", self.run_id)
@@ -263,17 +264,19 @@ def test_an_api_server_that_is_away_while_a_run_restarts_loses_nothing(
 def test_pods_that_do_not_go_are_named_and_no_attempt_is_created_beside_them(
     own_cluster: OwnCluster, shell: Shell, proxy: FaultProxy
 ) -> None:
-    """Their nodes do not answer."""
+    """The master's node is lost: the API server has no word of its end."""
     training = Training(shell, "stays")
     held = proxy.hold(f"{JOBS}/stays", method="DELETE")
     with training.started() as submit:
-        failed(training, submit)
+        training.runs(1)
+        training.archives("one")
+        training.fails(alone=True)
         held.wait()
         with own_cluster.without("kwok"):
             held.end()
             submit.until("Attempt 2 of 4 is not created yet: pod stays-master-0 on node gpu-")
             pods = shell.namespace.get("pods", "--selector=k8sbench.io/run=stays")
-            assert [_attempt(pod) for pod in pods] == [1, 1]
+            assert [_attempt(pod) for pod in pods] == [1]
             submit.until("two attempts would write the same checkpoints")
         training.prints("two")
         training.runs(2)
@@ -308,3 +311,31 @@ def test_a_colleague_s_collector_and_the_submit_make_one_attempt_together(
     training.check_succeeded()
     assert colleague.json("status", "shared")["restarts"] == 1
     assert colleague.archived("shared") == ["one", "two"]
+
+
+def test_a_store_that_detached_learns_of_the_attempt_that_a_collector_has_begun(
+    shell: Shell, proxy: FaultProxy
+) -> None:
+    """It archives what there is still: the second attempt, from its first line on."""
+    training, colleague = Training(shell, "left"), shell.colleague()
+    colleague.environment["KUBECONFIG"] = shell.environment["KUBECONFIG"]
+    created = proxy.hold(JOBS, method="POST", skip=1)
+    shell.submit("left", ENDLESS, *TRAIN[len(CASE) + 1 :], "--detach")
+    training.runs(1)
+    with colleague.started("collector", *_ALONE) as other:
+        until(lambda: "one" in colleague.archived("left", "worker-0"), "the lines there")
+        training.fails()
+        created.wait()
+        training.prints("two")
+        created.end()
+        training.runs(2)
+        with shell.started("watch", "left") as watch:
+            training.archives("two")
+            shell.namespace.finish("left")
+            watch.ends(5)
+        other.interrupt()
+    status = training.status()
+    assert (status["phase"], status["restarts"]) == ("Succeeded", 1)
+    assert "Attempt 2 of 4: It was begun by another store." in shell.run("status", "left").out
+    assert shell.archived("left", "worker-0") == ["two"]
+    assert not (shell.store / "runs" / "left" / "log-gaps.json").exists()
