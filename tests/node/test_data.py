@@ -10,13 +10,12 @@ import sysconfig
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import Shell, until
-from tests.harness.node import image
+from tests.harness.node import image, volumes
 from tests.tiers import ROOT
 
 SERVES = """
@@ -55,42 +54,11 @@ pools:
 @pytest.fixture
 def folder(restricted: Namespace, tmp_path: Path) -> Iterator[Path]:
     """Give the folder of this machine that the claim ``data`` stands for; it holds packages."""
-    made = tmp_path / "volume"
-    made.mkdir()
-    made.chmod(0o777)
+    made = volumes.shared(tmp_path / "volume")
     for name in PACKAGES:
         shutil.copytree(Path(sysconfig.get_path("purelib"), name), made / "packages" / name)
-    for above in (tmp_path, *tmp_path.parents[:3]):
-        above.chmod(above.stat().st_mode | 0o755)
-    common: dict[str, Any] = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
-    size = {"storage": "1Gi"}
-    restricted.create(
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": "data"},
-            "spec": {**common, "resources": {"requests": size}},
-        }
-    )
-    claim = restricted.get("persistentvolumeclaim", "data")["metadata"]
-    name = f"data-{restricted.name}"
-    restricted.cluster.create(
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": {"name": name},
-            "spec": {
-                **common,
-                "capacity": size,
-                "persistentVolumeReclaimPolicy": "Retain",
-                "claimRef": {key: claim[key] for key in ("namespace", "name", "uid")},
-                "hostPath": {"path": str(made), "type": "Directory"},
-            },
-        }
-    )
-    restricted.wait("jsonpath={.status.phase}=Bound", "persistentvolumeclaim/data")
-    yield made
-    restricted.cluster.kubectl("delete", "persistentvolume", name, "--wait=false")
+    with volumes.claimed(restricted, "data", made):
+        yield made
 
 
 def serve(namespace: Namespace) -> str:
