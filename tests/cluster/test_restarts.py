@@ -171,8 +171,14 @@ def fault_at(proxy: FaultProxy, stage: str, run_id: str) -> Fault:
     return proxy.lose_answer(JOBS, method="POST", skip=1, times=1)
 
 
-@pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("by", ["collect", "collect --follow", "watch"])
+@pytest.mark.parametrize(
+    ("stage", "by"),
+    [
+        *((stage, "collect") for stage in STAGES),
+        ("before-deletion", "collect --follow"),
+        ("deleted", "watch"),
+    ],
+)
 def test_a_restart_that_was_killed_at_any_stage_is_gone_on_with(
     shell: Shell, proxy: FaultProxy, stage: str, by: str
 ) -> None:
