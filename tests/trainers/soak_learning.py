@@ -1,4 +1,4 @@
-"""Learning as in `test_training_on_files.py`, of wider networks on larger pictures: for `make soak`."""
+"""Learning as in `test_training_on_files.py`: wider networks, larger pictures, for `make soak`."""
 
 from __future__ import annotations
 
