@@ -100,6 +100,12 @@ OF_RUNS: dict[str, str] = {
         "Look at the records that are left out of time_weighted_steady; compare by one estimator."
     ),
     "warmup-included": "Give --warmup.",
+    "broken-samples": (
+        "Look at the files that the log names: k8sbench data check reads all of a folder or claim."
+    ),
+    "checkpoint-failed": (
+        "Make room where the checkpoints lie: after a restart the run goes on from an older one."
+    ),
     "xid-error": (
         "Look the number up in NVIDIA's list of XID errors; many mean that the GPU is to be "
         "reset or replaced."

@@ -93,7 +93,13 @@ def from_plan(
     plan: RunPlan, *, target: Accuracy | None = None, accept: tuple[str, ...] = ()
 ) -> Expectation:
     """The expectation of a run's logs, from its plan."""
-    fingerprint = plan.fingerprint
+    fingerprint, training = plan.fingerprint, plan.training
+    at_least: int | None = plan.window.iterations
+    if training is not None:
+        if target is None and training.target is not None:
+            target = Accuracy(metric=training.metric, value=training.target)
+        length = training.length - plan.window.warmup
+        at_least = length if training.unit == "iterations" else None
     return Expectation(
         format="k8sbench" if plan.trainer is not None else plan.log,
         impl=plan.impl,
@@ -110,8 +116,8 @@ def from_plan(
         device=plan.device,
         data=plan.data,
         warmup=plan.window.warmup,
-        iterations=plan.window.iterations,
-        at_least=plan.window.iterations,
+        iterations=plan.window.iterations if training is None else None,
+        at_least=at_least,
         unit=plan.unit if "/" in plan.unit else f"{plan.unit}/s",
         target=target,
         smoke=plan.preset == "smoke",

@@ -118,8 +118,9 @@ class Reading(NamedTuple):
     places: tuple[Place, ...] = ()
 
     def seconds(self, first: Stamped, last: Stamped) -> float:
-        """Time between two lines by their stamps."""
-        return self.between(first.position, last.position, last.stamp - first.stamp)
+        """Time between two lines by their stamps, without stated pauses."""
+        passed = last.stamp - first.stamp - (last.paused - first.paused)
+        return self.between(first.position, last.position, passed)
 
     def between(self, first: int, last: int, passed: float) -> float:
         """Correct the time from one iteration to another."""
