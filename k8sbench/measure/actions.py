@@ -131,6 +131,8 @@ OF_GROUPS: dict[str, str] = {
     "mixed-image": "Name the image by its digest, and repeat the case.",
     "mixed-driver": "Choose nodes with one driver version.",
     "mixed-framework": "Use one image for all repeats.",
+    "mixed-data": "Give all repeats the same files: k8sbench data check names what is missing.",
+    "mixed-weights": "Start all repeats from the same file, or all from scratch.",
     "mixed-estimator": "Log as often in all repeats, so that all have figures by one estimator.",
     "above-peak": "Check batch, GPUs and model: the figure is more than the GPU can do.",
     "outlier": (

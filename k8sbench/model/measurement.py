@@ -258,6 +258,16 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     reasons: tuple[Reason, ...]
 
     @property
+    def data_digest(self) -> str | None:
+        """Of the files that it read; None where none are stated."""
+        return None if self.data_set is None else self.data_set.digest
+
+    @property
+    def weights_digest(self) -> str | None:
+        """Of its start weights."""
+        return None if self.weights is None else self.weights.digest
+
+    @property
     def rate(self) -> float | None:
         """The headline throughput, samples/s of the whole job; None unless valid."""
         return getattr(self.throughput, self.estimator, None)

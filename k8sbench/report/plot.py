@@ -113,6 +113,7 @@ def labels(groups: Sequence[Group]) -> dict[str, str]:
         lambda g: g.key.variant,
         lambda g: g.key.impl,
         lambda g: g.key.data,
+        lambda g: g.key.mode,
         lambda g: g.key.pool,
         lambda g: g.key.set_name,
     )

@@ -6,13 +6,18 @@ what does (:mod:`.comparable`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
 from k8sbench.measure.group import comparable
 from k8sbench.measure.group.arithmetic import arithmetic
 from k8sbench.measure.group.gpu_peaks import plain_name
 from k8sbench.model import speed_options
-from k8sbench.model.group import Deviation, Group
+from k8sbench.model.group import SCRATCH, Deviation, Group
 from k8sbench.model.identity import fields_for
-from k8sbench.model.spec import BenchmarkSpec, Published, Variant
+from k8sbench.model.spec import Accuracy, BenchmarkSpec, Published, Variant
 
 
 def deviations_of(group: Group, spec: BenchmarkSpec) -> tuple[Deviation, ...]:
@@ -20,22 +25,102 @@ def deviations_of(group: Group, spec: BenchmarkSpec) -> tuple[Deviation, ...]:
     variant = spec.variant(group.plan.framework, group.plan.variant)
     if variant is None:
         return ()
-    nearest: dict[str, tuple[tuple[object, ...], Published]] = {}
-    for index, figure in enumerate(variant.published):
-        if figure.throughput is None:
-            continue
-        unlike = _unlike_published(group, figure, variant)
+    return _nearest(
+        _deviation(group, figure, spec, variant)
+        for figure in variant.published
+        if figure.throughput is not None
+    )
+
+
+def trained_deviations_of(group: Group, spec: BenchmarkSpec) -> tuple[Deviation, ...]:
+    """The same of time to train and accuracy, of runs that train to one."""
+    variant = spec.variant(group.plan.framework, group.plan.variant)
+    if variant is None or group.plan.mode != "train":
+        return ()
+    some = variant.published
+    return (
+        *_nearest(_time(group, f, spec, variant) for f in some if f.time_to_train_s is not None),
+        *_nearest(_accuracy(group, f, spec, variant) for f in some if f.accuracy is not None),
+    )
+
+
+def _nearest(found: Iterable[Deviation]) -> tuple[Deviation, ...]:
+    """Of each source the figure that most is equal of."""
+    nearest: dict[str, tuple[tuple[object, ...], Deviation]] = {}
+    for index, one in enumerate(found):
+        unlike = one.not_comparable
         rank = (len(unlike), "case" in unlike, "precision" in unlike, index)
-        held = nearest.get(figure.source)
+        held = nearest.get(one.source)
         if held is None or rank < held[0]:
-            nearest[figure.source] = (rank, figure)
-    return tuple(_deviation(group, figure, spec, variant) for _, figure in nearest.values())
+            nearest[one.source] = (rank, one)
+    return tuple(one for _, one in nearest.values())
+
+
+def _time(group: Group, figure: Published, spec: BenchmarkSpec, variant: Variant) -> Deviation:
+    target, training = spec.target_accuracy, group.training
+    found = _deviation(group, figure, spec, variant)
+    unlike = _unlike_trained(group, figure, variant, target)
+    if target is None or training is None or training.target != target.percent:
+        unlike.append("target")
+    return _of_training(
+        found, "time_to_train", "Time2Train", figure.time_to_train_s, group.time_to_train_s, unlike
+    )
+
+
+def _accuracy(group: Group, figure: Published, spec: BenchmarkSpec, variant: Variant) -> Deviation:
+    assert figure.accuracy is not None
+    found = _deviation(group, figure, spec, variant)
+    if group.training is not None and "target" in (group.training.ended_by or ""):
+        found = msgspec.structs.replace(found, notes=(*found.notes, "stopped at the target"))
+    unlike = _unlike_trained(group, figure, variant, figure.accuracy)
+    reached = group.accuracy
+    scale = 100 if reached is not None and reached.unit == "fraction" else 1
+    ours = None if reached is None else reached.best * scale
+    metric, published = figure.accuracy.metric, figure.accuracy.percent
+    return _of_training(found, "accuracy", metric, published, ours, unlike)
+
+
+def _of_training(
+    found: Deviation,
+    quantity: Literal["time_to_train", "accuracy"],
+    estimator: str,
+    published: float | None,
+    ours: float | None,
+    unlike: list[str],
+) -> Deviation:
+    assert published is not None
+    if ours is None and "no-figure" not in unlike:
+        unlike.append("no-figure")
+    return msgspec.structs.replace(
+        found,
+        quantity=quantity,
+        published=published,
+        estimator=estimator,
+        ours=ours,
+        ratio=None if unlike or ours is None else ours / published - 1,
+        not_comparable=tuple(unlike),
+    )
+
+
+def _unlike_trained(
+    group: Group, figure: Published, variant: Variant, accuracy: Accuracy | None
+) -> list[str]:
+    """What an accuracy and the time to it must have in common with the published ones."""
+    found = [name for name in _unlike_published(group, figure, variant) if name != "estimator"]
+    if {data_source(group.plan.data), figure.data} != {"real"}:
+        found.append("data")
+    ours = group.training
+    if group.plan.impl != "upstream" and (ours is None or ours.weights in {None, SCRATCH}):
+        found.append("weights")
+    if accuracy is None or group.accuracy is None or group.accuracy.metric != accuracy.metric:
+        found.append("metric")
+    return found
 
 
 def _deviation(group: Group, figure: Published, spec: BenchmarkSpec, variant: Variant) -> Deviation:
-    assert figure.throughput is not None
     unlike = _unlike_published(group, figure, variant)
     ours = group.by_estimator.get(figure.estimator)
+    theirs = figure.throughput or 0.0
     notes = []
     if group.plan.impl != "upstream":
         notes.append(f"impl {group.plan.impl}")
@@ -56,10 +141,10 @@ def _deviation(group: Group, figure: Published, spec: BenchmarkSpec, variant: Va
         precision=figure.precision,
         batch_size=figure.batch_size,
         gpu_model=figure.gpu_model,
-        published=figure.throughput,
+        published=theirs,
         estimator=figure.estimator,
         ours=ours,
-        ratio=None if unlike or ours is None else ours / figure.throughput - 1,
+        ratio=None if unlike or ours is None or not theirs else ours / theirs - 1,
         not_comparable=unlike,
         notes=tuple(notes),
         remark=figure.note,

@@ -153,14 +153,17 @@ class LogClock:
         self._fastest: Leap | None = None
         """The line whose stamp is earliest by its printed time."""
 
-    def advance(self, stamp: float | None) -> float | None:
-        """Take the stamp of the next line; return the time since that of the line before."""
+    def advance(self, stamp: float | None, paused: float = 0.0) -> float | None:
+        """Take the stamp of the next line; return the time since that of the line before.
+
+        ``paused``: seconds of it that the line says its own time leaves out.
+        """
         before = None if self._unstamped else self.latest
         self._unstamped = stamp is None
         if stamp is None:
             return None
         self.latest = stamp
-        return None if before is None else stamp - before
+        return None if before is None else stamp - before - paused
 
     def compare(
         self, record: Record, file: str, position: int, distance: int, time: float, passed: float

@@ -326,10 +326,9 @@ class RankSeries:
         # Between two epochs an evaluation lies in no record's time.
         steady = not (record.holds or restart or (events and self.shape.holds_events and not turns))
         stamp, clock = record.stamp, self.clock
-        passed = clock.advance(stamp)
+        passed = clock.advance(stamp, record.paused)
         self.resumed |= restart and not opens
         if passed is not None and not restart:
-            passed -= record.paused
             alone = steady and not (opens or turns or events)
             alone = alone and (covered == distance or self._single)
             whole = time * distance if self._single else time

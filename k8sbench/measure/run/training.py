@@ -1,8 +1,8 @@
 """What our own trainers state of a training to an accuracy, over all attempts of a run.
 
-An evaluation that is repeated after a restart counts once, as the first time. Time to train follows
-AI-Rank's definition (:mod:`.airank`): its lines say when the test began; our own events say what the
-evaluations reached, because of a torn line they are missing, and never another number.
+An evaluation that is repeated after a restart counts once, as the first time. Time to train
+follows AI-Rank's definition (:mod:`.airank`): its lines say when the test began. Our own events say
+what the evaluations reached: where a line was torn an event is missing, and never another number.
 """
 
 from __future__ import annotations
@@ -101,7 +101,9 @@ class Training:
         text = f"Samples that could not be read: {by_part}." if parts else ""
         if self._partial is not None:
             last = self._partial[0]
-            text += f" The evaluation at step {last.step} is of {last.samples} of {last.of} samples."
+            text += (
+                f" The evaluation at step {last.step} is of {last.samples} of {last.of} samples."
+            )
         return text.strip()
 
     def _broken_places(self) -> list[Place]:

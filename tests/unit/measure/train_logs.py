@@ -1,7 +1,7 @@
 """Logs of our own trainers that train to an accuracy, as they would write them.
 
-A run of 100 iterations of one second on two GPUs with a batch of 4, a record each 5, an evaluation of
-10 seconds each 20 and a checkpoint of 1 second behind it; the accuracy rises by 10 % each time.
+A run of 100 iterations of one second on two GPUs with a batch of 4, a record each 5, an evaluation
+of 10 seconds each 20 and a checkpoint of 1 second behind it; the accuracy rises by 10 % each time.
 """
 
 from __future__ import annotations
@@ -98,12 +98,17 @@ def attempt(
     while done < LENGTH:
         done, steps, clock = done + 1, steps + 1, clock + 1.0
         if done % INTERVAL == 0 or done == WARMUP:
-            pause = {"paused_seconds": paused} if paused else {}
+            pause: dict[str, Any] = {"paused_seconds": paused} if paused else {}
             yield line(
                 event(
-                    *("step", clock),
-                    **{"step": done, "of": LENGTH, "steps": steps, "seconds": float(steps)},
-                    **{"data_seconds": 0.0, "loss": 100.0 / done},
+                    "step",
+                    clock,
+                    step=done,
+                    of=LENGTH,
+                    steps=steps,
+                    seconds=float(steps),
+                    data_seconds=0.0,
+                    loss=100.0 / done,
                     **pause,
                 )
             )
@@ -116,10 +121,19 @@ def attempt(
         figures = {metric: found, "aAcc": 95.0}
         yield line(
             event(
-                *("evaluation", clock),
-                **{"step": done, "epoch": done / 50, "metric": metric, "value": found, "unit": "%"},
-                **{"figures": figures, "samples": 500, "of": 500, "seconds": EVALUATES},
-                **{"target": target, "reached": hit},
+                "evaluation",
+                clock,
+                step=done,
+                epoch=done / 50,
+                metric=metric,
+                value=found,
+                unit="%",
+                figures=figures,
+                samples=500,
+                of=500,
+                seconds=EVALUATES,
+                target=target,
+                reached=hit,
             )
         )
         yield line(airank(clock, f"eval_accuracy:{found / 100:.5f}, total_epoch_cnt:{done // 50}"))
@@ -138,8 +152,12 @@ def attempt(
     yield line(
         event(
             "summary",
-            **{"steps": done, "warmup": WARMUP, "window": {}, "broken_samples": 0},
-            **{"ended_by": ended_by, "status": "finished"},
+            steps=done,
+            warmup=WARMUP,
+            window={},
+            broken_samples=0,
+            ended_by=ended_by,
+            status="finished",
         )
     )
 
