@@ -48,7 +48,9 @@ def reasons(case: Case) -> Iterator[Reason]:
         yield from summaries.of_epoch(case, end)
     yield from _ending(case)
     best = case.log.accuracy
-    for each in case.log.airank.reasons(case.log.expected.target, case.rate, case.gpus, best):
+    # What our own trainers say of their speed is of the last attempt alone.
+    rate = None if case.log.restarted and case.log.family is OURS else case.rate
+    for each in case.log.airank.reasons(case.log.expected.target, rate, case.gpus, best):
         # Where the logger's own clock jumped, that is what the two differ by.
         if each.id != "airank-clock" or not case.clock.jumps:
             yield each
@@ -66,7 +68,7 @@ def _target_time(case: Case) -> Iterator[Reason]:
     if case.log.family is not OURS or events.target_time is None or events.begun is None:
         return
     stated, place = events.target_time
-    if case.log.training.denies(events.begun.stamp or 0.0, stated, case.goal.target):
+    if case.log.training.denies(events.begun.stamp or 0.0, stated):
         text = f"target_quality_time is {stated:g} s, and no evaluation reaches the target then."
         yield reason("airank-target", text, [place])
 

@@ -76,11 +76,14 @@ class Training:
             if values.get("failed"):
                 self._failed.append((str(values["failed"]), place))
 
-    def denies(self, began: float, stated: float, target: Accuracy | None) -> bool:
-        """Whether no evaluation reaches the target at a target_quality_time.
+    def denies(self, began: float, stated: float) -> bool:
+        """Whether no evaluation reaches the run's own target at a target_quality_time.
 
         A run that was killed as it wrote that line may reach the target once more.
         """
+        if self.target is None:
+            return True
+        target = Accuracy(metric=self.metric or "", value=self.target)
         reached = (each for _, each in self._evaluations if reaching([each], target))
         seconds, share = CLOSE
         return all(abs(e.at - began - stated) > max(seconds, share * stated) for e in reached)

@@ -254,6 +254,12 @@ def test_a_long_wait_between_attempts_is_no_contradiction_of_clocks() -> None:
     assert ids(measured(again(to_target(60) + 2, resume=60, wait=7200.0))) == ["restarted"]
 
 
+def test_the_average_speed_of_the_last_attempt_is_not_held_against_all_of_them() -> None:
+    average = airank(START + 900, "avg_ips:2.000samples/sec")
+    assert ids(measured([*texts(attempt()), average])) == ["airank-ips"]
+    assert ids(measured([*again(to_target(60) + 2, resume=60), average])) == ["restarted"]
+
+
 def test_every_attempt_counts() -> None:
     first = until(attempt(), to_target(20) + 5)
     second = until(attempt(START + 100, resume=20, begun=START), 100 + to_target(20) + 5)
