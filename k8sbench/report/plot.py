@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from k8sbench.measure.run.curve import Curve
 from k8sbench.measure.run.gpu_series import SLACK, STALE
 from k8sbench.model import extras
 from k8sbench.model.counts import counted
@@ -57,8 +58,16 @@ class GpuHistory(msgspec.Struct, frozen=True, kw_only=True):
         return [(self, metric) for metric in PLOTTED if metric in known]
 
 
-def draw(results: Sequence[Result], form: str, gpus: Sequence[GpuHistory] = ()) -> bytes:
-    """Draw the results, and what GPUs did; ``form`` is one of :data:`FORMATS`."""
+def draw(
+    results: Sequence[Result],
+    form: str,
+    gpus: Sequence[GpuHistory] = (),
+    trained: Sequence[tuple[str, Curve]] = (),
+) -> bytes:
+    """Draw the results, what GPUs did, and how runs learned, each with its run's id.
+
+    ``form`` is one of :data:`FORMATS`.
+    """
     panels: dict[tuple[str, str], list[Result]] = {}
     for result in results:
         panels.setdefault((result.group.key.benchmark, result.group.unit), []).append(result)
@@ -66,14 +75,18 @@ def draw(results: Sequence[Result], form: str, gpus: Sequence[GpuHistory] = ()) 
     heights = [PANEL_INCHES + BAR_INCHES * len(rows) for rows in panels.values()]
     heights += [CURVES_INCHES] if curves else []
     metrics = [panel for one in gpus for panel in one.panels()]
-    heights += [METRIC_INCHES] * len(metrics)
+    heights += [METRIC_INCHES] * (len(metrics) + 2 * len(trained))
 
     def fill(grid: Sequence[Axes]) -> None:
         for axes, ((benchmark, unit), rows) in zip(grid, panels.items(), strict=False):
             _bars(axes, benchmark, unit, rows)
         if curves:
             _scaling(grid[len(panels)], curves)
-        for axes, (history, metric) in zip(grid[len(grid) - len(metrics) :], metrics, strict=True):
+        rest = iter(grid[len(grid) - len(metrics) - 2 * len(trained) :])
+        for run_id, curve in trained:
+            _accuracy(next(rest), run_id, curve)
+            _loss(next(rest), run_id, curve)
+        for axes, (history, metric) in zip(rest, metrics, strict=True):
             _over_time(axes, history, metric)
 
     return picture(form, heights, fill)
@@ -205,6 +218,30 @@ def _over_time(axes: Axes, history: GpuHistory, metric: str) -> None:
     axes.set_xlabel("minutes; grey: the steady part, dashed: the window of the throughput")
     if len(lines) <= NAMED_GPUS:
         axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _accuracy(axes: Axes, run_id: str, curve: Curve) -> None:
+    axes.set_title(f"{run_id}: {curve.metric}", loc="left")
+    if curve.target is not None:
+        axes.axhline(curve.target, color=GREY, linestyle="--", label="target")
+    minutes = [curve.since(at) for at, _ in curve.evaluations]
+    axes.plot(minutes, [value for _, value in curve.evaluations], marker="o", color=BLUE)
+    _of_training(axes, curve)
+
+
+def _loss(axes: Axes, run_id: str, curve: Curve) -> None:
+    axes.set_title(f"{run_id}: loss", loc="left")
+    losses = [math.nan if loss is None else loss for loss in curve.losses]
+    axes.plot(curve.minutes() or [], losses, color=BLUE, lw=1)
+    _of_training(axes, curve)
+
+
+def _of_training(axes: Axes, curve: Curve) -> None:
+    for at in curve.restarts:
+        axes.axvline(curve.since(at), color="black", linestyle=":", lw=0.8)
+    axes.set_xlim(left=0)
+    axes.set_xlabel(f"minutes{'; dotted: restarts' if curve.restarts else ''}")
     axes.spines[["top", "right"]].set_visible(False)
 
 

@@ -60,7 +60,8 @@ def _time(group: Group, figure: Published, spec: BenchmarkSpec, variant: Variant
     target, training = spec.target_accuracy, group.training
     found = _deviation(group, figure, spec, variant)
     unlike = _unlike_trained(group, figure, variant, target)
-    if target is None or training is None or training.target != target.percent:
+    aims = target is not None and training is not None and training.target == target.percent
+    if group.spread is not None and not aims:
         unlike.append("target")
     return _of_training(
         found, "time_to_train", "Time2Train", figure.time_to_train_s, group.time_to_train_s, unlike
@@ -107,6 +108,8 @@ def _unlike_trained(
 ) -> list[str]:
     """What an accuracy and the time to it must have in common with the published ones."""
     found = [name for name in _unlike_published(group, figure, variant) if name != "estimator"]
+    if group.spread is None:
+        return found
     if {data_source(group.plan.data), figure.data} != {"real"}:
         found.append("data")
     ours = group.training

@@ -26,7 +26,7 @@ WEIGHTS = Weights(file="start.npz", digest="ab" * 32)
 
 def trained(seconds: float | None = 44000.0, rate: float = 2900.0, **changes: Any) -> Run:
     """A run that trained to the target in so many seconds."""
-    measured = {
+    measured: dict[str, Any] = {
         "accuracy": msgspec.structs.replace(accuracy(76.5), at_target=75.95),
         "time_to_train_s": seconds,
         "mode": "train",
@@ -35,7 +35,7 @@ def trained(seconds: float | None = 44000.0, rate: float = 2900.0, **changes: An
         "data_set": FILES,
         "weights": WEIGHTS,
     } | changes.pop("measured", {})
-    planned = {"mode": "train", "data": "pvc:imagenet", "training": TRAINING}
+    planned: dict[str, Any] = {"mode": "train", "data": "pvc:imagenet", "training": TRAINING}
     return run(rate, measured=measured, **(planned | changes))
 
 
@@ -66,7 +66,7 @@ def test_what_runs_have_in_common_stands_in_the_group() -> None:
 
 
 def test_a_program_that_does_not_say_what_it_started_from_is_not_from_scratch() -> None:
-    own = {"impl": "upstream", "trainer": None, "trainers_digest": None}
+    own: dict[str, Any] = {"impl": "upstream", "trainer": None, "trainers_digest": None}
     found = one_group(trained(measured={"mode": None, "weights": None}, **own)).training
     assert found is not None
     assert found.weights is None
@@ -113,7 +113,7 @@ def test_the_digests_stand_in_the_group_and_older_groups_keep_their_ids() -> Non
 
 # Published figures
 
-PUBLISHED = {
+PUBLISHED: dict[str, Any] = {
     "accuracy": {"metric": "top-1", "value": 75.9},
     "time_to_train_s": 40000.0,
     "data": "real",
@@ -166,7 +166,7 @@ def test_a_time_to_train_is_compared_between_equals_only(
 
 
 def test_an_accuracy_of_another_metric_is_not_compared() -> None:
-    figure = {"accuracy": {"metric": "mIoU", "value": 75.9}}
+    figure: dict[str, Any] = {"accuracy": {"metric": "mIoU", "value": 75.9}}
     assert deviations(trained(), **figure)["accuracy"].not_comparable == ("metric",)
 
 
@@ -177,6 +177,6 @@ def test_an_accuracy_needs_no_target_and_says_where_the_run_stopped_at_it() -> N
 
 
 def test_the_published_system_itself_needs_no_weights_of_ours() -> None:
-    own = {"impl": "upstream", "trainer": None, "trainers_digest": None}
+    own: dict[str, Any] = {"impl": "upstream", "trainer": None, "trainers_digest": None}
     found = deviations(trained(measured={"mode": None, "weights": None}, **own))
     assert found["accuracy"].not_comparable == ()

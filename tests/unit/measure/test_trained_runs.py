@@ -23,6 +23,7 @@ from tests.unit.measure.train_logs import (
     attempt,
     event,
     texts,
+    to_target,
     until,
 )
 
@@ -56,12 +57,6 @@ def measured(
     )
     expected = msgspec.structs.replace(expectation.from_plan(plan), trainers=None)
     return measure([Block(lines) if blocks else Lines(lines)], expected)
-
-
-def to_target(step: int) -> float:
-    """Seconds from the first line to the end of the evaluation after so many steps."""
-    before = step // 20 - 1
-    return BEGINS + step + before * (EVALUATES + SAVES) + EVALUATES
 
 
 def test_the_time_to_train_is_that_to_the_first_evaluation_at_the_target() -> None:

@@ -43,6 +43,12 @@ def value(step: int) -> float:
     return step / 2.0
 
 
+def to_target(step: int) -> float:
+    """Seconds from the first line to the end of the evaluation after so many steps."""
+    before = step // EVERY - 1
+    return BEGINS + step + before * (EVALUATES + SAVES) + EVALUATES
+
+
 def attempt(
     at: float = START,
     *,
