@@ -118,6 +118,7 @@ _OF: dict[str, Names] = {
     **dict.fromkeys(
         ("pools_file", "kubeconfig", "plot", "logs", "log", "file", "config", "where"), FILES
     ),
+    **dict.fromkeys(("data", "weights", "checkpoints"), FILES),
 }
 """Name of a parameter → what it takes, in every command."""
 _ELSEWHERE: dict[tuple[str, str], Names] = {

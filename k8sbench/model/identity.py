@@ -252,6 +252,7 @@ NOT_DECIDING: dict[str, str] = {
     "notes": "They are for the reader.",
     "window.rule": "It says where the window comes from.",
     "log.name": "It is what results call the format.",
+    "training.start": "It is what the report starts from; the run's own are weights.",
     "log.facts": "They say what a log states of its run, which the plan holds already.",
     "pool.tolerations": "They allow nodes; name and selector choose them.",
     "pool.priority_class": "It decides when a job runs.",

@@ -59,6 +59,8 @@ class PlannedTraining(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the run ends at the first evaluation that reaches the target."""
     checkpoint_every: int = 0
     """Iterations; 0: one at each evaluation, where the plan has a folder for them."""
+    start: str | None = None
+    """The weights that the published program starts from; None: from scratch."""
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -93,6 +93,7 @@ OTHER: dict[str, Any] = {
     "training.target": None,
     "training.stop_at_target": False,
     "training.checkpoint_every": 500,
+    "training.start": "another",
     "weights": "pvc:weights/resnet50.npz",
     "checkpoints": "pvc:checkpoints",
     "max_restarts": 3,
