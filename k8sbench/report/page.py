@@ -20,6 +20,7 @@ from k8sbench.measure.run.curve import Curve
 from k8sbench.model.gpu_metrics import BY_ID
 from k8sbench.model.group import Group, Parity, Result
 from k8sbench.model.measurement import Measurement
+from k8sbench.model.plan import RunPlan
 from k8sbench.report import charts, chinese, command, group_words, layout, numbers, plot
 from k8sbench.report.numbers import ABSENT
 from k8sbench.report.plot import GpuHistory
@@ -225,7 +226,11 @@ def _environment(group: Group, measured: Measurement | None) -> list[tuple[str, 
         "GPU model": key.gpu_model,
         "image": key.image,
         "data": key.data,
-        "window": f"{plan.window.warmup} + {plan.window.iterations} iterations",
+        "data digest": key.data_digest,
+        "training": key.training,
+        "start weights": group.training and group.training.weights,
+        "weights' digest": key.weights_digest,
+        "window": _window(plan),
         "estimator": group.estimator,
         **(measured.environment if measured is not None else {}),
     }
@@ -234,6 +239,12 @@ def _environment(group: Group, measured: Measurement | None) -> list[tuple[str, 
         for name, value in found.items()
         if value not in (None, "", "-", "unknown")
     ]
+
+
+def _window(plan: RunPlan) -> str:
+    if plan.training is not None:
+        return f"after {plan.window.warmup} iterations"
+    return f"{plan.window.warmup} + {plan.window.iterations} iterations"
 
 
 def _over_time(history: History, group: Group, word: Callable[[str], str]) -> list[dict[str, Any]]:

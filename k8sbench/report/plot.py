@@ -240,6 +240,7 @@ def _loss(axes: Axes, run_id: str, curve: Curve) -> None:
 def _of_training(axes: Axes, curve: Curve) -> None:
     for at in curve.restarts:
         axes.axvline(curve.since(at), color="black", linestyle=":", lw=0.8)
+    axes.margins(y=0.1)
     axes.set_xlim(left=0)
     axes.set_xlabel(f"minutes{'; dotted: restarts' if curve.restarts else ''}")
     axes.spines[["top", "right"]].set_visible(False)

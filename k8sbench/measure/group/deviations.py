@@ -112,8 +112,10 @@ def _unlike_trained(
         return found
     if {data_source(group.plan.data), figure.data} != {"real"}:
         found.append("data")
-    ours = group.training
-    if group.plan.impl != "upstream" and (ours is None or ours.weights in {None, SCRATCH}):
+    planned, weights = group.plan.training, group.training and group.training.weights
+    # The report may itself have begun from scratch.
+    theirs = planned is None or planned.start is not None
+    if group.plan.impl != "upstream" and (weights is None or (weights != SCRATCH) != theirs):
         found.append("weights")
     if accuracy is None or group.accuracy is None or group.accuracy.metric != accuracy.metric:
         found.append("metric")

@@ -50,6 +50,7 @@ class Events:
 
     def __init__(self) -> None:
         self.begun: Mark | None = None
+        self.begun_at: Place | None = None
         self.ended = False
         self.evaluations: list[Evaluated] = []
         self.samples: tuple[int, Place] | None = None
@@ -68,7 +69,7 @@ class Events:
         if at is not None:
             self._check(at, logger, place)
         if event == "test_begin" and self.begun is None:
-            self.begun = mark
+            self.begun, self.begun_at = mark, place
         elif event in {"test_finish", "total_use_time"}:
             self.ended = True
         elif not isinstance(value, float):

@@ -18,7 +18,13 @@ from tests.unit.measure.rows import catalog
 from tests.unit.report.factory import V100_32, accuracy, run
 
 TRAINING = PlannedTraining(
-    length=90, unit="epochs", evaluate_every=1, metric="top-1", target=75.9, stop_at_target=False
+    length=90,
+    unit="epochs",
+    evaluate_every=1,
+    metric="top-1",
+    target=75.9,
+    stop_at_target=False,
+    start="resnet50_v1c",
 )
 FILES = DataSet(name="imagenet", digest="d1", train=1_281_167, val=50_000)
 WEIGHTS = Weights(file="start.npz", digest="ab" * 32)
@@ -163,6 +169,15 @@ def test_a_time_to_train_is_compared_between_equals_only(
 ) -> None:
     found = deviations(trained(**changes), **figure)["time_to_train"]
     assert (found.not_comparable, found.ratio is None) == (unlike, bool(unlike))
+
+
+@pytest.mark.parametrize(("weights", "unlike"), [(None, ()), (WEIGHTS, ("weights",))])
+def test_a_report_from_scratch_is_compared_with_runs_from_scratch(
+    weights: Weights | None, unlike: tuple[str, ...]
+) -> None:
+    scratch = msgspec.structs.replace(TRAINING, start=None)
+    found = deviations(trained(training=scratch, measured={"weights": weights}))
+    assert found["accuracy"].not_comparable == unlike
 
 
 def test_an_accuracy_of_another_metric_is_not_compared() -> None:
