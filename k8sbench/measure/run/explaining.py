@@ -87,7 +87,7 @@ def training(found: Measurement, log: LogFacts | None) -> TrainingExplained | No
     """The lines behind the time to train and the accuracy; None without an evaluation."""
     if found.accuracy is None:
         return None
-    goal = time_to_train.of_log(log) if log is not None else None
+    goal = time_to_train.of_log(log, found.target) if log is not None else None
     begun = log.airank.begun if log is not None else None
     reached, best = (goal.reached, goal.best) if goal is not None else (None, None)
     text = found.missing.get("time_to_train_s", "the logs are not at hand")
