@@ -428,7 +428,7 @@ class RankSeries:
         pace = 1 / record.rate if self._by_rate and record.rate else record.seconds or 0.0
         if record.steps is not None:
             # After a restart some of its steps may be in an earlier record, too.
-            covered = min(record.steps, distance)
+            covered = min(record.steps, self._base + record.iteration - self.position)
             return covered, covered * pace
         if self._single:
             return 1, pace

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from k8sbench.measure.run import expectation
+from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.measuring import measure
 from k8sbench.model.measurement import DataSet, Measurement, Weights
 from k8sbench.model.plan import PlannedTraining
@@ -147,6 +148,13 @@ def test_the_plans_target_comes_before_that_of_the_log() -> None:
     assert measured(texts(attempt()), later).time_to_train_s == pytest.approx(to_target(100))
 
 
+def test_without_a_plan_a_log_is_measured_to_its_end_and_by_its_own_target() -> None:
+    found = measure([Lines(texts(attempt()))], Expectation(format="k8sbench"))
+    assert (found.verdict, ids(found)) == ("valid", [])
+    assert (found.iterations, found.target) == (90, 40.0)
+    assert found.time_to_train_s == pytest.approx(to_target(80))
+
+
 def test_a_target_of_another_metric_is_not_reached() -> None:
     found = measured(texts(attempt(metric="top-1")))
     assert found.time_to_train_s is None
@@ -211,10 +219,15 @@ def test_steps_whose_line_a_restart_lost_are_not_missing() -> None:
 
 
 def test_steps_of_a_record_that_an_earlier_one_has_are_no_progress() -> None:
-    # The line of 45 was written, and the checkpoint is of 42: lines of 45 and 50 follow.
-    found = measured(again(to_target(40) + SAVES + 6.5, resume=42))
+    # Lines of 45, 50 and 52, the warm-up's end of the second attempt; then of 50 and 55.
+    first = until(attempt(), to_target(40) + SAVES + 3.5)
+    second = until(attempt(START + 100, resume=42, begun=START), 100 + BEGINS + 12.5)
+    third = attempt(START + 200, resume=49, begun=START)
+    found = measured(texts(first, second, third))
     assert ids(found) == ["restarted"]
-    assert found.iterations == 90
+    assert found.iterations == 88
+    assert found.throughput is not None
+    assert found.throughput.time_weighted == pytest.approx(8.0)
 
 
 @pytest.mark.parametrize("torn", ['K8SBENCH {"event": "step", "step": 6', "AI-Rank-log 17724"])

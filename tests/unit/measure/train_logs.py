@@ -96,14 +96,15 @@ def attempt(
     elif weights:
         digest = "ab" * 32
         yield line(event("weights", clock, file="v1c.npz", digest=digest, loaded=318))
+    yield line(airank(clock, "load_data, checksum:0f1e2d3c4b5a69788796a5b4c3d2e1f0"))
     if resume is None:
-        yield line(airank(clock, "load_data, checksum:0f1e2d3c4b5a69788796a5b4c3d2e1f0"))
         yield line(airank(clock, "test_begin"))
     clock += BEGINS
     paused, steps, ended_by, reached = 0.0, 0, "length", None
     while done < LENGTH:
         done, steps, clock = done + 1, steps + 1, clock + 1.0
-        if done % INTERVAL == 0 or done == WARMUP:
+        # Each attempt ends its own warm-up with a record.
+        if done % INTERVAL == 0 or done == WARMUP + (resume or 0):
             pause: dict[str, Any] = {"paused_seconds": paused} if paused else {}
             yield line(
                 event(
