@@ -48,6 +48,12 @@ def refused(run: Run, wrong: BenchError, at: float) -> Transition:
     )
 
 
+def refused_now(run: Run, end: Transition, wrong: BenchError) -> Transition:
+    """Build the end of a run that would be restarted if its objects could be made here."""
+    cause = f"{end.cause} {_which(run, run.attempt + 1)} is not created: {wrong.message}"
+    return msgspec.structs.replace(end, cause=cause)
+
+
 def numbered(run: Run, end: Transition) -> Transition:
     """Return the end of a run with the attempt that it is of, where there were several."""
     if not run.restarts or end.phase not in {Phase.FAILED, Phase.LOST}:
