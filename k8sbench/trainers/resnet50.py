@@ -65,14 +65,16 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             groups=partial(resnet_torch.decayed_and_not, decay=WEIGHT_DECAY),
             momentum=momentum,
             weight_decay=WEIGHT_DECAY,
-            schedule=schedules.warmup_cosine(
+            schedule=lambda course: schedules.warmup_cosine(
                 per_sample * global_batch if own.lr is None else own.lr,
                 warmup=WARMUP_EPOCHS,
-                total=epochs,
-                per=epoch_steps,
+                total=course.epochs if course.trains else epochs,
+                per=course.epoch_steps,
             ),
+            epoch_samples=IMAGES,
             line=lambda progress: lines.dle_resnet50(
-                progress, epoch=(progress.record.step - 1) // epoch_steps
+                progress,
+                epoch=None if common.real_data else (progress.record.step - 1) // epoch_steps,
             ),
             static_scale=scale,
             values_before_backward=False,
@@ -83,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             options={
                 "input_size": own.input_size,
                 "classes": own.classes,
-                **settings.check_values(own),
+                **settings.check_options(own),
             },
         ),
         common,

@@ -51,7 +51,6 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
 
     ranks = Place.from_environment().world_size
     cards = ranks if own.lr_cards == "all" else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    epoch_steps = max(CLIPS // (common.batch_size * ranks), 1)
     return torch_loop.train(
         torch_loop.Work(
             unit="clips",
@@ -61,10 +60,11 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             groups=partial(tsm_torch.groups, decay=WEIGHT_DECAY),
             momentum=MOMENTUM,
             weight_decay=WEIGHT_DECAY,
-            schedule=schedules.stepped(
+            schedule=lambda course: schedules.stepped(
                 LR_PER_CARD * cards if own.lr is None else own.lr,
-                [epoch * epoch_steps for epoch in LR_EPOCHS],
+                [epoch * course.epoch_steps for epoch in LR_EPOCHS],
             ),
+            epoch_samples=CLIPS,
             line=lines.tsm,
             clip_norm=CLIP_NORM,
             mean_values=own.mean_values,
@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
                 "input_size": own.input_size,
                 "classes": own.classes,
                 "lr_cards": own.lr_cards,
-                **settings.check_values(own),
+                **settings.check_options(own),
             },
         ),
         common,

@@ -127,7 +127,7 @@ def test_overflows_leave_their_steps_out_and_every_second_one_halves_the_scale(
             losses=losses,
             momentum=0.9,
             weight_decay=1e-2,
-            schedule=schedules.constant(0.1),
+            schedule=lambda _: schedules.constant(0.1),
             line=lines.paddleseg,
             initial_scale=1024.0,
         ),

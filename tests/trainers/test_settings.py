@@ -122,7 +122,7 @@ def test_a_recipe_may_have_loader_processes_of_its_own() -> None:
         (["--min-steady-seconds", "nan"], "at least 0"),
         (["--min-steady-seconds", "inf"], "at least 0"),
         (["--amp-dtype", "fp8"], "fp8"),
-        (["--data", "/data"], "/data"),
+        (["--data", "data"], "data"),
         (["--recipe", "third"], "third"),
         (["--device", "tpu"], "tpu"),
         (["--seed", "-1"], "at least 0"),

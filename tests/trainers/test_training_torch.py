@@ -293,7 +293,7 @@ def toy(capfd: pytest.CaptureFixture[str], *argv: str, **work: Any) -> list[Even
         "groups": lambda model: model.parameters(),
         "momentum": 0.9,
         "weight_decay": 0.0,
-        "schedule": schedules.constant(0.1),
+        "schedule": lambda _: schedules.constant(0.1),
         "line": lines.paddleseg,
     }
     capfd.readouterr()
@@ -359,7 +359,7 @@ def overflowing(capfd: pytest.CaptureFixture[str], **work: Any) -> tuple[list[fl
         return 0.1 * (step + 1)
 
     options = ("--amp-dtype", "fp16")
-    found = toy(capfd, *options, losses=losses, line=line, schedule=rate, **work)
+    found = toy(capfd, *options, losses=losses, line=line, schedule=lambda _: rate, **work)
     told = [step["lr"] for step in only(found, "step")]
     assert told == pytest.approx([rate(step) for step in range(4)])
     return scales, [*weights, model[1].weight.detach()]
@@ -428,6 +428,6 @@ def test_checks_freeze_dropout_and_batch_norm_as_far_as_they_say(
 def test_a_loss_that_is_not_a_number_is_reported_as_such(capfd: pytest.CaptureFixture[str]) -> None:
     from k8sbench.trainers.parts import schedules
 
-    found = toy(capfd, schedule=schedules.constant(1e38))
+    found = toy(capfd, schedule=lambda _: schedules.constant(1e38))
     assert losses(found)[-1] == "nan"
     assert only(found, "summary")[0]["final_loss"] == "nan"
