@@ -111,6 +111,11 @@ def picture(form: str, heights: Sequence[float], fill: Callable[[Sequence[Axes]]
         FigureCanvasAgg(figure)
         grid = figure.subplots(len(heights), squeeze=False, height_ratios=heights)[:, 0]
         fill(list(grid))
+        # Long words make the picture wider, and no panel narrower.
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+        for text in (text for axes in grid for text in axes.texts):
+            text.set_in_layout(True)
         data = io.BytesIO()
         figure.savefig(data, format=form, metadata=metadata.get(form), dpi=150, bbox_inches="tight")
     return data.getvalue()
@@ -175,7 +180,10 @@ def _bars(axes: Axes, benchmark: str, unit: str, rows: Sequence[Result]) -> None
                 sides = [[spread.median - spread.low], [spread.high - spread.median]]
                 axes.errorbar(spread.median, place, xerr=sides, color="black", capsize=3)
                 end = spread.high
-        axes.annotate(words(group), (end, place), (4, 0), textcoords="offset points", va="center")
+        said = axes.annotate(
+            words(group), (end, place), (4, 0), textcoords="offset points", va="center"
+        )
+        said.set_in_layout(False)
     names = labels([result.group for result in rows])
     axes.set_yticks(range(len(rows)), [names[result.group.key.id] for result in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)  # the first row on top, as in the table

@@ -158,6 +158,18 @@ def test_how_a_run_learned_is_drawn_with_its_target_and_its_restarts(
     assert dotted == [curve.since(curve.restarts[0])] * 2
 
 
+def test_long_words_at_a_bar_make_no_panel_narrower(monkeypatch: pytest.MonkeyPatch) -> None:
+    panels: list[Any] = []
+    monkeypatch.setattr(plot, "_loss", lambda axes, *_: panels.append(axes))
+    made = pages.trained()
+    monkeypatch.setattr(plot, "words", lambda _: "long words " * 30)
+    curve = made.histories[0].curve
+    assert curve is not None
+    svg = plot.draw(made.results, "svg", trained=[("r-1", curve)]).decode()
+    assert panels[0].get_position().width > 0.6
+    assert "long words long words" in svg
+
+
 def test_a_window_by_another_clock_is_not_marked() -> None:
     at = tuple(1000.0 + 30 * i for i in range(11))
     results = example.made().results
