@@ -144,6 +144,8 @@ def words(group: Group) -> str:
     else:
         runs = f"{group.counted} of {counted(len(group.members), 'run')}"
         text = f"{numbers.rate(group.spread.median)} ({runs})"
+        if group.time_to_train_s is not None:
+            text += f", {numbers.seconds(group.time_to_train_s)} s to train"
     return "; ".join([text, *group_words.marks(group)])
 
 

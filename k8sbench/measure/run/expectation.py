@@ -52,6 +52,8 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     """Iterations measured after them. None: all."""
     at_least: int | None = None
     """Iterations that must have been measured for the figure to count."""
+    to_its_end: bool = False
+    """So must all that the log says were planned: of a training, whose length may be epochs."""
     window_by_catalog: bool = False
     """The window is the catalog's general one: our own log's, which was planned, comes first."""
     unit: str | None = None
@@ -118,6 +120,7 @@ def from_plan(
         warmup=plan.window.warmup,
         iterations=plan.window.iterations if training is None else None,
         at_least=at_least,
+        to_its_end=training is not None,
         unit=plan.unit if "/" in plan.unit else f"{plan.unit}/s",
         target=target,
         smoke=plan.preset == "smoke",

@@ -95,7 +95,7 @@ def _amount(case: Case) -> Iterator[Reason]:
     if case.ended_at_target:
         asked = None
     elif log.trains:
-        asked = asked and asked - (series.unprinted if series else 0)
+        asked = _whole_length(case, asked or 0) or None
     elif log.family is OURS and (asked is None or case.log.expected.window_by_catalog):
         # Its own plan may ask for more than the catalog does, and not for less.
         asked = max(log.whole("iterations") or 0, asked or 0) or None
@@ -109,6 +109,14 @@ def _amount(case: Case) -> Iterator[Reason]:
     if log.window is not None and warmup is not None and log.window.warmup < warmup:
         text = f"The run's own warm-up is {log.window.warmup} iterations, the benchmark's {warmup}."
         yield reason("short-warmup", text, log.place("warmup"))
+
+
+def _whole_length(case: Case, asked: int) -> int:
+    """Iterations that a training must have measured: all but those that restarts lost."""
+    log, series = case.log, case.series
+    if log.expected.to_its_end and log.window is not None:
+        asked = max(asked, (planned_iterations(log) or 0) - log.window.warmup)
+    return asked - (series.unprinted if series else 0)
 
 
 def _cut_at_the_edges(series: RankSeries, asked: int) -> int:

@@ -127,6 +127,17 @@ def test_a_run_whose_log_breaks_off_is_rejected() -> None:
     assert ids(found) == ["too-few-iterations", "ends-early"]
 
 
+def test_the_length_of_a_run_may_be_epochs() -> None:
+    epochs = msgspec.structs.replace(TRAINING, length=2, unit="epochs", evaluate_every=1)
+    assert ids(measured(texts(attempt()), epochs)) == []
+    assert ids(measured(texts(until(attempt(), 70)), epochs)) == [
+        *("too-few-iterations", "ends-early"),
+    ]
+    # Without a plan nothing was asked for.
+    log = [Lines(texts(until(attempt(), 70)))]
+    assert ids(measure(log, Expectation(format="k8sbench"))) == ["ends-early"]
+
+
 @pytest.mark.parametrize("changes", [{"data": "synthetic"}, {"data": "synthetic-host"}])
 def test_synthetic_data_have_no_time_to_train(changes: dict[str, Any]) -> None:
     found = measured(texts(attempt(**changes)))
