@@ -11,19 +11,24 @@ import msgspec
 from k8sbench.model import creation
 from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import RESTARTING, Phase, Transition
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 
 RESTART_REFUSED = "restart-refused"
-ELSEWHERE = "It was begun by another store."
 
 
-def restarting(run: Run, why: str, at: float) -> Transition:
+def restarting(plan: RunPlan, attempt: int, why: str, at: float) -> Transition:
     """Build the transition that is recorded before anything of the attempt that ended is deleted.
 
-    ``why`` is the sentence on its end.
+    ``attempt`` is the number of that one, and ``why`` the sentence on its end.
     """
-    cause = f"{_which(run, run.attempt + 1)}: {why}"
+    cause = f"{_which(plan, attempt + 1)}: {why}"
     return Transition(phase=Phase.CREATED, at=at, cause=cause, cause_id=RESTARTING)
+
+
+def elsewhere(plan: RunPlan, attempt: int, at: float) -> Transition:
+    """Build the same of a run that another store has restarted."""
+    return restarting(plan, attempt, "It was begun by another store.", at)
 
 
 def waiting(run: Run, wrong: BenchError, at: float) -> Transition:
@@ -31,7 +36,7 @@ def waiting(run: Run, wrong: BenchError, at: float) -> Transition:
     return Transition(
         phase=Phase.CREATED,
         at=at,
-        cause=f"{_which(run)} is not created yet: {wrong.message}",
+        cause=f"{_which(run.plan, run.attempt)} is not created yet: {wrong.message}",
         cause_id=creation.RESTART_WAITS,
         action=wrong.action or None,
     )
@@ -42,7 +47,7 @@ def refused(run: Run, wrong: BenchError, at: float) -> Transition:
     return Transition(
         phase=Phase.FAILED,
         at=at,
-        cause=f"{_which(run)} was not created: {wrong.message}",
+        cause=f"{_which(run.plan, run.attempt)} was not created: {wrong.message}",
         cause_id=RESTART_REFUSED,
         action=wrong.action or None,
     )
@@ -50,7 +55,7 @@ def refused(run: Run, wrong: BenchError, at: float) -> Transition:
 
 def refused_now(run: Run, end: Transition, wrong: BenchError) -> Transition:
     """Build the end of a run that would be restarted if its objects could be made here."""
-    cause = f"{end.cause} {_which(run, run.attempt + 1)} is not created: {wrong.message}"
+    cause = f"{end.cause} {_which(run.plan, run.attempt + 1)} is not created: {wrong.message}"
     return msgspec.structs.replace(end, cause=cause)
 
 
@@ -58,7 +63,7 @@ def numbered(run: Run, end: Transition) -> Transition:
     """Return the end of a run with the attempt that it is of, where there were several."""
     if not run.restarts or end.phase not in {Phase.FAILED, Phase.LOST}:
         return end
-    return msgspec.structs.replace(end, cause=f"{_which(run)} ended: {end.cause}")
+    return msgspec.structs.replace(end, cause=f"{_which(run.plan, run.attempt)} ended: {end.cause}")
 
 
 def is_restarting(run: Run) -> bool:
@@ -66,6 +71,5 @@ def is_restarting(run: Run) -> bool:
     return bool(run.restarts) and not run.phase.final and not creation.is_known_created(run)
 
 
-def _which(run: Run, number: int | None = None) -> str:
-    number = number or run.attempt
-    return f"Attempt {number} of {max(number, run.plan.max_restarts + 1)}"
+def _which(plan: RunPlan, number: int) -> str:
+    return f"Attempt {number} of {max(number, plan.max_restarts + 1)}"

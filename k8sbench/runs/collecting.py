@@ -69,7 +69,7 @@ def recorded(job: FoundJob, context: RunContext, *, renumber: bool = False) -> R
     try:
         run = context.store.record(plan, at=job.created_at, owner=None, location=context.location)
         while run.attempt < job.attempt:
-            again = attempts.restarting(run, attempts.ELSEWHERE, job.created_at)
+            again = attempts.elsewhere(plan, run.attempt, job.created_at)
             run = context.store.move(plan.run_id, again)
         return context.store.move(plan.run_id, creation.created(job.created_at))
     except RepeatTaken as wrong:

@@ -143,7 +143,7 @@ class Following:
         store = self._context.store
         store.ensure_folder(run.run_id)
         is_restarting = attempts.is_restarting(run)
-        if is_restarting and run.wish("cancel") and restarting.found(run, self._context):
+        if is_restarting and restarting.found(run, self._context):
             run = store.move(run.run_id, creation.created(self._context.clock()))
             is_restarting = False
         marks = store.log_marks(run.run_id)
@@ -312,6 +312,8 @@ class Following:
             event = self._end(one, known)
         elif event.transition is not None:
             one.run = store.move(event.run_id, event.transition)
+            if event.transition.cause_id == RESTARTING:  # by another store
+                store.begin_attempt(event.run_id)
             self._ends.note_limit(one)
             if event.transition.unrecoverable and not self._options.wait:
                 waiting = one.run.history[-1]

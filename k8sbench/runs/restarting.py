@@ -49,7 +49,7 @@ def following_attempt(
         raise
     except BenchError as wrong:
         return attempts.refused_now(run, last, wrong)
-    return attempts.restarting(run, end.cause, end.at)
+    return attempts.restarting(run.plan, run.attempt, end.cause, end.at)
 
 
 def create(run: Run, context: RunContext) -> None:

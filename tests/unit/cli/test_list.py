@@ -299,7 +299,7 @@ def test_restarts_have_a_column_where_a_run_has_any(
 ) -> None:
     with open_store() as store:
         fill(store)
-        store.move("arc-1", attempts.restarting(store.run("arc-1"), "It was killed.", time.time()))
+        store.move("arc-1", attempts.restarting(plan(), 1, "It was killed.", time.time()))
     assert main(["list"]) == 0
     head, *rows = (line.split() for line in capsys.readouterr().out.splitlines())
     assert head[-1] == "RESTARTS"

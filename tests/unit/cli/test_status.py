@@ -220,7 +220,7 @@ def test_a_run_that_restarted_says_how_often_and_why(
 ) -> None:
     with open_store() as store:
         run = store.record(plan(max_restarts=3), at=NOW, owner=OWNER)
-        store.move("seg-1", attempts.restarting(run, "worker-1 was killed.", NOW + 10))
+        store.move("seg-1", attempts.restarting(run.plan, 1, "worker-1 was killed.", NOW + 10))
     assert main(["status", "seg-1"]) == 0
     out, _ = capsys.readouterr()
     assert "Attempt 2 of 4: worker-1 was killed. (restarting)" in out

@@ -57,7 +57,7 @@ class Restarted(FakeCluster):
 
     def __init__(
         self,
-        *scripts: Sequence[JobEvent],
+        *scripts: Sequence[JobEvent | BaseException],
         outlives: bool = True,
         faults: Mapping[str, Sequence[BaseException | None]] = {},
     ) -> None:
@@ -426,6 +426,20 @@ def test_a_job_that_another_store_restarted_is_recorded_as_the_attempt_that_it_i
     assert store.run("mine").history[-1].phase is Phase.SUCCEEDED
     assert cluster.attempts == [3]
     assert store.run("mine").restarts == 2
+
+
+def test_an_attempt_that_another_store_begins_meanwhile_is_read_from_its_first_line(
+    store: Store,
+) -> None:
+    begun = attempts.elsewhere(case().draft, 1, 20.0)
+    told = JobEvent(run_id="", transition=begun)
+    cluster = Restarted([line("one"), told, at(Phase.RUNNING), Killed()])
+    with pytest.raises(Killed):
+        submit(store, cluster)
+    run = store.run("mine")
+    assert (run.restarts, attempts.is_restarting(run)) == (1, False)
+    assert store.log_marks("mine") == {}
+    assert cluster.attempts == [1]
 
 
 def test_a_local_run_is_restarted_by_the_process_that_has_it(store: Store) -> None:

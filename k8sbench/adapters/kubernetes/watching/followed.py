@@ -17,6 +17,7 @@ from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted
 from k8sbench.diagnose.job import facts, state
 from k8sbench.diagnose.job.facts import DELETED, JobSnapshot
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, JobState
+from k8sbench.model import attempts
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.kube import (
     KubeObject,
@@ -119,6 +120,8 @@ class Followed:
         elif self.uid in {None, change.object["metadata"]["uid"]} and not self._is_deleted:
             self.uid = change.object["metadata"]["uid"]
             self._job = change.object
+            if attempt_of(change.object) > self._attempt:
+                self.marks = {}  # another store has restarted it, and its logs begin anew
 
     def take_created(self, job: KubeObject) -> None:
         """Take in the answer to its creation; what the watch has received by then is newer."""
@@ -219,6 +222,12 @@ class Followed:
 
     def changes(self, reading: JobState, now: float) -> Iterator[JobEvent]:
         """Yield what is new in a state, except the job's end."""
+        while self._attempt < attempt_of(self._job or {}):
+            self._reported = attempts.elsewhere(
+                self.plan, self._attempt, max(now, self.reported.at)
+            )
+            self._attempt += 1
+            yield JobEvent(run_id=self.plan.run_id, transition=self._reported)
         for replica in reading.replicas:
             if self._replicas.get(replica.replica) != replica:
                 self._replicas[replica.replica] = replica
