@@ -7,7 +7,6 @@ what does (:mod:`.comparable`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
 
 import msgspec
 
@@ -37,69 +36,60 @@ def trained_deviations_of(group: Group, spec: BenchmarkSpec) -> tuple[Deviation,
     variant = spec.variant(group.plan.framework, group.plan.variant)
     if variant is None or group.plan.mode != "train":
         return ()
-    some = variant.published
-    return (
-        *_nearest(_time(group, f, spec, variant) for f in some if f.time_to_train_s is not None),
-        *_nearest(_accuracy(group, f, spec, variant) for f in some if f.accuracy is not None),
+    return _nearest(
+        _trained(group, figure, spec, variant, quantity)
+        for quantity, name in (("time_to_train", "time_to_train_s"), ("accuracy", "accuracy"))
+        for figure in variant.published
+        if getattr(figure, name) is not None
     )
 
 
 def _nearest(found: Iterable[Deviation]) -> tuple[Deviation, ...]:
-    """Of each source the figure that most is equal of."""
-    nearest: dict[str, tuple[tuple[object, ...], Deviation]] = {}
+    """Of each source and quantity the figure that most is equal of."""
+    nearest: dict[tuple[str, str], tuple[tuple[object, ...], Deviation]] = {}
     for index, one in enumerate(found):
-        unlike = one.not_comparable
+        unlike, key = one.not_comparable, (one.source, one.quantity)
         rank = (len(unlike), "case" in unlike, "precision" in unlike, index)
-        held = nearest.get(one.source)
+        held = nearest.get(key)
         if held is None or rank < held[0]:
-            nearest[one.source] = (rank, one)
+            nearest[key] = (rank, one)
     return tuple(one for _, one in nearest.values())
 
 
-def _time(group: Group, figure: Published, spec: BenchmarkSpec, variant: Variant) -> Deviation:
-    target, training = spec.target_accuracy, group.training
-    found = _deviation(group, figure, spec, variant)
-    unlike = _unlike_trained(group, figure, variant, target)
-    aims = target is not None and training is not None and training.target == target.percent
-    if group.spread is not None and not aims:
-        unlike.append("target")
-    return _of_training(
-        found, "time_to_train", "Time2Train", figure.time_to_train_s, group.time_to_train_s, unlike
-    )
-
-
-def _accuracy(group: Group, figure: Published, spec: BenchmarkSpec, variant: Variant) -> Deviation:
-    assert figure.accuracy is not None
-    found = _deviation(group, figure, spec, variant)
-    if group.training is not None and "target" in (group.training.ended_by or ""):
-        found = msgspec.structs.replace(found, notes=(*found.notes, "stopped at the target"))
-    unlike = _unlike_trained(group, figure, variant, figure.accuracy)
-    reached = group.accuracy
-    scale = 100 if reached is not None and reached.unit == "fraction" else 1
-    ours = None if reached is None else reached.best * scale
-    metric, published = figure.accuracy.metric, figure.accuracy.percent
-    return _of_training(found, "accuracy", metric, published, ours, unlike)
-
-
-def _of_training(
-    found: Deviation,
-    quantity: Literal["time_to_train", "accuracy"],
-    estimator: str,
-    published: float | None,
-    ours: float | None,
-    unlike: list[str],
+def _trained(
+    group: Group, figure: Published, spec: BenchmarkSpec, variant: Variant, quantity: str
 ) -> Deviation:
-    assert published is not None
-    if ours is None and "no-figure" not in unlike:
-        unlike.append("no-figure")
+    """The published time to train, or the accuracy, beside ours."""
+    found, training, reached = (
+        _deviation(group, figure, spec, variant),
+        group.training,
+        group.accuracy,
+    )
+    notes = list(found.notes)
+    if quantity == "time_to_train":
+        aim, estimator = spec.target_accuracy, "Time2Train"
+        published, ours = figure.time_to_train_s, group.time_to_train_s
+        unlike = _unlike_trained(group, figure, variant, aim)
+        aims = aim is not None and training is not None and training.target == aim.percent
+        unlike += ["target"] if group.spread is not None and not aims else []
+    else:
+        assert figure.accuracy is not None
+        published, estimator = figure.accuracy.percent, figure.accuracy.metric
+        scale = 100 if reached is not None and reached.unit == "fraction" else 1
+        ours = None if reached is None else reached.best * scale
+        unlike = _unlike_trained(group, figure, variant, figure.accuracy)
+        if training is not None and "target" in (training.ended_by or ""):
+            notes.append("stopped at the target")
+    unlike += ["no-figure"] if ours is None and group.spread is not None else []
     return msgspec.structs.replace(
         found,
         quantity=quantity,
         published=published,
         estimator=estimator,
         ours=ours,
-        ratio=None if unlike or ours is None else ours / published - 1,
+        ratio=None if unlike or ours is None or not published else ours / published - 1,
         not_comparable=tuple(unlike),
+        notes=tuple(notes),
     )
 
 
