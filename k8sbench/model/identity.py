@@ -166,6 +166,10 @@ def _unknown(_: RunPlan) -> str:
     return "unknown"
 
 
+def _reported(_: RunPlan) -> None:
+    """Only the run itself states it, and most runs have none."""
+
+
 CHECKPOINTS_OPTION = "--checkpoints"
 """The option of our trainers that names the folder of a run's checkpoints."""
 IDENTITY_VERSION = 2
@@ -190,6 +194,8 @@ CASE_FIELDS: tuple[CaseField, ...] = (
     _field("training", "case group series", "Time to train is that to one target.", _training),
     _field("weights", "case group series", "They decide what accuracy is reached, and when."),
     _field("data", f"{_EVERY} ratio", "Loading costs time."),
+    _field("data_digest", "group baseline", "As the run itself reports its files.", _reported),
+    _field("weights_digest", "group", "As the run itself reports the file.", _reported),
     _field("window", _EVERY, "It says which iterations are measured.", _window),
     _field("backend", f"{_EVERY} ratio", "Local replicas share one machine."),
     _field("pool", _EVERY, "A pool is one kind of node.", lambda plan: plan.pool.name),
@@ -325,6 +331,9 @@ class GroupKey(msgspec.Struct, frozen=True, kw_only=True, order=True, omit_defau
     """How long, how often evaluated and to which target a run of ``--mode train`` trains."""
     weights: str = "-"
     """Start weights; ``-`` from scratch, and for runs of before there were any."""
+    data_digest: str = "-"
+    """Of the files that the run read."""
+    weights_digest: str = "-"
 
     @property
     def id(self) -> str:
@@ -337,10 +346,17 @@ class GroupKey(msgspec.Struct, frozen=True, kw_only=True, order=True, omit_defau
 
 
 def group_key(
-    plan: RunPlan, *, precision_effective: str | None, gpu_model: str | None, image: str | None
+    plan: RunPlan,
+    *,
+    precision_effective: str | None,
+    gpu_model: str | None,
+    image: str | None,
+    data_digest: str | None = None,
+    weights_digest: str | None = None,
 ) -> GroupKey:
     """Build the group key of a run from its plan and from what the run itself reports."""
     reported = {"precision_effective": precision_effective, "gpu_model": gpu_model, "image": image}
+    reported |= {"data_digest": data_digest, "weights_digest": weights_digest}
     values = {
         field.name: reported.get(field.name) or field.value(plan)
         for field in CASE_FIELDS

@@ -153,4 +153,6 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
             precision_effective=measured.precision_effective if measured else None,
             gpu_model=measured.gpu_model if measured else None,
             image=self.image_digest,
+            data_digest=measured.data_digest if measured else None,
+            weights_digest=measured.weights_digest if measured else None,
         )

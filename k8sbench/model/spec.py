@@ -186,6 +186,11 @@ class Accuracy(_Strict, frozen=True, kw_only=True):
     note: Text | None = None
     """Where the value comes from."""
 
+    @property
+    def percent(self) -> float:
+        """The value in percent."""
+        return self.value if self.unit == "%" else self.value * 100
+
 
 class Published(_Strict, frozen=True, kw_only=True):
     """One published figure of the upstream program. An absent figure is absent, with a note."""
