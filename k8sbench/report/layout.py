@@ -1,8 +1,8 @@
 """The tables of results: which columns a row has, and the text of each cell.
 
 The default table fits 80 columns: what a row is, its figure, and whether that holds. Where two rows
-would look the same it also has the column in which they differ. ``wide`` has the rest. The figure of
-rows that train to an accuracy is their time to train: a narrow table may lack their throughput.
+would look the same it also has the column in which they differ. ``wide`` has the rest. The figure
+of rows that train to an accuracy is their time to train: a narrow table may lack their throughput.
 
 The rule of every cell: a figure, or ``–`` with the reason as a footnote; never 0 for "not
 measured". A group without a valid run has ``rejected: ids`` in place of its figure. Of the GPU
