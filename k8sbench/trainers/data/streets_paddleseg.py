@@ -16,7 +16,7 @@ from k8sbench.trainers.parts.samples import Array
 from k8sbench.trainers.parts.segmentation import IGNORE
 
 if TYPE_CHECKING:  # else on first use: trainers need no Pillow for synthetic data
-    from PIL.Image import Image as Picture
+    from PIL import Image
 
 # Normalize, by its default 0.5 and 0.5 of values of 0–1.
 NORMALISE = ((127.5, 127.5, 127.5), (127.5, 127.5, 127.5))
@@ -48,7 +48,7 @@ def augmented(
     return image, np.ascontiguousarray(classes)
 
 
-def distorted(image: Picture, random: np.random.Generator) -> Picture:
+def distorted(image: Image.Image, random: np.random.Generator) -> Image.Image:
     """Brightness, contrast, saturation and hue, each in half of the cases, in any order."""
     from PIL import ImageEnhance
 
@@ -63,7 +63,7 @@ def distorted(image: Picture, random: np.random.Generator) -> Picture:
     return image
 
 
-def hue_plus(image: Picture, steps: float) -> Picture:
+def hue_plus(image: Image.Image, steps: float) -> Image.Image:
     """Hues turned by `steps`, cut to whole numbers towards 0 and taken round the circle."""
     from PIL import Image
 
