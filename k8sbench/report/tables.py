@@ -153,12 +153,13 @@ def _without_optional(table: Table, numbers: dict[str, int], width: int | None) 
         return table
     for least in sorted({column.optional for column in table.columns} - {0}, reverse=True):
         kept = [i for i, column in enumerate(table.columns) if column.optional < least]
-        out = ", ".join(column.title for column in table.columns if column.optional >= least)
+        out = [column.title for column in table.columns if column.optional >= least]
+        notes = [n for n in table.notes if not set(n.partition(": ")[0].split(", ")) <= set(out)]
         fewer = msgspec.structs.replace(
             table,
             columns=tuple(table.columns[i] for i in kept),
             rows=tuple(tuple(row[i] for i in kept) for row in table.rows),
-            notes=(*table.notes, f"{out}: no room in {width} columns; -o wide has it"),
+            notes=(*notes, f"{', '.join(out)}: no room in {width} columns; -o wide has it"),
         )
         if _fitted(fewer, numbers, width)[-1] is not None:
             return fewer

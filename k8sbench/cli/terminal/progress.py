@@ -203,6 +203,9 @@ def step_words(steps: Output, plan: RunPlan, now: float) -> Iterator[str]:
     yield f"{rate(step.rate)} {rate_unit(plan)}"
     if step.loss is not None:
         yield f"loss {step.loss:.4g}"
+    if steps.evaluation is not None:
+        percent = " %" if steps.evaluation.unit == "%" else ""
+        yield f"{steps.evaluation.metric} {steps.evaluation.value:.4g}{percent}"
     yield f"ETA {times.duration(steps.remaining(now))}"
 
 

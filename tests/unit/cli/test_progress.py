@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tracemalloc
@@ -91,6 +92,22 @@ def test_a_step_is_reported_every_five_seconds_at_most(
     tell.on_event(run, step(15, at=clock.now))
     # 5 iterations in 5 seconds, 85 to go.
     assert said() == ["  step 15/100  2 samples/s  loss 0.5123  ETA 1m25s"]
+
+
+def test_the_latest_evaluation_stands_beside_the_steps_that_follow_it(
+    tell: Progress, clock: Clock, said: Callable[[], list[str]]
+) -> None:
+    run = live_runs.run()
+    for value in (60.0, 71.25):
+        event = {"event": "evaluation", "step": 10, "metric": "mIoU", "value": value, "unit": "%"}
+        tell.on_event(run, line(f"K8SBENCH {json.dumps(event | {'target': 78.5})}"))
+    tell.on_event(run, line('K8SBENCH {"event": "evaluation", "metr'))  # torn
+    for second in range(40):  # more lines than are kept until somebody looks
+        clock.now = NOW + second / 100
+        tell.on_event(run, step(11 + second, at=clock.now))
+    clock.now = NOW + 5
+    tell.on_event(run, step(60, at=clock.now))
+    assert "  mIoU 71.25 %  ETA " in said()[-1]
 
 
 def test_a_pace_is_of_the_present_attempt(
