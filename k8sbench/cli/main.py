@@ -49,6 +49,7 @@ COMMANDS: dict[str, str] = {
     "baseline": "Save, list and remove runs that later ones are compared with.",
     "history": "Show a benchmark over its sets, and mark where its figure changed.",
     "nodes": "Run one case on each node of a pool, and name the slow nodes.",
+    "data": "List, prepare, check and draw the data sets; convert start weights.",
     "doctor": "Say whether a cluster is ready, and if not, what to do.",
     "store": "Show, check or rebuild the store; export, import and remove runs.",
     "collector": "Collect every run of some namespaces, until SIGTERM.",
@@ -57,10 +58,7 @@ COMMANDS: dict[str, str] = {
 }
 """Name, also of the module in ``commands/`` that holds ``command`` → its help line."""
 
-PLANNED = (
-    "pools",
-    "data",
-)
+PLANNED = ("pools",)
 """Commands of the design that this version does not have: they say so instead of "no such"."""
 
 

@@ -38,11 +38,11 @@ def manifests(
     texts = []
     if mounted is not None:
         values = jobs.sources(plan, mounted)
-        texts.append(render(templates, SOURCES_TEMPLATE, plan=plan, **values))
+        texts.append(render(templates, SOURCES_TEMPLATE, job_name=plan.job_name, **values))
     texts.append(
         render(templates, job.kind.template, plan=plan, job=job, pod=job.pod, mount=TRAINERS_MOUNT)
     )
-    found = tuple(_read(text) for text in texts)
+    found = tuple(read(text) for text in texts)
     structure.check(found)
     return found
 
@@ -101,7 +101,8 @@ def _represent_text(dumper: Any, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _represent_text)
 
 
-def _read(text: str) -> dict[str, Any]:
+def read(text: str) -> dict[str, Any]:
+    """Read what a template gave; anything but an object is our fault."""
     try:
         found = yaml_text.load(text)
     except yaml.YAMLError as wrong:

@@ -83,7 +83,7 @@ def pod(
         source_items=items,
         security=security,
         selector=dict(_sorted(pool.selector)),
-        tolerations=tuple(_toleration(each) for each in pool.tolerations),
+        tolerations=tuple(toleration(each) for each in pool.tolerations),
         image_pull_secrets=tuple({"name": name} for name in pool.image_pull_secrets),
     )
 
@@ -222,7 +222,8 @@ def _each(names: Mapping[str, Iterable[str | None]]) -> Iterator[tuple[str, str]
     return ((what, name) for what, some in names.items() for name in some if name is not None)
 
 
-def _toleration(given: Toleration) -> dict[str, str]:
+def toleration(given: Toleration) -> dict[str, str]:
+    """Write a toleration as Kubernetes has it."""
     fields: dict[str, str] = msgspec.to_builtins(given)
     return {name: value for name, value in fields.items() if value is not None}
 

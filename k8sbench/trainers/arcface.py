@@ -5,9 +5,10 @@ The backbone is data parallel, the classifier model parallel. The report ran one
 that took its place in Paddle); `--head auto` does the same, and takes the exact own head where
 there is no GPU. What differs from upstream: our code; a dynamic graph; synthetic data, which
 stay on the GPU where upstream's 8 threads of each process make them anew for each step (`--data
-synthetic-host` has loader processes do so, from bytes); random centres drawn by our seed; Paddle's
-data parallelism of today for the backbone; and steps timed whole, where upstream's `qps`, which is
-printed as there, leaves out the wait for data.
+synthetic-host` has loader processes do so, from bytes); an order of real data that is drawn over
+all of them in each epoch, where upstream's ranks keep the share that they began with; random
+centres drawn by our seed; Paddle's data parallelism of today for the backbone; and steps timed
+whole, where upstream's `qps`, which is printed as there, leaves out the wait for data.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,7 @@ from k8sbench.trainers.parts.events import Place
 if TYPE_CHECKING:
     from k8sbench.trainers.parts.loop import Outcome
     from k8sbench.trainers.parts.paddle_session import Session
+    from k8sbench.trainers.parts.samples import Files
 
 DEFAULTS = settings.Defaults(
     benchmark="arcface",
@@ -51,9 +54,9 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     common, own = settings.read("arcface", __doc__, DEFAULTS, _options, argv)
     paddle_setup.before_import(common)
 
-    from k8sbench.trainers.data.faces_arcface import Faces
+    from k8sbench.trainers.data.faces_arcface import NORMALISE, Faces
     from k8sbench.trainers.models.ir50_paddle import EMBEDDING, IR50
-    from k8sbench.trainers.parts import paddle_loop
+    from k8sbench.trainers.parts import paddle_loop, verification_paddle
     from k8sbench.trainers.parts.paddle_session import PLACE_NAMES
 
     base = own.lr
@@ -63,14 +66,17 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     return paddle_loop.train(
         paddle_loop.Work(
             unit="samples",
-            model=lambda _: IR50(size=own.size),
+            model=lambda _: IR50(size=own.size, width_divisor=own.width_divisor),
             sharded=lambda here: _head(here, own),
             sharded_parameters=own.classes * EMBEDDING,
             samples=Faces(own.size, own.classes, common.seed),
+            files=partial(_files, own),
+            evaluation=verification_paddle.evaluation,
+            normalise=NORMALISE,
             losses=_losses,
             momentum=0.9,
             weight_decay=5e-4,
-            schedule=schedules.stepped(base, BOUNDARIES),
+            schedule=lambda _: schedules.stepped(base, BOUNDARIES),
             line=lines.plsc,
             record_at=1,
             **settings.check_values(own),
@@ -78,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
                 "size": own.size,
                 "classes": own.classes,
                 "head": _head_name(here, own.head),
-                **settings.check_values(own),
+                **settings.check_options(own),
             },
             summary=lambda here: {"head": _head_name(here, own.head)},
         ),
@@ -130,6 +136,12 @@ def _head(here: Session, own: argparse.Namespace) -> Any:
         world=world,
         seed=here.settings.seed,
     )
+
+
+def _files(own: argparse.Namespace, folder: Path) -> Files:
+    from k8sbench.trainers.data import faces  # which needs Pillow
+
+    return faces.open_set(folder, size=own.size, classes=own.classes)
 
 
 def _losses(backbone: Any, head: Any, faces: Any, labels: Any) -> dict[str, Any]:

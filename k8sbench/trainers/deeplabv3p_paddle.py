@@ -3,16 +3,18 @@
 `--recipe paddleseg` is the report's Paddle side: NCHW in FP32 and, as there, NHWC in mixed
 precision. `--recipe matched` trains the model, crop, layout, optimizer and losses of the PyTorch
 side, in mixed precision in its types, and reads a step's values where that does, so that only the
-framework differs (with `--data synthetic` alone: the augmentations are PaddleSeg's; and on several
-GPUs batch norm is synchronised by Paddle's own layer). What differs from upstream: our code;
-synthetic data, whose scenes are resized only inside the crop and whose hue is turned about the grey
-axis; random weights to begin with; no validation.
+framework differs (and on several GPUs the layer that synchronises batch norm, which is Paddle's
+own). `--data DIR` is Cityscapes, augmented as the recipe's upstream does it, and evaluated on whole
+pictures at a single scale. What differs from upstream: our code; random weights to begin with,
+unless `--weights` gives others; and mIoU is the mean over the classes that occur, of which
+PaddleSeg at the report's commit counts the others as 0 (in Cityscapes all occur).
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +25,7 @@ from k8sbench.trainers.parts import ending, lines, paddle_setup, segmentation, s
 
 if TYPE_CHECKING:
     from k8sbench.trainers.parts.loop import Outcome
+    from k8sbench.trainers.parts.samples import Files
 
 DEFAULTS = settings.Defaults(
     benchmark="deeplabv3p",
@@ -38,7 +41,6 @@ DEFAULTS = settings.Defaults(
     flat_sum_amp=("matched",),
     channels_last_amp=("paddleseg",),  # script/run_fp16.sh; run_fp32.sh says NCHW
 )
-IGNORE = 255
 AUXILIARY_WEIGHT = 0.4
 # The benchmark's own switches, beside cuDNN's search for algorithms (script/run_fp32.sh).
 FLAGS = {
@@ -69,20 +71,38 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     common, own = read
     paddle_setup.before_import(common)
 
-    from k8sbench.trainers.data.streets_paddle import Streets
-    from k8sbench.trainers.parts import paddle_loop
+    import paddle
 
-    height, width = own.crop
+    from k8sbench.trainers.data import streets_mmseg, streets_paddleseg
+    from k8sbench.trainers.data.streets import Scenes
+    from k8sbench.trainers.parts import paddle_loop, pixel_accuracy
+
+    upstream = streets_mmseg if common.recipe == "matched" else streets_paddleseg
+    augment = partial(upstream.augmented, crop=own.crop)
+
+    def files(folder: Path) -> Files:
+        from k8sbench.trainers.data import cityscapes
+
+        return cityscapes.open_set(folder, augment, classes=own.classes)
+
+    layout = "NHWC" if common.channels_last else "NCHW"
     base, last, weight_decay = RULES[common.recipe]
     return paddle_loop.train(
         paddle_loop.Work(
             unit="samples",
-            model=lambda here: _model(common.recipe, own.classes, here.layout),
-            samples=Streets(height, width, own.classes, common.seed),
-            losses=losses(common.recipe, "NHWC" if common.channels_last else "NCHW"),
+            model=lambda here: _model(
+                common.recipe, own.classes, layout=here.layout, width_divisor=own.width_divisor
+            ),
+            samples=Scenes(own.crop, own.classes, common.seed, augment),
+            files=files,
+            evaluation=lambda _: pixel_accuracy.evaluation(
+                own.classes, predicted(layout), paddle.bincount
+            ),
+            normalise=upstream.NORMALISE,
+            losses=losses(common.recipe, layout),
             momentum=0.9,
             weight_decay=weight_decay,
-            schedule=segmentation.schedule(common, own, base, last),
+            schedule=segmentation.schedule(own, base, last),
             line=lines.paddleseg,
             sync_bn=True,
             norm_batch=2,
@@ -100,14 +120,19 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     )
 
 
-def _model(recipe: str, classes: int, layout: str) -> Any:
+def _model(recipe: str, classes: int, **sizes: Any) -> Any:
     if recipe == "matched":
         from k8sbench.trainers.models.deeplabv3plus_paddle import DeepLabV3Plus
 
-        return DeepLabV3Plus(classes, layout=layout)
+        return DeepLabV3Plus(classes, **sizes)
     from k8sbench.trainers.models.deeplabv3p_paddle import DeepLabV3P
 
-    return DeepLabV3P(classes, layout=layout)
+    return DeepLabV3P(classes, **sizes)
+
+
+def predicted(layout: str) -> Callable[[Any, Any], Any]:
+    """The class of each pixel, of (model, images): both models resize their logits themselves."""
+    return lambda model, images: model(images).argmax(1 if layout == "NCHW" else -1)
 
 
 def losses(recipe: str, layout: str) -> Callable[[Any, Any, Any, Any], dict[str, Any]]:
@@ -119,12 +144,12 @@ def losses(recipe: str, layout: str) -> Callable[[Any, Any, Any, Any], dict[str,
 
     def each_pixel(logits: Any, labels: Any) -> Any:
         return F.softmax_with_cross_entropy(
-            logits, labels.unsqueeze(axis), ignore_index=IGNORE, axis=axis
+            logits, labels.unsqueeze(axis), ignore_index=segmentation.IGNORE, axis=axis
         )
 
     def paddleseg(model: Any, _: Any, images: Any, labels: Any) -> dict[str, Any]:
         loss = each_pixel(model(images), labels)
-        counted = (labels != IGNORE).astype("float32").unsqueeze(axis)
+        counted = (labels != segmentation.IGNORE).astype("float32").unsqueeze(axis)
         # The mean over the pixels with a class; the others add 0 already, and upstream masks them.
         return {"loss": (loss * counted).mean() / (counted.mean() + 1e-5)}
 

@@ -1,9 +1,9 @@
 """DeepLabV3+ on PyTorch with mmsegmentation's model, losses, optimizer and log line.
 
-What differs from upstream: our code; synthetic data, whose crops are not drawn again where one
-class fills them and whose hue is turned about the grey axis; random weights to begin with; no
-validation; and mixed precision by autocast with a fixed scale of 512 (mmsegmentation 0.11 kept a
-half-precision copy of the model at the same scale). As there, the fixed scale is never checked for
+`--data DIR` is Cityscapes, augmented and evaluated as there: whole pictures at a single scale. What
+differs from upstream: our code; random weights to begin with, unless `--weights` gives others; and
+mixed precision by autocast with a fixed scale of 512 (mmsegmentation 0.11 kept a half-precision
+copy of the model at the same scale). As there, the fixed scale is never checked for
 overflow, which would bring the device to rest in every step, and the ranks sum all gradients at
 once in FP32 after the backward pass: mmcv 1.2.7 halved the model after data parallelism had wrapped
 it, whose own sums no longer took place then. `--overlap` sums them during the backward pass.
@@ -15,12 +15,15 @@ device three times.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from k8sbench.trainers.parts import ending, lines, machine, segmentation, settings
 
 if TYPE_CHECKING:
     from k8sbench.trainers.parts.loop import Outcome
+    from k8sbench.trainers.parts.samples import Files
 
 DEFAULTS = settings.Defaults(
     benchmark="deeplabv3p",
@@ -48,21 +51,37 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     common, own = read
     machine.steer_tf32(common.tf32)
 
-    from k8sbench.trainers.data.streets_torch import Streets
-    from k8sbench.trainers.models import deeplabv3plus_torch
-    from k8sbench.trainers.parts import torch_loop
+    import torch
 
-    height, width = own.crop
+    from k8sbench.trainers.data import streets_mmseg
+    from k8sbench.trainers.data.streets import Scenes
+    from k8sbench.trainers.models import deeplabv3plus_torch
+    from k8sbench.trainers.parts import pixel_accuracy, torch_loop
+
+    augment = partial(streets_mmseg.augmented, crop=own.crop)
+
+    def files(folder: Path) -> Files:
+        from k8sbench.trainers.data import cityscapes
+
+        return cityscapes.open_set(folder, augment, classes=own.classes)
+
     return torch_loop.train(
         torch_loop.Work(
             unit="samples",
-            model=lambda: deeplabv3plus_torch.DeepLabV3Plus(own.classes),
-            samples=Streets(height, width, own.classes, common.seed),
+            model=lambda: deeplabv3plus_torch.DeepLabV3Plus(
+                own.classes, width_divisor=own.width_divisor
+            ),
+            samples=Scenes(own.crop, own.classes, common.seed, augment, torch.from_numpy),
+            files=files,
+            evaluation=lambda _: pixel_accuracy.evaluation(
+                own.classes, deeplabv3plus_torch.predicted, torch.bincount
+            ),
+            normalise=streets_mmseg.NORMALISE,
             losses=deeplabv3plus_torch.losses,
             groups=lambda model: model.parameters(),
             momentum=MOMENTUM,
             weight_decay=WEIGHT_DECAY,
-            schedule=segmentation.schedule(common, own, BASE_LR, LAST_LR),
+            schedule=segmentation.schedule(own, BASE_LR, LAST_LR),
             line=lines.mmseg,
             sync_bn=True,
             norm_batch=2,

@@ -1,14 +1,14 @@
 """ResNet-50 v1.5 on PyTorch with the settings of NVIDIA's DeepLearningExamples.
 
-Recipe `dle` is upstream's own, but that it adds up no gradients over batches as upstream's largest
-runs do; `report` is what the report of 2020 ran: the same rate by other words, less momentum, one
-epoch, a scale that adapts. Published is FP32 with 128 images per GPU, which is the default for both
-precisions; upstream's own script for mixed precision has 256 (--batch-size 256). What differs from
-upstream: our code; synthetic data, and in place of DALI the framework's loader, whose crops are
-drawn once and cut to the picture; mixed precision by autocast instead of apex, whose fixed scale
-`dle` keeps and, as apex, never checks for overflow; data parallelism by PyTorch instead of apex;
-random weights to begin with; no validation. Steps are timed whole: upstream's `total_ips` leaves
-out its logging.
+Recipe `dle` is upstream's own; `report` is what the report of 2020 ran: the same rate by other
+words, less momentum, one epoch, a scale that adapts. Published is FP32 with 128 images per GPU,
+which is the default for both precisions; upstream's own script for mixed precision has 256
+(--batch-size 256). As upstream's, `dle` adds gradients up to a global batch of 2,048 before the
+weights change, but only in --mode train: the report's runs, whose speed is compared, did not. What
+differs from upstream: our code; the framework's loader and Pillow in place of DALI, see
+`data/imagenet.py`; mixed precision by autocast instead of apex, whose fixed scale `dle` keeps and,
+as apex, never checks for overflow; data parallelism by PyTorch instead of apex. Steps are timed
+whole: upstream's `total_ips` leaves out its logging.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from k8sbench.trainers.parts import ending, lines, machine, schedules, settings
@@ -23,6 +24,7 @@ from k8sbench.trainers.parts.events import Place
 
 if TYPE_CHECKING:
     from k8sbench.trainers.parts.loop import Outcome
+    from k8sbench.trainers.parts.samples import Files
 
 DEFAULTS = settings.Defaults(
     benchmark="resnet50",
@@ -37,6 +39,7 @@ DEFAULTS = settings.Defaults(
 IMAGES = 1_281_167  # ImageNet's training set: an epoch, by which the learning rate changes
 WEIGHT_DECAY = 1 / 32768
 WARMUP_EPOCHS = 8
+OPTIMIZER_BATCH = 2048  # --optimizer-batch-size of upstream's scripts for 8 GPUs
 ONE_PIXEL = 32  # the largest input of which the last stage sees one pixel
 # By recipe: base rate per sample of the global batch, momentum, epochs, loss scale, which is fixed
 # and not checked for overflow, as by apex (none: one that adapts).
@@ -49,31 +52,41 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     common, own = settings.read("resnet50", __doc__, DEFAULTS, _options, argv)
     machine.steer_tf32(common.tf32)
 
-    from k8sbench.trainers.data.pictures_torch import Pictures
+    from k8sbench.trainers.data.pictures_torch import NORMALISE, Pictures
     from k8sbench.trainers.models import resnet_torch
     from k8sbench.trainers.parts import torch_loop
 
     per_sample, momentum, epochs, scale = RECIPES[common.recipe]
     global_batch = common.batch_size * Place.from_environment().world_size
     epoch_steps = max(IMAGES // global_batch, 1)
+    accumulate = own.accumulate
+    if accumulate is None:
+        adds_up = common.mode == "train" and common.recipe == "dle"
+        accumulate = max(OPTIMIZER_BATCH // global_batch, 1) if adds_up else 1
     return torch_loop.train(
         torch_loop.Work(
             unit="images",
-            model=lambda: resnet_torch.Classifier(own.classes),
+            model=lambda: resnet_torch.Classifier(own.classes, width_divisor=own.width_divisor),
             samples=Pictures(own.input_size, own.classes, common.seed),
+            files=partial(_files, own),
+            evaluation=lambda _: resnet_torch.evaluation(common.batch_size),
+            normalise=NORMALISE,
             losses=resnet_torch.losses,
             groups=partial(resnet_torch.decayed_and_not, decay=WEIGHT_DECAY),
             momentum=momentum,
             weight_decay=WEIGHT_DECAY,
-            schedule=schedules.warmup_cosine(
-                per_sample * global_batch if own.lr is None else own.lr,
+            schedule=lambda course: schedules.warmup_cosine(
+                per_sample * global_batch * accumulate if own.lr is None else own.lr,
                 warmup=WARMUP_EPOCHS,
-                total=epochs,
-                per=epoch_steps,
+                total=course.epochs if course.trains else epochs,
+                per=course.epoch_steps,
             ),
+            epoch_samples=IMAGES,
             line=lambda progress: lines.dle_resnet50(
-                progress, epoch=(progress.record.step - 1) // epoch_steps
+                progress,
+                epoch=None if common.real_data else (progress.record.step - 1) // epoch_steps,
             ),
+            accumulate=accumulate,
             static_scale=scale,
             values_before_backward=False,
             sync_each_step=True,
@@ -83,16 +96,31 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             options={
                 "input_size": own.input_size,
                 "classes": own.classes,
-                **settings.check_values(own),
+                "accumulate": accumulate,
+                **settings.check_options(own),
             },
         ),
         common,
     )
 
 
+def _files(own: argparse.Namespace, folder: Path) -> Files:
+    from k8sbench.trainers.data import imagenet  # which needs Pillow
+
+    return imagenet.open_set(folder, size=own.input_size, classes=own.classes)
+
+
 def _options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--input-size", type=settings.whole(1), default=224, help="default: 224")
     group.add_argument("--classes", type=settings.whole(2), default=1000, help="default: 1000")
+    group.add_argument(
+        "--accumulate",
+        type=settings.whole(1),
+        default=None,
+        metavar="N",
+        help="batches whose gradients are added up before the weights change (default: 1; with "
+        f"--mode train and recipe dle as many as {OPTIMIZER_BATCH} samples of all ranks hold)",
+    )
     settings.add_check_options(group)
 
 

@@ -3,9 +3,8 @@
 Upstream's program has one node and FP32 only. This one has, as the report's, AMP, whose gradients
 are unscaled before they are clipped, and distributed data parallelism over nodes. The scaler begins
 at PyTorch's own 65536 (the report's, by a mistake, at 1). The printed values are rank 0's own, as
-upstream's are. What differs besides: our code; synthetic data, whose frames are not decoded and are
-resized by PyTorch instead of Pillow; random weights to begin with, where upstream has ImageNet's;
-no validation.
+upstream's are. What differs besides: our code; random weights to begin with, unless --weights has
+ImageNet's, with which upstream begins; clips with broken frames, see `data/kinetics.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import argparse
 import os
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from k8sbench.trainers.parts import ending, lines, machine, schedules, settings
@@ -21,6 +21,7 @@ from k8sbench.trainers.parts.events import Place
 
 if TYPE_CHECKING:
     from k8sbench.trainers.parts.loop import Outcome
+    from k8sbench.trainers.parts.samples import Files
 
 DEFAULTS = settings.Defaults(
     benchmark="tsm",
@@ -45,26 +46,29 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     common, own = settings.read("tsm", __doc__, DEFAULTS, _options, argv)
     machine.steer_tf32(common.tf32)
 
-    from k8sbench.trainers.data.pictures_torch import Clips
-    from k8sbench.trainers.models import tsm_torch
+    from k8sbench.trainers.data.pictures_torch import NORMALISE, Clips
+    from k8sbench.trainers.models import resnet_torch, tsm_torch
     from k8sbench.trainers.parts import torch_loop
 
     ranks = Place.from_environment().world_size
     cards = ranks if own.lr_cards == "all" else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    epoch_steps = max(CLIPS // (common.batch_size * ranks), 1)
     return torch_loop.train(
         torch_loop.Work(
             unit="clips",
-            model=lambda: tsm_torch.TSM(own.classes, own.segments),
+            model=lambda: tsm_torch.TSM(own.classes, own.segments, width_divisor=own.width_divisor),
             samples=Clips(own.segments, own.input_size, own.classes, common.seed),
+            files=partial(_files, own),
+            evaluation=lambda _: resnet_torch.evaluation(common.batch_size),
+            normalise=NORMALISE,
             losses=tsm_torch.losses,
             groups=partial(tsm_torch.groups, decay=WEIGHT_DECAY),
             momentum=MOMENTUM,
             weight_decay=WEIGHT_DECAY,
-            schedule=schedules.stepped(
+            schedule=lambda course: schedules.stepped(
                 LR_PER_CARD * cards if own.lr is None else own.lr,
-                [epoch * epoch_steps for epoch in LR_EPOCHS],
+                [epoch * course.epoch_steps for epoch in LR_EPOCHS],
             ),
+            epoch_samples=CLIPS,
             line=lines.tsm,
             clip_norm=CLIP_NORM,
             mean_values=own.mean_values,
@@ -76,10 +80,18 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
                 "input_size": own.input_size,
                 "classes": own.classes,
                 "lr_cards": own.lr_cards,
-                **settings.check_values(own),
+                **settings.check_options(own),
             },
         ),
         common,
+    )
+
+
+def _files(own: argparse.Namespace, folder: Path) -> Files:
+    from k8sbench.trainers.data import kinetics  # which needs Pillow
+
+    return kinetics.open_set(
+        folder, size=own.input_size, segments=own.segments, classes=own.classes
     )
 
 

@@ -13,14 +13,15 @@ from tests.trainers.torch_runs import Event, Job, events, free_port, separate, t
 
 # The same networks with narrow layers: what a test of the loop needs, in a tenth of the time.
 NARROW = """
-import functools
+def narrowed(model):
+    return lambda *given, **options: model(*given, **{**options, "width_divisor": 8})
 from k8sbench.trainers.models import deeplabv3p_paddle, deeplabv3plus_paddle, ir50_paddle
 for module, name in (
     (deeplabv3p_paddle, "DeepLabV3P"),
     (deeplabv3plus_paddle, "DeepLabV3Plus"),
     (ir50_paddle, "IR50"),
 ):
-    put(module, name, functools.partial(getattr(module, name), width_divisor=8))
+    put(module, name, narrowed(getattr(module, name)))
 """
 
 # Trainers one after the other in one process: a line for each, NAME OPTIONS.
@@ -58,11 +59,11 @@ def run(capfd: pytest.CaptureFixture[str], trainer: str, *options: str) -> list[
     return events(output(capfd, trainer, *options))
 
 
-def ranks(arguments: Sequence[str], world_size: int, *, timeout: float = 100.0) -> list[str]:
-    """Start `python ARGUMENTS` once per rank, without the launcher, and give each one's stdout."""
+def rank_variables(world_size: int) -> list[dict[str, str]]:
+    """What a launcher tells each rank of a new job on one machine."""
     ports = [free_port() for _ in range(world_size + 1)]
     endpoints = [f"127.0.0.1:{port}" for port in ports[1:]]
-    each = [
+    return [
         {
             "PADDLE_TRAINER_ID": str(rank),
             "PADDLE_RANK_IN_NODE": str(rank),
@@ -75,7 +76,11 @@ def ranks(arguments: Sequence[str], world_size: int, *, timeout: float = 100.0) 
         }
         for rank in range(world_size)
     ]
-    return together(arguments, each, timeout=timeout)
+
+
+def ranks(arguments: Sequence[str], world_size: int, *, timeout: float = 100.0) -> list[str]:
+    """Start `python ARGUMENTS` once per rank, without the launcher, and give each one's stdout."""
+    return together(arguments, rank_variables(world_size), timeout=timeout)
 
 
 def in_turn(

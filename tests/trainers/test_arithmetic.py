@@ -188,7 +188,7 @@ def test_a_compiled_model_states_nothing(narrow: None, capfd: Any) -> None:
     def noting(*, compiled: bool, step: int, warmup: int) -> bool:
         run = types.SimpleNamespace(
             timer=types.SimpleNamespace(steps=step),
-            plan=types.SimpleNamespace(warmup=warmup),
+            plan=types.SimpleNamespace(warmup=warmup, done=0),
             here=types.SimpleNamespace(settings=types.SimpleNamespace(compile=compiled)),
             _noting=lambda: "noted",
         )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
+import functools
 import itertools
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 
 from k8sbench.trainers.parts import settings
 from k8sbench.trainers.parts.events import Place
+from k8sbench.trainers.parts.segmentation import IGNORE
+from tests.trainers.references import form
 
 if TYPE_CHECKING:
     from k8sbench.trainers.parts.torch_session import Session
@@ -32,11 +33,16 @@ def at(rank: int, world_size: int, *argv: str) -> Session:
 
 def kinds() -> dict[str, tuple[Any, tuple[int, ...], tuple[int, ...]]]:
     """Each data set with the shapes of its samples."""
-    from k8sbench.trainers.data.pictures_torch import Clips, Pictures
-    from k8sbench.trainers.data.streets_torch import Streets
+    import torch
 
+    from k8sbench.trainers.data import streets_mmseg
+    from k8sbench.trainers.data.pictures_torch import Clips, Pictures
+    from k8sbench.trainers.data.streets import Scenes
+
+    augment = functools.partial(streets_mmseg.augmented, crop=(32, 64))
+    streets = Scenes((32, 64), 19, 3, augment, torch.from_numpy)
     return {
-        "streets": (Streets(32, 64, 19, seed=3), (3, 32, 64), (32, 64)),
+        "streets": (streets, (3, 32, 64), (32, 64)),
         "pictures": (Pictures(24, 10, seed=3), (3, 24, 24), ()),
         "clips": (Clips(4, 16, 10, seed=3), (4, 3, 16, 16), ()),
     }
@@ -52,7 +58,9 @@ def test_a_sample_is_fixed_by_its_number(kind: str, way: str) -> None:
     first, again, other = make(7), make(7), make(8)
     assert first[0].shape == inputs
     assert first[1].shape == targets
-    assert (first[0].dtype, first[1].dtype) == (torch.float32, torch.int64)
+    of_bytes = way == "decoded"  # to be normalised on the device
+    assert first[0].dtype == (torch.uint8 if of_bytes else torch.float32)
+    assert first[1].dtype == (torch.uint8 if of_bytes and kind == "streets" else torch.int64)
     assert torch.equal(first[0], again[0])
     assert torch.equal(first[1], again[1])
     assert not torch.equal(first[0], other[0])
@@ -60,94 +68,20 @@ def test_a_sample_is_fixed_by_its_number(kind: str, way: str) -> None:
 
 
 def test_every_street_has_equally_many_pixels_with_a_class() -> None:
-    from k8sbench.trainers.data.streets import IGNORE
-    from k8sbench.trainers.data.streets_torch import Streets
-
-    streets = Streets(64, 64, 19, seed=0)
+    streets, _, (height, width) = kinds()["streets"]
     counts = {int((streets.ready(index)[1] != IGNORE).sum()) for index in range(20)}
-    assert counts == {60 * 64}
+    assert counts == {(height - height // 16) * width}
     labels = streets.ready(0)[1]
     assert labels[labels != IGNORE].max() < 19
 
 
-@pytest.mark.parametrize("framework", ["torch", "paddle"])
-def test_augmented_streets_keep_to_their_classes(framework: str) -> None:
-    from k8sbench.trainers.data.streets import IGNORE
+def test_a_face_is_bytes_that_are_normalised_as_plsc_does_it() -> None:
+    from k8sbench.trainers.data.faces_arcface import NORMALISE, Faces
 
-    module = importlib.import_module(f"k8sbench.trainers.data.streets_{framework}")
-    streets = module.Streets(32, 48, 5, seed=1)
-    for index in range(30):  # resized by 0.5–2, padded where that is too small
-        image, labels = streets.decoded(index)
-        assert image.shape == (3, 32, 48)
-        assert np.abs(image).max() < 3
-        assert set(labels.flatten().tolist()) <= {0, 1, 2, 3, 4, IGNORE}
-
-
-def test_a_turn_of_the_hue_leaves_grey_as_it_is_and_brings_red_to_green() -> None:
-    from k8sbench.trainers.data.streets import hue_turn
-
-    assert np.allclose(hue_turn(40) @ [7, 7, 7], 7)
-    assert np.allclose(hue_turn(120) @ [1, 0, 0], [0, 1, 0], atol=1e-6)
-
-
-class Draws:
-    """Random numbers as written down, in the order in which they are asked for."""
-
-    def __init__(self, *numbers: float) -> None:
-        self.numbers = list(numbers)
-
-    def random(self) -> float:
-        return self.numbers.pop(0)
-
-    def uniform(self, low: float, high: float) -> float:
-        assert low <= self.numbers[0] < high
-        return self.numbers.pop(0)
-
-    def integers(self, low: int, high: int) -> int:
-        return int(self.uniform(low, high))
-
-
-YES, NO = 0.0, 0.9
-DISTORTIONS: dict[str, tuple[tuple[float, ...], list[int]]] = {
-    "nothing": ((NO, NO, NO, NO, NO), [10, 40, 200]),
-    "brightness, cut to whole numbers": ((YES, 20.5, NO, NO, NO, NO), [30, 60, 220]),
-    "brightness, cut to a byte": ((YES, 31.0, NO, YES, 1.4, NO, NO), [57, 99, 255]),
-    "contrast before saturation": ((NO, NO, YES, 1.4, YES, 0.5, NO), [134, 155, 255]),
-    "contrast after saturation": ((NO, YES, YES, 0.5, NO, YES, 1.4), [147, 168, 255]),
-    "saturation leaves the largest": ((NO, NO, NO, YES, 1.25, NO), [0, 0, 200]),
-    "hue by 0 steps": ((NO, NO, NO, NO, YES, 0), [10, 40, 200]),
-}
-
-
-@pytest.mark.parametrize("name", DISTORTIONS)
-def test_colours_are_distorted_in_mmsegmentations_order_and_as_bytes(name: str) -> None:
-    import torch
-
-    from k8sbench.trainers.data import streets_torch
-
-    numbers, told = DISTORTIONS[name]
-    draws: Any = Draws(*numbers)
-    pixel = torch.tensor([10, 40, 200], dtype=torch.uint8).view(3, 1, 1)
-    found = streets_torch._distort(pixel, draws)
-    assert (found.dtype, found.flatten().tolist()) == (torch.uint8, told)
-    assert draws.numbers == []
-
-
-def test_the_sides_of_a_clips_crop_are_at_most_one_scale_apart() -> None:
-    """As TSM's multi-scale crop: sides of a frame's shorter side, at 10 of 16 pairs."""
-    from k8sbench.trainers.data.pictures_torch import CROPS
-
-    sides = [256, 224, 192, 168]
-    assert {side for crop in CROPS for side in crop} == set(sides)
-    assert len(CROPS) == len(set(CROPS)) == 10
-    assert max(abs(sides.index(high) - sides.index(wide)) for high, wide in CROPS) == 1
-
-
-def test_a_face_is_normalised_as_plsc_does_it() -> None:
-    from k8sbench.trainers.data.faces_arcface import Faces
-
-    image, _ = Faces(64, 10, seed=0).decoded(0)
-    assert (image.min(), image.max()) == (-127.5 / 128, 127.5 / 128)
+    image, label = Faces(64, 10, seed=0).decoded(0)
+    assert (form(image), form(label)) == ("uint8 (3, 64, 64)", "int64 ()")
+    (mean, *_), (deviation, *_) = NORMALISE
+    assert [(value - mean) / deviation for value in (0, 255)] == [-127.5 / 128, 127.5 / 128]
 
 
 @pytest.mark.parametrize("data", ["synthetic", "synthetic-host"])

@@ -89,6 +89,7 @@ def test_the_start_line_says_who_runs_what(journal: events.Journal, written: Wri
         "precision_effective": "amp",
         "device": "cpu",
         "data": "synthetic",
+        "mode": "throughput",
         "preset": "smoke",
         "warmup": 20,
         "iterations": 100,

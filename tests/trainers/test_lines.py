@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import re
 
@@ -113,3 +114,34 @@ def test_a_clock_that_stood_still_prints_no_rate() -> None:
         Progress(progress("loss").at, still, BATCH, WORLD, 0.01, {"loss": VALUES["loss"]})
     )
     assert "ips: inf" in line
+
+
+@pytest.mark.parametrize(
+    ("step", "shown"),
+    [
+        (1, ("epoch: 1,", "Epoch: [0][0/12]", "Epoch: 0 Iteration: 1 ", "Pass:0 batch:0 ")),
+        (12, ("epoch: 1,", "Epoch: [0][11/12]", "Epoch: 0 Iteration: 12 ", "Pass:0 batch:11 ")),
+        (13, ("epoch: 2,", "Epoch: [1][0/12]", "Epoch: 1 Iteration: 1 ", "Pass:1 batch:0 ")),
+        (30, ("epoch: 3,", "Epoch: [2][5/12]", "Epoch: 2 Iteration: 6 ", "Pass:2 batch:5 ")),
+    ],
+)
+def test_steps_of_real_data_are_counted_by_epochs_as_each_family_does(
+    step: int, shown: tuple[str, ...]
+) -> None:
+    families = (lines.paddleseg, lines.tsm, lines.dle_resnet50, lines.plsc)
+    record = dataclasses.replace(RECORD, step=step)
+    told = progress("loss", "top1", "top5")
+    told = dataclasses.replace(told, record=record, epoch_steps=12)
+    for family, part in zip(families, shown, strict=True):
+        assert part in family(told)
+    assert f"Iter [{step}/100]" in lines.mmseg(told)
+    assert "iter: " + f"{step}/100" in lines.paddleseg(told)
+
+
+def test_a_resumed_runs_means_and_remaining_time_are_of_its_own_steps() -> None:
+    """30 steps in 16.5 s are 0.55 s each; 10 in the same time are 1.65 s each, with 70 to go."""
+    told = dataclasses.replace(
+        progress("loss", "top1", "top5"), record=dataclasses.replace(RECORD, done=20)
+    )
+    assert "Time 0.479 (1.650)\tData 0.008 (0.090)" in lines.tsm(told)
+    assert "eta: 0:01:55" in lines.mmseg(told)

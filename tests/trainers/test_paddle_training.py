@@ -127,7 +127,7 @@ def test_overflows_leave_their_steps_out_and_every_second_one_halves_the_scale(
             losses=losses,
             momentum=0.9,
             weight_decay=1e-2,
-            schedule=schedules.constant(0.1),
+            schedule=lambda _: schedules.constant(0.1),
             line=lines.paddleseg,
             initial_scale=1024.0,
         ),
@@ -344,11 +344,11 @@ def test_help_needs_no_framework_and_a_file_can_be_run_from_anywhere(
 
 
 def test_trainers_import_nothing_of_the_rest() -> None:
-    """Only the standard library, numpy, paddle, and the trainers' own package."""
+    """Only the standard library, numpy, Pillow, paddle, and the trainers' own package."""
     folder = ROOT / "k8sbench" / "trainers"
     files = [p for p in folder.rglob("*.py") if "paddle" in p.name or "arcface" in p.name]
     assert len(files) >= 12
-    allowed = {*sys.stdlib_module_names, "numpy", "paddle"}
+    allowed = {*sys.stdlib_module_names, "numpy", "paddle", "PIL"}
     for file in files:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom):

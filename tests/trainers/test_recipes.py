@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 
+from k8sbench.trainers.parts.course import Course
 from tests.trainers import paddle_runs
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
 
 # Without it a short run falls along the whole curve, as upstream's does when told to be short.
 WHOLE = ("--schedule-steps", "80000")
+BATCH = {"tsm": 16, "resnet50": 128}
+"""Samples per rank of those whose rates change with the epoch."""
 PADDLE = {"arcface", "deeplabv3p_paddle"}
 # trainer, its options, (nodes, ranks per node) → momentum, weight decay, {finished steps: rate}
 RECIPES: dict[str, tuple[str, tuple[str, ...], tuple[int, int], float, float, dict[int, float]]] = {
@@ -92,7 +95,10 @@ def test_a_recipe_is_upstreams(name: str, work: Any) -> None:
     trainer, options, shape, momentum, decay, rates = RECIPES[name]
     found = work(trainer, options, shape)
     assert (found.momentum, found.weight_decay) == (momentum, decay)
-    assert {step: found.schedule(step) for step in rates} == pytest.approx(rates, rel=1e-9)
+    nodes, ranks = shape
+    epoch_steps = found.epoch_samples // (nodes * ranks * BATCH.get(trainer, 1))
+    schedule = found.schedule(Course(steps=80_000, epoch_steps=epoch_steps))
+    assert {step: schedule(step) for step in rates} == pytest.approx(rates, rel=1e-9)
 
 
 def test_batch_norm_is_synchronised_and_gradients_are_clipped_where_upstream_does(

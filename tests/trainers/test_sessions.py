@@ -462,7 +462,7 @@ def test_batch_norm_needs_two_samples_wherever_they_are(
         unit="samples",
         momentum=0.9,
         weight_decay=0.0,
-        schedule=schedules.constant(0.1),
+        schedule=lambda _: schedules.constant(0.1),
         line=lines.mmseg,
         sync_bn=True,
         norm_batch=2,

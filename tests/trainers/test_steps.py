@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -171,3 +172,71 @@ def test_a_meter_gives_the_last_value_the_records_mean_and_the_running_mean() ->
     assert meters.close() == {"loss": steps.Reading(last=3.0, mean=2.0, running=2.0)}
     meters.add("loss", 8.0)
     assert meters.close() == {"loss": steps.Reading(last=8.0, mean=8.0, running=4.0)}
+
+
+def paused(plan: StepPlan, pauses: dict[int, float], *, end: int = 0) -> tuple[Any, list[Record]]:
+    """Run a plan of steps of a second, with a pause after some; `end` is the last step of a run
+    that is ended before its time.
+    """
+    clock = Clock()
+    timer = StepTimer(plan, clock=clock)
+    records = []
+    timer.start()
+    while timer.another():
+        clock.now += 0.25
+        timer.data_ready()
+        clock.now += 0.75
+        record = timer.step_done()
+        if record is not None:
+            records.append(record)
+        if timer.steps in pauses:
+            with timer.pause():
+                clock.now += pauses[timer.steps]
+        if timer.steps == end:
+            timer.end()
+    return timer, records
+
+
+@pytest.mark.parametrize("pauses", [{2: 30.0}, {3: 30.0}, {5: 20.0, 6: 10.0}, {10: 30.0}])
+def test_a_pause_is_in_no_steps_time_wherever_it_is(pauses: dict[int, float]) -> None:
+    timer, records = paused(StepPlan(warmup=3, iterations=7, log_interval=2), pauses)
+    assert [record.seconds for record in records] == [record.steps for record in records]
+    assert list(timer.step_seconds) == [1.0] * 7
+    assert timer.window().seconds == 7.0
+    assert records[-1].total_seconds == 10.0
+    noted = {record.step: record.paused_seconds for record in records if record.paused_seconds}
+    assert (
+        noted
+        == {
+            frozenset({2}): {3: 30.0},
+            frozenset({3}): {4: 30.0},
+            frozenset({5, 6}): {6: 20.0, 8: 10.0},
+            frozenset({10}): {},
+        }[frozenset(pauses)]
+    )
+
+
+def test_a_record_ends_before_each_evaluation() -> None:
+    plan = StepPlan(warmup=0, iterations=8, log_interval=5, evaluate_every=3)
+    _, records = paused(plan, {3: 1.0, 6: 1.0})
+    assert [record.step for record in records] == [3, 5, 6, 8]
+
+
+def test_a_window_ends_where_the_run_was_ended() -> None:
+    plan = StepPlan(warmup=2, iterations=8, log_interval=4, evaluate_every=5)
+    timer, records = paused(plan, {5: 9.0}, end=5)
+    assert (timer.steps, timer.window()) == (5, steps.Window(3, 5, 3.0))
+    assert records[-1].step == 5
+    timer, _ = paused(plan, {}, end=1)
+    assert timer.window().steps < 1
+
+
+def test_a_resumed_run_counts_on_and_warms_up_anew() -> None:
+    timer, records = drive(StepPlan(warmup=2, iterations=3, log_interval=2, done=100))
+    assert [record.step for record in records] == [102, 104, 105]
+    assert {record.of for record in records} == {105}
+    assert timer.window() == steps.Window(103, 105, 3.0)
+    assert (records[-1].taken, records[-1].total_seconds) == (5, 5.0)
+    short, records = drive(StepPlan(warmup=20, iterations=-17, log_interval=2, done=100))
+    assert [record.step for record in records] == [102, 103]
+    assert short.window().steps < 1

@@ -277,7 +277,7 @@ def toy(capfd: pytest.CaptureFixture[str], *argv: str, **work: Any) -> list[Even
     """Train one linear layer on two tiny pictures through the whole loop."""
     from torch import nn
 
-    from k8sbench.trainers.data.pictures_torch import Pictures
+    from k8sbench.trainers.data.pictures_torch import NORMALISE, Pictures
     from k8sbench.trainers.parts import lines, schedules, settings, torch_loop
 
     def losses(model: nn.Module, images: Any, labels: Any) -> dict[str, Any]:
@@ -289,11 +289,12 @@ def toy(capfd: pytest.CaptureFixture[str], *argv: str, **work: Any) -> list[Even
         "unit": "images",
         "model": lambda: nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 4)),
         "samples": Pictures(8, 4, seed=0),
+        "normalise": NORMALISE,
         "losses": losses,
         "groups": lambda model: model.parameters(),
         "momentum": 0.9,
         "weight_decay": 0.0,
-        "schedule": schedules.constant(0.1),
+        "schedule": lambda _: schedules.constant(0.1),
         "line": lines.paddleseg,
     }
     capfd.readouterr()
@@ -334,6 +335,48 @@ def test_gradients_are_unscaled_before_they_are_clipped(
     assert unclipped != pytest.approx(plain, rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("options", "work"),
+    [
+        ((), {}),
+        ((), {"clip_norm": 0.5}),
+        (("--amp-dtype", "fp16"), {}),
+        (("--amp-dtype", "fp16"), {"static_scale": 128.0}),
+    ],
+)
+def test_gradients_of_two_batches_change_the_weights_as_those_of_one_twice_as_large(
+    options: tuple[str, ...], work: dict[str, Any], capfd: pytest.CaptureFixture[str]
+) -> None:
+    from torch import nn
+
+    from k8sbench.trainers.data.pictures_torch import Pictures
+
+    class Noise(Pictures):
+        def decoded(self, index: int) -> Any:
+            return self.ready(index)
+
+    def trained(*batch: str, **more: Any) -> tuple[list[float], list[Any]]:
+        model: Any = None
+
+        def made() -> Any:
+            nonlocal model
+            model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 4))
+            return model
+
+        shared = ("--data", "synthetic-host", "--workers", "0", *options, *batch)
+        found = toy(capfd, *shared, **work, **more, model=made, samples=Noise(8, 4, seed=0))
+        return losses(found), [weight.detach().numpy() for weight in model.parameters()]
+
+    each, weights = trained("--batch-size", "2", "--iterations", "8", accumulate=2)
+    whole, expected = trained("--batch-size", "4", "--iterations", "4")
+    # What is printed is each batch's own loss.
+    assert [(a + b) / 2 for a, b in zip(each[::2], each[1::2], strict=True)] == pytest.approx(
+        whole, rel=0.01 if options else 1e-5
+    )
+    for found, told in zip(weights, expected, strict=True):
+        assert found == pytest.approx(told, abs=0.002 if "fp16" in options else 1e-5)
+
+
 def overflowing(capfd: pytest.CaptureFixture[str], **work: Any) -> tuple[list[float], list[Any]]:
     """Four steps in fp16 whose second gradients are infinite: the scale after each step, and the
     weights before each and at the end.
@@ -359,7 +402,7 @@ def overflowing(capfd: pytest.CaptureFixture[str], **work: Any) -> tuple[list[fl
         return 0.1 * (step + 1)
 
     options = ("--amp-dtype", "fp16")
-    found = toy(capfd, *options, losses=losses, line=line, schedule=rate, **work)
+    found = toy(capfd, *options, losses=losses, line=line, schedule=lambda _: rate, **work)
     told = [step["lr"] for step in only(found, "step")]
     assert told == pytest.approx([rate(step) for step in range(4)])
     return scales, [*weights, model[1].weight.detach()]
@@ -428,6 +471,6 @@ def test_checks_freeze_dropout_and_batch_norm_as_far_as_they_say(
 def test_a_loss_that_is_not_a_number_is_reported_as_such(capfd: pytest.CaptureFixture[str]) -> None:
     from k8sbench.trainers.parts import schedules
 
-    found = toy(capfd, schedule=schedules.constant(1e38))
+    found = toy(capfd, schedule=lambda _: schedules.constant(1e38))
     assert losses(found)[-1] == "nan"
     assert only(found, "summary")[0]["final_loss"] == "nan"

@@ -23,14 +23,15 @@ Event = dict[str, Any]
 
 # The same networks with narrow layers: what a test of the loop needs, in a fraction of the time.
 NARROW = """
-import functools
+def narrowed(model):
+    return lambda *given, **options: model(*given, **{**options, "width_divisor": 4})
 from k8sbench.trainers.models import deeplabv3plus_torch, resnet_torch, tsm_torch
 for module, name in (
     (deeplabv3plus_torch, "DeepLabV3Plus"),
     (resnet_torch, "Classifier"),
     (tsm_torch, "TSM"),
 ):
-    put(module, name, functools.partial(getattr(module, name), width_divisor=4))
+    put(module, name, narrowed(getattr(module, name)))
 """
 
 

@@ -1,32 +1,28 @@
 """Pictures in the shape of ImageNet, and clips in the shape of Kinetics-400.
 
-The content is noise, one fixed picture per number, so that a network can distinguish a few.
-Augmentations are those of NVIDIA's ResNet-50 (random resized crop, flip, normalise) and of TSM
-(multi-scale crop at fixed places, flip, normalise), on pictures as they come out of a decoder.
+The content is noise, one fixed picture per number, so that a network can distinguish a few. As a
+decoder would give them, they pass through the augmentations of the real sets (`imagenet`,
+`kinetics`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+if TYPE_CHECKING:
+    from k8sbench.trainers.data.decoding import Picture
+
+# Pillow is imported on first use: fixed samples are made without it.
+
 # Mean and standard deviation of ImageNet's RGB values, of 0–255.
-MEAN = (123.675, 116.28, 103.53)
-STD = (58.395, 57.12, 57.375)
+NORMALISE = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
 PICTURE = (375, 500)  # a usual ImageNet picture, height × width
 FRAME = (256, 340)  # a Kinetics frame as TSM's scripts extract it
-CROP_SCALES = (1.0, 0.875, 0.75, 0.66)  # of a frame's shorter side
-# Heights and widths of a crop, whose scales are at most one step apart (max_distort of TSM).
-CROPS = [
-    (int(min(FRAME) * high), int(min(FRAME) * wide))
-    for i, high in enumerate(CROP_SCALES)
-    for j, wide in enumerate(CROP_SCALES)
-    if abs(i - j) <= 1
-]
 
 
 @dataclass(frozen=True)
@@ -45,19 +41,13 @@ class Pictures:
         return torch.from_numpy(image), target
 
     def decoded(self, index: int) -> tuple[Tensor, Tensor]:
-        """A crop of 8–100 % of the area and a shape of 3:4 to 4:3, resized; flipped or not."""
+        """Uint8 [3, size, size], to be normalised on the device, and its class."""
+        from k8sbench.trainers.data import imagenet
+
         random = np.random.default_rng((self.seed, index))
         target = torch.tensor(int(random.integers(0, self.classes)))
-        image = _decode(random, 1, *PICTURE)
-        height, width = PICTURE
-        area = height * width * random.uniform(0.08, 1.0)
-        ratio = np.exp(random.uniform(np.log(3 / 4), np.log(4 / 3)))
-        rows = int(np.clip(round((area / ratio) ** 0.5), 1, height))
-        columns = int(np.clip(round((area * ratio) ** 0.5), 1, width))
-        top = int(random.integers(0, height - rows + 1))
-        left = int(random.integers(0, width - columns + 1))
-        crop = image[..., top : top + rows, left : left + columns]
-        return _finish(crop, self.size, random)[0], target
+        image = imagenet.to_train(_decode(random, *PICTURE), self.size, random)
+        return torch.from_numpy(image), target
 
 
 @dataclass(frozen=True)
@@ -77,27 +67,16 @@ class Clips:
         return torch.from_numpy(random.standard_normal(shape, dtype=np.float32)), target
 
     def decoded(self, index: int) -> tuple[Tensor, Tensor]:
-        """One crop for all frames: one of `CROPS`, at one of 13 places; flipped or not."""
+        """Uint8 [segments, 3, size, size], to be normalised on the device, and its class."""
+        from k8sbench.trainers.data import kinetics
+
         random = np.random.default_rng((self.seed, index))
         target = torch.tensor(int(random.integers(0, self.classes)))
-        frames = _decode(random, self.segments, *FRAME)
-        height, width = FRAME
-        rows, columns = CROPS[random.integers(len(CROPS))]
-        down, right = (height - rows) // 4, (width - columns) // 4
-        places = [(i, j) for i in range(5) for j in range(5) if (i + j) % 2 == 0]
-        i, j = places[random.integers(len(places))]
-        crop = frames[..., i * down : i * down + rows, j * right : j * right + columns]
-        return _finish(crop, self.size, random), target
+        frames = [_decode(random, *FRAME) for _ in range(self.segments)]
+        return torch.from_numpy(kinetics.to_train(frames, self.size, random)), target
 
 
-def _decode(random: np.random.Generator, count: int, height: int, width: int) -> Tensor:
-    pixels = random.integers(0, 256, (count, height, width, 3), dtype=np.uint8)
-    return torch.from_numpy(pixels).permute(0, 3, 1, 2)
+def _decode(random: np.random.Generator, height: int, width: int) -> Picture:
+    from PIL import Image
 
-
-def _finish(crop: Tensor, size: int, random: np.random.Generator) -> Tensor:
-    images = F.interpolate(crop.float(), (size, size), mode="bilinear", align_corners=False)
-    if random.random() < 0.5:
-        images = images.flip(-1)
-    mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in (MEAN, STD))
-    return (images - mean) / std
+    return Image.fromarray(random.integers(0, 256, (height, width, 3), dtype=np.uint8))

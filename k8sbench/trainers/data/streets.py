@@ -3,46 +3,51 @@
 A scene is a grid of blocks, each of one class, painted in the colour of its class with noise: what
 a network can learn, at no cost to the shapes. Every scene leaves the same number of pixels without
 a class (the car's own bonnet at the bottom), so that every rank has equally many to learn from.
+What loader processes make goes through the same augmentations as real files.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from k8sbench.trainers.parts.samples import Array
+from k8sbench.trainers.parts.segmentation import IGNORE
 
-IGNORE = 255  # the label of pixels that belong to no class
-
-
-def hue_turn(degrees: float) -> Array:
-    """The 3×3 matrix that turns colours about the grey axis."""
-    angle = np.deg2rad(degrees)
-    cos, sin = np.cos(angle), np.sin(angle) / np.sqrt(3)
-    matrix = np.full((3, 3), (1 - cos) / 3) + np.eye(3) * cos
-    matrix += sin * np.array([[0, -1, 1], [1, 0, -1], [-1, 1, 0]])
-    turn: Array = matrix.astype(np.float32)
-    return turn
+# Of (picture [rows, columns, 3], labels [rows, columns], random state): an augmented sample.
+Augment = Callable[[Array, Array, np.random.Generator], tuple[Array, Array]]
 
 
 @dataclass(frozen=True)
 class Scenes:
-    """Scenes of `height` × `width` after cropping; decoded ones are twice as high and wide."""
+    """Scenes of `crop` (height, width); decoded ones are twice as high and wide."""
 
-    height: int
-    width: int
+    crop: tuple[int, int]
     classes: int
     seed: int
+    augment: Augment
+    given: Callable[[Array], Any] = np.asarray  # as the framework takes arrays
 
-    def painted(self, index: int) -> tuple[Array, Array]:
+    def ready(self, index: int) -> tuple[Any, Any]:
         """A normalised crop [3, height, width] and its classes."""
         random = np.random.default_rng((self.seed, index))
-        labels = self.labels(random, self.height, self.width)
+        labels = self.labels(random, *self.crop)
         image = self._colours()[np.minimum(labels, self.classes - 1)].astype(np.float32)
         image += random.standard_normal(image.shape, dtype=np.float32) * 0.5
-        return np.ascontiguousarray(image.transpose(2, 0, 1)), labels.astype(np.int64)
+        image = np.ascontiguousarray(image.transpose(2, 0, 1))
+        return self.given(image), self.given(labels.astype(np.int64))
+
+    def decoded(self, index: int) -> tuple[Any, Any]:
+        """An augmented crop, uint8 [3, height, width], which the device normalises; its classes."""
+        random = np.random.default_rng((self.seed, index))
+        height, width = (2 * side for side in self.crop)
+        labels = self.labels(random, height, width)
+        picture = random.integers(0, 256, (height, width, 3), dtype=np.uint8)
+        image, classes = self.augment(picture, labels, random)
+        return self.given(image), self.given(classes)
 
     def labels(self, random: np.random.Generator, height: int, width: int) -> Array:
         """The classes of a scene of any size."""

@@ -114,6 +114,12 @@ class DeepLabV3Plus(nn.Module):
         return self.head(low, high), self.auxiliary(third)
 
 
+def predicted(model: nn.Module, images: Tensor) -> Tensor:
+    """The class of each pixel: of the head's logits, resized as for the loss."""
+    logits, _ = model(images)
+    return resize(logits.float(), images.shape[2:]).argmax(1)
+
+
 def losses(model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor]:
     """mmsegmentation's losses and accuracies (percent), under its names."""
     values: dict[str, Tensor] = {}

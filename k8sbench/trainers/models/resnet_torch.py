@@ -15,6 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from k8sbench.trainers.parts.evaluation import Evaluation
+from k8sbench.trainers.parts.samples import Array
+
 DEPTHS = (3, 4, 6, 3)
 WIDTHS = (64, 128, 256, 512)
 EXPANSION = 4
@@ -160,6 +163,22 @@ def losses(model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor
     """Cross entropy with label smoothing, as the classification benchmark trains it."""
     loss = F.cross_entropy(model(images), labels, label_smoothing=LABEL_SMOOTHING)
     return {"loss": loss}
+
+
+def evaluation(batch_size: int) -> Evaluation:
+    """The share of samples whose class is first, or among five, of a model's logits."""
+
+    def sums(model: nn.Module, inputs: Tensor, labels: Tensor, _: list[int]) -> Tensor:
+        logits = model(inputs)
+        best = logits.topk(min(5, logits.shape[1]), dim=1).indices
+        hits = best == labels[:, None]
+        return torch.stack([hits[:, 0].sum(), hits.sum(), hits.new_ones(len(hits)).sum()])
+
+    def figures(summed: Array) -> dict[str, float]:
+        first, five, samples = summed
+        return {"top-1": 100.0 * first / samples, "top-5": 100.0 * five / samples}
+
+    return Evaluation(metric="top-1", batch_size=batch_size, sums=sums, figures=figures)
 
 
 def decayed_and_not(model: nn.Module, decay: float) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ PREFIX = "K8SBENCH "
 SCHEMA = 1
 CLOCK_FIELDS = ("clock_sm_mhz", "throttle_reasons")  # of a machine, that change while it works
 # Of the settings, as the start line repeats them.
-START_FIELDS = ("data", "preset", "warmup", "iterations", "log_interval", "seed")
+START_FIELDS = ("data", "mode", "preset", "warmup", "iterations", "log_interval", "seed")
 REMEDY = "let the launcher set the variables of the rank, or unset them all to train alone"
 
 
@@ -93,7 +93,8 @@ def line(event: str, fields: Mapping[str, object]) -> str:
 
 
 class Journal:
-    """Writes the events of one rank, in the order of a run: start, environment, step* and gpu*,
+    """Writes the events of one rank, in the order of a run: start, environment, data and weights;
+    resume, where it goes on from a checkpoint; step*, gpu*, broken*, evaluation* and checkpoint*;
     rank, summary.
     """
 
@@ -108,6 +109,7 @@ class Journal:
     ) -> None:
         self.settings = settings
         self.place = place
+        self.options: dict[str, object] = {}  # the trainer's own, from the start line on
         self.unit = unit
         self._write = write
         self._now = now
@@ -120,6 +122,10 @@ class Journal:
         """One machine line."""
         self._write(line(name, fields))
 
+    def timed(self, name: str, fields: Mapping[str, object]) -> None:
+        """One machine line that ends with the time."""
+        self.event(name, {**fields, "time": self._now()})
+
     def start(
         self,
         *,
@@ -130,6 +136,7 @@ class Journal:
         options: Mapping[str, object] | None = None,
     ) -> None:
         """The first line of every rank; `options` adds the trainer's own to the speed options."""
+        self.options = dict(options or {})
         settings, place = self.settings, self.place
         self.event(
             "start",
@@ -150,7 +157,7 @@ class Journal:
                 "precision_effective": precision_effective,
                 "device": device,
                 **{name: getattr(settings, name) for name in START_FIELDS},
-                "options": {**settings.speed_options(), **(options or {})},
+                "options": {**settings.speed_options(), **self.options},
                 "time": self._now(),
             },
         )
@@ -172,6 +179,7 @@ class Journal:
             "steps": record.steps,
             "seconds": record.seconds,
             "data_seconds": record.data_seconds,
+            **({"paused_seconds": record.paused_seconds} if record.paused_seconds else {}),
             "loss": loss,
             "samples_per_second": rate(samples, record.seconds),
             "lr": lr,
@@ -203,23 +211,23 @@ class Journal:
 
     def summary(self, plan: StepPlan, window: Window, *, steps: int, **more: object) -> None:
         """Rank 0's last line. `steps` counts every step taken; `more` are the fields that the
-        window does not give.
+        window does not give, which is null where the run ended with its warm-up.
         """
-        samples = window.steps * self.settings.batch_size * self.place.world_size
         self.event(
             "summary",
             {
                 "steps": steps,
                 "warmup": plan.warmup,
-                "window": {
-                    **vars(window),
-                    "samples": samples,
-                    "samples_per_second": rate(samples, window.seconds),
-                },
+                "window": self._measured(window) if window.steps > 0 else None,
                 **more,
                 "status": "finished",
             },
         )
+
+    def _measured(self, window: Window) -> dict[str, object]:
+        samples = window.steps * self.settings.batch_size * self.place.world_size
+        speed = rate(samples, window.seconds)
+        return {**vars(window), "samples": samples, "samples_per_second": speed}
 
 
 def rate(samples: int, seconds: float) -> float | None:

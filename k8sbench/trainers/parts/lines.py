@@ -26,6 +26,17 @@ class Progress:
     values: Mapping[str, Reading]  # "loss" and the family's further values
     memory_mib: float | None = None
     grad_scale: float = 1.0
+    epoch_steps: int | None = None  # of real data; None: synthetic data have no epochs
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the record's last step, from 0."""
+        return 0 if self.epoch_steps is None else (self.record.step - 1) // self.epoch_steps
+
+    @property
+    def epoch_step(self) -> int:
+        """The number of the record's last step in its epoch, from 1."""
+        return self.record.step - self.epoch * (self.epoch_steps or 0)
 
     @property
     def global_samples(self) -> int:
@@ -58,7 +69,7 @@ def paddleseg(progress: Progress) -> str:
     eta = f"{left // 3600:02d}:{left % 3600 // 60:02d}:{left % 60:02d}"
     ips = _per_second(progress.batch_size_per_gpu * record.steps, record.seconds)
     return (
-        f"{progress.at:%Y-%m-%d %H:%M:%S} [INFO]\t[TRAIN] epoch: 1, "
+        f"{progress.at:%Y-%m-%d %H:%M:%S} [INFO]\t[TRAIN] epoch: {progress.epoch + 1}, "
         f"iter: {record.step}/{record.of}, loss: {progress.values['loss'].mean:.4f}, "
         f"lr: {progress.lr:.6f}, batch_cost: {cost:.4f}, "
         f"reader_cost: {record.data_seconds / record.steps:.5f}, "
@@ -66,12 +77,14 @@ def paddleseg(progress: Progress) -> str:
     )
 
 
-def dle_resnet50(progress: Progress, *, epoch: int = 0) -> str:
+def dle_resnet50(progress: Progress, *, epoch: int | None = None) -> str:
     """NVIDIA DeepLearningExamples: whole job; `compute_ips` leaves out the wait for data."""
+    epoch = progress.epoch if epoch is None else epoch
     record = progress.record
     compute = record.seconds - record.data_seconds
     return (
-        f"DLL {progress.at:%Y-%m-%d %H:%M:%S.%f} - Epoch: {epoch} Iteration: {record.step}  "
+        f"DLL {progress.at:%Y-%m-%d %H:%M:%S.%f} - "
+        f"Epoch: {epoch} Iteration: {progress.epoch_step}  "
         f"train.loss : {progress.values['loss'].mean:.5f} None "
         f"train.compute_ips : {_per_second(progress.global_samples, compute):.2f} images/s "
         f"train.total_ips : {_per_second(progress.global_samples, record.seconds):.2f} images/s "
@@ -90,10 +103,11 @@ def tsm(progress: Progress) -> str:
         value = progress.values[name]
         return pair(value.last, value.running, digits)
 
-    time = pair(record.last_seconds, record.total_seconds / record.step, 3)
-    data = pair(record.last_data_seconds, record.total_data_seconds / record.step, 3)
+    time = pair(record.last_seconds, record.total_seconds / record.taken, 3)
+    data = pair(record.last_data_seconds, record.total_data_seconds / record.taken, 3)
     return (
-        f"Epoch: [0][{record.step - 1}/{record.of}], lr: {progress.lr:.5f}\t"
+        f"Epoch: [{progress.epoch}][{progress.epoch_step - 1}/"
+        f"{progress.epoch_steps or record.of}], lr: {progress.lr:.5f}\t"
         f"Time {time}\tData {data}\tLoss {shown('loss', 4)}\t"
         f"Prec@1 {shown('top1', 3)}\tPrec@5 {shown('top5', 3)}"
     )
@@ -105,14 +119,15 @@ def plsc(progress: Progress, *, source: str = "arcface.py:1") -> str:
     compute = record.seconds - record.data_seconds
     stamp = f"{progress.at:%Y-%m-%d %H:%M:%S},{progress.at.microsecond // 1000:03d}"
     return (
-        f"INFO {stamp} {source}] Pass:0 batch:{record.step - 1} lr:{progress.lr:.8f} "
+        f"INFO {stamp} {source}] Pass:{progress.epoch} batch:{progress.epoch_step - 1} "
+        f"lr:{progress.lr:.8f} "
         f"loss:{progress.values['loss'].mean:.6f} "
         f"qps:{_per_second(progress.global_samples, compute):.2f}"
     )
 
 
 def _seconds_left(record: Record) -> float:
-    return record.total_seconds / record.step * (record.of - record.step)
+    return record.total_seconds / record.taken * (record.of - record.step)
 
 
 def _per_second(samples: int, seconds: float) -> float:

@@ -10,19 +10,25 @@ from __future__ import annotations
 import abc
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from k8sbench.trainers.parts import gpu_samples
+from k8sbench.trainers.parts import course, gpu_samples, weights
 from k8sbench.trainers.parts.arithmetic import Tally, statement
+from k8sbench.trainers.parts.course import Course
+from k8sbench.trainers.parts.evaluation import Evaluation
 from k8sbench.trainers.parts.events import Journal
+from k8sbench.trainers.parts.file_samples import At, Ledger, Reader, TrainingBatches, opened
 from k8sbench.trainers.parts.lines import Progress
+from k8sbench.trainers.parts.samples import Files, Normalise, Part
 from k8sbench.trainers.parts.schedules import Schedule
 from k8sbench.trainers.parts.session import Session
 from k8sbench.trainers.parts.settings import refuse
 from k8sbench.trainers.parts.steps import Meters, Record, StepPlan, StepTimer, Window
+from k8sbench.trainers.parts.training import Training
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +38,16 @@ class Work:
     unit: str
     momentum: float
     weight_decay: float
-    schedule: Schedule
+    schedule: Callable[[Course], Schedule]
     line: Callable[[Progress], str]
+    # Samples of upstream's data set, by which synthetic data have epochs; 0: they have none.
+    epoch_samples: int = 0
+    # Opens the folder of `--data DIR`, or raises `DataError`; None: the trainer reads no files.
+    files: Callable[[Path], Files] | None = None
+    # How it is evaluated on the validation part of its files.
+    evaluation: Callable[[Files], Evaluation] | None = None
+    # Mean and standard deviation of RGB values of 0-255, of inputs that are uint8.
+    normalise: Normalise | None = None
     sync_bn: bool = False
     # The fewest samples that batch norm can take the statistics of: 2 where it sees one pixel.
     norm_batch: int = 1
@@ -53,13 +67,20 @@ class Outcome:
     final_loss: float
 
 
-def begin(work: Work, here: Session, options: Mapping[str, object]) -> Journal:
-    """Write the first lines and meet the other ranks, unless batch norm has too few samples."""
+def begin(work: Work, here: Session, options: Mapping[str, object]) -> tuple[Journal, Files | None]:
+    """Open the files, if the data are real, write the first lines and meet the other ranks, unless
+    batch norm has too few samples.
+    """
     settings, place = here.settings, here.place
     sharing = settings.batch_size * (place.world_size if here.synchronises(work.sync_bn) else 1)
     if sharing < work.norm_batch and not work.frozen_norm:
         refuse(f"--batch-size must be at least {work.norm_batch} here: batch norm needs it")
-    return here.begin(work.unit, options)
+    files = opened(work.files, settings, settings.batch_size * place.world_size)
+    journal = here.begin(work.unit, options)
+    if files is not None and place.first:
+        parts = {"train": len(files.training), "val": len(files.validation)}
+        journal.timed("data", {"name": files.name, **parts, "digest": files.digest})
+    return journal, files
 
 
 W = TypeVar("W", bound=Work)
@@ -78,28 +99,119 @@ class Loop(abc.ABC, Generic[W, S]):
     parameters: int
     sync_bn: bool
 
-    def __init__(self, work: W, here: S, journal: Journal, *, sync_each_step: bool = False) -> None:
-        settings = here.settings
-        self.work, self.here, self.journal = work, here, journal
+    def __init__(
+        self,
+        work: W,
+        here: S,
+        journal: Journal,
+        files: Files | None,
+        *,
+        sync_each_step: bool = False,
+    ) -> None:
+        self.work, self.here, self.journal, self.files = work, here, journal, files
         self.meters = Meters()
         self.last_loss = math.nan
+        global_batch = here.settings.batch_size * here.place.world_size
+        samples = work.epoch_samples if files is None else len(files.training)
+        self.course = course.plan(here.settings, samples, global_batch)
+        self.schedule = work.schedule(self.course)
+        self._sync_each_step = sync_each_step
+        self._plan(done=0)
+        self.gpu_samples = gpu_samples.Sampler(journal)
+        # None: the data are synthetic.
+        self.broken = None if files is None else Ledger(files, journal)
+        self.training: Training | None = None
+
+    def _plan(self, *, done: int) -> None:
+        """Time the steps that are left after those that an earlier process has done."""
+        settings, course = self.here.settings, self.course
         self.plan = StepPlan(
             warmup=settings.warmup,
-            iterations=settings.iterations,
+            iterations=course.steps - done - settings.warmup,
             log_interval=settings.log_interval,
-            min_steady_seconds=settings.min_steady_seconds,
-            record_at=work.record_at,
+            min_steady_seconds=0.0 if course.trains else settings.min_steady_seconds,
+            record_at=self.work.record_at,
+            done=done,
+            evaluate_every=course.evaluate_every,
         )
-        self.timer = StepTimer(self.plan, sync=here.sync, sync_each_step=sync_each_step)
-        self.gpu_samples = gpu_samples.Sampler(journal)
+        sync = self.here.sync
+        self.timer = StepTimer(self.plan, sync=sync, sync_each_step=self._sync_each_step)
+
+    def load_weights(self) -> None:
+        """Put the weights that the settings name into the model, before it is distributed."""
+        if self.here.settings.weights is None:
+            return
+        path, tensors = Path(self.here.settings.weights), self.bare.state_dict()
+        if not any("backbone." in name for name in tensors):
+            refuse("--weights: this trainer's model takes none; it begins from scratch")
+        try:
+            loaded = weights.load(path, tensors, self.here.put)
+        except weights.WeightsError as error:
+            refuse(f"--weights: {error}")
+        if self.here.place.first:
+            told = {"file": loaded.file, "digest": loaded.digest, "loaded": loaded.loaded}
+            self.journal.timed("weights", {**told, "left": loaded.left})
+
+    def prepare_training(self) -> None:
+        """Go on from the newest checkpoint in --mode train; once the optimizer is made."""
+        if self.course.trains and self.files is not None and self.broken is not None:
+            self.training = Training(self, self.files, self.broken)
+            self._plan(done=self.training.resume())
 
     @abc.abstractmethod
+    def synthetic(self) -> Iterator[tuple[Any, Any]]:
+        """Inputs and targets on the device, without end."""
+
+    @abc.abstractmethod
+    def loader(self, reader: Reader, batches: Iterable[list[At]]) -> Iterable[tuple[Any, Any, str]]:
+        """Inputs, targets and notes, by the framework's loader; on the host perhaps."""
+
+    @abc.abstractmethod
+    def on_device(self, inputs: Any, targets: Any) -> tuple[Any, Any]:
+        """Inputs, normalised, and targets on the device."""
+
+    @abc.abstractmethod
+    def statistics(self) -> Iterator[Any]:
+        """Tensors of the bare model that are not trained."""
+
+    @abc.abstractmethod
+    def save(self, folder: Path) -> None:
+        """Fill this rank's folder of a checkpoint. Raises OSError."""
+
+    @abc.abstractmethod
+    def restore(self, common: Path, own: Path) -> None:
+        """Put back what `save` wrote: rank 0's folder and this rank's."""
+
     def batches(self) -> Iterator[tuple[Any, Any]]:
         """Inputs and targets on the device, without end."""
+        if self.files is None or self.broken is None:
+            return self.synthetic()
+        return self._training_batches(self.files.training, self.broken)
+
+    def _training_batches(self, part: Part, broken: Ledger) -> Iterator[tuple[Any, Any]]:
+        settings = self.here.settings
+        order = TrainingBatches(
+            len(part), settings.batch_size, self.here.place, settings.seed, self.plan.done
+        )
+        reader = Reader(part, settings.seed, tries=settings.broken_limit + 1)
+        for inputs, targets, note in self.loader(reader, order):
+            broken.read("train", note, wanted=settings.batch_size)
+            yield self.on_device(inputs, targets)
+
+    def share_statistics(self) -> None:
+        """Give every rank rank 0's statistics of batch norm: one model is evaluated, not many."""
+        if self.here.place.world_size > 1:
+            for tensor in self.statistics():
+                self.here.distributed.broadcast(tensor, 0)
 
     @abc.abstractmethod
     def step(self, inputs: Any, targets: Any, lr: float) -> None:
         """Train on one batch at the rate `lr`, and `keep` the values that upstream reads."""
+
+    def whole(self, step: int) -> bool:
+        """Whether after `step` no gradients are kept for the next one."""
+        del step
+        return True
 
     @abc.abstractmethod
     def watch(self, tally: Tally) -> contextlib.AbstractContextManager[object]:
@@ -116,7 +228,7 @@ class Loop(abc.ABC, Generic[W, S]):
         That is part of the warm-up, or nothing is noted; nor is it of a compiled model, whose
         operations are joined and keep other types in between.
         """
-        if self.timer.steps or not self.plan.warmup or self.here.settings.compile:
+        if self.timer.steps > self.plan.done or not self.plan.warmup or self.here.settings.compile:
             return contextlib.nullcontext()
         return self._noting()
 
@@ -160,18 +272,24 @@ class Loop(abc.ABC, Generic[W, S]):
 
     def to_its_end(self) -> Outcome:
         """Take all steps; the outcome once every line is written."""
-        work, timer = self.work, self.timer
+        timer = self.timer
         batches = self.batches()
         self.gpu_samples.start(self.here.gpu_names())
+        if self.training is not None:
+            self.training.begin()
         timer.start()
         while timer.another(self.here.agree):
             inputs, targets = next(batches)
             timer.data_ready()
-            lr = work.schedule(timer.steps)
+            lr = self.schedule(timer.steps)
+            if self.training is not None:
+                self.here.seed_step(timer.steps)
             self.step(inputs, targets, lr)
             record = timer.step_done()
             if record is not None and self.here.place.first:
                 self._report(record, lr)
+            if self.training is not None:
+                self.training.after(timer.steps)
         return self._finish()
 
     def _report(self, record: Record, lr: float) -> None:
@@ -188,6 +306,7 @@ class Loop(abc.ABC, Generic[W, S]):
                     values=readings,
                     memory_mib=memory,
                     grad_scale=self.grad_scale(),
+                    epoch_steps=None if self.files is None else self.course.epoch_steps,
                 )
             )
         )
@@ -195,6 +314,12 @@ class Loop(abc.ABC, Generic[W, S]):
 
     def _finish(self) -> Outcome:
         here, timer, window = self.here, self.timer, self.timer.window()
+        more: dict[str, object] = {}
+        if self.broken is not None:
+            more["broken_samples"] = self.broken.total(here.total)
+        if self.training is not None:
+            more |= self.training.finish(window)
+            self.training = None  # which knows this run: both go before the process group does
         # Asked anew, while the GPU still has the clocks of its work.
         machine = here.environment()
         self.gpu_samples.stop()
@@ -213,5 +338,6 @@ class Loop(abc.ABC, Generic[W, S]):
                 max_memory_mib=here.memory_mib(),
                 machine=machine,
                 **self.more(),
+                **more,
             )
         return Outcome(self.parameters, window, self.last_loss)

@@ -1,24 +1,33 @@
-"""Batches for Paddle, from the sources that `samples` describes; data sets give numpy arrays."""
+"""Batches for Paddle, from the sources that `samples` describes, whose data sets give numpy arrays,
+and from files.
+"""
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import paddle
 
+from k8sbench.trainers.parts import file_samples
+from k8sbench.trainers.parts.file_samples import At, Reader
 from k8sbench.trainers.parts.paddle_session import Session
-from k8sbench.trainers.parts.samples import Batches, Decoded, Samples, shares
+from k8sbench.trainers.parts.samples import Batches, Decoded, Normalise, Samples, shares
 
 Sample = tuple[Any, Any]
 
 
-def source(samples: Samples[Any], session: Session) -> Iterator[Sample]:
-    """Batches on the device, without end, from the source that the settings name."""
-    made = {"synthetic": _fixed, "synthetic-host": _loaded}[session.settings.data]
-    return made(samples, session)
+def source(
+    samples: Samples[Any], session: Session, normalise: Normalise | None = None
+) -> Iterator[Sample]:
+    """Batches on the device, without end, from the synthetic source that the settings name."""
+    if session.settings.data == "synthetic":
+        return _fixed(samples, session)
+    return _loaded(samples, session, normalise)
 
 
 def _fixed(samples: Samples[Any], session: Session) -> Iterator[Sample]:
@@ -29,21 +38,56 @@ def _fixed(samples: Samples[Any], session: Session) -> Iterator[Sample]:
     return itertools.repeat((_in_layout(inputs, session), targets))
 
 
-def _loaded(samples: Samples[Any], session: Session) -> Iterator[Sample]:
+def _loaded(
+    samples: Samples[Any], session: Session, normalise: Normalise | None
+) -> Iterator[Sample]:
+    batches = Batches(session.place, session.settings.batch_size)
+    for inputs, targets in _batches(Decoded(samples), batches, session):
+        yield on_device(inputs, targets, session, normalise)
+
+
+@dataclass(frozen=True)
+class Read:
+    """Batches of real files with their notes, as often as they are asked for."""
+
+    reader: Reader
+    batches: Iterable[list[At]]
+    session: Session
+
+    def __iter__(self) -> Iterator[tuple[Any, Any, str]]:
+        return _batches(self.reader, self.batches, self.session, collate_fn=file_samples.collate)
+
+
+def _batches(data: Any, batches: Any, session: Session, **options: Any) -> Iterator[Any]:
     loader = paddle.io.DataLoader(
-        Decoded(samples),
-        batch_sampler=Batches(session.place, session.settings.batch_size),
+        data,
+        batch_sampler=batches,
         num_workers=session.settings.workers,
         return_list=True,
+        **options,
     )
-    batches = iter(loader)
+    found = iter(loader)
     try:
-        for inputs, targets in batches:
-            yield _in_layout(inputs, session), targets
+        yield from found
     finally:
         # Batches on their way lie in /dev/shm, and stay there unless this is called: Paddle leaves
         # it to the interpreter's clean-up, which never reaches an iterator with threads of its own.
-        batches._try_shutdown_all()
+        found._try_shutdown_all()
+
+
+def on_device(
+    inputs: Any, targets: Any, session: Session, normalise: Normalise | None = None
+) -> Sample:
+    """Inputs, normalised if they are bytes, and targets as int64."""
+    if inputs.dtype == paddle.uint8 and normalise is not None:
+        mean, deviation = _constants(normalise)
+        inputs = (inputs.astype("float32") - mean) / deviation
+    return _in_layout(inputs, session), targets.astype("int64")
+
+
+@functools.cache
+def _constants(normalise: Normalise) -> tuple[Any, ...]:
+    return tuple(paddle.to_tensor(each, dtype="float32").reshape([-1, 1, 1]) for each in normalise)
 
 
 def _in_layout(inputs: Any, session: Session) -> Any:

@@ -8,16 +8,18 @@ twin reads them where that does, so that the frameworks are compared and not the
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import paddle
 from paddle import _C_ops, nn
 
-from k8sbench.trainers.parts import loop, paddle_arithmetic, paddle_data
+from k8sbench.trainers.parts import loop, paddle_arithmetic, paddle_data, paddle_state
 from k8sbench.trainers.parts.arithmetic import Tally
 from k8sbench.trainers.parts.events import Journal
+from k8sbench.trainers.parts.file_samples import At, Reader
 from k8sbench.trainers.parts.loop import Outcome
 from k8sbench.trainers.parts.paddle_session import (
     AMP_NAMES,
@@ -25,7 +27,7 @@ from k8sbench.trainers.parts.paddle_session import (
     count_parameters,
     open_session,
 )
-from k8sbench.trainers.parts.samples import Samples
+from k8sbench.trainers.parts.samples import Files, Samples
 from k8sbench.trainers.parts.settings import Settings, refuse
 
 # Paddle's own first scale; it halves itself until gradients are finite.
@@ -74,16 +76,16 @@ def train(work: Work, settings: Settings) -> Outcome:
         options = dict(work.options(here))
         if flags := here.set_flags(work.flags):
             options["flags"] = flags
-        journal = loop.begin(work, here, options)
-        return _Run(work, here, journal).to_its_end()
+        journal, files = loop.begin(work, here, options)
+        return _Run(work, here, journal, files).to_its_end()
 
 
 class _Run(loop.Loop[Work, Session]):
     norms = (nn.BatchNorm1D, nn.BatchNorm2D, nn.SyncBatchNorm)
     dropouts = (nn.Dropout, nn.Dropout2D)
 
-    def __init__(self, work: Work, here: Session, journal: Journal) -> None:
-        super().__init__(work, here, journal)
+    def __init__(self, work: Work, here: Session, journal: Journal, files: Files | None) -> None:
+        super().__init__(work, here, journal, files)
         here.amp_lists = dict(work.amp_lists)
         here.seed()
         self.bare = work.model(here)
@@ -93,12 +95,13 @@ class _Run(loop.Loop[Work, Session]):
             if work.statistics_are_parameters
             else self.trained
         )
+        self.load_weights()
         self.model, self.sync_bn = here.prepare(self.bare, sync_bn=work.sync_bn)
         self.sharded = work.sharded(here) if work.sharded is not None else None
         self.train_mode()
         layers: Sequence[Any] = [self.model] if self.sharded is None else [self.model, self.sharded]
         self.optimizer = paddle.optimizer.Momentum(
-            learning_rate=work.schedule(0),
+            learning_rate=self.schedule(0),
             momentum=work.momentum,
             weight_decay=work.weight_decay,
             parameters=[parameter for layer in layers for parameter in layer.parameters()],
@@ -109,6 +112,7 @@ class _Run(loop.Loop[Work, Session]):
         if here.scales and work.static_scale is not None:
             self.fixed_scale = paddle.to_tensor([work.static_scale], dtype="float32")
         here.seed(1 + here.place.rank)  # ranks drop out different units
+        self.prepare_training()
 
     def layers(self) -> Any:
         return self.model.sublayers()
@@ -127,8 +131,31 @@ class _Run(loop.Loop[Work, Session]):
         if rule is not None and rule.missed:
             tally.forget()
 
-    def batches(self) -> Iterator[tuple[Any, Any]]:
-        return paddle_data.source(self.work.samples, self.here)
+    def synthetic(self) -> Iterator[tuple[Any, Any]]:
+        return paddle_data.source(self.work.samples, self.here, self.work.normalise)
+
+    def loader(self, reader: Reader, batches: Iterable[list[At]]) -> Iterable[tuple[Any, Any, str]]:
+        return paddle_data.Read(reader, batches, self.here)
+
+    def on_device(self, inputs: Any, targets: Any) -> tuple[Any, Any]:
+        return paddle_data.on_device(inputs, targets, self.here, self.work.normalise)
+
+    def statistics(self) -> Iterator[Any]:
+        return (each for each in self.bare.state_dict().values() if each.stop_gradient)
+
+    def save(self, folder: Path) -> None:
+        paddle_state.save(folder, first=self.here.place.first, **self._state())
+
+    def restore(self, common: Path, own: Path) -> None:
+        paddle_state.restore(common, own, **self._state())
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "model": self.bare,
+            "optimizer": self.optimizer,
+            "scaler": self.scaler,
+            "sharded": self.sharded,
+        }
 
     def more(self) -> Mapping[str, object]:
         printed = {**self.work.summary(self.here), "trained_parameters": self.trained}

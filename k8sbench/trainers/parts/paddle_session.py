@@ -29,6 +29,7 @@ from paddle.base import core
 
 from k8sbench.trainers.parts import machine, session
 from k8sbench.trainers.parts.events import Place
+from k8sbench.trainers.parts.samples import Array
 from k8sbench.trainers.parts.settings import Settings, refuse
 
 # Rank, local rank and world size, as paddle.distributed.launch names them.
@@ -126,7 +127,6 @@ class Session(session.Session):
             paddle.assign(part.reshape(gradient.shape), gradient)
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
-        """The context of the forward pass and the loss."""
         if not self._amp or self.settings.amp_dtype is None:
             return contextlib.nullcontext()
         context: contextlib.AbstractContextManager[Any] = _autocast(
@@ -154,6 +154,20 @@ class Session(session.Session):
 
     def ones(self, length: int) -> Any:
         return paddle.ones([length], dtype="float32")
+
+    def inference(self) -> contextlib.AbstractContextManager[object]:
+        context: contextlib.AbstractContextManager[object] = paddle.no_grad()
+        return context
+
+    def exact(self, values: Any) -> Any:
+        return paddle.to_tensor(values).astype("float64")
+
+    def array(self, values: Any) -> Array:
+        found: Array = values.numpy()
+        return found
+
+    def put(self, tensor: Any, values: Array) -> None:
+        tensor.set_value(values)
 
     def memory_mib(self) -> float | None:
         if not self.on_gpu:

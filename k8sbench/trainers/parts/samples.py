@@ -24,6 +24,8 @@ from k8sbench.trainers.parts.events import Place
 
 T_co = TypeVar("T_co", covariant=True)
 Array = np.ndarray[Any, np.dtype[Any]]
+# Mean and standard deviation of RGB values of 0-255.
+Normalise = tuple[tuple[float, ...], tuple[float, ...]]
 
 
 class Samples(Protocol[T_co]):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
 from k8sbench.trainers.parts import schedules, settings
+from k8sbench.trainers.parts.course import Course
 from k8sbench.trainers.parts.schedules import Schedule
-from k8sbench.trainers.parts.settings import Settings
 
 POWER = 0.9
+IGNORE = 255  # the label of pixels that belong to no class
 
 
 def add_options(group: argparse._ArgumentGroup) -> None:
@@ -26,16 +28,17 @@ def add_options(group: argparse._ArgumentGroup) -> None:
         "--schedule-steps",
         type=settings.whole(0),
         default=0,
-        help="steps over which the learning rate falls (default: 0 = warm-up and measured steps)",
+        help="steps over which the learning rate falls (default: 0 = all steps)",
     )
     settings.add_check_options(group)
 
 
-def schedule(common: Settings, own: argparse.Namespace, base: float, last: float) -> Schedule:
+def schedule(own: argparse.Namespace, base: float, last: float) -> Callable[[Course], Schedule]:
     """From `base` (or the rate that was asked for) down to `last`."""
-    base = base if own.lr is None else own.lr
-    steps = own.schedule_steps or common.warmup + common.iterations
-    return schedules.poly(base, steps, power=POWER, minimum=min(last, base))
+    first = base if own.lr is None else own.lr
+    return lambda course: schedules.poly(
+        first, own.schedule_steps or course.steps, power=POWER, minimum=min(last, first)
+    )
 
 
 def start_values(own: argparse.Namespace) -> dict[str, object]:
@@ -44,5 +47,5 @@ def start_values(own: argparse.Namespace) -> dict[str, object]:
     return {
         "crop": f"{height}x{width}",
         "classes": own.classes,
-        **settings.check_values(own),
+        **settings.check_options(own),
     }

@@ -6,12 +6,16 @@ A session is one rank of a job: its settings, its place, its device and its peer
 from __future__ import annotations
 
 import abc
+import contextlib
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
+
 from k8sbench.trainers.parts import machine
 from k8sbench.trainers.parts.events import Journal, Place
+from k8sbench.trainers.parts.samples import Array
 from k8sbench.trainers.parts.settings import Settings
 
 MIB = 1024 * 1024
@@ -70,6 +74,18 @@ class Session(abc.ABC):
         """Leave the job in order."""
 
     @abc.abstractmethod
+    def seed(self, offset: int = 0) -> None:
+        """Seed what draws random numbers on this rank; `offset` is below 2**31."""
+
+    def seed_step(self, step: int) -> None:
+        """Seed the dropout of one step on this rank.
+
+        What follows from the step's number need not be saved to go on from a checkpoint; and the
+        state of Paddle's generators can be read, but not set.
+        """
+        self.seed(int(np.random.default_rng((step, self.place.rank)).integers(2**31)))
+
+    @abc.abstractmethod
     def sync(self) -> None:
         """Wait until the device has finished all work."""
 
@@ -80,6 +96,34 @@ class Session(abc.ABC):
     @abc.abstractmethod
     def ones(self, length: int) -> Any:
         """A float32 vector of ones on the device."""
+
+    @abc.abstractmethod
+    def inference(self) -> contextlib.AbstractContextManager[object]:
+        """The context of an evaluation: no gradients, nothing compiled."""
+
+    @abc.abstractmethod
+    def autocast(self) -> contextlib.AbstractContextManager[Any]:
+        """The context of the forward pass and the loss."""
+
+    @abc.abstractmethod
+    def exact(self, values: Any) -> Any:
+        """`values`, a tensor of any type or an array, as float64 on the device."""
+
+    @abc.abstractmethod
+    def array(self, values: Any) -> Array:
+        """A tensor as numpy's array."""
+
+    @abc.abstractmethod
+    def put(self, tensor: Any, values: Array) -> None:
+        """Set a tensor of a model's state."""
+
+    def total(self, values: Array) -> Array:
+        """The sum of float64 values over the ranks."""
+        if self.place.world_size == 1:
+            return values
+        held = self.exact(values)
+        self.distributed.all_reduce(held)
+        return self.array(held)
 
     @abc.abstractmethod
     def memory_mib(self) -> float | None:
@@ -129,6 +173,10 @@ class Session(abc.ABC):
         held = self.whole(number)
         self.distributed.broadcast(held, 0)
         return int(held.item())
+
+    def all_fine(self, fine: bool) -> bool:
+        """Whether `fine` is true on every rank; returns once every rank has called this."""
+        return bool((self.mean(self.ones(1) * float(fine)) == 1.0).item())
 
     def environment(self) -> dict[str, object]:
         """What is known of this rank's machine and libraries; None where it is not known."""

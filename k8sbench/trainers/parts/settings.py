@@ -20,7 +20,9 @@ T = TypeVar("T", int, float)
 
 AMP_DTYPES = ("none", "fp16", "bf16")
 DEVICES = ("auto", "cpu", "cuda")
-DATA_SOURCES = ("synthetic", "synthetic-host")
+DATA_SOURCES = ("synthetic", "synthetic-host")  # any other is a folder of real files
+MODES = ("throughput", "train")
+LENGTH_UNITS = ("iterations", "epochs")
 PRESETS = ("full", "smoke")
 LARGEST = 2**31 - 1  # of any whole number here; numpy takes no larger seeds than twice that
 # Options that change speed and nothing else; each is part of a result's identity.
@@ -94,6 +96,22 @@ class Settings:
     overlap: bool
     threads: int
     share_gpu: bool = False
+    mode: str = "throughput"
+    weights: str | None = None  # a file of weights to begin with; None: from scratch
+    # Of --mode train: how long it trains in all, and how often it evaluates, in `length_unit`.
+    length: int = 0
+    length_unit: str = "iterations"
+    evaluate_every: int = 0  # 0: at the end only
+    target: float | None = None  # percent
+    stop_at_target: bool = False
+    checkpoints: str | None = None  # a folder
+    checkpoint_every: int = 0  # steps; 0: at evaluations
+    broken_limit: int = 100
+
+    @property
+    def real_data(self) -> bool:
+        """Whether `data` is a folder of files."""
+        return self.data not in DATA_SOURCES
 
     @property
     def precision(self) -> str:
@@ -111,9 +129,9 @@ def whole(minimum: int, maximum: int = LARGEST) -> Callable[[str], int]:
     return _number(int, "a whole number", minimum, maximum)
 
 
-def real(minimum: float) -> Callable[[str], float]:
-    """An argparse type: a number from `minimum` to the largest whole number."""
-    return _number(float, "a number", minimum, LARGEST)
+def real(minimum: float, maximum: float = LARGEST) -> Callable[[str], float]:
+    """An argparse type: a number from `minimum` to `maximum`."""
+    return _number(float, "a number", minimum, maximum)
 
 
 def _number(
@@ -125,10 +143,19 @@ def _number(
             if minimum <= value <= maximum:
                 return value
         raise argparse.ArgumentTypeError(
-            f"must be {what} of at least {minimum} and at most {maximum}, not {text!r}"
+            f"must be {what} of at least {minimum:.15g} and at most {maximum:.15g}, not {text!r}"
         )
 
     return parse
+
+
+def source(text: str) -> str:
+    """An argparse type: one of `DATA_SOURCES`, or an absolute path."""
+    if text in DATA_SOURCES or text.startswith("/"):
+        return text
+    raise argparse.ArgumentTypeError(
+        f"must be {' or '.join(DATA_SOURCES)}, or the absolute path of a folder, not {text!r}"
+    )
 
 
 def size(text: str) -> tuple[int, int]:
@@ -147,12 +174,12 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message}; see {self.prog} --help\n")
 
 
-def refuse(message: str) -> NoReturn:
-    """End a trainer whose options and machine do not fit: one line on stderr, exit code 2."""
+def refuse(message: str, code: int = 2) -> NoReturn:
+    """End a trainer whose options, machine and data do not fit: one line on stderr, and `code`."""
     sys.stdout.flush()
     sys.stderr.write(f"k8sbench: error: {message}\n")
     sys.stderr.flush()
-    os._exit(2)  # a plain exit could wait for the threads of a half-made process group
+    os._exit(code)  # a plain exit could wait for the threads of a half-made process group
 
 
 def parser(program: str, description: str, defaults: Defaults) -> Parser:
@@ -197,9 +224,22 @@ def parser(program: str, description: str, defaults: Defaults) -> Parser:
     )
     what.add_argument(
         "--data",
-        choices=DATA_SOURCES,
+        type=source,
         default="synthetic",
-        help="synthetic = fixed tensors on the device; synthetic-host = made by loader workers",
+        metavar="{synthetic,synthetic-host,DIR}",
+        help="synthetic = fixed tensors on the device; synthetic-host = made by loader workers; "
+        "DIR = the absolute path of a folder of real files",
+    )
+    what.add_argument(
+        "--weights", default=None, metavar="FILE", help="weights to begin with, as .npz"
+    )
+    what.add_argument(
+        "--broken-limit",
+        type=whole(0),
+        default=Settings.broken_limit,
+        metavar="N",
+        help="samples that cannot be read, more of which than this end the run "
+        f"(default: {Settings.broken_limit})",
     )
     what.add_argument("--seed", type=whole(0), default=0, help="default: 0")
 
@@ -222,6 +262,8 @@ def parser(program: str, description: str, defaults: Defaults) -> Parser:
         metavar="S",
         help="train on after the window until S seconds have passed since the warm-up (default: 0)",
     )
+
+    _add_training_options(made.add_argument_group("training to an accuracy"))
 
     machine = made.add_argument_group("where and how")
     machine.add_argument("--device", choices=DEVICES, default="auto", help="default: auto")
@@ -252,6 +294,67 @@ def parser(program: str, description: str, defaults: Defaults) -> Parser:
     return made
 
 
+def _add_training_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--mode",
+        choices=MODES,
+        default="throughput",
+        help="throughput = a warm-up and measured steps; train = --length of real data, evaluated, "
+        "where the measured steps are all that follow the warm-up (default: throughput)",
+    )
+    group.add_argument("--length", type=whole(1), default=0, metavar="N", help="of all training")
+    group.add_argument(
+        "--length-unit",
+        choices=LENGTH_UNITS,
+        default=Settings.length_unit,
+        help="of --length and --evaluate-every (default: iterations)",
+    )
+    group.add_argument(
+        "--evaluate-every",
+        type=whole(0),
+        default=0,
+        metavar="N",
+        help="besides at the end (default: 0 = at the end only)",
+    )
+    group.add_argument(
+        "--target", type=real(0.0, 100.0), default=None, metavar="X", help="accuracy in percent"
+    )
+    group.add_argument(
+        "--stop-at-target", action="store_true", help="end at the evaluation that reaches it"
+    )
+    group.add_argument(
+        "--checkpoints",
+        default=None,
+        metavar="DIR",
+        help="folder of this run alone, from which it goes on after a restart",
+    )
+    group.add_argument(
+        "--checkpoint-every",
+        type=whole(0),
+        default=0,
+        metavar="N",
+        help="iterations (default: 0 = at evaluations)",
+    )
+
+
+def _contradiction(given: argparse.Namespace) -> str | None:
+    """What is wrong with the options of a mode, taken together."""
+    trains = given.mode == "train"
+    if trains and given.data in DATA_SOURCES:
+        return f"--mode train needs real data: --data {given.data} has nothing to learn; give DIR"
+    if trains and not given.length:
+        return "--mode train needs --length: how long it trains"
+    alone = ("length", "evaluate_every", "target", "stop_at_target", "checkpoints")
+    for name in () if trains else alone:
+        if getattr(given, name) not in (None, False, 0):
+            return f"--{name.replace('_', '-')} needs --mode train"
+    if given.stop_at_target and given.target is None:
+        return "--stop-at-target needs --target"
+    if given.checkpoint_every and given.checkpoints is None:
+        return "--checkpoint-every needs --checkpoints"
+    return None
+
+
 def read(
     program: str,
     description: str,
@@ -268,6 +371,8 @@ def read(
     if add_options is not None:
         add_options(made.add_argument_group("this benchmark's own options"))
     given = made.parse_args(argv)
+    if (wrong := _contradiction(given)) is not None:
+        made.error(wrong)
     amp_dtype = None if given.amp_dtype == "none" else str(given.amp_dtype)
     batch_size = given.batch_size
     if batch_size is None:
@@ -317,8 +422,20 @@ def add_check_options(group: argparse._ArgumentGroup) -> None:
         help="no dropout, batch norm as it trains: so that one rank and several with synchronised "
         "batch norm compute the same; for checks, not for measuring",
     )
+    group.add_argument(
+        "--width-divisor",
+        type=whole(1, 32),  # the narrowest layer has 32 channels
+        default=1,
+        metavar="N",
+        help="divide the model's numbers of channels by N; for checks, not for measuring",
+    )
 
 
 def check_values(own: argparse.Namespace) -> dict[str, Any]:
     """The options for checks that change what is computed: for the work and the start line."""
     return {"frozen_norm": own.frozen_norm, "no_dropout": own.no_dropout}
+
+
+def check_options(own: argparse.Namespace) -> dict[str, Any]:
+    """All options for checks that the start line names: also what the trainer itself takes."""
+    return {**check_values(own), "width_divisor": own.width_divisor}

@@ -9,10 +9,11 @@ record ends, or after every step for a benchmark whose upstream does so.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 
@@ -27,18 +28,28 @@ class StepPlan:
     # Step numbers k with k % log_interval == record_at % log_interval end a record: 0 where
     # upstream logs after every n-th step, 1 where it logs the first and then every n-th.
     record_at: int = 0
+    # Steps that were done before this process went on with them.
+    done: int = 0
+    # A record ends before each evaluation; 0: there are none.
+    evaluate_every: int = 0
+
+    @property
+    def warm(self) -> int:
+        """The number of the last step of the warm-up."""
+        return self.done + self.warmup
 
     @property
     def window_end(self) -> int:
         """The number of the last measured step."""
-        return self.warmup + self.iterations
+        return self.warm + self.iterations
 
     def ends_record(self, step: int) -> bool:
         """Whether a record ends with step number `step`."""
         return (
             step % self.log_interval == self.record_at % self.log_interval
-            or step == self.warmup
+            or step == self.warm
             or step == self.window_end
+            or (self.evaluate_every > 0 and step % self.evaluate_every == 0)
         )
 
 
@@ -56,6 +67,15 @@ class Record:
     last_data_seconds: float
     total_seconds: float
     total_data_seconds: float
+    # Of all these steps, how many this process did not take: it was resumed after them.
+    done: int = 0
+    # Between the record before and this one, in none of its steps: evaluation, checkpoints.
+    paused_seconds: float = 0.0
+
+    @property
+    def taken(self) -> int:
+        """The steps of `total_seconds`."""
+        return self.step - self.done
 
 
 @dataclass(frozen=True)
@@ -75,12 +95,12 @@ class Window:
 def extension(plan: StepPlan, steps_done: int, steady_seconds: float) -> int:
     """How many more steps fill the steady part up to its minimum; whole log intervals, or 0.
 
-    `steady_seconds` is the time since the warm-up ended, over `steps_done - warmup` steps.
+    `steady_seconds` is the time since the warm-up ended, over the steps since.
     """
     missing = plan.min_steady_seconds - steady_seconds
     if missing <= 0:
         return 0
-    per_step = steady_seconds / max(steps_done - plan.warmup, 1)
+    per_step = steady_seconds / max(steps_done - plan.warm, 1)
     needed = math.ceil(missing / per_step) if per_step > 0 else 1
     return math.ceil(needed / plan.log_interval) * plan.log_interval
 
@@ -114,7 +134,7 @@ class StepTimer:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.plan = plan
-        self.steps = 0
+        self.steps = plan.done
         self.target = plan.window_end
         # Of the measured window only.
         self.step_seconds = array("d")
@@ -128,6 +148,7 @@ class StepTimer:
         self._record_data = 0.0
         self._total_data = 0.0
         self._record_steps = 0
+        self._record_paused = 0.0
 
     def start(self) -> None:
         """Start the clock of the first step."""
@@ -147,6 +168,26 @@ class StepTimer:
         self.target += more
         return more > 0
 
+    @contextlib.contextmanager
+    def pause(self) -> Iterator[None]:
+        """What is done inside, between two steps, is in no step's time, nor in the window's."""
+        self._sync()
+        began = self._clock()
+        yield
+        self._sync()
+        paused = self._clock() - began
+        self._began += paused
+        self._step_began += paused
+        self._record_began += paused
+        self._warmup_ended += paused  # NaN, before it has ended, stays NaN
+        self._window_ended += paused
+        self._record_paused += paused
+
+    def end(self) -> None:
+        """Take no further step: the window ends with the last one, at which a record ended."""
+        self.target = self.steps
+        self._window_ended = self._step_began
+
     def data_ready(self) -> None:
         """The step's data are at hand."""
         self._data_wait = self._clock() - self._step_began
@@ -159,7 +200,7 @@ class StepTimer:
             self._sync()
         now = self._clock()
         seconds, wait = now - self._step_began, self._data_wait
-        if self.plan.warmup < self.steps <= self.plan.window_end:
+        if self.plan.warm < self.steps <= self.plan.window_end:
             self.step_seconds.append(seconds)
             self.data_seconds.append(wait)
         self._step_began, self._data_wait = now, 0.0
@@ -168,7 +209,7 @@ class StepTimer:
         self._record_steps += 1
         if not ends_record:
             return None
-        if self.steps == self.plan.warmup:
+        if self.steps == self.plan.warm:
             self._warmup_ended = now
         if self.steps == self.plan.window_end:
             self._window_ended = now
@@ -182,15 +223,20 @@ class StepTimer:
             last_data_seconds=wait,
             total_seconds=now - self._began,
             total_data_seconds=self._total_data,
+            done=self.plan.done,
+            paused_seconds=self._record_paused,
         )
+        self._record_paused = 0.0
         self._record_began, self._record_data, self._record_steps = now, 0.0, 0
         return record
 
     def window(self) -> Window:
-        """The measured window; only once its last step is done."""
+        """The measured window, once its last step is done: without steps, and of unknown length,
+        where the run ended with its warm-up.
+        """
         return Window(
-            first_step=self.plan.warmup + 1,
-            last_step=self.plan.window_end,
+            first_step=self.plan.warm + 1,
+            last_step=min(self.plan.window_end, self.steps),
             seconds=self._window_ended - self._warmup_ended,
         )
 

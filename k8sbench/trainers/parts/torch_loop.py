@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from k8sbench.trainers.parts import loop, torch_data
+from k8sbench.trainers.parts import loop, torch_data, torch_state
 from k8sbench.trainers.parts.arithmetic import Tally
 from k8sbench.trainers.parts.events import Journal
+from k8sbench.trainers.parts.file_samples import At, Reader
 from k8sbench.trainers.parts.loop import Outcome
-from k8sbench.trainers.parts.samples import Samples
+from k8sbench.trainers.parts.samples import Files, Samples
 from k8sbench.trainers.parts.settings import Settings
 from k8sbench.trainers.parts.torch_arithmetic import Watch
 from k8sbench.trainers.parts.torch_session import Session, open_session
@@ -39,6 +41,8 @@ class Work(loop.Work):
     # rate that the schedule gives.
     groups: Callable[[nn.Module], Iterable[Any]]
     clip_norm: float | None = None
+    # Steps whose gradients are averaged before the weights change.
+    accumulate: int = 1
     # fp16 only: a fixed scale, under which no step is left out and the device is never asked for an
     # overflow (as in mmcv and in apex), or None for one that adapts.
     static_scale: float | None = None
@@ -54,30 +58,32 @@ class Work(loop.Work):
 def train(work: Work, settings: Settings) -> Outcome:
     """Run one rank from its start line to its last."""
     with open_session(settings) as here:
-        journal = loop.begin(work, here, work.options)
-        return _Run(work, here, journal).to_its_end()
+        journal, files = loop.begin(work, here, work.options)
+        return _Run(work, here, journal, files).to_its_end()
 
 
 class _Run(loop.Loop[Work, Session]):
     norms = (nn.modules.batchnorm._BatchNorm,)
     dropouts = (nn.modules.dropout._DropoutNd,)
 
-    def __init__(self, work: Work, here: Session, journal: Journal) -> None:
-        super().__init__(work, here, journal, sync_each_step=work.sync_each_step)
+    def __init__(self, work: Work, here: Session, journal: Journal, files: Files | None) -> None:
+        super().__init__(work, here, journal, files, sync_each_step=work.sync_each_step)
         here.seed()
         self.bare = work.model()
         self.parameters = sum(parameter.numel() for parameter in self.bare.parameters())
+        self.load_weights()
         self.model, self.sync_bn = here.prepare(self.bare, sync_bn=work.sync_bn, **work.ddp)
         self.train_mode()
         self.optimizer = torch.optim.SGD(
             work.groups(self.bare),
-            lr=work.schedule(0),
+            lr=self.schedule(0),
             momentum=work.momentum,
             weight_decay=work.weight_decay,
             fused=True if here.settings.fused_optimizer else None,
         )
         self.scaler = here.scaler(work.static_scale or DYNAMIC_SCALE)
         here.seed(1 + here.place.rank)  # ranks drop out different units
+        self.prepare_training()
 
     def layers(self) -> Any:
         return self.model.modules()
@@ -85,15 +91,33 @@ class _Run(loop.Loop[Work, Session]):
     def watch(self, tally: Tally) -> Watch:
         return Watch(tally)
 
-    def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
-        return torch_data.source(self.work.samples, self.here)
+    def synthetic(self) -> Iterator[tuple[Tensor, Tensor]]:
+        return torch_data.source(self.work.samples, self.here, self.work.normalise)
+
+    def loader(self, reader: Reader, batches: Iterable[list[At]]) -> Iterable[tuple[Any, Any, str]]:
+        return torch_data.files(reader, batches, self.here)
+
+    def on_device(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        return torch_data.on_device(inputs, targets, self.here, self.work.normalise)
+
+    def statistics(self) -> Iterator[Tensor]:
+        return self.bare.buffers()
+
+    def save(self, folder: Path) -> None:
+        torch_state.save(folder, first=self.here.place.first, **self._state())
+
+    def restore(self, common: Path, own: Path) -> None:
+        torch_state.restore(common, own, **self._state())
+
+    def _state(self) -> dict[str, Any]:
+        return {"model": self.bare, "optimizer": self.optimizer, "scaler": self.scaler}
 
     def grad_scale(self) -> float:
         return self.scaler.get_scale()
 
     def step(self, inputs: Tensor, targets: Tensor, lr: float) -> None:
-        work, scaler, optimizer = self.work, self.scaler, self.optimizer
-        for group in optimizer.param_groups:
+        work, scaler = self.work, self.scaler
+        for group in self.optimizer.param_groups:
             group["lr"] = lr * group.get("lr_mult", 1.0)
         with self.here.autocast(), self.noting():
             values = work.losses(self.model, inputs, targets)
@@ -104,9 +128,22 @@ class _Run(loop.Loop[Work, Session]):
             self.keep(tuple(values), printed.tolist())
         fixed = work.static_scale if scaler.is_enabled() else None
         loss = values["loss"]
+        if work.accumulate > 1:
+            loss = loss / work.accumulate
         (scaler.scale(loss) if fixed is None else loss * fixed).backward()
         if self.here.sums_at_once:
             self.here.average(self.gradients())
+        if self.whole(self.timer.steps + 1):
+            self.descend(fixed)
+        if not work.values_before_backward:
+            self.keep(tuple(values), printed.tolist())
+
+    def whole(self, step: int) -> bool:
+        return step % self.work.accumulate == 0
+
+    def descend(self, fixed: float | None) -> None:
+        """Change the weights by the gradients, whose scale is `fixed` or the scaler's."""
+        work, scaler, optimizer = self.work, self.scaler, self.optimizer
         if fixed is not None:
             torch._foreach_div_(self.gradients(), fixed)
         if work.clip_norm is not None:
@@ -119,8 +156,6 @@ class _Run(loop.Loop[Work, Session]):
             scaler.step(optimizer)
             scaler.update()
         optimizer.zero_grad()
-        if not work.values_before_backward:
-            self.keep(tuple(values), printed.tolist())
 
     def gradients(self) -> list[Tensor]:
         """Of all parameters that have one."""

@@ -24,6 +24,7 @@ from torch.amp.grad_scaler import GradScaler
 
 from k8sbench.trainers.parts import machine, session
 from k8sbench.trainers.parts.events import Place
+from k8sbench.trainers.parts.samples import Array
 from k8sbench.trainers.parts.settings import Settings, refuse
 from k8sbench.trainers.parts.torch_sync_norm import synchronise
 
@@ -112,7 +113,6 @@ class Session(session.Session):
             gradient.copy_(part.view_as(gradient))
 
     def autocast(self) -> contextlib.AbstractContextManager[None]:
-        """The context of the forward pass and the loss."""
         if self.settings.amp_dtype is None:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=DTYPES[self.settings.amp_dtype])
@@ -130,6 +130,23 @@ class Session(session.Session):
 
     def ones(self, length: int) -> Tensor:
         return torch.ones(length, device=self.device)
+
+    @contextlib.contextmanager
+    def inference(self) -> Iterator[None]:
+        compiled = self.settings.compile
+        stance = torch.compiler.set_stance("force_eager") if compiled else contextlib.nullcontext()
+        with torch.no_grad(), stance:
+            yield
+
+    def exact(self, values: Any) -> Tensor:
+        return torch.as_tensor(values, dtype=torch.float64, device=self.device)
+
+    def array(self, values: Tensor) -> Array:
+        found: Array = values.cpu().numpy()
+        return found
+
+    def put(self, tensor: Any, values: Array) -> None:
+        tensor.copy_(torch.from_numpy(values))
 
     def memory_mib(self) -> float | None:
         if not self.on_gpu:

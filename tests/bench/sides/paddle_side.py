@@ -15,6 +15,7 @@ import paddle
 from paddle import nn
 
 from k8sbench.trainers.parts import (
+    course,
     lines,
     paddle_data,
     paddle_loop,
@@ -55,7 +56,8 @@ def plain(gate: Gate, trainer: str, options: Sequence[str]) -> None:
 
 
 def _loop(work: Work, common: Settings, layers: Sequence[Any], batches: Batches) -> None:
-    rate = paddle.optimizer.lr.LambdaDecay(1.0, work.schedule)
+    schedule = work.schedule(course.plan(common, work.epoch_samples, common.batch_size))
+    rate = paddle.optimizer.lr.LambdaDecay(1.0, schedule)
     optimizer = paddle.optimizer.Momentum(
         learning_rate=rate,
         momentum=work.momentum,
@@ -108,7 +110,7 @@ def _noop(options: Sequence[str]) -> None:
             unit="samples",
             momentum=0.9,
             weight_decay=0.0,
-            schedule=schedules.poly(0.01, 10**9),
+            schedule=lambda _: schedules.poly(0.01, 10**9),
             line=lines.paddleseg,
             model=lambda _: nn.Linear(1, 1),
             samples=_Zeros(),

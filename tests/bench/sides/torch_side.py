@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 
-from k8sbench.trainers.parts import lines, schedules, settings, torch_data, torch_loop
+from k8sbench.trainers.parts import course, lines, schedules, settings, torch_data, torch_loop
 from k8sbench.trainers.parts.settings import Settings
 from k8sbench.trainers.parts.torch_loop import Work
 from tests.bench.sides import taps
@@ -55,10 +55,11 @@ class Plain:
 
     def __init__(self, work: Work, common: Settings, device: torch.device) -> None:
         self.work = work
+        self.schedule = work.schedule(course.plan(common, work.epoch_samples, common.batch_size))
         self.model = work.model().to(device).train()
         self.optimizer = torch.optim.SGD(
             work.groups(self.model),
-            lr=work.schedule(0),
+            lr=self.schedule(0),
             momentum=work.momentum,
             weight_decay=work.weight_decay,
         )
@@ -73,7 +74,7 @@ class Plain:
             return dict(self.work.losses(self.model, inputs, targets))
 
     def set_rate(self, step: int) -> None:
-        rate = self.work.schedule(step)
+        rate = self.schedule(step)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group.get("lr_mult", 1.0)
 
@@ -169,7 +170,7 @@ def _noop(options: Sequence[str]) -> None:
             unit="samples",
             momentum=0.9,
             weight_decay=0.0,
-            schedule=schedules.poly(0.01, 10**9),
+            schedule=lambda _: schedules.poly(0.01, 10**9),
             line=lines.mmseg if many else lines.dle_resnet50,
             model=lambda: nn.Linear(1, 1),
             samples=_Zeros(),

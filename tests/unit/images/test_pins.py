@@ -66,7 +66,7 @@ def test_numpy_is_below_2(framework: str) -> None:
 
 @pytest.mark.tier("frameworks")
 def test_pytorch_s_pins_are_all_that_it_needs_and_nothing_else() -> None:
-    assert set(dockerfiles.requirements("pytorch")) == closure("torch", "numpy")
+    assert set(dockerfiles.requirements("pytorch")) == closure("torch", "numpy", "pillow")
 
 
 @pytest.mark.tier("frameworks")

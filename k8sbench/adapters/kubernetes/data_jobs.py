@@ -1,0 +1,253 @@
+"""Jobs that prepare or check data on a claim: created or joined, followed to their end, deleted."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from k8sbench.adapters.kubernetes import kinds
+from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.adapters.kubernetes.logs.resume import Mark, Resume
+from k8sbench.adapters.kubernetes.logs.text import LogText
+from k8sbench.diagnose.job import single_pod
+from k8sbench.model.errors import BenchError, JobFailed, TimedOut, Unreachable, UsageError
+from k8sbench.model.kube import KubeObject, annotations_of, labels_of, name_of
+from k8sbench.render.data_job import CONTAINER, LABEL, WORDS_ANNOTATION
+
+GOING_SECONDS = 60.0
+"""How long a Job of the same name that has ended may take to go."""
+WATCH_SECONDS = 5
+"""After which what was seen is looked at anew, whatever has changed."""
+SILENCE_SECONDS = 300.0
+"""Without a line, after which a log is asked for anew."""
+AWAY_SECONDS = 300.0
+"""How long the API server may be away while a Job is followed."""
+
+
+class Note(NamedTuple):
+    """What the user should know of a Job that is followed."""
+
+    text: str
+
+
+def check_claim(api: Api, name: str, *, writes: bool) -> None:
+    """Raise an error unless the claim exists and can be mounted for what is wanted."""
+    namespace = api.place.namespace
+    try:
+        claim = api.find(kinds.path("PersistentVolumeClaim", namespace, name))
+    except ApiFault as fault:
+        raise api.explained(fault, f"claim {name} be read") from fault
+    if claim is None:
+        raise UsageError(
+            f"There is no volume claim {name} in {namespace}.",
+            f"'kubectl -n {namespace} get pvc' lists those there are.",
+        )
+    if writes and set(claim["spec"].get("accessModes", ())) == {"ReadOnlyMany"}:
+        raise UsageError(
+            f"The volume claim {name} is ReadOnlyMany: nothing can be written to it.",
+            "Name a claim with ReadWriteOnce or ReadWriteMany.",
+        )
+
+
+def start(api: Api, manifests: Sequence[Mapping[str, Any]]) -> bool:
+    """Create a Job and its ConfigMap; False: one that does the same is at work already.
+
+    Raises :class:`UsageError` where a Job of the name does something else.
+    """
+    sources, job = manifests
+    name, namespace = job["metadata"]["name"], api.place.namespace
+    try:
+        found = _standing(api, name)
+        if found is not None:
+            if labels_of(found).get(LABEL) != name:
+                raise UsageError(
+                    f"There is a Job {name} in {namespace} that is not k8sbench's.",
+                    "Use another namespace or another folder.",
+                )
+            if annotations_of(found).get(WORDS_ANNOTATION) == job["metadata"]["annotations"].get(
+                WORDS_ANNOTATION
+            ):
+                return False
+            raise UsageError(
+                f"The Job {name} is at work on this folder with other options or another k8sbench.",
+                "Give the same ones to follow it, or end it with"
+                f" 'kubectl -n {namespace} delete job {name}': what it fetched is kept.",
+            )
+        path = kinds.path("ConfigMap", namespace)
+        with contextlib.suppress(_Gone):
+            _delete(api, "ConfigMap", name)
+        api.create(path, sources)
+        try:
+            created = api.create(kinds.path("Job", namespace), job)
+        except ApiFault:
+            with contextlib.suppress(ApiFault, _Gone):
+                _delete(api, "ConfigMap", name)
+            raise
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name}
+        owner["uid"] = created["metadata"]["uid"]
+        patch = {"metadata": {"ownerReferences": [owner]}}
+        api.patch(kinds.path("ConfigMap", namespace, name), patch)
+    except ApiFault as fault:
+        raise api.explained(fault, f"Job {name} be created") from fault
+    return True
+
+
+def follow(api: Api, name: str) -> Iterator[str | Note]:
+    """Yield what the program prints until the Job has ended; raises where it did not succeed.
+
+    Exit codes 2 and 3 are the program's own: it has printed why, and they are no error here.
+    """
+    told: str | None = None
+    marks: dict[str, Mark | None] = {}
+    away_since: float | None = None
+    while True:
+        try:
+            job = api.find(kinds.path("Job", api.place.namespace, name))
+            if job is None:
+                raise JobFailed(
+                    f"The Job {name} was deleted before its end was seen.",
+                    "The same command creates it again and goes on with what is there.",
+                )
+            path = kinds.path("Pod", api.place.namespace)
+            pods, _ = api.list(path, labels=f"{LABEL}={name}")
+            away_since = None
+            pod = max(pods, key=lambda one: str(one["metadata"]["creationTimestamp"]), default=None)
+            if pod is not None and _has_log(pod):
+                yield from _log(api, pod, marks)
+            condition = single_pod.ended(job)
+            if condition is not None:
+                _check_end(name, condition, pod)
+                return
+            if pod is None or not _has_log(pod):
+                why = _trouble(api, job, pod)
+                if why is not None and str(why) != told:
+                    told = str(why)
+                    yield Note(told)
+            _wait(api, job)
+        except ApiFault as fault:
+            now = time.monotonic()
+            if not (fault.passes or fault.status == 410):
+                raise api.explained(fault, f"Job {name} be followed") from fault
+            if away_since is None:
+                away_since = now
+                if fault.status != 410:
+                    yield Note(f"The API server does not answer ({fault.message}); retrying.")
+            elif now - away_since > AWAY_SECONDS:
+                raise api.explained(fault, f"Job {name} be followed") from fault
+            api.pause(1.0)
+
+
+def remove(api: Api, name: str) -> None:
+    """Delete a Job whose end was seen, and with it its pods and its ConfigMap."""
+    with contextlib.suppress(_Gone, ApiFault):  # else its time to live ends it
+        _delete(api, "Job", name)
+
+
+class _Gone(Exception):
+    """There is nothing of ours to delete."""
+
+
+def _delete(api: Api, kind: str, name: str) -> None:
+    path = kinds.path(kind, api.place.namespace, name)
+    found = api.find(path)
+    if found is None or labels_of(found).get(LABEL) != name:
+        raise _Gone
+    api.delete(path, uid=found["metadata"]["uid"])
+
+
+def _standing(api: Api, name: str) -> KubeObject | None:
+    """Return the Job of a name that goes on; one that has ended is deleted, and waited for."""
+    path = kinds.path("Job", api.place.namespace, name)
+    until = time.monotonic() + GOING_SECONDS
+    while (found := api.find(path)) is not None:
+        is_ours = labels_of(found).get(LABEL) == name
+        if "deletionTimestamp" not in found["metadata"]:
+            if not is_ours or single_pod.ended(found) is None:
+                return found
+            api.delete(path, uid=found["metadata"]["uid"])
+        if time.monotonic() > until:
+            raise Unreachable(
+                f"The earlier Job {name} does not go.",
+                f"'kubectl -n {api.place.namespace} get job {name} -o yaml' says what holds it.",
+            )
+        api.pause(0.3)
+    return None
+
+
+def _has_log(pod: KubeObject) -> bool:
+    """Whether its container runs or has ended."""
+    return any("running" in state or "terminated" in state for state in _states(pod))
+
+
+def _states(pod: KubeObject) -> Iterator[Mapping[str, Any]]:
+    for one in (pod.get("status") or {}).get("containerStatuses") or ():
+        if one["name"] == CONTAINER:
+            yield one.get("state") or {}
+
+
+def _log(api: Api, pod: KubeObject, marks: dict[str, Mark | None]) -> Iterator[str]:
+    """Yield the lines of a pod that are new, as they come, until its container ends."""
+    uid = pod["metadata"]["uid"]
+    text, resume = LogText(), Resume(marks.get(uid), now=int(time.time() * 1_000_000))
+    path = kinds.path("Pod", api.place.namespace, name_of(pod), "log")
+    query = {"container": CONTAINER, "timestamps": "true", "follow": "true"}
+    served = api.stream(path, silence_s=SILENCE_SECONDS, **query)
+    with contextlib.closing(served):
+        for chunk in itertools.chain(served.chunks(), [None]):
+            for line in resume.feed(text.end() if chunk is None else text.feed(chunk)):
+                marks[uid] = resume.mark
+                yield line.text
+
+
+def _trouble(api: Api, job: KubeObject, pod: KubeObject | None) -> BenchError | None:
+    """Say what the pod waits for; raises what no waiting changes."""
+    events: list[KubeObject] = []
+    for one in filter(None, (job, pod)):
+        fields = f"involvedObject.uid={one['metadata']['uid']}"
+        events += api.list(kinds.path("Event", api.place.namespace), fields=fields)[0]
+    why = single_pod.waits_for(job, pod, events, container=CONTAINER, now=time.time() + api.ahead)
+    if why is None:
+        return None
+    error = JobFailed(why.sentence, why.action)
+    if why.unrecoverable:
+        raise error
+    return error
+
+
+def _wait(api: Api, job: KubeObject) -> None:
+    """Return when the Job's status has changed, or after a while.
+
+    It changes when its pod is created, runs or ends; what else a pod waits for is looked at anew.
+    """
+    watch = api.watch(
+        kinds.path("Job", api.place.namespace),
+        fields=f"metadata.name={name_of(job)}",
+        resource_version=job["metadata"]["resourceVersion"],
+        timeout_s=WATCH_SECONDS,
+    )
+    with contextlib.closing(watch) as changes:
+        next((change for change in changes if change["type"] != "BOOKMARK"), None)
+
+
+def _check_end(name: str, condition: KubeObject, pod: KubeObject | None) -> None:
+    if condition["type"] == "Complete":
+        return
+    if condition.get("reason") == "DeadlineExceeded":
+        raise TimedOut(
+            f"The Job {name} took longer than it may.",
+            "The same command goes on with what is there; --timeout gives it more time.",
+        )
+    ends = [state["terminated"] for state in _states(pod or {}) if "terminated" in state]
+    if ends and ends[0]["exitCode"] in {2, 3}:
+        return
+    why = str(condition.get("message") or condition.get("reason")).rstrip(".")
+    if ends:
+        why = f"its program ended with exit code {ends[0]['exitCode']} ({ends[0].get('reason')})"
+    raise JobFailed(
+        f"The Job {name} failed: {why}.",
+        "The lines above are its log; the same command goes on with what is there.",
+    )

@@ -1,0 +1,44 @@
+"""Runs one of the trainers' programs beside us, and gives what it prints as it comes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+END_SECONDS = 10.0
+"""For a program to end that was asked to."""
+
+
+@contextlib.contextmanager
+def running(
+    module: str, words: Sequence[str], environ: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """Start ``python -m module``; stdout and stderr are one stream. It ends with the block.
+
+    It has a session of its own: Ctrl-C is ours to pass on.
+    """
+    tree = str(Path(__file__).parents[3])
+    path = os.pathsep.join(filter(None, (tree, os.environ.get("PYTHONPATH"))))
+    with subprocess.Popen(
+        [sys.executable, "-m", module, *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": path, **(environ or {})},
+    ) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                try:
+                    process.wait(END_SECONDS)
+                except subprocess.TimeoutExpired:
+                    process.kill()

@@ -1,0 +1,217 @@
+"""``k8sbench data``: the data sets of the catalog, in folders of this machine and on claims."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import click
+
+from k8sbench.app import data
+from k8sbench.app.connections import ClusterAccess
+from k8sbench.app.data import Said, Task
+from k8sbench.cli.form import form_option
+from k8sbench.cli.options import access_options, duration_option
+from k8sbench.cli.signals import SignalStop
+from k8sbench.cli.terminal import output
+from k8sbench.model.counts import counted
+from k8sbench.model.data_set import data_set
+from k8sbench.report.text_table import Column, clean
+
+COLUMNS = (
+    Column("NAME", whole=True),
+    Column("TITLE"),
+    Column("BENCHMARKS"),
+    Column("TRAINING", right=True),
+    Column("VALIDATION", right=True),
+    Column("SOURCE"),
+)
+GB = 1e9
+LINE_SECONDS = 10.0
+"""Between two lines of progress of one step, where nothing is drawn."""
+_place = click.option(
+    "--data", "place", required=True, metavar="PATH|pvc:NAME[/SUB]", help="Where the data set is."
+)
+_JOB = (
+    click.option("--image", metavar="NAME:TAG", help="Image with numpy and Pillow."),
+    click.option("--node-pool", metavar="NAME", help="Node pool; default: any node."),
+    click.option("--pools", "pools_file", metavar="FILE", help="Pools file."),
+    duration_option("--timeout", "seconds", "End the Job after TIME; default 24h."),
+    access_options,
+)
+"""Of the Job that does the work where the place is a claim."""
+
+
+def _job_options(function: Any) -> Any:
+    for option in reversed(_JOB):
+        function = option(function)
+    return function
+
+
+_TASK = ("image", "secret", "node_pool", "pools_file")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def command() -> None:
+    """List, prepare, check and draw the data sets; convert start weights."""
+
+
+@command.command("list")
+@form_option("table", "json", "name")
+def list_(form: str) -> None:
+    """List the data sets: what is in them, their form, and where they are had."""
+    found = data.listed()
+    if form == "json":
+        output.write_json(found)
+    elif form == "name":
+        output.write_names(one.name for one in found.data_sets)
+    else:
+        output.write_table(
+            COLUMNS,
+            [
+                [
+                    one.name,
+                    one.title,
+                    ", ".join(one.benchmarks),
+                    f"{one.training:,}",
+                    f"{one.validation:,}",
+                    one.source,
+                ]
+                for one in found.data_sets
+            ],
+        )
+
+
+@command.command("make-sample")
+@click.argument("name", metavar="NAME")
+@click.argument("place", metavar="DIR|pvc:NAME[/SUB]")
+@click.option("--pictures", type=click.IntRange(2, 10_000), metavar="N", help="To train on.")
+@click.option("--size", metavar="HxW", help="Of a picture, as 64x128.")
+@click.option("--seed", type=click.IntRange(0), metavar="N", help="Default 0.")
+@_job_options
+def make_sample(access: ClusterAccess, **given: Any) -> int:
+    """Draw a small set of the same form, for checks: a tiny model learns it in seconds."""
+    words = [f"--{key}={given[key]}" for key in ("pictures", "size", "seed") if given[key]]
+    return _run("make-sample", words, access, **given)
+
+
+@command.command()
+@click.argument("name", metavar="NAME")
+@_place
+@click.option("--deep", is_flag=True, help="Decode every file.")
+@_job_options
+def check(access: ClusterAccess, **given: Any) -> int:
+    """Say what a folder or a claim lacks, by name.
+
+    Exit code 0 where all is there, 2 where something is missing.
+    """
+    return _run("check", ["--deep"] if given["deep"] else [], access, **given)
+
+
+@command.command()
+@click.argument("name", metavar="NAME")
+@_place
+@click.option("--url", "urls", multiple=True, metavar="URL", help="Archive; may be repeated.")
+@click.option("--md5", "md5s", multiple=True, metavar="HEX", help="Of each URL, in their order.")
+@click.option("--sha256", "sha256s", multiple=True, metavar="HEX", help="The same.")
+@click.option("--secret", metavar="NAME", help="Secret with credentials, or with the URL.")
+@_job_options
+def prepare(access: ClusterAccess, **given: Any) -> int:
+    """Fetch and unpack archives into a folder or a claim, and check what is there.
+
+    What was cut off is gone on with by the same command. On a cluster a Job does it: Ctrl-C leaves
+    that alone, and the same command follows it again. Exit code 2 where something is missing.
+    """
+    words = [f"--url={url}" for url in given["urls"]]
+    words += [f"--{name}={each}" for name in ("md5", "sha256") for each in given[f"{name}s"]]
+    return _run("prepare", words, access, **given)
+
+
+@command.command()
+@click.argument("source", metavar="SOURCE")
+@click.option("-o", "--output", "target", required=True, metavar="FILE.npz", help="The new file.")
+def convert(source: str, target: str) -> None:
+    """Convert published weights to a file that --weights takes.
+
+    Taken are open-mmlab's resnet50_v1c (.pth), torchvision's resnet50 (.pth) and PaddleClas'
+    ResNet50_vd_ssld (.pdparams).
+    """
+    made = data.convert(source, target, SignalStop())
+    checked = "its name's checksum is right" if made.verified else "no checksum in its name"
+    output.note(f"{source}: {made.kind}, {counted(made.tensors, 'tensor')}; {checked}.")
+    output.write(f"{made.digest}  {target}\n")
+    output.note(f"To start from it: k8sbench submit BENCHMARK --mode train --weights {target}")
+
+
+def _run(action: Any, words: list[str], access: ClusterAccess, **given: Any) -> int:
+    known: dict[str, Any] = {
+        key: given[key] for key in ("image", "secret", "pull_secrets") if key in given
+    }
+    if given.get("seconds") is not None:
+        known["seconds"] = max(1, int(given["seconds"]))
+    name, place = given["name"], given["place"]
+    task = Task(
+        action=action, data_set=name, place=place, words=tuple(words), access=access, **known
+    )
+    drawn = _Drawn()
+    try:
+        code = data.run(task, SignalStop(), drawn)
+    finally:
+        drawn.end()
+    if code == 0:
+        output.note(f"{name}: all is there, in {place}.")
+    else:
+        source = data_set(name).source
+        output.note(f"{name}: something is missing in {place}. {source}")
+    return code
+
+
+class _Drawn:
+    """Shows what the program prints: one line that changes on a terminal, else a line at times.
+
+    What is missing is the data, and goes to stdout.
+    """
+
+    def __init__(self) -> None:
+        self._is_drawn = False
+        self._step, self._told_at = "", 0.0
+
+    def __call__(self, said: Said) -> None:
+        if said.event == "progress":
+            self._progress(said)
+            return
+        self.end()
+        if said.event == "missing":
+            output.write(f"{clean(said.text)}\n")
+        else:
+            output.note(clean(said.text))
+
+    def end(self) -> None:
+        """Leave the line that changes."""
+        if self._is_drawn:
+            output.note("")
+        self._is_drawn = False
+
+    def _progress(self, said: Said) -> None:
+        line = f"{clean(said.step)}: {_amount(said)}"
+        if sys.stderr.isatty():
+            output.write(f"\r\x1b[K{line}", sys.stderr)
+            self._is_drawn = True
+            return
+        now = time.monotonic()
+        is_whole = said.total is not None and said.done >= said.total
+        if said.step != self._step or now - self._told_at >= LINE_SECONDS or is_whole:
+            self._step, self._told_at = said.step, now
+            output.note(line)
+
+
+def _amount(said: Said) -> str:
+    scale, digits, unit = 1.0, 0, said.unit
+    if unit == "bytes":
+        is_large = max(said.done, said.total or 0) >= GB
+        scale, digits, unit = (GB, 2, "GB") if is_large else (1e6, 1, "MB")
+    done = f"{said.done / scale:,.{digits}f}"
+    if not said.total:
+        return f"{done} {unit}"
+    return f"{done} of {said.total / scale:,.{digits}f} {unit} ({said.done / said.total:.0%})"

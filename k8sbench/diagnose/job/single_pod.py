@@ -1,0 +1,60 @@
+"""Why the pod of a batch/v1 Job does not run, by the rules for the pods of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from k8sbench.diagnose.job import admission, scheduling, starting
+from k8sbench.diagnose.job.causes import Diagnosis
+from k8sbench.diagnose.job.facts import Facts, JobSnapshot, Replica
+from k8sbench.model.kube import KubeObject, conditions, is_true, name_of
+
+REFUSED = "FailedCreate"
+"""Reason of the event with which the Job controller says that a pod was refused."""
+
+
+class _Facts(Facts, frozen=True, kw_only=True):
+    plan: Any = None
+
+    def names(self, one: Replica | None = None) -> dict[str, str]:
+        names = {"namespace": self.namespace, "kind": "job", "job": name_of(self.job)}
+        if one is not None:
+            names |= {"replica": one.name, "pod": one.pod_name, "node": str(one.node)}
+        return names
+
+
+def waits_for(
+    job: KubeObject,
+    pod: KubeObject | None,
+    events: Sequence[KubeObject],
+    *,
+    container: str,
+    now: float,
+) -> Diagnosis | None:
+    """Return what the pod waits for, if it is a trouble; ``pod`` None: it was not created.
+
+    ``events`` are those about the Job and the pod, oldest first.
+    """
+    snapshot = JobSnapshot(job=job, events=events)
+    if pod is None:
+        refused = [one for one in events if one.get("reason") == REFUSED]
+        if not refused:
+            return None
+        message = str(refused[-1].get("message") or "").removeprefix("Error creating: ")
+        head = f"The pod of {name_of(job)} is not created"
+        where = {"namespace": job["metadata"]["namespace"]}
+        return admission.cause(message, head, where)
+    about = [one for one in events if one["involvedObject"]["name"] == name_of(pod)]
+    replica = Replica(
+        name="the pod", pod_name=name_of(pod), container=container, pod=pod, events=about
+    )
+    facts = _Facts(seen=snapshot, now=now, job=job, replicas=(replica,), events=())
+    found = [*starting.causes(facts), *scheduling.causes(facts)]
+    return next((one for one in found if isinstance(one, Diagnosis)), None)
+
+
+def ended(job: KubeObject) -> KubeObject | None:
+    """Return the condition with which a Job has ended; None: it goes on."""
+    found = conditions(job)
+    return next((found[kind] for kind in ("Complete", "Failed") if is_true(found.get(kind))), None)

@@ -1,0 +1,96 @@
+"""The data sets that benchmarks train on: what is in them, their form, and where they are had.
+
+The archive of a report and its checksum stand in the catalog, beside the figures that it gave.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from k8sbench.model.errors import NotFound, did_you_mean
+
+
+class DataSet(msgspec.Struct, frozen=True, kw_only=True):
+    """One data set, as trainers read it from a folder."""
+
+    name: str
+    title: str
+    benchmarks: tuple[str, ...]
+    samples: str
+    """What one sample is: pictures, clips, pairs."""
+    training: int
+    validation: int
+    form: tuple[str, ...]
+    """Paths below its folder; capitals stand for names."""
+    account: bool
+    """Whether its publisher gives it to those who have registered alone."""
+    source: str
+    """Where it is had, and what may be fetched."""
+
+
+DATA_SETS = (
+    DataSet(
+        name="cityscapes",
+        title="Cityscapes",
+        benchmarks=("deeplabv3p",),
+        samples="pictures",
+        training=2975,
+        validation=500,
+        form=(
+            "leftImg8bit/{train,val}/CITY/NAME_leftImg8bit.png",
+            "gtFine/{train,val}/CITY/NAME_gtFine_labelTrainIds.png",
+        ),
+        account=True,
+        source="Register with Cityscapes and fetch leftImg8bit_trainvaltest.zip and"
+        " gtFine_trainvaltest.zip, or fetch a copy of your own. Train ids are made of label ids"
+        " where they are missing.",
+    ),
+    DataSet(
+        name="imagenet",
+        title="ImageNet (ILSVRC 2012)",
+        benchmarks=("resnet50",),
+        samples="pictures",
+        training=1_281_167,
+        validation=50_000,
+        form=("train/CLASS/NAME.JPEG", "val/CLASS/NAME.JPEG"),
+        account=True,
+        source="Register with ImageNet, and put the pictures of both parts into a folder for each"
+        " class; then fetch an archive of that from a place of your own.",
+    ),
+    DataSet(
+        name="kinetics",
+        title="Kinetics-400",
+        benchmarks=("tsm",),
+        samples="clips",
+        training=234_584,
+        validation=19_760,
+        form=(
+            "labels/{train,val}_videofolder.txt (PATH FRAMES LABEL)",
+            "images/PATH/img_00001.jpg …",
+        ),
+        account=False,
+        source="Its publisher gives links to videos alone: cut them into frames with the tools of"
+        " temporal-shift-module, and fetch an archive of that from a place of your own.",
+    ),
+    DataSet(
+        name="faces",
+        title="MS1M faces with LFW's pairs",
+        benchmarks=("arcface",),
+        samples="pictures",
+        training=5_822_653,
+        validation=6_000,
+        form=("train.txt (PATH LABEL)", "PATH", "lfw.bin"),
+        account=False,
+        source="Not published by those who made it any more; fetch an archive of a copy that you"
+        " may use.",
+    ),
+)
+
+
+def data_set(name: str) -> DataSet:
+    """Return a data set by its name; raises :class:`NotFound`."""
+    names = [one.name for one in DATA_SETS]
+    if name not in names:
+        near = did_you_mean(name, names)
+        raise NotFound(f"There is no data set {name!r}.", f"{near}There are: {', '.join(names)}.")
+    return DATA_SETS[names.index(name)]

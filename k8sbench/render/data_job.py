@@ -1,0 +1,161 @@
+"""A Job of Kubernetes that prepares or checks a data set on a claim, beside no run.
+
+Its name follows from what it does and where, so that whoever asks for the same again finds it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from jinja2 import Environment
+
+from k8sbench.model.errors import UsageError
+from k8sbench.model.identity import LABEL_DOMAIN
+from k8sbench.model.planning import TRAINERS_MOUNT
+from k8sbench.model.pool import NodePool
+from k8sbench.render import syntax
+from k8sbench.render.job import DIGEST_ANNOTATION, config_key
+from k8sbench.render.manifest import SOURCES_TEMPLATE, read
+from k8sbench.render.pod import PACKAGES_MOUNT, SIDECAR, toleration
+from k8sbench.render.security import USER
+from k8sbench.render.templates import render
+from k8sbench.render.trainer_sources import TrainerSources
+
+TEMPLATE = "data-job.yaml.j2"
+CONTAINER = "data"
+MOUNT = "/data"
+LABEL = f"{LABEL_DOMAIN}/data"
+"""Label of the Job, its pod and its ConfigMap; the value is the Job's name."""
+WORDS_ANNOTATION = f"{LABEL_DOMAIN}/data-words"
+"""Checksum of what the Job was asked for."""
+PROGRAM = ("python3", "-m", "k8sbench.trainers.prepare_data")
+SECRET_KEYS = {
+    "K8SBENCH_DATA_USERNAME": "username",
+    "K8SBENCH_DATA_PASSWORD": "password",
+    "K8SBENCH_DATA_HEADER": "header",
+    "K8SBENCH_DATA_URL": "url",
+}
+"""Variable of the program → key of the Secret; each may be missing."""
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A folder of a persistent volume claim."""
+
+    name: str
+    folder: str | None
+
+    @classmethod
+    def parse(cls, text: str) -> Claim:
+        """Read ``pvc:NAME[/SUB]``; raises :class:`UsageError`."""
+        name, _, folder = text.removeprefix("pvc:").partition("/")
+        folder = folder.removesuffix("/")
+        sound = "\0" not in folder and not {"", ".", ".."} & set(folder.split("/"))
+        if not syntax.fits(syntax.DNS_1123_SUBDOMAIN, name) or (folder and not sound):
+            raise UsageError(
+                f"--data {text!r} names no claim.",
+                "Write pvc:NAME[/SUB] with the name of a claim and a folder in it.",
+            )
+        return cls(name, folder or None)
+
+    @property
+    def path(self) -> str:
+        """The folder as the container sees it: the program makes it where it is missing."""
+        return MOUNT if self.folder is None else f"{MOUNT}/{self.folder}"
+
+
+class DataJob(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be done, and with which image."""
+
+    action: str
+    """``prepare`` or ``check``."""
+    data_set: str
+    claim: Claim
+    words: tuple[str, ...]
+    """More words of the program."""
+    image: str
+    secret: str | None = None
+    pool: NodePool | None = None
+    """Whose nodes, pull secrets and Python packages it has; None: any node's."""
+    seconds: int
+
+    @property
+    def name(self) -> str:
+        """The Job's name."""
+        place = f"{self.claim.name}/{self.claim.folder or ''}"
+        digest = hashlib.sha256(place.encode()).hexdigest()[:8]
+        return f"data-{self.action}-{self.data_set}-{digest}"
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What its container runs."""
+        return (*PROGRAM, self.action, self.data_set, self.claim.path, *self.words)
+
+
+def manifests(
+    job: DataJob, *, templates: Environment, trainers: TrainerSources
+) -> Sequence[dict[str, Any]]:
+    """Render the ConfigMap with the program, and the Job."""
+    _check(job)
+    labels = {
+        "app.kubernetes.io/name": "k8sbench",
+        "app.kubernetes.io/managed-by": "k8sbench",
+        "app.kubernetes.io/part-of": "k8sbench",
+        LABEL: job.name,
+    }
+    pool = job.pool
+    packages = Claim.parse(pool.python_packages) if pool and pool.python_packages else None
+    said = repr((job.command, job.image, job.secret, pool, trainers.digest))
+    words = hashlib.sha256(said.encode()).hexdigest()
+    values = {
+        "name": job.name,
+        "labels": labels,
+        "annotations": {DIGEST_ANNOTATION: trainers.digest, WORDS_ANNOTATION: words},
+        "pod_labels": {**labels, SIDECAR: "false"},
+        "pod_annotations": {SIDECAR: "false"},
+        "seconds": job.seconds,
+        "user": USER,
+        "image": job.image,
+        "command": job.command,
+        "pull_secrets": [{"name": name} for name in pool.image_pull_secrets] if pool else [],
+        "selector": pool.selector if pool else {},
+        "tolerations": [toleration(each) for each in pool.tolerations] if pool else [],
+        "packages": packages.name if packages else None,
+        "packages_folder": packages.folder if packages else None,
+        "packages_mount": PACKAGES_MOUNT,
+        "env": [
+            ("PYTHONPATH", f"{TRAINERS_MOUNT}:{PACKAGES_MOUNT}" if packages else TRAINERS_MOUNT),
+            ("PYTHONDONTWRITEBYTECODE", "1"),
+            ("HOME", "/tmp"),  # noqa: S108 - in the pod
+            *((("K8SBENCH_DATA_SECRET", job.secret),) if job.secret is not None else ()),
+        ],
+        "secret": job.secret,
+        "secret_env": list(SECRET_KEYS.items()) if job.secret is not None else [],
+        "mount": MOUNT,
+        "read_only": job.action == "check",
+        "claim": job.claim.name,
+        "trainers_mount": TRAINERS_MOUNT,
+        "source_items": [{"key": config_key(path), "path": path} for path in trainers.files],
+    }
+    sources = render(
+        templates,
+        SOURCES_TEMPLATE,
+        job_name=job.name,
+        labels=labels,
+        annotations={DIGEST_ANNOTATION: trainers.digest},
+        data={config_key(path): text for path, text in trainers.files.items()},
+    )
+    return [read(sources), read(render(templates, TEMPLATE, job=values))]
+
+
+def _check(job: DataJob) -> None:
+    if not syntax.fits(syntax.IMAGE, job.image):
+        raise UsageError(
+            f"{job.image!r} cannot name an image.",
+            "Write it as [registry[:port]/]name[:tag][@sha256:…]; the name is lower case.",
+        )
+    if job.secret is not None and not syntax.fits(syntax.DNS_1123_SUBDOMAIN, job.secret):
+        wrong = f"{job.secret!r} cannot name a Secret."
+        raise UsageError(wrong, "'kubectl get secrets' lists them.")

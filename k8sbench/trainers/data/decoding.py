@@ -1,0 +1,170 @@
+"""Picture files as RGB, and the list files that name them.
+
+The orientation that EXIF tells is left alone, as torchvision, TSM and PLSC leave it. Needs Pillow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from PIL import Image
+
+from k8sbench.trainers.parts.samples import Array, BrokenSample, DataError
+
+Picture = Image.Image
+T = TypeVar("T")
+
+FORMATS = ("JPEG", "PNG")  # by their content, whatever the file's name ends in
+
+
+def picture(path: Path) -> Picture:
+    """The picture in a file, whatever its colours, as RGB; raises `BrokenSample`."""
+    return decoded(_content(path), str(path))
+
+
+def labels(path: Path) -> Array:
+    """Uint8 [height, width]: the bytes of a picture that has one for each pixel, its class.
+
+    Raises `BrokenSample`.
+    """
+    return np.asarray(decoded(_content(path), str(path), _of_one_byte))
+
+
+def decoded(data: bytes, name: str, read: Callable[[Picture], Picture] | None = None) -> Picture:
+    """The encoded picture `data` as `read` makes it, else as RGB; raises `BrokenSample`, of `name`.
+
+    `read` may raise any error that says what is wrong with the picture.
+    """
+    if not data:
+        raise BrokenSample(name, "the file is empty")
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as found:
+            made = (read or _rgb)(found)
+    except Exception as error:  # damaged data make Pillow's decoders raise nearly anything
+        why = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if "BytesIO" in why:  # which says where the data were, not what is wrong with them
+            why = "neither a JPEG nor a PNG picture"
+        raise BrokenSample(name, why) from None
+    if not all(made.size):
+        raise BrokenSample(name, "the picture has no pixels")
+    return made
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise BrokenSample(str(path), error.strerror or str(error)) from None
+
+
+def _rgb(found: Picture) -> Picture:
+    if found.mode == "RGB":
+        found.load()
+        return found  # which `convert` would copy
+    return _of_16_bits(found) if found.mode.startswith("I") else found.convert("RGB")
+
+
+def _of_one_byte(found: Picture) -> Picture:
+    if found.mode not in ("L", "P"):
+        raise ValueError(f"labels are one byte for each pixel, and here they are {found.mode}")
+    return found.copy()
+
+
+def broken(path: Path) -> list[str]:
+    """The sentence on a file that has no picture; empty where it has one."""
+    try:
+        picture(path)
+    except BrokenSample as error:
+        return [str(error)]
+    return []
+
+
+def _of_16_bits(found: Picture) -> Picture:
+    # Pillow's own conversion cuts values above 255 off.
+    values = np.asarray(found).astype(np.int64).clip(0, 65535) // 257
+    return Image.fromarray(values.astype(np.uint8)).convert("RGB")
+
+
+def pixels(image: Picture) -> Array:
+    """Uint8 [3, height, width]."""
+    return np.ascontiguousarray(np.asarray(image).transpose(2, 0, 1))
+
+
+def mirrored(image: Picture) -> Picture:
+    """Left is right."""
+    return image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+
+
+def shorter_side(image: Picture, size: int) -> Picture:
+    """Resized, bilinear, so that the shorter side is `size`."""
+    width, height = image.size
+    if width <= height:
+        to = size, int(size * height / width)
+    else:
+        to = int(size * width / height), size
+    return image.resize(to, Image.Resampling.BILINEAR)
+
+
+def centre(image: Picture, size: int) -> Picture:
+    """The square of `size` pixels in the middle."""
+    left, top = (round((side - size) / 2.0) for side in image.size)
+    return image.crop((left, top, left + size, top + size))
+
+
+def lines(path: Path, read: Callable[[str], T], form: str) -> Iterator[T]:
+    """What `read` makes of each line that is not empty.
+
+    Raises `DataError` with the line's number where `read` raises `ValueError`, and for a file that
+    cannot be read.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                yield read(line.strip())
+            except ValueError as error:
+                why = (
+                    f"{path}, line {number}: {error}; expected {form}, found {line.strip()[:80]!r}"
+                )
+                raise DataError(why) from None
+
+
+def whole(text: str) -> int:
+    """A number from 0; raises `ValueError`."""
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise ValueError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def label(text: str, classes: int) -> int:
+    """A class's number; raises `ValueError` for one outside 0 … `classes` − 1."""
+    number = whole(text)
+    if number >= classes:
+        raise ValueError(f"class {number} is not one of {classes}")
+    return number
+
+
+def names(found: Iterable[str]) -> Array:
+    """Paths as bytes in one array: millions of objects would be copied by every loader process."""
+    return np.array([name.encode("utf-8", "surrogateescape") for name in found], dtype=np.bytes_)
+
+
+def name(found: bytes) -> str:
+    """A path of :func:`names`."""
+    return bytes(found).decode("utf-8", "surrogateescape")
+
+
+def digest(parts: Iterable[bytes]) -> str:
+    """SHA-256 of all parts, hex."""
+    made = hashlib.sha256()
+    for part in parts:
+        made.update(part)
+    return made.hexdigest()

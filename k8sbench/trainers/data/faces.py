@@ -1,0 +1,189 @@
+"""Faces as PLSC and InsightFace keep them: a list of pictures to train on, and pairs to verify.
+
+DIR/train.txt has a picture per line, its path below DIR and its class, with a tab or a space
+between; DIR/lfw.bin is a pickle of a list of encoded pictures, two for each pair, and a list that
+tells of each pair whether both are of one person. Pictures are aligned already: they are mirrored
+in half of the cases and not resized.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from k8sbench.trainers.data import decoding
+from k8sbench.trainers.parts.samples import Array, BrokenSample, DataError, Files
+
+CLASSES = 85_742
+PICTURES, PAIRS = 5_822_653, 6_000
+FORM = "PATH, a tab or a space, and LABEL"
+
+
+def to_train(image: decoding.Picture, random: np.random.Generator) -> Array:
+    """Mirrored or not: uint8 [3, size, size]."""
+    return decoding.pixels(decoding.mirrored(image) if random.random() < 0.5 else image)
+
+
+def _checked(image: decoding.Picture, size: int, name: str) -> decoding.Picture:
+    if image.size != (size, size):
+        raise BrokenSample(name, "{}x{} pixels, not {size}x{size}".format(*image.size, size=size))
+    return image
+
+
+@dataclass(frozen=True)
+class _Training:
+    folder: Path
+    names: Array
+    labels: Array
+    size: int
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def sample(self, number: int, random: np.random.Generator) -> tuple[Array, Array]:
+        path = self.folder / decoding.name(self.names[number])
+        image = _checked(decoding.picture(path), self.size, str(path))
+        return to_train(image, random), np.asarray(self.labels[number])
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The pairs of a .bin file: an input is uint8 [2, 3, size, size], a target 1 for one person."""
+
+    path: Path
+    encoded: list[bytes]
+    same: Array
+    size: int
+
+    def __len__(self) -> int:
+        return len(self.same)
+
+    def sample(self, number: int, random: np.random.Generator) -> tuple[Array, Array]:
+        """Both pictures of pair `number`, as they are."""
+        del random
+        both = [self.picture(2 * number + second) for second in (0, 1)]
+        return np.stack(both), np.asarray(self.same[number].astype(np.int64))
+
+    def picture(self, number: int) -> Array:
+        """One picture; raises `BrokenSample`."""
+        name = f"{self.path}, picture {number + 1}"
+        image = decoding.decoded(self.encoded[number], name)
+        return decoding.pixels(_checked(image, self.size, name))
+
+
+def open_set(folder: Path, *, size: int = 112, classes: int = CLASSES) -> Files:
+    """The data set in `folder`, whose pictures have `size` pixels a side; raises `DataError`.
+
+    Its digest is that of the list and of the pairs: the pictures are too many to be asked for.
+    """
+    listed = _listed(folder, classes)
+    pairs = read_pairs(folder / "lfw.bin", size)
+    names, labels = zip(*listed, strict=True)
+    return Files(
+        "faces",
+        _Training(folder, decoding.names(names), np.array(labels, dtype=np.int64), size),
+        pairs,
+        decoding.digest(path.read_bytes() for path in (folder / "train.txt", pairs.path)),
+    )
+
+
+def _listed(folder: Path, classes: int) -> list[tuple[str, int]]:
+    def read(line: str) -> tuple[str, int]:
+        path, _, label = line.replace("\t", " ").rpartition(" ")
+        if not path:
+            raise ValueError("one field")
+        return line[: len(path)].rstrip(), decoding.label(label, classes)
+
+    path = folder / "train.txt"
+    found = list(decoding.lines(path, read, FORM))
+    if not found:
+        raise DataError(f"{path} has no pictures")
+    return found
+
+
+def read_pairs(path: Path, size: int) -> Pairs:
+    """The pairs of a .bin file; raises `DataError`. What is no data in the pickle is refused."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    try:
+        encoded, same = _Unpickler(io.BytesIO(data), encoding="bytes").load()
+        pictures = [each if isinstance(each, bytes) else each.held for each in encoded]
+        told = [bool(each) for each in same]
+    except Exception as error:  # damaged data make pickle raise nearly anything
+        raise DataError(
+            f"{path} is no pickle of a list of pictures and a list of truth values: {error}"
+        ) from None
+    if not told or len(pictures) != 2 * len(told):
+        raise DataError(f"{path} has {len(pictures)} pictures for {len(told)} pairs, not two each")
+    return Pairs(path, pictures, np.array(told), size)
+
+
+class _Bytes:
+    """In place of numpy's array or type in a pickle: its bytes alone."""
+
+    def __init__(self, *_: object) -> None:
+        self.held = b""
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        if isinstance(state[-1], bytes):
+            self.held = state[-1]
+
+
+def _latin(text: str, encoding: str) -> bytes:
+    if encoding not in ("latin1", b"latin1"):
+        raise pickle.UnpicklingError(f"a text in {encoding!r}")
+    return text.encode("latin1")
+
+
+class _Unpickler(pickle.Unpickler):
+    """Plain data, and bytes in the ways in which pickles of Python 2 and of numpy hold them."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("_codecs", "encode"):
+            return _latin
+        if (module, name) in (("builtins", "bytes"), ("__builtin__", "bytes")):
+            return lambda: b""
+        if module.startswith("numpy.") or module == "numpy":
+            if name in ("_reconstruct", "ndarray", "dtype"):
+                return _Bytes
+            if name == "_frombuffer":
+                return lambda data, *_: bytes(memoryview(data))
+            if name == "scalar":
+                return lambda _, held: any(held)
+        raise pickle.UnpicklingError(f"it holds {module}.{name}")
+
+
+def problems(folder: Path, *, deep: bool = False) -> Iterator[str]:
+    """Sentences that name what is missing; `deep` decodes every picture."""
+    try:
+        listed = _listed(folder, CLASSES)
+    except DataError as error:
+        yield str(error)
+        listed = []
+    if listed and len(listed) != PICTURES:
+        yield f"{folder / 'train.txt'}: {len(listed):,} of {PICTURES:,} pictures"
+    for name, _ in listed:
+        if deep:
+            yield from decoding.broken(folder / name)
+        elif not (folder / name).is_file():
+            yield f"{folder / name}: no such file"
+    try:
+        pairs = read_pairs(folder / "lfw.bin", 0)
+    except DataError as error:
+        yield str(error)
+        return
+    if len(pairs) != PAIRS:
+        yield f"{pairs.path}: {len(pairs):,} of {PAIRS:,} pairs"
+    for number, encoded in enumerate(pairs.encoded if deep else []):
+        try:
+            decoding.decoded(encoded, f"{pairs.path}, picture {number + 1}")
+        except BrokenSample as error:
+            yield str(error)

@@ -1,0 +1,176 @@
+"""ImageNet as folders of classes, DIR/{train,val}/CLASS/*.JPEG, and its augmentations.
+
+They are those of torchvision and of the PyTorch loader of NVIDIA's DeepLearningExamples: a crop of
+8–100 % of the area and of a shape of 3:4 to 4:3, resized by Pillow's bilinear rule, mirrored in
+half of the cases; to validate, the middle of the picture whose shorter side is 256. The loader of
+the report, DALI, tries 100 crops instead of 10 before it takes the middle, and does not average
+pixels when it makes a crop smaller.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from k8sbench.trainers.data import decoding
+from k8sbench.trainers.parts.samples import Array, DataError, Files
+
+ENDINGS = (".jpeg", ".jpg", ".png")
+CLASSES = 1000
+PICTURES = {"train": 1_281_167, "val": 50_000}
+AREA, RATIO, TRIES = (0.08, 1.0), (3 / 4, 4 / 3), 10
+Box = tuple[int, int, int, int]  # left, top, right, bottom
+
+
+def crop_box(width: int, height: int, random: np.random.Generator) -> Box:
+    """A random part of a picture to train on."""
+    for _ in range(TRIES):
+        area = width * height * random.uniform(*AREA)
+        ratio = math.exp(random.uniform(math.log(RATIO[0]), math.log(RATIO[1])))
+        columns, rows = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        if 0 < columns <= width and 0 < rows <= height:
+            top = int(random.integers(height - rows + 1))
+            left = int(random.integers(width - columns + 1))
+            return left, top, left + columns, top + rows
+    # All of the picture, or the middle of one that is too long.
+    columns = min(width, round(height * RATIO[1]))
+    rows = min(height, round(width / RATIO[0]))
+    left, top = (width - columns) // 2, (height - rows) // 2
+    return left, top, left + columns, top + rows
+
+
+def to_train(image: decoding.Picture, size: int, random: np.random.Generator) -> Array:
+    """A random part of `image`, resized and mirrored or not: uint8 [3, size, size]."""
+    part = image.crop(crop_box(*image.size, random))
+    part = part.resize((size, size), Image.Resampling.BILINEAR)
+    return decoding.pixels(decoding.mirrored(part) if random.random() < 0.5 else part)
+
+
+def to_validate(image: decoding.Picture, size: int) -> Array:
+    """The middle of `image`: uint8 [3, size, size]."""
+    return decoding.pixels(decoding.centre(decoding.shorter_side(image, size * 256 // 224), size))
+
+
+@dataclass(frozen=True)
+class _Part:
+    folder: Path
+    names: Array
+    labels: Array
+    size: int
+    training: bool
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def sample(self, number: int, random: np.random.Generator) -> tuple[Array, Array]:
+        image = decoding.picture(self.folder / decoding.name(self.names[number]))
+        made = (
+            to_train(image, self.size, random) if self.training else to_validate(image, self.size)
+        )
+        return made, np.asarray(self.labels[number])
+
+
+def open_set(folder: Path, *, size: int = 224, classes: int = CLASSES) -> Files:
+    """The data set in `folder`, by pictures of `size` pixels; raises `DataError`.
+
+    A class is numbered by the place of its folder among those in DIR/train, in order of names; at
+    most `classes` of them fit the model.
+    """
+    found = {part: _Listing.of(folder / part) for part in PICTURES}
+    known = found["train"].classes
+    if len(known) > classes:
+        raise DataError(
+            f"{folder / 'train'} has {len(known)} classes, more than the model's {classes}"
+        )
+    if unknown := sorted(set(found["val"].classes) - set(known)):
+        raise DataError(f"{folder}: val has the class {unknown[0]}, which train has not")
+
+    def part(name: str, *, training: bool) -> _Part:
+        names, labels = [], []
+        for kind, pictures in found[name].classes.items():
+            names += [f"{kind}/{picture}" for picture, _ in pictures]
+            labels += [list(known).index(kind)] * len(pictures)
+        if not names:
+            raise DataError(f"{folder / name} has no pictures")
+        made = np.array(labels, dtype=np.int64)
+        return _Part(folder / name, decoding.names(names), made, size, training)
+
+    listed = (
+        f"{name}/{kind}/{picture} {length}\n"
+        for name in sorted(found)
+        for kind, pictures in found[name].classes.items()
+        for picture, length in pictures
+    )
+    return Files(
+        "imagenet",
+        part("train", training=True),
+        part("val", training=False),
+        decoding.digest(line.encode("utf-8", "surrogateescape") for line in listed),
+    )
+
+
+@dataclass(frozen=True)
+class _Listing:
+    """The classes of a part, in order of names, with the names and bytes of their pictures."""
+
+    classes: dict[str, list[tuple[str, int]]]
+
+    @classmethod
+    def of(cls, folder: Path) -> _Listing:
+        try:
+            kinds = sorted(entry.name for entry in _entries(folder) if entry.is_dir())
+            # Many at a time: a folder on a network takes its time for each.
+            with ThreadPoolExecutor(16) as pool:
+                each = list(pool.map(_pictures, [folder / kind for kind in kinds]))
+        except OSError as error:
+            raise DataError(f"{error.filename or folder}: {error.strerror}") from None
+        if not kinds:
+            raise DataError(f"{folder} has no folders of classes")
+        return cls(dict(zip(kinds, each, strict=True)))
+
+
+def _entries(folder: Path) -> Iterable[os.DirEntry[str]]:
+    with os.scandir(folder) as found:
+        return [entry for entry in found if not entry.name.startswith(".")]
+
+
+def _pictures(folder: Path) -> list[tuple[str, int]]:
+    return sorted(
+        (entry.name, entry.stat().st_size)
+        for entry in _entries(folder)
+        if entry.name.lower().endswith(ENDINGS)
+    )
+
+
+def problems(folder: Path, *, deep: bool = False) -> Iterator[str]:
+    """Sentences that name what is missing; `deep` decodes every picture."""
+    known: set[str] = set()
+    for part, count in PICTURES.items():
+        try:
+            classes = _Listing.of(folder / part).classes
+        except DataError as error:
+            yield str(error)
+            continue
+        found = sum(map(len, classes.values()))
+        if found != count:
+            yield f"{part}: {found:,} of {count:,} pictures"
+        if part == "train" and len(classes) != CLASSES:
+            yield f"{part}: {len(classes):,} of {CLASSES:,} classes"
+        yield from (f"{part}/{kind}: no pictures" for kind, held in classes.items() if not held)
+        if part == "val":
+            yield from (f"val: no class {kind}" for kind in sorted(known - set(classes)))
+            yield from (f"train: no class {kind}" for kind in sorted(set(classes) - known))
+        known |= set(classes)
+        for kind, held in classes.items():
+            for name, length in held:
+                if not length:
+                    yield f"{part}/{kind}/{name}: the file is empty"
+                elif deep:
+                    yield from decoding.broken(folder / part / kind / name)

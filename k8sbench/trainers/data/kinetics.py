@@ -1,0 +1,184 @@
+"""Kinetics as frames with TSM's list files, and TSM's augmentations.
+
+DIR/labels/{train,val}_videofolder.txt have a clip per line, "PATH FRAMES LABEL"; its frames are
+DIR/images/PATH/img_00001.jpg and so on. As upstream, clips of fewer than 3 frames are left out, and
+one with fewer frames than segments shows its first frame in all of them. Other than upstream, which
+takes the first frame in place of one that it cannot read, and another clip in place of one without
+a first frame, a clip with a broken frame is a broken sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from k8sbench.trainers.data import decoding
+from k8sbench.trainers.parts.samples import Array, BrokenSample, DataError, Files
+
+CLASSES = 400
+CLIPS = {"train": 234_584, "val": 19_760}  # as the report's checksum line counts them
+FORM = "PATH FRAMES LABEL"
+FEWEST_FRAMES = 3
+SCALES = (1.0, 0.875, 0.75, 0.66)  # of a frame's shorter side
+MAX_DISTORT = 1  # steps of SCALES between the two sides of a crop
+NEARLY = 3  # pixels: a side that is less than these from the model's becomes the model's
+# In quarters of what a crop leaves of the width and of the height: corners, middle, middles of the
+# edges, and between the corners and the middle.
+PLACES = [(right, down) for right in range(5) for down in range(5) if (right + down) % 2 == 0]
+Box = tuple[int, int, int, int]  # left, top, right, bottom
+Line = tuple[str, int, int]
+
+
+def indices_to_train(frames: int, segments: int, random: np.random.Generator) -> Array:
+    """The frames, from 1, at a random place in each of equal parts of a clip."""
+    each = frames // segments
+    if not each:
+        return np.ones(segments, dtype=np.int64)
+    return np.arange(segments) * each + random.integers(each, size=segments) + 1
+
+
+def indices_to_validate(frames: int, segments: int) -> Array:
+    """The frames, from 1, in the middle of equal parts of a clip."""
+    if frames <= segments:
+        return np.ones(segments, dtype=np.int64)
+    each = frames / segments
+    return np.array([int(each / 2 + each * segment) + 1 for segment in range(segments)])
+
+
+def crop_box(width: int, height: int, size: int, random: np.random.Generator) -> Box:
+    """One of 10 sizes at one of 13 places of a frame."""
+    sides = [int(min(width, height) * scale) for scale in SCALES]
+    sides = [size if abs(side - size) < NEARLY else side for side in sides]
+    sizes = [
+        (across, down)
+        for i, down in enumerate(sides)
+        for j, across in enumerate(sides)
+        if abs(i - j) <= MAX_DISTORT
+    ]
+    columns, rows = sizes[random.integers(len(sizes))]
+    right, down = PLACES[random.integers(len(PLACES))]
+    left, top = right * ((width - columns) // 4), down * ((height - rows) // 4)
+    return left, top, left + columns, top + rows
+
+
+def to_train(frames: Sequence[decoding.Picture], size: int, random: np.random.Generator) -> Array:
+    """One part of all frames, resized and mirrored or not: uint8 [frames, 3, size, size]."""
+    box = crop_box(*frames[0].size, size, random)
+    parts = [frame.crop(box).resize((size, size), Image.Resampling.BILINEAR) for frame in frames]
+    if random.random() < 0.5:
+        parts = list(map(decoding.mirrored, parts))
+    return np.stack(list(map(decoding.pixels, parts)))
+
+
+def to_validate(frames: Sequence[decoding.Picture], size: int) -> Array:
+    """The middle of the frames, of which the shorter side is 256: as :func:`to_train`."""
+    resized = (decoding.shorter_side(frame, size * 256 // 224) for frame in frames)
+    return np.stack([decoding.pixels(decoding.centre(frame, size)) for frame in resized])
+
+
+@dataclass(frozen=True)
+class _Part:
+    folder: Path
+    names: Array
+    frames: Array
+    labels: Array
+    size: int
+    segments: int
+    training: bool
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def sample(self, number: int, random: np.random.Generator) -> tuple[Array, Array]:
+        folder = self.folder / decoding.name(self.names[number])
+        frames = int(self.frames[number])
+        indices = (
+            indices_to_train(frames, self.segments, random)
+            if self.training
+            else indices_to_validate(frames, self.segments)
+        )
+        # A short clip has one frame many times.
+        read = {index: decoding.picture(_frame(folder, index)) for index in set(indices.tolist())}
+        pictures = [read[index] for index in indices.tolist()]
+        if len({picture.size for picture in pictures}) > 1:
+            raise BrokenSample(str(folder), "its frames have several sizes")
+        made = (
+            to_train(pictures, self.size, random)
+            if self.training
+            else to_validate(pictures, self.size)
+        )
+        return made, np.asarray(self.labels[number])
+
+
+def open_set(folder: Path, *, size: int = 224, segments: int = 8, classes: int = CLASSES) -> Files:
+    """The data set in `folder`, by `segments` frames of `size` pixels; raises `DataError`.
+
+    Its digest is that of the list files: hundreds of frames per clip are too many to be asked for.
+    """
+    listed = {part: _listed(folder, part, classes) for part in CLIPS}
+
+    def part(name: str, *, training: bool) -> _Part:
+        paths, frames, labels = zip(*listed[name], strict=True)
+        return _Part(
+            folder / "images",
+            decoding.names(paths),
+            np.array(frames, dtype=np.int64),
+            np.array(labels, dtype=np.int64),
+            size,
+            segments,
+            training,
+        )
+
+    return Files(
+        "kinetics",
+        part("train", training=True),
+        part("val", training=False),
+        decoding.digest(_list(folder, part).read_bytes() for part in sorted(CLIPS)),
+    )
+
+
+def _list(folder: Path, part: str) -> Path:
+    return folder / "labels" / f"{part}_videofolder.txt"
+
+
+def _frame(folder: Path, index: int) -> Path:
+    return folder / f"img_{index:05d}.jpg"
+
+
+def _listed(folder: Path, part: str, classes: int) -> list[Line]:
+    def read(line: str) -> Line:
+        fields = line.split(" ")
+        if len(fields) != len(FORM.split()) or not all(fields):
+            raise ValueError(f"{len(fields)} fields")
+        return fields[0], decoding.whole(fields[1]), decoding.label(fields[2], classes)
+
+    path = _list(folder, part)
+    clips = [clip for clip in decoding.lines(path, read, FORM) if clip[1] >= FEWEST_FRAMES]
+    if not clips:
+        raise DataError(f"{path} has no clips of at least {FEWEST_FRAMES} frames")
+    return clips
+
+
+def problems(folder: Path, *, deep: bool = False) -> Iterator[str]:
+    """Sentences that name what is missing; `deep` decodes every frame."""
+    for part, count in CLIPS.items():
+        try:
+            clips = _listed(folder, part, CLASSES)
+        except DataError as error:
+            yield str(error)
+            continue
+        if len(clips) != count:
+            yield f"{_list(folder, part)}: {len(clips):,} of {count:,} clips"
+        for name, frames, _ in clips:
+            at = folder / "images" / name
+            if deep:
+                for index in range(1, frames + 1):
+                    yield from decoding.broken(_frame(at, index))
+            else:
+                for index in {1, frames}:
+                    if not _frame(at, index).is_file():
+                        yield f"{at}: no frame {index} of {frames}"

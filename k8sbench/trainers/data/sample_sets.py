@@ -1,0 +1,238 @@
+"""Small data sets that are drawn, in the folder form of each real one.
+
+They exist for checks: loaders and trainers work on them as on the real files, and a small model
+learns them in seconds. What tells a class survives the training augmentations of its benchmark:
+crops, flips and, in street scenes, distortion of brightness and colour. Equal arguments give equal
+pictures. A speed or an accuracy on them says nothing of the real sets.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# Pillow is imported on first use: the list of sets is read without it.
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Size = tuple[int, int]  # height, width
+
+# Train ids of Cityscapes: the classes that the scenes hold.
+ROAD, SIDEWALK, BUILDING, VEGETATION, SKY, PERSON, CAR, IGNORED = 0, 1, 2, 8, 10, 11, 13, 255
+STREET_CLASSES = (ROAD, SIDEWALK, BUILDING, VEGETATION, SKY, PERSON, CAR)
+_COLOURS = {
+    ROAD: (70, 70, 75),
+    SIDEWALK: (205, 200, 195),
+    BUILDING: (150, 95, 55),
+    VEGETATION: (40, 140, 40),
+    SKY: (130, 190, 250),
+    PERSON: (230, 40, 140),
+    CAR: (30, 40, 190),
+    IGNORED: (20, 20, 20),
+}
+CITIES = {"train": ("aachen", "bochum"), "val": ("lindau",)}
+PICTURE_CLASSES = 8
+CLIP_CLASSES = 4
+CLIP_FRAMES = 12
+IDENTITIES = 8
+FOLDS = 10  # of the verification on pairs; each has as many equal as different pairs
+_TRAIN, _VAL, _LOOKS = range(3)  # what a random state is for
+
+
+def _random(seed: int, purpose: int, number: int) -> np.random.Generator:
+    return np.random.default_rng((seed, purpose, number))
+
+
+def _parts(pictures: int, classes: int = 2) -> tuple[tuple[str, int, int], ...]:
+    return (("train", _TRAIN, pictures), ("val", _VAL, _validation(pictures, classes)))
+
+
+def _validation(pictures: int, classes: int = 2) -> int:
+    return max(pictures // 4, min(classes, pictures))
+
+
+def _encoded(pixels: Array, form: str) -> bytes:
+    from PIL import Image
+
+    held = io.BytesIO()
+    # Chroma at full resolution: the classes of small pictures are told by colour.
+    options = {"quality": 92, "subsampling": 0} if form == "JPEG" else {}
+    Image.fromarray(pixels).save(held, form, **options)
+    return held.getvalue()
+
+
+def _write(path: Path, data: bytes | str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+
+
+def _noisy(pixels: Array, random: np.random.Generator, spread: float = 8) -> Array:
+    noise = random.normal(0, spread, pixels.shape)
+    return np.asarray((pixels + noise).clip(0, 255), np.uint8)
+
+
+def cityscapes(folder: Path, *, pictures: int = 16, size: Size = (64, 128), seed: int = 0) -> None:
+    """Write street scenes: `pictures` to train on, a quarter of it (at least 2) to validate.
+
+    ``leftImg8bit/{train,val}/CITY/*.png`` and their ``gtFine`` labels as train ids.
+    """
+    for part, purpose, count in _parts(pictures):
+        for number in range(count):
+            city = CITIES[part][number % len(CITIES[part])]
+            name = f"{part}/{city}/{city}_{number:06d}_000019"
+            picture, labels = _scene(size, _random(seed, purpose, number))
+            _write(folder / f"leftImg8bit/{name}_leftImg8bit.png", _encoded(picture, "PNG"))
+            _write(folder / f"gtFine/{name}_gtFine_labelTrainIds.png", _encoded(labels, "PNG"))
+
+
+def _scene(size: Size, random: np.random.Generator) -> tuple[Array, Array]:
+    height, width = size
+    rows, columns = np.mgrid[0:height, 0:width]
+    labels = np.full(size, SKY, np.uint8)
+    horizon = int(height * random.uniform(0.45, 0.6))
+    labels[horizon:] = SIDEWALK
+    # The road widens towards the viewer.
+    spread = (rows - horizon) / max(1, height - horizon) * width * random.uniform(0.4, 0.55)
+    middle = width * random.uniform(0.4, 0.6)
+    labels[(rows >= horizon) & (np.abs(columns - middle) < spread + width * 0.08)] = ROAD
+    for _ in range(3):
+        left, reach = int(random.integers(width)), int(width * random.uniform(0.12, 0.25))
+        labels[int(height * random.uniform(0.1, 0.3)) : horizon, left : left + reach] = BUILDING
+    for _ in range(2):
+        x, y, r = random.integers(width), horizon - height * 0.1, height * random.uniform(0.1, 0.18)
+        labels[((columns - x) ** 2 + (rows - y) ** 2 < r**2) & (rows < horizon)] = VEGETATION
+    for kind, high, wide in ((CAR, 0.16, 0.16), (CAR, 0.16, 0.16), (PERSON, 0.3, 0.06)):
+        x, y = int(random.integers(width)), int(height * random.uniform(0.55, 0.75))
+        scale = random.uniform(0.8, 1.3)
+        labels[y : y + int(height * high * scale), x : x + int(width * wide * scale)] = kind
+    labels[height - max(1, height // 32) :] = IGNORED  # the car that carries the camera
+    colours = np.zeros((256, 3))
+    for kind, colour in _COLOURS.items():
+        colours[kind] = colour
+    picture = colours[labels] + random.uniform(-12, 12, 3)
+    # Windows, leaves and paving: a texture of its own for what distorted colours may confuse.
+    picture[(labels == BUILDING) & (rows % 8 < 3) & (columns % 8 < 3)] += 70
+    picture[(labels == SIDEWALK) & (columns % 6 < 2)] -= 40
+    leaves = labels == VEGETATION
+    picture[leaves] += random.normal(0, 30, (int(leaves.sum()), 1))
+    return _noisy(picture, random), labels
+
+
+def imagenet(folder: Path, *, pictures: int = 64, size: Size = (64, 80), seed: int = 0) -> None:
+    """Write pictures of :data:`PICTURE_CLASSES` classes: ``{train,val}/CLASS/*.JPEG``.
+
+    A class is a colour and a pattern that look the same in any crop and mirrored. Each class that
+    is trained on has a picture to validate.
+    """
+    for part, purpose, count in _parts(pictures, PICTURE_CLASSES):
+        for number in range(count):
+            label = number % PICTURE_CLASSES
+            pixels = _pattern(size, label, PICTURE_CLASSES, _random(seed, purpose, number))
+            name = f"n{label + 1:08d}"
+            _write(folder / f"{part}/{name}/{name}_{number}.JPEG", _encoded(pixels, "JPEG"))
+
+
+def _pattern(size: Size, label: int, classes: int, random: np.random.Generator) -> Array:
+    """A field of one hue, crossed by darker stripes: horizontal, vertical, both or none."""
+    rows, columns = np.mgrid[0 : size[0], 0 : size[1]]
+    period, offset = random.integers(8, 13), random.integers(8)
+    lying, standing = ((rows + offset) % period < 3), ((columns + offset) % period < 3)
+    stripes = (lying, standing, lying | standing, lying & False)[label % 4]
+    field = np.tile(_hue(label / classes) * random.uniform(0.75, 1.0), (*size, 1))
+    field[stripes] *= 0.45
+    return _noisy(field, random)
+
+
+def _hue(turn: float) -> Array:
+    """The colour at a share of the way around the colour circle, bright and saturated."""
+    angles = 2 * np.pi * (turn - np.arange(3) / 3)
+    return np.asarray(140 + 100 * np.cos(angles))
+
+
+def kinetics(folder: Path, *, pictures: int = 16, size: Size = (48, 64), seed: int = 0) -> None:
+    """Write clips of :data:`CLIP_FRAMES` frames: `pictures` of them to train on.
+
+    ``labels/{train,val}_videofolder.txt`` and ``images/PATH/img_00001.jpg`` …; a class is the
+    pattern of a picture whose stripes move down from frame to frame.
+    """
+    for part, purpose, count in _parts(pictures):
+        lines = []
+        for number in range(count):
+            random = _random(seed, purpose, number)
+            label = number % CLIP_CLASSES
+            path = f"class_{label}/{part}_{number:04d}"
+            first = _pattern(size, label, CLIP_CLASSES, random)
+            for frame in range(CLIP_FRAMES):
+                pixels = np.roll(first, 2 * frame, axis=0)
+                data = _encoded(pixels, "JPEG")
+                _write(folder / f"images/{path}/img_{frame + 1:05d}.jpg", data)
+            lines.append(f"{path} {CLIP_FRAMES} {label}\n")
+        _write(folder / f"labels/{part}_videofolder.txt", "".join(lines))
+
+
+def faces(folder: Path, *, pictures: int = 64, size: Size = (112, 112), seed: int = 0) -> None:
+    """Write faces of :data:`IDENTITIES` people: ``train.txt``, its pictures, and ``lfw.bin``.
+
+    The pairs are new pictures of the same people, so that a check needs few steps; LFW's people
+    are not among those that a real set trains on. Their number is a multiple of 2 × 10: half of
+    each of the ten folds are of one person.
+    """
+    people = min(IDENTITIES, max(2, pictures // 2))
+    lines = []
+    for number in range(pictures):
+        who = number % people
+        path = f"images/id_{who:03d}/{number:05d}.jpg"
+        pixels = _face(size, who, _random(seed, _TRAIN, number), seed)
+        _write(folder / path, _encoded(pixels, "JPEG"))
+        lines.append(f"{path}\t{who}\n")
+    _write(folder / "train.txt", "".join(lines))
+    pairs = 2 * FOLDS * max(1, _validation(pictures) // 20)
+    encoded, same = [], []
+    for pair in range(pairs):
+        random = _random(seed, _VAL, pair)
+        one = pair // 2 % people
+        equal = pair % 2 == 0
+        other = one if equal else (one + 1 + int(random.integers(people - 1))) % people
+        encoded += [_encoded(_face(size, who, random, seed), "JPEG") for who in (one, other)]
+        same.append(equal)
+    # Protocol 2: what the published .bin files have, and any Python reads.
+    _write(folder / "lfw.bin", pickle.dumps((encoded, same), protocol=2))
+
+
+def _face(size: Size, who: int, random: np.random.Generator, seed: int) -> Array:
+    """A face whose colours and proportions are one person's, shifted and lit at random."""
+    height, width = size
+    looks = _random(seed, _LOOKS, who)
+    skin, hair, shirt = (_hue(who / IDENTITIES + turn) for turn in (0.0, 0.4, 0.7))
+    eyes, mouth, brow = looks.uniform((0.13, 0.1, -0.3), (0.25, 0.25, -0.12))
+    rows, columns = np.mgrid[0:height, 0:width]
+    y = rows / height - 0.5 - random.uniform(-0.04, 0.04)
+    x = columns / width - 0.5 - random.uniform(-0.04, 0.04)
+    picture = np.tile(shirt * 0.4, (height, width, 1))
+    picture[y < 0.1] = 215.0
+    oval = (x / 0.33) ** 2 + (y / 0.43) ** 2 < 1
+    picture[oval] = skin
+    picture[oval & (y < brow)] = hair * 0.5
+    picture[((np.abs(x) - eyes) / 0.05) ** 2 + ((y + 0.08) / 0.035) ** 2 < 1] = 20.0
+    picture[(np.abs(x) < mouth) & (np.abs(y - 0.22) < 0.03)] = (150.0, 30.0, 40.0)
+    return _noisy(picture * random.uniform(0.8, 1.1), random)
+
+
+class Sample(NamedTuple):
+    """How a sample set is written, with the defaults of its writer."""
+
+    write: Callable[..., None]
+    pictures: int
+    size: Size
+
+
+SETS = {
+    "cityscapes": Sample(cityscapes, 16, (64, 128)),
+    "imagenet": Sample(imagenet, 64, (64, 80)),
+    "kinetics": Sample(kinetics, 16, (48, 64)),
+    "faces": Sample(faces, 64, (112, 112)),
+}

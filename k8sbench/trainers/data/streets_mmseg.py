@@ -1,0 +1,105 @@
+"""mmsegmentation's augmentations of street scenes, as its 0.11 has them for Cityscapes.
+
+Resize by 0.5–2, crop, flip, distort brightness, contrast, saturation and hue, normalise, pad. Two
+things differ: a picture is scaled from its own size, where upstream names 2048 × 1024, that of
+every picture of Cityscapes; and a sample stays bytes, which the device normalises, so that padding
+is the nearest colour to the mean instead of the mean. (A picture of Cityscapes is never padded: at
+half its size it is as large as the crop.)
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+
+from k8sbench.trainers.data import hsv
+from k8sbench.trainers.data.resizing import Window
+from k8sbench.trainers.parts.samples import Array
+from k8sbench.trainers.parts.segmentation import IGNORE
+
+# Mean and standard deviation of RGB values of 0–255: configs/_base_/datasets/cityscapes.py.
+NORMALISE = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
+SCALES = (0.5, 2.0)
+# RandomCrop: so often another window is drawn where one class has this share or more of it.
+TRIES, LARGEST_SHARE = 10, 0.75
+# PhotoMetricDistortion.
+BRIGHTNESS, CONTRAST, SATURATION, HUE = 32, (0.5, 1.5), (0.5, 1.5), 18
+
+
+def augmented(
+    picture: Array, labels: Array, random: np.random.Generator, crop: tuple[int, int]
+) -> tuple[Array, Array]:
+    """Uint8 [rows, columns, 3] and [rows, columns]: uint8 [3, *crop] in RGB and [*crop]."""
+    full = _resized((labels.shape[0], labels.shape[1]), random.uniform(*SCALES))
+    window = Window.drawn(full, crop, random)
+    classes = window.nearest(labels)
+    for _ in range(TRIES):
+        if _mixed(classes):
+            break
+        window = Window.drawn(full, crop, random)
+        classes = window.nearest(labels)
+    image = window.bilinear(picture)
+    if random.random() < 0.5:
+        image, classes = image[:, :, ::-1], classes[:, ::-1]
+    return _padded(distorted(image, random), classes, crop)
+
+
+def _resized(size: tuple[int, int], ratio: float) -> tuple[int, int]:
+    """As large as fits into the scaled size, which has been cut to whole numbers."""
+    scale = min(int(side * ratio) / side for side in size)
+    height, width = (int(side * scale + 0.5) for side in size)
+    return height, width
+
+
+def _mixed(classes: Array) -> bool:
+    """Whether there are several classes, none of which has too large a share."""
+    counts = np.bincount(classes.ravel(), minlength=IGNORE + 1)[:IGNORE]
+    return bool(np.count_nonzero(counts) > 1 and counts.max() / counts.sum() < LARGEST_SHARE)
+
+
+def distorted(image: Array, random: np.random.Generator) -> Array:
+    """Each change in half of the cases, contrast before or after the colours; cut to bytes."""
+    tables = []  # of what comes before the colours: brightness, perhaps contrast
+    if random.random() < 0.5:
+        tables.append(_table(1.0, random.uniform(-BRIGHTNESS, BRIGHTNESS)))
+    contrast_first = random.random() < 0.5
+    if contrast_first and random.random() < 0.5:
+        tables.append(_table(random.uniform(*CONTRAST)))
+    image = _translated(image, tables)
+    if random.random() < 0.5:
+        image = hsv.saturation_times(image, random.uniform(*SATURATION))
+    if random.random() < 0.5:
+        image = hsv.hue_plus(image, int(random.integers(-HUE, HUE)))
+    if not contrast_first and random.random() < 0.5:
+        image = _translated(image, [_table(random.uniform(*CONTRAST))])
+    return image
+
+
+def _table(factor: float, offset: float = 0.0) -> Array:
+    """What becomes of each byte, cut to bytes."""
+    values = np.arange(256, dtype=np.float32) * factor + offset
+    return values.clip(0, 255).astype(np.uint8)
+
+
+def _translated(image: Array, tables: list[Array]) -> Array:
+    """Each byte by all tables, one after the other."""
+    if not tables:
+        return image
+    table = reduce(lambda before, after: after[before], tables)
+    translated = bytearray(image.tobytes()).translate(table.tobytes())
+    return np.frombuffer(translated, np.uint8).reshape(image.shape)
+
+
+def _padded(image: Array, classes: Array, crop: tuple[int, int]) -> tuple[Array, Array]:
+    """On the right and at the bottom, up to the crop's size."""
+    height, width = classes.shape
+    if (height, width) == crop:
+        return np.ascontiguousarray(image), np.ascontiguousarray(classes)
+    mean = np.rint(NORMALISE[0]).astype(np.uint8)
+    pixels = np.empty((3, *crop), np.uint8)
+    pixels[:] = mean[:, None, None]
+    pixels[:, :height, :width] = image
+    labels = np.full(crop, IGNORE, np.uint8)
+    labels[:height, :width] = classes
+    return pixels, labels

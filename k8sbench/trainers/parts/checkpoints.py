@@ -1,0 +1,302 @@
+"""Checkpoints in a folder: written whole or not at all, read only where every byte is right.
+
+A checkpoint is a folder `step-0000001200`: `rank-0`, `rank-1`, … with what each rank wrote, and
+`manifest.json` with the facts of the run and the size and SHA-256 of each file. It is filled under
+another name (`.step-0000001200.part`), each file and folder is brought to the disk, and one rename
+makes it a checkpoint, so that a process killed at any moment leaves those before it whole. The next
+save or `latest` removes what a killed one left. Rank 0 owns the folder, which all ranks must share.
+
+What a rank writes is the caller's; no framework is imported here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+MANIFEST = "manifest.json"
+_NONE, _REFUSED, _UNREADABLE = -1, -2, -3  # beside steps, in what rank 0 tells the others
+
+
+class CheckpointError(Exception):
+    """Checkpoints that this run cannot go on from: one sentence, which says what to do.
+
+    `passing`: another attempt may find it otherwise, as of a server of files that was away.
+    """
+
+    def __init__(self, sentence: str, *, passing: bool = False) -> None:
+        super().__init__(sentence)
+        self.passing = passing
+
+
+class _DamagedError(Exception):
+    """What is wrong with one checkpoint."""
+
+
+class Saved(NamedTuple):
+    """The end of a save, the same on every rank but for the sentence."""
+
+    bytes: int  # of all files; 0 where it failed, and on ranks other than 0
+    seconds: float
+    failed: str | None  # a sentence; the checkpoints before are whole
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One that is whole."""
+
+    step: int
+    folder: Path
+    facts: Mapping[str, Any]
+
+    def of(self, rank: int) -> Path:
+        """The folder that `rank` filled."""
+        return self.folder / f"rank-{rank}"
+
+
+class Checkpoints:
+    """The checkpoints of one run, of which the newest `keep` stay.
+
+    `same` is what a later attempt must not change (batch size, number of ranks, model, …): it is
+    written into each manifest and compared by `latest`. With several ranks each has its own object
+    and calls the same methods; `agree` gives rank 0's number on every rank, `all_fine` whether it
+    is true on all of them (see `session.Session`).
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        keep: int = 2,
+        *,
+        same: Mapping[str, object] | None = None,
+        rank: int = 0,
+        agree: Callable[[int], int] = lambda number: number,
+        all_fine: Callable[[bool], bool] = lambda fine: fine,
+    ) -> None:
+        self.folder, self.keep, self.rank = folder, keep, rank
+        self.agree, self.all_fine = agree, all_fine
+        self.same: dict[str, object] = json.loads(json.dumps(same or {}))
+        # One sentence for each checkpoint that `latest` found damaged, by its name.
+        self.damaged: dict[str, str] = {}
+
+    def save(self, step: int, write: Callable[[Path], None], facts: Mapping[str, object]) -> Saved:
+        """Save on all ranks together: `write` fills this rank's own, empty folder.
+
+        `facts` are plain JSON, as rank 0 has them. Where the disk is full or read-only, on any
+        rank, nothing is raised: the result says so, and the older checkpoints stay.
+        """
+        began = time.monotonic()
+        part = self.folder / f".{_name(step)}.part"
+        size = 0
+
+        def begin() -> None:
+            self._sweep()
+            part.mkdir(parents=True)
+
+        def fill() -> None:
+            own = part / f"rank-{self.rank}"
+            own.mkdir()
+            write(own)
+            for path in (*own.rglob("*"), own):
+                _to_disk(path)
+
+        def finish() -> None:
+            nonlocal size
+            size = self._finish(part, step, facts)
+
+        failed = None
+        for act, by_all in ((begin, False), (fill, True), (finish, False)):
+            failed = self._attempt(act) if by_all or self.rank == 0 else None
+            if self.all_fine(failed is None):
+                continue
+            if self.rank == 0:
+                shutil.rmtree(part, ignore_errors=True)
+            elif failed is not None:
+                print(f"k8sbench: checkpoint of step {step}: {failed}", file=sys.stderr, flush=True)
+            failed = failed or "another rank could not write its part; its output says why"
+            break
+        return Saved(0 if failed else size, time.monotonic() - began, failed)
+
+    def latest(self) -> Checkpoint | None:
+        """The newest whole checkpoint, on every rank; None where there is none.
+
+        Those that are damaged are named in `damaged`. Raises :class:`CheckpointError` where it was
+        written with other settings, or where the folder cannot be read on each rank.
+        """
+        found, error = None, None
+        try:
+            if self.rank == 0:
+                found = self._newest()
+        except CheckpointError as refused:
+            error = refused
+        except OSError as unreadable:
+            error = CheckpointError(
+                f"the checkpoints cannot be read: {_sentence(unreadable, self.folder)}; mend the "
+                "folder or name another by --checkpoints",
+                passing=True,
+            )
+        step = _NONE if found is None else found.step
+        if error is not None:
+            step = _UNREADABLE if error.passing else _REFUSED
+        step = self.agree(step)
+        if self.rank != 0 and step >= 0:
+            with contextlib.suppress(OSError, _DamagedError):
+                found = self._read(self.folder / _name(step))
+        everywhere = self.all_fine((found is not None) == (step >= 0) or self.rank == 0)
+        if error is None and step in {_REFUSED, _UNREADABLE}:
+            error = CheckpointError(
+                "rank 0 cannot go on from its checkpoints; its output says why",
+                passing=step == _UNREADABLE,
+            )
+        if error is None and not everywhere:
+            error = CheckpointError(
+                f"not every rank sees {_name(step)} in {self.folder}; name a folder that all nodes "
+                "share by --checkpoints",
+                passing=True,
+            )
+        if error is not None:
+            raise error
+        return found
+
+    def _attempt(self, act: Callable[[], None]) -> str | None:
+        """Do it; what stood in the way, as a sentence."""
+        try:
+            act()
+        except OSError as error:
+            return _sentence(error, self.folder)
+        return None
+
+    def _newest(self) -> Checkpoint | None:
+        with contextlib.suppress(FileNotFoundError):
+            self._sweep()
+            for folder in sorted(self._all(), reverse=True):
+                try:
+                    found = self._read(folder)
+                    _check(folder)
+                except (OSError, _DamagedError) as error:
+                    why = _sentence(error, folder) if isinstance(error, OSError) else str(error)
+                    self.damaged[folder.name] = f"{folder.name} is damaged: {why}"
+                    continue
+                self._refuse_others(found)
+                return found
+        return None
+
+    def _refuse_others(self, found: Checkpoint) -> None:
+        before = found.facts["same"]
+        changed = [
+            f"{name} {before.get(name)!r} (now {self.same.get(name)!r})"
+            for name in sorted({*before, *self.same})
+            if before.get(name) != self.same.get(name)
+        ]
+        if changed:
+            raise CheckpointError(
+                f"{found.folder} was written with {', '.join(changed)}; start as before, or name "
+                "an empty folder by --checkpoints"
+            )
+
+    def _read(self, folder: Path) -> Checkpoint:
+        manifest = _manifest(folder)
+        return Checkpoint(manifest["step"], folder, {**manifest["facts"], "same": manifest["same"]})
+
+    def _finish(self, part: Path, step: int, facts: Mapping[str, object]) -> int:
+        """Write the manifest, make it a checkpoint and remove what is no longer needed."""
+        files = {str(path.relative_to(part)): _facts_of(path) for path in _files(part)}
+        told = {"step": step, "facts": dict(facts), "same": self.same, "files": files}
+        (part / MANIFEST).write_text(json.dumps({**told, "sha256": _sum(told)}))
+        _to_disk(part / MANIFEST)
+        _to_disk(part)
+        final = self.folder / _name(step)
+        if final.exists():  # a damaged one, left out by `latest`
+            self._remove(final)
+        part.rename(final)
+        _to_disk(self.folder)
+        whole = [each for each in sorted(self._all()) if each.name not in self.damaged]
+        for folder in self._all():
+            if folder != final and folder not in whole[-self.keep :]:
+                self._remove(folder)
+        return sum(size for size, _ in files.values())
+
+    def _all(self) -> list[Path]:
+        return [each for each in self.folder.iterdir() if re.fullmatch(r"step-\d{10}", each.name)]
+
+    def _remove(self, folder: Path) -> None:
+        """Remove a checkpoint so that no half of it is ever taken for one."""
+        gone = folder.with_name(f".{folder.name}.gone.part")
+        shutil.rmtree(gone, ignore_errors=True)
+        folder.rename(gone)
+        shutil.rmtree(gone)
+        self.damaged.pop(folder.name, None)
+
+    def _sweep(self) -> None:
+        """Remove what killed attempts left."""
+        for each in self.folder.glob(".step-*.part"):
+            shutil.rmtree(each, ignore_errors=True)
+
+
+def _name(step: int) -> str:
+    return f"step-{step:010d}"
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in sorted(folder.rglob("*")) if path.is_file())
+
+
+def _facts_of(path: Path) -> tuple[int, str]:
+    """Size in bytes and SHA-256."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return path.stat().st_size, digest.hexdigest()
+
+
+def _sum(told: Mapping[str, object]) -> str:
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    try:
+        told = json.loads((folder / MANIFEST).read_bytes())
+        if told.pop("sha256") == _sum(told):
+            return dict(told)
+    except (ValueError, KeyError, AttributeError, TypeError):
+        pass
+    raise _DamagedError(f"{MANIFEST} is not as it was written")
+
+
+def _check(folder: Path) -> None:
+    """Compare each file with the manifest."""
+    for name, (size, digest) in _manifest(folder)["files"].items():
+        there, now = _facts_of(folder / name)
+        if there != size:
+            raise _DamagedError(f"{name} has {there} of {size} bytes")
+        if now != digest:
+            raise _DamagedError(f"{name} is not as it was written")
+
+
+def _to_disk(path: Path) -> None:
+    """Bring a file, or a folder's list of names, to the disk."""
+    held = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(held)
+    except OSError as error:
+        # Some file systems cannot do that with a folder.
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP} or not path.is_dir():
+            raise
+    finally:
+        os.close(held)
+
+
+def _sentence(error: OSError, folder: Path) -> str:
+    return f"{error.filename or folder}: {error.strerror or error}"

@@ -1,0 +1,185 @@
+"""Samples of real files for the loaders of both frameworks: which, in what order, and broken ones.
+
+What a rank trains on in a step follows from the step's number, the seed and the size of the data
+set alone, so that a resumed run needs nothing of the loader that it had before. Imports no
+framework.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from k8sbench.trainers.parts.events import Journal, Place
+from k8sbench.trainers.parts.samples import Array, BrokenSample, DataError, Files, Part
+from k8sbench.trainers.parts.settings import Settings, refuse
+
+At = tuple[int, int]  # epoch and number of a sample
+Batch = tuple[Array, Array, str]  # inputs, targets and a note
+
+
+def opened(
+    opener: Callable[[Path], Files] | None, settings: Settings, global_batch: int
+) -> Files | None:
+    """The data set that the settings name; None if that is synthetic. Ends the process where there
+    is none that one could train on.
+    """
+    if settings.data != "synthetic" and find_spec("PIL") is None:
+        refuse(
+            f"--data {settings.data} needs Pillow to decode pictures, and it is not installed; "
+            "install the package pillow, or use an image that has it"
+        )
+    if not settings.real_data:
+        return None
+    if opener is None:
+        refuse(f"--data {settings.data}: this trainer reads no files")
+    try:
+        files = opener(Path(settings.data))
+    except DataError as error:
+        refuse(f"--data {settings.data}: {error}")
+    if len(files.training) < global_batch:
+        refuse(
+            f"--data {settings.data} has {len(files.training)} samples to train on, fewer than the "
+            f"global batch of {global_batch}; train on fewer ranks or by a smaller --batch-size"
+        )
+    return files
+
+
+@dataclass(frozen=True)
+class TrainingBatches:
+    """A batch sampler: one rank's part of each global batch from step number `done` + 1 on.
+
+    An epoch is one permutation of the numbers, less those that do not fill a global batch.
+    """
+
+    samples: int
+    batch_size: int
+    place: Place
+    seed: int
+    done: int = 0
+
+    def __iter__(self) -> Iterator[list[At]]:
+        global_batch = self.batch_size * self.place.world_size
+        steps = self.samples // global_batch
+        epoch, step = divmod(self.done, steps)
+        while True:
+            # The last number is none of a sample: so no sample's state is that of the order.
+            random = np.random.default_rng((self.seed, epoch, self.samples))
+            order = random.permutation(self.samples)
+            for first in range(step * global_batch, steps * global_batch, global_batch):
+                mine = first + self.place.rank * self.batch_size
+                yield [(epoch, int(number)) for number in order[mine : mine + self.batch_size]]
+            epoch, step = epoch + 1, 0
+
+
+@dataclass(frozen=True)
+class ValidationBatches:
+    """A batch sampler: one rank's share of all samples, each of which one rank has once."""
+
+    samples: int
+    batch_size: int
+    place: Place
+
+    def __iter__(self) -> Iterator[list[At]]:
+        mine = range(self.place.rank, self.samples, self.place.world_size)
+        for first in range(0, len(mine), self.batch_size):
+            yield [(0, number) for number in mine[first : first + self.batch_size]]
+
+
+@dataclass(frozen=True)
+class Read:
+    """A sample, or None where it and what could take its place are broken."""
+
+    number: int
+    pair: tuple[Array, Array] | None
+    broken: tuple[tuple[int, str, str], ...]  # number, path and reason
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A part of a data set as both frameworks' loaders take it.
+
+    In place of a broken sample the next number is tried, at most `tries` in all.
+    """
+
+    part: Part
+    seed: int
+    tries: int = 1
+
+    def __getitem__(self, at: At) -> Read:
+        epoch, first = at
+        broken: list[tuple[int, str, str]] = []
+        for again in range(min(self.tries, len(self.part))):
+            number = (first + again) % len(self.part)
+            random = np.random.default_rng((self.seed, epoch, number))
+            try:
+                return Read(number, self.part.sample(number, random), tuple(broken))
+            except BrokenSample as error:
+                broken.append((number, error.path, error.why))
+        return Read(first, None, tuple(broken))
+
+
+def collate(samples: Sequence[Read]) -> Batch:
+    """One batch: inputs and targets of the whole samples (of no use if there is none), and a note
+    of their numbers and of the broken ones, for a :class:`Ledger`.
+    """
+    pairs = [(each.number, *each.pair) for each in samples if each.pair is not None]
+    numbers, inputs, targets = zip(*pairs, strict=True) if pairs else ((), (), ())
+    note = json.dumps([numbers, [one for each in samples for one in each.broken]])
+    if not pairs:
+        nothing = np.zeros((1, 3, 1, 1), np.uint8)  # Paddle carries no empty arrays
+        return nothing, nothing, note
+    return np.stack(inputs), np.stack(targets), note
+
+
+class Ledger:
+    """The broken samples of one rank, each named once however often it is met. More of them than
+    the limit end the process with exit code 1.
+    """
+
+    def __init__(self, files: Files, journal: Journal) -> None:
+        self._journal = journal
+        self._limit = journal.settings.broken_limit
+        self._first = {"train": 0, "val": len(files.training)}
+        self._samples = len(files.training) + len(files.validation)
+        self._found: set[int] = set()  # by number, those of the validation part after the others
+
+    def read(self, part: str, note: str, *, wanted: int = 0) -> list[int]:
+        """The numbers of a batch's samples; each broken one that is new is named by an event.
+
+        Fewer samples than `wanted` also end the run: none could take the place of a broken one.
+        """
+        numbers, broken = json.loads(note)
+        for number, path, why in broken:
+            known = len(self._found)
+            self._found.add(self._first[part] + number)
+            if len(self._found) > known:
+                told = {"part": part, "path": path, "why": why, "count": len(self._found)}
+                self._journal.timed("broken", {"rank": self._journal.place.rank, **told})
+                self._check(len(self._found))
+        if len(numbers) < wanted:
+            refuse("no sample of the training part can be read; look at the data", code=1)
+        return list(numbers)
+
+    def total(self, summed: Callable[[Array], Array]) -> int:
+        """How many all ranks have found, each once; `summed` sums an array over the ranks."""
+        if not summed(np.array([float(len(self._found))]))[0]:
+            return 0
+        marks = np.zeros(self._samples)
+        marks[list(self._found)] = 1
+        count = int(np.count_nonzero(summed(marks)))
+        self._check(count)
+        return count
+
+    def _check(self, count: int) -> None:
+        if count > self._limit:
+            refuse(
+                f"{count} samples cannot be read, more than --broken-limit {self._limit}; the "
+                "events named broken tell which",
+                code=1,
+            )

@@ -1,0 +1,224 @@
+"""Training to an accuracy, between the steps: evaluation, target, checkpoints, AI-Rank's lines.
+
+AI-Rank's rules name the lines `AI-Rank-log <unix time> …`; its time to train is counted from the
+first `test_begin` to the first evaluation that reaches the target, whatever happened in between: a
+run that goes on from a checkpoint goes on from that time, too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from k8sbench.trainers.parts.checkpoints import CheckpointError, Checkpoints
+from k8sbench.trainers.parts.events import rate
+from k8sbench.trainers.parts.file_samples import Ledger, Reader, ValidationBatches
+from k8sbench.trainers.parts.samples import Array, Files
+from k8sbench.trainers.parts.settings import refuse
+from k8sbench.trainers.parts.steps import Window
+
+if TYPE_CHECKING:
+    from k8sbench.trainers.parts.loop import Loop
+
+
+@dataclass
+class Reached:
+    """What a run has reached: the facts of its checkpoints."""
+
+    began: float = math.nan  # unix time
+    evaluations: int = 0
+    best: dict[str, float] | None = None  # value, in percent, and step
+    target_seconds: float | None = None  # from `began`
+
+
+class Training:
+    """The course of one rank of --mode train."""
+
+    def __init__(self, run: Loop[Any, Any], files: Files, broken: Ledger) -> None:
+        work, settings = run.work, run.here.settings
+        if work.evaluation is None:
+            refuse("--mode train: this trainer cannot evaluate what it trains; use throughput")
+        self.run, self.files, self.broken = run, files, broken
+        self.evaluation = work.evaluation(files)
+        self.batches = run.loader(
+            Reader(files.validation, settings.seed),
+            ValidationBatches(len(files.validation), self.evaluation.batch_size, run.here.place),
+        )
+        self.reached = Reached()
+        self.resumed = False
+        self.ended_by = "length"
+        self.checkpoints = None
+        self.due = False  # whether a checkpoint waits for the end of added gradients
+        if settings.checkpoints is not None:
+            self.checkpoints = Checkpoints(
+                Path(settings.checkpoints),
+                same=self._same(),
+                rank=run.here.place.rank,
+                agree=run.here.agree,
+                all_fine=run.here.all_fine,
+            )
+
+    def _same(self) -> dict[str, object]:
+        """What a later attempt must not change: it would train something else."""
+        settings = self.run.here.settings
+        names = ("benchmark", "recipe", "batch_size", "amp_dtype", "seed", "length", "length_unit")
+        return {
+            **{name: getattr(settings, name) for name in names},
+            "ranks": self.run.here.place.world_size,
+            "parameters": self.run.parameters,
+            **self.run.journal.options,
+            "lr of the first step": self.run.schedule(0),
+            "data": self.files.digest,
+        }
+
+    def resume(self) -> int:
+        """Put back the newest checkpoint; the steps that are done. 0: there is none."""
+        if self.checkpoints is None:
+            return 0
+        try:
+            found = self.checkpoints.latest()
+        except CheckpointError as error:
+            refuse(str(error), code=1 if error.passing else 2)
+        for sentence in self.checkpoints.damaged.values():
+            print(f"k8sbench: {sentence}", file=sys.stderr, flush=True)
+        if found is None:
+            return 0
+        self.run.restore(found.of(0), found.of(self.run.here.place.rank))
+        self.reached = Reached(**found.facts["reached"])
+        self.resumed = True
+        self._event("resume", {"step": found.step, "restored": found.folder.name})
+        return found.step
+
+    def begin(self) -> None:
+        """The first step is next."""
+        self._airank(f"load_data, checksum:{self.files.digest}")
+        if not self.resumed:
+            self.reached.began = time.time()
+            self._airank("test_begin", self.reached.began)
+        self._end_at_target()
+
+    def after(self, step: int) -> None:
+        """Do what is due after `step`: the same on every rank."""
+        course = self.run.course
+        self.due = self.checkpoints is not None and (self.due or course.saves(step))
+        saves = self.due and (self.run.whole(step) or step == course.steps)
+        if not (saves or course.evaluates(step)):
+            return
+        with self.run.timer.pause():
+            if course.evaluates(step):
+                self._evaluate(step)
+            if saves:
+                self._save(step)
+                self.due = False
+        self._end_at_target()
+
+    def _end_at_target(self) -> None:
+        """End the run at once if it was asked to and has reached the target."""
+        reached = int(self.reached.target_seconds is not None)
+        if self.run.here.settings.stop_at_target and self.run.here.agree(reached):
+            self.ended_by = "target"
+            self.run.timer.end()
+
+    def _evaluate(self, step: int) -> None:
+        began = time.monotonic()
+        run, settings, evaluation = self.run, self.run.here.settings, self.evaluation
+        total, counted = self._sums()
+        figures = {
+            name: float(value) if math.isfinite(value) else None
+            for name, value in (evaluation.figures(total) if counted else {}).items()
+        }
+        self.broken.total(run.here.total)
+        now, value, target = time.time(), figures.get(evaluation.metric), settings.target
+        reached = None if target is None else value is not None and value >= target
+        epoch = step / run.course.epoch_steps
+        told = self.reached
+        told.evaluations += 1
+        if value is not None and (told.best is None or value > told.best["value"]):
+            told.best = {"value": value, "step": step}
+        self._event(
+            "evaluation",
+            {
+                "step": step,
+                "epoch": epoch,
+                "metric": evaluation.metric,
+                "value": value,
+                "unit": "%",
+                "figures": figures,
+                "samples": counted,
+                "of": len(self.files.validation),
+                "seconds": time.monotonic() - began,
+                "target": target,
+                "reached": reached,
+            },
+        )
+        if value is not None:
+            self._airank(f"eval_accuracy:{value / 100:.6f}, total_epoch_cnt:{epoch:.6g}", now)
+        if reached and told.target_seconds is None:
+            told.target_seconds = now - told.began
+            self._airank(f"target_quality_time:{told.target_seconds:.2f}sec", now)
+
+    def _sums(self) -> tuple[Array, int]:
+        """The evaluation's sums over all validation samples that can be read, and their number."""
+        run, here, evaluation = self.run, self.run.here, self.evaluation
+        run.share_statistics()
+        run.bare.eval()
+        total: Any = None
+        counted = 0
+        with here.inference(), here.autocast():
+            for inputs, targets, note in self.batches:
+                numbers = self.broken.read("val", note)
+                if numbers:
+                    pair = run.on_device(inputs, targets)
+                    sums = here.exact(evaluation.sums(run.bare, *pair, numbers))
+                    total = sums if total is None else total + sums
+                    counted += len(numbers)
+        run.train_mode()
+        # A rank without samples learns from the others how many sums there are.
+        mine = np.zeros(0) if total is None else here.array(total)
+        lengths, ranks = here.total(np.array([float(len(mine)), float(total is not None)]))
+        length = round(lengths / ranks) if ranks else 0
+        summed = here.total(np.append(mine if len(mine) else np.zeros(length), counted))
+        return summed[:-1], round(summed[-1])
+
+    def _save(self, step: int) -> None:
+        assert self.checkpoints is not None
+        facts = {"reached": dataclasses.asdict(self.reached)}
+        saved = self.checkpoints.save(step, self.run.save, facts)
+        told = {"step": step, "seconds": saved.seconds}
+        self._event(
+            "checkpoint",
+            {**told, "failed": saved.failed} if saved.failed else {**told, "bytes": saved.bytes},
+        )
+
+    def finish(self, window: Window) -> Mapping[str, object]:
+        """Write the last lines; the summary's fields."""
+        now, told = time.time(), self.reached
+        self._airank("test_finish", now)
+        self._airank(f"total_use_time:{now - told.began:.2f}sec", now)
+        settings, place = self.run.here.settings, self.run.here.place
+        samples = window.steps * settings.batch_size * place.world_size
+        speed = rate(samples, window.seconds) if window.steps > 0 else None
+        if speed is not None:
+            self._airank(f"avg_ips:{speed:.3f}{self.run.work.unit}/sec", now)
+        return {
+            "evaluations": told.evaluations,
+            "best": told.best,
+            "time_to_target_seconds": told.target_seconds,
+            "ended_by": self.ended_by,
+        }
+
+    def _event(self, name: str, fields: Mapping[str, object]) -> None:
+        if self.run.here.place.first:
+            self.run.journal.timed(name, fields)
+
+    def _airank(self, what: str, at: float | None = None) -> None:
+        if self.run.here.place.first:
+            self.run.journal.text(f"AI-Rank-log {time.time() if at is None else at:.3f} {what}")

@@ -1,0 +1,147 @@
+"""Start weights: a file of named arrays, put into a model's backbone; imports no framework.
+
+The file is an .npz that `convert_weights` makes of published weights. Its names say what a tensor
+is, whatever the framework: `stem.0.conv.weight` (`stem.conv.weight` where the stem is one
+convolution), `stages.2.5.expand.norm.running_var`, `fc.weight` [classes, features]. Nothing in it
+is executed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from k8sbench.trainers.parts.samples import Array
+
+DEPTHS = (3, 4, 6, 3)
+PARTS = ("reduce", "spatial", "expand")
+NORM = ("weight", "bias", "running_mean", "running_var")
+# A name inside one of our backbones: where the convolution and its norm are, their places in
+# there (which differ between models), and the tensor.
+_INSIDE = re.compile(
+    r"(?P<unit>stem(?:\.\d(?=\.\d))?|stages\.\d\.\d\.(?:body\.\d|\w+))(?:\.\d)+\.(?P<leaf>\w+)"
+)
+_OURS = {
+    **{f"body.{place}": part for place, part in enumerate(PARTS)},  # Paddle's blocks
+    "_mean": "running_mean",
+    "_variance": "running_var",
+}
+
+
+class WeightsError(Exception):
+    """A file that cannot be taken: one sentence that names what is wrong."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a model was started with."""
+
+    file: str  # its name, without the folder
+    digest: str  # SHA-256 of the file, hex
+    loaded: int  # tensors
+    left: tuple[str, ...]  # the parts of the model that stay at their random start
+
+
+def load(path: Path, tensors: Mapping[str, Any], put: Callable[[Any, Array], object]) -> Loaded:
+    """Put the file's arrays into the model whose `state_dict()` is `tensors`.
+
+    `put` copies an array into a tensor of the framework. Everything inside `backbone` must be in
+    the file, in its shape; a classifier `fc` at the model's root is filled where the shape is the
+    same. Nothing is put unless all fits; else raises :class:`WeightsError`.
+    """
+    arrays = _read(path)
+    inside = {name: neutral(name, len(each.shape)) for name, each in tensors.items()}
+    prefix = next(name.partition("backbone.")[0] for name in tensors if "backbone." in name)
+    known = {key: name for name, key in inside.items() if key is not None}
+    known |= {
+        name: name
+        for name in ("fc.weight", "fc.bias")
+        if name in tensors and name in arrays and _shape(tensors[name]) == arrays[name].shape
+    }
+    missing = [key for key in known if key not in arrays]
+    extra = [key for key in arrays if key not in known and not key.startswith("fc.")]
+    other = [
+        f"{key} {list(arrays[key].shape)} for {list(_shape(tensors[name]))}"
+        for key, name in known.items()
+        if key in arrays and arrays[key].shape != _shape(tensors[name])
+    ]
+    wrong = [
+        f"{words} {_some(names)}"
+        for words, names in (
+            ("it lacks", missing),
+            ("the model has no", extra),
+            ("of another shape is", other),
+        )
+        if names
+    ]
+    if wrong:
+        raise WeightsError(f"the weights in {path} are not of this model: {'; '.join(wrong)}")
+    for key, name in known.items():
+        put(tensors[name], arrays[key])
+    left = {
+        name.removeprefix(prefix).partition(".")[0]
+        for name in tensors
+        if name not in known.values() and "backbone." not in name
+    }
+    return Loaded(path.name, digest(path), len(known), tuple(sorted(left)))
+
+
+def neutral(name: str, dimensions: int) -> str | None:
+    """The file's name for a tensor of our models; None outside a backbone and for counters."""
+    before, inside, rest = name.rpartition("backbone.")
+    found = _INSIDE.fullmatch(rest) if inside and (not before or before.endswith(".")) else None
+    if found is None or found["leaf"] == "num_batches_tracked":
+        return None
+    unit = re.sub(r"body\.\d", lambda body: _OURS[body[0]], found["unit"])
+    leaf = _OURS.get(found["leaf"], found["leaf"])
+    return f"{unit}.{'conv' if dimensions == 4 else 'norm'}.{leaf}"
+
+
+def names(*, deep_stem: bool) -> Iterator[str]:
+    """Every name in a file of a ResNet-50, but for `fc`."""
+    units = [f"stem.{place}" for place in range(3)] if deep_stem else ["stem"]
+    for stage, depth in enumerate(DEPTHS):
+        for block in range(depth):
+            parts = (*PARTS, "shortcut") if block == 0 else PARTS
+            units += [f"stages.{stage}.{block}.{part}" for part in parts]
+    for unit in units:
+        yield f"{unit}.conv.weight"
+        yield from (f"{unit}.norm.{leaf}" for leaf in NORM)
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file, hex."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            found.update(block)
+    return found.hexdigest()
+
+
+def _read(path: Path) -> dict[str, Array]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: np.asarray(file[name], np.float32) for name in file.files}
+    except OSError as error:
+        raise WeightsError(f"the weights {path} cannot be read: {error.strerror}") from error
+    except (ValueError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+        raise WeightsError(
+            f"{path} is not a file of start weights, or damaged: make one of the published "
+            "weights by `k8sbench data convert`"
+        ) from error
+
+
+def _shape(tensor: Any) -> tuple[int, ...]:
+    return tuple(tensor.shape)
+
+
+def _some(found: Sequence[str]) -> str:
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return ", ".join(found[:3]) + more

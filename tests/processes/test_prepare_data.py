@@ -1,0 +1,298 @@
+"""Preparing a data set as a process: killed at any point, twice at once, on a full disk."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from k8sbench.trainers.prepare import holding
+from k8sbench.trainers.prepare.labels import TABLE
+from k8sbench.trainers.prepare.said import Failed
+from k8sbench.trainers.prepare_data import SAMPLE, STATE
+from tests.harness.archive_server import ArchiveServer, serving
+from tests.harness.cluster.shell import until
+from tests.tiers import ROOT
+
+PROGRAM = [sys.executable, "-m", "k8sbench.trainers.prepare_data"]
+
+
+class Prepared:
+    """The program on one folder."""
+
+    def __init__(self, folder: Path, *words: str, **environ: str) -> None:
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [*PROGRAM, words[0], words[1], str(folder), *words[2:]],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env=os.environ | environ,
+        )
+
+    def ends(self, code: int = 0) -> list[dict[str, Any]]:
+        out, _ = self.process.communicate(timeout=60)
+        events = [json.loads(line.removeprefix("K8SBENCH ")) for line in out.splitlines()]
+        assert self.process.returncode == code, out
+        return events
+
+
+def texts(events: list[dict[str, Any]]) -> str:
+    return "\n".join(str(each.get("text", "")) for each in events)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and STATE not in path.parts
+    }
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sets") / "imagenet"
+    Prepared(folder, "make-sample", "imagenet", "--pictures=16", "--size=32x32").ends()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def archive(sample: Path) -> bytes:
+    held = io.BytesIO()
+    with tarfile.open(fileobj=held, mode="w") as made:
+        made.add(sample, "ILSVRC")
+    return held.getvalue()
+
+
+@pytest.fixture
+def server(archive: bytes) -> Iterator[ArchiveServer]:
+    with serving(archive) as found:
+        yield found
+
+
+@pytest.fixture
+def prepare(server: ArchiveServer, tmp_path: Path) -> Callable[..., Prepared]:
+    md5 = hashlib.md5(server.content, usedforsecurity=False).hexdigest()
+
+    def start(*words: str, **environ: str) -> Prepared:
+        given = words or (f"--url={server.url}", f"--md5={md5}")
+        return Prepared(tmp_path / "set", "prepare", "imagenet", *given, **environ)
+
+    return start
+
+
+def test_a_set_is_fetched_unpacked_and_checked_and_nothing_else_is_left(
+    prepare: Callable[..., Prepared], sample: Path, tmp_path: Path
+) -> None:
+    events = prepare().ends()
+    assert events[-1] == {"event": "end", "problems": 0}
+    steps = {each["step"] for each in events if each["event"] == "progress"}
+    assert steps == {"fetch set.tar", "verify set.tar", "unpack archive-set.tar"}
+    assert contents(tmp_path / "set") == contents(sample)
+    assert not (tmp_path / "set" / STATE).exists()
+
+
+def test_a_second_run_finds_all_there_and_fetches_nothing(
+    prepare: Callable[..., Prepared], server: ArchiveServer
+) -> None:
+    prepare().ends()
+    server.requests.clear()
+    assert "All is there" in texts(prepare().ends())
+    assert not server.requests
+
+
+def test_killed_while_it_fetches_it_goes_on_from_there(
+    prepare: Callable[..., Prepared], server: ArchiveServer, sample: Path, tmp_path: Path
+) -> None:
+    server.gate = threading.Event()
+    first = prepare()
+    partial = tmp_path / "set" / STATE / "archive-set.tar.partial"
+    half = len(server.content) // 2
+    until(lambda: partial.exists() and partial.stat().st_size > half // 2, "a part")
+    first.process.kill()
+    first.process.communicate()
+    have = partial.stat().st_size
+    server.gate = None
+    assert "was cut off; going on with it" in texts(prepare().ends())
+    assert server.asked("Range") == [None, f"bytes={have}-"]
+    assert contents(tmp_path / "set") == contents(sample)
+
+
+@pytest.mark.parametrize("files", [1, 7, 20])
+def test_killed_while_it_unpacks_it_goes_on_and_every_file_is_whole(
+    prepare: Callable[..., Prepared],
+    server: ArchiveServer,
+    sample: Path,
+    tmp_path: Path,
+    files: int,
+) -> None:
+    stops = f"""
+import os, pathlib, sys
+from k8sbench.trainers import prepare_data
+left = [{files}]
+replace = pathlib.Path.replace
+def replaced(self, target):
+    if self.name == "incoming":
+        if not left[0]:
+            os.kill(os.getpid(), 9)
+        left[0] -= 1
+    return replace(self, target)
+pathlib.Path.replace = replaced
+sys.exit(prepare_data.main(sys.argv[1:]))
+"""
+    words = ["prepare", "imagenet", str(tmp_path / "set"), f"--url={server.url}"]
+    killed = subprocess.run([sys.executable, "-c", stops, *words], cwd=ROOT, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert len([*contents(tmp_path / "set")]) == files
+    server.requests.clear()
+    prepare(f"--url={server.url}").ends()
+    assert contents(tmp_path / "set") == contents(sample)
+    assert not server.requests  # the archive was whole
+
+
+def test_asked_to_end_it_leaves_no_lock(
+    prepare: Callable[..., Prepared], server: ArchiveServer, tmp_path: Path
+) -> None:
+    server.gate = threading.Event()
+    first = prepare()
+    lock = tmp_path / "set" / STATE / "lock"
+    until(lambda: bool(server.requests) and lock.exists(), "its request")
+    first.process.terminate()
+    first.process.communicate()
+    server.gate.set()
+    assert first.process.returncode == 128 + signal.SIGTERM
+    assert not lock.exists()
+
+
+def test_the_second_at_once_says_that_the_first_is_at_work(
+    prepare: Callable[..., Prepared], server: ArchiveServer, sample: Path, tmp_path: Path
+) -> None:
+    server.gate = threading.Event()
+    first = prepare()
+    until(lambda: bool(server.requests), "the first's request")
+    events = prepare().ends(3)
+    assert f"being prepared by process {first.process.pid}" in texts(events)
+    server.gate.set()
+    first.ends()
+    assert contents(tmp_path / "set") == contents(sample)
+    assert len(server.requests) == 1
+
+
+def test_a_lock_of_another_machine_without_a_heartbeat_is_taken_over(
+    prepare: Callable[..., Prepared], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding, "STALE_SECONDS", 0.3)
+    lock = tmp_path / "lock"
+    lock.write_text('{"token": "x", "host": "elsewhere", "pid": 1, "beat": 4}')
+    with holding.held(lock):
+        assert json.loads(lock.read_text())["token"] != "x"
+    assert not lock.exists()
+
+
+def test_a_lock_of_another_machine_with_a_heartbeat_is_respected(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    over = threading.Event()
+
+    def beats() -> None:
+        for beat in range(10_000):
+            content = {"token": "x", "host": "elsewhere", "pid": 1, "beat": beat}
+            new = tmp_path / "new"
+            new.write_text(json.dumps(content))
+            new.replace(lock)
+            if over.wait(0.05):
+                return
+
+    thread = threading.Thread(target=beats)
+    thread.start()
+    try:
+        until(lock.exists, "a beat")
+        with (
+            pytest.raises(Failed, match="prepared by process 1 on elsewhere"),
+            holding.held(lock),
+        ):
+            pass
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_what_is_missing_is_named_and_the_exit_code_is_2(sample: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    Prepared(folder, "make-sample", "imagenet", "--pictures=16", "--size=32x32").ends()
+    Prepared(folder, "check", "imagenet", "--deep").ends()
+    victim = min((folder / "val").glob("*/*"))
+    victim.unlink()
+    events = Prepared(folder, "check", "imagenet").ends(2)
+    assert "31" not in texts(events)
+    assert f"{victim.parent.relative_to(folder)}: no pictures" in texts(events)
+    assert "23 of 24 files" in texts(events)
+    picture = min((folder / "train").glob("*/*"))
+    picture.write_bytes(picture.read_bytes()[:200])
+    events = Prepared(folder, "check", "imagenet", "--deep").ends(2)
+    assert picture.name in texts(events)
+
+
+def test_a_set_that_is_not_marked_as_drawn_is_held_against_the_real_numbers(
+    sample: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "set"
+    Prepared(folder, "make-sample", "imagenet", "--pictures=16", "--size=32x32").ends()
+    (folder / SAMPLE).unlink()
+    events = Prepared(folder, "check", "imagenet").ends(2)
+    assert "train: 16 of 1,281,167 pictures" in texts(events)
+    assert "val: 8 of 50,000 pictures" in texts(events)
+
+
+def test_a_folder_that_holds_something_is_not_drawn_into(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    events = Prepared(tmp_path, "make-sample", "faces").ends(2)
+    assert "is not empty" in texts(events)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_train_ids_are_made_of_labels_that_have_none(tmp_path: Path) -> None:
+    folder = tmp_path / "gtFine" / "train" / "aachen"
+    folder.mkdir(parents=True)
+    labels = folder / "aachen_0_gtFine_labelIds.png"
+    Image.frombytes("L", (16, 16), bytes(range(256))).save(labels)
+    Prepared(tmp_path, "prepare", "cityscapes").ends(2)  # the rest is missing
+    made = folder / "aachen_0_gtFine_labelTrainIds.png"
+    with Image.open(made) as picture:
+        assert list(picture.tobytes()) == TABLE
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
+def test_a_full_disk_is_told_and_gone_on_with_when_there_is_room(
+    server: ArchiveServer, sample: Path, tmp_path: Path
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    room = (len(server.content) * 3 // 2) // 4096 * 4
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={room}k", "k8sbench-test", str(disk)]
+    mounted = subprocess.run(mount, check=False, capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"mounting is not permitted here: {mounted.stderr.strip()}")
+    try:
+        words = ("prepare", "imagenet", f"--url={server.url}")
+        events = Prepared(disk, *words).ends(3)
+        assert "free" in texts(events) or "No space left" in texts(events)
+        larger = ["mount", "-o", f"remount,size={4 * room}k", str(disk)]
+        subprocess.run(larger, check=True)
+        server.requests.clear()
+        Prepared(disk, *words).ends()
+        assert not server.requests
+        assert contents(disk) == contents(sample)
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)

@@ -1,0 +1,408 @@
+"""Checkpoints in a folder: whole or not there, whatever ends the process that writes them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+
+from k8sbench.trainers.parts.checkpoints import CheckpointError, Checkpoints
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+T = TypeVar("T")
+SAME = {"world size": 1, "batch size": 4, "model": ["tsm", 8]}
+
+
+def writes(text: str, name: str = "state") -> Callable[[pathlib.Path], None]:
+    """A `write` of a save: one file, and one in a folder below."""
+
+    def write(folder: pathlib.Path) -> None:
+        (folder / name).write_text(text)
+        (folder / "more").mkdir()
+        (folder / "more" / "numbers").write_bytes(text.encode() * 100)
+
+    return write
+
+
+def saved(folder: pathlib.Path, *steps: int) -> Checkpoints:
+    checkpoints = Checkpoints(folder, same=SAME)
+    for step in steps:
+        assert checkpoints.save(step, writes(f"at {step}"), {"best": 0.1 * step}).failed is None
+    return checkpoints
+
+
+def names(folder: pathlib.Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
+
+
+def test_a_folder_without_checkpoints_begins_anew(tmp_path: pathlib.Path) -> None:
+    assert Checkpoints(tmp_path).latest() is None
+    assert Checkpoints(tmp_path / "not" / "yet").latest() is None
+
+
+def test_what_was_saved_is_read_with_its_facts(tmp_path: pathlib.Path) -> None:
+    done = saved(tmp_path / "runs" / "a").save(1200, writes("x"), {"best": 0.1 + 0.2, "none": None})
+    assert (done.bytes, done.failed) == (101, None)
+    assert done.seconds > 0
+    found = Checkpoints(tmp_path / "runs" / "a", same=SAME).latest()
+    assert found is not None
+    assert (found.step, found.folder.name) == (1200, "step-0000001200")
+    assert (found.facts["best"], found.facts["none"]) == (0.1 + 0.2, None)
+    assert (found.of(0) / "state").read_text() == "x"
+
+
+def test_the_newest_two_stay(tmp_path: pathlib.Path) -> None:
+    saved(tmp_path, 5, 10, 15, 100, 2000)
+    assert names(tmp_path) == ["step-0000000100", "step-0000002000"]
+
+
+def spoil_a_byte(folder: pathlib.Path) -> str:
+    path = folder / "rank-0" / "state"
+    path.write_bytes(b"AT 20"[: path.stat().st_size])
+    return "rank-0/state is not as it was written"
+
+
+def cut(folder: pathlib.Path) -> str:
+    (folder / "rank-0" / "more" / "numbers").write_bytes(b"at 20" * 99)
+    return "rank-0/more/numbers has 495 of 500 bytes"
+
+
+def lose_a_file(folder: pathlib.Path) -> str:
+    (folder / "rank-0" / "state").unlink()
+    return f"{folder / 'rank-0' / 'state'}: No such file or directory"
+
+
+def empty_the_manifest(folder: pathlib.Path) -> str:
+    (folder / "manifest.json").write_text("")
+    return "manifest.json is not as it was written"
+
+
+def change_the_manifest(folder: pathlib.Path) -> str:
+    path = folder / "manifest.json"
+    path.write_text(path.read_text().replace('"best": 2.0', '"best": 3.0'))
+    return "manifest.json is not as it was written"
+
+
+def lose_the_manifest(folder: pathlib.Path) -> str:
+    (folder / "manifest.json").unlink()
+    return f"{folder / 'manifest.json'}: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [spoil_a_byte, cut, lose_a_file, empty_the_manifest, change_the_manifest, lose_the_manifest],
+)
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(
+    spoil: Callable[[pathlib.Path], str], tmp_path: pathlib.Path
+) -> None:
+    saved(tmp_path, 10, 20)
+    why = spoil(tmp_path / "step-0000000020")
+    again = Checkpoints(tmp_path, same=SAME)
+    found = again.latest()
+    assert found is not None
+    assert found.step == 10
+    assert again.damaged == {"step-0000000020": f"step-0000000020 is damaged: {why}"}
+    # The next one counts whole ones only, and a damaged one of the same step makes room.
+    again.save(15, writes("x"), {})
+    assert names(tmp_path) == ["step-0000000010", "step-0000000015"]
+    spoil_a_byte(tmp_path / "step-0000000015")
+    again.latest()
+    again.save(15, writes("y"), {})
+    assert names(tmp_path) == ["step-0000000010", "step-0000000015"]
+    newest = Checkpoints(tmp_path, same=SAME).latest()
+    assert newest is not None
+    assert (newest.of(0) / "state").read_text() == "y"
+
+
+def test_one_of_other_settings_is_refused(tmp_path: pathlib.Path) -> None:
+    saved(tmp_path, 10)
+    other = Checkpoints(tmp_path, same={**SAME, "world size": 2, "amp": "bf16"})
+    with pytest.raises(CheckpointError) as refused:
+        other.latest()
+    assert str(refused.value) == (
+        f"{tmp_path}/step-0000000010 was written with amp None (now 'bf16'), world size 1 (now 2); "
+        "start as before, or name an empty folder by --checkpoints"
+    )
+    assert not refused.value.passing
+    assert names(tmp_path) == ["step-0000000010"]
+
+
+def test_a_folder_that_cannot_be_read_is_refused_for_now(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        CheckpointError, match="file: Not a directory; mend the folder or name ano"
+    ) as refused:
+        Checkpoints(tmp_path / "file").latest()
+    assert refused.value.passing
+    job = Together(2)
+    told = job.each(lambda rank: refusal(job.checkpoints(rank, tmp_path / "file")))
+    assert told[1] == "may pass: rank 0 cannot go on from its checkpoints; its output says why"
+
+
+def test_what_cannot_be_written_is_told_and_the_older_ones_stay(tmp_path: pathlib.Path) -> None:
+    checkpoints = saved(tmp_path, 10, 20)
+
+    def full(folder: pathlib.Path) -> None:
+        (folder / "half").write_bytes(b"half")
+        with pathlib.Path("/dev/full").open("wb", buffering=0) as disk:
+            disk.write(b"other half")
+
+    done = checkpoints.save(30, full, {})
+    assert (done.bytes, done.failed) == (0, f"{tmp_path}: No space left on device")
+    assert names(tmp_path) == ["step-0000000010", "step-0000000020"]
+    # Once there is space again, all is well.
+    assert checkpoints.save(40, writes("x"), {}).failed is None
+    assert names(tmp_path) == ["step-0000000020", "step-0000000040"]
+
+
+def test_a_folder_that_takes_nothing_is_told(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").touch()
+    done = Checkpoints(tmp_path / "file" / "run").save(1, writes("x"), {})
+    assert done.failed == f"{tmp_path}/file/run/.step-0000000001.part: Not a directory"
+
+
+def test_all_is_on_the_disk_before_the_name(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    fsync, rename = os.fsync, os.rename
+
+    def noted(held: int) -> None:
+        told.append(os.path.relpath(pathlib.Path(f"/proc/self/fd/{held}").readlink(), tmp_path))
+        fsync(held)
+
+    def renamed(old: str, new: str, **more: int) -> None:
+        told.append(f"{pathlib.Path(old).name} -> {pathlib.Path(new).name}")
+        rename(old, new, **more)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(os, "rename", renamed)
+    saved(tmp_path, 7)
+    part = ".step-0000000007.part"
+    *before, name, after = told
+    assert sorted(before) == [
+        part,
+        f"{part}/manifest.json",
+        f"{part}/rank-0",
+        f"{part}/rank-0/more",
+        f"{part}/rank-0/more/numbers",
+        f"{part}/rank-0/state",
+    ]
+    assert (name, after) == (f"{part} -> step-0000000007", ".")
+
+
+# A process for each call of a function written in C, in which it is killed: each file operation of
+# a save is one. Prints the number of such calls, and for each what `latest` found after it.
+KILLED = """
+import json, os, pathlib, shutil, signal, sys
+from k8sbench.trainers.parts.checkpoints import Checkpoints
+
+at, root = int(sys.argv[1]), pathlib.Path(sys.argv[2])
+calls = 0
+
+def write(folder):
+    with open(folder / "state", "w") as file:
+        for _ in range(5):
+            file.write("at 30 ")
+            file.flush()
+
+def profile(frame, event, function):
+    global calls
+    if event == "c_call":
+        calls += 1
+        if calls == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+def save(folder, until):
+    global at
+    at = until
+    checkpoints = Checkpoints(folder)
+    sys.setprofile(profile)
+    done = checkpoints.save(30, write, {})
+    sys.setprofile(None)
+    assert done.failed is None, done
+
+def copy(name):
+    shutil.copytree(root / "before", root / name)
+    return root / name
+
+save(copy("first"), 0)  # the first time some more is called
+calls = 0
+save(copy("whole"), 0)
+total, found, calls = calls, [], 0
+for at in range(1, total + 1):
+    folder = copy(str(at))
+    child = os.fork()
+    if child == 0:
+        save(folder, at)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    checkpoints = Checkpoints(folder)
+    latest = checkpoints.latest()
+    left = sorted(each.name for each in folder.iterdir())
+    text = (latest.of(0) / "state").read_text()
+    found.append((latest.step, text, left))
+    for name in left:  # the older ones, too
+        assert (checkpoints.latest() is not None) and not checkpoints.damaged, checkpoints.damaged
+        shutil.rmtree(checkpoints.latest().folder)
+    shutil.rmtree(folder)
+print(json.dumps(found))
+"""
+
+
+def test_a_process_killed_at_any_moment_leaves_a_whole_one(tmp_path: pathlib.Path) -> None:
+    before = Checkpoints(tmp_path / "before")
+    for step in (10, 20):
+        before.save(step, writes("before"), {})
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, "0", str(tmp_path)],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    found = json.loads(done.stdout)
+    steps = [step for step, *_ in found]
+    assert len(found) > 100
+    assert steps == sorted(steps)
+    assert set(steps) == {20, 30}
+    for step, text, left in found:
+        assert text == ("before" if step == 20 else "at 30 " * 5)
+        # What the killed attempt began is gone with the next one's first look.
+        assert left[-1] == f"step-{step:010d}"
+        assert [name for name in left if name.startswith(".")] == []
+        assert len(left) in {2, 3}
+
+
+class Together:
+    """Ranks as threads, which agree as the sessions of a job do."""
+
+    def __init__(self, world: int) -> None:
+        self.world, self.barrier = world, threading.Barrier(world, timeout=20)
+        self.held: list[int] = [0] * world
+
+    def all(self, rank: int, value: int) -> list[int]:
+        self.held[rank] = value
+        self.barrier.wait()
+        told = list(self.held)
+        self.barrier.wait()
+        return told
+
+    def each(self, act: Callable[[int], T]) -> list[T]:
+        """What `act` returns for each rank, all at once."""
+        results: dict[int, T] = {}
+        threads = [
+            threading.Thread(target=lambda rank=rank: results.update({rank: act(rank)}))
+            for rank in range(self.world)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return [results[rank] for rank in range(self.world)]
+
+    def checkpoints(self, rank: int, folder: pathlib.Path) -> Checkpoints:
+        return Checkpoints(
+            folder,
+            same=SAME,
+            rank=rank,
+            agree=lambda number: self.all(rank, number)[0],
+            all_fine=lambda fine: all(self.all(rank, int(fine))),
+        )
+
+
+def test_each_rank_saves_its_own_part_and_finds_it_again(tmp_path: pathlib.Path) -> None:
+    job = Together(3)
+
+    def run(rank: int) -> str:
+        done = job.checkpoints(rank, tmp_path).save(8, writes(f"of {rank}"), {})
+        assert done.failed is None
+        found = job.checkpoints(rank, tmp_path).latest()
+        assert found is not None
+        return (found.of(rank) / "state").read_text() + (found.of(0) / "state").read_text()
+
+    assert job.each(run) == ["of 0of 0", "of 1of 0", "of 2of 0"]
+
+
+def test_a_rank_that_cannot_write_leaves_no_checkpoint_on_any(
+    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    saved(tmp_path, 10)
+    job = Together(3)
+
+    def write(rank: int) -> Callable[[pathlib.Path], None]:
+        def fails(_: pathlib.Path) -> None:
+            raise OSError(28, "No space left on device")
+
+        return fails if rank == 1 else writes("x")
+
+    done = job.each(lambda rank: job.checkpoints(rank, tmp_path).save(20, write(rank), {}).failed)
+    assert done == [
+        "another rank could not write its part; its output says why",
+        f"{tmp_path}: No space left on device",
+        "another rank could not write its part; its output says why",
+    ]
+    assert f"checkpoint of step 20: {tmp_path}: No space left on device" in capfd.readouterr().err
+    assert names(tmp_path) == ["step-0000000010"]
+
+
+def test_a_damaged_part_of_any_rank_leaves_out_the_whole(tmp_path: pathlib.Path) -> None:
+    job = Together(2)
+    for step in (10, 20):
+        job.each(lambda rank: job.checkpoints(rank, tmp_path).save(step, writes("x"), {}))  # noqa: B023
+    (tmp_path / "step-0000000020" / "rank-1" / "state").write_text("y")
+
+    def step_of(rank: int) -> int:
+        found = job.checkpoints(rank, tmp_path).latest()
+        assert found is not None
+        return found.step
+
+    assert job.each(step_of) == [10, 10]
+
+
+def refusal(checkpoints: Checkpoints) -> str:
+    try:
+        checkpoints.latest()
+    except CheckpointError as error:
+        return "may pass: " * error.passing + str(error)
+    return "none"
+
+
+def test_a_folder_that_the_ranks_do_not_share_is_refused_on_all(tmp_path: pathlib.Path) -> None:
+    saved(tmp_path / "0", 10)
+    job = Together(2)
+    told = job.each(lambda rank: refusal(job.checkpoints(rank, tmp_path / str(rank))))
+    assert told == [
+        f"may pass: not every rank sees step-0000000010 in {tmp_path}/{rank}; name a folder that "
+        "all nodes share by --checkpoints"
+        for rank in range(2)
+    ]
+
+
+def test_what_rank_0_refuses_is_refused_on_all(tmp_path: pathlib.Path) -> None:
+    Checkpoints(tmp_path, same={**SAME, "batch size": 8}).save(10, writes("x"), {})
+    job = Together(2)
+    told = job.each(lambda rank: refusal(job.checkpoints(rank, tmp_path)))
+    assert "batch size 8 (now 4)" in told[0]
+    assert told[1] == "rank 0 cannot go on from its checkpoints; its output says why"
+
+
+def test_ranks_without_a_checkpoint_begin_anew_together(tmp_path: pathlib.Path) -> None:
+    job = Together(2)
+    assert job.each(lambda rank: job.checkpoints(rank, tmp_path).latest()) == [None, None]
+
+
+def test_a_checkpoint_can_be_moved_to_another_folder(tmp_path: pathlib.Path) -> None:
+    saved(tmp_path / "a", 10)
+    shutil.move(tmp_path / "a", tmp_path / "b")
+    found = Checkpoints(tmp_path / "b", same=SAME).latest()
+    assert found is not None
+    assert found.step == 10

@@ -1,0 +1,249 @@
+"""Cityscapes' folders: what is paired, what is missing and what is broken, each by its name."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+import zlib
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from k8sbench.trainers.data import cityscapes, sample_sets, streets_mmseg
+from k8sbench.trainers.parts.samples import BrokenSample, DataError, Files
+
+CITY = "train/aachen/aachen_000000_000019"
+PICTURE = Path(f"leftImg8bit/{CITY}_leftImg8bit.png")
+LABELS = Path(f"gtFine/{CITY}_gtFine_labelTrainIds.png")
+AUGMENT = partial(streets_mmseg.augmented, crop=(16, 32))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Four pictures to train on, two to validate."""
+    sample_sets.cityscapes(tmp_path, pictures=4, size=(32, 64))
+    return tmp_path
+
+
+def opened(folder: Path) -> Files:
+    return cityscapes.open_set(folder, AUGMENT)
+
+
+def random() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def test_pictures_and_labels_are_paired_by_their_names(folder: Path) -> None:
+    files = opened(folder)
+    assert (files.name, len(files.training), len(files.validation)) == ("cityscapes", 4, 2)
+    for number in range(2):
+        picture, labels = files.validation.sample(number, random())
+        assert (str(picture.dtype), picture.shape) == ("uint8", (3, 32, 64))
+        path = f"val/lindau/lindau_{number:06d}_000019"
+        told = Image.open(folder / f"gtFine/{path}_gtFine_labelTrainIds.png")
+        assert np.array_equal(labels, np.asarray(told))
+        told = Image.open(folder / f"leftImg8bit/{path}_leftImg8bit.png")
+        assert np.array_equal(picture.transpose(1, 2, 0), np.asarray(told))
+
+
+def test_a_sample_to_train_on_follows_from_its_number_and_random_state(folder: Path) -> None:
+    files = opened(folder)
+    picture, labels = files.training.sample(2, random())
+    assert (picture.shape, labels.shape) == ((3, 16, 32), (16, 32))
+    again, _ = pickle.loads(pickle.dumps(files)).training.sample(2, random())  # as workers get it
+    assert np.array_equal(picture, again)
+    other, _ = files.training.sample(2, np.random.default_rng(1))
+    assert not np.array_equal(picture, other)
+
+
+def test_the_digest_is_of_names_and_sizes_wherever_the_folder_is(folder: Path) -> None:
+    before = opened(folder).digest
+    moved = folder.rename(folder.parent / "moved")
+    assert opened(moved).digest == before
+    held = (moved / LABELS).read_bytes()
+    (moved / LABELS).write_bytes(held + b"\0")
+    assert opened(moved).digest != before
+    (moved / LABELS).write_bytes(held)
+    assert opened(moved).digest == before
+
+
+def test_a_palette_picture_has_its_indices_as_labels(folder: Path) -> None:
+    indexed = Image.open(folder / LABELS).copy()
+    indexed.putpalette([value for value in range(256) for _ in range(3)][::-1])
+    indexed.save(folder / LABELS)
+    with Image.open(folder / LABELS) as found:
+        assert found.mode == "P"
+    opened(folder).training.sample(0, random())
+
+
+def truncated(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def flipped(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0x55
+    path.write_bytes(bytes(content))
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def text(path: Path) -> None:
+    path.write_text("no picture at all\n")
+
+
+def removed(path: Path) -> None:
+    path.unlink()
+
+
+def a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def bomb(path: Path) -> None:
+    """A few bytes that say that they are 60,000 × 60,000 pixels."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        check = struct.pack(">I", zlib.crc32(kind + data))
+        return struct.pack(">I", len(data)) + kind + data + check
+
+    head = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 0, 0, 0, 0)
+    body = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + body)
+
+
+def smaller(path: Path) -> None:
+    Image.open(path).crop((0, 0, 64, 31)).save(path)
+
+
+def coloured(path: Path) -> None:
+    Image.open(path).convert("RGB").save(path)
+
+
+def of_16_bits(path: Path) -> None:
+    values = np.asarray(Image.open(path)).astype(np.uint16) * 256
+    Image.fromarray(values).save(path)
+
+
+def with_label(value: int) -> Callable[[Path], None]:
+    def damage(path: Path) -> None:
+        labels = np.array(Image.open(path))
+        labels[20, 30] = value
+        Image.fromarray(labels).save(path)
+
+    return damage
+
+
+DAMAGES = {
+    "a picture cut off": (truncated, PICTURE, "truncated"),
+    "a picture with a wrong byte": (flipped, PICTURE, "broken"),
+    "an empty picture": (emptied, PICTURE, "empty"),
+    "a picture that is text": (text, PICTURE, "neither a JPEG nor a PNG"),
+    "a picture that is gone": (removed, PICTURE, "No such file"),
+    "a picture that is a folder": (a_folder, PICTURE, "Is a directory"),
+    "a picture too large to decode": (bomb, PICTURE, "exceeds limit"),
+    "a picture of another size": (smaller, PICTURE, "it is 64 × 32, and its picture 64 × 31"),
+    "labels cut off": (truncated, LABELS, "truncated"),
+    "labels that are empty": (emptied, LABELS, "empty"),
+    "labels that are gone": (removed, LABELS, "No such file"),
+    "labels too large to decode": (bomb, LABELS, "exceeds limit"),
+    "labels of another size": (smaller, LABELS, "it is 64 × 31, and its picture 64 × 32"),
+    "labels in colours": (coloured, LABELS, "RGB"),
+    "labels of 16 bits": (of_16_bits, LABELS, "I;16"),
+    "the first label that is no class": (with_label(19), LABELS, "19 is none of 19 classes"),
+    "the last label that is no class": (with_label(254), LABELS, "254 is none of 19 classes"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_file_is_a_broken_sample_that_is_named(name: str, folder: Path) -> None:
+    damage, path, why = DAMAGES[name]
+    files = opened(folder)
+    damage(folder / path)
+    with pytest.raises(BrokenSample) as error:
+        files.training.sample(0, random())
+    blamed = LABELS if "another size" in name else path
+    assert error.value.path == str(folder / blamed)
+    assert why in error.value.why
+    assert "\n" not in str(error.value)
+    files.training.sample(1, random())  # the others are whole
+
+    if "gone" not in name:
+        told = list(cityscapes.problems(folder, deep=True))
+        assert [each for each in told if str(folder / blamed) in each]
+
+
+@pytest.mark.parametrize("value", [0, 18, 255])
+def test_all_train_ids_and_255_are_labels(value: int, folder: Path) -> None:
+    with_label(value)(folder / LABELS)
+    opened(folder).training.sample(0, random())
+
+
+def test_a_model_of_fewer_classes_takes_no_label_beyond_them(folder: Path) -> None:
+    files = cityscapes.open_set(folder, AUGMENT, classes=5)
+    with pytest.raises(BrokenSample, match="none of 5 classes"):
+        files.training.sample(0, random())
+
+
+def without_labels(folder: Path) -> None:
+    (folder / LABELS).unlink()
+
+
+def without_part(folder: Path) -> None:
+    (folder / "leftImg8bit/val").rename(folder / "elsewhere")
+
+
+def without_pictures(folder: Path) -> None:
+    for path in (folder / "leftImg8bit/val").rglob("*.png"):
+        path.rename(path.with_suffix(".jpg"))
+
+
+MISSING = {
+    "no labels": (without_labels, f"{PICTURE} has no labels"),
+    "no part": (without_part, "leftImg8bit/val: No such file or directory"),
+    "no pictures": (without_pictures, "leftImg8bit/val has no pictures"),
+}
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_a_folder_that_is_no_whole_set_is_refused_by_the_name_of_what_is_missing(
+    name: str, folder: Path
+) -> None:
+    damage, why = MISSING[name]
+    damage(folder)
+    with pytest.raises(DataError, match=why):
+        opened(folder)
+
+
+def test_a_check_names_all_that_the_real_set_has_beyond_a_folder(folder: Path) -> None:
+    (folder / LABELS).unlink()
+    extra = LABELS.with_name("aachen_777777_000019_gtFine_labelTrainIds.png")
+    Image.fromarray(np.zeros((32, 64), np.uint8)).save(folder / extra)
+    assert list(cityscapes.problems(folder)) == [
+        "leftImg8bit/train: 4 of 2,975 pictures",
+        "gtFine/train: 4 of 2,975 label files",
+        f"no labels for {folder / PICTURE}",
+        f"no picture for {folder / extra}",
+        "leftImg8bit/val: 2 of 500 pictures",
+        "gtFine/val: 2 of 500 label files",
+    ]
+
+
+def test_a_check_finds_nothing_to_say_of_a_whole_set(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cityscapes, "PICTURES", {"train": 4, "val": 2})
+    assert list(cityscapes.problems(folder, deep=True)) == []
+
+
+def test_a_check_of_a_folder_that_is_not_there_names_its_parts(tmp_path: Path) -> None:
+    told = list(cityscapes.problems(tmp_path / "none"))
+    assert len(told) == 4
+    assert all("No such file or directory" in each for each in told)

@@ -1,0 +1,195 @@
+"""ImageNet's folders, and pictures augmented as torchvision's RandomResizedCrop has it."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from k8sbench.trainers.data import imagenet, sample_sets
+from k8sbench.trainers.parts.samples import BrokenSample, DataError
+from tests.trainers.references import (
+    channels_first,
+    coordinates,
+    encoded,
+    form,
+    middle,
+    near,
+    saved,
+    triangle,
+)
+
+
+def random_resized_crop(width: int, height: int, random: np.random.Generator) -> tuple[int, ...]:
+    """Left, top, width and height, by torchvision's rule."""
+    for _ in range(10):
+        area = width * height * random.uniform(0.08, 1.0)
+        ratio = math.exp(random.uniform(math.log(3 / 4), math.log(4 / 3)))
+        w = round(math.sqrt(area * ratio))
+        h = round(math.sqrt(area / ratio))
+        if 0 < w <= width and 0 < h <= height:
+            i = int(random.integers(0, height - h + 1))
+            j = int(random.integers(0, width - w + 1))
+            return j, i, w, h
+    if width / height < 3 / 4:
+        w, h = width, round(width / (3 / 4))
+    elif width / height > 4 / 3:
+        w, h = round(height * (4 / 3)), height
+    else:
+        w, h = width, height
+    return (width - w) // 2, (height - h) // 2, w, h
+
+
+@pytest.mark.parametrize(
+    ("width", "height"), [(50, 37), (37, 50), (40, 40), (7, 400), (400, 7), (1, 1)]
+)
+def test_a_crop_is_where_torchvision_has_it(width: int, height: int) -> None:
+    for seed in range(300):
+        left, top, w, h = random_resized_crop(width, height, np.random.default_rng(seed))
+        found = imagenet.crop_box(width, height, np.random.default_rng(seed))
+        assert found == (left, top, left + w, top + h)
+
+
+def test_a_picture_too_long_for_any_crop_gives_its_middle() -> None:
+    assert imagenet.crop_box(1000, 30, np.random.default_rng(0)) == (480, 0, 520, 30)
+    assert imagenet.crop_box(30, 1000, np.random.default_rng(0)) == (0, 480, 30, 520)
+
+
+def test_a_picture_to_train_on_is_cropped_resized_and_mirrored() -> None:
+    pixels = coordinates(45, 60)
+    mirrored = 0
+    for seed in range(40):
+        random = np.random.default_rng(seed)
+        left, top, w, h = random_resized_crop(60, 45, random)
+        told = triangle(pixels[top : top + h, left : left + w], 24, 24)
+        if random.random() < 0.5:
+            told, mirrored = told[:, ::-1], mirrored + 1
+        found = imagenet.to_train(Image.fromarray(pixels), 24, np.random.default_rng(seed))
+        assert near(found, channels_first(told))
+    assert 10 < mirrored < 30
+
+
+@pytest.mark.parametrize(
+    ("height", "width"), [(300, 400), (400, 300), (256, 256), (90, 70), (300, 402)]
+)
+def test_a_picture_to_validate_is_the_middle_of_256(height: int, width: int) -> None:
+    pixels = coordinates(height, width)
+    found = imagenet.to_validate(Image.fromarray(pixels), 224)
+    told = channels_first(middle(pixels, 256, 224))
+    assert near(found, told)
+
+
+def test_a_class_is_the_place_of_its_folder_in_train_in_order_of_names(tmp_path: Path) -> None:
+    grey = {"n03": 30, "n01": 10, "n02": 20}
+    for name, level in grey.items():
+        saved(tmp_path / f"train/{name}/a.JPEG", np.full((9, 9, 3), level, np.uint8))
+    for name in ("n02", "n03"):  # not all of them: the numbers are those of train
+        saved(tmp_path / f"val/{name}/b.png", np.full((9, 9, 3), grey[name], np.uint8))
+    files = imagenet.open_set(tmp_path, size=8)
+    for each, told in ((files.training, {10: 0, 20: 1, 30: 2}), (files.validation, {20: 1, 30: 2})):
+        samples = [each.sample(number, np.random.default_rng(0)) for number in range(len(each))]
+        assert {int(image[0, 0, 0]): int(label) for image, label in samples} == told
+
+
+def test_what_is_no_picture_by_its_name_is_no_sample(tmp_path: Path) -> None:
+    for name in ("a.JPEG", "b.jpg", "c.JPG", "d.jpeg", "e.Png", "f.txt", "._a.JPEG", ".DS_Store"):
+        for folder in ("train", "val"):
+            saved(tmp_path / folder / "n01" / name, coordinates(4, 4))
+    (tmp_path / "train" / "readme.txt").write_text("no class")
+    (tmp_path / "train" / ".cache").mkdir()
+    files = imagenet.open_set(tmp_path, size=8)
+    assert (len(files.training), len(files.validation)) == (5, 5)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    sample_sets.imagenet(tmp_path, pictures=16, size=(20, 24))
+    return tmp_path
+
+
+def test_the_digest_is_of_names_and_sizes(folder: Path) -> None:
+    first = imagenet.open_set(folder).digest
+    assert imagenet.open_set(folder).digest == first
+    changed = next(folder.glob("val/*/*.JPEG"))
+    changed.write_bytes(changed.read_bytes() + b"\0")
+    longer = imagenet.open_set(folder).digest
+    changed.rename(changed.with_name("other.JPEG"))
+    assert len({first, longer, imagenet.open_set(folder).digest}) == 3
+
+
+def test_a_sample_follows_from_its_number_and_random_state(folder: Path) -> None:
+    training = imagenet.open_set(folder, size=16).training
+    again = pickle.loads(pickle.dumps(training))  # as a loader process gets it
+    image, label = training.sample(3, np.random.default_rng(7))
+    assert (form(image), form(label)) == ("uint8 (3, 16, 16)", "int64 ()")
+    assert np.array_equal(again.sample(3, np.random.default_rng(7))[0], image)
+    assert not np.array_equal(again.sample(3, np.random.default_rng(8))[0], image)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        ("rm", r"train: No such file or directory"),
+        ("empty", r"train has no folders of classes"),
+        ("hollow", r"val has no pictures"),
+        ("strange", r"val has the class n99, which train has not"),
+    ],
+)
+def test_a_folder_of_another_form_is_one_sentence(folder: Path, spoil: str, told: str) -> None:
+    if spoil == "rm":
+        (folder / "train").rename(folder / "training")
+    elif spoil == "empty":
+        (folder / "train").rename(folder / "training")
+        (folder / "train").mkdir()
+    elif spoil == "hollow":
+        for path in folder.glob("val/*/*"):
+            path.unlink()
+    else:
+        saved(folder / "val" / "n99" / "a.JPEG", coordinates(4, 4))
+    with pytest.raises(DataError, match=told):
+        imagenet.open_set(folder)
+
+
+def test_more_classes_than_the_model_has_are_refused(folder: Path) -> None:
+    with pytest.raises(DataError, match="has 8 classes, more than the model's 7"):
+        imagenet.open_set(folder, classes=7)
+
+
+def test_a_broken_picture_is_a_broken_sample(folder: Path) -> None:
+    first = min(folder.glob("train/*/*.JPEG"))
+    first.write_bytes(first.read_bytes()[:-40])
+    part_ = imagenet.open_set(folder).training
+    with pytest.raises(BrokenSample, match=r"truncated") as caught:
+        part_.sample(0, np.random.default_rng(0))
+    assert caught.value.path == str(first)
+    part_.sample(1, np.random.default_rng(0))
+
+
+def test_problems_name_what_is_missing(folder: Path) -> None:
+    for name in ("n00000005", "n00000008"):
+        shutil.rmtree(folder / "val" / name)
+    counts = [
+        "train: 16 of 1,281,167 pictures",
+        "train: 8 of 1,000 classes",
+        "val: 6 of 50,000 pictures",
+        *("val: no class n00000005", "val: no class n00000008"),
+    ]
+    assert list(imagenet.problems(folder)) == counts
+    broken = min(folder.glob("train/*/*.JPEG"))
+    broken.write_bytes(encoded(coordinates(9, 9))[:60])
+    empty = max(folder.glob("train/*/*.JPEG"))
+    empty.write_bytes(b"")
+    shallow = list(imagenet.problems(folder))
+    assert [line for line in shallow if line not in counts] == [
+        f"train/{empty.parent.name}/{empty.name}: the file is empty"
+    ]
+    deep = set(imagenet.problems(folder, deep=True)) - set(shallow)
+    assert [line for line in deep if line.startswith(str(broken))] == list(deep) != []
+    assert list(imagenet.problems(folder / "nowhere")) == [
+        f"{folder / 'nowhere' / name}: No such file or directory" for name in ("train", "val")
+    ]

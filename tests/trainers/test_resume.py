@@ -1,0 +1,83 @@
+"""Each trainer, killed by SIGKILL in the middle of its training and started again with the same
+options, trains to the same bits as one that nobody disturbed (on a CPU: no tolerance).
+
+Generated pictures and networks of a sixteenth of the width. `soak_resume.py` kills at more moments
+and with several ranks of each framework; `make soak` runs it.
+"""
+
+from __future__ import annotations
+
+import errno
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from tests.trainers.resumed import LENGTH, TRAINERS, goes_on, killed, start_weights, trained, words
+from tests.trainers.torch_runs import environment, losses, only, run
+
+pytestmark = pytest.mark.tier("frameworks")
+
+
+def refusal(arguments: list[str]) -> str:
+    done = subprocess.run(
+        [sys.executable, *arguments], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    return done.stderr
+
+
+# What else each run has beside its own: start weights, a gradient scaler, loader processes, ranks;
+# when it is killed, and the step of the checkpoint that is left then.
+CASES: dict[str, tuple[tuple[str, ...], int, str, int]] = {
+    "deeplabv3p_pytorch": (("--workers", "1"), 1, "step 7", 6),
+    "deeplabv3p_paddle": (("--workers", "1"), 1, "evaluation 5", 4),
+    "resnet50": (("--workers", "0"), 1, "rename 3", 4),
+    "tsm": (("--workers", "0", "--amp-dtype", "fp16"), 1, f"checkpoint {LENGTH}", LENGTH),
+    "arcface": (("--workers", "0"), 2, "step 7", 6),
+}
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_a_killed_run_goes_on_to_the_same_bits(trainer: str, tmp_path: pathlib.Path) -> None:
+    more, world, moment, left = CASES[trainer]
+    if trainer == "tsm":
+        more += ("--weights", str(start_weights(tmp_path)))
+    arguments = words(trainer, tmp_path, *more)
+    whole = trained(trainer, arguments, world)
+    assert len(set(losses(whole))) == LENGTH
+
+    saving = [*arguments, "--checkpoints", str(tmp_path / "run"), "--checkpoint-every", "2"]
+    before, came = killed(trainer, saving, moment, world)
+    assert came
+    after = trained(trainer, saving, world)
+    assert goes_on(whole, before, after) == left
+    for event in only(after, "weights"):
+        assert event["left"] == ["fc"]
+    # It goes on with what it was, or not at all.
+    if trainer == "resnet50":
+        assert refusal([*saving, "--batch-size", "4", "--lr", "0.5", "--input-size", "33"]) == (
+            f"k8sbench: error: {tmp_path}/run/step-0000000010 was written with batch_size 2 (now "
+            "4), input_size 32 (now 33), lr of the first step 0.0005 (now 0.0625); start as "
+            "before, or name an empty folder by --checkpoints\n"
+        )
+
+
+def test_on_a_full_disk_a_run_goes_on_and_says_so(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    saving = ("--workers", "0", "--checkpoints", str(tmp_path / "run"))
+    options = words("resnet50", tmp_path, *saving)[2:]
+
+    def full(path: pathlib.Path, _: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(pathlib.Path, "write_bytes", full)
+    found = run(capfd, "resnet50", *options)
+    assert [(event["step"], event["failed"]) for event in only(found, "checkpoint")] == [
+        (step, f"{tmp_path}/run/.step-{step:010d}.part/rank-0/common.pt: No space left on device")
+        for step in (6, 10)  # after whole steps of the optimizer, of two batches each
+    ]
+    assert len(losses(found)) == found[-1]["steps"] == LENGTH
+    assert list((tmp_path / "run").iterdir()) == []

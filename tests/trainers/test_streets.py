@@ -1,0 +1,336 @@
+"""Street scenes augmented as upstream does it: beside its rules, written down plainly and slowly.
+
+A reference resizes the whole picture and cuts the crop out of it, and takes its random numbers in
+the order in which the augmentation takes them.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image, ImageEnhance
+
+from k8sbench.trainers.data import hsv, streets_mmseg, streets_paddleseg
+from k8sbench.trainers.data.resizing import Window
+from k8sbench.trainers.data.streets import Scenes
+from k8sbench.trainers.parts.segmentation import IGNORE
+from tests.trainers.references import Array, interpolated
+
+
+def scene(height: int, width: int, seed: int = 0) -> tuple[Array, Array]:
+    """Colours that change from pixel to pixel, and blocks of ten classes."""
+    random = np.random.default_rng(seed)
+    picture = random.integers(0, 256, (height, width, 3), dtype=np.uint8)
+    coarse = random.integers(0, 10, (height // 8 + 1, width // 8 + 1), dtype=np.uint8)
+    labels = coarse.repeat(8, 0).repeat(8, 1)[:height, :width].copy()
+    labels[-3:] = IGNORE
+    return picture, labels
+
+
+def plain_scene(height: int, width: int, seed: int) -> tuple[Array, Array]:
+    """The same with little but one class, and much that has none: most crops are drawn again."""
+    picture, labels = scene(height, width, seed)
+    return picture, np.choose(labels.clip(0, 5) // 2, [0, 1, IGNORE]).astype(np.uint8)
+
+
+def scene_of_one_class(height: int, width: int, seed: int) -> tuple[Array, Array]:
+    """However often a crop is drawn again."""
+    return scene(height, width, seed)[0], np.zeros((height, width), np.uint8)
+
+
+def bilinear(pixels: Array, height: int, width: int) -> Array:
+    """The whole picture: each point between the pixels around it, without averaging over more."""
+    return interpolated(interpolated(pixels, 0, height), 1, width)
+
+
+def nearest(labels: Array, height: int, width: int) -> Array:
+    """The whole picture: the pixel that holds a point's upper left corner."""
+    # In OpenCV's own order of operations: where a corner is on a pixel's border, that decides.
+    down, along = 1 / (height / labels.shape[0]), 1 / (width / labels.shape[1])
+    rows = [math.floor(row * down) for row in range(height)]
+    columns = [math.floor(column * along) for column in range(width)]
+    return labels[rows][:, columns]
+
+
+SIZES = [(24, 48), (31, 62), (48, 96), (47, 95), (96, 192)]
+
+
+@pytest.mark.parametrize("full", SIZES)
+def test_a_window_is_what_it_is_in_the_whole_resized_picture(full: tuple[int, int]) -> None:
+    picture, labels = scene(48, 96)
+    window = Window(full, top=3, left=7, height=20, width=40)
+    cut = slice(3, 23), slice(7, 47)
+    plain = bilinear(picture, *full)[cut].transpose(2, 0, 1)
+    assert np.abs(window.bilinear(picture) - plain).max() <= 0.5 + 1e-4
+    whole = window.bilinear(picture, rounded=False) - plain
+    assert whole.max() < 1e-4
+    assert whole.min() > -1 - 1e-4
+    assert np.array_equal(window.nearest(labels), nearest(labels, *full)[cut])
+
+
+def test_windows_are_drawn_at_all_places_and_are_no_larger_than_the_picture() -> None:
+    random = np.random.default_rng(0)
+    drawn = [Window.drawn((10, 6), (8, 8), random) for _ in range(200)]
+    assert {(each.height, each.width, each.left) for each in drawn} == {(8, 6, 0)}
+    assert {each.top for each in drawn} == {0, 1, 2}
+
+
+def in_hsv(pixel: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Hue in 0–179, saturation and value in 0–255, by OpenCV's whole-number tables of 12 bits."""
+    red, green, blue = pixel
+    value = max(pixel)
+    spread = value - min(pixel)
+    if not spread:
+        return 0, 0, value
+    if value == red:
+        above = green - blue
+    elif value == green:
+        above = blue - red + 2 * spread
+    else:
+        above = red - green + 4 * spread
+    hue = (above * round((180 << 12) / (6 * spread)) + 2048) >> 12
+    return hue % 180, (spread * round((255 << 12) / value) + 2048) >> 12, value
+
+
+def in_rgb(hue: int, saturation: int, value: int) -> list[float]:
+    """By the six sectors of the circle; not cut yet."""
+    sector, share = divmod(hue / 30, 1)
+    depth = saturation / 255
+    low, falling, rising = (value * (1 - depth * each) for each in (1, share, 1 - share))
+    return {
+        0: [value, rising, low],
+        1: [falling, value, low],
+        2: [low, value, rising],
+        3: [low, falling, value],
+        4: [rising, low, value],
+        5: [value, low, falling],
+    }[int(sector)]
+
+
+COLOURS = np.concatenate(
+    [
+        np.random.default_rng(0).integers(0, 256, (400, 3)),
+        np.random.default_rng(1).integers(100, 120, (100, 3)),
+        [
+            [0, 0, 0],
+            [255, 255, 255],
+            [7, 7, 7],
+            [255, 0, 0],
+            [0, 255, 0],
+            [0, 0, 255],
+            [255, 255, 0],
+        ],
+    ]
+).astype(np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("factor", "steps"),
+    [(0.5, None), (0.83, None), (1.5, None), (None, -18), (None, 0), (None, 17)],
+)
+def test_saturation_and_hue_are_opencvs(factor: float | None, steps: int | None) -> None:
+    image = np.ascontiguousarray(COLOURS.T[:, :, None])
+    if factor is not None:
+        found = hsv.saturation_times(image, factor)
+    else:
+        found = hsv.hue_plus(image, steps or 0)
+    for column, pixel in enumerate(COLOURS.tolist()):
+        hue, saturation, value = in_hsv(tuple(pixel))
+        if factor is not None:
+            saturation = min(int(np.float32(saturation) * np.float32(factor)), 255)
+        told = in_rgb((hue + (steps or 0)) % 180, saturation, value)
+        # Cut to a whole number, where single precision may fall short of one.
+        assert np.abs(found[:, column, 0] - np.floor(np.add(told, 1e-3))).max() <= 1
+        assert np.abs(found[:, column, 0] - np.array(told)).max() < 1 + 1e-3
+
+
+def test_grey_stays_grey_and_red_turned_by_a_third_is_green() -> None:
+    grey = np.full((3, 1, 256), np.arange(256), np.uint8)
+    assert np.array_equal(hsv.hue_plus(grey, 17), grey)
+    assert np.array_equal(hsv.saturation_times(grey, 1.5), grey)
+    red = np.array([200, 0, 0], np.uint8).reshape(3, 1, 1)
+    assert np.abs(hsv.hue_plus(red, 60).ravel() - np.array([0, 200, 0])).max() <= 1
+
+
+class Draws:
+    """Random numbers as written down, in the order in which they are asked for."""
+
+    def __init__(self, *numbers: float) -> None:
+        self.numbers = list(numbers)
+
+    def random(self) -> float:
+        return self.numbers.pop(0)
+
+    def uniform(self, low: float, high: float) -> float:
+        assert low <= self.numbers[0] < high
+        return self.numbers.pop(0)
+
+    def integers(self, low: int, high: int) -> int:
+        return int(self.uniform(low, high))
+
+
+YES, NO = 0.0, 0.9
+# What OpenCV 4.11 and mmcv's steps make of the colour (10, 40, 200).
+DISTORTIONS: dict[str, tuple[tuple[float, ...], list[int]]] = {
+    "nothing": ((NO, NO, NO, NO, NO), [10, 40, 200]),
+    "brightness, cut to whole numbers": ((YES, 20.5, NO, NO, NO, NO), [30, 60, 220]),
+    "brightness, cut to a byte": ((YES, 31.0, NO, YES, 1.4, NO, NO), [0, 38, 231]),
+    "brightness, then contrast": ((YES, -20.5, YES, YES, 1.25, NO, NO), [0, 23, 223]),
+    "contrast before saturation": ((NO, YES, YES, 1.4, YES, 0.5, NO), [134, 154, 255]),
+    "contrast after saturation": ((NO, NO, YES, 0.5, NO, YES, 1.4), [147, 168, 255]),
+    "hue by 0 steps": ((NO, NO, NO, YES, 0, NO), [10, 41, 200]),
+    "hue by 12 degrees": ((NO, NO, NO, YES, 6, NO), [16, 10, 200]),
+}
+
+
+@pytest.mark.parametrize("name", DISTORTIONS)
+def test_colours_are_distorted_in_mmsegmentations_order_and_as_bytes(name: str) -> None:
+    numbers, told = DISTORTIONS[name]
+    draws: Any = Draws(*numbers)
+    pixel = np.array([10, 40, 200], np.uint8).reshape(3, 1, 1)
+    found = streets_mmseg.distorted(pixel, draws)
+    assert found.dtype == np.uint8
+    assert np.abs(found.ravel().astype(int) - told).max() <= 1, found.ravel()
+    assert draws.numbers == []
+
+
+def changed(image: Array, factor: float = 1.0, offset: float = 0.0) -> Array:
+    return (image.astype(np.float32) * factor + offset).clip(0, 255).astype(np.uint8)
+
+
+def mmseg(picture: Array, labels: Array, random: Any, crop: tuple[int, int]) -> tuple[Any, Any]:
+    """Resize, RandomCrop, RandomFlip, PhotoMetricDistortion and Pad, one after the other."""
+    ratio = random.uniform(0.5, 2.0)
+    height, width = labels.shape
+    longest, shortest = int(width * ratio), int(height * ratio)
+    scale = min(longest / width, shortest / height)
+    size = int(height * scale + 0.5), int(width * scale + 0.5)
+    image = np.floor(bilinear(picture, *size) + 0.5 + 1e-6).astype(np.uint8)
+    classes = nearest(labels, *size)
+
+    def box() -> tuple[slice, slice]:
+        top = random.integers(0, max(size[0] - crop[0], 0) + 1)
+        left = random.integers(0, max(size[1] - crop[1], 0) + 1)
+        return slice(top, top + crop[0]), slice(left, left + crop[1])
+
+    cut = box()
+    for _ in range(10):
+        found, counts = np.unique(classes[cut], return_counts=True)
+        counts = counts[found != IGNORE]
+        if len(counts) > 1 and counts.max() / counts.sum() < 0.75:
+            break
+        cut = box()
+    image, classes = image[cut], classes[cut]
+    if random.random() < 0.5:
+        image, classes = image[:, ::-1], classes[:, ::-1]
+
+    if random.random() < 0.5:
+        image = changed(image, offset=random.uniform(-32, 32))
+    first = random.random() < 0.5
+    if first and random.random() < 0.5:
+        image = changed(image, random.uniform(0.5, 1.5))
+    planes = image.transpose(2, 0, 1)
+    if random.random() < 0.5:
+        planes = hsv.saturation_times(planes, random.uniform(0.5, 1.5))
+    if random.random() < 0.5:
+        planes = hsv.hue_plus(planes, random.integers(-18, 18))
+    image = planes.transpose(1, 2, 0)
+    if not first and random.random() < 0.5:
+        image = changed(image, random.uniform(0.5, 1.5))
+
+    missing = (0, crop[0] - image.shape[0]), (0, crop[1] - image.shape[1])
+    normal = (image - np.array([123.675, 116.28, 103.53])) / [58.395, 57.12, 57.375]
+    return np.pad(normal, (*missing, (0, 0))), np.pad(classes, missing, constant_values=IGNORE)
+
+
+def paddleseg(picture: Array, labels: Array, random: Any, crop: tuple[int, int]) -> tuple[Any, Any]:
+    """ResizeStepScaling, RandomPaddingCrop, flip, RandomDistort and Normalize, one by one."""
+    scale = np.linspace(0.5, 2.0, 7)[random.integers(7)]
+    size = round(scale * labels.shape[0]), round(scale * labels.shape[1])
+    missing = tuple((0, max(most - side, 0)) for most, side in zip(crop, size, strict=True))
+    image = np.pad(bilinear(picture, *size), (*missing, (0, 0)), constant_values=127.5)
+    classes = np.pad(nearest(labels, *size), missing, constant_values=IGNORE)
+    top = random.integers(0, image.shape[0] - crop[0] + 1)
+    left = random.integers(0, image.shape[1] - crop[1] + 1)
+    cut = slice(top, top + crop[0]), slice(left, left + crop[1])
+    image, classes = image[cut], classes[cut]
+    if random.random() < 0.5:
+        image, classes = image[:, ::-1], classes[:, ::-1]
+    held = Image.fromarray((image + 1e-6).astype(np.uint8))
+    for chosen in random.permutation(4):
+        if random.random() < 0.5:
+            if chosen == 0:
+                held = ImageEnhance.Brightness(held).enhance(random.uniform(0.5, 1.5))
+            elif chosen == 1:
+                held = ImageEnhance.Contrast(held).enhance(random.uniform(0.5, 1.5))
+            elif chosen == 2:
+                held = ImageEnhance.Color(held).enhance(random.uniform(0.5, 1.5))
+            else:
+                turn = random.uniform(-18, 18)
+                in_steps = np.array(held.convert("HSV"))
+                hues = np.trunc(in_steps[:, :, 0] + turn).astype(int)
+                in_steps[:, :, 0] = hues % 256  # as a byte goes round
+                held = Image.fromarray(in_steps, mode="HSV").convert("RGB")
+    return (np.asarray(held) / 255.0 - 0.5) / 0.5, classes
+
+
+UPSTREAM = {"mmseg": (mmseg, streets_mmseg), "paddleseg": (paddleseg, streets_paddleseg)}
+
+
+@pytest.mark.filterwarnings("ignore:'mode' parameter is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("crop", [(24, 48), (40, 60)], ids=["crop", "padded"])
+@pytest.mark.parametrize("made", [scene, plain_scene, scene_of_one_class])
+@pytest.mark.parametrize("recipe", UPSTREAM)
+def test_a_sample_is_what_upstreams_steps_make_of_the_same_random_numbers(
+    recipe: str, made: Any, crop: tuple[int, int]
+) -> None:
+    reference, module = UPSTREAM[recipe]
+    mean, spread = (np.array(each)[:, None, None] for each in module.NORMALISE)
+    level = float(1 / spread.min())  # of a byte's step
+    for seed in range(40):
+        picture, labels = made(48, 99, seed)
+        random, again = np.random.default_rng(seed), np.random.default_rng(seed)
+        image, classes = module.augmented(picture, labels, random, crop)
+        told, told_classes = reference(picture, labels, again, crop)
+        assert (image.dtype, image.shape) == (np.uint8, (3, *crop))
+        assert np.array_equal(classes, told_classes)
+        off = np.abs((image - mean) / spread - told.transpose(2, 0, 1))
+        # Where a point lies in the middle between two bytes: one of them, then distorted alike.
+        assert np.mean(off > 0.6 * level) < 0.01
+        assert np.median(off) < 0.5 * level
+        assert random.random() == again.random(), "other random numbers were taken"
+
+
+def test_padding_is_what_normalises_to_about_nothing() -> None:
+    picture, labels = scene(16, 32)
+    image, classes = streets_mmseg.augmented(picture, labels, np.random.default_rng(0), (64, 128))
+    mean, spread = (np.array(each) for each in streets_mmseg.NORMALISE)
+    assert np.abs((image[:, -1, -1] - mean) / spread).max() < 0.01
+    assert classes[-1, -1] == IGNORE
+
+
+def test_another_crop_is_drawn_where_one_class_fills_it() -> None:
+    """Of a picture with several classes in one corner alone, most crops have them."""
+    picture, labels = np.zeros((64, 128, 3), np.uint8), np.zeros((64, 128), np.uint8)
+    labels[32:, 96:] = np.arange(32)[:, None] // 8 + 1
+    several = 0
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        _, classes = streets_mmseg.augmented(picture, labels, random, (32, 32))
+        several += np.bincount(classes.ravel()).max() < 0.75 * classes.size
+    assert several > 40
+
+
+@pytest.mark.parametrize("module", [streets_mmseg, streets_paddleseg])
+def test_scenes_of_loader_processes_go_through_the_same_augmentations(module: Any) -> None:
+    augment = partial(module.augmented, crop=(32, 48))
+    scenes = Scenes((32, 48), 5, 1, augment)
+    for index in range(20):
+        image, labels = scenes.decoded(index)
+        assert (str(image.dtype), image.shape) == ("uint8", (3, 32, 48))
+        assert image.flags.writeable  # PyTorch warns of arrays that are not
+        assert set(labels.flatten().tolist()) <= {0, 1, 2, 3, 4, IGNORE}

@@ -1,0 +1,216 @@
+"""--mode train on files, on both frameworks, with one rank and with two: what is evaluated, saved
+and told, and that a run that goes on from a checkpoint trains as one that was never ended.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from tests.trainers import paddle_runs, torch_runs
+from tests.trainers.torch_runs import Event, events, free_port, losses, only, separate
+from tests.trainers.toy_training import TRAINING, VALIDATION
+
+pytestmark = pytest.mark.tier("frameworks")
+
+ALL = ("--mode", "train", "--data", "/data", "--device", "cpu", "--warmup", "2")
+EPOCHS = (*ALL, "--length", "3", "--length-unit", "epochs", "--evaluate-every", "1")
+OF_ONE = TRAINING // 2  # steps of an epoch of one rank with 2 samples
+OF_TWO = TRAINING // 4
+Runs = Callable[[int, Sequence[str]], list[str]]
+"""Of a number of ranks and the lines of `toy_training`: what each rank printed."""
+
+
+@pytest.fixture(scope="module", params=["torch", "paddle"])
+def toy(request: pytest.FixtureRequest) -> Runs:
+    """Runs the toy on one of the frameworks."""
+    framework = {"torch": torch_runs, "paddle": paddle_runs}[request.param]
+
+    def run(world: int, jobs: Sequence[str]) -> list[str]:
+        script = "\n".join(job if "=" in job else f"{free_port()} {job}" for job in jobs)
+        arguments = ["-m", "tests.trainers.toy_training", request.param, script]
+        if world == 1:
+            return [torch_runs.alone(arguments)]
+        return list(framework.ranks(arguments, world, timeout=200.0))
+
+    return run
+
+
+def told(found: list[Event], *names: str) -> list[tuple[Any, ...]]:
+    """The fields of these names of each evaluation."""
+    return [tuple(event[name] for name in names) for event in only(found, "evaluation")]
+
+
+@pytest.fixture(scope="module")
+def alone(toy: Runs, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[list[Event]]]:
+    """One rank: trained, gone on with from step 28, trained without checkpoints and by loader
+    processes, and trained to a target.
+    """
+    folder = tmp_path_factory.mktemp("runs")
+    saving = [*EPOCHS, "--target", "60", "--checkpoints", f"{folder}/run"]
+    saving += ["--checkpoint-every", "7"]
+    broken = ["--broken", "5", "6", "--broken-val", "2"]
+    text = toy(
+        1,
+        [
+            " ".join([*saving, *broken]),
+            f"REMOVE={folder}/run/step-{3 * OF_ONE:010d}",
+            " ".join([*saving, *broken]),
+            " ".join([*EPOCHS, *broken, "--workers", "2"]),
+            " ".join([*EPOCHS, "--target", "50", "--stop-at-target"]),
+        ],
+    )[0]
+    return text, separate(events(text))
+
+
+def test_a_run_is_evaluated_each_epoch_and_at_its_end(
+    alone: tuple[str, list[list[Event]]],
+) -> None:
+    whole = alone[1][0]
+    assert told(whole, "step", "epoch") == [(OF_ONE, 1), (2 * OF_ONE, 2), (3 * OF_ONE, 3)]
+    for event in only(whole, "evaluation"):
+        assert (event["metric"], event["unit"], event["target"]) == ("top-1", "%", 60)
+        assert event["value"] == event["figures"]["top-1"]
+        assert event["reached"] == (event["value"] >= 60)
+        assert (event["samples"], event["of"]) == (VALIDATION - 1, VALIDATION)
+        assert event["figures"]["seen"] == VALIDATION - 1
+    (data,) = only(whole, "data")
+    assert (data["name"], data["train"], data["val"]) == ("toy", TRAINING, VALIDATION)
+    assert whole[0]["mode"] == "train"
+    best = max(only(whole, "evaluation"), key=lambda event: event["value"])
+    summary = whole[-1]
+    assert summary["best"] == {"value": best["value"], "step": best["step"]}
+    assert (summary["evaluations"], summary["ended_by"]) == (3, "length")
+    assert summary["steps"] == 3 * OF_ONE
+
+
+def test_a_schedule_counts_the_epochs_of_the_data(alone: tuple[str, list[list[Event]]]) -> None:
+    rates = [step["lr"] for step in only(alone[1][0], "step")]
+    assert rates == pytest.approx([0.05] * (2 * OF_ONE) + [0.005] * OF_ONE)
+    assert "epoch: 3, iter: 23/33" in alone[0]
+
+
+def test_what_is_done_between_steps_is_in_no_steps_time(
+    alone: tuple[str, list[list[Event]]],
+) -> None:
+    whole = alone[1][0]
+    steps = {step["step"]: step for step in only(whole, "step")}
+    saved = {event["step"]: event["seconds"] for event in only(whole, "checkpoint")}
+    evaluated = {event["step"]: event["seconds"] for event in only(whole, "evaluation")}
+    assert sorted(saved) == [7, OF_ONE, 14, 21, 2 * OF_ONE, 28, 3 * OF_ONE]
+    for number, step in steps.items():
+        paused = saved.get(number - 1, 0) + evaluated.get(number - 1, 0)
+        assert ("paused_seconds" in step) == (paused > 0)
+        assert step.get("paused_seconds", 0) >= paused
+    window = whole[-1]["window"]
+    assert (window["first_step"], window["last_step"]) == (3, 3 * OF_ONE)
+    spent = sum(step["seconds"] for number, step in steps.items() if number > 2)
+    assert window["seconds"] == pytest.approx(spent, abs=1e-6)
+
+
+def test_a_resumed_run_trains_as_one_that_was_never_ended(
+    alone: tuple[str, list[list[Event]]],
+) -> None:
+    """To the bit on a CPU: samples, their augmentation and dropout follow from the step alone."""
+    whole, resumed, *_ = alone[1]
+    (event,) = only(resumed, "resume")
+    assert (event["step"], event["restored"]) == (28, f"step-{28:010d}")
+    assert losses(resumed) == losses(whole)[28:]
+    last = ("step", "epoch", "value", "figures")
+    assert told(resumed, *last) == told(whole, *last)[2:]
+    names = ("best", "evaluations", "final_loss")
+    assert [resumed[-1][name] for name in names] == [whole[-1][name] for name in names]
+    window = resumed[-1]["window"]
+    assert (window["first_step"], window["last_step"]) == (31, 33)
+
+
+def test_neither_checkpoints_nor_loader_processes_change_what_is_trained(
+    alone: tuple[str, list[list[Event]]],
+) -> None:
+    whole, _, plain, _ = alone[1]
+    assert losses(plain) == losses(whole)
+    assert told(plain, "step", "value") == told(whole, "step", "value")
+    assert not only(plain, "checkpoint")
+    assert told(plain, "target", "reached") == [(None, None)] * 3
+    assert plain[-1]["time_to_target_seconds"] is None
+
+
+def test_a_broken_sample_is_named_once_and_counted(alone: tuple[str, list[list[Event]]]) -> None:
+    for run in (alone[1][0], alone[1][2]):
+        found = {(event["part"], event["path"]) for event in only(run, "broken")}
+        assert found == {("train", "/data/5.png"), ("train", "/data/6.png"), ("val", "/data/2.png")}
+        assert [event["count"] for event in only(run, "broken")] == [1, 2, 3]
+        assert {event["why"] for event in only(run, "broken")} == {"cut off"}
+        assert run[-1]["broken_samples"] == 3
+
+
+def test_a_run_ends_at_its_target_if_asked_to(alone: tuple[str, list[list[Event]]]) -> None:
+    stopped = alone[1][3]
+    reached = [event["reached"] for event in only(stopped, "evaluation")]
+    assert reached == [False] * (len(reached) - 1) + [True]
+    last = only(stopped, "evaluation")[-1]["step"]
+    summary = stopped[-1]
+    assert (summary["ended_by"], summary["steps"]) == ("target", last)
+    assert summary["window"]["last_step"] == last
+    assert len(losses(stopped)) == last
+    took = only(stopped, "evaluation")[-1]["time"] - only(stopped, "data")[0]["time"]
+    assert 0 < summary["time_to_target_seconds"] < took
+
+
+def test_ai_ranks_lines_tell_the_same(alone: tuple[str, list[list[Event]]]) -> None:
+    from k8sbench.parse import airank
+
+    parts = alone[0].split('K8SBENCH {"event": "start"')[1:]
+    for text, run in zip(parts, alone[1], strict=True):
+        marks = [dict(mark.values) for mark in airank.read(1, text, "log")]
+        by_name = {mark["event"]: mark["value"] for mark in marks}
+        names = [mark["event"] for mark in marks]
+        resumed = bool(only(run, "resume"))
+        assert names[:2] == (
+            ["load_data", "eval_accuracy"] if resumed else ["load_data", "test_begin"]
+        )
+        accuracies = [mark["value"] for mark in marks if mark["event"] == "eval_accuracy"]
+        values = [event["value"] / 100 for event in only(run, "evaluation")]
+        assert accuracies == pytest.approx(values, abs=1e-6)
+        seconds = run[-1]["time_to_target_seconds"]
+        if seconds is not None and not resumed:
+            assert by_name["target_quality_time"] == pytest.approx(seconds, abs=0.01)
+        assert names[-3:] == ["test_finish", "total_use_time", "avg_ips"]
+        rate = run[-1]["window"]["samples_per_second"]
+        assert by_name["avg_ips"] == pytest.approx(rate, rel=1e-3)
+
+
+@pytest.fixture(scope="module")
+def together(toy: Runs, tmp_path_factory: pytest.TempPathFactory) -> list[list[list[Event]]]:
+    """Two ranks: trained; gone on with from the second epoch; and evaluated on one sample."""
+    folder = pathlib.Path(tmp_path_factory.mktemp("runs")) / "run"
+    saving = " ".join([*EPOCHS, "--checkpoints", str(folder), "--broken", "5", "--broken-val", "3"])
+    last = f"{folder}/step-{3 * OF_TWO:010d}"
+    one = " ".join([*ALL, "--length", "4", "--validation", "1"])
+    printed = toy(2, [saving, f"REMOVE={last}", saving, one])
+    return [list(each) for each in zip(*map(separate, map(events, printed)), strict=True)]
+
+
+def test_two_ranks_count_each_sample_once(together: list[list[list[Event]]]) -> None:
+    for run in together[:2]:
+        for event in only(run[0], "evaluation"):
+            assert event["samples"] == event["figures"]["seen"] == VALIDATION - 1
+        assert not only(run[1], "evaluation")
+    assert told(together[2][0], "samples", "of") == [(1, 1)]  # the other rank has none
+
+
+def test_two_ranks_go_on_as_they_would_have(together: list[list[list[Event]]]) -> None:
+    (whole, _), (resumed, _), _ = together
+    assert only(resumed, "resume")[0]["step"] == 2 * OF_TWO
+    assert losses(resumed) == losses(whole)[2 * OF_TWO :]
+    assert told(resumed, "step", "value") == told(whole, "step", "value")[2:]
+
+
+def test_ranks_count_a_broken_sample_together(together: list[list[list[Event]]]) -> None:
+    whole = together[0]
+    named = {(event["part"], event["path"]) for rank in whole for event in only(rank, "broken")}
+    assert named == {("train", "/data/5.png"), ("val", "/data/3.png")}
+    assert whole[0][-1]["broken_samples"] == 2

@@ -1,0 +1,166 @@
+"""Whole runs of --mode train on small sets of files: what is learned, saved and told."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from k8sbench.trainers.data import sample_sets
+from tests.trainers import paddle_runs, torch_runs
+from tests.trainers.torch_runs import Event, losses, only
+
+pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
+
+TRAIN = (
+    *("--mode", "train", "--workers", "0", "--warmup", "1"),
+    *("--device", "cpu", "--threads", "1"),
+)
+# Options of a small network, its pictures, and the accuracy that it reaches. Guessing one of 8 and
+# of 4 classes gives 12.5 and 25 %, and one of two answers 50 %.
+LEARNED = {
+    "resnet50": (
+        (
+            *("--input-size", "32", "--classes", "8", "--width-divisor", "8"),
+            *("--batch-size", "8", "--accumulate", "2", "--lr", "0.1"),
+        ),
+        ("imagenet", 96, (40, 48)),
+        ("top-1", 60.0),
+    ),
+    "tsm": (
+        (
+            *("--input-size", "32", "--classes", "4", "--width-divisor", "8", "--segments", "4"),
+            *("--batch-size", "4", "--lr", "0.01"),
+        ),
+        ("kinetics", 32, (40, 48)),
+        ("top-1", 70.0),
+    ),
+    "arcface": (
+        (
+            *("--size", "16", "--classes", "8", "--width-divisor", "8"),
+            *("--batch-size", "16", "--lr", "0.1"),
+        ),
+        ("faces", 160, (16, 16)),
+        ("accuracy", 85.0),
+    ),
+}
+
+
+def trained(capfd: pytest.CaptureFixture[str], trainer: str, *options: str) -> list[Event]:
+    runs = paddle_runs if trainer == "arcface" else torch_runs
+    return runs.run(capfd, trainer, *TRAIN, *options)
+
+
+@pytest.mark.parametrize("trainer", LEARNED)
+def test_a_small_network_learns_a_small_set(
+    trainer: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    options, (name, pictures, size), (metric, target) = LEARNED[trainer]
+    sample_sets.SETS[name].write(tmp_path, pictures=pictures, size=size)
+    found = trained(
+        capfd,
+        trainer,
+        *options,
+        *("--data", str(tmp_path), "--length", "60", "--length-unit", "epochs"),
+        *("--evaluate-every", "2", "--log-interval", "50"),
+        *("--target", str(target), "--stop-at-target"),
+    )
+    evaluations = only(found, "evaluation")
+    assert {each["metric"] for each in evaluations} == {metric}
+    assert evaluations[0]["value"] < target
+    assert found[-1]["ended_by"] == "target", [each["value"] for each in evaluations]
+    assert found[-1]["best"]["value"] >= target
+    (data,) = only(found, "data")
+    assert (data["name"], data["train"]) == (name, pictures)
+    assert evaluations[-1]["samples"] == evaluations[-1]["of"] == data["val"]
+    assert found[-1]["broken_samples"] == 0
+
+
+def test_faces_are_trained_on_and_verified_by_two_ranks_as_by_one(tmp_path: Path) -> None:
+    """With a classifier that they share, and batch norm that keeps its first statistics."""
+    sample_sets.faces(tmp_path, pictures=12, size=(16, 16))
+    options, _, _ = LEARNED["arcface"]
+    job = (
+        *("arcface", *TRAIN, *options[:4], "--frozen-norm", "--lr", "0.01", "--log-interval", "2"),
+        *("--data", str(tmp_path), "--length", "4", "--evaluate-every", "2"),
+    )
+    found = [
+        paddle_runs.in_turn([(*job, "--batch-size", str(4 // ranks))], ranks)[0][0]
+        for ranks in (1, 2)
+    ]
+    one, two = ([each["figures"] for each in only(events, "evaluation")] for events in found)
+    assert one == two
+    assert len(one) == 2
+    assert losses(found[1]) == pytest.approx(losses(found[0]), rel=1e-4)
+
+
+def test_a_broken_file_is_named_and_the_run_goes_on(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    options, (_, _, size), _ = LEARNED["tsm"]
+    sample_sets.kinetics(tmp_path, pictures=8, size=size)
+    broken = tmp_path / "images/class_1/train_0001/img_00003.jpg"
+    broken.write_bytes(broken.read_bytes()[:-80])
+    for frame in tmp_path.glob("images/class_0/val_0000/*"):
+        frame.unlink()
+    length = ("--length", "12", "--length-unit", "epochs", "--log-interval", "8")
+    found = trained(capfd, "tsm", *options, "--data", str(tmp_path), *length)
+    told = {each["part"]: (each["path"], each["why"]) for each in only(found, "broken")}
+    assert told.keys() == {"train", "val"}
+    assert told["train"][0] == str(broken)
+    assert "truncated" in told["train"][1]
+    assert told["val"][1] == "No such file or directory"
+    (evaluation,) = only(found, "evaluation")
+    assert (evaluation["samples"], evaluation["of"]) == (1, 2)
+    assert found[-1]["broken_samples"] == 2
+
+
+def test_a_checkpoint_waits_until_added_gradients_have_changed_the_weights(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """And from it the run goes on as if nothing had happened."""
+    options, _, _ = LEARNED["resnet50"]
+    sample_sets.imagenet(tmp_path / "data", pictures=48, size=(40, 48))
+    saved = tmp_path / "saved"
+    shared = (
+        *("--data", str(tmp_path / "data"), "--length", "8", "--log-interval", "1"),
+        *("--checkpoints", str(saved), "--checkpoint-every", "5"),
+    )
+    whole = trained(capfd, "resnet50", *options, *shared)
+    assert [each["step"] for each in only(whole, "checkpoint")] == [6, 8]
+    last = max(saved.glob("step-*"))
+    shutil.rmtree(last)
+    rest = trained(capfd, "resnet50", *options, *shared)
+    assert only(rest, "resume")[0]["step"] == 6
+    assert [each["step"] for each in only(rest, "step")] == [7, 8]
+    assert losses(rest) == losses(whole)[-2:]
+
+
+@pytest.mark.parametrize(
+    ("options", "accumulated"),
+    [
+        (("--mode", "train"), 256),
+        (("--mode", "train", "--recipe", "report"), 1),
+        (("--mode", "train", "--accumulate", "3"), 3),
+        ((), 1),
+    ],
+)
+def test_resnet50_adds_gradients_up_to_2048_samples_where_it_trains_as_upstream(
+    options: tuple[str, ...],
+    accumulated: int,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """And its rate is that of so many samples: 0.256 for 256, after 8 epochs that rise to it."""
+    own, _, _ = LEARNED["resnet50"]
+    sample_sets.imagenet(tmp_path, pictures=16, size=(40, 48))
+    length = ("--length", "2") if "--mode" in options else ("--iterations", "1")
+    found = torch_runs.run(
+        capfd,
+        "resnet50",
+        *(*own[:8], "--workers", "0", "--warmup", "1", "--device", "cpu"),
+        *("--data", str(tmp_path), *length, *options),
+    )
+    assert found[0]["options"]["accumulate"] == accumulated
+    assert only(found, "step")[0]["lr"] == pytest.approx(0.001 * 8 * accumulated / 8)

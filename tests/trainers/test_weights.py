@@ -1,0 +1,300 @@
+"""Published weights fill our models' backbones, and compute there what they compute upstream."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pathlib
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from k8sbench.trainers import convert_weights
+from k8sbench.trainers.parts import weights
+from k8sbench.trainers.parts.weights import Loaded, WeightsError
+from tests.trainers import published
+from tests.trainers.paddle_runs import import_paddle
+from tests.trainers.torch_runs import ROOT
+
+pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore")]
+IMAGES = np.random.default_rng(3).standard_normal((2, 3, 64, 64), dtype=np.float32)
+PLAIN = ((1, 1, 1), (1, 1, 1, 1), (1,) * 6, (1, 1, 1))
+# DeepLabV3+ in mmsegmentation: the first block of a dilated stage has half of its dilation.
+MMSEG = ((1, 1, 1), (1, 1, 1, 1), (1, 2, 2, 2, 2, 2), (2, 4, 4))
+PADDLESEG = ((1, 1, 1), (1, 1, 1, 1), (2,) * 6, (4, 8, 16))
+DILATED = (1, 2, 1, 1)
+NORM = ["weight", "bias", "running_mean", "running_var"]
+
+
+def converted(kind: str, folder: pathlib.Path, found: published.Tensors) -> pathlib.Path:
+    _, arrays = convert_weights.convert(found)
+    np.savez(folder / f"{kind}.npz", **arrays)
+    return folder / f"{kind}.npz"
+
+
+def into_torch(path: pathlib.Path, model: Any) -> Loaded:
+    import torch
+
+    return weights.load(path, model.state_dict(), lambda t, array: t.copy_(torch.from_numpy(array)))
+
+
+def into_paddle(path: pathlib.Path, model: Any) -> Loaded:
+    return weights.load(path, model.state_dict(), lambda tensor, array: tensor.set_value(array))
+
+
+def assert_same(ours: list[Any], theirs: list[Any]) -> None:
+    for one, other in zip(ours, theirs, strict=True):
+        bound = 1e-4 * float(other.abs().max())
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=0, atol=bound)
+
+
+def test_mmsegs_backbone_computes_the_same_here(tmp_path: pathlib.Path) -> None:
+    import torch
+
+    from k8sbench.trainers.models.deeplabv3plus_torch import DeepLabV3Plus
+
+    found = published.tensors("mmseg")
+    model = DeepLabV3Plus(width_divisor=8).eval()
+    told = into_torch(converted("mmseg", tmp_path, found), model)
+    assert (told.loaded, told.left) == (5 * 55, ("auxiliary", "head"))
+    with torch.no_grad():
+        ours = model.backbone(torch.from_numpy(IMAGES))
+    assert_same(ours, published.features("mmseg", found, IMAGES, DILATED, MMSEG))
+
+
+def test_mmsegs_backbone_computes_the_same_in_paddle(tmp_path: pathlib.Path) -> None:
+    import_paddle()
+    import paddle
+
+    from k8sbench.trainers.models.deeplabv3plus_paddle import DeepLabV3Plus
+
+    found = published.tensors("mmseg")
+    model = DeepLabV3Plus(width_divisor=8)
+    model.eval()
+    told = into_paddle(converted("mmseg", tmp_path, found), model)
+    assert told.loaded == 5 * 55
+    with paddle.no_grad():
+        ours = model.backbone(paddle.to_tensor(IMAGES))
+    assert_same(ours, published.features("mmseg", found, IMAGES, DILATED, MMSEG))
+
+
+@pytest.mark.parametrize("kind", ["paddleseg", "paddleclas"])
+def test_paddlesegs_backbone_computes_the_same_here(kind: str, tmp_path: pathlib.Path) -> None:
+    import_paddle()
+    import paddle
+
+    from k8sbench.trainers.models.deeplabv3p_paddle import DeepLabV3P
+
+    found = published.tensors(kind)
+    model = DeepLabV3P(width_divisor=8)
+    model.eval()
+    told = into_paddle(converted(kind, tmp_path, found), model)
+    assert (told.loaded, told.left) == (
+        5 * 55,
+        ("branches", "decoder", "low_level", "pooled", "project"),
+    )
+    with paddle.no_grad():
+        ours = model.backbone(paddle.to_tensor(IMAGES))
+    theirs = published.features(kind, found, IMAGES, DILATED, PADDLESEG, averaged=True)
+    assert_same(ours, theirs)
+
+
+def test_torchvisions_network_computes_the_same_here(tmp_path: pathlib.Path) -> None:
+    import torch
+
+    from k8sbench.trainers.models.resnet_torch import Classifier
+
+    found = published.tensors("torchvision")
+    model = Classifier(10, width_divisor=8).eval()
+    told = into_torch(converted("torchvision", tmp_path, found), model)
+    assert (told.loaded, told.left) == (5 * 53 + 2, ())
+    *_, last = published.features("torchvision", found, IMAGES, (1, 2, 2, 2), PLAIN)
+    theirs = last.mean((2, 3)).numpy() @ found["fc.weight"].T + found["fc.bias"]
+    with torch.no_grad():
+        ours = model(torch.from_numpy(IMAGES)).numpy()
+    np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-3)
+    # Of other classes only the backbone is taken.
+    assert into_torch(tmp_path / "torchvision.npz", Classifier(7, width_divisor=8)).left == ("fc",)
+
+
+def test_tsm_starts_from_torchvisions_backbone_and_a_new_classifier(tmp_path: pathlib.Path) -> None:
+    from k8sbench.trainers.models.tsm_torch import TSM
+
+    found = published.tensors("torchvision")
+    model = TSM(10, width_divisor=8)
+    start = model.frames.fc.weight.clone()
+    told = into_torch(converted("torchvision", tmp_path, found), model)
+    assert (told.loaded, told.left) == (5 * 53, ("fc",))
+    assert bool((model.frames.fc.weight == start).all())
+    block = model.frames.backbone.stages[1][2]
+    for (convolution, norm), name in (
+        (block.reduce[1:3], "1"),
+        (block.spatial[:2], "2"),
+        (block.expand, "3"),
+    ):
+        np.testing.assert_array_equal(
+            convolution.weight.detach(), found[f"layer2.2.conv{name}.weight"]
+        )
+        for leaf in NORM:
+            np.testing.assert_array_equal(
+                getattr(norm, leaf).detach(), found[f"layer2.2.bn{name}.{leaf}"]
+            )
+
+
+@pytest.mark.parametrize("kind", published.NAMES)
+def test_published_shapes_are_those_of_the_full_models(kind: str) -> None:
+    import torch
+
+    from k8sbench.trainers.models import deeplabv3plus_torch, resnet_torch
+
+    _, arrays = convert_weights.convert(published.tensors(kind, divisor=1, classes=1000))
+    with torch.device("meta"):
+        model = (
+            resnet_torch.Classifier()
+            if kind == "torchvision"
+            else deeplabv3plus_torch.DeepLabV3Plus()
+        )
+    shapes = {
+        weights.neutral(name, each.dim()) or name: tuple(each.shape)
+        for name, each in model.state_dict().items()
+    }
+    shapes["fc.weight"], shapes["fc.bias"] = (1000, 2048), (1000,)
+    assert {name: shapes[name] for name in arrays} == {n: a.shape for n, a in arrays.items()}
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "k8sbench.trainers.convert_weights", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+@pytest.mark.parametrize(("kind", "suffix"), [("mmseg", "pth"), ("paddleclas", "pdparams")])
+def test_the_program_converts_what_has_the_digest_of_its_name(
+    kind: str, suffix: str, tmp_path: pathlib.Path
+) -> None:
+    source = published.write(kind, tmp_path / "plain", published.tensors(kind))
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()
+    named = source.rename(tmp_path / f"resnet50-{digest[:8]}.{suffix}")
+    done = run(named, tmp_path / "out.npz")
+    assert done.stderr == ""
+    assert json.loads(done.stdout) == {
+        "kind": kind,
+        "tensors": 5 * 55 + 2,
+        "digest": hashlib.sha256((tmp_path / "out.npz").read_bytes()).hexdigest(),
+        "source_digest": digest,
+        "verified": True,
+    }
+    other = source.parent / f"resnet50-0676ba61.{suffix}"
+    named.rename(other)
+    refused = run(other, tmp_path / "other.npz")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr == (
+        f"k8sbench: error: {other} is damaged or another file: its SHA-256 begins with "
+        f"{digest[:8]}, its name says 0676ba61; fetch it again\n"
+    )
+    assert not (tmp_path / "other.npz").exists()
+
+
+def test_the_same_file_gives_the_same_bytes(tmp_path: pathlib.Path) -> None:
+    source = published.write("paddleseg", tmp_path / "a.pdparams", published.tensors("paddleseg"))
+    for name in ("one.npz", "two.npz"):
+        convert_weights.main([str(source), str(tmp_path / name)])
+    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
+
+
+def test_what_paddle_itself_saves_is_read(tmp_path: pathlib.Path) -> None:
+    import_paddle()
+    import paddle
+
+    layer = paddle.nn.Linear(3, 2)
+    paddle.save(layer.state_dict(), str(tmp_path / "a.pdparams"))
+    found = convert_weights._tensors(tmp_path / "a.pdparams")
+    np.testing.assert_array_equal(found["weight"], layer.weight.numpy())
+    assert found.keys() == {"weight", "bias"}
+
+
+class Bomb:
+    def __init__(self, path: pathlib.Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.path),)
+
+
+@pytest.mark.parametrize("suffix", ["pth", "pdparams"])
+def test_nothing_in_a_published_file_is_executed(suffix: str, tmp_path: pathlib.Path) -> None:
+    bomb = {"conv1.weight": Bomb(tmp_path / "executed")}
+    source = tmp_path / f"a.{suffix}"
+    source.write_bytes(pickle.dumps(bomb))
+    done = run(source, tmp_path / "out.npz")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"k8sbench: error: {source} cannot be read as weights: ")
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "executed").exists()
+
+
+def refusal(found: published.Tensors, wanted: str | None = None) -> str:
+    with pytest.raises(WeightsError) as refused:
+        convert_weights.convert(found, wanted)
+    return str(refused.value)
+
+
+def test_what_is_missing_or_strange_is_named() -> None:
+    found = published.tensors("torchvision", divisor=32)
+    less = {name: each for name, each in found.items() if name != "layer3.4.bn2.bias"}
+    assert refusal(less) == (
+        "these are not torchvision's weights of a ResNet-50: 1 tensors are missing and 0 are "
+        "strange, such as no stages.2.4.spatial.norm.bias"
+    )
+    assert "0 tensors are missing and 1 are strange, such as head.weight, which" in refusal(
+        {**found, "head.weight": np.zeros(3)}
+    )
+    assert "these are not paddleclas's weights of a ResNet-50" in refusal(found, "paddleclas")
+    assert "275 tensors are missing" in refusal({}, "mmseg")
+
+
+def misfit(path: pathlib.Path, model: Any) -> str:
+    before = {name: each.clone() for name, each in model.state_dict().items()}
+    with pytest.raises(WeightsError) as refused:
+        into_torch(path, model)
+    assert all(bool((each == before[name]).all()) for name, each in model.state_dict().items())
+    return str(refused.value).removeprefix(f"the weights in {path} are not of this model: ")
+
+
+def test_weights_of_another_model_are_refused_by_name(tmp_path: pathlib.Path) -> None:
+    from k8sbench.trainers.models.resnet_torch import Classifier
+
+    path = converted("torchvision", tmp_path, published.tensors("torchvision"))
+    assert misfit(path, Classifier(10, width_divisor=16)) == (
+        "of another shape is stem.conv.weight [8, 3, 7, 7] for [4, 3, 7, 7], stem.norm.weight [8] "
+        "for [4], stem.norm.bias [8] for [4] and 262 more"
+    )
+    deep = converted("mmseg", tmp_path, published.tensors("mmseg"))
+    assert misfit(deep, Classifier(10, width_divisor=8)) == (
+        "it lacks stem.conv.weight, stem.norm.weight, stem.norm.bias and 2 more; the model has no "
+        "stem.0.conv.weight, stem.0.norm.weight, stem.0.norm.bias and 12 more"
+    )
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"PK\x03\x04 half", pickle.dumps(Bomb(pathlib.Path("x")))]
+)
+def test_a_file_that_holds_no_weights_is_refused(content: bytes, tmp_path: pathlib.Path) -> None:
+    from k8sbench.trainers.models.resnet_torch import Classifier
+
+    path = tmp_path / "weights.npz"
+    path.write_bytes(content)
+    with pytest.raises(WeightsError, match="is not a file of start weights, or damaged"):
+        into_torch(path, Classifier(10, width_divisor=16))
+    path.unlink()
+    with pytest.raises(WeightsError, match=r"weights\.npz cannot be read: No such file"):
+        into_torch(path, Classifier(10, width_divisor=16))

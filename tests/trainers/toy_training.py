@@ -1,0 +1,195 @@
+"""A small network trained to an accuracy on made-up files, by either framework's loop.
+
+`python -m tests.trainers.toy_training FRAMEWORK LINES` runs a job for each line, PORT OPTIONS, one
+after the other in one process. A line REMOVE=FOLDER removes a folder instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from k8sbench.trainers.parts import lines, schedules, settings
+from k8sbench.trainers.parts.evaluation import Evaluation
+from k8sbench.trainers.parts.samples import Array, BrokenSample, Files, Normalise
+
+CLASSES = 4
+TRAINING, VALIDATION = 23, 11
+"""Numbers of samples that no number of ranks and no batch divides."""
+DEFAULTS = settings.Defaults(
+    benchmark="toy",
+    recipes=("toy",),
+    batch_size=2,
+    warmup=1,
+    log_interval=1,
+    workers=0,
+    speed_options=(),
+)
+UNUSED: Any = None
+"""In place of synthetic samples."""
+NORMALISE: Normalise = ((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
+
+
+@dataclass(frozen=True)
+class Part:
+    """Pictures of 4×4 pixels, each as bright as its class says, with noise by the random state."""
+
+    samples: int
+    broken: frozenset[int]
+
+    def __len__(self) -> int:
+        return self.samples
+
+    def sample(self, number: int, random: np.random.Generator) -> tuple[Array, Array]:
+        """Sample `number`."""
+        if number in self.broken:
+            raise BrokenSample(f"/data/{number}.png", "cut off")
+        label = number % CLASSES
+        noise = random.integers(0, 20, (3, 4, 4))
+        return (60 * label + noise).astype(np.uint8), np.asarray(label, np.int64)
+
+
+def figures(sums: Array) -> dict[str, float]:
+    """Of the evaluation's sums: the hits, and each sample's number of evaluations."""
+    hits, batches, once, squared, *times = sums
+    assert set(times) <= {0.0, 1.0}, times  # no sample is counted twice
+    assert squared / batches == pytest.approx((once / batches) ** 2)  # all by the same model
+    return {"top-1": 100 * hits / sum(times), "seen": sum(times)}
+
+
+def evaluation(framework: Any, given: argparse.Namespace, files: Files) -> Evaluation:
+    """Sums of hits, of what tells the batch norm's statistics, and of which samples were seen."""
+    seen = np.eye(len(files.validation))
+
+    def sums(model: Any, inputs: Any, targets: Any, numbers: list[int]) -> Any:
+        assert not model.training
+        hits = model(inputs).argmax(1) == targets
+        state = model.state_dict()
+        (mark,) = [float(each.sum()) for name, each in state.items() if "mean" in name]
+        values = np.concatenate([[int(hits.sum()), 1, mark, mark**2], seen[numbers].sum(0)])
+        return framework.to_tensor(values)
+
+    return Evaluation(metric="top-1", batch_size=given.batch, sums=sums, figures=figures)
+
+
+class Torch:
+    """PyTorch, as far as the toy asks."""
+
+    @staticmethod
+    def to_tensor(values: Array) -> Any:
+        """An array as a tensor."""
+        import torch
+
+        return torch.from_numpy(values)
+
+    @staticmethod
+    def train(common: settings.Settings, work: dict[str, Any]) -> None:
+        """Run one rank."""
+        import torch
+        from torch import nn
+
+        from k8sbench.trainers.parts import torch_loop
+
+        def losses(model: Any, inputs: Any, targets: Any) -> dict[str, Any]:
+            assert all(layer.training for layer in model.modules())
+            return {"loss": nn.functional.cross_entropy(model(inputs), targets)}
+
+        def model() -> Any:
+            layers = nn.Linear(48, 16), nn.BatchNorm1d(16), nn.Dropout(0.3), nn.Linear(16, CLASSES)
+            return nn.Sequential(nn.Flatten(), *layers)
+
+        torch.set_num_threads(1)
+        torch_loop.train(
+            torch_loop.Work(
+                model=model,
+                losses=losses,
+                groups=lambda net: net.parameters(),
+                mean_values=False,
+                samples=UNUSED,
+                **work,
+            ),
+            common,
+        )
+
+
+class Paddle:
+    """Paddle, as far as the toy asks."""
+
+    @staticmethod
+    def to_tensor(values: Array) -> Any:
+        """An array as a tensor."""
+        import paddle
+
+        return paddle.to_tensor(values)
+
+    @staticmethod
+    def train(common: settings.Settings, work: dict[str, Any]) -> None:
+        """Run one rank."""
+        from paddle import nn
+
+        from k8sbench.trainers.parts import paddle_loop
+
+        def losses(model: Any, _: Any, inputs: Any, targets: Any) -> dict[str, Any]:
+            assert all(layer.training for layer in model.sublayers())
+            return {"loss": nn.functional.cross_entropy(model(inputs), targets)}
+
+        def model(_: Any) -> Any:
+            layers = nn.Linear(48, 16), nn.BatchNorm1D(16), nn.Dropout(0.3), nn.Linear(16, CLASSES)
+            return nn.Sequential(nn.Flatten(), *layers)
+
+        paddle_loop.train(
+            paddle_loop.Work(model=model, losses=losses, samples=UNUSED, **work), common
+        )
+
+
+FRAMEWORKS: dict[str, Any] = {"torch": Torch, "paddle": Paddle}
+
+
+def main(framework: str, argv: list[str]) -> None:
+    """Train by the loop of `framework`."""
+    kind = FRAMEWORKS[framework]
+    common, own = settings.read("toy", "", DEFAULTS, _options, argv)
+
+    def files(_: Any) -> Files:
+        training = Part(TRAINING, frozenset(own.broken))
+        return Files("toy", training, Part(own.validation, frozenset(own.broken_val)), "0123abcd")
+
+    kind.train(
+        common,
+        {
+            "unit": "pictures",
+            "momentum": 0.9,
+            "weight_decay": 1e-4,
+            "schedule": lambda course: schedules.stepped(0.05, [2 * course.epoch_steps]),
+            "line": lines.paddleseg,
+            "files": files,
+            "evaluation": lambda opened: evaluation(kind, own, opened),
+            "normalise": NORMALISE,
+        },
+    )
+
+
+def _options(group: argparse._ArgumentGroup) -> None:
+    for name in ("--broken", "--broken-val"):
+        group.add_argument(name, type=int, nargs="*", default=[])
+    group.add_argument("--batch", type=int, default=3, help="of an evaluation")
+    group.add_argument("--validation", type=int, default=VALIDATION)
+
+
+if __name__ == "__main__":
+    for line in sys.argv[2].splitlines():
+        if line.startswith("REMOVE="):
+            # By the first rank alone: it is done before the ranks meet in the next job.
+            if os.environ.get("RANK", os.environ.get("PADDLE_TRAINER_ID", "0")) == "0":
+                shutil.rmtree(line.removeprefix("REMOVE="))
+        else:
+            port, *options = line.split()
+            os.environ["MASTER_PORT"] = port
+            main(sys.argv[1], options)

@@ -1,0 +1,234 @@
+"""Fetching an archive: resumed, retried, checked; and no credential where it does not belong."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k8sbench.trainers.prepare import fetching
+from k8sbench.trainers.prepare.fetching import HEADER, PASSWORD, USER, Source, fetch
+from k8sbench.trainers.prepare.said import EXIT_FAILED, EXIT_INPUT, Failed
+from tests.harness.archive_server import ArchiveServer, serving
+
+CONTENT = os.urandom(300_000)
+MD5 = hashlib.md5(CONTENT, usedforsecurity=False).hexdigest()
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+@pytest.fixture
+def server() -> Iterator[ArchiveServer]:
+    with serving(CONTENT) as found:
+        yield found
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "archive"
+
+
+class Fetched:
+    """A fetch whose pauses are counted and not waited for."""
+
+    def __init__(self, target: Path) -> None:
+        self.target, self.pauses = target, list[float]()
+
+    def __call__(self, url: str, checksum: str | None = MD5, **environ: str) -> bytes:
+        algorithm = None if checksum is None else "md5" if len(checksum) == 32 else "sha256"
+        fetch(Source(url, algorithm, checksum, environ), self.target, self.pauses.append)
+        return self.target.read_bytes()
+
+
+@pytest.fixture
+def fetched(target: Path) -> Fetched:
+    return Fetched(target)
+
+
+@pytest.mark.parametrize("checksum", [MD5, SHA256, MD5.upper(), None])
+def test_a_file_is_fetched_and_its_checksum_compared(
+    server: ArchiveServer, fetched: Fetched, checksum: str | None, capsys: Any
+) -> None:
+    assert fetched(server.url, checksum) == CONTENT
+    assert ("No checksum was given" in capsys.readouterr().out) is (checksum is None)
+
+
+def test_a_connection_that_breaks_off_is_taken_up_where_it_was(
+    server: ArchiveServer, fetched: Fetched
+) -> None:
+    server.cut_after = [100_000, 50_000]
+    assert fetched(server.url) == CONTENT
+    assert server.asked("Range") == [None, "bytes=100000-", "bytes=150000-"]
+    assert fetched.pauses
+
+
+def test_what_an_earlier_process_fetched_is_not_fetched_again(
+    server: ArchiveServer, fetched: Fetched, target: Path, monkeypatch: Any
+) -> None:
+    server.cut_after = [200_000]
+    monkeypatch.setattr(fetching, "TRIES", 1)
+    server.statuses = []
+    with pytest.raises(Failed, match="200000 of 300000 bytes"):
+        fetched(server.url)
+    assert not target.exists()
+    server.requests.clear()
+    assert fetched(server.url) == CONTENT
+    assert server.asked("Range") == ["bytes=200000-"]
+
+
+def test_a_file_that_changed_at_its_source_is_fetched_from_its_beginning(
+    server: ArchiveServer, fetched: Fetched
+) -> None:
+    before = server.content
+    server.content = bytes(300_000)
+    server.cut_after, server.says_length = [100_000], None
+
+    class Changes(list[float]):
+        def append(self, _: float) -> None:
+            server.content, server.tag = before, '"2"'
+
+    fetched.pauses = Changes()
+    assert fetched(server.url) == CONTENT
+
+
+def test_a_server_that_serves_no_parts_is_read_from_the_beginning(
+    server: ArchiveServer, fetched: Fetched
+) -> None:
+    server.ranges, server.cut_after = False, [100_000]
+    assert fetched(server.url) == CONTENT
+
+
+def test_a_part_that_is_whole_already_is_only_verified(
+    server: ArchiveServer, fetched: Fetched, target: Path
+) -> None:
+    # Killed after the last byte, before the checksum.
+    fetched(server.url)
+    target.rename(target.with_name("archive.partial"))
+    source = Source(server.url, "md5", MD5, {})
+    target.with_name("archive.about").write_text(f'{{"key": "{source.key}", "tag": ""}}')
+    assert fetched(server.url) == CONTENT
+    assert server.asked("Range") == [None, "bytes=300000-"]
+
+
+def test_a_length_that_is_too_great_is_no_wait_without_end(
+    server: ArchiveServer, fetched: Fetched
+) -> None:
+    server.says_length = 400_000
+    server.ranges = False
+    with pytest.raises(Failed, match="300000 of 400000 bytes; given up after 8 tries") as raised:
+        fetched(server.url)
+    assert raised.value.code == EXIT_FAILED
+    assert len(fetched.pauses) == 7
+    assert max(fetched.pauses) <= 1.2 * fetching.LONGEST_PAUSE
+
+
+def test_a_length_that_is_too_small_fails_by_the_checksum(
+    server: ArchiveServer, fetched: Fetched
+) -> None:
+    server.says_length = 200_000
+    with pytest.raises(Failed, match="it was deleted"):
+        fetched(server.url)
+
+
+def test_a_wrong_checksum_names_both_and_leaves_nothing(
+    server: ArchiveServer, fetched: Fetched, target: Path
+) -> None:
+    with pytest.raises(Failed, match=f"{MD5}, not {'0' * 32}") as raised:
+        fetched(server.url, "0" * 32)
+    assert raised.value.code == EXIT_INPUT
+    assert not target.exists()
+    assert not target.with_name("archive.partial").exists()
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_server_that_is_busy_is_asked_again(
+    server: ArchiveServer, fetched: Fetched, status: int
+) -> None:
+    server.statuses = [status, status]
+    assert fetched(server.url) == CONTENT
+    assert len(fetched.pauses) == 2
+
+
+def test_a_server_that_is_not_there_is_given_up(fetched: Fetched) -> None:
+    with serving() as gone:
+        url = gone.url
+    with pytest.raises(Failed, match=r"refused.*given up"):
+        fetched(url)
+
+
+@pytest.mark.parametrize(
+    ("status", "action"), [(404, "Check the URL"), (401, "--secret"), (403, "--secret")]
+)
+def test_a_refusal_is_told_at_once(
+    server: ArchiveServer, fetched: Fetched, status: int, action: str
+) -> None:
+    server.statuses = [status]
+    with pytest.raises(Failed, match=f"answers {status}") as raised:
+        fetched(server.url)
+    assert action in raised.value.action
+    assert raised.value.code == EXIT_INPUT
+    assert not fetched.pauses
+
+
+def test_credentials_are_sent_and_never_printed(
+    server: ArchiveServer, fetched: Fetched, capsys: Any
+) -> None:
+    server.ask_for("reader", "open-sesame")
+    server.statuses = [500]
+    given = {USER: "reader", PASSWORD: "open-sesame"}
+    assert fetched(server.url + "?signature=secret", **given) == CONTENT
+    with pytest.raises(Failed) as raised:
+        Fetched(fetched.target.with_name("other"))(server.url, **{**given, PASSWORD: "shut"})
+    assert "not accepted" in raised.value.action
+    printed = capsys.readouterr().out + str(raised.value)
+    assert "sesame" not in printed
+    assert "secret" not in printed
+    assert str(server.needs).removeprefix("Basic ") not in printed
+
+
+def test_a_header_of_the_users_own_is_sent(server: ArchiveServer, fetched: Fetched) -> None:
+    server.needs = "Bearer abc"
+    assert fetched(server.url, **{HEADER: "Authorization: Bearer abc"}) == CONTENT
+
+
+def test_credentials_do_not_follow_a_redirect_to_another_host(
+    server: ArchiveServer, fetched: Fetched
+) -> None:
+    with serving() as first:
+        first.ask_for("reader", "open-sesame")
+        first.redirects_to = server.url
+        assert fetched(first.url, **{USER: "reader", PASSWORD: "open-sesame"}) == CONTENT
+    assert server.asked("Authorization") == [None]
+
+
+@pytest.mark.parametrize("to", ["file:///etc/hostname", "ftp://127.0.0.1/x"])
+def test_a_redirect_to_anything_but_http_is_refused(fetched: Fetched, to: str) -> None:
+    with serving() as first:
+        first.redirects_to = to
+        with pytest.raises(Failed):
+            fetched(first.url)
+
+
+@pytest.mark.parametrize(
+    "url", ["file:///etc/hostname", "set.tar", "http://", "http://me:pw@127.0.0.1/x", "http://[x"]
+)
+def test_a_url_that_is_not_of_http_or_holds_a_password_is_refused(
+    fetched: Fetched, url: str
+) -> None:
+    with pytest.raises(Failed) as raised:
+        fetched(url)
+    assert raised.value.code == EXIT_INPUT
+    assert "pw" not in str(raised.value).replace("password", "")
+
+
+def test_too_little_room_is_told_before_the_first_byte(
+    server: ArchiveServer, fetched: Fetched, monkeypatch: Any
+) -> None:
+    usage = shutil.disk_usage(fetched.target.parent)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1000))
+    with pytest.raises(Failed, match=r"takes 300 kB, and .* has 1 kB free"):
+        fetched(server.url)

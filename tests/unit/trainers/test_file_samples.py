@@ -1,0 +1,240 @@
+"""Which samples a rank reads in a step, and what becomes of broken ones."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k8sbench.trainers.parts import file_samples, settings
+from k8sbench.trainers.parts.events import Journal, Place
+from k8sbench.trainers.parts.file_samples import (
+    Ledger,
+    Reader,
+    TrainingBatches,
+    ValidationBatches,
+    collate,
+)
+from k8sbench.trainers.parts.samples import Array, BrokenSample, DataError, Files
+
+DEFAULTS = settings.Defaults(benchmark="b", recipes=("v",), batch_size=2)
+
+
+def read(*argv: str) -> settings.Settings:
+    return settings.read("b", "", DEFAULTS, None, argv)[0]
+
+
+def training(
+    samples: int, batch: int, world: int, seed: int, steps: int, done: int = 0
+) -> list[list[file_samples.At]]:
+    """The samples of each global batch, as the ranks have them together."""
+    ranks = [
+        TrainingBatches(samples, batch, Place(rank, rank, world), seed, done)
+        for rank in range(world)
+    ]
+    taken = [itertools.islice(iter(rank), steps) for rank in ranks]
+    return [list(itertools.chain(*batches)) for batches in zip(*taken, strict=True)]
+
+
+sizes = {
+    "batch": st.integers(1, 3),
+    "world": st.integers(1, 4),
+    "extra": st.integers(0, 20),
+    "seed": st.integers(0, 5),
+}
+
+
+@given(**sizes)
+def test_an_epoch_has_no_sample_twice_and_leaves_out_less_than_a_batch(
+    batch: int, world: int, extra: int, seed: int
+) -> None:
+    samples = batch * world + extra
+    steps = samples // (batch * world)
+    found = training(samples, batch, world, seed, 2 * steps)
+    for epoch in (0, 1):
+        numbers = [at for each in found[epoch * steps : (epoch + 1) * steps] for at in each]
+        assert {each for each, _ in numbers} == {epoch}
+        assert len(set(numbers)) == len(numbers) == steps * batch * world > samples - batch * world
+        assert {number for _, number in numbers} <= set(range(samples))
+
+
+@given(**sizes, done=st.integers(0, 30))
+def test_the_order_follows_from_the_step_and_not_from_ranks_or_where_a_run_began(
+    batch: int, world: int, extra: int, seed: int, done: int
+) -> None:
+    samples = batch * world + extra
+    whole = training(samples, batch, world, seed, done + 5)
+    assert training(samples, batch, world, seed, 5, done) == whole[done:]
+    assert training(samples, batch * world, 1, seed, done + 5) == whole
+
+
+def test_epochs_and_seeds_have_orders_of_their_own() -> None:
+    orders = [
+        tuple(number for batch in found for _, number in batch)
+        for found in (
+            training(12, 2, 1, 7, 12)[:6],
+            training(12, 2, 1, 7, 12)[6:],
+            training(12, 2, 1, 8, 6),
+        )
+    ]
+    assert len(set(orders)) == 3
+    assert all(sorted(order) == list(range(12)) for order in orders)
+
+
+@given(st.integers(0, 30), st.integers(1, 4), st.integers(1, 5))
+def test_each_validation_sample_is_one_ranks_once(samples: int, batch: int, world: int) -> None:
+    found = [
+        number
+        for rank in range(world)
+        for numbers in ValidationBatches(samples, batch, Place(rank, rank, world))
+        for _, number in numbers
+    ]
+    assert sorted(found) == list(range(samples))
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Samples that are their own number and a random one; some are broken."""
+
+    samples: int
+    broken: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return self.samples
+
+    def sample(self, number: int, random: np.random.Generator) -> tuple[Array, Array]:
+        if number in self.broken:
+            raise BrokenSample(f"{number}.png", "it is empty")
+        return np.array([number, random.integers(1 << 30)]), np.asarray(number)
+
+
+def test_the_same_sample_is_augmented_alike_only_in_the_same_epoch_of_the_same_seed() -> None:
+    def drawn(seed: int, at: tuple[int, int]) -> int:
+        found = Reader(Numbers(5), seed)[at].pair
+        assert found is not None
+        return int(found[0][1])
+
+    assert drawn(3, (1, 2)) == drawn(3, (1, 2))
+    assert len({drawn(3, (1, 2)), drawn(4, (1, 2)), drawn(3, (2, 2)), drawn(3, (1, 3))}) == 4
+
+
+def test_the_next_number_takes_a_broken_ones_place() -> None:
+    reader = Reader(Numbers(5, broken=(3, 4)), seed=1, tries=3)
+    found = reader[0, 3]
+    assert found.number == 0
+    assert found.broken == ((3, "3.png", "it is empty"), (4, "4.png", "it is empty"))
+    plain = Reader(Numbers(5), seed=1)[0, 0].pair
+    assert found.pair is not None
+    assert plain is not None
+    assert np.array_equal(found.pair[0], plain[0])
+    assert Reader(Numbers(5, broken=(3, 4)), seed=1)[0, 3].pair is None
+
+
+def test_a_batch_leaves_out_what_cannot_be_read() -> None:
+    reader = Reader(Numbers(5, broken=(1,)), seed=1)
+    inputs, targets, note = collate([reader[0, number] for number in range(3)])
+    assert inputs[:, 0].tolist() == targets.tolist() == [0, 2]
+    assert json.loads(note) == [[0, 2], [[1, "1.png", "it is empty"]]]
+    _, _, none = collate([reader[0, 1]])
+    assert json.loads(none)[0] == []
+
+
+class Ended(Exception):
+    """In place of the end of the process."""
+
+
+@pytest.fixture(autouse=True)
+def ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refusal is an exception."""
+
+    def refuse(message: str, code: int = 2) -> None:
+        raise Ended(f"{code}: {message}")
+
+    monkeypatch.setattr(file_samples, "refuse", refuse)
+
+
+def ledger(*argv: str) -> tuple[Ledger, list[str]]:
+    """Of ten samples to train on and ten others, and the lines that it writes."""
+    written: list[str] = []
+    place = Place(1, 1, 2)
+    journal = Journal(read(*argv), place, unit="images", write=written.append, now=lambda: 1.0)
+    return Ledger(Files("set", Numbers(10), Numbers(10), "0" * 64), journal), written
+
+
+def note(*broken: int, numbers: tuple[int, ...] = (0, 1)) -> str:
+    return json.dumps([numbers, [(number, f"{number}.png", "why") for number in broken]])
+
+
+def test_a_broken_sample_has_one_event_however_often_it_is_met() -> None:
+    made, written = ledger()
+    assert made.read("train", note(3, 3)) == [0, 1]
+    made.read("train", note(3))
+    made.read("val", note(3))
+    told = [json.loads(line.removeprefix("K8SBENCH ")) for line in written]
+    assert told[0] == {
+        "event": "broken",
+        "rank": 1,
+        "part": "train",
+        "path": "3.png",
+        "why": "why",
+        "count": 1,
+        "time": 1.0,
+    }
+    assert [(each["part"], each["count"]) for each in told] == [("train", 1), ("val", 2)]
+
+
+def test_more_broken_samples_than_the_limit_end_the_run() -> None:
+    made, _ = ledger("--broken-limit", "2")
+    made.read("train", note(1, 2, 1, 2))
+    with pytest.raises(Ended, match=r"1: 3 samples cannot be read, more than --broken-limit 2"):
+        made.read("val", note(1))
+
+
+def test_ranks_count_together_and_a_sample_once() -> None:
+    (first, _), (second, _) = ledger(), ledger("--broken-limit", "2")
+    first.read("train", note(1, 2))
+    second.read("train", note(2))
+    marks: list[Array] = []
+    first.total(lambda values: marks.append(values) or values)  # type: ignore[func-returns-value]
+    assert second.total(lambda values: values + marks.pop(0)) == 2
+    first.read("train", note(4))
+    marks = []
+    first.total(lambda values: marks.append(values) or values)  # type: ignore[func-returns-value]
+    with pytest.raises(Ended, match="3 samples"):
+        second.total(lambda values: values + marks.pop(0))
+
+
+def test_a_part_of_which_nothing_can_be_read_ends_the_run() -> None:
+    made, _ = ledger()
+    with pytest.raises(Ended, match="1: no sample"):
+        made.read("train", note(1, numbers=()), wanted=2)
+
+
+def files(samples: int) -> Any:
+    return lambda _: Files("set", Numbers(samples), Numbers(1), "0" * 64)
+
+
+def test_real_data_must_be_there_and_fill_a_global_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(folder: object) -> Files:
+        raise DataError(f"{folder}/train has no pictures")
+
+    real = read("--data", "/data/set")
+    opened = file_samples.opened(files(8), real, 8)
+    assert opened is not None
+    assert len(opened.training) == 8
+    assert file_samples.opened(None, read(), 8) is None
+    with pytest.raises(Ended, match=r"7 samples to train on, fewer than the global batch of 8"):
+        file_samples.opened(files(7), real, 8)
+    with pytest.raises(Ended, match=r"2: --data /data/set: /data/set/train has no pictures"):
+        file_samples.opened(missing, real, 8)
+    with pytest.raises(Ended, match="reads no files"):
+        file_samples.opened(None, real, 8)
+    monkeypatch.setattr(file_samples, "find_spec", lambda _: None)
+    with pytest.raises(Ended, match="needs Pillow"):
+        file_samples.opened(files(8), real, 8)
