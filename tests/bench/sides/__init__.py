@@ -1,1 +1,1 @@
-"""The two sides that tests/bench/trainers.py sets against each other, and what it runs on a GPU."""
+"""The sides that trainers.py, loading.py and others here set against each other, and what they need."""
