@@ -77,6 +77,8 @@ class FoundJob(msgspec.Struct, frozen=True, kw_only=True):
     """Unix seconds."""
     phase: Phase
     """From the job's own conditions; its pods are not read."""
+    attempt: int = 1
+    """The number of the run's attempt that it is."""
     is_abandoned: bool = False
     """Whether this store has collected it and left it to other stores, and none of them needs it
     any more."""
@@ -104,7 +106,8 @@ class Collected(msgspec.Struct, frozen=True, kw_only=True):
 class Cluster(Protocol):
     """Where jobs run: a Kubernetes cluster, or this machine.
 
-    One thread calls it; only ``create``, ``cancel`` and ``remove`` may be called from any thread.
+    One thread calls it; only ``create``, ``clear``, ``cancel`` and ``remove`` may be called from
+    any.
     """
 
     name: str
@@ -118,6 +121,13 @@ class Cluster(Protocol):
         Raises :class:`~k8sbench.model.errors.CreationUnknown` where the job, or what is created for
         it, may exist. After any other :class:`~k8sbench.model.errors.BenchError` nothing of it
         does; :class:`~k8sbench.model.errors.NoRoom` says that another try may succeed.
+        """
+
+    def clear(self, run_id: str, attempt: int) -> None:
+        """Delete the job of an attempt before this one, and return when nothing of it is there.
+
+        Idempotent; raises :class:`~k8sbench.model.errors.EarlierAttempt` where something still is,
+        which names it. It may go later.
         """
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
@@ -345,7 +355,13 @@ class Store(Protocol):
         """Open the run's log files for appending."""
 
     def log_marks(self, run_id: str) -> dict[str, LogMark]:
-        """How far each replica's log is archived, by replica; for going on with it."""
+        """How far each replica's log is archived, by replica; for going on with it.
+
+        Of the run's present attempt alone.
+        """
+
+    def begin_attempt(self, run_id: str) -> None:
+        """Have :meth:`log_marks` count from here on: the next lines are of another attempt."""
 
     def log_files(self, run_id: str) -> list[Path]:
         """The run's log files, rank 0's replica first; empty if it left none."""

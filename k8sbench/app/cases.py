@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from k8sbench.app import places
 from k8sbench.app.targets import TargetOptions
 from k8sbench.model import choices
 from k8sbench.model.choices import Request, Site
@@ -70,6 +71,7 @@ def prepare(
             shape = f"{request.replicas or 1}x{request.gpus or 1}"
             note(f"left out: {loaded.spec.name} {shape}: {wrong.message}")
             continue
+        places.check_here(draft)
         of_runs = Repeats(draft, render)
         planned.append(
             PlannedCase(draft=draft, repeats=count, manifests=of_runs.manifests, text=of_runs.text)

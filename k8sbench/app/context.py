@@ -8,15 +8,16 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from k8sbench.model.errors import StoreError
 from k8sbench.model.identity import TOKEN_LENGTH, TOKEN_LETTERS, draw_run_id, draw_set_name
 from k8sbench.model.run import Location, Run
 from k8sbench.runs import records
-from k8sbench.runs.context import RunContext
+from k8sbench.runs.context import MANIFEST, RunContext
 
 if TYPE_CHECKING:
     from k8sbench.model.measurement import Measurement
     from k8sbench.model.sample import LogGap
-    from k8sbench.ports import Cluster, MetricSource, Store
+    from k8sbench.ports import Cluster, Manifest, MetricSource, Store
 
 
 def run_context(
@@ -38,6 +39,7 @@ def run_context(
         alive=processes.alive,
         draw_run_id=lambda benchmark: draw_run_id(benchmark, at=time.time(), token=_token()),
         measure=functools.partial(_measure, store, accept),
+        manifests=functools.partial(_manifests, store),
         location=location,
         metric_sources=metric_sources,
         accept=accept,
@@ -76,6 +78,27 @@ def _measure(store: Store, accept: Sequence[str], run: Run, gaps: Sequence[LogGa
     logs = line_limit.opened(paths, declared=not isinstance(run.plan.log, str))
     found = kept_surroundings(store, run.run_id)
     return measuring.measure_run(run, logs, accept=accept, gaps=gaps, surroundings=found)
+
+
+def _manifests(store: Store, run: Run) -> Sequence[Manifest]:
+    """Read what was asked of the cluster for a run, or render it of the plan and keep it."""
+    # Imported when the first run is restarted.
+    import yaml
+
+    from k8sbench.adapters.files import templates, trainer_sources
+    from k8sbench.model import yaml_text
+    from k8sbench.render import manifests, to_yaml
+
+    path = store.folder(run.run_id) / MANIFEST
+    if path.exists():
+        try:
+            return yaml_text.load_all(path.read_text())
+        except (OSError, yaml.YAMLError) as wrong:
+            raise StoreError(f"{path} cannot be read: {wrong}.") from wrong
+    sources = trainer_sources.read()
+    found = manifests(run.plan, templates=templates.load(), trainers=sources)
+    store.keep(run.run_id, MANIFEST, to_yaml(found))
+    return found
 
 
 def _token() -> str:

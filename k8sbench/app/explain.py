@@ -105,6 +105,7 @@ def _of_run(
         iterations=found.iterations if found else None,
         window=found.window if found else None,
         formulas=explaining.formulas(found, log) if found else (),
+        training=explaining.training(found, log) if found else None,
         reasons=explaining.whys(member.reasons),
         published=of_groups.reproductions(alone, spec, rules),
         missing=found.missing if found else {},

@@ -174,6 +174,26 @@ def _history(run: Run, folder: Path) -> GpuHistory | None:
     )
 
 
+def trained_curves(
+    report: Report, members: Sequence[Member], where: str | None, note: Callable[[str], None]
+) -> list[tuple[str, Curve]]:
+    """Read how runs that train to an accuracy went, of those whose logs are here."""
+    trains = {
+        member.run_id
+        for row in report.results
+        for member in row.group.members
+        if row.group.plan.mode == "train" and member.source != collectors.SOURCE
+    }
+    named = [one.run_id for one in members if one.run_id in trains]
+    if not named:
+        return []
+    with stores.to_read(where, note) as store:
+        curves = ((run_id, _curve(store, store.run(run_id).plan, note)) for run_id in named)
+        return [
+            (run_id, one) for run_id, one in curves if one and one.evaluations and one.minutes()
+        ]
+
+
 def page(
     report: Report,
     named: Collection[str],

@@ -17,6 +17,7 @@ from k8sbench.app import (
     catalog,
     connections,
     metric_sources,
+    places,
     results,
     stores,
     sweeps,
@@ -153,6 +154,8 @@ def run(
     show: results.Show,
 ) -> Rows | Detached:
     """Run cases that are planned, in a set that is new or resumed."""
+    if target.api is not None:
+        places.check_claims(target.api, [case.draft for case in planned])
     # A run and its set have the same name where only the run was named.
     set_name = options.resume or options.set_name or options.run_id or new_set_name()
     run_options = RunOptions(

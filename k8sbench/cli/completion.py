@@ -76,6 +76,12 @@ def _pools(_: str | None) -> Iterable[str]:
     return names.pools()
 
 
+def _data_sets(_: str | None) -> Iterable[str]:
+    from k8sbench.model.data_set import DATA_SETS
+
+    return [one.name for one in DATA_SETS]
+
+
 def _reasons(_: str | None) -> Iterable[str]:
     from k8sbench.app import names
 
@@ -107,6 +113,7 @@ def _runs_and_sets(where: str | None) -> Iterable[str]:
 RUNS, SETS, BENCHMARKS = Names(_runs), Names(_sets), Names(_benchmarks)
 RUNS_AND_SETS = Names(_runs_and_sets)
 FILES = Names(None, files=True)
+DATA_SETS = Names(_data_sets)
 _OF: dict[str, Names] = {
     **dict.fromkeys(("run", "runs", "run_id"), RUNS),
     **dict.fromkeys(("set_name", "resume", "against", "record"), SETS),
@@ -118,11 +125,15 @@ _OF: dict[str, Names] = {
     **dict.fromkeys(
         ("pools_file", "kubeconfig", "plot", "logs", "log", "file", "config", "where"), FILES
     ),
+    **dict.fromkeys(("data", "weights", "checkpoints"), FILES),
 }
 """Name of a parameter → what it takes, in every command."""
 _ELSEWHERE: dict[tuple[str, str], Names] = {
     ("benchmarks", "name"): Names(_benchmarks, files=True),
     **dict.fromkeys((("submit", "store"), ("nodes", "store")), FILES),
+    **{(f"data {word}", "name"): DATA_SETS for word in ("check", "prepare", "make-sample")},
+    **{(f"data {word}", "place"): FILES for word in ("check", "prepare", "make-sample")},
+    **dict.fromkeys((("data convert", "source"), ("data convert", "target")), FILES),
 }
 """The same for parameters whose name means something else in other commands."""
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 import msgspec
 
+from k8sbench.model import sources
 from k8sbench.model.errors import BenchError, InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -30,11 +31,15 @@ ENVIRONMENT = {
     "color": "NO_COLOR",
 }
 """Option → the variable that counts where the option is not given, and that others read."""
-PATHS = ("where", "store", "pools_file", "kubeconfig", "plot", "config")
+PATHS = (
+    *("where", "store", "pools_file", "kubeconfig", "plot", "config"),
+    *("data", "weights", "checkpoints"),
+)
 """Options that name a file: a relative one in a file starts at the folder of that file."""
 EXCLUDING = (
     *(("amp", "precision"), ("case", "replicas"), ("case", "gpus"), ("case", "all_cases")),
     *(("all_cases", "replicas"), ("all_cases", "gpus"), ("set_name", "resume")),
+    ("epochs", "iterations"),
 )
 """Options of which the one that comes first takes the other's place."""
 ASKED_EACH_TIME = ("yes",)
@@ -230,7 +235,8 @@ def _check_type(param: click.Option, value: Any) -> None:
 
 
 def _from_folder(value: str, file: ConfigFile) -> str:
-    if not value or value == "cluster" or re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", value):
+    is_url = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", value)
+    if value == "cluster" or is_url or not sources.is_path(value):
         return value
     with contextlib.suppress(RuntimeError):  # no home for a ~
         value = str(Path(value).expanduser())

@@ -15,6 +15,7 @@ from k8sbench.app import metric_sources
 from k8sbench.app.cases import CaseOptions, Selection
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.targets import TargetOptions
+from k8sbench.cli import training_options
 from k8sbench.cli.form import form_option
 from k8sbench.model import speed_options, times
 from k8sbench.model.choices import Request
@@ -83,7 +84,12 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--amp-dtype", type=click.Choice(["fp16", "bf16"]), help="Half type of AMP; default fp16."
     ),
     click.option("--batch-size", type=int, metavar="B", help="Samples per GPU and step."),
-    click.option("--iterations", type=int, metavar="N", help="Measured iterations."),
+    click.option(
+        "--iterations",
+        type=int,
+        metavar="N",
+        help="Measured iterations; with --mode train: its length.",
+    ),
     click.option("--warmup", type=int, metavar="N", help="Iterations left out before them."),
     click.option(
         "--repeats",
@@ -97,17 +103,11 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Full size (default with GPUs) or a few small steps (default without).",
     ),
     click.option(
-        "--mode",
-        type=click.Choice(["throughput", "train"]),
-        default="throughput",
-        help="What to run for; train is not available yet.",
-    ),
-    click.option(
         "--data",
         default="synthetic",
-        metavar="synthetic|synthetic-host|pvc:NAME[/SUB]",
+        metavar="synthetic|synthetic-host|PATH|pvc:NAME[/SUB]",
         help="Where samples come from: made once on the device (default), made by loader processes,"
-        " or, for a program of others, read from a volume.",
+        " or read from a folder of this machine or of a volume claim.",
     ),
     click.option(
         "--speed-option",
@@ -135,7 +135,8 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "timeout_s",
         callback=_timeout,
         metavar="TIME",
-        help="End the run after TIME (90s, 15m, 2h); default 30m for smoke, 24h otherwise.",
+        help="End the run after TIME (90s, 15m, 2h); default 30m for smoke, 24h otherwise;"
+        " with --mode train 2h and 14d.",
     ),
     click.option("--seed", type=int, default=0, metavar="N", help="Random seed; default 0."),
     click.option(
@@ -149,7 +150,8 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
 
 def plan_options(function: F) -> F:
     """Add the options of cases to a command; it receives them as one :class:`CaseOptions`."""
-    return _grouped(_OPTIONS, "options", _case_options, CASE_NAMES, function)
+    options = (*_OPTIONS, *training_options.OPTIONS)
+    return _grouped(options, "options", _case_options, CASE_NAMES, function)
 
 
 def node_plan_options(function: F) -> F:
@@ -243,6 +245,11 @@ def _case_options(values: dict[str, Any]) -> CaseOptions:
         framework=None if values["framework"] == "all" else values["framework"],
         precision="amp" if values["amp"] else values["precision"] or "fp32",
         speed_options=speed_options.parse(values["speed_options"]),
+        **{
+            name: training_options.absolute(values[name])
+            for name in ("data", "weights", "checkpoints")
+            if name in values
+        },
     )
     return CaseOptions(
         benchmark=values["benchmark"],

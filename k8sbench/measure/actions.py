@@ -100,6 +100,12 @@ OF_RUNS: dict[str, str] = {
         "Look at the records that are left out of time_weighted_steady; compare by one estimator."
     ),
     "warmup-included": "Give --warmup.",
+    "broken-samples": (
+        "Look at the files that the log names: k8sbench data check reads all of a folder or claim."
+    ),
+    "checkpoint-failed": (
+        "Make room where the checkpoints lie: after a restart the run goes on from an older one."
+    ),
     "xid-error": (
         "Look the number up in NVIDIA's list of XID errors; many mean that the GPU is to be "
         "reset or replaced."
@@ -125,6 +131,8 @@ OF_GROUPS: dict[str, str] = {
     "mixed-image": "Name the image by its digest, and repeat the case.",
     "mixed-driver": "Choose nodes with one driver version.",
     "mixed-framework": "Use one image for all repeats.",
+    "mixed-data": "Give all repeats the same files: k8sbench data check names what is missing.",
+    "mixed-weights": "Start all repeats from the same file, or all from scratch.",
     "mixed-estimator": "Log as often in all repeats, so that all have figures by one estimator.",
     "above-peak": "Check batch, GPUs and model: the figure is more than the GPU can do.",
     "outlier": (

@@ -8,6 +8,7 @@ choice that they did not make goes into ``notes``.
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 import msgspec
 
@@ -15,7 +16,6 @@ from k8sbench import __version__
 from k8sbench.model import speed_options
 from k8sbench.model.errors import (
     DoesNotFit,
-    NotAvailableYet,
     NotFound,
     UsageError,
     did_you_mean,
@@ -50,13 +50,13 @@ BOUNDS = {
     "batch_size": (1, 1_000_000),
     "warmup": (0, 1_000_000_000),
     "iterations": (1, 1_000_000_000),
+    "epochs": (1, 1_000_000),
+    "evaluate_every": (1, 1_000_000_000),
+    "max_restarts": (0, 100),
     "seed": (0, 2**31 - 1),
 }
 """The least and the most of each number in a request."""
-OWN_DATA = ("synthetic", "synthetic-host")
-"""What our trainers make themselves: on the device once, or anew by loader processes."""
 _CASE = re.compile(r"^([0-9]{1,6})x([0-9]{1,6})(-cpu)?$")
-_PVC = re.compile(r"^pvc:([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?)(/[^\0]*)?$")
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +77,17 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     preset: Preset | None = None
     mode: Mode = "throughput"
     data: str = "synthetic"
+    epochs: int | None = None
+    """Length of a training; ``iterations`` is it, too, where the mode is ``train``."""
+    evaluate_every: int | None = None
+    """In the unit of the length."""
+    target: float | Literal["none"] | None = None
+    """Percent of the benchmark's metric."""
+    to_the_end: bool = False
+    """Whether to train on after the target was reached."""
+    weights: str | None = None
+    checkpoints: str | None = None
+    max_restarts: int | None = None
     speed_options: dict[str, str | int | float | bool] = {}
     """Of k8sbench's own trainers, as :func:`k8sbench.model.speed_options.parse` reads them."""
     image: str | None = None
@@ -153,6 +164,16 @@ def settle(spec: BenchmarkSpec, request: Request, site: Site) -> Case:
     if site.backend == "local":
         _check_local(case)
     return case
+
+
+def check_ours(case: Case, option: str) -> None:
+    """Raise unless the program is k8sbench's own, which alone has the option."""
+    if case.impl != "k8sbench":
+        raise UsageError(
+            f"{option} is for k8sbench's own trainers, and --impl {case.impl} runs another"
+            " program.",
+            "Leave it out; such a program's options stand in its command.",
+        )
 
 
 def choose_variant(
@@ -287,18 +308,22 @@ def batch_size(case: Case, size: Preset, notes: list[str]) -> int:
 
 
 def window(case: Case, size: Preset, world_size: int, notes: list[str]) -> PlannedWindow:
-    """Which iterations count and how often the program logs."""
+    """Which iterations count and how often the program logs.
+
+    ``--iterations`` is the length of a training, and says nothing of the window.
+    """
     request, base = case.request, case.variant.window
+    asked = request.iterations if request.mode == "throughput" else None
     smoke = case.variant.smoke if size == "smoke" else None
     if smoke is not None:
         interval, rule = smoke.log_interval, "smoke preset: a few small steps"
     else:
         interval = base.log_interval["one_gpu" if world_size == 1 else "many_gpus"]
         rule = base.rule
-    if request.warmup is not None or request.iterations is not None:
+    if request.warmup is not None or asked is not None:
         rule = "as given on the command line"
     warmup = (smoke or base).warmup if request.warmup is None else request.warmup
-    iterations = request.iterations or (smoke or base).iterations
+    iterations = asked or (smoke or base).iterations
     ours = case.impl == "k8sbench"
     if ours and iterations // interval < RECORDS_WANTED and interval > 1:
         finer = max(1, iterations // RECORDS_WANTED)
@@ -316,34 +341,6 @@ def window(case: Case, size: Preset, world_size: int, notes: list[str]) -> Plann
     )
 
 
-def data(case: Case) -> str:
-    """Where the samples come from: what :class:`~k8sbench.model.plan.RunPlan` says of it."""
-    asked, ours = case.request.data, case.impl == "k8sbench"
-    own = " or ".join(OWN_DATA)
-    if asked == "synthetic" or (ours and asked in OWN_DATA):
-        return asked
-    if asked in OWN_DATA:
-        raise UsageError(
-            f"--data {asked} is made by k8sbench's own trainers, and --impl {case.impl} runs"
-            " another program.",
-            "Leave it out, or leave out --impl.",
-        )
-    if asked.startswith("synth"):
-        raise UsageError(f"--data {asked!r} is no source of samples.", f"Write {own}.")
-    if ours:
-        subject = f"--data {asked} (real data in k8sbench's own trainers)"
-        raise NotAvailableYet(subject, f"Use --data {own}.")
-    if asked.startswith("pvc:"):
-        if not _PVC.match(asked) or ".." in asked.split("/"):
-            raise UsageError(f"--data {asked!r} names no volume claim.", "Write pvc:NAME[/SUB].")
-        return asked
-    raise UsageError(
-        f"--data {asked}: a path of the nodes would be a hostPath volume, which the restricted"
-        " Pod Security Standard forbids.",
-        "Put the data on a PersistentVolumeClaim and give --data pvc:NAME[/SUB].",
-    )
-
-
 def options(
     case: Case, size: Preset, source: str, notes: list[str]
 ) -> dict[str, str | int | float | bool]:
@@ -351,19 +348,23 @@ def options(
     asked, trainer = case.request.speed_options, case.variant.trainer_module
     if case.impl != "k8sbench" or trainer is None:
         if asked:
-            raise UsageError(
-                f"--speed-option is for k8sbench's own trainers, and --impl {case.impl} runs"
-                " another program.",
-                "Leave it out; such a program's options stand in its command.",
-            )
+            check_ours(case, "--speed-option")
         return {}
     speed_options.check(asked, case.framework, trainer, case.label)
     if "workers" in asked and source == "synthetic":
         notes.append("--speed-option workers without effect: --data synthetic needs no loader")
-    small = case.variant.smoke.args if size == "smoke" and case.variant.smoke else {}
-    found = {**case.variant.args, **small, **asked}
+    found = {**case.variant.args, **_of_mode(case, size), **asked}
     off = {name for name, value in asked.items() if value is False} & {*speed_options.SWITCHES}
     return {name: value for name, value in found.items() if name not in off}
+
+
+def _of_mode(case: Case, size: Preset) -> dict[str, str | int | float | bool]:
+    """What the catalog adds to a variant's options for a preset and a mode."""
+    train, small = case.variant.train, case.variant.smoke
+    trains = case.request.mode == "train"
+    if size == "full" or small is None:
+        return train.args if trains and train is not None else {}
+    return {**small.args, **(small.train.args if trains and small.train is not None else {})}
 
 
 def image(case: Case, trainers_digest: str | None) -> tuple[str | None, str, TrainersBy | None]:
@@ -418,11 +419,6 @@ def _check_local(case: Case) -> None:
             " k8sbench's own trainers, where the catalog says local: true, and the command of a"
             " file of your own.",
             "Run it on a cluster, with --backend kubernetes; render shows its manifest.",
-        )
-    if case.impl == "user" and case.request.data.startswith("pvc:"):
-        raise UsageError(
-            f"--data {case.request.data} is a volume of a cluster, and this run is local.",
-            "Leave it out, and name the data's folder in the command.",
         )
     for name in ("queue", "gang", "image", "image_registry"):
         if getattr(case.request, name):

@@ -10,13 +10,17 @@ from __future__ import annotations
 import math
 
 from k8sbench.model.errors import BenchError, CreationUnknown
-from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.phase import RESTARTING, Phase, Transition
 from k8sbench.model.run import Run
 
 JOB_CREATED = "job-created"
 CREATION_UNKNOWN = "creation-unknown"
 QUOTA_FULL = "quota-full"
 NOT_CREATED = "not-created"
+RESTART_WAITS = "restart-waits"
+"""Cause id of a run whose next attempt waits for the one before to be gone."""
+OPEN = frozenset({None, CREATION_UNKNOWN, RESTART_WAITS})
+"""Cause ids of runs in the state Created that may have no job."""
 AGAIN = "Submit it again, under its name with --run-id {run_id}."
 JOB_GONE = "job-gone"
 """Cause id of the end of a job that the cluster does not have and that was not seen there."""
@@ -101,11 +105,11 @@ def never(run_id: str, at: float) -> Transition:
 
 
 def is_known_created(run: Run) -> bool:
-    """Whether the job is known to have existed since the run was submitted last."""
+    """Whether the job of the run's attempt is known to have existed since it was submitted last."""
     for step in reversed(run.history):
-        if step.cause_id == NOT_CREATED:
+        if step.cause_id in {NOT_CREATED, RESTARTING}:
             return False
-        is_open = step.phase is Phase.CREATED and step.cause_id in {None, CREATION_UNKNOWN}
+        is_open = step.phase is Phase.CREATED and step.cause_id in OPEN
         if not is_open and step.cause_id != QUOTA_FULL:
             return True
     return False

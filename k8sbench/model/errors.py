@@ -6,6 +6,7 @@ command that meets it. Adapters translate foreign errors into these and chain th
 ::
 
     BenchError                 1   an internal error, or one of its kinds below
+    ├── EarlierAttempt         1   the next attempt of a run waits for the one before to be gone
     ├── UsageError             2   the command, a flag or an option is wrong
     │   ├── InputError         2   a file that was given cannot be read or understood
     │   ├── NotFound           2   no such benchmark, run, set or pool
@@ -74,6 +75,10 @@ class DoesNotFit(UsageError):
 
 class NoRoom(UsageError):
     """The job was not created because a quota has no room for it now; it has when others end."""
+
+
+class EarlierAttempt(BenchError):
+    """Something of a run's earlier attempt is still on the cluster; the next one waits for it."""
 
 
 class PlanUnreadable(UsageError):

@@ -34,6 +34,23 @@ class LinesCounted(msgspec.Struct, frozen=True, kw_only=True):
     """Training lines outside the window: of the warm-up, or after its end."""
 
 
+class TrainingExplained(msgspec.Struct, frozen=True, kw_only=True):
+    """The lines behind a time to train and an accuracy."""
+
+    time_to_train_s: float | None
+    text: str
+    """The time as a difference of two moments; where there is none, why."""
+    target: float | None
+    """Percent."""
+    began: Place | None
+    """AI-Rank's test_begin; None where the log has none, or is not at hand."""
+    reached: Place | None
+    """The first evaluation at the target; None where none reaches it, or the log is not at hand."""
+    best: Place | None
+    """The best evaluation; None likewise, and of other programs than our trainers."""
+    restarts: int
+
+
 class Why(msgspec.Struct, frozen=True, kw_only=True):
     """A reason, and what to do about it."""
 
@@ -100,6 +117,8 @@ class RunExplanation(msgspec.Struct, frozen=True, kw_only=True):
     window: MeasuredWindow | None
     """With what time_weighted_steady leaves out."""
     formulas: tuple[Formula, ...]
+    training: TrainingExplained | None = None
+    """None of a run that was not evaluated."""
     reasons: tuple[Why, ...]
     published: tuple[Reproduction, ...]
     missing: dict[str, str]

@@ -7,6 +7,8 @@ figure or the GPU's data sheet (speedup, deviation, share of peak, parity) stand
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from k8sbench.model.identity import GroupKey
@@ -24,6 +26,10 @@ GPU_FIGURES = (
     *("energy_per_1000_samples", "throttled"),
 )
 """The GPU metrics that a row has."""
+
+
+SCRATCH = "from scratch"
+"""In place of the file of start weights, where there is none."""
 
 
 def gpu_figure(measured: Measurement, name: str) -> float | None:
@@ -75,6 +81,20 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     """Which store has it: ``here``, or ``collector``; ``imported``: here, and never run by it."""
 
 
+class TrainingOfGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """What the counted runs that train to an accuracy have in common."""
+
+    target: float | None
+    """Percent; None: there is none, or they have different ones."""
+    ended_by: str | None
+    """``target`` or ``length``; both, where the runs differ."""
+    restarts: int
+    """Of all of them together."""
+    data_set: str | None
+    weights: str | None
+    """File of start weights, or ``from scratch``; None where the program does not say."""
+
+
 class Group(msgspec.Struct, frozen=True, kw_only=True):
     """The repeats of one case in one set."""
 
@@ -107,6 +127,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """Median over the counted runs, of which a majority reached the target accuracy."""
     runs_at_target: int | None = None
     """Number of counted runs that reached the target accuracy; None where no run evaluated."""
+    training: TrainingOfGroup | None = None
+    """None unless the counted runs train to an accuracy."""
     gpu_hours: float | None = None
     """GPUs × hours that all ended runs held them, whether they count or not."""
     gpu: dict[str, float] = {}
@@ -179,13 +201,16 @@ class Deviation(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     """Key of the source in the catalog."""
     title: str
+    quantity: Literal["throughput", "time_to_train", "accuracy"] = "throughput"
+    """What the figures are: samples/s, seconds to the target, or percent."""
     case: str
     precision: str
     batch_size: int
     gpu_model: str
     published: float
     estimator: str
-    """The published figure's; ours is by the same one, or there is no ratio."""
+    """The published figure's; ours is by the same one, or there is no ratio. Of a time to train
+    ``Time2Train``, of an accuracy its metric."""
     ours: float | None
     """By that estimator; None where we have none."""
     ratio: float | None

@@ -140,10 +140,38 @@ def _options(plan: RunPlan) -> str | None:
     return ",".join(f"{name}={plan.options[name]}" for name in sorted(plan.options)) or None
 
 
+def _training(plan: RunPlan) -> str | None:
+    """``80000 iterations, evaluated each 8000, ends at mIoU 78.5``."""
+    asked = plan.training
+    if asked is None:
+        return None
+    parts = [f"{asked.length} {asked.unit}", f"evaluated each {asked.evaluate_every}"]
+    if asked.target is not None:
+        parts.append(f"{'ends at' if asked.stop_at_target else 'to'} {asked.metric} {asked.target}")
+    if asked.checkpoint_every:
+        parts.append(f"checkpoint each {asked.checkpoint_every} iterations")
+    return ", ".join(parts)
+
+
+def _command(plan: RunPlan) -> object:
+    """The command without the folder of checkpoints, which says where they lie."""
+    words = plan.command
+    if plan.checkpoints is None or CHECKPOINTS_OPTION not in words:
+        return words
+    at = words.index(CHECKPOINTS_OPTION)
+    return (*words[:at], *words[at + 2 :])
+
+
 def _unknown(_: RunPlan) -> str:
     return "unknown"
 
 
+def _reported(_: RunPlan) -> None:
+    """Only the run itself states it, and most runs have none."""
+
+
+CHECKPOINTS_OPTION = "--checkpoints"
+"""The option of our trainers that names the folder of a run's checkpoints."""
 IDENTITY_VERSION = 2
 """Of :data:`CASE_FIELDS`: raise it with every change that alters the keys of plans that there are,
 and add a migration that computes the store's keys anew. Version 1 was that of k8sbench 0.1.0."""
@@ -163,7 +191,11 @@ CASE_FIELDS: tuple[CaseField, ...] = (
     _field("batch_size", f"{_EVERY} ratio published", "It decides how well a GPU is used."),
     _field("preset", f"{_EVERY} parity", "A smoke run claims no speed."),
     _field("mode", f"{_EVERY} ratio", "Training to an accuracy evaluates, too."),
+    _field("training", "case group series", "Time to train is that to one target.", _training),
+    _field("weights", "case group series", "They decide what accuracy is reached, and when."),
     _field("data", f"{_EVERY} ratio", "Loading costs time."),
+    _field("data_digest", "group baseline", "As the run itself reports its files.", _reported),
+    _field("weights_digest", "group", "As the run itself reports the file.", _reported),
     _field("window", _EVERY, "It says which iterations are measured.", _window),
     _field("backend", f"{_EVERY} ratio", "Local replicas share one machine."),
     _field("pool", _EVERY, "A pool is one kind of node.", lambda plan: plan.pool.name),
@@ -177,7 +209,7 @@ CASE_FIELDS: tuple[CaseField, ...] = (
     _field("log", "case", "It decides how the figures are read.", _log),
     _field("kind", "case", "Another kind starts the program in another way; None is left out."),
     _field("trainer", "case", "It is the program that runs."),
-    _field("command", "case", "It holds the program's options, the seed among them."),
+    _field("command", "case", "It holds the program's options, the seed among them.", _command),
     _field("env", "case", "Variables change what libraries do."),
     _field("workdir", "case", "A command finds its files there."),
     _field("sync_bn", "case", "Synchronised batch norm communicates in every layer."),
@@ -214,10 +246,13 @@ NOT_DECIDING: dict[str, str] = {
     "timeout_s": "A run that ends in time is not changed by its limit.",
     "fingerprint": "It describes the model that program and options decide.",
     "queue": "A job waits there before it starts.",
+    "checkpoints": "It says where they lie.",
+    "max_restarts": "What a restart costs stands in the row of the run that had one.",
     "gang": "It says how a job starts, not how fast it is.",
     "notes": "They are for the reader.",
     "window.rule": "It says where the window comes from.",
     "log.name": "It is what results call the format.",
+    "training.start": "It is what the report starts from; the run's own are weights.",
     "log.facts": "They say what a log states of its run, which the plan holds already.",
     "pool.tolerations": "They allow nodes; name and selector choose them.",
     "pool.priority_class": "It decides when a job runs.",
@@ -292,6 +327,13 @@ class GroupKey(msgspec.Struct, frozen=True, kw_only=True, order=True, omit_defau
     node: str = "-"
     """The node that the run was pinned to. The default stands in no id: those of groups of before
     there was such a field stay."""
+    training: str = "-"
+    """How long, how often evaluated and to which target a run of ``--mode train`` trains."""
+    weights: str = "-"
+    """Start weights; ``-`` from scratch, and for runs of before there were any."""
+    data_digest: str = "-"
+    """Of the files that the run read."""
+    weights_digest: str = "-"
 
     @property
     def id(self) -> str:
@@ -304,10 +346,17 @@ class GroupKey(msgspec.Struct, frozen=True, kw_only=True, order=True, omit_defau
 
 
 def group_key(
-    plan: RunPlan, *, precision_effective: str | None, gpu_model: str | None, image: str | None
+    plan: RunPlan,
+    *,
+    precision_effective: str | None,
+    gpu_model: str | None,
+    image: str | None,
+    data_digest: str | None = None,
+    weights_digest: str | None = None,
 ) -> GroupKey:
     """Build the group key of a run from its plan and from what the run itself reports."""
     reported = {"precision_effective": precision_effective, "gpu_model": gpu_model, "image": image}
+    reported |= {"data_digest": data_digest, "weights_digest": weights_digest}
     values = {
         field.name: reported.get(field.name) or field.value(plan)
         for field in CASE_FIELDS

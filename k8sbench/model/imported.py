@@ -120,7 +120,7 @@ def plan(found: Measurement, origin: Origin, *, run_id: str, set_name: str, repe
         processes_per_replica=processes,
         batch_size=found.batch_size_per_gpu,
         preset="smoke" if found.environment.get("preset") == "smoke" else "full",
-        mode="throughput",
+        mode="train" if found.mode == "train" else "throughput",
         data=found.data or "unknown",
         window=_window(found, variant, replicas * processes),
         log=variant.log if variant and isinstance(variant.log, LogFormat) else found.format,

@@ -15,6 +15,8 @@ KubeObject = Mapping[str, Any]
 """One Kubernetes object, or a part of one."""
 RUN_LABEL = f"{LABEL_DOMAIN}/run"
 """Label of everything that belongs to a run; its value is the run id."""
+ATTEMPT_LABEL = f"{LABEL_DOMAIN}/attempt"
+"""Label and annotation of the objects of a run's second and later attempts: their number."""
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """Label of a job that names its Kueue LocalQueue."""
 MANAGED = "app.kubernetes.io/managed-by=k8sbench"
@@ -34,6 +36,12 @@ def labels_of(found: KubeObject) -> Mapping[str, str]:
 def annotations_of(found: KubeObject) -> Mapping[str, str]:
     """Return the object's annotations."""
     return (found.get("metadata") or {}).get("annotations") or {}
+
+
+def attempt_of(found: KubeObject) -> int:
+    """Return the number of the attempt that an object is of; the first has no label."""
+    number = labels_of(found).get(ATTEMPT_LABEL, "")
+    return int(number) if number.isdigit() else 1
 
 
 def is_suspended(job: KubeObject) -> bool:

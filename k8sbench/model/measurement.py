@@ -88,6 +88,28 @@ class AccuracyResult(msgspec.Struct, frozen=True, kw_only=True):
     final: float
     unit: str
     evaluations: int
+    at_target: float | None = None
+    """The first that reaches the target; None where none does, or no target is known."""
+
+
+class DataSet(msgspec.Struct, frozen=True, kw_only=True):
+    """The files that a run of our trainers read."""
+
+    name: str
+    digest: str | None
+    """Of the list of files, as the trainer makes it."""
+    train: int | None
+    """Samples to train on."""
+    val: int | None
+    """Samples of an evaluation."""
+
+
+class Weights(msgspec.Struct, frozen=True, kw_only=True):
+    """The file of start weights of a run of our trainers."""
+
+    file: str
+    digest: str | None
+    """SHA-256 of the file."""
 
 
 class RankTimes(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,6 +223,19 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """AI-Rank's Time2Train: from ``test_begin`` to the first evaluation that reaches the target."""
     train_wall_s: float | None
     """From the first to the last stamp of training, seconds."""
+    mode: str | None = None
+    """``throughput`` or ``train``; None of other programs."""
+    target: float | None = None
+    """Accuracy up to which ``time_to_train_s`` counts, percent."""
+    ended_by: str | None = None
+    """``target`` or ``length``: why a training ended; None where the log does not say."""
+    restarts: int = 0
+    """How often the program was started again."""
+    data_set: DataSet | None = None
+    weights: Weights | None = None
+    """Start weights; None: from scratch, or not stated."""
+    broken_samples: int = 0
+    """Different samples that could not be read."""
     data: str | None = None
     device: str | None = None
     gpu_model: str | None = None
@@ -221,6 +256,16 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """Path of each figure that is None → why."""
     verdict: Verdict
     reasons: tuple[Reason, ...]
+
+    @property
+    def data_digest(self) -> str | None:
+        """Of the files that it read; None where none are stated."""
+        return None if self.data_set is None else self.data_set.digest
+
+    @property
+    def weights_digest(self) -> str | None:
+        """Of its start weights."""
+        return None if self.weights is None else self.weights.digest
 
     @property
     def rate(self) -> float | None:

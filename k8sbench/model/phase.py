@@ -40,6 +40,9 @@ LOGS_INCOMPLETE = "logs-incomplete"
 """Cause id of a run that is left alone because logs cannot be read now: its job has ended, stays on
 the cluster with its pods, and is to be collected."""
 
+RESTARTING = "restarting"
+"""Cause id of a run whose attempt has ended, and whose job is to be created again."""
+
 
 class Transition(msgspec.Struct, frozen=True, kw_only=True):
     """One change of state: when, and in one sentence why."""

@@ -11,6 +11,7 @@ from k8sbench.model.spec import (
     AmpDtype,
     Fingerprint,
     Framework,
+    LengthUnit,
     LogFormat,
     Mode,
     Precision,
@@ -40,6 +41,26 @@ class PlannedWindow(msgspec.Struct, frozen=True, kw_only=True):
     def total(self) -> int:
         """Warm-up and measured iterations."""
         return self.warmup + self.iterations
+
+
+class PlannedTraining(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a run of ``--mode train`` trains, how often it evaluates, and what it aims at."""
+
+    length: int
+    """How long in all, in ``unit``, over all attempts."""
+    unit: LengthUnit
+    evaluate_every: int
+    """In ``unit``; evaluated at the end, too."""
+    metric: str
+    """What an evaluation is judged by, as ``mIoU``."""
+    target: float | None
+    """In percent of the metric; None: there is none, and no time to train."""
+    stop_at_target: bool
+    """Whether the run ends at the first evaluation that reaches the target."""
+    checkpoint_every: int = 0
+    """Iterations; 0: one at each evaluation, where the plan has a folder for them."""
+    start: str | None = None
+    """The weights that the published program starts from; None: from scratch."""
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,6 +133,16 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     program_digest: str | None = None
     """SHA-256 of the catalog's text of a command, before its placeholders were filled: equal for
     the cases of one program. None where our trainer runs, and in plans of version 0.1.0."""
+
+    training: PlannedTraining | None = None
+    """None of a throughput run, and of a plan of before there was ``--mode train``."""
+    weights: str | None = None
+    """Start weights, ``path:FILE`` or ``pvc:NAME/FILE``; None: from scratch."""
+    checkpoints: str | None = None
+    """Where checkpoints are kept, ``path:DIR`` or ``pvc:NAME[/SUB]``, each run's in a folder of its
+    run id; None: nowhere."""
+    max_restarts: int = 0
+    """How often the job is created again from its newest checkpoint after it failed."""
 
     @property
     def world_size(self) -> int:

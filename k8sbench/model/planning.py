@@ -12,19 +12,16 @@ import re
 
 import msgspec
 
-from k8sbench.model import choices, speed_options
+from k8sbench.model import choices, sources, speed_options, training
 from k8sbench.model.choices import Case, Request, Site
 from k8sbench.model.counts import counted
-from k8sbench.model.errors import NotAvailableYet, UsageError
+from k8sbench.model.errors import UsageError
 from k8sbench.model.kinds import default_kind
-from k8sbench.model.plan import PlannedWindow, RunPlan
-from k8sbench.model.spec import AmpDtype, BenchmarkSpec, Preset
+from k8sbench.model.plan import PlannedTraining, PlannedWindow, RunPlan
+from k8sbench.model.spec import AmpDtype, BenchmarkSpec, Preset, Variant
 
 TRAINERS_MOUNT = "/opt/k8sbench"
 """Where our trainers lie inside a container, by ConfigMap and by image alike."""
-DATA_MOUNT = "/data"
-"""Where a data volume lies inside a container."""
-
 POD_VARIABLE = "POD_NAME"
 """Variable of every container that holds its pod's name, which is its service's name too."""
 HERE = "127.0.0.1"
@@ -57,8 +54,6 @@ def make_plan(
     Raises :class:`UsageError` (or one of its kinds) with what to do, for anything that cannot run
     as asked. ``trainers_digest`` is that of the sources at hand, recorded where they run.
     """
-    if request.mode != "throughput":
-        raise NotAvailableYet(f"--mode {request.mode}", "Use --mode throughput.")
     notes: list[str] = []
     case = choices.settle(spec, request, site)
     variant, impl = case.variant, case.impl
@@ -67,15 +62,19 @@ def make_plan(
     size = choices.preset(case, notes)
     amp_dtype = choices.amp_dtype(case)
     batch_size = choices.batch_size(case, size, notes)
-    window = choices.window(case, size, world_size, notes)
-    data = choices.data(case)
+    data = sources.data(case)
+    weights, checkpoints = sources.weights(case), sources.checkpoints(case)
+    planned = training.training(case, size, world_size, data, notes)
+    window = training.fitted(choices.window(case, size, world_size, notes), planned)
     options = choices.options(case, size, data, notes)
     image, image_reason, trainers_by = choices.image(case, trainers_digest)
     choices.kernels(case, image, notes)
     workdir = None
     env = dict(variant.env)
     if impl == "k8sbench":
-        command = _own_command(case, window, batch_size, amp_dtype, size, options)
+        files = sources.arguments(data, weights, checkpoints)
+        files |= training.arguments(planned) | options
+        command = _own_command(case, window, batch_size, amp_dtype, size, files)
     else:
         is_here = site.backend == "local"
         values: dict[str, int | str] = {
@@ -96,7 +95,7 @@ def make_plan(
                 for name in default_kind(case.framework).names(replicas)
             ),
             "host": HERE if is_here else f"$({POD_VARIABLE})",
-            "data": DATA_MOUNT,
+            "data": sources.seen(data, sources.DATA_MOUNT),
         }
         words = _foreign_words(case, world_size)
         reads = any("{data}" in word for word in words)
@@ -109,15 +108,11 @@ def make_plan(
         if reads and data == "synthetic":
             data = "image"
             notes.append(
-                f"the {impl} program reads real data from {DATA_MOUNT}: mount it with"
+                f"the {impl} program reads real data from {sources.DATA_MOUNT}: mount it with"
                 " --data pvc:NAME/SUB, or use an image that holds it"
             )
-    case_name = f"{replicas}x{processes}"
-    if size == "full" and not any(
-        (p.case, p.precision, p.batch_size) == (case_name, request.precision, batch_size)
-        and p.throughput is not None
-        for p in variant.published
-    ):
+    reported = (f"{replicas}x{processes}", request.precision, batch_size)
+    if size == "full" and not _is_published(variant, reported, planned):
         notes.append("no published figure for this case, precision and batch")
     return RunPlan(
         run_id=run_id,
@@ -153,13 +148,18 @@ def make_plan(
         trainers_digest=trainers_digest if impl == "k8sbench" else None,
         pool=site.pool,
         backend=site.backend,
-        timeout_s=request.timeout_s or choices.TIMEOUTS[size],
+        timeout_s=request.timeout_s
+        or (choices.TIMEOUTS if planned is None else training.TIMEOUTS)[size],
         fingerprint=variant.fingerprint,
         sync_bn=variant.sync_bn and world_size > 1 and case.device == "cuda",
         queue=request.queue,
         gang=request.gang,
         notes=tuple(notes),
         program_digest=None if impl == "k8sbench" else _program_digest(case),
+        training=planned,
+        weights=weights,
+        checkpoints=checkpoints,
+        max_restarts=training.max_restarts(case) if planned is not None else 0,
     )
 
 
@@ -212,13 +212,21 @@ def describe(plan: RunPlan) -> str:
         plan.precision if plan.amp_dtype is None else f"amp ({plan.amp_dtype})",
         shape,
         f"batch {plan.batch_size} × {plan.world_size} = {plan.global_batch}",
-        f"{plan.window.warmup} + {plan.window.iterations} iterations",
+        f"{plan.window.warmup} + {plan.window.iterations} iterations"
+        if plan.training is None
+        else f"train {training.in_words(plan.training)}",
         f"pool {plan.pool.name}" if plan.backend == "kubernetes" else plan.backend,
     ]
     if plan.node is not None:
         parts.append(f"node {plan.node}")
     if plan.data not in ("synthetic", "image"):
         parts.append(f"data {plan.data}")
+    if plan.weights is not None:
+        parts.append(f"weights {plan.weights}")
+    if plan.checkpoints is not None:
+        parts.append(f"checkpoints {plan.checkpoints}")
+    if plan.max_restarts:
+        parts.append(f"up to {counted(plan.max_restarts, 'restart')}")
     parts += speed_options.words(plan.options)
     if plan.image:
         parts.append(f"image {plan.image}")
@@ -233,7 +241,7 @@ def _own_command(
     batch_size: int,
     amp_dtype: AmpDtype | None,
     size: Preset,
-    options: dict[str, speed_options.Option],
+    added: dict[str, speed_options.Option],
 ) -> tuple[str, ...]:
     module = case.variant.trainer_module
     assert module is not None, "checked by settle()"
@@ -254,7 +262,22 @@ def _own_command(
         "preset": size,
         "seed": case.request.seed,
     }
-    return (*start, *speed_options.arguments({**settings, **options}))
+    return (*start, *speed_options.arguments({**settings, **added}))
+
+
+def _is_published(
+    variant: Variant, reported: tuple[str, str, int], planned: PlannedTraining | None
+) -> bool:
+    """Whether a report has a figure of the case: its throughput, or how its training ended."""
+    return any(
+        (p.case, p.precision, p.batch_size) == reported
+        and (
+            p.throughput is not None
+            if planned is None
+            else p.time_to_train_s is not None or p.accuracy is not None
+        )
+        for p in variant.published
+    )
 
 
 def _foreign_words(case: Case, world_size: int) -> tuple[str, ...]:

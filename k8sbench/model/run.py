@@ -8,7 +8,7 @@ import msgspec
 
 from k8sbench.model.identity import GroupKey, case_key, group_key
 from k8sbench.model.measurement import SCHEMA, Measurement
-from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.phase import RESTARTING, Phase, Transition
 from k8sbench.model.plan import RunPlan
 
 
@@ -118,6 +118,16 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         """When the run reached its final state, Unix seconds; None while it goes on."""
         return self.history[-1].at if self.phase.final else None
 
+    @property
+    def restarts(self) -> int:
+        """How often its job was created again, or is to be."""
+        return sum(step.cause_id == RESTARTING for step in self.history)
+
+    @property
+    def attempt(self) -> int:
+        """The number of its present or last attempt, from 1."""
+        return self.restarts + 1
+
     def wish(self, kind: Literal["cancel", "delete"]) -> Wish | None:
         """Return the wish of a kind that is not fulfilled yet."""
         return next((wish for wish in self.wishes if wish.kind == kind), None)
@@ -143,4 +153,6 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
             precision_effective=measured.precision_effective if measured else None,
             gpu_model=measured.gpu_model if measured else None,
             image=self.image_digest,
+            data_digest=measured.data_digest if measured else None,
+            weights_digest=measured.weights_digest if measured else None,
         )

@@ -105,6 +105,8 @@ class Record(_Printed, frozen=True, kw_only=True, gc=False):
     memory_mib: float | None = None
     holds: tuple[str, ...] = ()
     """What else lies in its time, where the line states it."""
+    paused: float = 0.0
+    """Seconds since the record before that its time leaves out, where the line states them."""
 
 
 class Evaluation(_Printed, frozen=True, kw_only=True):
@@ -116,6 +118,13 @@ class Evaluation(_Printed, frozen=True, kw_only=True):
     subset: str = ""
     """Which data set, where a program evaluates several."""
     stamp: float | None = None
+    step: int | None = None
+    """Iterations before it, where the line states them."""
+    samples: int | None = None
+    of: int | None = None
+    """Samples that the data set has of this part; ``samples`` of them could be read."""
+    target: float | None = None
+    """What the run aims at, in the unit of the value."""
 
 
 class Fact(_Printed, frozen=True, kw_only=True):
@@ -130,7 +139,7 @@ class Fact(_Printed, frozen=True, kw_only=True):
 
 
 _Event = Literal["start", "evaluation", "checkpoint", "restart", "epoch-end", "finished", "header"]
-MarkKind = _Event | Literal["rank", "gpu", "summary", "airank", "unread"]
+MarkKind = _Event | Literal["rank", "gpu", "summary", "airank", "unread", "resume", "broken"]
 
 
 class Mark(_Printed, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ AmpDtype = Literal["fp16", "bf16"]
 Impl = Literal["k8sbench", "upstream", "user"]
 Preset = Literal["full", "smoke"]
 Mode = Literal["throughput", "train"]
+LengthUnit = Literal["iterations", "epochs"]
 Estimator = Literal[
     "time_weighted",
     "time_weighted_steady",
@@ -86,6 +87,42 @@ class Window(_Strict, frozen=True, kw_only=True):
     """Iterations per log line, on one GPU and on several."""
 
 
+Cadence = dict[Literal["one_gpu", "many_gpus"], PositiveInt]
+"""A number for one GPU and for several."""
+
+
+class Train(_Strict, frozen=True, kw_only=True):
+    """How the published program trains to an accuracy: ``--mode train``."""
+
+    length: PositiveInt
+    """How long in all."""
+    unit: LengthUnit
+    """What ``length`` and ``evaluate_every`` count: iterations or epochs."""
+    evaluate_every: Cadence
+    """So often, on one GPU and on several; and at the end."""
+    metric: Text
+    """What an evaluation is judged by, as the trainer names it: ``mIoU``."""
+    rule: Text
+    """Whose values these are, in words."""
+    start: Text | None = None
+    """The published weights that the report starts from; without it: from scratch."""
+    args: dict[OptionName, str | int | float | bool] = {}
+    """Options of the trainer in this mode alone; they overrule the variant's ``args``."""
+
+
+class SmokeTrain(_Strict, frozen=True, kw_only=True):
+    """A training that a machine without a GPU ends within minutes."""
+
+    length: PositiveInt
+    """How long in all."""
+    unit: LengthUnit
+    """What ``length`` and ``evaluate_every`` count: iterations or epochs."""
+    evaluate_every: PositiveInt
+    """So often, and at the end."""
+    args: dict[OptionName, str | int | float | bool] = {}
+    """Options of the trainer that make it smaller yet; they overrule those of ``smoke``."""
+
+
 class Smoke(_Strict, frozen=True, kw_only=True):
     """The small form that a machine without a GPU runs: checks the path, not the speed."""
 
@@ -99,6 +136,8 @@ class Smoke(_Strict, frozen=True, kw_only=True):
     """Iterations per log line."""
     args: dict[OptionName, str | int | float | bool] = {}
     """Options of the trainer that make it small; they overrule the variant's ``args``."""
+    train: SmokeTrain | None = None
+    """The same for ``--mode train``."""
 
 
 class Fingerprint(_Strict, frozen=True, kw_only=True):
@@ -146,6 +185,11 @@ class Accuracy(_Strict, frozen=True, kw_only=True):
     """Unit of the value."""
     note: Text | None = None
     """Where the value comes from."""
+
+    @property
+    def percent(self) -> float:
+        """The value in percent."""
+        return self.value if self.unit == "%" else self.value * 100
 
 
 class Published(_Strict, frozen=True, kw_only=True):
@@ -219,7 +263,8 @@ class Upstream(_Strict, frozen=True, kw_only=True):
     """The same for one GPU, where the report starts that differently."""
     added: dict[Mode, Command] = {}
     """Words that k8sbench appends by mode, for what the report set by editing files or by
-    stopping the run by hand."""
+    stopping the run by hand. ``--mode train`` needs its list here, empty where the command is the
+    training already."""
     numbers: dict[NumberName, Scaled] = {}
     """Placeholders of this file's own, such as a learning rate that grows with the GPUs."""
     environment: dict[str, str]
@@ -327,6 +372,8 @@ class Variant(_Strict, frozen=True, kw_only=True):
     args: dict[OptionName, str | int | float | bool] = {}
     """Options of the trainer, as ``--name value``; true is a bare flag, false leaves it out
     (``channels-last`` and ``cudnn-benchmark``: says ``--no-name``)."""
+    train: Train | None = None
+    """How it trains to an accuracy; without it there is no ``--mode train``."""
     smoke: Smoke | None = None
     """Small form for machines without a GPU; without it there is no ``--preset smoke``."""
     repeats: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1

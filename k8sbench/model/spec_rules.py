@@ -75,6 +75,7 @@ def _variant_problems(
         )
     if set(variant.window.log_interval) != {"one_gpu", "many_gpus"}:
         yield ("window", "log_interval"), "needs both one_gpu and many_gpus"
+    yield from _training_problems(spec, variant)
     if isinstance(variant.log, str) and variant.log not in families:
         yield ("log",), f"is {variant.log!r}; known families: {', '.join(families)}"
     if isinstance(variant.log, LogFormat):
@@ -83,6 +84,26 @@ def _variant_problems(
     yield from _command_problems(("command",), variant.command, PLACEHOLDERS)
     if variant.upstream is not None:
         yield from ((("upstream", *path), t) for path, t in _upstream_problems(variant.upstream))
+
+
+def _training_problems(spec: BenchmarkSpec, variant: Variant) -> Iterator[Problem]:
+    train, target = variant.train, spec.target_accuracy
+    small = variant.smoke.train if variant.smoke is not None else None
+    if train is None:
+        if small is not None:
+            yield ("smoke", "train"), "stands without train, which says what is judged"
+        return
+    if set(train.evaluate_every) != {"one_gpu", "many_gpus"}:
+        yield ("train", "evaluate_every"), "needs both one_gpu and many_gpus"
+    for name, every in train.evaluate_every.items():
+        if every > train.length:
+            yield ("train", "evaluate_every", name), f"is beyond the length of {train.length}"
+    if small is not None and small.evaluate_every > small.length:
+        at = ("smoke", "train", "evaluate_every")
+        yield at, f"is beyond the length of {small.length}"
+    if target is not None and target.metric != train.metric:
+        text = f"is {train.metric!r}, but target_accuracy is of {target.metric!r}"
+        yield ("train", "metric"), text
 
 
 def _figure_problems(spec: BenchmarkSpec, variant: Variant) -> Iterator[Problem]:

@@ -15,6 +15,11 @@ def load(text: str) -> Any:
     return yaml.load(text, Loader=LOADER)  # noqa: S506 - a safe loader
 
 
+def load_all(text: str) -> list[Any]:
+    """Read all documents as plain values; raises :class:`yaml.YAMLError`."""
+    return list(yaml.load_all(text, Loader=LOADER))
+
+
 def broken(error: yaml.YAMLError) -> tuple[int | None, str]:
     """Return the line, if it is known, in which a text is no YAML, and why it is none."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)

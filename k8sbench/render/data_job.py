@@ -123,6 +123,8 @@ def manifests(
         "selector": pool.selector if pool else {},
         "tolerations": [toleration(each) for each in pool.tolerations] if pool else [],
         "packages": packages.name if packages else None,
+        # Two volumes of one claim keep a pod from starting.
+        "packages_volume": "data" if packages and packages.name == job.claim.name else "packages",
         "packages_folder": packages.folder if packages else None,
         "packages_mount": PACKAGES_MOUNT,
         "env": [

@@ -49,7 +49,8 @@ def job(plan: RunPlan, mounted: TrainerSources | None) -> Job:
     _check_sizes(plan)
     kind = kind_of(plan)
     own_labels = labels(plan)
-    secured = security(plan.pool)
+    keeps = plan.checkpoints is not None and plan.backend != "local"
+    secured = security(plan.pool, writes=keeps)
     about: dict[str, str] = {SECURITY_ANNOTATION: secured.level}
     if secured.reasons:
         about[REASONS_ANNOTATION] = ", ".join(secured.reasons)

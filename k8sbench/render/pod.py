@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from k8sbench.model import identity
+from k8sbench.model import identity, sources
 from k8sbench.model import pool as pools
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import DATA_MOUNT, POD_VARIABLE, TRAINERS_MOUNT
+from k8sbench.model.planning import POD_VARIABLE, TRAINERS_MOUNT
 from k8sbench.model.pool import NodePool, Toleration
 from k8sbench.render import syntax
 from k8sbench.render.security import Security
@@ -30,13 +30,22 @@ FIELDS = {POD_VARIABLE: "metadata.name", "NODE_NAME": "spec.nodeName"}
 """Variables that the kubelet fills in: which pod and node a rank ran on, for the slowest one."""
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """A persistent volume claim, the folder in it, and where the container sees that."""
+class Mount(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder of a persistent volume claim, and where the container sees it."""
 
     volume: str
-    name: str
+    claim: str
     folder: str | None
-    mount: str
+    path: str
+    read_only: bool = True
+
+
+class Volume(msgspec.Struct, frozen=True, kw_only=True):
+    """A persistent volume claim: one volume, however many of its folders are mounted."""
+
+    name: str
+    claim: str
+    read_only: bool
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +57,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     """Variables by the path of the pod's own field; before ``env``, whose values may use them."""
     env: tuple[tuple[str, str], ...]
     resources: dict[str, str]
-    claims: tuple[Claim, ...]
+    mounts: tuple[Mount, ...]
+    volumes: tuple[Volume, ...]
     source_items: tuple[dict[str, str], ...]
     security: Security
     selector: dict[str, str]
@@ -73,13 +83,15 @@ def pod(
     pool = plan.pool
     _check_program(plan)
     _check_pool(pool)
+    mounts = _mounts(plan)
     return Pod(
         labels=labels | {SIDECAR: "false"},
         annotations=_annotations(pool, about),
         fields=tuple(FIELDS.items()),
         env=tuple(environment(plan).items()),
         resources=_resources(plan),
-        claims=tuple(_claims(plan)),
+        mounts=mounts,
+        volumes=tuple(_volumes(mounts)),
         source_items=items,
         security=security,
         selector=dict(_sorted(pool.selector)),
@@ -228,20 +240,53 @@ def toleration(given: Toleration) -> dict[str, str]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _claims(plan: RunPlan) -> Iterator[Claim]:
-    if plan.data not in ("synthetic", "synthetic-host", "image"):
-        source, _, rest = plan.data.partition(":")
-        if source != "path":
-            yield _claim("data", plan.data, DATA_MOUNT, f"--data {plan.data!r} names no data.")
-        elif plan.backend != "local":
-            raise UsageError(
-                f"--data {rest} is a folder on a node, and the restricted Pod Security Standard "
-                "lets no pod mount one.",
-                "Put the data into a persistent volume claim and give --data pvc:NAME[/SUB].",
-            )
+def _mounts(plan: RunPlan) -> tuple[Mount, ...]:
+    """Every folder of a claim that the container sees."""
+    found: list[Mount] = []
+    if plan.data not in (*sources.OWN_DATA, "image"):
+        wrong = f"--data {plan.data!r} names no data."
+        found += _of_user(plan, "data", plan.data, sources.DATA_MOUNT, wrong)
+    if plan.weights is not None:
+        # The folder that holds the file: a file that is mounted alone stays when it is replaced.
+        folder, wrong = plan.weights.rpartition("/")[0], f"--weights {plan.weights!r} is no file."
+        found += _of_user(plan, "weights", folder, sources.WEIGHTS_MOUNT, wrong)
     if (packages := _packages(plan)) is not None:
         wrong = f"Pool {plan.pool.name} has python_packages: {packages!r}, which names no claim."
-        yield _claim("packages", packages, PACKAGES_MOUNT, wrong)
+        found.append(_mount("packages", packages, PACKAGES_MOUNT, wrong))
+    if plan.checkpoints is not None:
+        wrong = f"--checkpoints {plan.checkpoints!r} names no folder."
+        for one in _of_user(
+            plan, "checkpoints", plan.checkpoints, sources.CHECKPOINTS_MOUNT, wrong
+        ):
+            found.append(msgspec.structs.replace(one, read_only=False))
+    first: dict[str, str] = {}
+    return tuple(
+        msgspec.structs.replace(one, volume=first.setdefault(one.claim, one.volume))
+        for one in found
+    )
+
+
+def _volumes(mounts: Iterable[Mount]) -> Iterator[Volume]:
+    """One for each claim: two volumes of one claim keep a pod from starting on some drivers."""
+    by_name: dict[str, list[Mount]] = {}
+    for mount in mounts:
+        by_name.setdefault(mount.volume, []).append(mount)
+    for name, of_volume in by_name.items():
+        read_only = all(mount.read_only for mount in of_volume)
+        yield Volume(name=name, claim=of_volume[0].claim, read_only=read_only)
+
+
+def _of_user(plan: RunPlan, volume: str, text: str, path: str, wrong: str) -> list[Mount]:
+    """What an option names: one mount, or none where it is a path of this machine."""
+    if not text.startswith("path:"):
+        return [_mount(volume, text, path, wrong)]
+    if plan.backend == "local":
+        return []
+    raise UsageError(
+        f"--{volume} {text.removeprefix('path:')} is a folder on a node, and the restricted Pod"
+        " Security Standard lets no pod mount one.",
+        f"Put it into a persistent volume claim and give --{volume} pvc:NAME[/SUB].",
+    )
 
 
 def _packages(plan: RunPlan) -> str | None:
@@ -249,7 +294,7 @@ def _packages(plan: RunPlan) -> str | None:
     return None if plan.backend == "local" else plan.pool.python_packages
 
 
-def _claim(volume: str, text: str, mount: str, wrong: str) -> Claim:
+def _mount(volume: str, text: str, path: str, wrong: str) -> Mount:
     source, _, rest = text.partition(":")
     name, _, folder = rest.partition("/")
     folder = folder.removesuffix("/")
@@ -263,7 +308,7 @@ def _claim(volume: str, text: str, mount: str, wrong: str) -> Claim:
         raise UsageError(
             wrong, f"Give {also}pvc:NAME[/SUB] with the name of a claim and a folder in it."
         )
-    return Claim(volume=volume, name=name, folder=folder or None, mount=mount)
+    return Mount(volume=volume, claim=name, folder=folder or None, path=path)
 
 
 def _sorted(mapping: Mapping[str, str]) -> list[tuple[str, str]]:

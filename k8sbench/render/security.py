@@ -35,10 +35,15 @@ class Security(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: tuple[str, ...]
     user: int
     non_root: bool
+    group: int | None = None
+    """Of the files on volumes that the pod writes to; None: it writes to none."""
 
 
-def security(pool: NodePool) -> Security:
-    """Decide on the user, the capabilities and the level of the pods of ``pool``."""
+def security(pool: NodePool, *, writes: bool = False) -> Security:
+    """Decide on the user, the capabilities and the level of the pods of ``pool``.
+
+    ``writes``: whether they write to a volume, which is a fresh disk's root's before that.
+    """
     wanted = set(pool.rdma.capabilities if pool.rdma is not None else ())
     if pool.ipc_lock:
         wanted.add("IPC_LOCK")
@@ -54,6 +59,9 @@ def security(pool: NodePool) -> Security:
         # IPC_LOCK would stand in the manifest and lock nothing.
         user=0 if wanted else USER,
         non_root=not wanted,
+        # The same for root, which is without the right to write what is others': a run that is
+        # taken up by another user's pods finds its checkpoints writable.
+        group=USER if writes else None,
     )
 
 

@@ -40,6 +40,8 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[Line, ...]
     shade: tuple[float, float] | None = None
     """A part of the x axis that is marked: the window."""
+    marks: tuple[float, ...] = ()
+    """Places on the x axis with a dashed line from top to bottom."""
     from_zero: bool = True
 
 
@@ -95,6 +97,11 @@ def lines(chart: Chart) -> str:
         y = y_at(value)
         parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
         parts.append(_text(LEFT - 6, y + 4, _number(value, up), "end"))
+    parts += [
+        f'<path class="interval dashed" d="M{x_at(value):.1f} {TOP}V{HEIGHT - BOTTOM}"/>'
+        for value in chart.marks
+        if across[0] <= value <= across[-1]
+    ]
     below = HEIGHT - BOTTOM + 16
     parts += [_text(x_at(value), below, _number(value, across), "middle") for value in across]
     parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 3, chart.x_title, "middle"))

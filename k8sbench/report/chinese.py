@@ -12,6 +12,7 @@ import msgspec
 from k8sbench.report.tables import Table
 
 TITLES = {
+    "accuracy": "精度",
     "accuracy(%)": "精度(%)",
     "batch": "单卡批大小",
     "benchmark": "模型",
@@ -45,6 +46,9 @@ TITLES = {
     "set": "测试组",
     "source": "来源",
     "speedup": "加速比",
+    "restarts": "重启次数",
+    "target": "目标精度",
+    "time to train": "训练时间",
     "throughput": "吞吐",
     "throughput(samples/sec)": "吞吐(samples/sec)",
     "verdict": "结论",
@@ -64,6 +68,7 @@ TITLES = {
     "loss": "损失",
     "ideal": "理想",
     "minutes": "分钟",
+    "dashed: restarts": "虚线：重启",
 }
 
 

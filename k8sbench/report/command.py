@@ -21,9 +21,12 @@ def repeating(plan: RunPlan, repeats: int = 1) -> str:
     if plan.amp_dtype is not None:
         words += ["--amp-dtype", plan.amp_dtype]
     words += ["--batch-size", str(plan.batch_size), "--preset", plan.preset]
-    words += ["--warmup", str(plan.window.warmup), "--iterations", str(plan.window.iterations)]
+    words += ["--warmup", str(plan.window.warmup)]
+    words += _training(plan) or ["--iterations", str(plan.window.iterations)]
     if plan.data != "image":
         words += ["--data", plan.data.removeprefix("path:")]
+    if plan.weights is not None:
+        words += ["--weights", plan.weights.removeprefix("path:")]
     for name in speed_options.available(plan.framework, plan.trainer or ""):
         if name in plan.options:
             words += ["--speed-option", f"{name}={str(plan.options[name]).lower()}"]
@@ -35,3 +38,17 @@ def repeating(plan: RunPlan, repeats: int = 1) -> str:
     if repeats > 1:
         words += ["--repeats", str(repeats)]
     return shlex.join(words)
+
+
+def _training(plan: RunPlan) -> list[str]:
+    """The options of a training; none of a throughput run, nor of a program of others' own."""
+    asked = plan.training
+    if asked is None:
+        return ["--mode", plan.mode] if plan.mode != "throughput" else []
+    target = "none" if asked.target is None else f"{asked.target:g}"
+    if plan.impl != "k8sbench":
+        return ["--mode", "train", "--target", target]
+    words = ["--mode", "train", f"--{asked.unit}", str(asked.length)]
+    words += ["--evaluate-every", str(asked.evaluate_every), "--target", target]
+    is_open = asked.target is not None and not asked.stop_at_target
+    return [*words, "--to-the-end"] if is_open else words

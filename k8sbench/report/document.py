@@ -12,7 +12,15 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.model.group import GPU_FIGURES, Deviation, Group, Parity, Result
+from k8sbench.model.group import (
+    GPU_FIGURES,
+    SCRATCH,
+    Deviation,
+    Group,
+    Parity,
+    Result,
+    TrainingOfGroup,
+)
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.report import group_words, layout
 
@@ -66,6 +74,12 @@ _DERIVED = ("speedup", "efficiency", "tflops_per_gpu", "peak_share")
 _OVER_SETS = ("median", "low", "high", "coverage")
 """Figures of the sets' medians, as ``sets_median`` and so on beside the number of ``sets``."""
 _LAST = ("gpu_hours", "parameters", "gmac", "time_to_train_s", "runs_at_target")
+_DIGESTS = ("data_digest", "weights_digest")
+_OF_TRAINING: dict[str, Field] = {
+    **_of("training", *TrainingOfGroup.__struct_fields__),
+    **_of("key", *_DIGESTS),
+}
+"""Further fields of a JSON row, of runs that train to an accuracy."""
 _SIDE = (
     *("group", "set", "impl", "batch_size_per_gpu", "data", "gpu_model", "precision_effective"),
     *("throughput", "unit", "estimator"),
@@ -74,6 +88,7 @@ _SIDE = (
 PLAIN = (
     *(name for name in _OF_GROUP if name != "by_estimator"),
     *(*_DERIVED, "baseline", "sets", *(f"sets_{name}" for name in _OVER_SETS), *_LAST),
+    *_OF_TRAINING,
 )
 """Fields of a JSON row that are columns of the CSV, which has them without any row, too."""
 
@@ -101,6 +116,7 @@ def row(result: Result) -> dict[str, Any]:
         "sets": result.sets,
         **{f"sets_{name}": getattr(result.over_sets, name, None) for name in _OVER_SETS},
         **{name: getattr(group, name) for name in _LAST},
+        **_group_fields(group, _OF_TRAINING),
         "accuracy": msgspec.to_builtins(group.accuracy),
         "notes": list(dict.fromkeys((*result.speedup.notes, *result.peak_share.notes))),
         "judgements": list(group.judgements),
@@ -116,8 +132,8 @@ def row(result: Result) -> dict[str, Any]:
 
 
 def _group_fields(group: Group, names: Iterable[str]) -> dict[str, Any]:
-    fields = {name: _OF_GROUP[name](group) for name in names}
-    for name in ("precision_effective", "gpu_model", "image"):
+    fields = {name: (_OF_GROUP | _OF_TRAINING)[name](group) for name in names}
+    for name in ("precision_effective", "gpu_model", "image", *_DIGESTS):
         if fields.get(name) in ("unknown", "-"):
             fields[name] = None
     return fields
@@ -139,6 +155,7 @@ def _missing(group: Group) -> dict[str, str]:
         "amp_dtype": "no AMP",
         "gpu_model": "no GPU was used" if group.on_cpu else unknown,
         "image": "local run: no image",
+        **_missing_of_training(group),
         **dict.fromkeys(("throughput", "mean", "minimum", "maximum"), why),
         **dict.fromkeys(("cv", "interval_low", "interval_high", "interval_coverage"), alone),
     }
@@ -148,6 +165,16 @@ def _missing(group: Group) -> dict[str, str]:
         else ()
     )
     return {**dict.fromkeys(of_valid_runs, "no valid figure"), **group.missing, **missing}
+
+
+def _missing_of_training(group: Group) -> dict[str, str]:
+    unstated = dict.fromkeys(_OF_TRAINING, "the runs do not state it, or not the same")
+    if group.training is None:
+        trains = group.plan.mode == "train"
+        why = "no valid figure" if trains else "the runs do not train to an accuracy"
+        return unstated | dict.fromkeys(TrainingOfGroup.__struct_fields__, why)
+    scratch = {"weights_digest": SCRATCH} if group.training.weights == SCRATCH else {}
+    return unstated | scratch
 
 
 def _parity(pair: Parity) -> dict[str, Any]:
@@ -181,7 +208,7 @@ def flat(
     The reasons of empty figures are in ``missing``; each published source has three columns of
     its own, and the Paddle : PyTorch pair that a row belongs to has three.
     """
-    sources = sorted({d.source for result in results for d in result.deviations or ()})
+    sources = sorted({_column(d) for result in results for d in result.deviations or ()})
     header = [*PLAIN, "accuracy", "accuracy_metric", "accuracy_unit"]
     for source in sources:
         header += [f"published {source}", f"deviation {source}", f"deviation {source} notes"]
@@ -194,7 +221,7 @@ def flat(
         reached = fields["accuracy"] or {}
         line = [fields[name] for name in PLAIN]
         line += [reached.get("best"), reached.get("metric"), reached.get("unit")]
-        by_source = {d.source: d for d in result.deviations or ()}
+        by_source = {_column(d): d for d in result.deviations or ()}
         for source in sources:
             line += _flat_deviation(by_source.get(source))
         line += pairs.get(fields["group"], [None, None, None])
@@ -205,6 +232,10 @@ def flat(
         line += ["; ".join(text) for text in texts]
         table.append(line)
     return header, table
+
+
+def _column(one: Deviation) -> str:
+    return one.source if one.quantity == "throughput" else f"{one.source} {one.quantity}"
 
 
 def _flat_deviation(deviation: Deviation | None) -> list[Any]:
@@ -270,6 +301,7 @@ def _dlperf_names(groups: Sequence[Group]) -> dict[str, str]:
         lambda g: g.key.variant,
         lambda g: g.key.impl,
         lambda g: g.key.data,
+        lambda g: g.key.mode,
         lambda g: g.key.set_name,
     )
     return {group: name.split("/", 1)[1] for group, name in unique.items()}

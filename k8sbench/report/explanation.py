@@ -14,6 +14,7 @@ from k8sbench.model.explanation import (
     LinesCounted,
     Reproduction,
     RunExplanation,
+    TrainingExplained,
     Why,
 )
 from k8sbench.model.sample import Place
@@ -82,6 +83,8 @@ def _run(found: RunExplanation) -> Iterator[Row]:
             yield 1, f"left out of time_weighted_steady alone: {what}"
             yield from _places(2, window.left_out)
     yield from _formulas(found.formulas, found.estimator)
+    if found.training is not None:
+        yield from _training(found.training)
     yield from _reasons(found.reasons)
     yield from _published(found.published)
     yield from ((0, f"Note: {text}") for text in found.notes)
@@ -118,6 +121,19 @@ def _formulas(formulas: Sequence[Formula], headline: str | None) -> Iterator[Row
         mark = " (the headline)" if each.estimator == headline else ""
         none = "" if each.value is not None else "none: "
         yield 1, f"{each.estimator}{mark} = {none}{each.text}"
+
+
+def _training(found: TrainingExplained) -> Iterator[Row]:
+    yield 0, "Training"
+    aim = "" if found.target is None else f" to {found.target:g} %"
+    none = "none: " if found.time_to_train_s is None else ""
+    yield 1, f"time to train{aim} = {none}{found.text}"
+    places = (("began", found.began), ("reached", found.reached), ("best", found.best))
+    for name, place in places:
+        if place is not None:
+            yield 2, f"{name}: {_place(place)}"
+    if found.restarts:
+        yield 1, f"restarted {counted(found.restarts, 'time')}; the time holds what that took"
 
 
 def _reasons(reasons: Sequence[Why], depth: int = 0) -> Iterator[Row]:

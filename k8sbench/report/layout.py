@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from k8sbench.model.group import Deviation, Figure, Group, Parity, Result, Spread
-from k8sbench.model.measurement import AccuracyResult
-from k8sbench.report import gpu_columns, numbers
+from k8sbench.report import gpu_columns, numbers, training_columns
 from k8sbench.report.gpu_columns import Cells
 from k8sbench.report.group_words import few_sets, interval, marks, no_figure, precision, reasons
 from k8sbench.report.numbers import ABSENT
@@ -28,10 +27,11 @@ OF_ONE_SET = (
 )
 _RIGHT = (
     *("GPUs", "batch", "runs", "throughput", "min–max", "interval", "speedup", "efficiency"),
-    *("Time2train(sec)", "accuracy(%)", "throughput(samples/sec)"),
+    "throughput(samples/sec)",
     *("over sets", "mean", "CV", "TFLOP/s per GPU", "of peak", "GPU-hours", "parameters", "GMAC"),
     *("Paddle", "PyTorch", "published", "ours"),
     *gpu_columns.TITLES,
+    *training_columns.TITLES,
 )
 """Columns of numbers."""
 _KEPT = ("case", "throughput", "verdict", "Paddle ÷ PyTorch", "deviation")
@@ -96,7 +96,7 @@ def _table(
 
 
 def _columns(results: Sequence[Result], *, wide: bool, airank: bool) -> Cells:
-    trained = any(r.group.runs_at_target is not None for r in results)
+    trained = training_columns.of_groups(results, short=not (wide or airank))
     sources = {member.source for r in results for member in r.group.members}
     source: Cells = {"source": _source} if sources - {"here"} else {}
     if not (wide or airank):
@@ -106,7 +106,7 @@ def _columns(results: Sequence[Result], *, wide: bool, airank: bool) -> Cells:
             **_distinguishing(results, _SHORT_IDENTITY),
             **_SHORT_FIGURES,
             **({"estimator": _FIGURES["estimator"]} if len(estimators) > 1 else {}),
-            **(_TRAINED if trained else {}),
+            **trained,
             "verdict": _short_verdict,
             **source,
         }
@@ -118,7 +118,7 @@ def _columns(results: Sequence[Result], *, wide: bool, airank: bool) -> Cells:
         **source,
         **(_WIDE_IDENTITY if wide else _distinguishing(results, _IDENTITY)),
         **_FIGURES,
-        **(_TRAINED if trained else {}),
+        **trained,
         **(_WIDE_FIGURES if wide else {}),
         **gpu,
         "verdict": _verdict_without_gpu if wide and not gpu else _verdict,
@@ -220,21 +220,8 @@ def _throughput(group: Group) -> Cell:
     return Cell(no_figure(group), reasons(group, "reject"))
 
 
-def _accuracy(reached: AccuracyResult) -> str:
-    unit = "" if reached.unit == "%" else f" {reached.unit}"
-    return f"{numbers.plain(reached.best, 5)}{unit} ({reached.metric})"
-
-
 def _gmac(value: float) -> str:
     return numbers.plain(value, 4)
-
-
-def _time_to_train(result: Result) -> Cell:
-    group = result.group
-    if group.time_to_train_s is None:
-        return absent(group.missing.get("time_to_train_s", "no valid figure"))
-    seconds = f"{group.time_to_train_s:.3f}".rstrip("0").rstrip(".")
-    return Cell(seconds, (f"{group.runs_at_target} of {group.counted} runs reached the target",))
 
 
 def _short_throughput(result: Result) -> Cell:
@@ -312,10 +299,6 @@ _FIGURES: Cells = {
     "interval": _of_spread(interval),
     "speedup": _figure("speedup", numbers.ratio),
     "efficiency": _figure("efficiency", numbers.percent),
-}
-_TRAINED: Cells = {
-    "Time2train(sec)": _time_to_train,
-    "accuracy(%)": _optional("accuracy", _accuracy),
 }
 _WIDE_FIGURES: Cells = {
     "over sets": _over_sets,
@@ -403,9 +386,20 @@ def _published(result: Result) -> list[tuple[Cell, ...]]:
     return [(*start, *_deviation(group, deviation)) for deviation in result.deviations]
 
 
+def _quantity(group: Group, one: Deviation, value: float) -> str:
+    if one.quantity == "time_to_train":
+        return f"{numbers.seconds(value)} s"
+    if one.quantity == "accuracy":
+        return f"{numbers.plain(value, 5)} %"
+    return f"{numbers.rate(value)} {group.unit}"
+
+
 def _deviation(group: Group, one: Deviation) -> tuple[Cell, ...]:
     if one.ours is not None:
-        ours = Cell(f"{numbers.rate(one.ours)} {group.unit}")
+        ours = Cell(_quantity(group, one, one.ours))
+    elif one.quantity != "throughput":
+        name = {"time_to_train": "time_to_train_s"}.get(one.quantity, one.quantity)
+        ours = absent(group.missing.get(name, "no valid figure"))
     elif group.spread is None:
         ours = absent("no valid figure")
     elif one.estimator == "unknown":
@@ -419,7 +413,7 @@ def _deviation(group: Group, one: Deviation) -> tuple[Cell, ...]:
         ratio = f"{numbers.signed_percent(one.ratio)}{notes}"
     return (
         Cell(one.source, (f"{one.source}: {one.title}",)),
-        Cell(f"{numbers.rate(one.published)} {group.unit}", (one.remark,) if one.remark else ()),
+        Cell(_quantity(group, one, one.published), (one.remark,) if one.remark else ()),
         Cell(one.estimator),
         Cell(f"{one.case}, {one.precision}, batch {one.batch_size}, {one.gpu_model}"),
         ours,

@@ -37,6 +37,11 @@ def coverage(value: float) -> str:
     return f"{100 * value:.2f}".rstrip("0").rstrip(".") + " %"
 
 
+def seconds(value: float) -> str:
+    """A time to train: milliseconds as in the reports, no zeros at the end."""
+    return f"{value:.3f}".rstrip("0").rstrip(".")
+
+
 def millions(value: int) -> str:
     """A number of parameters: 25557032 is ``25.56 M``."""
     return f"{value / 1e6:.2f} M" if value >= 10_000 else str(value)

@@ -20,6 +20,7 @@ from k8sbench.measure.run.curve import Curve
 from k8sbench.model.gpu_metrics import BY_ID
 from k8sbench.model.group import Group, Parity, Result
 from k8sbench.model.measurement import Measurement
+from k8sbench.model.plan import RunPlan
 from k8sbench.report import charts, chinese, command, group_words, layout, numbers, plot
 from k8sbench.report.numbers import ABSENT
 from k8sbench.report.plot import GpuHistory
@@ -171,12 +172,9 @@ def _chart(
     x_title: str,
     drawn: Sequence[charts.Line],
     shade: tuple[float, float] | None = None,
-    *,
-    from_zero: bool = True,
+    marks: tuple[float, ...] = (),
 ) -> dict[str, Any]:
-    chart = charts.Chart(
-        title=title, x_title=x_title, lines=tuple(drawn), shade=shade, from_zero=from_zero
-    )
+    chart = charts.Chart(title=title, x_title=x_title, lines=tuple(drawn), shade=shade, marks=marks)
     legend = [(number % charts.COLOURS, line.name) for number, line in enumerate(drawn)]
     return {
         "title": title,
@@ -228,7 +226,11 @@ def _environment(group: Group, measured: Measurement | None) -> list[tuple[str, 
         "GPU model": key.gpu_model,
         "image": key.image,
         "data": key.data,
-        "window": f"{plan.window.warmup} + {plan.window.iterations} iterations",
+        "data digest": key.data_digest,
+        "training": key.training,
+        "start weights": group.training and group.training.weights,
+        "weights' digest": key.weights_digest,
+        "window": _window(plan),
         "estimator": group.estimator,
         **(measured.environment if measured is not None else {}),
     }
@@ -239,24 +241,53 @@ def _environment(group: Group, measured: Measurement | None) -> list[tuple[str, 
     ]
 
 
+def _window(plan: RunPlan) -> str:
+    if plan.training is not None:
+        return f"after {plan.window.warmup} iterations"
+    return f"{plan.window.warmup} + {plan.window.iterations} iterations"
+
+
 def _over_time(history: History, group: Group, word: Callable[[str], str]) -> list[dict[str, Any]]:
     found = []
-    if history.curve is not None:
-        window = group.plan.window
-        shade = (float(window.warmup), float(window.total))
+    curve, window = history.curve, group.plan.window
+    if curve is not None:
+        shade: tuple[float, float] | None = (float(window.warmup), float(window.total))
+        across, over = word("iterations"), list(map(float, curve.iterations))
+        marks = tuple(map(curve.since, curve.restarts))
+        minutes = curve.minutes() if curve.evaluations else None
+        if minutes is not None:
+            # What is trained to an accuracy is seen over the time that it took.
+            across, over, shade = _of_time(word, marks), minutes, None
+            found.append(_accuracy(curve, across, marks, word))
         for title, values in (
-            (f"{word('throughput')}, {group.unit}", history.curve.rates),
-            (word("loss"), history.curve.losses),
+            (f"{word('throughput')}, {group.unit}", curve.rates),
+            (word("loss"), curve.losses),
         ):
             points = tuple(
-                (float(at), value if value is not None else math.nan)
-                for at, value in zip(history.curve.iterations, values, strict=True)
+                (at, value if value is not None else math.nan)
+                for at, value in zip(over, values, strict=True)
             )
             lines = [charts.Line(name=title, points=points)]
-            found.append(_chart(title, word("iterations"), lines, shade))
+            of_restarts = () if minutes is None else marks
+            found.append(_chart(title, across, lines, shade, of_restarts))
     if history.gpus is not None:
         found += [_gpu_chart(one, metric, word) for one, metric in history.gpus.panels()]
     return [chart for chart in found if chart["svg"]]
+
+
+def _of_time(word: Callable[[str], str], restarts: Sequence[float]) -> str:
+    return f"{word('minutes')}; {word('dashed: restarts')}" if restarts else word("minutes")
+
+
+def _accuracy(
+    curve: Curve, across: str, restarts: tuple[float, ...], word: Callable[[str], str]
+) -> dict[str, Any]:
+    points = tuple((curve.since(at), value) for at, value in curve.evaluations)
+    drawn = [charts.Line(name=curve.metric, points=points, dots=True)]
+    if curve.target is not None:
+        ends = ((0.0, curve.target), (points[-1][0], curve.target))
+        drawn.append(charts.Line(name=word("target"), points=ends, dashed=True))
+    return _chart(f"{word('accuracy')}: {curve.metric}", across, drawn, marks=restarts)
 
 
 def _gpu_chart(history: GpuHistory, metric: str, word: Callable[[str], str]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from k8sbench.measure.run.curve import Curve
 from k8sbench.measure.run.gpu_series import SLACK, STALE
 from k8sbench.model import extras
 from k8sbench.model.counts import counted
@@ -57,8 +58,16 @@ class GpuHistory(msgspec.Struct, frozen=True, kw_only=True):
         return [(self, metric) for metric in PLOTTED if metric in known]
 
 
-def draw(results: Sequence[Result], form: str, gpus: Sequence[GpuHistory] = ()) -> bytes:
-    """Draw the results, and what GPUs did; ``form`` is one of :data:`FORMATS`."""
+def draw(
+    results: Sequence[Result],
+    form: str,
+    gpus: Sequence[GpuHistory] = (),
+    trained: Sequence[tuple[str, Curve]] = (),
+) -> bytes:
+    """Draw the results, what GPUs did, and how runs learned, each with its run's id.
+
+    ``form`` is one of :data:`FORMATS`.
+    """
     panels: dict[tuple[str, str], list[Result]] = {}
     for result in results:
         panels.setdefault((result.group.key.benchmark, result.group.unit), []).append(result)
@@ -66,14 +75,18 @@ def draw(results: Sequence[Result], form: str, gpus: Sequence[GpuHistory] = ()) 
     heights = [PANEL_INCHES + BAR_INCHES * len(rows) for rows in panels.values()]
     heights += [CURVES_INCHES] if curves else []
     metrics = [panel for one in gpus for panel in one.panels()]
-    heights += [METRIC_INCHES] * len(metrics)
+    heights += [METRIC_INCHES] * (len(metrics) + 2 * len(trained))
 
     def fill(grid: Sequence[Axes]) -> None:
         for axes, ((benchmark, unit), rows) in zip(grid, panels.items(), strict=False):
             _bars(axes, benchmark, unit, rows)
         if curves:
             _scaling(grid[len(panels)], curves)
-        for axes, (history, metric) in zip(grid[len(grid) - len(metrics) :], metrics, strict=True):
+        rest = iter(grid[len(grid) - len(metrics) - 2 * len(trained) :])
+        for run_id, curve in trained:
+            _accuracy(next(rest), run_id, curve)
+            _loss(next(rest), run_id, curve)
+        for axes, (history, metric) in zip(rest, metrics, strict=True):
             _over_time(axes, history, metric)
 
     return picture(form, heights, fill)
@@ -98,6 +111,11 @@ def picture(form: str, heights: Sequence[float], fill: Callable[[Sequence[Axes]]
         FigureCanvasAgg(figure)
         grid = figure.subplots(len(heights), squeeze=False, height_ratios=heights)[:, 0]
         fill(list(grid))
+        # Long words make the picture wider, and no panel narrower.
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+        for text in (text for axes in grid for text in axes.texts):
+            text.set_in_layout(True)
         data = io.BytesIO()
         figure.savefig(data, format=form, metadata=metadata.get(form), dpi=150, bbox_inches="tight")
     return data.getvalue()
@@ -113,6 +131,7 @@ def labels(groups: Sequence[Group]) -> dict[str, str]:
         lambda g: g.key.variant,
         lambda g: g.key.impl,
         lambda g: g.key.data,
+        lambda g: g.key.mode,
         lambda g: g.key.pool,
         lambda g: g.key.set_name,
     )
@@ -125,6 +144,8 @@ def words(group: Group) -> str:
     else:
         runs = f"{group.counted} of {counted(len(group.members), 'run')}"
         text = f"{numbers.rate(group.spread.median)} ({runs})"
+        if group.time_to_train_s is not None:
+            text += f", {numbers.seconds(group.time_to_train_s)} s to train"
     return "; ".join([text, *group_words.marks(group)])
 
 
@@ -161,7 +182,10 @@ def _bars(axes: Axes, benchmark: str, unit: str, rows: Sequence[Result]) -> None
                 sides = [[spread.median - spread.low], [spread.high - spread.median]]
                 axes.errorbar(spread.median, place, xerr=sides, color="black", capsize=3)
                 end = spread.high
-        axes.annotate(words(group), (end, place), (4, 0), textcoords="offset points", va="center")
+        said = axes.annotate(
+            words(group), (end, place), (4, 0), textcoords="offset points", va="center"
+        )
+        said.set_in_layout(False)
     names = labels([result.group for result in rows])
     axes.set_yticks(range(len(rows)), [names[result.group.key.id] for result in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)  # the first row on top, as in the table
@@ -204,6 +228,31 @@ def _over_time(axes: Axes, history: GpuHistory, metric: str) -> None:
     axes.set_xlabel("minutes; grey: the steady part, dashed: the window of the throughput")
     if len(lines) <= NAMED_GPUS:
         axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _accuracy(axes: Axes, run_id: str, curve: Curve) -> None:
+    axes.set_title(f"{run_id}: {curve.metric}", loc="left")
+    if curve.target is not None:
+        axes.axhline(curve.target, color=GREY, linestyle="--", label="target")
+    minutes = [curve.since(at) for at, _ in curve.evaluations]
+    axes.plot(minutes, [value for _, value in curve.evaluations], marker="o", color=BLUE)
+    _of_training(axes, curve)
+
+
+def _loss(axes: Axes, run_id: str, curve: Curve) -> None:
+    axes.set_title(f"{run_id}: loss", loc="left")
+    losses = [math.nan if loss is None else loss for loss in curve.losses]
+    axes.plot(curve.minutes() or [], losses, color=BLUE, lw=1)
+    _of_training(axes, curve)
+
+
+def _of_training(axes: Axes, curve: Curve) -> None:
+    for at in curve.restarts:
+        axes.axvline(curve.since(at), color="black", linestyle=":", lw=0.8)
+    axes.margins(y=0.1)
+    axes.set_xlim(left=0)
+    axes.set_xlabel(f"minutes{'; dotted: restarts' if curve.restarts else ''}")
     axes.spines[["top", "right"]].set_visible(False)
 
 

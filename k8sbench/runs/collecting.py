@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from k8sbench.model import creation, times
+from k8sbench.model import attempts, creation, times
 from k8sbench.model.errors import BenchError, RepeatTaken, StoreError, Unreachable, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.phase import Phase
@@ -67,7 +67,10 @@ def recorded(job: FoundJob, context: RunContext, *, renumber: bool = False) -> R
     """
     plan = job.plan
     try:
-        context.store.record(plan, at=job.created_at, owner=None, location=context.location)
+        run = context.store.record(plan, at=job.created_at, owner=None, location=context.location)
+        while run.attempt < job.attempt:
+            again = attempts.elsewhere(plan, run.attempt, job.created_at)
+            run = context.store.move(plan.run_id, again)
         return context.store.move(plan.run_id, creation.created(job.created_at))
     except RepeatTaken as wrong:
         if renumber:
@@ -172,10 +175,17 @@ def collect(
         # A job that is gone is over, too: what is left of it is on record.
         asked = {run.run_id for run in runs if not (run.phase.final or run.wish("cancel"))}
         jobs = context.cluster.jobs(sorted(asked))
-        on_their_way = asked & {job.run_id for job in jobs if not job.phase.final}
+        attempts_of = {run.run_id: run.attempt for run in runs}
+        on_their_way = {
+            job.run_id
+            for job in jobs
+            if job.run_id in asked
+            and not job.phase.final
+            and job.attempt >= attempts_of[job.run_id]
+        }
         missing = asked - {job.run_id for job in jobs}
     gathering = gathering or Gathering(context, reporter)
-    with Collecting(context, reporter, options, gathering) as collection:
+    with Collecting(context, reporter, options, gathering, once=not follow) as collection:
         result = collection.result
         for run in runs:
             if not needs_collection(run):
@@ -186,12 +196,15 @@ def collect(
             elif not collection.take(run, missing=run.run_id in missing):
                 result.followed.append(run)
         collection.sort(collection.following.to_the_end(stop, lambda: False))
-        result.going_on += collection.following.runs()
+        result.going_on += [*collection.following.restarted, *collection.following.runs()]
     return result
 
 
 class Collecting:
-    """The runs that one call collects; those that cannot be are passed over."""
+    """The runs that one call collects; those that cannot be are passed over.
+
+    ``once``: a run whose job is created again is not followed from then on.
+    """
 
     def __init__(
         self,
@@ -199,11 +212,18 @@ class Collecting:
         reporter: Reporter,
         options: FollowOptions,
         gathering: Gathering,
+        *,
+        once: bool = False,
     ) -> None:
         self._context, self._reporter, self._keep = context, reporter, options.keep
         self._gathering = gathering
         self.following = Following(
-            context, reporter, options, gathering=gathering, on_failure=self._fail
+            context,
+            reporter,
+            options,
+            gathering=gathering,
+            on_failure=self._fail,
+            leaves_restarted=once,
         )
         self.result = CollectResult()
         self._claimed: set[str] = set()
@@ -235,7 +255,7 @@ class Collecting:
             self._claimed.add(run_id)
             # Another process may have closed it since it was read.
             run = store.run(run_id)
-            if missing and self._may_come(run):
+            if missing and not attempts.is_restarting(run) and self._may_come(run):
                 store.claims.release(run_id)
             elif needs_collection(run) and not run.phase.final:
                 self._reporter.planned(run)

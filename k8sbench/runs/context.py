@@ -74,6 +74,9 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     """Benchmark name → a new run id."""
     measure: Callable[[Run, Sequence[LogGap]], Measurement]
     """Measure a finished run from its archived logs, of which the gaps are missing."""
+    manifests: Callable[[Run], Sequence[Manifest]]
+    """A run that exists → what is asked of the cluster for it, which is kept in its folder; raises
+    :class:`~k8sbench.model.errors.BenchError` where it cannot be made here."""
     location: Location | None = None
     """Where on a cluster new jobs go."""
     metric_sources: Sequence[MetricSource] = ()
@@ -82,6 +85,8 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of reasons that do not reject."""
 
 
+MANIFEST = "manifest.yaml"
+"""Artifact of a run: what is asked of the cluster."""
 INTERRUPTED = "interrupted"
 """Id of the cause of runs that end because the user or the system asked for it."""
 

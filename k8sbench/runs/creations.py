@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import wait
 
-from k8sbench.model import creation, times
+from k8sbench.model import attempts, creation, times
 from k8sbench.model.errors import BenchError, NoRoom
 from k8sbench.model.phase import Transition
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent
+from k8sbench.runs import restarting
 from k8sbench.runs.context import Reporter, RunContext
 from k8sbench.runs.gathering import in_thread
 from k8sbench.runs.open_run import OpenRun
@@ -34,10 +35,17 @@ class Creations:
     """The runs whose jobs are being created, or are to be asked for again."""
 
     def __init__(
-        self, context: RunContext, reporter: Reporter, leave: Callable[[OpenRun], None]
+        self,
+        context: RunContext,
+        reporter: Reporter,
+        leave: Callable[[OpenRun], None],
+        end: Callable[[OpenRun, Transition], None],
     ) -> None:
-        """``leave`` is called with a run that is not to be followed any more."""
-        self._context, self._reporter, self._leave = context, reporter, leave
+        """``leave`` is called with a run that is not to be followed any more.
+
+        ``end`` is called with one whose next attempt cannot be created, and how it ends.
+        """
+        self._context, self._reporter, self._leave, self._end = context, reporter, leave, end
         self.refused: list[tuple[Run, BaseException]] = []
         """The runs whose jobs were not created, or not for certain, and why. Each is recorded and
         left alone; who asked for it takes it from here."""
@@ -54,6 +62,16 @@ class Creations:
     def lack_room(self) -> bool:
         """Whether a quota has no room for one of them."""
         return any(one.create is not None for one in self.waiting.values())
+
+    @property
+    def unfollowed(self) -> int:
+        """Count the runs that the cluster does not follow: their jobs are waited for."""
+        return len(self.waiting) + sum(one.is_restarted for one in self._going_on.values())
+
+    def start_soon(self, one: OpenRun) -> None:
+        """Have a run's job created as soon as fewer are than may be at a time."""
+        one.again_at = self._context.clock()
+        self.waiting[one.run_id] = one
 
     def start(self, one: OpenRun) -> None:
         """Have a run's job created."""
@@ -78,7 +96,9 @@ class Creations:
                 if not creation.is_known_created(one.run):
                     self._move(one, creation.created(self._context.clock()))
             elif isinstance(wrong, NoRoom):
-                self._wait_for_room(one, wrong)
+                self._wait_for(one, creation.waiting(wrong, self._context.clock()))
+            elif one.is_restarted:
+                self._not_restarted(one, wrong)
             else:
                 self._refuse(one, wrong)
 
@@ -134,10 +154,22 @@ class Creations:
         self._wait(one, now + min(left_s, ABSENT_SECONDS))
         return True
 
-    def _wait_for_room(self, one: OpenRun, wrong: NoRoom) -> None:
+    def _not_restarted(self, one: OpenRun, wrong: BaseException) -> None:
+        """Go on with a run whose next attempt was not created, or not for certain."""
         now = self._context.clock()
-        self._wait(one, now + min(AGAIN_SECONDS * 2.0**one.tries, LONGEST_AGAIN))
-        transition = creation.waiting(wrong, now)
+        if not isinstance(wrong, BenchError):
+            raise wrong
+        if restarting.was_created(one.run, wrong):
+            one.create = None
+            self._context.cluster.resume(one.run, self._context.store.log_marks(one.run_id))
+        elif restarting.may_pass(wrong):
+            self._wait_for(one, attempts.waiting(one.run, wrong, now))
+        else:
+            self._end(one, attempts.refused(one.run, wrong, now))
+
+    def _wait_for(self, one: OpenRun, transition: Transition) -> None:
+        now = self._context.clock()
+        self._wait(one, now + min(AGAIN_SECONDS * 2.0 ** min(one.tries, 10), LONGEST_AGAIN))
         if one.run.history[-1].cause != transition.cause:
             self._move(one, transition)
             self._reporter.on_event(one.run, JobEvent(run_id=one.run_id, transition=transition))
@@ -148,8 +180,12 @@ class Creations:
         self.waiting[one.run_id] = one
 
     def _refuse(self, one: OpenRun, wrong: BaseException) -> None:
-        """Record that a run has no job, or may have none, and leave it alone."""
-        self._move(one, creation.failed(one.run_id, wrong, self._context.clock()))
+        """Record that a run has no job, or may have none, and leave it alone.
+
+        Of one that is restarted it is on record already.
+        """
+        if not one.is_restarted:
+            self._move(one, creation.failed(one.run_id, wrong, self._context.clock()))
         self._leave(one)
         self._context.store.claims.release(one.run_id)
         self.refused.append((one.run, wrong))

@@ -120,7 +120,7 @@ class Ends:
         cause = f"The run took longer than its --timeout of {times.duration(limit)}"
         if latest.cause_id is not None:
             cause += f", {latest.phase} ({latest.cause_id}): {latest.cause.rstrip('.')}"
-        if self._keep and self._context.cluster.jobs_outlive_us:
+        if self._keep and self._context.cluster.jobs_outlive_us and one.create is None:
             self._leave_on_cluster(one, f"{cause}; its pods go on (--keep).", "timeout")
         else:
             self.cancel(one, f"{cause}.", "timeout")
@@ -146,6 +146,8 @@ class Ends:
             with contextlib.suppress(StoreError):
                 self._context.store.wish(one.run_id, wish)
         self.will_end(one, one.run.ended_by(wish))
+        if one.is_restarted and one.create is not None:
+            return  # it has no job, or not yet: that is cancelled when it has
         one.cancelled_at = wish.at
         self._context.cluster.cancel(one.run_id, cause, cause_id)
 

@@ -22,12 +22,12 @@ from functools import partial
 
 import msgspec
 
-from k8sbench.model import creation
+from k8sbench.model import attempts, creation
 from k8sbench.model.errors import BenchError, StoreError
-from k8sbench.model.phase import LOGS_INCOMPLETE, Phase, Transition
+from k8sbench.model.phase import LOGS_INCOMPLETE, RESTARTING, Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, Manifest
-from k8sbench.runs import wishes
+from k8sbench.runs import restarting, wishes
 from k8sbench.runs.context import INTERRUPTED, Reporter, RunContext, Stop
 from k8sbench.runs.creations import Creations
 from k8sbench.runs.ends import Ends
@@ -57,7 +57,8 @@ class Following:
 
     A run whose files cannot be read or written is an error, or, with ``on_failure``, left alone
     after that is called: it must not stop the others. ``on_refusal`` is called where the cluster
-    does not cancel a job that is to be cancelled, and which goes on; by default that is noted.
+    does not cancel a job that is to be cancelled, and which goes on; by default that is noted. With
+    ``leaves_restarted`` a run whose job was created again is followed no further.
     """
 
     def __init__(
@@ -70,11 +71,15 @@ class Following:
         gathering: Gathering | None = None,
         on_failure: Callable[[Run, StoreError], None] | None = None,
         on_refusal: Callable[[Run, BenchError], None] | None = None,
+        leaves_restarted: bool = False,
     ) -> None:
         self._context, self._reporter, self._options = context, reporter, options
         self._gathering = gathering or Gathering(context, reporter)
         self._on_failure = on_failure
-        self._creations = Creations(context, reporter, self._leave)
+        self._creations = Creations(context, reporter, self._leave, self._end_now)
+        self._leaves_restarted = leaves_restarted
+        self.restarted: list[Run] = []
+        """The runs that were left alone for that."""
         self.refused = self._creations.refused
         """The runs whose jobs were not created, and why; see there."""
         self._removals = Removals(context, reporter, in_threads=several)
@@ -138,9 +143,14 @@ class Following:
         """
         store = self._context.store
         store.ensure_folder(run.run_id)
+        is_restarting = attempts.is_restarting(run)
+        if is_restarting and restarting.found(run, self._context):
+            run = store.move(run.run_id, creation.created(self._context.clock()))
+            is_restarting = False
         marks = store.log_marks(run.run_id)
         archive = store.archive(run.run_id)
-        self._context.cluster.resume(run, marks)
+        if not is_restarting:
+            self._context.cluster.resume(run, marks)
         one = OpenRun(
             run=run,
             archive=archive,
@@ -152,6 +162,10 @@ class Following:
         )
         self._open[run.run_id] = one
         self._ends.will_end(one, wished_end(run))
+        if is_restarting and one.ends is not None:
+            self._end_now(one, msgspec.structs.replace(one.ends, at=self._context.clock()))
+        elif is_restarting:
+            self._begin_attempt(one)
 
     def step(self, seconds: float) -> Iterator[Run]:
         """Do what there is to do, or wait so long for it; yields the runs that were closed.
@@ -160,7 +174,7 @@ class Following:
         """
         patience = 0.0 if self._ready() else seconds
         self._creations.try_again()
-        if patience and len(self._creations.waiting) == len(self._open):
+        if patience and self._creations.unfollowed == len(self._open):
             # The cluster follows none of them, and would return at once.
             threading.Event().wait(patience)
         events = self._context.cluster.wait(patience)
@@ -179,6 +193,7 @@ class Following:
                     with self._guarded(one):
                         self._take(one, event)
         self._ends.step()
+        self._leave_restarted()
         self._check_removals()
         self._gathering.step()
         one = self._ready()
@@ -263,6 +278,14 @@ class Following:
         self._forget(one.run_id)
         one.archive.close()
 
+    def _leave_restarted(self) -> None:
+        """Leave runs alone of which only another attempt was to be begun, or tried to be."""
+        for one in list(self._open.values()) if self._leaves_restarted else ():
+            if one.is_restarted and (one.create is None or one.tries):
+                self._context.cluster.release(one.run_id)
+                self._leave(one)
+                self.restarted.append(one.run)
+
     def _forget(self, run_id: str) -> None:
         del self._open[run_id]
         self._ends.forget(run_id)
@@ -285,9 +308,16 @@ class Following:
         ):
             if self._creations.may_come(one, event.transition):
                 return
-            event = self._end(one, self._known_end(one, event.transition))
+            known = self._known_end(one, event.transition)
+            known = restarting.following_attempt(one, known, self._context, keep=self._options.keep)
+            if known.cause_id == RESTARTING:
+                self._restart(one, known)
+                return
+            event = self._end(one, known)
         elif event.transition is not None:
             one.run = store.move(event.run_id, event.transition)
+            if event.transition.cause_id == RESTARTING:  # by another store
+                store.begin_attempt(event.run_id)
             self._ends.note_limit(one)
             if event.transition.unrecoverable and not self._options.wait:
                 waiting = one.run.history[-1]
@@ -300,6 +330,31 @@ class Following:
         one.read_until[replica] = lines[-1].at
         for event in events:
             self._reporter.on_event(one.run, event)
+
+    def _restart(self, one: OpenRun, transition: Transition) -> None:
+        """Record that another attempt comes, and begin it."""
+        one.archive.close()
+        one.run = self._context.store.move(one.run_id, transition)
+        self._reporter.on_event(one.run, JobEvent(run_id=one.run_id, transition=transition))
+        self._begin_attempt(one)
+
+    def _begin_attempt(self, one: OpenRun) -> None:
+        """Create the next attempt of a run, of which nothing was archived yet."""
+        one.is_restarted, one.known_at = True, self._context.clock()
+        one.printed, one.read_until = {}, {}
+        self._context.store.begin_attempt(one.run_id)
+        create = partial(restarting.create, one.run, self._context)
+        if self._context.cluster.jobs_outlive_us:
+            one.create = create
+            self._creations.start_soon(one)
+            self._ends.note_limit(one)
+            return
+        try:
+            create()
+        except StoreError:
+            raise
+        except BenchError as wrong:
+            self._end_now(one, attempts.refused(one.run, wrong, self._context.clock()))
 
     def _known_end(self, one: OpenRun, reported: Transition) -> Transition:
         """Return the end of a job as it is on record where k8sbench ended it, else as reported.

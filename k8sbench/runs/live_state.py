@@ -13,7 +13,7 @@ from typing import NamedTuple
 from k8sbench.diagnose.job import exits
 from k8sbench.measure.run import curve
 from k8sbench.model.kinds import rank_order
-from k8sbench.model.phase import Phase, ReplicaState
+from k8sbench.model.phase import RESTARTING, Phase, ReplicaState
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Record
@@ -123,6 +123,7 @@ class LiveRun:
         self.plan = run.plan
         self.created_at = run.created_at
         self.state = run.history[-1]
+        self.restarts = run.restarts
         self.reported_at = float("-inf")
         """When a step of it was last printed as a plain line, Unix seconds."""
         self._replicas: dict[str, ReplicaState] = {}
@@ -138,6 +139,9 @@ class LiveRun:
         """Apply an event; True if it may have a step."""
         if event.transition is not None:
             self.state = event.transition
+            if event.transition.cause_id == RESTARTING:
+                self.restarts += 1
+                self._replicas, self._failed = {}, {}
         elif event.replica is not None:
             name = event.replica.replica
             self._replicas[name] = event.replica

@@ -60,6 +60,9 @@ def measure_run(
         found = measuring.measure(opened, expected)
     except InputError as why:
         found = measuring.nothing_measured([log.name for log in opened], expected, why)
+    # An attempt may have ended before its first line.
+    restarts = max(found.restarts, run.restarts)
+    found = msgspec.structs.replace(found, restarts=restarts)
     more: list[Reason] = [*surroundings]
     if gaps:
         evidence = [place for log in watched for place in log.places]

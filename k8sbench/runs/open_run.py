@@ -46,6 +46,8 @@ class OpenRun(msgspec.Struct, kw_only=True, eq=False):
     """By replica: when the latest line that was read was printed, Unix seconds."""
     create: Callable[[], None] | None = None
     """Creates its job; None: it was created, by this process or before."""
+    is_restarted: bool = False
+    """Whether this process creates its job again, or has."""
     creation: Future[None] | None = None
     """While its job is being created by another thread."""
     again_at: float | None = None
@@ -75,12 +77,14 @@ class OpenRun(msgspec.Struct, kw_only=True, eq=False):
     def due(self) -> float | None:
         """When its time is up, Unix seconds; None while it has not begun, and when it is over."""
         is_over = self.run.history[-1].cause_id in {LOGS_BEING_READ, LOGS_INCOMPLETE}
-        if self.run.plan.timeout_s is None or self.ends is not None or is_over:
-            return None
+        at = None if self.ends is not None or is_over else self.time_is_up_at()
+        return None if at is None else max(at, self.known_at + RESUME_SECONDS)
+
+    def time_is_up_at(self) -> float | None:
+        """Until when it may take, Unix seconds, from the beginning of its first attempt."""
         began = next((step.at for step in self.run.history if step.phase not in WAITING), None)
-        if began is None:
-            return None
-        return max(began + self.run.plan.timeout_s, self.known_at + RESUME_SECONDS)
+        limit = self.run.plan.timeout_s
+        return None if began is None or limit is None else began + limit
 
 
 def wished_end(run: Run) -> Transition | None:

@@ -56,6 +56,8 @@ class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
     started_at: float | None
     ended_at: float | None
+    restarts: int = 0
+    """How often its job was created again, or is to be."""
     verdict: str | None
     reasons: tuple[str, ...]
     """Ids of the verdict's reasons."""
@@ -94,6 +96,8 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
     started_at: float | None
     ended_at: float | None
+    restarts: int = 0
+    """How often its job was created again, or is to be."""
     owner: Owner | None
     owner_alive: bool | None
     history: tuple[Transition, ...]

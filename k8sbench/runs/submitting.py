@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from k8sbench.model import creation, times
+from k8sbench.model import attempts, creation, times
 from k8sbench.model.errors import (
     BenchError,
     Interrupted,
@@ -31,15 +31,13 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, Manifest, RunFilter
 from k8sbench.runs import collecting, records
-from k8sbench.runs.context import INTERRUPTED, PlannedCase, Reporter, RunContext, Stop
+from k8sbench.runs.context import INTERRUPTED, MANIFEST, PlannedCase, Reporter, RunContext, Stop
 from k8sbench.runs.following import Following, FollowOptions
 from k8sbench.runs.gathering import Gathering
 from k8sbench.runs.open_run import kept_gaps
 
 REPEAT_TRIES = 100
 """Other submits into the same set may take a repeat number first; more than this is a fault."""
-MANIFEST = "manifest.yaml"
-"""Artifact of a run: what is asked of the cluster."""
 OF_ALL = frozenset({"namespace-missing", "namespace-terminating"})
 """Cause ids of refusals that every job meets, beside those of a cluster that is not ready."""
 
@@ -186,7 +184,7 @@ def create_all(
         try:
             if one.state == "created":
                 one = _create(one.run, manifests, context, reporter, several=len(cases) > 1)
-            elif one.state == "joined":
+            elif one.state == "joined" and not attempts.is_restarting(one.run):
                 # So that the cluster keeps the job for this store, too.
                 context.cluster.resume(one.run, {})
         finally:
@@ -247,6 +245,12 @@ def _interrupted(
         message = f"{stop.cause}: the local processes of {names} were ended{state}.{left}"
         return Interrupted(message, resuming)
     latest = runs[0].history[-1] if len(runs) == 1 else None
+    if latest is not None and attempts.is_restarting(runs[0]):
+        run_id = runs[0].run_id
+        return Interrupted(
+            f"{stop.cause}: {latest.cause}",
+            f"It goes on with: k8sbench watch {run_id}; end it with: k8sbench cancel {run_id}",
+        )
     if latest is not None and latest.cause_id in {creation.NOT_CREATED, creation.CREATION_UNKNOWN}:
         return Interrupted(f"{stop.cause}: {latest.cause}{left}", latest.action or resuming)
     whose, follow, run_id = "their jobs go", "collect --all --follow", "RUN"
@@ -416,7 +420,7 @@ def _recorded(
         context.store.claims.release(existing.run_id)
         return Submitted(existing, "over-before"), ()
     reporter.planned(existing)
-    if creation.is_known_created(existing):
+    if creation.is_known_created(existing) or attempts.is_restarting(existing):
         return Submitted(existing, "joined"), ()
     # A job that exists is found, and not created again.
     manifests = case.manifests(existing.plan)

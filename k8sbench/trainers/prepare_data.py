@@ -16,10 +16,12 @@ import re
 import shutil
 import signal
 import sys
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from k8sbench.trainers.data import sample_sets
 from k8sbench.trainers.parts.settings import Parser, size, whole
 from k8sbench.trainers.prepare import labels
 from k8sbench.trainers.prepare.fetching import GIVEN, SECRET, URL, Source, fetch
@@ -35,6 +37,7 @@ TOP = {
     "kinetics": frozenset({"labels", "images", SAMPLE}),
     "faces": frozenset(),  # the list names pictures anywhere below the folder
 }
+LIFE_SECONDS = 10.0
 LENGTHS = {"md5": 32, "sha256": 64}
 _NUMBER = re.compile(r": [\d,]+ of [\d,]+ (pictures|label files|clips|classes|pairs)$")
 
@@ -83,7 +86,7 @@ def _prepare(given: argparse.Namespace) -> int:
     state = folder / STATE
     state.mkdir(parents=True, exist_ok=True)
     with held(state / "lock"):
-        if not _missing(given.name, folder):
+        if next(_missing(given.name, folder), None) is None:
             say("note", text="All is there: nothing is fetched.")
             return _tell(given.name, folder, deep=False)
         finished = state / "finished.json"
@@ -138,32 +141,48 @@ def _check(given: argparse.Namespace) -> int:
 
 
 def _tell(name: str, folder: Path, *, deep: bool) -> int:
-    missing = _missing(name, folder, deep=deep)
-    for sentence in missing:
+    count, over = 0, threading.Event()
+    threading.Thread(target=_show_life, args=(name, over), daemon=True).start()
+    for sentence in _missing(name, folder, deep=deep):
         say("missing", text=sentence)
-    say("end", problems=len(missing))
-    return EXIT_INPUT if missing else 0
+        count += 1
+    over.set()
+    say("end", problems=count)
+    return EXIT_INPUT if count else 0
 
 
-def _missing(name: str, folder: Path, *, deep: bool = False) -> list[str]:
+def _show_life(name: str, over: threading.Event) -> None:
+    """Print how long it takes: nothing else is printed while all is right."""
+    began = time.monotonic()
+    while not over.wait(LIFE_SECONDS):
+        done = int(time.monotonic() - began)
+        say("progress", step=f"check {name}", done=done, total=None, unit="seconds")
+
+
+def _missing(name: str, folder: Path, *, deep: bool = False) -> Iterator[str]:
     """Name what the folder lacks; a drawn set is not compared with the numbers of the real one."""
     if not folder.is_dir():
-        return [f"{folder}: no such folder"]
-    try:
-        module = importlib.import_module(f"k8sbench.trainers.data.{name}")
-    except ModuleNotFoundError as error:
-        raise Failed(
-            f"Checking takes numpy and Pillow, and {error.name} is not installed.",
-            "Install it, or name an image that has both with --image.",
-        ) from None
-    found = list(module.problems(folder, deep=deep))
+        yield f"{folder}: no such folder"
+        return
     marker = folder / SAMPLE
-    if marker.exists():
-        found = [each for each in found if not _NUMBER.search(each)]
+    is_drawn = marker.exists()
+    for sentence in _module(name).problems(folder, deep=deep):
+        if not (is_drawn and _NUMBER.search(sentence)):
+            yield sentence
+    if is_drawn:
         files, have = json.loads(marker.read_text())["files"], _files(folder)
         if have < files:
-            found.append(f"{folder}: {have:,} of {files:,} files")
-    return found
+            yield f"{folder}: {have:,} of {files:,} files"
+
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(f"k8sbench.trainers.data.{name}")
+    except ModuleNotFoundError as error:
+        raise Failed(
+            f"This takes numpy and Pillow, and {error.name} is not installed.",
+            "Install it, or name an image that has both with --image.",
+        ) from None
 
 
 def _files(folder: Path) -> int:
@@ -177,7 +196,7 @@ def _make_sample(given: argparse.Namespace) -> int:
     folder: Path = given.folder
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Failed(f"{folder} is not empty.", "Name a folder that is not there yet.", EXIT_INPUT)
-    sample = sample_sets.SETS[given.name]
+    sample = _module("sample_sets").SETS[given.name]
     folder.mkdir(parents=True, exist_ok=True)
     sample.write(
         folder,

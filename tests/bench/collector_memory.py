@@ -108,6 +108,9 @@ class Played:
     def cancel(self, run_id: str, cause: str, cause_id: str, *, wait: bool = False) -> None:
         raise NotImplementedError
 
+    def clear(self, run_id: str, attempt: int) -> None:
+        raise AssertionError(run_id)
+
     def release(self, run_id: str) -> None:
         pass
 

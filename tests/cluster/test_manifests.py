@@ -26,12 +26,17 @@ PROGRAMS = [
     for loaded in catalog.load_all()
     for framework in loaded.spec.frameworks
 ]
+TRAINING = (
+    *("--mode", "train", "--data", "pvc:sets/real", "--checkpoints", "pvc:kept"),
+    *("--weights", "pvc:sets/start.npz"),
+)
 OPTIONS: tuple[tuple[str, ...], ...] = (
     (),
     ("--amp",),
     ("--queue", "team-queue"),
     ("--gang",),
     ("--image", "registry.example.com/team/trainer:1.2"),
+    TRAINING,
 )
 UPSTREAM = (
     *("--impl", "upstream", "--image", "registry.example.com/upstream:1"),
@@ -106,6 +111,15 @@ def test_its_pods_run_where_the_restricted_profile_is_enforced(
     job = job_of(text)
     restricted.wait("condition=Running", f"{job['kind']}/{job['metadata']['name']}")
     assert not [why for why in events_of(restricted, "FailedCreatePod") if "PodSecurity" in why]
+
+
+def test_a_training_that_writes_to_a_claim_keeps_to_the_restricted_profile(
+    restricted: Namespace, render: Render
+) -> None:
+    restricted.kubectl("create", *STRICT, given=render("tsm", "--case", "2x8", *TRAINING))
+    # It waits for its claims; admission has let it in.
+    pod = restricted.until(lambda pod: True, "pods")
+    assert pod["spec"]["securityContext"]["fsGroup"] == 1000
 
 
 def test_what_the_readme_shows_runs_on_32_gpus(restricted: Namespace, render: Render) -> None:

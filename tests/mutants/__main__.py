@@ -31,6 +31,8 @@ TARGETS = [
     "k8sbench/model/identity.py",
     "k8sbench/model/planning.py",
     "k8sbench/model/choices.py",
+    "k8sbench/model/sources.py",
+    "k8sbench/model/training.py",
 ]
 TESTS = ["tests/unit", "tests/corpus"]
 LIST = pathlib.Path(__file__).parent / "survivors.toml"

@@ -37,7 +37,6 @@ VARIANTS = {
     "child": variant(faults.CHILD_OUT_OF_MEMORY),
     "command": variant(("no-such-command",)),
     "disk": variant(faults.DISK_FULL),
-    "claim": variant(("true", "{data}")),
     "evicted": variant(faults.ENDS_WHEN_TOLD),
     "pod": variant(faults.ENDS_WHEN_TOLD),
     "job": variant(faults.ENDS_WHEN_TOLD),
@@ -47,7 +46,6 @@ VARIANTS = {
     "again": variant(FAILS_ONCE),
 }
 OPTIONS = {
-    "claim": ("--data=pvc:none",),
     "node": ("--node-pool=far",),
     "pull": ("--replicas=2",),
 }
@@ -153,7 +151,6 @@ ENDINGS = {
     "command": Expected(
         "start-error", '"no-such-command"', "Check that the image holds the command"
     ),
-    "claim": Expected("volume-missing", "none", "--data"),
     "evicted": Expected("evicted", "master-0 was evicted on node node-0: ", "submit again"),
     "pod": Expected("pod-deleted", "The pod of master-0 was deleted while it ran.", "Submit again"),
     "job": Expected("job-deleted", "The job was deleted by someone else", "Submit again", "Lost"),

@@ -296,3 +296,24 @@ def test_a_full_disk_is_told_and_gone_on_with_when_there_is_room(
         assert contents(disk) == contents(sample)
     finally:
         subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_ctrl_c_ends_the_program_of_this_machine_and_says_how_to_go_on(
+    server: ArchiveServer, sample: Path, tmp_path: Path
+) -> None:
+    server.gate = threading.Event()
+    folder = tmp_path / "set"
+    command = [sys.executable, "-m", "k8sbench", "data", "prepare", "imagenet"]
+    words = [*command, f"--data={folder}", f"--url={server.url}"]
+    running = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    until(lambda: bool(server.requests), "its request")
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "the program on this machine was ended" in err
+    assert "The same command goes on" in err
+    server.gate.set()
+    done = subprocess.run(words, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "was cut off" not in done.stderr  # it was asked to end, and left no lock
+    assert contents(folder) == contents(sample)

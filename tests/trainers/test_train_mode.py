@@ -5,6 +5,8 @@ and told, and that a run that goes on from a checkpoint trains as one that was n
 from __future__ import annotations
 
 import pathlib
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -214,3 +216,35 @@ def test_ranks_count_a_broken_sample_together(together: list[list[list[Event]]])
     named = {(event["part"], event["path"]) for rank in whole for event in only(rank, "broken")}
     assert named == {("train", "/data/5.png"), ("val", "/data/3.png")}
     assert whole[0][-1]["broken_samples"] == 2
+
+
+@pytest.mark.parametrize("framework", ["torch", "paddle"])
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            ("--broken", "1", "2", "3", "--broken-limit", "2", "--workers", "1"),
+            "3 samples cannot be read, more than --broken-limit 2;",
+        ),
+        (("--broken", *map(str, range(TRAINING))), "no sample of the training part can be read;"),
+    ],
+    ids=["limit", "all"],
+)
+def test_too_many_broken_samples_end_a_run_by_one_sentence(
+    framework: str, options: tuple[str, ...], told: str
+) -> None:
+    script = " ".join([str(free_port()), *EPOCHS, *options])
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.trainers.toy_training", framework, script],
+        env=torch_runs.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    assert ended.returncode == 1
+    named = {event["path"] for event in only(events(ended.stdout), "broken")}
+    assert len(named) == (3 if "--broken-limit" in options else TRAINING)
+    last = ended.stderr.splitlines()[-1]
+    assert last.startswith(f"k8sbench: error: {told}")
+    assert "Traceback" not in ended.stderr

@@ -52,17 +52,22 @@ def trained(capfd: pytest.CaptureFixture[str], trainer: str, *options: str) -> l
     return runs.run(capfd, trainer, *TRAIN, *options)
 
 
-@pytest.mark.parametrize("trainer", LEARNED)
-def test_a_small_network_learns_a_small_set(
-    trainer: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def learns(
+    capfd: pytest.CaptureFixture[str],
+    folder: Path,
+    trainer: str,
+    options: tuple[str, ...],
+    drawn: tuple[str, int, tuple[int, int]],
+    reached: tuple[str, float],
 ) -> None:
-    options, (name, pictures, size), (metric, target) = LEARNED[trainer]
-    sample_sets.SETS[name].write(tmp_path, pictures=pictures, size=size)
+    """A trainer reaches its accuracy on a set that is drawn, and ends there."""
+    (name, pictures, size), (metric, target) = drawn, reached
+    sample_sets.SETS[name].write(folder, pictures=pictures, size=size)
     found = trained(
         capfd,
         trainer,
         *options,
-        *("--data", str(tmp_path), "--length", "60", "--length-unit", "epochs"),
+        *("--data", str(folder), "--length", "60", "--length-unit", "epochs"),
         *("--evaluate-every", "2", "--log-interval", "50"),
         *("--target", str(target), "--stop-at-target"),
     )
@@ -75,6 +80,13 @@ def test_a_small_network_learns_a_small_set(
     assert (data["name"], data["train"]) == (name, pictures)
     assert evaluations[-1]["samples"] == evaluations[-1]["of"] == data["val"]
     assert found[-1]["broken_samples"] == 0
+
+
+@pytest.mark.parametrize("trainer", LEARNED)
+def test_a_small_network_learns_a_small_set(
+    trainer: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    learns(capfd, tmp_path, trainer, *LEARNED[trainer])
 
 
 def test_faces_are_trained_on_and_verified_by_two_ranks_as_by_one(tmp_path: Path) -> None:

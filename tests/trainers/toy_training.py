@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from k8sbench.trainers.parts import lines, schedules, settings
+from k8sbench.trainers.parts import ending, lines, schedules, settings
 from k8sbench.trainers.parts.evaluation import Evaluation
 from k8sbench.trainers.parts.samples import Array, BrokenSample, Files, Normalise
 
@@ -184,6 +184,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 
 if __name__ == "__main__":
+    ending.end_on_sigterm()  # loader processes end with this one
     for line in sys.argv[2].splitlines():
         if line.startswith("REMOVE="):
             # By the first rank alone: it is done before the ranks meet in the next job.

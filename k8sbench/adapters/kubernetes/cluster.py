@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.adapters.kubernetes import creating, ending, listing, looking, sharing
+from k8sbench.adapters.kubernetes import attempts, creating, ending, listing, looking, sharing
 from k8sbench.adapters.kubernetes.cancelling import Cancelling
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
@@ -45,7 +45,7 @@ from k8sbench.adapters.kubernetes.watching.reflector import (
 )
 from k8sbench.adapters.kubernetes.watching.watches import Watches
 from k8sbench.diagnose.job import facts
-from k8sbench.model.kube import KubeObject
+from k8sbench.model.kube import KubeObject, attempt_of
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
@@ -101,6 +101,8 @@ class KubernetesCluster:
         self._clock = clock
         self._waits = waits
         """Whether jobs that are created wait even where their cause cannot recover."""
+        self._waiting: set[str] = set()
+        """Runs whose attempt before did so."""
         self._user = user
         """The store for which jobs are followed: they stay as long as other stores need them."""
         self._end_s, self._logs_s = end_s, logs_s
@@ -155,18 +157,19 @@ class KubernetesCluster:
         # Before the job exists: what is seen of it from then on is kept. Another thread may call
         # ``wait`` in the meantime.
         reported = Transition(phase=Phase.CREATED, at=self._clock(), cause="")
-        followed = Followed(plan, reported=reported, since=math.inf)
+        attempt = attempt_of(manifests[-1])
+        followed = Followed(plan, reported=reported, since=math.inf, attempt=attempt)
         self._runs.add(plan.run_id)
         self._jobs[plan.run_id] = followed
         self._has_new = True
         try:
-            marked = sharing.marked(manifests, self._user, waits=self._waits)
+            waits = self._waits or plan.run_id in self._waiting
+            marked = sharing.marked(manifests, self._user, waits=waits)
             created = creating.create(self.api, plan, marked, self._patience())
         except BaseException:
             self._drop(plan.run_id)
             raise
-        if created.owns_config_map:
-            self._owners.add(plan.run_id)
+        (self._owners.add if created.owns_config_map else self._owners.discard)(plan.run_id)
         followed.since = time.monotonic()
         self._noted.clear()
         if created.existed:
@@ -174,6 +177,11 @@ class KubernetesCluster:
             self._has_new = True
             self._marks.set([plan.run_id])
         self._queue.put(partial(self._take_created, plan.run_id, trimming.job(created.job)))
+
+    def clear(self, run_id: str, attempt: int) -> None:
+        """Delete the job of an earlier attempt, and return when nothing of it is there."""
+        if attempts.clear(self.api, run_id, attempt, self._user, lambda: self._is_closed):
+            self._waiting.add(run_id)
 
     def _patience(self) -> creating.Patience:
         def note(text: str) -> None:
@@ -185,7 +193,13 @@ class KubernetesCluster:
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
         """Follow a job that was created before; of one that is gone the end is reported."""
-        followed = Followed(run.plan, reported=run.history[-1], marks=marks, since=time.monotonic())
+        followed = Followed(
+            run.plan,
+            reported=run.history[-1],
+            marks=marks,
+            since=time.monotonic(),
+            attempt=run.attempt,
+        )
         self._runs.add(run.run_id)
         self._jobs[run.run_id] = followed
         self._changed.add(run.run_id)

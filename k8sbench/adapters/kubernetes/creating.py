@@ -20,10 +20,10 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.diagnose.job import admission
 from k8sbench.model import creation, times
-from k8sbench.model.errors import BenchError, CreationUnknown, NoRoom, UsageError
+from k8sbench.model.errors import BenchError, CreationUnknown, EarlierAttempt, NoRoom, UsageError
 from k8sbench.model.identity import PLAN_ANNOTATION
 from k8sbench.model.kinds import KINDS
-from k8sbench.model.kube import RUN_LABEL, KubeObject, annotations_of, labels_of
+from k8sbench.model.kube import RUN_LABEL, KubeObject, annotations_of, attempt_of, labels_of
 from k8sbench.model.plan import RunPlan
 
 RETRY_SECONDS = 60.0
@@ -35,11 +35,14 @@ NOTE_SECONDS = 5.0
 # Made once, here: msgspec crashes where two threads are the first to use a type.
 PLANS = msgspec.json.Decoder(RunPlan)
 NOT_THE_JOB = frozenset(
-    {"schema", "spec_source", "spec_digest", "image_reason", "timeout_s", "notes", "fingerprint"}
+    {
+        *("schema", "spec_source", "spec_digest", "image_reason", "timeout_s", "max_restarts"),
+        *("notes", "fingerprint"),
+    }
 )
 """Fields of a plan that do not reach the job but for its annotation: where the benchmark's file
-lies and how it is written, explanations, for how long a store follows the job, and what is known of
-the model, of which later versions know more."""
+lies and how it is written, explanations, for how long and how often a store follows it, and what is
+known of the model, of which later versions know more."""
 _Object = tuple[KubeObject, bool]
 """An object that exists now, and whether it existed before."""
 
@@ -177,7 +180,7 @@ class _Creation:
             found = self._api.get(_path(self._api, manifest), retry_s=FIND_SECONDS)
         except ApiFault as fault:
             return None, None if fault.status == 404 else fault
-        _check_ours(self._plan, manifest["kind"], found)
+        _check_ours(self._plan, manifest, found)
         return found, None
 
     def _explained(self, fault: ApiFault, manifest: Mapping[str, Any]) -> BenchError:
@@ -220,9 +223,12 @@ def _may_have_acted(fault: ApiFault) -> bool:
     return fault.reason == "" and not isinstance(fault.__cause__, unsent)
 
 
-def _check_ours(plan: RunPlan, kind: str, found: KubeObject) -> None:
-    """Reject an object of someone else's, one that is being deleted, and a job of another plan."""
-    metadata = found["metadata"]
+def _check_ours(plan: RunPlan, manifest: Mapping[str, Any], found: KubeObject) -> None:
+    """Reject an object of someone else's, one that is being deleted, and a job of another plan.
+
+    Raises :class:`EarlierAttempt` for one of the attempt before.
+    """
+    metadata, kind = found["metadata"], manifest["kind"]
     name = metadata["name"]
     if labels_of(found).get(RUN_LABEL) != plan.run_id:
         raise UsageError(
@@ -230,6 +236,10 @@ def _check_ours(plan: RunPlan, kind: str, found: KubeObject) -> None:
             " is not k8sbench's.",
             "Choose another --run-id, or another namespace with -n.",
         )
+    if attempt_of(manifest) > 1 and (
+        "deletionTimestamp" in metadata or attempt_of(found) < attempt_of(manifest)
+    ):
+        raise EarlierAttempt(f"the {kind} of the attempt before is not gone.")
     if "deletionTimestamp" in metadata:
         raise UsageError(
             f"The {kind} {name} of an earlier run of this name is being deleted.",

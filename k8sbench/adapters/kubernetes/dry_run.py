@@ -10,7 +10,7 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.diagnose.job import admission
 from k8sbench.diagnose.preflight import checks
-from k8sbench.diagnose.preflight.facts import NOT_TRIED, Asked, Line, failure, warning
+from k8sbench.diagnose.preflight.facts import NOT_TRIED, Line, failure, warning
 from k8sbench.model.kinds import KINDS, kind_of
 from k8sbench.model.plan import RunPlan
 from k8sbench.ports import Manifest
@@ -32,16 +32,7 @@ def check(api: Api, plan: RunPlan, objects: Sequence[Manifest]) -> list[Line]:
             api.create(kinds.path(kind, api.place.namespace), manifest, dry_run=True)
         except ApiFault as fault:
             raise api.explained(fault, f"{kind} {name} be created") from fault
-    asked = Asked(
-        namespace=api.place.namespace,
-        pool=plan.pool,
-        frameworks=(plan.framework,),
-        replicas=plan.replicas,
-        gpus=plan.gpus_per_replica,
-        image=plan.image,
-        queue=plan.queue,
-        gang=plan.gang,
-    )
+    asked = preflight.asked_of(plan, api.place.namespace)
     jobs = {one["kind"]: one for one in objects if one["kind"] in KINDS}
     try:
         facts = preflight.ask(api, asked, jobs)

@@ -19,6 +19,7 @@ from k8sbench.model.kube import (
     RUN_LABEL,
     KubeObject,
     annotations_of,
+    attempt_of,
     labels_of,
     moment,
     name_of,
@@ -110,6 +111,7 @@ def _found_job(kind: str, job: KubeObject, api: Api, user: User | None) -> Found
         known_plan=plan,
         unreadable=f"The plan of {which} cannot be read: {why}." if why else "",
         created_at=created_at - api.ahead,  # by our own clock
+        attempt=attempt_of(job),
         phase=state.phase_alone(job, KINDS[kind]),
         is_abandoned=user is not None
         and sharing.is_abandoned(job, user, sharing.cluster_time(api)),

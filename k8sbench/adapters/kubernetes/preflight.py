@@ -7,7 +7,7 @@ namespace are listed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
@@ -20,17 +20,21 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault
 from k8sbench.adapters.metrics import preflight as metrics
 from k8sbench.diagnose.job.causes import ACTIONS
-from k8sbench.diagnose.preflight import operator, rules
+from k8sbench.diagnose.preflight import claim_checks, operator, rules
+from k8sbench.diagnose.preflight.claim_checks import FIRST_CONSUMER
 from k8sbench.diagnose.preflight.facts import (
     Access,
     Asked,
     Facts,
     Refusal,
+    Storage,
     Unknown,
 )
+from k8sbench.model import sources
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.kube import MANAGED, KubeObject
+from k8sbench.model.plan import RunPlan
 from k8sbench.render import counters, role
 
 T = TypeVar("T")
@@ -41,6 +45,10 @@ ANSWER_SECONDS = 5.0
 RUNNING = "status.phase!=Succeeded,status.phase!=Failed"
 NOWHERE = "k8sbench-doctor"
 """Name of a job that is never created, and of its container, which the operator rejects."""
+
+
+NOT_BOUND = {"ProvisioningFailed", "FailedBinding"}
+"""Reasons of events of claims that wait for no pod."""
 
 
 def ask(api: Api, asked: Asked, jobs: Mapping[str, KubeObject], prometheus: str = "none") -> Facts:
@@ -86,10 +94,7 @@ def ask(api: Api, asked: Asked, jobs: Mapping[str, KubeObject], prometheus: str 
         if has_gpus and prometheus != "none":
             scraped = pool.submit(metrics.prometheus, prometheus, api)
         seen = exporters.result() if exporters else ((), None)
-        claims = {
-            name: _find(api, kinds.path("PersistentVolumeClaim", namespace, name))
-            for name in asked.claims
-        }
+        found_storage = storage(api, asked)
         return Facts(
             server=api.place.server,
             why=api.why,
@@ -111,10 +116,28 @@ def ask(api: Api, asked: Asked, jobs: Mapping[str, KubeObject], prometheus: str 
             prometheus=scraped.result() if scraped else None,
             exporters=seen if isinstance(seen, Unknown) else seen[0],
             exporter=None if isinstance(seen, Unknown) else seen[1],
-            claims=claims,
-            storage_classes=dict(_storage_classes(api, claims.values())),
+            claims=found_storage.claims,
+            storage_classes=found_storage.storage_classes,
+            volumes=found_storage.volumes,
             queue=_queue(api, asked, served),
         )
+
+
+def asked_of(plan: RunPlan, namespace: str) -> Asked:
+    """Return what a run asks of a cluster."""
+    claims = sources.claims(plan)
+    return Asked(
+        namespace=namespace,
+        pool=plan.pool,
+        frameworks=(plan.framework,),
+        replicas=plan.replicas,
+        gpus=plan.gpus_per_replica,
+        image=plan.image,
+        claims=tuple(claims),
+        written=tuple(name for name, writes in claims.items() if writes),
+        queue=plan.queue,
+        gang=plan.gang,
+    )
 
 
 def init_template() -> str:
@@ -136,6 +159,54 @@ def refuse_gang(api: Api) -> None:
         error = Unreachable(refusal, ACTIONS["gang-ignored"])
         error.cause_id = "gang-ignored"
         raise error
+
+
+def refuse_claims(api: Api, asked: Asked) -> None:
+    """Reject volume claims that the pods could not mount, before anything is created.
+
+    Raises :class:`Unreachable`, with a sentence for each. What may not be looked at is no reason.
+    """
+    lines = claim_checks.claims(storage(api, asked), asked)
+    wrong = [line for line in lines if line.level == "failure"]
+    if wrong:
+        actions = dict.fromkeys(line.action or "" for line in wrong)
+        raise Unreachable(" ".join(line.message for line in wrong), " ".join(actions))
+
+
+def storage(api: Api, asked: Asked) -> Storage:
+    """Look at the volume claims, and at what decides whether they can be used."""
+    found = {
+        name: _find(api, kinds.path("PersistentVolumeClaim", asked.namespace, name))
+        for name in asked.claims
+    }
+    classes: dict[str, KubeObject | Unknown | None] = {}
+    volumes: dict[str, KubeObject | Unknown | None] = {}
+    for name, claim in found.items():
+        if claim is None or isinstance(claim, Unknown):
+            continue
+        of_class, volume = (claim["spec"].get(f"{each}Name") for each in ("storageClass", "volume"))
+        if claim.get("status", {}).get("phase") != "Bound":
+            if of_class:
+                classes[of_class] = _storage_class(api, asked.namespace, name, of_class)
+        elif volume and name in asked.written:
+            volumes[volume] = _find(api, kinds.path("PersistentVolume", name=volume))
+    return Storage(claims=found, storage_classes=classes, volumes=volumes)
+
+
+def _storage_class(api: Api, namespace: str, claim: str, name: str) -> KubeObject | Unknown | None:
+    """Find the class of a claim that is not bound.
+
+    No Role lets a user read classes: where they may not, the claim's events say how it binds.
+    """
+    found = _find(api, kinds.path("StorageClass", name=name))
+    if not isinstance(found, Unknown):
+        return found
+    of_claim = f"involvedObject.kind=PersistentVolumeClaim,involvedObject.name={claim}"
+    events = _tried(partial(_list, api, kinds.path("Event", namespace), fields=of_claim))
+    reasons = set() if isinstance(events, Unknown) else {event.get("reason") for event in events}
+    if FIRST_CONSUMER in reasons:
+        return {"volumeBindingMode": FIRST_CONSUMER}
+    return {"volumeBindingMode": "Immediate"} if reasons & NOT_BOUND else found
 
 
 def _tried(query: Callable[[], T]) -> T | Unknown:
@@ -227,17 +298,6 @@ def _access(api: Api, namespace: str) -> Sequence[Access]:
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return tuple(pool.map(one, rules.permissions(roles)))
-
-
-def _storage_classes(
-    api: Api, claims: Iterable[KubeObject | Unknown | None]
-) -> Iterator[tuple[str, KubeObject | Unknown | None]]:
-    for claim in claims:
-        if claim is None or isinstance(claim, Unknown):
-            continue
-        name = claim["spec"].get("storageClassName")
-        if name and claim.get("status", {}).get("phase") != "Bound":
-            yield name, _find(api, kinds.path("StorageClass", name=name))
 
 
 def _queue(

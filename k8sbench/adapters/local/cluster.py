@@ -79,15 +79,21 @@ class LocalCluster:
     def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> None:
         """Start the job's replicas; of a run that this process has started already, nothing.
 
+        One whose job is over is started again: nothing of it is left.
+
         Raises :class:`UsageError` for what cannot run here: another system than Linux, a command
         that is not one of our trainers, more GPUs than there are.
         """
         with self._creating:
             if self._is_closed:
                 raise UsageError("The local cluster is closed already.")
-            if plan.run_id not in self._jobs:
+            before = self._jobs.get(plan.run_id)
+            if before is None or before.is_over:
                 job = self._checked(plan, manifests, folder)
                 self._jobs[plan.run_id] = self._start(plan, job, folder)
+
+    def clear(self, run_id: str, attempt: int) -> None:
+        """Do nothing: a job is over when all its processes are gone."""
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:  # noqa: ARG002
         """Refuse: a local job ends with the process that started it."""
@@ -222,7 +228,7 @@ class LocalCluster:
             if not (self._own_programs and programs.is_own(plan)):
                 programs.check(plan, replica.command)
                 programs.check_variables(dict(replica.env))
-        if (folder / record.RECORD).exists():
+        if plan.run_id not in self._jobs and (folder / record.RECORD).exists():
             raise UsageError(
                 f"Run {plan.run_id} has been started before: {folder / record.RECORD} exists.",
                 "A local job cannot be resumed; submit a new run.",

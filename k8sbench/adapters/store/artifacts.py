@@ -9,6 +9,7 @@
                   image-digest.txt  the image that its replicas really ran
                   wishes.json       what its cluster is still to be asked for, if anything
                   logs/<replica>.log   every line of every replica, stamped
+                  log-begins.json   where in them the present attempt begins, if there were others
                   gpu/<source>.jsonl   series of GPU metrics, one on each line
 
 A process can be killed between any two steps here. Whole files are therefore written under
@@ -47,6 +48,7 @@ IMAGE = "image-digest.txt"
 WISHES = "wishes.json"
 LOGS = "logs"
 LOG_SUFFIX = ".log"
+LOG_BEGINS = "log-begins.json"
 UNFINISHED = re.compile(r"^\..*\.tmp$")
 """Files that a killed process left half written."""
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z) ")
@@ -253,6 +255,17 @@ class RunFolder:
             found = [path for path in (self.path / LOGS).glob(f"*{LOG_SUFFIX}") if path.is_file()]
         return sorted(found, key=lambda path: rank_order(path.stem))
 
+    def begin_logs(self) -> None:
+        """Note where the logs of another attempt begin: where those of the one before end."""
+        with translated(f"read {self.path / LOGS}"):
+            sizes = {path.stem: _whole(path) for path in self.log_files()}
+        self.write(LOG_BEGINS, msgspec.json.encode(sizes) + b"\n")
+
+    def log_begins(self) -> dict[str, int]:
+        """Read where the logs of the present attempt begin, by replica, in bytes."""
+        data = _read(self.path / LOG_BEGINS)
+        return {} if data is None else decoded(data, dict[str, int], str(self.path / LOG_BEGINS))
+
 
 def _renamed(event: bytes) -> bytes:
     """An event with the keys of schema 2, also where schema 1 wrote it."""
@@ -396,14 +409,14 @@ def split_stamp(line: bytes) -> tuple[float | None, bytes]:
     return at, line[match.end() :]
 
 
-def log_mark(path: Path) -> LogMark | None:
-    """Return how far a log was archived; None if no line of it was.
+def log_mark(path: Path, begin: int = 0) -> LogMark | None:
+    """Return how far a log was archived from a byte on; None if no line of it was.
 
     Read from the end, as far back as stamps may be out of order: a log may be large.
     """
     latest, lines, since = None, 0, 0
     with translated(f"read {path}"), contextlib.suppress(FileNotFoundError):
-        for line in _lines_backwards(path):
+        for line in _lines_backwards(path, begin):
             since += 1
             at, _ = split_stamp(line)
             if at is None:
@@ -415,12 +428,12 @@ def log_mark(path: Path) -> LogMark | None:
     return None if latest is None else LogMark(latest, lines)
 
 
-def _lines_backwards(path: Path) -> Iterator[bytes]:
-    """Yield the whole lines of a file, the last one first."""
+def _lines_backwards(path: Path, begin: int) -> Iterator[bytes]:
+    """Yield the whole lines of a file from a byte on, the last one first."""
     with _mapped(path) as data:
-        end = data.rfind(b"\n")
-        while end >= 0:
-            start = data.rfind(b"\n", 0, end) + 1
+        end = data.rfind(b"\n", begin)
+        while end >= begin:
+            start = max(data.rfind(b"\n", begin, end) + 1, begin)
             yield data[start:end]
             end = start - 1
 
@@ -530,12 +543,15 @@ def _write_all(file: BinaryIO, data: bytes) -> None:
 def _open_to_append(path: Path) -> BinaryIO:
     """Open a file of lines, unbuffered, without the half line that a killed writer left."""
     file = path.open("ab", buffering=0)
-    if size := file.tell():
-        with _mapped(path) as data:
-            whole = data.rfind(b"\n") + 1
-        if whole < size:
-            file.truncate(whole)
+    if (size := file.tell()) and (whole := _whole(path)) < size:
+        file.truncate(whole)
     return file
+
+
+def _whole(path: Path) -> int:
+    """Count the bytes of a file up to its last line end."""
+    with _mapped(path) as data:
+        return data.rfind(b"\n") + 1
 
 
 @contextlib.contextmanager

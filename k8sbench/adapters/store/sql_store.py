@@ -337,9 +337,17 @@ class SqlStore:
         return LogWriter(self.folder(run_id), check, self._log_files)
 
     def log_marks(self, run_id: str) -> dict[str, LogMark]:
-        """How far each replica's log is archived, by replica."""
-        marks = {path.stem: artifacts.log_mark(path) for path in self.log_files(run_id)}
+        """How far each replica's log is archived, by replica, of the run's present attempt."""
+        begins = RunFolder(self.folder(run_id)).log_begins()
+        marks = {
+            path.stem: artifacts.log_mark(path, begins.get(path.stem, 0))
+            for path in self.log_files(run_id)
+        }
         return {replica: mark for replica, mark in marks.items() if mark is not None}
+
+    def begin_attempt(self, run_id: str) -> None:
+        """Have the marks of the logs count from here on."""
+        RunFolder(self.folder(run_id)).begin_logs()
 
     def log_files(self, run_id: str) -> list[Path]:
         """The run's log files, rank 0's replica first; empty if it left none."""

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from k8sbench.app import catalog
 from k8sbench.cli.form import form_option
 from k8sbench.cli.terminal import output
+from k8sbench.model.counts import counted
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.spec import BenchmarkSpec, Published, Source, Upstream, Variant
 from k8sbench.report.text_table import LONGEST_WORD, Column, clean, folded
@@ -190,6 +191,12 @@ def _settings(variant: Variant) -> Iterator[tuple[str, str]]:
         "Window",
         f"{window.warmup} iterations of warm-up, {window.iterations} measured ({window.rule})",
     )
+    if (train := variant.train) is not None:
+        one, many = train.evaluate_every["one_gpu"], train.evaluate_every["many_gpus"]
+        several = "" if one == many else f" on one GPU, {many} on several"
+        length = f"{counted(train.length, train.unit[:-1])} from {train.start or 'scratch'}"
+        judged = f"{train.metric} evaluated every {one}{several}"
+        yield "Training", f"{length}, {judged} ({train.rule})"
     log = variant.log if isinstance(variant.log, str) else f"{variant.log.name} (this file's own)"
     one, many = window.log_interval["one_gpu"], window.log_interval["many_gpus"]
     several = "" if one == many else f" on one GPU, {many} on several"

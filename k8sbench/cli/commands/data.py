@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from typing import Any
@@ -17,6 +18,7 @@ from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.data_set import data_set
+from k8sbench.model.errors import UsageError
 from k8sbench.report.text_table import Column, clean
 
 COLUMNS = (
@@ -92,6 +94,8 @@ def list_(form: str) -> None:
 @_job_options
 def make_sample(access: ClusterAccess, **given: Any) -> int:
     """Draw a small set of the same form, for checks: a tiny model learns it in seconds."""
+    if given["size"] and not re.fullmatch("[1-9][0-9]*x[1-9][0-9]*", given["size"]):
+        raise UsageError(f"--size {given['size']!r} is no size.", "Write HEIGHTxWIDTH, as 64x128.")
     words = [f"--{key}={given[key]}" for key in ("pictures", "size", "seed") if given[key]]
     return _run("make-sample", words, access, **given)
 
@@ -145,9 +149,7 @@ def convert(source: str, target: str) -> None:
 
 
 def _run(action: Any, words: list[str], access: ClusterAccess, **given: Any) -> int:
-    known: dict[str, Any] = {
-        key: given[key] for key in ("image", "secret", "pull_secrets") if key in given
-    }
+    known: dict[str, Any] = {key: given[key] for key in _TASK if key in given}
     if given.get("seconds") is not None:
         known["seconds"] = max(1, int(given["seconds"]))
     name, place = given["name"], given["place"]

@@ -44,6 +44,8 @@ WIDE = (
     Column("CAUSE"),
 )
 WIDE_FIELDS = ("set_name", "repeat", "variant", "impl", "preset", "backend", "group", "cause")
+RESTARTS = Column("RESTARTS", right=True, optional=6)
+"""Shown where a run has any."""
 NOT_RECORDED = "not recorded"
 """In the place of the verdict of a run that this store does not know."""
 
@@ -95,6 +97,10 @@ def _print(rows: Sequence[ListedRun], form: str, now: float) -> None:
             whole = (msgspec.structs.replace(column, optional=0) for column in COLUMNS)
             columns = (*whole, *WIDE)
         cells = [_cells(row, now, wide=wide) for row in rows]
+        if any(row.restarts for row in rows):
+            columns = (*columns, RESTARTS)
+            again = [str(row.restarts) if row.restarts else None for row in rows]
+            cells = [[*one, count] for one, count in zip(cells, again, strict=True)]
         if any(row.source != "here" for row in rows):
             columns = (*columns, Column("SOURCE"))
             cells = [[*one, row.source] for one, row in zip(cells, rows, strict=True)]

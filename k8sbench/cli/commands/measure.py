@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +21,7 @@ from k8sbench.cli import imported
 from k8sbench.cli.form import form_option
 from k8sbench.cli.options import store_option
 from k8sbench.cli.terminal import output
+from k8sbench.model.counts import counted
 from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError
 from k8sbench.parse.families import NAMES
 from k8sbench.report import formats
@@ -189,12 +190,28 @@ def _report(found: Measurement, width: int) -> str:
         facts.append(f"time to train {_number(found.time_to_train_s)} s")
     if facts:
         line(" · ".join(facts))
+    if found.mode == "train":
+        line(" · ".join(_trained(found)))
     for reason in found.reasons:
         mark = f"{reason.severity}, accepted" if reason.accepted else reason.severity
         line(f"{mark} {reason.id}: {reason.message}")
         for place in reason.evidence:
             line(f"{place.file}:{place.line}: {place.text}", "      ")
     return "\n".join(parts) + "\n"
+
+
+def _trained(found: Measurement) -> Iterator[str]:
+    """What a run of our own trainers was trained from, and to what end."""
+    if found.target is not None:
+        yield f"target {_number(found.target)} %"
+    if found.ended_by == "target":
+        yield "stopped at the target"
+    if found.data_set is not None:
+        yield f"data {found.data_set.name}, digest {(found.data_set.digest or output.ABSENT)[:12]}"
+    weights = found.weights
+    digest = "" if weights is None else f", digest {(weights.digest or output.ABSENT)[:12]}"
+    yield "from scratch" if weights is None else f"weights {weights.file}{digest}"
+    yield counted(found.restarts, "restart")
 
 
 def _processors(found: Measurement, count: int) -> str:
@@ -241,6 +258,10 @@ CSV = (
     ("accuracy_unit", lambda m: m.accuracy and m.accuracy.unit),
     ("time_to_train_s", lambda m: m.time_to_train_s),
     ("train_wall_s", lambda m: m.train_wall_s),
+    ("target", lambda m: m.target),
+    ("restarts", lambda m: m.restarts),
+    ("data_digest", lambda m: m.data_digest),
+    ("weights_digest", lambda m: m.weights_digest),
     ("gpu_model", lambda m: m.gpu_model),
     ("verdict", lambda m: m.verdict),
     ("reasons", lambda m: " ".join(r.id for r in m.reasons)),

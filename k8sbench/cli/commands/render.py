@@ -11,10 +11,11 @@ from k8sbench.app.cases import CaseOptions
 from k8sbench.cli.form import form_option
 from k8sbench.cli.options import plan_options
 from k8sbench.cli.terminal import output, reporter
+from k8sbench.cli.training_options import Grouped
 from k8sbench.ports import Manifest
 
 
-@click.command()
+@click.command(cls=Grouped)
 @plan_options
 @click.option("--run-id", default=None, help="Name of the job; default: BENCHMARK-example.")
 @click.option("--set", "set_name", default="example", help="Name of the set; default: example.")

@@ -134,4 +134,6 @@ def _draw(
             " name runs to choose them"
         )
     gpus = results.gpu_histories(members[:MOST_GPU_PLOTS], where, output.note, access=access)
-    plot_file.write(plot, plots.draw(report.results, form, gpus))
+    shown = results.drawn(report, runs)[:MOST_GPU_PLOTS]
+    trained = results.trained_curves(report, shown, where, output.note)
+    plot_file.write(plot, plots.draw(report.results, form, gpus, trained))

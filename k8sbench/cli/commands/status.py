@@ -141,6 +141,8 @@ def _times(status: RunStatus, now: float) -> str:
         text += f", running for {times.duration(until - status.started_at)}"
     if status.ended_at is not None:
         text += f", ended {output.stamp(status.ended_at)}"
+    if status.restarts:
+        text += f", {counted(status.restarts, 'restart')}"
     return text
 
 

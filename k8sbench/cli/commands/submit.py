@@ -23,6 +23,7 @@ from k8sbench.cli.options import (
 )
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output, reporter
+from k8sbench.cli.training_options import Grouped
 from k8sbench.diagnose.preflight.facts import NOT_TRIED
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.run import Run
@@ -30,7 +31,7 @@ from k8sbench.runs import records
 from k8sbench.runs.following import FollowOptions
 
 
-@click.command()
+@click.command(cls=Grouped)
 @plan_options
 @access_options
 @click.option("--run-id", metavar="NAME", help="Name of the run; of one that exists: join it.")

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from k8sbench.cli.terminal import output
 from k8sbench.model import times
+from k8sbench.model.counts import counted
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
@@ -184,6 +185,8 @@ def figure_words(measured: Measurement, plan: RunPlan) -> str:
 def state_words(live: LiveRun, now: float) -> Iterator[str]:
     """Describe a run in parts: its state, its latest step, and for how long it has been silent."""
     yield f"{live.phase} {times.duration(now - live.created_at)}"
+    if live.restarts:
+        yield counted(live.restarts, "restart")
     steps, last_line_at = live.steps(), live.last_line_at()
     if steps is not None:
         yield from step_words(steps, live.plan, now)

@@ -87,6 +87,8 @@ ACTIONS: Mapping[str, str] = {
     "start-error": "Check that the image holds the command, and is of the right framework.",
     # Replicas that ran.
     "replica-failed": "Read its log: 'k8sbench logs {job} --replica {replica}'.",
+    "usage-error": "Correct what its log names ('k8sbench logs {job} --replica {replica}'), and"
+    " submit again.",
     "oom": "Give the pool more memory_per_gpu, or use a smaller --batch-size or fewer loader"
     " workers.",
     "evicted": "Mend what the sentence names, or keep to other nodes; then submit again.",

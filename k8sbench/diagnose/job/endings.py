@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from k8sbench.diagnose.job import exits, reasons, signals
-from k8sbench.diagnose.job.causes import Diagnosis, found
+from k8sbench.diagnose.job.causes import ACTIONS, Diagnosis, found
 from k8sbench.diagnose.job.facts import Ending, Facts, Replica, earlier, ending_of, words
 from k8sbench.diagnose.job.reasons import Event, Outside, Terminated
 from k8sbench.diagnose.job.words import quoted
@@ -44,7 +44,8 @@ def failure(facts: Facts, lines: Lines) -> Diagnosis:
         exited = _EXITED.match(words(event))
         if exited and exited["code"] != "0":
             name = exited["pod"].removeprefix(f"{facts.plan.job_name}-")
-            return _failed(facts, name, f"{name} {_how(int(exited['code']))}.")
+            code = int(exited["code"])
+            return _failed(facts, name, f"{name} {_how(code)}.", exits.cause_id(code))
     text = f"The job failed: {quoted(message)}." if message else "The job failed."
     return found("job-failed", text, facts.names())
 
@@ -136,7 +137,7 @@ def _by_lines(facts: Facts, first: Replica, others: Sequence[Replica], lines: Li
     )
     if cause.id == "oom":
         return found("oom", cause.sentence)
-    return _failed(facts, cause.replica, cause.sentence)
+    return _failed(facts, cause.replica, cause.sentence, cause.id)
 
 
 def _has_failed(facts: Facts, one: Replica) -> bool:
@@ -217,7 +218,8 @@ def _inside(facts: Facts, one: Replica, ending: Ending | None) -> Diagnosis:
     times = "1 restart" if one.restarts == 1 else f"{one.restarts} restarts"
     restarts = f", after {times}" if one.restarts else ""
     message = f": {quoted(ending.message)}" if ending.message else ""
-    return _failed(facts, one.name, f"{one.name} {_how(ending.code)}{restarts}{message}.")
+    text = f"{one.name} {_how(ending.code)}{restarts}{message}."
+    return _failed(facts, one.name, text, exits.cause_id(ending.code))
 
 
 def init_failed(one: Replica, ending: Ending | None = None) -> str:
@@ -268,8 +270,11 @@ def _limit(message: str, first: Diagnosis | None) -> Diagnosis:
     return found("deadline", text + why)
 
 
-def _failed(facts: Facts, name: str, sentence: str) -> Diagnosis:
-    return found("replica-failed", sentence, {**facts.names(), "replica": name})
+def _failed(
+    facts: Facts, name: str, sentence: str, cause_id: str = exits.REPLICA_FAILED
+) -> Diagnosis:
+    known = cause_id if cause_id in ACTIONS else exits.REPLICA_FAILED
+    return found(known, sentence, {**facts.names(), "replica": name})
 
 
 def _how(code: int) -> str:

@@ -15,6 +15,10 @@ import msgspec
 
 from k8sbench.diagnose.job import signals
 
+REPLICA_FAILED, USAGE_ERROR = "replica-failed", "usage-error"
+"""Ids of the causes of a program that failed, and of one that refused what it was given."""
+_USAGE_CODE = 2
+"""Exit code of a usage error: of our trainers, of argparse, of Python without its file."""
 SHOWN = 300
 """Longest line that is quoted, characters."""
 
@@ -108,6 +112,11 @@ class Report:
         return True
 
 
+def cause_id(code: int | None) -> str:
+    """Return the id of the cause of a program that ended with this exit code."""
+    return USAGE_ERROR if code == _USAGE_CODE else REPLICA_FAILED
+
+
 def telling(lines: Sequence[str]) -> str:
     """Return the line that says why: the last exception's, else the last that says anything.
 
@@ -149,7 +158,7 @@ def _of_replica(failed: Ended, kills: int | None) -> Cause:
     """The sentence where only the replica is known."""
     line = _last_message(failed.last)
     if failed.code != _KILLED_CODE and signals.KILL not in _killed_by(failed.last):
-        return _by_message(failed, line)
+        return _by_message(failed, line, failed.code)
     how = _how(failed)
     if failed.code != _KILLED_CODE:
         how += f" after {signals.described(signals.KILL)} had killed a process of it"
@@ -160,25 +169,25 @@ def _of_replica(failed: Ended, kills: int | None) -> Cause:
 def _of_rank(failed: Ended, rank: _Rank, kills: int | None) -> Cause:
     """The sentence where the launcher reported the rank."""
     if rank.code >= 0 and rank.error:
-        return _by_message(failed, rank.line)
+        return _by_message(failed, rank.line, rank.code)
     sentence = f"{rank.name} of {failed.replica} {_by(rank.code)}"
     if rank.code == -signals.KILL:
         last = f" Its last line{_quoted(rank.error)}" if rank.error else ""
         return _out_of_memory(failed, sentence, last, kills)
     sentence += _quoted(rank.error)
-    return Cause(replica=failed.replica, sentence=sentence, id="replica-failed")
+    return Cause(replica=failed.replica, sentence=sentence, id=cause_id(rank.code))
 
 
-def _by_message(failed: Ended, line: str) -> Cause:
-    name, how, cause_id = failed.replica, f"{_how(failed)}{_quoted(line)}", "replica-failed"
+def _by_message(failed: Ended, line: str, code: int | None) -> Cause:
+    name, how, found = failed.replica, f"{_how(failed)}{_quoted(line)}", cause_id(code)
     sentence = f"{name} {how}"
     if _PORT_TAKEN.search(line):
-        cause_id = "port-taken"
+        found = "port-taken"
         sentence = (
             f"{name} found its port taken by another program, although it was free when the job"
             f" started; run it again. It {how}"
         )
-    return Cause(replica=name, sentence=sentence, id=cause_id)
+    return Cause(replica=name, sentence=sentence, id=found)
 
 
 def _quoted(line: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from k8sbench.diagnose.preflight import (
     access_checks,
     capacity_checks,
+    claim_checks,
     metrics_checks,
     operator_checks,
     surroundings_checks,
@@ -26,7 +27,7 @@ CHECKS: tuple[Callable[[Facts, Asked], Iterator[Line]], ...] = (
     *(access_checks.pod_security, operator_checks.init_container),
     *(capacity_checks.quota, capacity_checks.limit_range, capacity_checks.nodes),
     metrics_checks.sources,
-    *(surroundings_checks.claims, surroundings_checks.queueing),
+    *(claim_checks.claims, surroundings_checks.queueing),
 )
 """The checks, in the order in which problems are best solved."""
 

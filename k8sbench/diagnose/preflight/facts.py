@@ -70,11 +70,24 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     image: str | None = None
     claims: tuple[str, ...] = ()
     """Names of the volume claims that the pods mount."""
+    written: tuple[str, ...] = ()
+    """Those of them that they write to."""
     queue: str | None = None
     gang: bool = False
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
+class Storage(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the volume claims that were asked about."""
+
+    claims: Mapping[str, KubeObject | Unknown | None] = {}
+    """By name."""
+    storage_classes: Mapping[str, KubeObject | Unknown | None] = {}
+    """Those of the claims that are not bound, by name."""
+    volumes: Mapping[str, KubeObject | Unknown | None] = {}
+    """Those of the claims that the pods write to, by name."""
+
+
+class Facts(Storage, frozen=True, kw_only=True):
     """Everything that was asked, in the order of :mod:`checks`."""
 
     server: str
@@ -112,10 +125,6 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Pods of DCGM exporters."""
     exporter: Source | None = None
     """One of them, or what is missing to see them; None: there is none."""
-    claims: Mapping[str, KubeObject | Unknown | None] = {}
-    """The volume claims that were asked about, by name."""
-    storage_classes: Mapping[str, KubeObject | Unknown | None] = {}
-    """Those of the claims that are not bound, by name."""
     queue: KubeObject | Unknown | None = None
     """The LocalQueue that was asked about."""
 

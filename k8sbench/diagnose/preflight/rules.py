@@ -11,9 +11,10 @@ from k8sbench.model.kube import KubeObject
 
 HELPFUL = {
     *("namespaces", "resourcequotas", "limitranges", "persistentvolumeclaims"),
-    *("localqueues", "workloads", "services", "services/proxy"),
+    *("localqueues", "workloads", "services", "services/proxy", "jobs"),
 }
-"""Resources of the Role that a run can do without: the preflight and diagnoses read them."""
+"""Resources of the Role that a run can do without: the preflight and diagnoses read them, and data
+sets are prepared by Jobs."""
 
 
 class Permission(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Checks of what a run works with: metrics, data, queues, kernels for the GPUs."""
+"""Checks of what a run works with: queues, kernels for the GPUs."""
 
 from __future__ import annotations
 
@@ -9,56 +9,14 @@ from k8sbench.diagnose.preflight.facts import Asked, Facts, Line, Unknown, failu
 from k8sbench.diagnose.preflight.findings import unseen
 from k8sbench.diagnose.preflight.operator_checks import gang
 from k8sbench.model.image import TITLES, ImageTable, image_warning
-from k8sbench.model.kube import KubeObject, conditions, labels_of
+from k8sbench.model.kube import conditions, labels_of
 
-FIRST_CONSUMER = "WaitForFirstConsumer"
 QUEUEING = {
     "kueue.x-k8s.io": "Kueue",
     "scheduling.volcano.sh": "Volcano",
     "scheduling.x-k8s.io": "the coscheduling plugin",
 }
 """API group → what serves it."""
-
-
-def claims(facts: Facts, asked: Asked) -> Iterator[Line]:
-    """Volume claims can be mounted."""
-    for name, claim in facts.claims.items():
-        yield _claim(name, claim, facts, asked)
-
-
-def _claim(name: str, claim: KubeObject | Unknown | None, facts: Facts, asked: Asked) -> Line:
-    if isinstance(claim, Unknown):
-        return unseen("data", f"the volume claim {name}", claim)
-    if claim is None:
-        return failure(
-            "data",
-            f"There is no volume claim {name} in {asked.namespace}.",
-            f"'kubectl -n {asked.namespace} get pvc' lists those there are.",
-        )
-    phase = claim.get("status", {}).get("phase", "Pending")
-    modes = set(claim["spec"].get("accessModes", ()))
-    if phase == "Bound":
-        if asked.replicas < 2 or modes & {"ReadOnlyMany", "ReadWriteMany"}:
-            return ok("data", f"The volume claim {name} is bound.")
-        return warning(
-            "data",
-            f"The volume claim {name} is bound, but {', '.join(sorted(modes))}: one node"
-            " alone may mount it.",
-            "Use a claim with ReadOnlyMany or ReadWriteMany.",
-        )
-    why, of_class = "", claim["spec"].get("storageClassName")
-    if phase == "Pending" and of_class:
-        found = facts.storage_classes.get(of_class)
-        if found is None:
-            why = f": there is no storage class {of_class}"
-        elif isinstance(found, Mapping) and found.get("volumeBindingMode") == FIRST_CONSUMER:
-            message = f"The volume claim {name} is bound when the first pod comes ({of_class})."
-            return ok("data", message)
-    return failure(
-        "data",
-        f"The volume claim {name} is {phase}, not Bound{why}.",
-        f"'kubectl -n {asked.namespace} describe pvc {name}' says why.",
-    )
 
 
 def queueing(facts: Facts, asked: Asked) -> Iterator[Line]:

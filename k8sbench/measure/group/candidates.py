@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from k8sbench.measure import verdict
+from k8sbench.model.group import SCRATCH
 from k8sbench.model.identity import group_key
 from k8sbench.model.measurement import ESTIMATORS, Measurement, Reason
 from k8sbench.model.phase import Phase
@@ -69,6 +70,16 @@ class Candidate:
     def counts(self) -> bool:
         """Whether nothing rejects it that was not accepted."""
         return verdict.counts(self.reasons)
+
+    @property
+    def trains(self) -> bool:
+        """Whether it trains to an accuracy."""
+        return self.run.plan.mode == "train"
+
+    @property
+    def start_weights(self) -> str | None:
+        """Digest of its start weights, or that there are none; None of a throughput run."""
+        return (self.measured.weights_digest or SCRATCH) if self.trains else None
 
     @property
     def measured(self) -> Measurement:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from k8sbench.measure.group import arithmetic, speedup
-from k8sbench.measure.group.deviations import deviations_of
+from k8sbench.measure.group.deviations import deviations_of, trained_deviations_of
 from k8sbench.measure.group.spread import spread
 from k8sbench.model.group import Deviation, Group, Result
 from k8sbench.model.identity import GroupKey
@@ -64,7 +64,7 @@ def _result(
         if spec is None:
             why = f"no catalog entry for {group.plan.benchmark}"
         else:
-            deviations = deviations_of(group, spec)
+            deviations = (*deviations_of(group, spec), *trained_deviations_of(group, spec))
             if not deviations:
                 why = "the catalog has no published figure of this variant"
     return Result(

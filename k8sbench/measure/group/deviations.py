@@ -6,13 +6,17 @@ what does (:mod:`.comparable`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import msgspec
+
 from k8sbench.measure.group import comparable
 from k8sbench.measure.group.arithmetic import arithmetic
 from k8sbench.measure.group.gpu_peaks import plain_name
 from k8sbench.model import speed_options
-from k8sbench.model.group import Deviation, Group
+from k8sbench.model.group import SCRATCH, Deviation, Group
 from k8sbench.model.identity import fields_for
-from k8sbench.model.spec import BenchmarkSpec, Published, Variant
+from k8sbench.model.spec import Accuracy, BenchmarkSpec, Published, Variant
 
 
 def deviations_of(group: Group, spec: BenchmarkSpec) -> tuple[Deviation, ...]:
@@ -20,22 +24,98 @@ def deviations_of(group: Group, spec: BenchmarkSpec) -> tuple[Deviation, ...]:
     variant = spec.variant(group.plan.framework, group.plan.variant)
     if variant is None:
         return ()
-    nearest: dict[str, tuple[tuple[object, ...], Published]] = {}
-    for index, figure in enumerate(variant.published):
-        if figure.throughput is None:
-            continue
-        unlike = _unlike_published(group, figure, variant)
+    return _nearest(
+        _deviation(group, figure, spec, variant)
+        for figure in variant.published
+        if figure.throughput is not None
+    )
+
+
+def trained_deviations_of(group: Group, spec: BenchmarkSpec) -> tuple[Deviation, ...]:
+    """The same of time to train and accuracy, of runs that train to one."""
+    variant = spec.variant(group.plan.framework, group.plan.variant)
+    if variant is None or group.plan.mode != "train":
+        return ()
+    return _nearest(
+        _trained(group, figure, spec, variant, quantity)
+        for quantity, name in (("time_to_train", "time_to_train_s"), ("accuracy", "accuracy"))
+        for figure in variant.published
+        if getattr(figure, name) is not None
+    )
+
+
+def _nearest(found: Iterable[Deviation]) -> tuple[Deviation, ...]:
+    """Of each source and quantity the figure that most is equal of."""
+    nearest: dict[tuple[str, str], tuple[tuple[object, ...], Deviation]] = {}
+    for index, one in enumerate(found):
+        unlike, key = one.not_comparable, (one.source, one.quantity)
         rank = (len(unlike), "case" in unlike, "precision" in unlike, index)
-        held = nearest.get(figure.source)
+        held = nearest.get(key)
         if held is None or rank < held[0]:
-            nearest[figure.source] = (rank, figure)
-    return tuple(_deviation(group, figure, spec, variant) for _, figure in nearest.values())
+            nearest[key] = (rank, one)
+    return tuple(one for _, one in nearest.values())
+
+
+def _trained(
+    group: Group, figure: Published, spec: BenchmarkSpec, variant: Variant, quantity: str
+) -> Deviation:
+    """The published time to train, or the accuracy, beside ours."""
+    found, training, reached = (
+        _deviation(group, figure, spec, variant),
+        group.training,
+        group.accuracy,
+    )
+    notes = list(found.notes)
+    if quantity == "time_to_train":
+        aim, estimator = spec.target_accuracy, "Time2Train"
+        published, ours = figure.time_to_train_s, group.time_to_train_s
+        unlike = _unlike_trained(group, figure, variant, aim)
+        aims = aim is not None and training is not None and training.target == aim.percent
+        unlike += ["target"] if group.spread is not None and not aims else []
+    else:
+        assert figure.accuracy is not None
+        published, estimator = figure.accuracy.percent, figure.accuracy.metric
+        scale = 100 if reached is not None and reached.unit == "fraction" else 1
+        ours = None if reached is None else reached.best * scale
+        unlike = _unlike_trained(group, figure, variant, figure.accuracy)
+        if training is not None and "target" in (training.ended_by or ""):
+            notes.append("stopped at the target")
+    unlike += ["no-figure"] if ours is None and group.spread is not None else []
+    return msgspec.structs.replace(
+        found,
+        quantity=quantity,
+        published=published,
+        estimator=estimator,
+        ours=ours,
+        ratio=None if unlike or ours is None or not published else ours / published - 1,
+        not_comparable=tuple(unlike),
+        notes=tuple(notes),
+    )
+
+
+def _unlike_trained(
+    group: Group, figure: Published, variant: Variant, accuracy: Accuracy | None
+) -> list[str]:
+    """What an accuracy and the time to it must have in common with the published ones."""
+    found = [name for name in _unlike_published(group, figure, variant) if name != "estimator"]
+    if group.spread is None:
+        return found
+    if {data_source(group.plan.data), figure.data} != {"real"}:
+        found.append("data")
+    planned, weights = group.plan.training, group.training and group.training.weights
+    # The report may itself have begun from scratch.
+    theirs = planned is None or planned.start is not None
+    if group.plan.impl != "upstream" and (weights is None or (weights != SCRATCH) != theirs):
+        found.append("weights")
+    if accuracy is None or group.accuracy is None or group.accuracy.metric != accuracy.metric:
+        found.append("metric")
+    return found
 
 
 def _deviation(group: Group, figure: Published, spec: BenchmarkSpec, variant: Variant) -> Deviation:
-    assert figure.throughput is not None
     unlike = _unlike_published(group, figure, variant)
     ours = group.by_estimator.get(figure.estimator)
+    theirs = figure.throughput or 0.0
     notes = []
     if group.plan.impl != "upstream":
         notes.append(f"impl {group.plan.impl}")
@@ -56,10 +136,10 @@ def _deviation(group: Group, figure: Published, spec: BenchmarkSpec, variant: Va
         precision=figure.precision,
         batch_size=figure.batch_size,
         gpu_model=figure.gpu_model,
-        published=figure.throughput,
+        published=theirs,
         estimator=figure.estimator,
         ours=ours,
-        ratio=None if unlike or ours is None else ours / figure.throughput - 1,
+        ratio=None if unlike or ours is None or not theirs else ours / theirs - 1,
         not_comparable=unlike,
         notes=tuple(notes),
         remark=figure.note,

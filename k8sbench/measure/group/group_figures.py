@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from k8sbench.measure.group import parity
 from k8sbench.measure.group.candidates import Candidate
-from k8sbench.model.group import GPU_FIGURES, gpu_figure
+from k8sbench.model.group import GPU_FIGURES, SCRATCH, TrainingOfGroup, gpu_figure
 from k8sbench.model.measurement import ESTIMATORS, AccuracyResult, Arithmetic
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
@@ -98,6 +98,25 @@ def time_to_train(
         )
         return None, reached
     return statistics.median(math.inf if s is None else s for s in found), reached
+
+
+def training(counted: Sequence[Candidate]) -> TrainingOfGroup | None:
+    """What runs that train to an accuracy have in common."""
+    found = [c.measured for c in counted if c.trains]
+    if not found:
+        return None
+    targets = {one.target for one in found}
+    return TrainingOfGroup(
+        target=targets.pop() if len(targets) == 1 else None,
+        ended_by=joined(one.ended_by for one in found),
+        restarts=sum(one.restarts for one in found),
+        data_set=joined(one.data_set.name for one in found if one.data_set is not None),
+        weights=joined(
+            one.weights.file if one.weights is not None else SCRATCH
+            for one in found
+            if one.mode is not None
+        ),
+    )
 
 
 def gpu_hours(candidates: Sequence[Candidate], missing: dict[str, str]) -> float | None:

@@ -35,6 +35,7 @@ REASONS = (
     *("run-in-progress", "run-failed", "run-cancelled", "run-lost", "not-measured"),
     *("log-counted-twice", "repeat-collision", "mixed-plan", "mixed-gpu-model"),
     *("mixed-precision", "mixed-image", "mixed-driver", "mixed-framework"),
+    *("mixed-data", "mixed-weights"),
     *("mixed-estimator", "above-peak", "outlier"),
     *("efficiency-above-limit", "rising-efficiency", "wide-interval"),
 )
@@ -103,6 +104,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         accuracy=group_figures.accuracy(counted, missing),
         time_to_train_s=seconds,
         runs_at_target=reached,
+        training=group_figures.training(counted),
         gpu_hours=group_figures.gpu_hours(candidates, missing),
         gpu=group_figures.gpu(counted, missing),
         judgements=group_figures.judgements(counted),
@@ -155,6 +157,7 @@ def _with_reasons(group: Group, new: Sequence[Reason]) -> Group:
         accuracy=None,
         time_to_train_s=None,
         runs_at_target=None,
+        training=None,
         gpu={},
         judgements=(),
     )
@@ -185,4 +188,7 @@ def _final_key(planned: GroupKey, measured: Sequence[Candidate]) -> GroupKey:
         or planned.precision_effective,
         gpu_model=joined(c.measured.gpu_model for c in measured) or planned.gpu_model,
         image=joined(c.run.image_digest for c in measured) or planned.image,
+        data_digest=joined(c.measured.data_digest for c in measured) or planned.data_digest,
+        weights_digest=joined(c.measured.weights_digest for c in measured)
+        or planned.weights_digest,
     )

@@ -62,6 +62,8 @@ _TRAITS: dict[str, tuple[str, Callable[[Candidate], str | None]]] = {
     "gpu-model": ("its GPU model", lambda c: c.measured.gpu_model),
     "precision": ("its precision in effect", lambda c: c.measured.precision_effective),
     "image": ("its image", lambda c: c.run.image_digest or c.run.plan.image),
+    "data": ("its data set", lambda c: c.measured.data_digest),
+    "weights": ("its start weights", lambda c: c.start_weights),
     "driver": ("its GPU driver", lambda c: reported(c.measured.environment, "driver")),
     "framework": (
         "its framework version",

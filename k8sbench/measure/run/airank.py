@@ -6,7 +6,7 @@ against the program's evaluations, avg_ips against the measured rate.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -16,6 +16,8 @@ from k8sbench.model.measurement import AccuracyResult, Reason
 from k8sbench.model.sample import Mark, Place
 from k8sbench.model.spec import Accuracy
 
+ROUNDED = 1e-9
+"""Percent that a fraction may lose by becoming percent."""
 KEPT = 10_000
 """Evaluations that are kept; a training run has some hundreds."""
 ZONES = 27 * 3600.0
@@ -35,11 +37,20 @@ class Evaluated(msgspec.Struct, frozen=True):
     place: Place
 
 
+def reaching(evaluations: Iterable[Evaluated], target: Accuracy | None) -> Evaluated | None:
+    """The first of evaluations, in percent, that reaches a target."""
+    if target is None:
+        return None
+    needed = target.percent - ROUNDED
+    return next((each for each in evaluations if each.value >= needed), None)
+
+
 class Events:
     """AI-Rank events of one run, in the order of the log."""
 
     def __init__(self) -> None:
         self.begun: Mark | None = None
+        self.begun_at: Place | None = None
         self.ended = False
         self.evaluations: list[Evaluated] = []
         self.samples: tuple[int, Place] | None = None
@@ -58,7 +69,7 @@ class Events:
         if at is not None:
             self._check(at, logger, place)
         if event == "test_begin" and self.begun is None:
-            self.begun = mark
+            self.begun, self.begun_at = mark, place
         elif event in {"test_finish", "total_use_time"}:
             self.ended = True
         elif not isinstance(value, float):
@@ -102,24 +113,24 @@ class Events:
             evaluations=self.count,
         )
 
-    def time_to_train(self, target: Accuracy | None) -> tuple[float | None, str]:
-        """Seconds from ``test_begin`` to the first evaluation at the target; else why not."""
+    def percent(self) -> list[Evaluated]:
+        """The evaluations in percent: some print it, others fractions, and one above 1 tells."""
+        scale = 1 if any(each.value > 1 for each in self.evaluations) else 100
+        return [msgspec.structs.replace(e, value=e.value * scale) for e in self.evaluations]
+
+    def time_to_train(
+        self, target: Accuracy | None, reached: Evaluated | None
+    ) -> tuple[float | None, str]:
+        """Seconds from ``test_begin`` to the evaluation that reached the target; else why not."""
         if self.begun is None or self.begun.stamp is None:
             return None, "The log has no AI-Rank test_begin line."
-        began = self.begun.stamp
         if target is None:
-            return self._stated(began)
-        needed = target.value / 100 if target.unit == "%" else target.value
-        percent = any(each.value > 1 for each in self.evaluations)
-        for each in self.evaluations:
-            if (each.value / 100 if percent else each.value) >= needed:
-                if each.at < began:
-                    return (
-                        None,
-                        "The evaluation that reaches the target is stamped before the test.",
-                    )
-                return each.at - began, ""
-        return None, f"No evaluation reached the target of {target.value:g} {target.unit}."
+            return self._stated(self.begun.stamp)
+        if reached is None:
+            return None, f"No evaluation reached the target of {target.value:g} {target.unit}."
+        if reached.at < self.begun.stamp:
+            return None, "The evaluation that reaches the target is stamped before the test."
+        return reached.at - self.begun.stamp, ""
 
     def _stated(self, began: float) -> tuple[float | None, str]:
         if self.target_time is None:

@@ -7,6 +7,7 @@ import msgspec
 from k8sbench.measure.run.log_clock import Reading
 from k8sbench.measure.run.log_facts import LogFacts
 from k8sbench.measure.run.rank_series import RankSeries
+from k8sbench.measure.run.time_to_train import TimeToTrain
 from k8sbench.model.measurement import Throughput
 
 FEWEST_RECORDS = 5
@@ -26,11 +27,17 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     throughput: Throughput | None
     clock: Reading
     """What the log's stamps say of its printed times."""
+    goal: TimeToTrain
 
     @property
     def rate(self) -> float | None:
         """The headline."""
         return self.throughput.time_weighted if self.throughput else None
+
+    @property
+    def ended_at_target(self) -> bool:
+        """Whether it was to end at the target, and did."""
+        return self.log.fact("ended_by") == "target" and self.goal.reached is not None
 
     @property
     def smoke(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.sample import Record
+from k8sbench.model.sample import Evaluation, Mark, Record
 from k8sbench.parse.cleaning import pieces
 from k8sbench.parse.family import Family
 
@@ -20,6 +20,26 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
     rates: tuple[float | None, ...]
     """Samples per second of the whole job."""
     losses: tuple[float | None, ...]
+    times: tuple[float | None, ...] = ()
+    """Unix seconds."""
+    evaluations: tuple[tuple[float, float], ...] = ()
+    """Unix seconds and value, of the metric that is printed first."""
+    metric: str = ""
+    target: float | None = None
+    """In the metric's unit."""
+    began: float | None = None
+    """When our own trainer began first, Unix seconds."""
+    restarts: tuple[float, ...] = ()
+    """When it began again."""
+
+    def minutes(self) -> list[float] | None:
+        """Since the run began, of each step; None where these times are not known."""
+        known = [(at - self.began) / 60 for at in self.times if at and self.began is not None]
+        return known if len(known) == len(self.iterations) else None
+
+    def since(self, at: float) -> float:
+        """Minutes since the run began."""
+        return (at - (self.began or 0.0)) / 60
 
 
 def curve(plan: RunPlan, family: Family, lines: Iterable[str]) -> Curve:
@@ -28,6 +48,9 @@ def curve(plan: RunPlan, family: Family, lines: Iterable[str]) -> Curve:
     iterations: list[int] = []
     rates: list[float | None] = []
     losses: list[float | None] = []
+    times: list[float | None] = []
+    evaluations: list[Evaluation] = []
+    starts: list[float] = []
     bases: dict[int, int] = {}
     last: Record | None = None
     for number, line in enumerate(lines, 1):
@@ -35,13 +58,34 @@ def curve(plan: RunPlan, family: Family, lines: Iterable[str]) -> Curve:
             continue
         for source, piece in pieces(line):
             for item in reader.read(number, piece, source):
+                if isinstance(item, Evaluation) and item.stamp is not None:
+                    evaluations.append(item)
+                elif isinstance(item, Mark) and item.kind == "start" and item.stamp is not None:
+                    # Each rank of a replica says when it began.
+                    starts += [item.stamp] if not item.values["rank"] else []
                 if not isinstance(item, Record) or (last and item.source != last.source):
                     continue  # a file may hold the lines of several ranks
                 iterations.append(_base(item, last, bases) + item.iteration)
                 last = item
                 rates.append(rate(item, plan))
                 losses.append(item.loss)
-    return Curve(iterations=tuple(iterations), rates=tuple(rates), losses=tuple(losses))
+                times.append(item.stamp)
+    first = evaluations[0] if evaluations else None
+    return Curve(
+        iterations=tuple(iterations),
+        rates=tuple(rates),
+        losses=tuple(losses),
+        times=tuple(times),
+        evaluations=tuple(
+            (each.stamp, each.value)
+            for each in evaluations
+            if first is not None and each.metric == first.metric and each.stamp is not None
+        ),
+        metric="" if first is None else f"{first.metric}, {first.unit}",
+        target=None if first is None else first.target,
+        began=starts[0] if starts else None,
+        restarts=tuple(starts[1:]),
+    )
 
 
 def _base(record: Record, last: Record | None, bases: dict[int, int]) -> int:

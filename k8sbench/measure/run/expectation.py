@@ -52,6 +52,8 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     """Iterations measured after them. None: all."""
     at_least: int | None = None
     """Iterations that must have been measured for the figure to count."""
+    to_its_end: bool = False
+    """So must all that the log says were planned: of a training, whose length may be epochs."""
     window_by_catalog: bool = False
     """The window is the catalog's general one: our own log's, which was planned, comes first."""
     unit: str | None = None
@@ -93,7 +95,13 @@ def from_plan(
     plan: RunPlan, *, target: Accuracy | None = None, accept: tuple[str, ...] = ()
 ) -> Expectation:
     """The expectation of a run's logs, from its plan."""
-    fingerprint = plan.fingerprint
+    fingerprint, training = plan.fingerprint, plan.training
+    at_least: int | None = plan.window.iterations
+    if training is not None:
+        if target is None and training.target is not None:
+            target = Accuracy(metric=training.metric, value=training.target)
+        length = training.length - plan.window.warmup
+        at_least = length if training.unit == "iterations" else None
     return Expectation(
         format="k8sbench" if plan.trainer is not None else plan.log,
         impl=plan.impl,
@@ -110,8 +118,9 @@ def from_plan(
         device=plan.device,
         data=plan.data,
         warmup=plan.window.warmup,
-        iterations=plan.window.iterations,
-        at_least=plan.window.iterations,
+        iterations=plan.window.iterations if training is None else None,
+        at_least=at_least,
+        to_its_end=training is not None,
         unit=plan.unit if "/" in plan.unit else f"{plan.unit}/s",
         target=target,
         smoke=plan.preset == "smoke",

@@ -10,11 +10,11 @@ import math
 from collections.abc import Iterable
 
 from k8sbench.measure.actions import ACTIONS
-from k8sbench.measure.run import redaction
+from k8sbench.measure.run import redaction, time_to_train
 from k8sbench.measure.run.log_facts import LogFacts
 from k8sbench.measure.run.rank_series import RankSeries
 from k8sbench.model.counts import counted
-from k8sbench.model.explanation import Formula, LinesCounted, Why
+from k8sbench.model.explanation import Formula, LinesCounted, TrainingExplained, Why
 from k8sbench.model.measurement import ESTIMATORS, Measurement, Reason, Throughput
 from k8sbench.model.sample import Place, Record
 
@@ -81,6 +81,29 @@ def formulas(found: Measurement, log: LogFacts | None) -> tuple[Formula, ...]:
             Formula(estimator=name, value=value, text=f"{text} = {shown(value)} {known.unit}")
         )
     return tuple(made)
+
+
+def training(found: Measurement, log: LogFacts | None) -> TrainingExplained | None:
+    """The lines behind the time to train and the accuracy; None without an evaluation."""
+    if found.accuracy is None:
+        return None
+    goal = time_to_train.of_log(log, found.target) if log is not None else None
+    begun = log.airank.begun if log is not None else None
+    reached, best = (goal.reached, goal.best) if goal is not None else (None, None)
+    text = found.missing.get("time_to_train_s", "the logs are not at hand")
+    if found.time_to_train_s is not None:
+        text = f"{found.time_to_train_s:.3f} s from test_begin to the evaluation that reached it"
+        if begun is not None and begun.stamp is not None and reached is not None:
+            text = f"{reached.at:.3f} − {begun.stamp:.3f} = {found.time_to_train_s:.3f} s"
+    return TrainingExplained(
+        time_to_train_s=found.time_to_train_s,
+        text=text,
+        target=found.target,
+        began=log.airank.begun_at if log is not None else None,
+        reached=None if reached is None else reached.place,
+        best=None if best is None else best.place,
+        restarts=found.restarts,
+    )
 
 
 def whys(reasons: Iterable[Reason]) -> tuple[Why, ...]:

@@ -20,6 +20,8 @@ from k8sbench.parse.reading import OURS
 ENOUGH = 0.98
 """Share of the asked iterations that must have been measured: programs that stop after N
 iterations may print one less."""
+OF_ONE_RUN = ("run_id", "batch_size", "mode", "data.digest", "weights.digest")
+"""Facts of our own logs that ranks and attempts of a run have in common."""
 SLOW_LOADER = 0.1
 UNSTEADY = 0.05
 DELAY_CHANGE = (1.0, 0.01)
@@ -46,14 +48,29 @@ def reasons(case: Case) -> Iterator[Reason]:
         yield from summaries.of_epoch(case, end)
     yield from _ending(case)
     best = case.log.accuracy
-    for each in case.log.airank.reasons(case.log.expected.target, case.rate, case.gpus, best):
+    # What our own trainers say of their speed is of the last attempt alone.
+    rate = None if case.log.restarted and case.log.family is OURS else case.rate
+    for each in case.log.airank.reasons(case.log.expected.target, rate, case.gpus, best):
         # Where the logger's own clock jumped, that is what the two differ by.
         if each.id != "airank-clock" or not case.clock.jumps:
             yield each
+    yield from case.log.training.reasons()
+    yield from _target_time(case)
     for file, count in case.log.cut_lines:
         lines = "1 line of {} is" if count == 1 else f"{count} lines of {{}} are"
         text = f"{lines.format(file)} longer than 64 KiB and cut."
         yield reason("long-lines", text)
+
+
+def _target_time(case: Case) -> Iterator[Reason]:
+    """AI-Rank's time to train against our own trainers' evaluations."""
+    events = case.log.airank
+    if case.log.family is not OURS or events.target_time is None or events.begun is None:
+        return
+    stated, place = events.target_time
+    if case.log.training.denies(events.begun.stamp or 0.0, stated):
+        text = f"target_quality_time is {stated:g} s, and no evaluation reaches the target then."
+        yield reason("airank-target", text, [place])
 
 
 def _amount(case: Case) -> Iterator[Reason]:
@@ -75,7 +92,11 @@ def _amount(case: Case) -> Iterator[Reason]:
         )
         yield reason("too-few-records", text)
     asked = case.log.expected.at_least
-    if log.family is OURS and (asked is None or case.log.expected.window_by_catalog):
+    if case.ended_at_target:
+        asked = None
+    elif log.trains:
+        asked = _whole_length(case, asked or 0) or None
+    elif log.family is OURS and (asked is None or case.log.expected.window_by_catalog):
         # Its own plan may ask for more than the catalog does, and not for less.
         asked = max(log.whole("iterations") or 0, asked or 0) or None
     span = series.tally.span if series else None
@@ -88,6 +109,14 @@ def _amount(case: Case) -> Iterator[Reason]:
     if log.window is not None and warmup is not None and log.window.warmup < warmup:
         text = f"The run's own warm-up is {log.window.warmup} iterations, the benchmark's {warmup}."
         yield reason("short-warmup", text, log.place("warmup"))
+
+
+def _whole_length(case: Case, asked: int) -> int:
+    """Iterations that a training must have measured: all but those that restarts lost."""
+    log, series = case.log, case.series
+    if log.expected.to_its_end and log.window is not None:
+        asked = max(asked, (planned_iterations(log) or 0) - log.window.warmup)
+    return asked - (series.unprinted if series else 0)
 
 
 def _cut_at_the_edges(series: RankSeries, asked: int) -> int:
@@ -109,7 +138,7 @@ def _iterations(case: Case, series: RankSeries) -> Iterator[Reason]:
     others = list(case.log.other_runs)
     if case.log.family is OURS:
         # A run's ranks and restarts say the same.
-        stated = {name: case.log.facts.get(name, {}) for name in ("run_id", "batch_size")}
+        stated = {name: case.log.facts.get(name, {}) for name in OF_ONE_RUN}
         others += [
             (f"{name} {' and '.join(values)}", list(values.values()))
             for name, values in stated.items()
@@ -218,14 +247,14 @@ def _ending(case: Case) -> Iterator[Reason]:
     if log.window is not None and case.log.expected.warmup is None and log.family is not OURS:
         text = "No warm-up was given, so all iterations from the first on are in the window."
         yield reason("warmup-included", text)
-    if series is None or log.finished:
+    if series is None or (log.finished and (case.ended_at_target or not log.trains)):
         return
     planned = planned_iterations(log)
     slack = max(series.usual, 1)
     if planned is not None and series.position <= planned - slack:
         text = f"The log ends at iteration {series.position} of {planned} planned."
         yield reason("ends-early", text)
-    elif log.airank.begun is not None and not log.airank.ended:
+    elif not log.finished and log.airank.begun is not None and not log.airank.ended:
         text = "The log ends before AI-Rank's test does: test_begin has no counterpart."
         yield reason("ends-early", text)
 

@@ -118,8 +118,9 @@ class Reading(NamedTuple):
     places: tuple[Place, ...] = ()
 
     def seconds(self, first: Stamped, last: Stamped) -> float:
-        """Time between two lines by their stamps."""
-        return self.between(first.position, last.position, last.stamp - first.stamp)
+        """Time between two lines by their stamps, without stated pauses."""
+        passed = last.stamp - first.stamp - (last.paused - first.paused)
+        return self.between(first.position, last.position, passed)
 
     def between(self, first: int, last: int, passed: float) -> float:
         """Correct the time from one iteration to another."""
@@ -152,14 +153,17 @@ class LogClock:
         self._fastest: Leap | None = None
         """The line whose stamp is earliest by its printed time."""
 
-    def advance(self, stamp: float | None) -> float | None:
-        """Take the stamp of the next line; return the time since that of the line before."""
+    def advance(self, stamp: float | None, paused: float = 0.0) -> float | None:
+        """Take the stamp of the next line; return the time since that of the line before.
+
+        ``paused``: seconds of it that the line says its own time leaves out.
+        """
         before = None if self._unstamped else self.latest
         self._unstamped = stamp is None
         if stamp is None:
             return None
         self.latest = stamp
-        return None if before is None else stamp - before
+        return None if before is None else stamp - before - paused
 
     def compare(
         self, record: Record, file: str, position: int, distance: int, time: float, passed: float

@@ -19,6 +19,7 @@ from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.rank_series import RankSeries
 from k8sbench.measure.run.tally import Window
 from k8sbench.measure.run.trainer_series import TrainerSeries
+from k8sbench.measure.run.training import Training
 from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
 from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Item, Mark, Place, Record
 from k8sbench.model.spec import LogFormat
@@ -64,11 +65,15 @@ class Evaluations(msgspec.Struct):
     count: int = 0
     records_before: int = -1
     """Records before the last evaluation."""
+    steps: set[int] = set()
+    """Iterations before each of them, where lines state them."""
 
-    def add(self, value: float, records_before: int) -> None:
-        """Add an evaluation, unless it is another rank's line of the same one."""
-        if records_before == self.records_before:
+    def add(self, value: float, records_before: int, step: int | None) -> None:
+        """Add an evaluation, unless it is another rank's line of the same one, or repeats it."""
+        if step in self.steps or (step is None and records_before == self.records_before):
             return
+        if step is not None:
+            self.steps.add(step)
         self.records_before = records_before
         self.count += 1
         self.final = value
@@ -123,6 +128,7 @@ class LogFacts:
         self.window: Window | None = None
         self.evaluations: dict[tuple[str, str], Evaluations] = {}
         self.airank = airank.Events()
+        self.training = Training()
         self.started: set[int] = set()
         self.rank_times: dict[int, RankTimes] = {}
         self.clocks: dict[int, Clock] = {}
@@ -134,6 +140,9 @@ class LogFacts:
         """Group of a declared format → the first text of it that is no number, and how many."""
         self.finished = False
         self.restarts: list[Place] = []
+        """The first of them."""
+        self.restarted = 0
+        """How often."""
         self.other_runs: list[tuple[str, list[Place]]] = []
         """What shows that the log holds another run, and the lines that do."""
         self.shares: dict[str, dict[str, tuple[int, int]]] = {}
@@ -226,6 +235,11 @@ class LogFacts:
             return None
         return SteadyPart(started_at=began, ended_at=ended, gpu_uuids=tuple(self._gpu_uuids))
 
+    @property
+    def trains(self) -> bool:
+        """Whether the program trains to an accuracy: it measures all steps after the warm-up."""
+        return self.fact("mode") == "train"
+
     def fact(self, name: str) -> str | None:
         """The first value that the log states; None if it states none."""
         return next(iter(self.facts.get(name, ())), None)
@@ -265,8 +279,10 @@ class LogFacts:
             name = f"{item.metric} {item.subset}".strip()
             key = (item.metric, item.subset)
             evaluations = self.evaluations.setdefault(key, Evaluations(name, item.unit))
-            evaluations.add(item.value, self._records)
+            evaluations.add(item.value, self._records, item.step)
             self._logger = item.stamp or self._logger
+            if self.family is OURS:
+                self.training.evaluation(item, file)
         elif isinstance(item, GpuSamples) or item.kind == "gpu":
             self.gpu_series.take(item, file)
         else:
@@ -362,9 +378,9 @@ class LogFacts:
                     self._other_run(f"{name} {first} and {value}", [*self.place(name), place])
         if header is not None and series.goes_back:
             self._other_run("a second header", [header])
-        elif header is not None and not series.copies and len(self.restarts) < VALUES:
+        elif header is not None and not series.copies:
             # It goes on where it was: programs that print nothing of it resumed the run.
-            self.restarts.append(header)
+            self._restarted_at(header)
 
     def _other_run(self, what: str, places: list[Place]) -> None:
         if all(what != known for known, _ in self.other_runs) and len(self.other_runs) < VALUES:
@@ -372,7 +388,12 @@ class LogFacts:
 
     def _mark(self, mark: Mark, file: str) -> None:
         kind, values = mark.kind, mark.values
-        if kind in {"evaluation", "checkpoint"}:
+        if kind != "airank":
+            self._logger = mark.stamp or self._logger
+        if self.family is OURS and kind in {"checkpoint", "broken"}:
+            # The time of our own lines leaves them out, and says so.
+            self.training.mark(mark, file)
+        elif kind in {"evaluation", "checkpoint"}:
             self._events += 1
             iteration = values.get("iteration")
             if isinstance(iteration, float):
@@ -383,9 +404,15 @@ class LogFacts:
         elif kind == "start":
             rank = int(values["rank"] or 0)
             if rank == 0 and rank in self.started:
-                # The replica's container was started again; the trainers begin from the first step.
                 self._restart(mark, file)
             self.started.add(rank)
+        elif kind == "resume":
+            if not self._resumed:
+                # Its own attempt is the first of the log, and was not the first of the run.
+                self._restart(mark, file)
+            step = values.get("step")
+            for series in self.series_by_rank.values():
+                series.resume_after(int(step) if isinstance(step, float) else 0)
         elif kind == "header":
             self._header = redaction.place(file, mark.line, mark.text)
             self._anew = {}
@@ -414,8 +441,12 @@ class LogFacts:
     def _restart(self, mark: Mark, file: str) -> None:
         self._restarts += 1
         self._resumed += 1
+        self._restarted_at(redaction.place(file, mark.line, mark.text))
+
+    def _restarted_at(self, place: Place) -> None:
+        self.restarted += 1
         if len(self.restarts) < VALUES:
-            self.restarts.append(redaction.place(file, mark.line, mark.text))
+            self.restarts.append(place)
 
     def _rank(self, mark: Mark, file: str) -> None:
         numbers = {
@@ -457,7 +488,7 @@ class LogFacts:
             own = self.whole("warmup") if self.family is OURS else None
             if own is not None and (warmup is None or expected.window_by_catalog):
                 # Our own logs name the planned window; it is more exact than the catalog's default.
-                warmup, iterations = own, self.whole("iterations")
+                warmup, iterations = own, None if self.trains else self.whole("iterations")
             warmup = warmup or 0
             self.window = Window(warmup, math.inf if iterations is None else warmup + iterations)
         return self.window

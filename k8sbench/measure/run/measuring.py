@@ -15,6 +15,7 @@ from k8sbench.measure.run import (
     integrity,
     redaction,
     selection,
+    time_to_train,
 )
 from k8sbench.measure.run.case import Case
 from k8sbench.measure.run.expectation import Expectation
@@ -29,10 +30,12 @@ from k8sbench.model.measurement import (
     ESTIMATORS,
     AccuracyResult,
     Arithmetic,
+    DataSet,
     MeasuredWindow,
     Measurement,
     Reason,
     Throughput,
+    Weights,
     arithmetic_digest,
 )
 from k8sbench.model.sample import Shape
@@ -42,12 +45,15 @@ from k8sbench.parse.reading import OURS
 
 NO_BATCH = "The batch is not known; give it with --batch-size."
 _TYPES = "arithmetic.types."
+_FIELDS = ("arithmetic.", "data.", "weights.")
+"""Beginnings of facts that are a field of their own."""
 _NOT_ENVIRONMENT = frozenset(
     {
         *("amp_dtype", "batch_size", "benchmark", "data"),
         *("device", "framework", "gpu_ids", "gpus", "gpus_by_environment", "impl"),
         *("iterations", "log_interval", "parameters", "planned_iterations", "precision"),
         *("precision_assumed", "precision_effective", "samples", "unit", "warmup"),
+        *("broken_samples", "ended_by", "mode"),
     }
 )
 """Facts that have a field of their own, or are of no use to a reader."""
@@ -188,6 +194,7 @@ def of_log(log: LogFacts) -> Measurement:
     clock = series.clock.read(unit_seconds) if series is not None else Reading()
     job_batch = None if batch is None else batch * cards
     throughput = _throughput(log, series, scale, job_batch, clock, missing)
+    goal = time_to_train.of_log(log)
     case = Case(
         log=log,
         series=series,
@@ -197,11 +204,11 @@ def of_log(log: LogFacts) -> Measurement:
         seconds_per_unit=unit_seconds,
         throughput=throughput,
         clock=clock,
+        goal=goal,
     )
-    accuracy = log.accuracy or log.airank.accuracy
-    time_to_train, why_not = log.airank.time_to_train(expected.target)
-    if time_to_train is None:
-        missing["time_to_train_s"] = why_not
+    accuracy = time_to_train.at_target(log.accuracy or log.airank.accuracy, goal)
+    if goal.seconds is None:
+        missing["time_to_train_s"] = goal.missing
     if accuracy is None:
         missing["accuracy"] = "The log holds no evaluation."
     gpu_model = log.fact("gpu_model")
@@ -230,8 +237,15 @@ def of_log(log: LogFacts) -> Measurement:
         estimator=_estimator(series),
         final_loss=_final_loss(log, series, missing),
         accuracy=accuracy,
-        time_to_train_s=time_to_train,
+        time_to_train_s=goal.seconds,
         train_wall_s=_wall(series, clock, missing),
+        mode=log.fact("mode"),
+        target=None if goal.target is None else goal.target.percent,
+        ended_by=log.fact("ended_by"),
+        restarts=log.restarted,
+        data_set=_data_set(log),
+        weights=_weights(log, missing),
+        broken_samples=log.training.broken or log.whole("broken_samples") or 0,
         data=log.fact("data") or expected.data,
         device=device,
         gpu_model=gpu_model,
@@ -404,6 +418,23 @@ def _final_loss(log: LogFacts, series: RankSeries | None, missing: dict[str, str
     return loss
 
 
+def _data_set(log: LogFacts) -> DataSet | None:
+    name = log.fact("data.name")
+    if name is None:
+        return None
+    train, val = log.whole("data.train"), log.whole("data.val")
+    return DataSet(name=name, digest=log.fact("data.digest"), train=train, val=val)
+
+
+def _weights(log: LogFacts, missing: dict[str, str]) -> Weights | None:
+    file = log.fact("weights.file")
+    if file is None:
+        why = "The run trained from scratch." if log.trains else "The log names no start weights."
+        missing["weights"] = why
+        return None
+    return Weights(file=file, digest=log.fact("weights.digest"))
+
+
 def _wall(series: RankSeries | None, clock: Reading, missing: dict[str, str]) -> float | None:
     first, last = (series.first_stamp, series.last_stamp) if series else (None, None)
     if series is not None and first is not None and last is not None:
@@ -451,7 +482,7 @@ def _environment(
     found: dict[str, str | int | float | bool | None] = {
         name: log.fact(name)
         for name in sorted(log.facts)
-        if name not in _NOT_ENVIRONMENT and not name.startswith("arithmetic.")
+        if name not in _NOT_ENVIRONMENT and not name.startswith(_FIELDS)
     }
     total = data_set.certain(log)
     if total is not None:

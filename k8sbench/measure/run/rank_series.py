@@ -80,6 +80,8 @@ class RankSeries:
         """Both of these at the record that led furthest."""
         self.resumed = False
         """Whether the program or the file began anew between two records."""
+        self.unprinted = 0
+        """Iterations that are known to have run, and of which a restart lost the line."""
         self._pending: tuple[Record, str, bool, bool] | None = None
         self._replay: Replay | None = None
         self.distances = Distances(shape, window)
@@ -203,6 +205,14 @@ class RankSeries:
         if self.all_records and self._replay is None:
             self.position = max(self.position, self._base + iteration)
 
+    def resume_after(self, iteration: int) -> None:
+        """Take a restart that goes on after an iteration: those since the last record ran, too."""
+        if self.all_records and iteration > self.position:
+            self.unprinted += max(iteration - max(self.position, self.window.warmup), 0)
+            self.position = self._previous = iteration
+            self._furthest = (iteration, 0.0)
+            self._replay = None
+
     def end_epoch(self, values: Mapping[str, float | str | None]) -> None:
         """Take the log's own total of an epoch: it covers all its steps, printed or not."""
         total, steps = values.get("sum_seconds"), self.steps_of(values)
@@ -316,7 +326,7 @@ class RankSeries:
         # Between two epochs an evaluation lies in no record's time.
         steady = not (record.holds or restart or (events and self.shape.holds_events and not turns))
         stamp, clock = record.stamp, self.clock
-        passed = clock.advance(stamp)
+        passed = clock.advance(stamp, record.paused)
         self.resumed |= restart and not opens
         if passed is not None and not restart:
             alone = steady and not (opens or turns or events)
@@ -417,7 +427,9 @@ class RankSeries:
             return covered, time
         pace = 1 / record.rate if self._by_rate and record.rate else record.seconds or 0.0
         if record.steps is not None:
-            return record.steps, record.steps * pace
+            # After a restart some of its steps may be in an earlier record, too.
+            covered = min(record.steps, self._base + record.iteration - self.position)
+            return covered, covered * pace
         if self._single:
             return 1, pace
         limit = upto or self.usual

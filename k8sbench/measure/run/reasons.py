@@ -30,7 +30,7 @@ _WARN = (
     *("unsteady", "restarted", "repeated-lines", "running-mean-coarse"),
     *("printed-running-mean", "sampled-steps", "summary-only", "airank-clock", "airank-ips"),
     *("clock-jump", "clocks-apart", "airank-accuracy", "airank-target", "long-lines"),
-    *("machine-busy", "machine-shared", "gpu-in-use"),
+    *("machine-busy", "machine-shared", "gpu-in-use", "broken-samples", "checkpoint-failed"),
     *("gpus-unverified", "batch-unverified", "precision-unverified", "model-unverified"),
 )
 RULES: dict[str, Severity] = {

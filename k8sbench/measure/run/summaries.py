@@ -27,8 +27,8 @@ def of_run(case: Case) -> Iterator[Reason]:
     log, series = case.log, case.series
     yield from _whole_run(case)
     span = series.tally.span if series else None
-    if log.summary is None or span is None:
-        return
+    if log.summary is None or span is None or log.restarted:
+        return  # the summary of a later attempt is of that attempt
     mark, file = log.summary
     values = mark.values
     if (values.get("first_step"), values.get("last_step")) != (span.first, span.last):

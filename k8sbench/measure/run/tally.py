@@ -34,6 +34,8 @@ class Stamped(NamedTuple):
     stamp: float
     iterations: int
     time: float
+    paused: float
+    """Seconds that the records say their times leave out."""
 
 
 class Tally:
@@ -51,8 +53,9 @@ class Tally:
         self._waiting_time = 0.0
         self.first_iteration: int | None = None
         self.last_iteration: int | None = None
-        self._first_stamped: tuple[int, float, int, float] | None = None
-        self._last_stamped: tuple[int, float, int, float] | None = None
+        self._paused = 0.0
+        self._first_stamped: tuple[int, float, int, float, float] | None = None
+        self._last_stamped: tuple[int, float, int, float, float] | None = None
         """The fields of :class:`Stamped`, which takes longer to make."""
         self.first: Record | None = None
         self.last: Record | None = None
@@ -79,6 +82,7 @@ class Tally:
         """Count a record of the window; ``steady``: nothing but training lies in its time."""
         self.iterations += covered
         self.time += time
+        self._paused += record.paused
         if steady:
             self.steady_iterations += covered
             self.steady_time += time
@@ -86,7 +90,8 @@ class Tally:
             self.first_iteration = position - covered + 1
         self.last_iteration = position
         if record.stamp is not None:
-            self._last_stamped = (position, record.stamp, self.iterations, self.time)
+            sums = (self.iterations, self.time, self._paused)
+            self._last_stamped = (position, record.stamp, *sums)
             if record.taken is not None:
                 self.delays.append(record.taken - record.stamp)
             if self._first_stamped is None:
@@ -116,7 +121,8 @@ class Tally:
         self.steady_time = sum(times, self.steady_time)
         self.last_iteration = position
         if last.stamp is not None:
-            self._last_stamped = (position, last.stamp, self.iterations, self.time)
+            sums = (self.iterations, self.time, self._paused)
+            self._last_stamped = (position, last.stamp, *sums)
         self.records += len(times)
         self.rates.fromlist([covered / time for time in times])
         self.last = last

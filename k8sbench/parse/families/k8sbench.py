@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from k8sbench.model import gpu_metrics
-from k8sbench.model.sample import Fact, GpuSamples, Item, Mark, Record, Shape
+from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Item, Mark, Record, Shape
 from k8sbench.parse import stamps
 from k8sbench.parse.cleaning import OWN
 from k8sbench.parse.family import MOST_ITERATIONS, Family, Line, Reader, share
@@ -27,9 +27,14 @@ _START_FACTS = (
     *("impl", "benchmark", "variant", "framework", "framework_version", "run_id"),
     *("world_size", "batch_size_per_gpu", "unit", "precision", "amp_dtype"),
     *("precision_effective", "device", "data", "preset", "warmup", "iterations"),
-    *("log_interval", "seed"),
+    *("log_interval", "seed", "mode"),
 )
-_SUMMARY_FACTS = ("parameters", "precision_effective", "sync_bn", "max_memory_mib", "head", "norm")
+_SUMMARY_FACTS = (
+    *("parameters", "precision_effective", "sync_bn", "max_memory_mib", "head", "norm"),
+    *("broken_samples", "ended_by"),
+)
+_INPUTS = {"data": ("name", "digest", "train", "val"), "weights": ("file", "digest", "loaded")}
+"""Events of what a run reads, and their fields: facts such as ``data.digest``."""
 _FACT_OF_FIELD = {"world_size": "gpus", "batch_size_per_gpu": "batch_size"}
 """Field of an event → the fact, where the two names differ."""
 _CLOCK = ("clock_sm_mhz", "throttle_reasons")
@@ -53,6 +58,7 @@ class _Step(msgspec.Struct, gc=False):
     time: float | None = None
     memory_mib: float | None = None
     holds: list[str] = []
+    paused_seconds: float | None = None
 
 
 _STEP = re.compile(
@@ -79,7 +85,7 @@ def _columns(matches: Sequence[re.Match[str]]) -> Columns | None:
         return None
     reached = [each.step for each in found if isinstance(each.step, int)]
     times = [each.seconds for each in found]
-    if len(reached) < len(texts) or any(each.holds for each in found):
+    if len(reached) < len(texts) or any(each.holds or each.paused_seconds for each in found):
         return None
     if not isinstance(steps, int) or not 1 <= steps <= min(reached):
         return None
@@ -159,6 +165,12 @@ def _items(line: Line, event: dict[str, Any], taken: str) -> Iterator[Item]:
             yield samples
     elif name == "rank":
         yield _rank(line, event)
+    elif name == "evaluation":
+        yield from _evaluation(line, event)
+    elif name in _INPUTS:
+        yield from _facts(line, event, _INPUTS[name], prefix=f"{name}.")
+    elif name in {"resume", "checkpoint", "broken"}:
+        yield _happened(line, event, name)
     elif name == "summary":
         yield from _facts(line, event, _SUMMARY_FACTS)
         # The environment event holds them, too: of a GPU that had not yet begun to work.
@@ -173,7 +185,7 @@ def _record(line: Line, event: dict[str, Any], taken: str) -> Record | None:
         return None
     if seconds is None or not 0 < seconds < math.inf:
         return None
-    holds = event.get("holds")
+    holds, paused = event.get("holds"), _number(event.get("paused_seconds"))
     return Record(
         line=line.number,
         text=line.text,
@@ -189,7 +201,41 @@ def _record(line: Line, event: dict[str, Any], taken: str) -> Record | None:
         taken=stamps.moment(taken),
         memory_mib=_number(event.get("memory_mib")),
         holds=tuple(str(what) for what in holds) if isinstance(holds, list) else (),
+        paused=paused if paused is not None and 0 < paused < math.inf else 0.0,
     )
+
+
+def _evaluation(line: Line, event: dict[str, Any]) -> Iterator[Evaluation]:
+    """Its headline first, then its other figures; none that is no finite number."""
+    headline, unit = str(event.get("metric")), event.get("unit")
+    named: dict[str, Any] = {headline: None} | _object(event, "figures")
+    figures = named | {headline: event.get("value")}
+    for name, value in figures.items():
+        number = _number(value)
+        if number is None or not math.isfinite(number):
+            continue
+        yield Evaluation(
+            line=line.number,
+            text=line.text,
+            source=line.source,
+            metric=name,
+            value=number,
+            unit="%" if unit == "%" else "fraction" if unit == "fraction" else "unknown",
+            stamp=_number(event.get("time")),
+            step=_whole(event.get("step")),
+            samples=_whole(event.get("samples")),
+            of=_whole(event.get("of")),
+            target=_number(event.get("target")) if name == headline else None,
+        )
+
+
+def _happened(
+    line: Line, event: dict[str, Any], kind: Literal["resume", "checkpoint", "broken"]
+) -> Mark:
+    values: dict[str, float | str | None] = {"step": _number(event.get("step"))}
+    names = ("restored", "failed", "part", "path", "why")
+    values |= {name: str(event[name]) for name in names if event.get(name)}
+    return line.mark(kind, values=values, stamp=_number(event.get("time")))
 
 
 def _rank(line: Line, event: dict[str, Any]) -> Mark:

@@ -235,6 +235,8 @@ def _check_url(url: str) -> None:
         sound, parts = False, urlsplit("")
     if not sound:
         raise Failed("The URL is none of http or https.", "Correct --url.", EXIT_INPUT)
+    if not url.isascii() or any(character <= " " or character == "\x7f" for character in url):
+        raise Failed("The URL holds characters that no URL has.", "Write them as %XX.", EXIT_INPUT)
     if parts.username or parts.password:
         raise Failed(
             "The URL holds a user or a password, which would be seen by everyone.",

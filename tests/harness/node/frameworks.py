@@ -1,7 +1,6 @@
 """Frameworks for pods: the site-packages of this Python as a claim, and node pools that use it.
 
-The volume is a folder of this machine, read-only. A pod may not mount such a one itself where the
-restricted standard is enforced; a claim it may.
+The volume is a folder of this machine, read-only.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.harness.cluster.namespace import Namespace
+from tests.harness.node import volumes
 
 CLAIM = "frameworks"
 GPU_PRODUCT = "Tesla-T4"
@@ -48,35 +48,5 @@ def pools() -> str:
 @contextlib.contextmanager
 def claimed(namespace: Namespace) -> Iterator[None]:
     """Have the claim in a namespace, bound; the volume goes with the end of the block."""
-    volume = f"{CLAIM}-{namespace.name}"
-    common: dict[str, Any] = {"accessModes": ["ReadOnlyMany"], "storageClassName": ""}
-    namespace.create(
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": CLAIM},
-            "spec": {**common, "resources": {"requests": {"storage": "1Gi"}}},
-        }
-    )
-    # A volume that knows the claim's uid is bound when it appears; otherwise the controller may
-    # come to it only with its next round, up to 15 s later.
-    claim = namespace.get("persistentvolumeclaim", CLAIM)["metadata"]
-    namespace.cluster.create(
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": {"name": volume},
-            "spec": {
-                **common,
-                "capacity": {"storage": "1Gi"},
-                "persistentVolumeReclaimPolicy": "Retain",
-                "claimRef": {key: claim[key] for key in ("namespace", "name", "uid")},
-                "hostPath": {"path": sysconfig.get_path("purelib"), "type": "Directory"},
-            },
-        }
-    )
-    try:
-        namespace.wait("jsonpath={.status.phase}=Bound", f"persistentvolumeclaim/{CLAIM}")
+    with volumes.claimed(namespace, CLAIM, sysconfig.get_path("purelib"), "ReadOnlyMany"):
         yield
-    finally:
-        namespace.cluster.kubectl("delete", "persistentvolume", volume, "--wait=false")

@@ -35,6 +35,11 @@ variants:
   command: [python, train.py]
 """
 FIGURE = "{case: 1x1, precision: fp32, batch_size: 1, gpu_model: X, source: first"
+TRAIN = (
+    "  train: {length: 90, unit: epochs, metric: top-1, rule: ours,"
+    " evaluate_every: {one_gpu: 1, many_gpus: 2}}\n"
+)
+SMALL = "  smoke: {batch_size: 1, warmup: 1, iterations: 9, train: {length: 2, unit: epochs, "
 LOG = "{name: x, unit: images/s, per: job"
 STAMPED = ", record: '(?P<iteration>.)(?P<rate>.)(?P<stamp>.)', stamp_format: '%s'"
 
@@ -132,6 +137,16 @@ def test_a_sound_file_has_no_problem() -> None:
         (SOUND.replace("name: mine", "name: " + "m" * 41), 1, "should be a name of at most 40"),
         (SOUND.replace("iterations: 10", "iterations: 0"), 14, "should be a whole number >= 1"),
         (SOUND + "  repeats: 1001\n", 17, "should be a whole number <= 1000"),
+        (SOUND + TRAIN.replace("epochs", "steps"), 17, 'is "steps", not one of'),
+        (SOUND + TRAIN.replace(", many_gpus: 2", ""), 17, "needs both one_gpu and many_gpus"),
+        (SOUND + TRAIN.replace("many_gpus: 2", "many_gpus: 91"), 17, "beyond the length of 90"),
+        (SOUND + TRAIN + SMALL + "evaluate_every: 3}}\n", 18, "is beyond the length of 2"),
+        (SOUND + SMALL + "evaluate_every: 1}}\n", 17, "stands without train"),
+        (
+            SOUND + TRAIN + "target_accuracy: {metric: mIoU, value: 78.5}\n",
+            17,
+            "is 'top-1', but target_accuracy is of 'mIoU'",
+        ),
         (SOUND + "  data_set: {name: x, md5: abc}\n", 17, "MD5 sum"),
     ],
 )

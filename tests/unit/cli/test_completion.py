@@ -76,6 +76,7 @@ def names(*words: str) -> list[str]:
         (("submit", "tsm", "--node-pool", "v"), ["v100-16gb", "v100-32gb"]),
         (("results", "--accept", "gpu-c"), ["gpu-clocks", "gpu-count"]),
         (("submit", "tsm", "--preset", "s"), ["smoke"]),
+        (("submit", "tsm", "--mode", "tr"), ["train"]),
         (("results", "--published", "--pl"), ["--plot"]),
         (("results", "--color", "a"), ["auto", "always"]),
         (("sub",), ["submit"]),
@@ -100,6 +101,8 @@ def test_a_file_is_completed_where_one_is_taken() -> None:
     assert completed("submit", "./mine")[0] == ["file,./mine"]
     assert completed("submit", "tsm", "--pools", "")[0] == ["file,"]
     assert completed("nodes", "tsm", "--store", "")[0] == ["file,"]
+    assert completed("render", "tsm", "--checkpoints", "k")[0] == ["file,k"]
+    assert completed("submit", "tsm", "--target", "")[0] == []
     assert completed("explain", "mine")[0] == ["file,mine"]
     assert completed("explain", "mine.yaml", "tr")[0] == ["file,tr"]
 

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from k8sbench.cli.terminal import drawing
+from k8sbench.cli.terminal.progress import state_words
 from k8sbench.model.phase import Phase
 from k8sbench.ports import JobEvent
 from k8sbench.runs.live_state import LiveRun
@@ -267,3 +268,12 @@ def test_a_sweep_never_takes_more_lines_than_there_are(room: int, width: int) ->
     _, going = swept()
     drawn = drawing.sweep(Sweep(plans, [], 4), going * 4, NOW, width, room)
     assert len(lines(drawn, width)) <= room
+
+
+def test_a_run_that_restarts_shows_how_often_and_no_replica_of_the_attempt_before() -> None:
+    live = LiveRun(live_runs.run())
+    live.take(live_runs.replica("worker-0", Phase.FAILED))
+    cause = "Attempt 2 of 4: worker-0 was killed."
+    live.take(live_runs.moved(Phase.CREATED, cause, cause_id="restarting"))
+    assert (live.restarts, live.replicas()) == (1, [])
+    assert "1 restart" in list(state_words(live, live_runs.NOW))

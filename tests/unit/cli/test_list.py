@@ -15,6 +15,7 @@ import pytest
 from k8sbench.adapters import processes
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.cli.main import main
+from k8sbench.model import attempts
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location, Owner
 from tests.unit.store.examples import OWNER, REJECTION, measurement, plan, step
@@ -291,3 +292,17 @@ def test_a_name_with_control_characters_cannot_draw_on_the_terminal(
     assert "\x1b" not in out
     assert "\x07" not in out
     assert OWNER.host not in out
+
+
+def test_restarts_have_a_column_where_a_run_has_any(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store() as store:
+        fill(store)
+        store.move("arc-1", attempts.restarting(plan(), 1, "It was killed.", time.time()))
+    assert main(["list"]) == 0
+    head, *rows = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert head[-1] == "RESTARTS"
+    assert [row[-1] for row in rows] == ["-", "-", "1", "-"]
+    assert main(["list", "-o", "json"]) == 0
+    assert [run["restarts"] for run in json.loads(capsys.readouterr().out)] == [0, 0, 1, 0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,7 +46,11 @@ def test_without_them_data_lie_on_the_device_and_speed_is_upstream_s(
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--data", "pvc:imagenet"), "not available yet"),
+        (("--data", "pvc:imagenet"), "is a volume of a cluster, and this run is local"),
+        (("--data", "/no/such/folder"), "there is no folder /no/such/folder"),
+        (("--weights", "/no/such.npz"), "there is no file /no/such.npz"),
+        (("--checkpoints", "/tmp"), "--checkpoints is for --mode train"),
+        (("--target", "high"), "no percentage"),
         (("--data", "synthetik"), "Write synthetic or synthetic-host"),
         (("--speed-option", "worker=2"), "Did you mean workers?"),
         (("--speed-option", "workers"), "Write workers=8"),
@@ -57,3 +63,70 @@ def test_what_cannot_be_is_refused_before_anything_is_made(
     printed = capsys.readouterr()
     assert printed.out == ""
     assert says in printed.err
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of data, start weights, and the folder in which commands are typed."""
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "start.npz").touch()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+TRAIN = ("--backend=local", "--mode=train", "--data=pictures", "--weights=./x/../start.npz")
+
+
+def test_paths_are_made_absolute_and_reach_the_trainer(
+    capsys: pytest.CaptureFixture[str], files: Path
+) -> None:
+    command, reported = render(capsys, *TRAIN, "--checkpoints=kept", "--epochs=2", "--target=90")
+    told = {name: command[command.index(f"--{name}") + 1] for name in ("data", "weights")}
+    assert told == {"data": f"{files}/pictures", "weights": f"{files}/start.npz"}
+    assert command[command.index("--checkpoints") + 1] == f"{files}/kept/$(K8SBENCH_RUN_ID)"
+    assert " · train 2 epochs, evaluated every 1, to top-1 90 % · local · " in reported
+    assert f" · data path:{files}/pictures · weights path:{files}/start.npz · " in reported
+    assert f"checkpoints path:{files}/kept · up to 3 restarts" in reported
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--data=start.npz",), "start.npz is no folder that you may read"),
+        (("--weights=pictures",), "is no .npz file"),
+        (("--weights=pictures.npz",), "there is no file"),
+        (("--checkpoints=start.npz/kept",), "start.npz is no folder that you may write to"),
+        (("--epochs=1", "--iterations=9"), "both say how long to train"),
+    ],
+)
+def test_files_of_the_wrong_kind_are_refused(
+    capsys: pytest.CaptureFixture[str], files: Path, options: tuple[str, ...], says: str
+) -> None:
+    assert main(["render", "resnet50", *TRAIN, *options]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_configuration_file_s_paths_start_at_its_folder(
+    capsys: pytest.CaptureFixture[str], files: Path
+) -> None:
+    (files / "k8sbench.toml").write_text(
+        '[render]\nbackend = "local"\nmode = "train"\ndata = "pictures"\ntarget = "none"\n'
+    )
+    (files / "below").mkdir()
+    os.chdir(files / "below")
+    command, reported = render(capsys)
+    assert command[command.index("--data") + 1] == f"{files}/pictures"
+    assert "--target" not in command
+    assert "evaluated every 1 · local" in reported
+
+
+def test_help_has_the_options_of_a_training_under_their_own_heading(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("submit", "render"):
+        assert main([name, "--help"]) == 0
+        general, _, of_training = capsys.readouterr().out.partition("Training to an accuracy:")
+        assert "--mode [throughput|train]" in of_training
+        assert "--max-restarts N" in of_training
+        assert "--data " in general
+        assert "--data " not in of_training

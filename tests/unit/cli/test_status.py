@@ -13,6 +13,7 @@ import yaml
 from k8sbench.adapters import processes
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.cli.main import main
+from k8sbench.model import attempts
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Location
 from k8sbench.ports import LogLine
@@ -212,3 +213,17 @@ def test_a_run_of_no_store_exits_2(root: pathlib.Path, capsys: pytest.CaptureFix
     assert main(["status", "seg-1"]) == 2
     assert "There are no runs" in capsys.readouterr().err
     assert not root.exists()
+
+
+def test_a_run_that_restarted_says_how_often_and_why(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store() as store:
+        run = store.record(plan(max_restarts=3), at=NOW, owner=OWNER)
+        store.move("seg-1", attempts.restarting(run.plan, 1, "worker-1 was killed.", NOW + 10))
+    assert main(["status", "seg-1"]) == 0
+    out, _ = capsys.readouterr()
+    assert "Attempt 2 of 4: worker-1 was killed. (restarting)" in out
+    assert ", 1 restart\n" in out
+    assert main(["status", "seg-1", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["restarts"] == 1

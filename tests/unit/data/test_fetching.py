@@ -214,7 +214,11 @@ def test_a_redirect_to_anything_but_http_is_refused(fetched: Fetched, to: str) -
 
 
 @pytest.mark.parametrize(
-    "url", ["file:///etc/hostname", "set.tar", "http://", "http://me:pw@127.0.0.1/x", "http://[x"]
+    "url",
+    [
+        *("file:///etc/hostname", "set.tar", "http://", "http://me:pw@127.0.0.1/x", "http://[x"),
+        *("http://127.0.0.1/x?pw y", "http://127.0.0.1/ü?pw"),
+    ],
 )
 def test_a_url_that_is_not_of_http_or_holds_a_password_is_refused(
     fetched: Fetched, url: str

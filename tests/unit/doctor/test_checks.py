@@ -40,6 +40,15 @@ FORBIDDEN = Unknown("nodes is forbidden (403)")
 PENDING = {"spec": {"storageClassName": "fast"}, "status": {"phase": "Pending"}}
 
 
+def claim(*modes: str, deleted: bool = False) -> dict[str, Any]:
+    """A claim that is bound to a volume."""
+    return {
+        "metadata": {"deletionTimestamp": "2026-11-20T08:00:00Z"} if deleted else {},
+        "spec": {"accessModes": [*modes], "volumeName": "volume-1"},
+        "status": {"phase": "Bound", "accessModes": [*modes]},
+    }
+
+
 def of(found: list[Line], identifier: str) -> Line:
     """The one line of that id that is not ok; the only one where all are."""
     lines = [line for line in found if line.id == identifier]
@@ -52,9 +61,7 @@ def test_a_cluster_that_is_ready_gets_ok_on_every_line() -> None:
 
 def test_a_line_that_is_not_ok_says_what_to_do() -> None:
     unseen: dict[str, Any] = {
-        field: FORBIDDEN
-        for field in Facts.__struct_fields__
-        if "Unknown" in str(Facts.__annotations__[field])
+        field: FORBIDDEN for field, kind in Facts.__annotations__.items() if "Unknown" in str(kind)
     }
     unseen |= {"claims": {"c": FORBIDDEN}, "storage_classes": {}}
     worst = msgspec.structs.replace(facts(), **unseen)
@@ -476,8 +483,88 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
         },
         {"replicas": 2},
         "data",
+        "failure",
+        "is ReadWriteOnce: 2 replicas on nodes of their own cannot share it",
+    ),
+    (
+        "a claim that is bound at once",
+        {"claims": {"imagenet": PENDING}, "storage_classes": {"fast": {}}},
+        {},
+        "data",
+        "failure",
+        "is Pending, not Bound, though fast binds at once",
+    ),
+    (
+        "a claim whose class may not be looked at",
+        {"claims": {"imagenet": PENDING}, "storage_classes": {"fast": FORBIDDEN}},
+        {},
+        "data",
         "warning",
-        "one node alone may mount it",
+        "whether fast binds it when the first pod comes is not known",
+    ),
+    (
+        "a claim that is being deleted",
+        {"claims": {"imagenet": claim("ReadOnlyMany", deleted=True)}},
+        {},
+        "data",
+        "failure",
+        "is being deleted",
+    ),
+    (
+        "a claim for many to read, of checkpoints",
+        {"claims": {"imagenet": claim("ReadOnlyMany")}},
+        {"written": ("imagenet",)},
+        "data",
+        "failure",
+        "is ReadOnlyMany: checkpoints cannot be written to it",
+    ),
+    (
+        "a claim for one node, of checkpoints of one replica",
+        {"claims": {"imagenet": claim("ReadWriteOnce")}},
+        {"written": ("imagenet",)},
+        "data",
+        "ok",
+        "is bound",
+    ),
+    (
+        "a claim for one node, of checkpoints of two",
+        {"claims": {"imagenet": claim("ReadOnlyMany", "ReadWriteOnce")}},
+        {"written": ("imagenet",), "replicas": 2},
+        "data",
+        "failure",
+        "2 replicas on nodes of their own cannot share it",
+    ),
+    *(
+        (
+            f"a volume that is read-only by its {why}",
+            {
+                "claims": {"imagenet": claim("ReadWriteMany")},
+                "volumes": {"volume-1": {"spec": spec}},
+            },
+            {"written": ("imagenet",)},
+            "data",
+            "failure",
+            f"The volume of claim imagenet is read-only ({why})",
+        )
+        for why, spec in (
+            ("mountOptions: ro", {"mountOptions": ["hard", "ro"]}),
+            ("nfs.readOnly", {"nfs": {"server": "s", "path": "/", "readOnly": True}}),
+            (
+                "csi.volumeAttributes.readOnly",
+                {"csi": {"driver": "d", "volumeAttributes": {"readOnly": "true"}}},
+            ),
+        )
+    ),
+    (
+        "a volume that may not be looked at",
+        {
+            "claims": {"imagenet": claim("ReadWriteMany")},
+            "volumes": {"volume-1": FORBIDDEN},
+        },
+        {"written": ("imagenet",), "replicas": 2},
+        "data",
+        "ok",
+        "is bound",
     ),
     (
         "a claim that is bound",

@@ -13,6 +13,7 @@ from k8sbench.cli.main import main
 from k8sbench.model.phase import Phase
 from tests.tiers import ROOT
 from tests.unit.imports import foreign
+from tests.unit.measure import train_logs
 from tests.unit.measure.support import FIXTURES
 from tests.unit.store.examples import NOW, REJECTION, measurement, plan, step
 
@@ -90,6 +91,31 @@ def test_what_the_steady_figure_leaves_out_is_listed(place: Path, capsys: Captur
     shown = text(capsys, name)
     assert "left out of time_weighted_steady alone:" in shown
     assert f"mmseg_evaluation.log:{window['left_out'][0]['line']}:" in shown.replace("\n", " ")
+
+
+def test_a_training_names_the_lines_of_its_time_and_its_accuracy(
+    place: Path, capsys: Captured
+) -> None:
+    lines = train_logs.texts(train_logs.attempt())
+    (place / "train.log").write_text("\n".join(lines) + "\n")
+    words = ["train.log", "--format", "k8sbench", "--set", "s", "-o", "name"]
+    assert main(["import", *words]) == 0
+    name = capsys.readouterr().out.strip()
+    found = explained(capsys, name)["training"]
+    last, _, first = found["text"].partition(" = ")[0].partition(" − ")
+    assert float(last) - float(first) == pytest.approx(train_logs.to_target(80), abs=0.01)
+    assert (found["target"], found["restarts"]) == (40.0, 0)
+    for at, words_there in (("began", "test_begin"), ("reached", '"value": 40.0')):
+        assert found[at]["line"] == 1 + next(n for n, x in enumerate(lines) if words_there in x)
+    assert '"value": 50.0' in found["best"]["text"]
+    out = text(capsys, name)
+    assert "time to train to 40 % = " in out
+    assert f"began: train.log:{found['began']['line']}: " in out
+
+
+def test_a_run_that_was_not_evaluated_has_no_training(run_id: str, capsys: Captured) -> None:
+    assert explained(capsys, run_id)["training"] is None
+    assert "time to train" not in text(capsys, run_id)
 
 
 def test_the_window_that_our_own_log_states_is_the_one_explained(

@@ -693,6 +693,12 @@ EXAMPLES: dict[str, list[Example]] = {
             " exited with code 3",
         ),
     ],
+    "usage-error": [
+        Example(
+            seen=seen(pod(state=ended(2)), of=job(FAILED)),
+            words="worker-0 exited with code 2.",
+        ),
+    ],
     "evicted": [
         Example(
             seen=seen(

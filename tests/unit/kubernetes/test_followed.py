@@ -13,7 +13,7 @@ from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
-from k8sbench.ports import JobEvent, LogLine
+from k8sbench.ports import JobEvent, LogLine, LogMark
 from tests.unit.kubernetes.objects import (
     JOB,
     PLAN,
@@ -244,3 +244,49 @@ def test_a_job_that_is_to_wait_is_never_unrecoverable(is_to_wait: bool) -> None:
     reading, _ = one.read(START + LATER)
     assert reading.cause_id == "image-name-invalid"
     assert reading.unrecoverable is not is_to_wait
+
+
+# -- the attempts of a run ------------------------------------------------------------------------
+
+
+def of_attempt(number: int, uid: str, *conditions: dict[str, Any]) -> dict[str, Any]:
+    """Make the job of an attempt, as the watch reports it."""
+    made = job(*conditions)
+    labels = {**made["metadata"].get("labels", {}), "k8sbench.io/attempt": str(number)}
+    return {**made, "metadata": {**made["metadata"], "labels": labels, "uid": uid}}
+
+
+def second() -> Followed:
+    created = Transition(phase=Phase.CREATED, at=START, cause="")
+    return Followed(PLAN, reported=created, since=0.0, attempt=2)
+
+
+def test_what_a_late_watch_reports_of_the_attempt_before_is_not_the_run_s() -> None:
+    one, before = second(), job(condition("Failed", at=END))
+    one.take(Changed("PyTorchJob", before))
+    assert one.found is None
+    one.take(Deleted("PyTorchJob", JOB, "job-1", before))
+    one.take(Deleted("PyTorchJob", JOB, "job-1", None))
+    reading, _ = one.read(START + LATER)
+    assert reading.phase is Phase.CREATED
+    one.take(Changed("PyTorchJob", of_attempt(2, "job-2", condition("Running"))))
+    one.take(Deleted("PyTorchJob", JOB, "job-1", before))
+    assert one.uid == "job-2"
+    assert not one.snapshot().deleted
+
+
+def test_a_job_that_another_store_has_restarted_is_followed_from_the_begin_of_its_logs() -> None:
+    created = Transition(phase=Phase.RUNNING, at=START, cause="")
+    marks = {"master-0": LogMark(5.0, 1)}
+    one = Followed(PLAN, reported=created, marks=marks, since=0.0)
+    one.take(Changed("PyTorchJob", of_attempt(3, "job-3", condition("Running"))))
+    assert (one.uid, one.marks) == ("job-3", {})
+    reading, _ = one.read(START + LATER)
+    told = [transition(event) for event in one.changes(reading, START + LATER) if event.transition]
+    assert [(step.cause_id, step.cause) for step in told[:2]] == [
+        ("restarting", f"Attempt {number} of {number}: It was begun by another store.")
+        for number in (2, 3)
+    ]
+    assert told[-1].phase is reading.phase, "its state is reported after that"
+    later = one.changes(reading, START + LATER + 1)
+    assert not [event for event in later if event.transition]

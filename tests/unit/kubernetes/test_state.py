@@ -216,7 +216,7 @@ def test_an_end_that_no_operator_tells_is_read_from_the_pods_after_half_a_minute
     reading = read(found, after=61)
     assert (reading.phase, reading.look_again_s) == (Phase.RUNNING, 30.0)
     assert read(found, after=90).phase is Phase.SUCCEEDED
-    found.pods = {**found.pods, f"{JOB}-worker-0": pod(state=ended(2, at=60))}
+    found.pods = {**found.pods, f"{JOB}-worker-0": pod(state=ended(3, at=60))}
     reading = read(found, after=90)
     assert (reading.phase, reading.cause_id) == (Phase.FAILED, "replica-failed")
 

@@ -17,6 +17,7 @@ import pytest
 
 from k8sbench.cli.commands.measure import CSV, command
 from k8sbench.cli.main import COMMANDS, main
+from tests.unit.measure import train_logs
 from tests.unit.measure.support import FIXTURES, run
 
 PROMISED = """
@@ -220,6 +221,24 @@ def test_csv_has_one_row_per_log(logs: Path, capsys: pytest.CaptureFixture[str])
     assert float(rows[0]["time_weighted"]) == pytest.approx(8.0)
     assert (rows[1]["time_weighted"], rows[1]["verdict"]) == ("", "rejected")
     assert "too-few-records" in rows[1]["reasons"].split()
+
+
+def test_a_training_names_its_target_what_it_read_and_its_restarts(
+    logs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = logs / "train.log"
+    log.write_text("\n".join(train_logs.texts(train_logs.attempt(stop=True))) + "\n")
+    assert main(["measure", str(log), "--format", "k8sbench"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "mIoU best 40 %, final 40 % (4 evaluations) · time to train" in shown
+    assert (
+        "target 40 % · stopped at the target · data cityscapes, digest d1 · weights v1c.npz,"
+        " digest abababababab · 0 restarts" in shown
+    )
+    assert main(["measure", str(log), "--format", "k8sbench", "-o", "csv"]) == 0
+    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert (row["target"], row["restarts"], row["data_digest"]) == ("40.0", "0", "d1")
+    assert row["weights_digest"] == "ab" * 32
 
 
 def test_the_table_names_figure_estimator_unit_verdict_and_reasons(

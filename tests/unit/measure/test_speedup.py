@@ -12,6 +12,7 @@ from k8sbench.measure.group import speedup
 from k8sbench.measure.group.comparison import results
 from k8sbench.measure.group.grouping import groups
 from k8sbench.model.identity import GroupKey, fields_for
+from k8sbench.model.measurement import DataSet
 from k8sbench.model.plan import PlannedWindow
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
@@ -76,6 +77,7 @@ def test_synchronised_batch_norm_is_a_footnote() -> None:
 WINDOW = PlannedWindow(
     warmup=0, iterations=100, log_interval=1, min_steady_seconds=120.0, rule="ours"
 )
+FILES = DataSet(name="imagenet", digest="d1", train=1_281_167, val=50_000)
 UNLIKE: dict[str, dict[str, Any]] = {
     "variant": {"variant": "other"},
     "impl": {"impl": "user"},
@@ -91,6 +93,7 @@ UNLIKE: dict[str, dict[str, Any]] = {
     "pool": {"pool": NodePool(name="other", gpus_per_node=8, gpu_model=V100_16)},
     "gpu_model": {"measured": {"gpu_model": V100_32}},
     "image": {"image": "registry.example/pytorch:2"},
+    "data_digest": {"measured": {"data_set": FILES}},
     "options": {"options": {"channels_last": True}},
     "node": {"node": "gpu-07"},
     "program": {"trainers_digest": "f" * 64},
@@ -218,6 +221,8 @@ def test_the_catalogs_note_on_batch_norm_stands_in_for_ours() -> None:
 
 def test_every_field_of_a_group_key_is_judged_in_a_speedup() -> None:
     allowed = {"replicas", "processes_per_replica", "case", "set_name"}
+    # A step is as fast whatever it starts from and aims at.
+    allowed |= {"training", "weights", "weights_digest"}
     judged = set(GroupKey.__struct_fields__) - allowed
     assert set(fields_for("baseline")) == judged
     assert set(UNLIKE) | {"benchmark", "framework"} == judged

@@ -11,7 +11,7 @@ import pytest
 
 from k8sbench.model import identity
 from k8sbench.model.identity import CASE_FIELDS, NOT_DECIDING, GroupKey, Use, fields_for
-from k8sbench.model.plan import PlannedWindow, RunPlan
+from k8sbench.model.plan import PlannedTraining, PlannedWindow, RunPlan
 from k8sbench.model.pool import NodePool, Rdma, Toleration
 from k8sbench.model.spec import Fingerprint, LogFormat
 from tests.tiers import ROOT
@@ -36,7 +36,7 @@ PLAN = RunPlan(
     processes_per_replica=8,
     batch_size=4,
     preset="full",
-    mode="throughput",
+    mode="train",
     data="image",
     window=PlannedWindow(
         warmup=5, iterations=50, log_interval=5, min_steady_seconds=0.0, rule="ours"
@@ -57,6 +57,14 @@ PLAN = RunPlan(
     timeout_s=60.0,
     fingerprint=None,
     sync_bn=False,
+    training=PlannedTraining(
+        length=80_000,
+        unit="iterations",
+        evaluate_every=8_000,
+        metric="mIoU",
+        target=78.5,
+        stop_at_target=True,
+    ),
 )
 OTHER: dict[str, Any] = {
     "schema": 2,
@@ -77,7 +85,18 @@ OTHER: dict[str, Any] = {
     "processes_per_replica": 4,
     "batch_size": 8,
     "preset": "smoke",
-    "mode": "train",
+    "mode": "throughput",
+    "training.length": 40_000,
+    "training.unit": "epochs",
+    "training.evaluate_every": 4_000,
+    "training.metric": "aAcc",
+    "training.target": None,
+    "training.stop_at_target": False,
+    "training.checkpoint_every": 500,
+    "training.start": "another",
+    "weights": "pvc:weights/resnet50.npz",
+    "checkpoints": "pvc:checkpoints",
+    "max_restarts": 3,
     "data": "pvc:pictures",
     "window.warmup": 6,
     "window.iterations": 60,
@@ -136,6 +155,7 @@ OTHER: dict[str, Any] = {
 """Another value for every field of a plan, and of what is nested in it field by field."""
 NESTED: dict[str, type[msgspec.Struct]] = {
     "window": PlannedWindow,
+    "training": PlannedTraining,
     "log": LogFormat,
     "pool": NodePool,
 }
@@ -190,6 +210,23 @@ def test_another_run_of_the_same_command_names_other_hosts() -> None:
     assert identity.case_key(one) == identity.case_key(two)
     assert identity.case_values(one) == identity.case_values(two)
     assert key(one) == key(two)
+
+
+def test_where_checkpoints_lie_changes_no_key_though_it_stands_in_the_command() -> None:
+    one, two, none = (
+        msgspec.structs.replace(PLAN, checkpoints=place, command=("train", *words, "--seed", "0"))
+        for place, words in (
+            ("path:/a", ("--checkpoints", "/a/run")),
+            ("path:/b", ("--checkpoints", "/b/run")),
+            (None, ()),
+        )
+    )
+    assert identity.case_key(one) == identity.case_key(two) == identity.case_key(none)
+
+
+def test_runs_to_another_target_or_from_other_weights_form_other_groups() -> None:
+    others = [changed(path) for path in ("training.target", "training.length", "weights", "mode")]
+    assert len({key(plan).id for plan in (PLAN, *others)}) == 5
 
 
 def test_an_annotation_that_attaches_no_network_decides_nothing() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from k8sbench import __version__
 from k8sbench.model.choices import Request, Site
-from k8sbench.model.errors import NotAvailableYet, NotFound, UsageError
+from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe, make_plan
 from tests.unit.model.specs import CLUSTER, GPU_BOX, LAPTOP, SOURCE, V100, WINDOW, spec
@@ -247,14 +247,6 @@ def test_too_many_cpu_processes_are_refused_before_they_thrash_the_machine() -> 
 def test_the_local_backend_runs_only_what_the_catalog_marks_local(asked: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="local: true"):
         planned(LAPTOP, **asked)
-
-
-@pytest.mark.parametrize(
-    "asked", [{"mode": "train"}, {"data": "pvc:cityscapes"}, {"data": "/mnt/cityscapes"}]
-)
-def test_modes_and_data_that_are_not_built_say_so(asked: dict[str, Any]) -> None:
-    with pytest.raises(NotAvailableYet):
-        planned(**asked)
 
 
 @pytest.mark.parametrize("data", ["synthetic", "synthetic-host"])

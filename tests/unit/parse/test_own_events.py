@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from k8sbench.model.sample import Fact, GpuSamples, Mark, Record
+from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Mark, Record
 from k8sbench.trainers.parts import events
 from tests.unit.parse.support import items, marks, records
 from tests.unit.parse.test_records_by_family import MMSEG
@@ -239,3 +239,81 @@ def test_which_gpu_a_rank_has_is_marked_where_it_has_one() -> None:
     found = items("k8sbench", line(START), line(about), line({**about, **gpu}))
     (mark,) = [item for item in found if isinstance(item, Mark) and item.kind == "gpu"]
     assert mark.values == {"rank": 1.0, "pod": "p-0", "host": "h", **gpu}
+
+
+# Training to an accuracy
+
+EVALUATION = {
+    "event": "evaluation",
+    "step": 8000,
+    "epoch": 5.38,
+    "metric": "mIoU",
+    "value": 71.2,
+    "unit": "%",
+    "figures": {"aAcc": 95.0, "mIoU": 71.2},
+    "samples": 499,
+    "of": 500,
+    "seconds": 31.2,
+    "target": 78.5,
+    "reached": False,
+    "time": 1772445600.5,
+}
+
+
+def evaluations(event: Mapping[str, object]) -> list[Evaluation]:
+    found = items("k8sbench", line(START), line(event))
+    return [item for item in found if isinstance(item, Evaluation)]
+
+
+def test_an_evaluation_is_its_headline_and_then_its_other_figures() -> None:
+    first, second = evaluations(EVALUATION)
+    assert (first.metric, first.value, first.unit, first.target) == ("mIoU", 71.2, "%", 78.5)
+    assert (first.step, first.samples, first.of) == (8000, 499, 500)
+    assert first.stamp == 1772445600.5
+    assert (second.metric, second.value, second.target) == ("aAcc", 95.0, None)
+
+
+@pytest.mark.parametrize("value", [None, "nan", "inf", "71", True, [71.2]])
+def test_an_evaluation_without_a_number_has_no_headline(value: object) -> None:
+    assert [each.metric for each in evaluations({**EVALUATION, "value": value})] == ["aAcc"]
+
+
+@pytest.mark.parametrize("figures", [None, [], "mIoU", {"aAcc": None}])
+def test_an_evaluation_may_have_no_other_figures(figures: object) -> None:
+    assert [each.metric for each in evaluations({**EVALUATION, "figures": figures})] == ["mIoU"]
+
+
+def test_what_a_run_reads_are_facts() -> None:
+    data = {"event": "data", "name": "cityscapes", "train": 2975, "val": 500, "digest": "d"}
+    weights = {"event": "weights", "file": "v1c.npz", "digest": "ab", "loaded": 318}
+    found = items("k8sbench", line(START), line(data), line(weights))
+    facts = {item.name: item.value for item in found if isinstance(item, Fact)}
+    assert (facts["data.name"], facts["data.train"], facts["data.digest"]) == (
+        *("cityscapes", "2975", "d"),
+    )
+    assert (facts["weights.file"], facts["weights.loaded"]) == ("v1c.npz", "318")
+
+
+def test_a_step_says_what_its_time_leaves_out() -> None:
+    (found,) = records("k8sbench", line(START), line({**STEP, "paused_seconds": 31.6}))
+    assert (found.paused, found.seconds) == (31.6, 0.5)
+    for odd in (None, "31", -1.0, "inf", 0):
+        (found,) = records("k8sbench", line(START), line({**STEP, "paused_seconds": odd}))
+        assert found.paused == 0.0
+
+
+def test_restarts_checkpoints_and_broken_samples_are_marks() -> None:
+    told = [
+        {"event": "resume", "step": 1200, "restored": "step-001200", "time": 1.5},
+        {"event": "checkpoint", "step": 8000, "failed": "No space left.", "time": 2.5},
+        {"event": "broken", "part": "val", "path": "a.png", "why": "cut off", "count": 3},
+    ]
+    found = marks(items("k8sbench", line(START), *map(line, told)))[1:]
+    assert [(mark.kind, mark.stamp) for mark in found] == [
+        ("resume", 1.5),
+        ("checkpoint", 2.5),
+        ("broken", None),
+    ]
+    assert found[0].values["step"] == 1200
+    assert found[1].values["failed"] == "No space left."
+    assert (found[2].values["part"], found[2].values["path"]) == ("val", "a.png")

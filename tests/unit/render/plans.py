@@ -72,7 +72,12 @@ PROGRAMS: dict[str, dict[str, Any]] = {
         "command": ("./train",),
     },
 }
-TURNS: tuple[dict[str, Any], ...] = ({}, {"queue": "team-queue"}, {"gang": True})
+TURNS: tuple[dict[str, Any], ...] = (
+    {},
+    {"queue": "team-queue"},
+    {"gang": True},
+    {"weights": "pvc:weights/start.npz", "checkpoints": "pvc:kept/team"},
+)
 Objects = tuple[dict[str, Any], ...]
 SOURCES = TrainerSources.of(
     {

@@ -28,6 +28,12 @@ GOLDENS: dict[str, RunPlan] = {
     "pytorch-upstream-pvc": plan(
         "2x8", data="pvc:imagenet/train", env={"NCCL_DEBUG": "INFO"}, **PROGRAMS["upstream"]
     ),
+    "pytorch-2x8-training": plan(
+        "2x8",
+        data="pvc:sets/imagenet",
+        weights="pvc:weights/resnet50/start.npz",
+        checkpoints="pvc:kept/team",
+    ),
     "paddle-2x8": plan("2x8", framework="paddle"),
     "paddle-4x8-rdma-queue-gang": plan(
         "4x8", framework="paddle", pool=POOLS["rdma"], queue="team-queue", gang=True

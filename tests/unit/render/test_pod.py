@@ -147,6 +147,59 @@ def test_packages_lie_beside_the_data() -> None:
     assert {"/data", "/opt/python-packages"} <= set(mounts(wanted))
 
 
+TRAINING: dict[str, Any] = {
+    "data": "pvc:sets/imagenet",
+    "weights": "pvc:weights/resnet50/start.npz",
+    "checkpoints": "pvc:kept/team",
+}
+
+
+def test_weights_are_mounted_to_be_read_and_checkpoints_to_be_written() -> None:
+    wanted = plan(**TRAINING)
+    assert mounts(wanted)["/weights"] == {
+        "name": "weights",
+        "mountPath": "/weights",
+        "readOnly": True,
+        "subPath": "resnet50",
+    }
+    assert mounts(wanted)["/checkpoints"] == {
+        "name": "checkpoints",
+        "mountPath": "/checkpoints",
+        "readOnly": False,
+        "subPath": "team",
+    }
+    of_claims = {name: volume(wanted, name)["persistentVolumeClaim"] for name in TRAINING}
+    assert of_claims == {
+        "data": {"claimName": "sets", "readOnly": True},
+        "weights": {"claimName": "weights", "readOnly": True},
+        "checkpoints": {"claimName": "kept", "readOnly": False},
+    }
+
+
+def test_one_claim_is_one_volume_of_which_only_the_checkpoints_can_be_written() -> None:
+    wanted = plan(data="pvc:all/sets", weights="pvc:all/start.npz", checkpoints="pvc:all/kept")
+    names = {path: mounts(wanted)[path]["name"] for path in ("/data", "/weights", "/checkpoints")}
+    assert set(names.values()) == {"data"}
+    assert volume(wanted, "data")["persistentVolumeClaim"] == {
+        "claimName": "all",
+        "readOnly": False,
+    }
+    read_only = {path: mounts(wanted)[path]["readOnly"] for path in names}
+    assert read_only == {"/data": True, "/weights": True, "/checkpoints": False}
+
+
+def test_files_of_this_machine_are_mounted_nowhere() -> None:
+    local = plan(
+        "1x1-cpu",
+        backend="local",
+        image=None,
+        data="path:/a",
+        weights="path:/b.npz",
+        checkpoints="path:/c",
+    )
+    assert not {"/data", "/weights", "/checkpoints"} & set(mounts(local))
+
+
 def test_a_local_process_has_the_machine_s_own_packages() -> None:
     wanted = plan("2x1-cpu", pool=PACKAGES, backend="local", image=None)
     assert "/opt/python-packages" not in mounts(wanted)
@@ -259,6 +312,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "claim in upper case": ({"data": "pvc:ImageNet"}, "names no data"),
     "claim that climbs": ({"data": "pvc:data/../other"}, "names no data"),
     "claim with an empty folder": ({"data": "pvc:data//x"}, "names no data"),
+    "checkpoints by path": ({"checkpoints": "path:/mnt/kept"}, "/mnt/kept is a folder on a node"),
+    "weights of no kind": ({"weights": "s3://bucket/a.npz"}, "is no file"),
     "queue": ({"queue": "Team Queue"}, "cannot name a Kueue queue"),
     "long queue": ({"queue": "q" * 64}, "cannot name a Kueue queue"),
     "run id": ({"run_id": "1bad"}, "cannot name a job"),

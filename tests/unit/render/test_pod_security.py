@@ -46,6 +46,20 @@ def test_programs_that_are_not_ours_may_write_where_they_please() -> None:
     assert violations(pod(plan(impl="upstream"))["spec"]) == []
 
 
+def test_a_group_owns_what_checkpoints_are_written_to_and_the_pod_stays_restricted() -> None:
+    keeping = pod(plan(checkpoints="pvc:kept"))["spec"]
+    assert keeping["securityContext"]["fsGroup"] == 1000
+    assert keeping["securityContext"]["fsGroupChangePolicy"] == "OnRootMismatch"
+    assert violations(keeping) == []
+    assert "fsGroup" not in pod(plan(data="pvc:imagenet"))["spec"]["securityContext"]
+
+
+def test_root_without_capabilities_shares_the_group() -> None:
+    shared = plan(checkpoints="pvc:kept", pool=pool(ipc_lock=True))
+    context = pod(shared)["spec"]["securityContext"]
+    assert (context["runAsUser"], context["fsGroup"]) == (0, 1000)
+
+
 def test_pods_carry_no_token_and_no_service_links() -> None:
     spec = pod(plan())["spec"]
     assert spec["automountServiceAccountToken"] is False

@@ -7,11 +7,15 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.measure.run.curve import Curve
+from k8sbench.measure.run.curve import Curve, curve
 from k8sbench.model.gpu_metrics import Gpu, Series
 from k8sbench.model.measurement import SteadyPart
+from k8sbench.model.run import Run
+from k8sbench.parse.families import FAMILIES
 from k8sbench.report.page import History, Page
 from k8sbench.report.plot import GpuHistory
+from k8sbench.runs.reporting import Wanted, report
+from tests.unit.measure import train_logs
 from tests.unit.report import example
 from tests.unit.report.factory import START
 
@@ -40,6 +44,28 @@ def history() -> History:
         run_id=run.run_id, steady=steady, window=(START + 10, START + 100), series=series
     )
     return History(run_id=run.run_id, measured=run.measurement, curve=curve, gpus=gpus)
+
+
+def trained() -> Page:
+    """The page of a run that reached its target of 40 % and was restarted on the way."""
+    run = one_trained()
+    made = report([run], Wanted())
+    killed = train_logs.to_target(60) + 2
+    first = train_logs.until(train_logs.attempt(), killed)
+    second = train_logs.attempt(train_logs.START + killed + 60, resume=60)
+    steps = curve(run.plan, FAMILIES["k8sbench"], train_logs.texts(first, second))
+    history = History(run_id=run.run_id, measured=run.measurement, curve=steps)
+    return page(results=made.results, parities=(), histories=[history])
+
+
+def one_trained() -> Run:
+    """The run of that page."""
+    return msgspec.structs.replace(
+        example.trained()[0],
+        plan=msgspec.structs.replace(
+            example.trained()[0].plan, data="pvc:cityscapes", batch_size=4, processes_per_replica=2
+        ),
+    )
 
 
 def page(**changes: Any) -> Page:

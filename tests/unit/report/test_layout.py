@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from k8sbench.measure.group.grouping import groups
-from k8sbench.model.measurement import Reason
+from k8sbench.model.measurement import DataSet, Reason, Weights
 from k8sbench.model.phase import Phase
+from k8sbench.model.plan import PlannedTraining
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Place
 from k8sbench.report import document, layout, numbers
@@ -245,10 +246,77 @@ def test_the_columns_of_training_appear_only_where_a_run_trained() -> None:
     trained = run(800.0, measured=goal)
     assert "accuracy(%)" not in only(run(800.0))
     found = rows([trained, run(800.0, case="2x8")])
-    assert found[0]["Time2train(sec)"].text == "1234.5"
-    assert found[0]["Time2train(sec)"].notes == ("1 of 1 runs reached the target",)
-    assert found[0]["accuracy(%)"].text == "76.6 (top-1)"
-    assert found[1]["Time2train(sec)"].text == ABSENT
+    assert found[0]["time to train"].text == "1234.5 s"
+    assert found[0]["time to train"].notes == ("1 of 1 runs reached the target",)
+    assert found[0]["accuracy"].text == "76.6 % (top-1)"
+    assert found[1]["time to train"].text == ABSENT
+    # Only our own trainers are restarted.
+    assert "restarts" not in found[0]
+
+
+TRAIN: dict[str, Any] = {
+    "mode": "train",
+    "data": "pvc:imagenet",
+    "training": PlannedTraining(
+        length=90,
+        unit="epochs",
+        evaluate_every=1,
+        metric="top-1",
+        target=75.9,
+        stop_at_target=True,
+    ),
+}
+
+
+def goal(**changes: Any) -> dict[str, Any]:
+    """What a run of our trainers that reached its target measured."""
+    return {
+        "accuracy": accuracy(76.6),
+        "time_to_train_s": 44338.456,
+        "mode": "train",
+        "target": 75.9,
+        "ended_by": "target",
+        "data_set": DataSet(name="imagenet", digest="d1", train=1_281_167, val=50_000),
+    } | changes
+
+
+def test_a_row_that_trains_has_its_time_its_accuracy_and_its_restarts() -> None:
+    runs = [run(800.0, repeat=n, measured=goal(restarts=n), **TRAIN) for n in (1, 2)]
+    found = only(runs)
+    assert found["time to train"].text == "44338.456 s"
+    assert found["time to train"].notes == (
+        "2 of 2 runs reached the target of 75.9 %",
+        "stopped at the target",
+    )
+    assert (found["accuracy"].text, found["accuracy"].notes) == (
+        *("76.6 % (top-1)", ("from scratch",)),
+    )
+    assert found["restarts"].text == "3"
+    wide = only(runs, wide=True)
+    assert wide["Time2train(sec)"].text == "44338.456"
+    assert wide["accuracy(%)"].text == "76.6 (top-1)"
+
+
+def test_start_weights_need_no_footnote() -> None:
+    weights = Weights(file="v1c.npz", digest="ab" * 32)
+    assert only(run(800.0, measured=goal(weights=weights), **TRAIN))["accuracy"].notes == ()
+
+
+def test_a_row_that_measures_throughput_has_no_restarts_beside_one_that_trains() -> None:
+    found = rows([run(800.0, measured=goal(), **TRAIN), run(810.0)])
+    assert [row["restarts"].text for row in found] == [ABSENT, "0"]
+    assert "the runs do not train to an accuracy" in found[0]["restarts"].notes
+
+
+def test_the_table_of_runs_that_train_fits_80_columns() -> None:
+    alone = run(100.0, case="1x1", measured=goal(), **TRAIN)
+    sooner = goal(time_to_train_s=6123.5, accuracy=accuracy(75.95), restarts=2)
+    made = report([alone, run(780.0, measured=sooner, **TRAIN)], Wanted())
+    shown = text(layout.tables(made.results, ()), width=80)
+    assert re.search(r"^CASE .* TIME TO TRAIN .* ACCURACY .* RESTARTS", shown, re.MULTILINE)
+    one = text(layout.tables(made.results[:1], ()), width=80)
+    assert "TIME TO TRAIN: 44338.456 s" in one  # a paragraph
+    assert max(map(len, f"{shown}{one}".splitlines())) <= 80
 
 
 def test_ai_ranks_five_columns_come_first_in_its_order_and_words() -> None:

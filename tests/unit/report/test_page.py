@@ -11,6 +11,7 @@ import pytest
 from k8sbench.measure.run.curve import curve
 from k8sbench.parse.families import FAMILIES
 from k8sbench.report import charts, chinese, layout, page
+from tests.unit.measure.train_logs import to_target
 from tests.unit.report import example, pages
 from tests.unit.report.factory import plan
 
@@ -66,6 +67,37 @@ def test_a_run_is_drawn_over_time() -> None:
         for tag, attributes in Read(page.html(pages.page(histories=[]))).tags
         if tag == "svg"
     ]
+
+
+def test_a_run_that_trains_is_drawn_over_its_time_with_its_target_and_restarts() -> None:
+    made = Read(page.html(pages.trained()))
+    charts = [attributes for tag, attributes in made.tags if tag == "svg"]
+    drawn = [attributes["aria-label"] for attributes in charts][-3:]
+    assert drawn == ["accuracy: mIoU, %", "throughput, images/s", "loss"]
+    text = " ".join(made.text)
+    assert text.count("minutes; dashed: restarts") == 3
+    assert "iterations" not in text.split("Verdict")[1].split("Environment")[0]
+    lines = [str(attributes.get("class")) for tag, attributes in made.tags if tag == "path"]
+    assert lines.count("interval dashed") == 3, "the restart in each chart"
+    assert lines.count("line s1 dashed") == 1, "the target"
+    dots = [attributes for tag, attributes in made.tags if tag == "circle"]
+    assert len(dots) == 5, "the evaluations"
+
+
+def test_a_curve_has_evaluations_restarts_and_times() -> None:
+    history = pages.trained().histories[0]
+    assert history.curve is not None
+    found = history.curve
+    first, last = found.evaluations[0], found.evaluations[-1]
+    assert (found.metric, found.target) == ("mIoU, %", 40.0)
+    assert found.since(first[0]) == pytest.approx(to_target(20) / 60)
+    killed = to_target(60) + 2
+    (again,) = map(found.since, found.restarts)
+    assert again == pytest.approx((killed + 60) / 60)
+    assert found.since(last[0]) > again
+    minutes = found.minutes()
+    assert minutes is not None
+    assert minutes == sorted(minutes)
 
 
 def test_it_is_one_file_that_asks_for_nothing_and_runs_nothing() -> None:

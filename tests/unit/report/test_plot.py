@@ -15,7 +15,7 @@ from k8sbench.model.measurement import SteadyPart
 from k8sbench.report import plot
 from k8sbench.report.plot import GpuHistory
 from k8sbench.runs.reporting import Wanted, report
-from tests.unit.report import example
+from tests.unit.report import example, pages
 from tests.unit.report.factory import run
 
 
@@ -137,6 +137,37 @@ def test_gpu_metrics_are_drawn_over_time_a_panel_each(monkeypatch: pytest.Monkey
     ]
     assert spans == [(0, 5.0)] * 2
     assert dashed == [1.0, 2.0] * 2
+
+
+def test_how_a_run_learned_is_drawn_with_its_target_and_its_restarts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from matplotlib.axes import Axes
+
+    targets: list[float] = []
+    dotted: list[float] = []
+    monkeypatch.setattr(Axes, "axhline", lambda _, y, **__: targets.append(y))
+    monkeypatch.setattr(Axes, "axvline", lambda _, x, **__: dotted.append(x))
+    made = pages.trained()
+    curve = made.histories[0].curve
+    assert curve is not None
+    svg = plot.draw(made.results, "svg", trained=[("r-1", curve)]).decode()
+    assert "r-1: mIoU, %" in svg
+    assert "r-1: loss" in svg
+    assert targets == [40.0]
+    assert dotted == [curve.since(curve.restarts[0])] * 2
+
+
+def test_long_words_at_a_bar_make_no_panel_narrower(monkeypatch: pytest.MonkeyPatch) -> None:
+    panels: list[Any] = []
+    monkeypatch.setattr(plot, "_loss", lambda axes, *_: panels.append(axes))
+    made = pages.trained()
+    monkeypatch.setattr(plot, "words", lambda _: "long words " * 30)
+    curve = made.histories[0].curve
+    assert curve is not None
+    svg = plot.draw(made.results, "svg", trained=[("r-1", curve)]).decode()
+    assert panels[0].get_position().width > 0.6
+    assert "long words long words" in svg
 
 
 def test_a_window_by_another_clock_is_not_marked() -> None:

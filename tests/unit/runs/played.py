@@ -47,6 +47,8 @@ class FakeCluster:
         self.created: list[str] = []
         self.most_at_once = 0
         self.cancelled: list[tuple[str, str]] = []
+        self.cleared: list[tuple[str, int]] = []
+        """Run ids, and the attempts that were to be created then."""
         self.removed: list[str] = []
         self.released: list[str] = []
         self.marks: dict[str, Mapping[str, LogMark]] = {}
@@ -60,6 +62,9 @@ class FakeCluster:
         self.created.append(plan.run_id)
         self.going_on[plan.run_id] = deque(self.script)
         self.most_at_once = max(self.most_at_once, len(self.going_on))
+
+    def clear(self, run_id: str, attempt: int) -> None:
+        self.cleared.append((run_id, attempt))
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
         self.marks[run.run_id] = marks
@@ -168,6 +173,7 @@ def context(store: Store, cluster: FakeCluster, *, now: float = 10.0) -> RunCont
         alive=lambda _: None,
         draw_run_id=lambda benchmark: f"{benchmark}-{next(numbers)}",
         measure=lambda run, gaps: measurement(records=len(gaps)),
+        manifests=lambda _: ({"kind": "Job"},),
         location=LOCATION if cluster.jobs_outlive_us else None,
     )
 

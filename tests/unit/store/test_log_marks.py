@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import tempfile
 
@@ -99,3 +100,31 @@ def test_the_archive_tells_the_mark_that_the_stream_had(steps: list[int]) -> Non
         writer.close()
         found = artifacts.log_mark(pathlib.Path(folder, "logs", "master-0.log"))
     assert (found and Mark.of(found)) == mark
+
+
+def test_marks_are_of_the_present_attempt_alone(sqlite_store: SqlStore) -> None:
+    """The pods of the next attempt have the same names, and their logs begin anew."""
+    store = recorded(sqlite_store)
+    with contextlib.closing(store.archive("seg-1")) as archive:
+        archive.write(LogLine(replica="master-0", at=2.0, text="of the first"))
+        store.begin_attempt("seg-1")
+        assert store.log_marks("seg-1") == {}
+        archive.write(LogLine(replica="master-0", at=2.0, text="of the second"))
+        archive.write(LogLine(replica="worker-0", at=1.0, text="of the second"))
+    marks = {"master-0": LogMark(2.0, 1), "worker-0": LogMark(1.0, 1)}
+    assert store.log_marks("seg-1") == marks
+
+
+def test_half_a_line_is_not_where_an_attempt_begins(
+    sqlite_store: SqlStore,
+) -> None:
+    store = recorded(sqlite_store)
+    with contextlib.closing(store.archive("seg-1")) as archive:
+        archive.write(LogLine(replica="master-0", at=2.0, text="whole"))
+    (path,) = store.log_files("seg-1")
+    with path.open("ab") as file:
+        file.write(b"2026-11-20T08:15:00.000001Z ha")
+    store.begin_attempt("seg-1")
+    with contextlib.closing(store.archive("seg-1")) as archive:
+        archive.write(LogLine(replica="master-0", at=3.0, text="of the second"))
+    assert store.log_marks("seg-1") == {"master-0": LogMark(3.0, 1)}

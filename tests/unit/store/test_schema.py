@@ -19,6 +19,7 @@ from k8sbench.adapters.store.removal import Pruned
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.adapters.store.upkeep import StoreInfo, StoreReport
 from k8sbench.app.baselines import BaselineInfo
+from k8sbench.app.data import DataSetList
 from k8sbench.app.reading import Artifact
 from k8sbench.cli.commands.config import ShownSetting
 from k8sbench.cli.commands.images import ImageList
@@ -47,6 +48,7 @@ DOCUMENTS: dict[str, Any] = {
     "k8sbench explain FILE.yaml -o json": FormatExplanation,
     "k8sbench nodes BENCH -o json": NodesDocument,
     "k8sbench images -o json": ImageList,
+    "k8sbench data list -o json": DataSetList,
     "k8sbench config show -o json": list[ShownSetting],
     "k8sbench store info -o json": StoreInfo,
     "k8sbench store check -o json": StoreReport,

@@ -228,9 +228,12 @@ class Api:
         *,
         uid: str | None = None,
         version: str | None = None,
+        foreground: bool = False,
         retry_s: float = RETRY_SECONDS,
     ) -> KubeObject | None:
         """Delete an object and, in the background, what it owns; None: there was none.
+
+        In the ``foreground`` it stays until what it owns is gone.
 
         Returns the object while a finalizer keeps it, else the server's Status. With a uid only the
         object that has it is deleted, and no other one of the same name; with a ``version`` only
@@ -239,7 +242,7 @@ class Api:
         body: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
-            "propagationPolicy": "Background",
+            "propagationPolicy": "Foreground" if foreground else "Background",
         }
         conditions = {"uid": uid, "resourceVersion": version}
         if known := {name: value for name, value in conditions.items() if value is not None}:

@@ -17,8 +17,16 @@ from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted
 from k8sbench.diagnose.job import facts, state
 from k8sbench.diagnose.job.facts import DELETED, JobSnapshot
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, JobState
+from k8sbench.model import attempts
 from k8sbench.model.kinds import kind_of
-from k8sbench.model.kube import KubeObject, annotations_of, conditions, is_suspended, moment
+from k8sbench.model.kube import (
+    KubeObject,
+    annotations_of,
+    attempt_of,
+    conditions,
+    is_suspended,
+    moment,
+)
 from k8sbench.model.phase import (
     LOGS_BEING_READ,
     LOGS_INCOMPLETE,
@@ -51,6 +59,7 @@ class Followed:
         reported: Transition,
         marks: Mapping[str, LogMark] | None = None,
         since: float,
+        attempt: int = 1,
     ) -> None:
         self.plan = plan
         self.kind = kind_of(plan).name
@@ -59,6 +68,8 @@ class Followed:
         """Whether it was created before."""
         self.since = since
         """A list that was requested later contains it if it exists; monotonic seconds."""
+        self._attempt = attempt
+        """The number of the run's attempt that it is; what is older is not looked at."""
         self.ended_at: float | None = None
         """When its end was first read, monotonic seconds."""
         self.look_at: float | None = None
@@ -104,9 +115,13 @@ class Followed:
             self._events[name] = change.object
             if len(self._events) > EVENTS:
                 del self._events[next(iter(self._events))]
+        elif attempt_of(change.object) < self._attempt:
+            return  # the watch is late: it is of the attempt before
         elif self.uid in {None, change.object["metadata"]["uid"]} and not self._is_deleted:
             self.uid = change.object["metadata"]["uid"]
             self._job = change.object
+            if attempt_of(change.object) > self._attempt:
+                self.marks = {}  # another store has restarted it, and its logs begin anew
 
     def take_created(self, job: KubeObject) -> None:
         """Take in the answer to its creation; what the watch has received by then is newer."""
@@ -138,6 +153,8 @@ class Followed:
             pod = self._pods.get(change.name)
             if pod is not None and pod["metadata"]["uid"] == change.uid:
                 self._pods[change.name] = {**(change.object or pod), DELETED: True}
+        elif self.uid is None and self._attempt > 1:
+            return  # what was not seen yet cannot be gone: it is of the attempt before
         elif change.kind == self.kind and self.uid in {None, change.uid}:
             self._is_deleted = True
             self._job = change.object or self._job
@@ -205,6 +222,12 @@ class Followed:
 
     def changes(self, reading: JobState, now: float) -> Iterator[JobEvent]:
         """Yield what is new in a state, except the job's end."""
+        while self._attempt < attempt_of(self._job or {}):
+            self._reported = attempts.elsewhere(
+                self.plan, self._attempt, max(now, self.reported.at)
+            )
+            self._attempt += 1
+            yield JobEvent(run_id=self.plan.run_id, transition=self._reported)
         for replica in reading.replicas:
             if self._replicas.get(replica.replica) != replica:
                 self._replicas[replica.replica] = replica

@@ -1,0 +1,114 @@
+"""What our own trainers state of a training to an accuracy, over all attempts of a run.
+
+An evaluation that is repeated after a restart counts once, as the first time. Time to train
+follows AI-Rank's definition (:mod:`.airank`): its lines say when the test began. Our own events say
+what the evaluations reached: where a line was torn an event is missing, and never another number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from k8sbench.measure.run import redaction
+from k8sbench.measure.run.airank import CLOSE, KEPT, Evaluated, reaching
+from k8sbench.measure.run.reasons import EVIDENCE, reason
+from k8sbench.model.counts import counted
+from k8sbench.model.measurement import Reason
+from k8sbench.model.sample import Evaluation, Mark, Place
+from k8sbench.model.spec import Accuracy
+
+NAMED = 10_000
+"""Broken samples that are told apart; a run ends long before."""
+
+
+class Training:
+    """What the events of one run say beyond its steps."""
+
+    def __init__(self) -> None:
+        self.metric: str | None = None
+        """That of the first evaluation's headline."""
+        self.target: float | None = None
+        """As the evaluations state it, percent."""
+        self._evaluations: list[tuple[int, Evaluated]] = []
+        """Iterations before each, and what it came to: repeated ones, too."""
+        self._partial: tuple[Evaluation, Place] | None = None
+        """The last evaluation that could not read all of its samples."""
+        self._broken: dict[tuple[str, str], Place] = {}
+        """Part and path of each sample, and the first line that names it."""
+        self._checkpoints = 0
+        self._failed: list[tuple[str, Place]] = []
+
+    @property
+    def evaluations(self) -> list[Evaluated]:
+        """Of the headline, in percent, as they came; repeated ones once."""
+        found: dict[int, Evaluated] = {}
+        for step, each in self._evaluations:
+            found.setdefault(step, each)
+        return list(found.values())
+
+    @property
+    def broken(self) -> int:
+        """Different samples that could not be read, on any rank."""
+        return len(self._broken)
+
+    def evaluation(self, item: Evaluation, file: str) -> None:
+        """Take a figure of an evaluation."""
+        self.metric = self.metric or item.metric
+        if item.metric != self.metric or item.step is None or item.stamp is None:
+            return
+        scale = 100 if item.unit == "fraction" else 1
+        place = redaction.place(file, item.line, item.text)
+        if item.target is not None:
+            self.target = item.target * scale
+        if item.of is not None and item.samples is not None and item.samples < item.of:
+            self._partial = (item, place)
+        if len(self._evaluations) < KEPT:
+            found = Evaluated(item.stamp, item.value * scale, place)
+            self._evaluations.append((item.step, found))
+
+    def mark(self, mark: Mark, file: str) -> None:
+        """Take a checkpoint or a broken sample."""
+        values, place = mark.values, redaction.place(file, mark.line, mark.text)
+        if mark.kind == "broken" and len(self._broken) < NAMED:
+            self._broken.setdefault((str(values.get("part")), str(values.get("path"))), place)
+        elif mark.kind == "checkpoint":
+            self._checkpoints += 1
+            if values.get("failed"):
+                self._failed.append((str(values["failed"]), place))
+
+    def denies(self, began: float, stated: float) -> bool:
+        """Whether no evaluation reaches the run's own target at a target_quality_time.
+
+        A run that was killed as it wrote that line may reach the target once more.
+        """
+        if self.target is None:
+            return True
+        target = Accuracy(metric=self.metric or "", value=self.target)
+        reached = (each for _, each in self._evaluations if reaching([each], target))
+        seconds, share = CLOSE
+        return all(abs(e.at - began - stated) > max(seconds, share * stated) for e in reached)
+
+    def reasons(self) -> Iterator[Reason]:
+        """What its reader should know of the data and the checkpoints."""
+        if self._broken or self._partial is not None:
+            yield reason("broken-samples", self._broken_text(), self._broken_places())
+        if self._failed:
+            why, _ = self._failed[-1]
+            of = counted(self._checkpoints, "checkpoint")
+            text = f"{len(self._failed)} of {of} could not be written: {redaction.redact(why)}"
+            yield reason("checkpoint-failed", text, [place for _, place in self._failed])
+
+    def _broken_text(self) -> str:
+        parts = [part for part, _ in self._broken]
+        by_part = ", ".join(f"{parts.count(part)} of {part}" for part in sorted(set(parts)))
+        text = f"Samples that could not be read: {by_part}." if parts else ""
+        if self._partial is not None:
+            last = self._partial[0]
+            text += (
+                f" The evaluation at step {last.step} is of {last.samples} of {last.of} samples."
+            )
+        return text.strip()
+
+    def _broken_places(self) -> list[Place]:
+        partial = [] if self._partial is None else [self._partial[1]]
+        return [*list(self._broken.values())[: EVIDENCE - len(partial)], *partial]

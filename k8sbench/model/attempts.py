@@ -1,0 +1,75 @@
+"""The attempts of a run: the transitions between them, and what of a run says that one is due.
+
+An attempt is one job of the run. Attempt 2 is created under the same name when the objects of
+attempt 1 are gone, so that never two of them write the same checkpoints.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from k8sbench.model import creation
+from k8sbench.model.errors import BenchError
+from k8sbench.model.phase import RESTARTING, Phase, Transition
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Run
+
+RESTART_REFUSED = "restart-refused"
+
+
+def restarting(plan: RunPlan, attempt: int, why: str, at: float) -> Transition:
+    """Build the transition that is recorded before anything of the attempt that ended is deleted.
+
+    ``attempt`` is the number of that one, and ``why`` the sentence on its end.
+    """
+    cause = f"{_which(plan, attempt + 1)}: {why}"
+    return Transition(phase=Phase.CREATED, at=at, cause=cause, cause_id=RESTARTING)
+
+
+def elsewhere(plan: RunPlan, attempt: int, at: float) -> Transition:
+    """Build the same of a run that another store has restarted."""
+    return restarting(plan, attempt, "It was begun by another store.", at)
+
+
+def waiting(run: Run, wrong: BenchError, at: float) -> Transition:
+    """Build the transition of a run whose next attempt cannot be created yet."""
+    return Transition(
+        phase=Phase.CREATED,
+        at=at,
+        cause=f"{_which(run.plan, run.attempt)} is not created yet: {wrong.message}",
+        cause_id=creation.RESTART_WAITS,
+        action=wrong.action or None,
+    )
+
+
+def refused(run: Run, wrong: BenchError, at: float) -> Transition:
+    """Build the end of a run whose next attempt cannot be created at all."""
+    return Transition(
+        phase=Phase.FAILED,
+        at=at,
+        cause=f"{_which(run.plan, run.attempt)} was not created: {wrong.message}",
+        cause_id=RESTART_REFUSED,
+        action=wrong.action or None,
+    )
+
+
+def refused_now(run: Run, end: Transition, wrong: BenchError) -> Transition:
+    """Build the end of a run that would be restarted if its objects could be made here."""
+    cause = f"{end.cause} {_which(run.plan, run.attempt + 1)} is not created: {wrong.message}"
+    return msgspec.structs.replace(end, cause=cause)
+
+
+def numbered(run: Run, end: Transition) -> Transition:
+    """Return the end of a run with the attempt that it is of, where there were several."""
+    if not run.restarts or end.phase not in {Phase.FAILED, Phase.LOST}:
+        return end
+    return msgspec.structs.replace(end, cause=f"{_which(run.plan, run.attempt)} ended: {end.cause}")
+
+
+def is_restarting(run: Run) -> bool:
+    """Whether the job of the run's attempt is still to be created, as far as is on record."""
+    return bool(run.restarts) and not run.phase.final and not creation.is_known_created(run)
+
+
+def _which(plan: RunPlan, number: int) -> str:
+    return f"Attempt {number} of {max(number, plan.max_restarts + 1)}"

@@ -1,0 +1,135 @@
+"""Where a run's data, start weights and checkpoints are: as typed, and as its program sees them.
+
+On a cluster all of them are on volume claims, on this machine in its own files. A place is written
+``pvc:NAME[/SUB]`` or ``path:DIR``; whether it is there is looked at elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+
+from k8sbench.model import identity
+from k8sbench.model.choices import Case, check_ours
+from k8sbench.model.errors import UsageError
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.speed_options import Option
+
+OWN_DATA = ("synthetic", "synthetic-host")
+"""What our trainers make themselves: on the device once, or anew by loader processes."""
+DATA_MOUNT, WEIGHTS_MOUNT, CHECKPOINTS_MOUNT = "/data", "/weights", "/checkpoints"
+"""Where the volumes lie inside a container."""
+RUN_FOLDER = "$(K8SBENCH_RUN_ID)"
+"""A run's own folder of checkpoints, as its command names it: by a variable, so that the commands
+of repeats are equal."""
+_PVC = re.compile(r"^pvc:([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?)(/[^\0]*)?$")
+
+
+def data(case: Case) -> str:
+    """Where the samples come from: what :class:`~k8sbench.model.plan.RunPlan` says of it."""
+    asked, ours = case.request.data, case.impl == "k8sbench"
+    if asked == "synthetic" or (ours and asked in OWN_DATA):
+        return asked
+    if asked in OWN_DATA:
+        raise UsageError(
+            f"--data {asked} is made by k8sbench's own trainers, and --impl {case.impl} runs"
+            " another program.",
+            "Leave it out, or leave out --impl.",
+        )
+    if not (is_path(asked) or asked.startswith("pvc:")):
+        raise UsageError(
+            f"--data {asked!r} is no source of samples.", f"Write {' or '.join(OWN_DATA)}."
+        )
+    return _place(case, "--data", asked)
+
+
+def weights(case: Case) -> str | None:
+    """The file of start weights; None: from scratch."""
+    asked = case.request.weights
+    if asked is None:
+        return None
+    check_ours(case, "--weights")
+    found = _place(case, "--weights", asked, "/FILE")
+    if not found.endswith(".npz"):
+        raise UsageError(
+            f"--weights {asked} is no .npz file.",
+            "Convert published weights first: docs/training.md.",
+        )
+    return found
+
+
+def checkpoints(case: Case) -> str | None:
+    """The folder that holds each run's folder of checkpoints; None: nowhere."""
+    asked = case.request.checkpoints
+    if asked is None:
+        return None
+    check_ours(case, "--checkpoints")
+    return _place(case, "--checkpoints", asked)
+
+
+def is_real(source: str) -> bool:
+    """Whether a plan's data are files that the user names."""
+    return source.startswith(("pvc:", "path:"))
+
+
+def is_path(text: str) -> bool:
+    """Whether what was typed for data, weights or checkpoints is a path of this machine."""
+    return bool(text) and not text.startswith(("pvc:", "synth"))
+
+
+def claim(place: str) -> tuple[str, str] | None:
+    """The claim's name and what follows it in a place, which may be empty; None: a path."""
+    kind, _, rest = place.partition(":")
+    name, _, below = rest.partition("/")
+    return (name, below) if kind == "pvc" else None
+
+
+def claims(plan: RunPlan) -> dict[str, bool]:
+    """The claims that a run's pods mount, by name: whether they write to it."""
+    read = [plan.data, plan.weights, plan.pool.python_packages]
+    found = {named[0]: False for text in read if text and (named := claim(text)) is not None}
+    if plan.checkpoints is not None and (named := claim(plan.checkpoints)) is not None:
+        found[named[0]] = True
+    return found
+
+
+def seen(place: str, mount: str) -> str:
+    """The folder by which a command names a place: on this machine, else where volumes lie."""
+    if not place.startswith("path:"):
+        return mount
+    # In a command $(NAME) is a variable.
+    return place.removeprefix("path:").replace("$", "$$")
+
+
+def arguments(data: str, weights: str | None, checkpoints: str | None) -> dict[str, Option]:
+    """The options of our trainers that name files; none for data of their own."""
+    found: dict[str, Option] = {"data": seen(data, DATA_MOUNT)} if is_real(data) else {}
+    if weights is not None:
+        # A volume is mounted at the folder of the file.
+        found["weights"] = seen(weights, f"{WEIGHTS_MOUNT}/{weights.rpartition('/')[2]}")
+    if checkpoints is not None:
+        folder = seen(checkpoints, CHECKPOINTS_MOUNT)
+        found[identity.CHECKPOINTS_OPTION.lstrip("-")] = f"{folder}/{RUN_FOLDER}"
+    return found
+
+
+def _place(case: Case, option: str, text: str, below: str = "[/SUB]") -> str:
+    is_local = case.site.backend == "local"
+    if text.startswith("pvc:"):
+        parts = [part for part in text.split("/")[1:] if part not in {"", "."}]
+        if not _PVC.match(text) or ".." in parts or (below == "/FILE" and not parts):
+            raise UsageError(f"{option} {text!r} names no volume claim.", f"Write pvc:NAME{below}.")
+        if is_local:
+            raise UsageError(
+                f"{option} {text} is a volume of a cluster, and this run is local.",
+                "Name a folder or a file of this machine, or leave it out.",
+            )
+        return "/".join((text.partition("/")[0], *parts))
+    if not is_local:
+        raise UsageError(
+            f"{option} {text}: a path of the nodes would be a hostPath volume, which the restricted"
+            " Pod Security Standard forbids.",
+            f"Put it on a PersistentVolumeClaim and give {option} pvc:NAME{below}.",
+        )
+    if not text.startswith("/") or "\0" in text:
+        raise UsageError(f"{option} {text!r} is no absolute path.", "Begin it with '/'.")
+    return f"path:{text}"

@@ -1,0 +1,96 @@
+"""Volume claims that no pod could mount are named before anything is created or recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.harness.cluster.own import OwnCluster
+from tests.harness.cluster.shell import Shell
+
+RUN = ("submit", "resnet50", "--gpus=1", "--preset=smoke", "--image=registry.example.com/torch:1")
+TRAINING = ("--mode=train", "--data=pvc:pictures", "--checkpoints=pvc:kept")
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+
+
+def claim(name: str, mode: str, storage_class: str = "") -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name},
+        "spec": {
+            "accessModes": [mode],
+            "storageClassName": storage_class,
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+
+
+@pytest.fixture
+def classes(own_cluster: OwnCluster) -> Iterator[None]:
+    """Have a class that binds at once, and one that binds when the first pod comes."""
+    names = {"at-once": "Immediate", "when-used": "WaitForFirstConsumer"}
+    for name, mode in names.items():
+        own_cluster.create(
+            {
+                "apiVersion": "storage.k8s.io/v1",
+                "kind": "StorageClass",
+                "metadata": {"name": name},
+                "provisioner": NO_PROVISIONER,
+                "volumeBindingMode": mode,
+            }
+        )
+    yield
+    own_cluster.kubectl("delete", "storageclass", *names)
+
+
+def refused(shell: Shell, *words: str) -> str:
+    """See a submit end with exit code 6 and nothing made; gives what it says."""
+    said = shell.run(*RUN, *words, code=6).err
+    assert shell.on_cluster() == []
+    assert shell.json("list") == []
+    return said
+
+
+def test_claims_that_are_missing_are_all_named(own_shell: Shell) -> None:
+    said = refused(own_shell, *TRAINING, "--weights=pvc:start/a.npz")
+    for name in ("pictures", "kept", "start"):
+        assert f"There is no volume claim {name} in {own_shell.namespace.name}." in said
+    dry = own_shell.run(*RUN, *TRAINING, "--dry-run=server", code=6).err
+    assert "failure data: There is no volume claim kept" in dry
+
+
+def test_a_claim_of_the_wrong_mode_is_named_with_the_right_one(
+    own_shell: Shell, classes: None
+) -> None:
+    own_shell.namespace.create(
+        claim("pictures", "ReadWriteOnce", "when-used"), claim("kept", "ReadOnlyMany", "when-used")
+    )
+    said = refused(own_shell, *TRAINING)
+    assert "The volume claim kept is ReadOnlyMany: checkpoints cannot be written to it." in said
+    assert "Name a claim with ReadWriteOnce." in said
+    said = refused(own_shell, *TRAINING, "--replicas=2")
+    assert "The volume claim pictures is ReadWriteOnce: 2 replicas on nodes of their own" in said
+    assert "Name a claim with ReadOnlyMany or ReadWriteMany, or run one replica." in said
+
+
+def test_a_claim_that_waits_for_its_first_pod_is_no_reason_and_one_that_stays_pending_is(
+    own_shell: Shell, classes: None
+) -> None:
+    own_shell.namespace.create(
+        claim("pictures", "ReadWriteOnce", "when-used"), claim("kept", "ReadWriteOnce", "at-once")
+    )
+    # Who may read no classes learns it from the claims' events.
+    for name in ("pictures", "kept"):
+        own_shell.namespace.until(
+            lambda event: event["reason"] in {"WaitForFirstConsumer", "ProvisioningFailed"},
+            "events",
+            f"--field-selector=involvedObject.name={name}",
+        )
+    said = refused(own_shell, *TRAINING)
+    assert "The volume claim kept is Pending, not Bound" in said
+    assert "volume claim pictures" not in said
+    own_shell.run(*RUN, "--data=pvc:pictures", "--detach")
+    assert len(own_shell.on_cluster()) == 1

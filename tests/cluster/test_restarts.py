@@ -1,0 +1,351 @@
+"""A training whose pod fails goes on as attempt 2, whatever happens to k8sbench in between.
+
+The fake pods of a run fail where a test says so, and the next attempt's run until it lets them end.
+What is printed comes from files: one for each attempt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.cluster import collectors, fault_proxy, pod_logs
+from tests.harness.cluster.fault_proxy import Fault, FaultProxy
+from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR, log_text
+from tests.harness.cluster.own import OwnCluster
+from tests.harness.cluster.shell import CASE, ENDLESS, Running, Shell, until
+
+TRAIN = (*CASE, ENDLESS, "--mode=train", "--data=pvc:data", "--checkpoints=pvc:checkpoints")
+JOBS = "/pytorchjobs"
+STAGES = ("before-deletion", "deleted", "created")
+"""What a k8sbench that is killed has done of a restart: nothing but its record, half, or all."""
+
+
+@pytest.fixture
+def shell(own_shell: Shell) -> Iterator[Shell]:
+    """Give the user's namespace the claims of a training; fake pods mount nothing."""
+    namespace = own_shell.namespace
+    names = {claim: f"{namespace.name}-{claim}" for claim in ("data", "checkpoints")}
+    for claim, volume in names.items():
+        room = {"storage": "1Gi"}
+        modes = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+        namespace.cluster.create(
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolume",
+                "metadata": {"name": volume},
+                "spec": {"capacity": room, "hostPath": {"path": "/nowhere"}, **modes},
+            }
+        )
+        namespace.create(
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {"name": claim},
+                "spec": {"volumeName": volume, "resources": {"requests": room}, **modes},
+            }
+        )
+        namespace.wait("jsonpath={.status.phase}=Bound", f"pvc/{claim}")
+    yield own_shell
+    for volume in names.values():
+        words = ("persistentvolume", volume, "--wait=false")
+        namespace.cluster.kubectl("delete", *words)
+
+
+@pytest.fixture
+def proxy(shell: Shell) -> Iterator[FaultProxy]:
+    """Put a proxy between the user and the API server."""
+    with fault_proxy.before(Path(shell.environment["KUBECONFIG"])) as (found, path):
+        shell.environment["KUBECONFIG"] = str(path)
+        yield found
+
+
+class Training:
+    """A run of which the test says what its pods print, and how they end."""
+
+    def __init__(self, shell: Shell, run_id: str) -> None:
+        self.shell, self.run_id = shell, run_id
+        self._files = {
+            f"{run_id}-{replica}": shell.folder / f"{run_id}-{replica}.log"
+            for replica in ("master-0", "worker-0")
+        }
+        self.prints("one")
+        pod_logs.serve(shell.namespace, self._files)
+
+    def prints(self, text: str) -> None:
+        """Write what the pods of the next attempt print: the files of those before are gone."""
+        for file in self._files.values():
+            file.write_text(log_text([text]))
+
+    def started(self, *words: str) -> Any:
+        return self.shell.started("submit", *TRAIN, f"--run-id={self.run_id}", *words)
+
+    def runs(self, attempt: int) -> None:
+        """Wait until an attempt's pods are there, and run."""
+
+        def all_run() -> bool:
+            pods = self.shell.namespace.get("pods", f"--selector=k8sbench.io/run={self.run_id}")
+            mine = [pod for pod in pods if _attempt(pod) == attempt]
+            return [pod["status"].get("phase") for pod in mine] == ["Running", "Running"]
+
+        until(all_run, f"the pods of attempt {attempt}")
+
+    def archives(self, text: str) -> None:
+        """Wait until what the pods print is in the store."""
+        until(lambda: text in self.shell.archived(self.run_id, "worker-0"), "the lines")
+
+    def fails(self, *, alone: bool = False) -> None:
+        """Have the worker killed for want of memory; the master ends, too, unless it is alone."""
+        end = ("--overwrite", f"{RUN_FOR}=0s", f"{EXIT_CODE}=137")
+        self.shell.namespace.kubectl("annotate", "pod", f"{self.run_id}-worker-0", *end)
+        if not alone:
+            self.shell.namespace.finish(self.run_id)
+
+    def status(self) -> Any:
+        return self.shell.json("status", self.run_id)
+
+    def check_succeeded(self) -> None:
+        """Check that the second attempt is the run's end, and that no line is lost or doubled."""
+        status = self.status()
+        assert (status["phase"], status["restarts"]) == ("Succeeded", 1)
+        (restart,) = [one for one in status["history"] if one["cause_id"] == "restarting"]
+        assert re.match(
+            r"Attempt 2 of 4: worker-0 ran out of its memory .* killed", restart["cause"]
+        )
+        for replica in ("master-0", "worker-0"):
+            assert self.shell.archived(self.run_id, replica) == ["one", "two"]
+        assert not (self.shell.store / "runs" / self.run_id / "log-gaps.json").exists()
+
+
+def _attempt(found: Any) -> int:
+    labels, annotations = (found["metadata"].get(key, {}) for key in ("labels", "annotations"))
+    assert labels.get("k8sbench.io/attempt") == annotations.get("k8sbench.io/attempt")
+    return int(labels.get("k8sbench.io/attempt", "1"))
+
+
+def failed(training: Training, submit: Running) -> Running:
+    """Bring a run to the failure of its first attempt, with everything archived until then."""
+    training.runs(1)
+    training.archives("one")
+    training.fails()
+    return submit
+
+
+def test_a_run_whose_worker_is_killed_goes_on_as_attempt_two_and_succeeds(
+    shell: Shell, proxy: FaultProxy
+) -> None:
+    training = Training(shell, "killed")
+    held = proxy.hold(JOBS, method="POST", skip=1)
+    with training.started() as submit:
+        failed(training, submit)
+        held.wait()
+        assert not shell.namespace.get("pods", "--selector=k8sbench.io/run=killed")
+        training.prints("two")
+        held.end()
+        training.runs(2)
+        job = shell.namespace.get("pytorchjob", "killed")
+        assert _attempt(job) == 2
+        training.archives("two")
+        shell.namespace.finish("killed")
+        submit.ends(5)  # they print no steps
+    training.check_succeeded()
+    assert "Attempt 2 of 4: worker-0 ran out of its memory" in submit.err
+    until(lambda: "killed" not in shell.on_cluster(), "the end of the job")
+    assert "killed" not in shell.on_cluster("configmaps")
+    (listed,) = [run for run in shell.json("list") if run["run_id"] == "killed"]
+    assert listed["restarts"] == 1
+    assert "RESTARTS" in shell.run("list").out
+    assert "1 restart" in shell.run("status", "killed").out
+
+
+def fault_at(proxy: FaultProxy, stage: str, run_id: str) -> Fault:
+    """Stop a restart at a stage, before k8sbench can do more."""
+    if stage == "before-deletion":
+        return proxy.hold(f"{JOBS}/{run_id}", method="DELETE")
+    if stage == "deleted":
+        return proxy.hold(JOBS, method="POST", skip=1)
+    return proxy.lose_answer(JOBS, method="POST", skip=1, times=1)
+
+
+@pytest.mark.parametrize(
+    ("stage", "by"),
+    [
+        *((stage, "collect") for stage in STAGES),
+        ("before-deletion", "collect --follow"),
+        ("deleted", "watch"),
+    ],
+)
+def test_a_restart_that_was_killed_at_any_stage_is_gone_on_with(
+    shell: Shell, proxy: FaultProxy, stage: str, by: str
+) -> None:
+    run_id = f"{stage}-{by.replace(' --', '-')}"
+    training = Training(shell, run_id)
+    fault = fault_at(proxy, stage, run_id)
+    with training.started() as submit:
+        failed(training, submit)
+        fault.wait()
+        training.prints("two")
+        submit.kill()
+    fault.end()
+    assert training.status()["cause_id"] in {"restarting", "restart-waits"} or stage == "created"
+    if by == "collect":
+        assert f"{run_id} goes on; wait with --follow" in shell.run("collect", "--all").err
+        training.runs(2)
+        shell.namespace.finish(run_id)
+        until(lambda: training.status()["on_cluster"]["phase"] == "Succeeded", "its end")
+        shell.run("collect", "--all", code=5)
+    else:
+        words = ("collect", run_id, "--follow") if by != "watch" else ("watch", run_id)
+        with shell.started(*words) as follower:
+            training.runs(2)
+            training.archives("two")
+            shell.namespace.finish(run_id)
+            follower.ends(5)
+    training.check_succeeded()
+
+
+@pytest.mark.parametrize("comes_late", [False, True])
+def test_a_cancel_between_two_attempts_ends_the_run(
+    shell: Shell, proxy: FaultProxy, comes_late: bool
+) -> None:
+    """The request for the second may be on its way still when k8sbench is killed."""
+    training = Training(shell, "cancelled")
+    stop = proxy.hold if comes_late else proxy.drop
+    stopped = stop(JOBS, method="POST", skip=1)
+    with training.started() as submit:
+        failed(training, submit)
+        stopped.wait()
+        training.prints("two")
+        submit.kill()
+    stopped.end()
+    if comes_late:
+        training.runs(2)
+    shell.run("cancel", "cancelled")
+    status = training.status()
+    assert (status["phase"], status["cause_id"]) == ("Cancelled", "cancelled")
+    assert shell.archived("cancelled") == (["one", "two"] if comes_late else ["one"])
+    until(lambda: "cancelled" not in shell.on_cluster(), "the end of the job")
+
+
+def test_a_cancel_of_another_process_ends_the_attempt_that_is_just_created(
+    shell: Shell, proxy: FaultProxy
+) -> None:
+    training = Training(shell, "unwanted")
+    held = proxy.hold(JOBS, method="POST", skip=1)
+    with training.started() as submit:
+        failed(training, submit)
+        held.wait()
+        with shell.started("cancel", "unwanted") as cancel:
+            until(lambda: training.status()["wishes"], "the wish on record")
+            held.end()
+            cancel.ends(0)
+        submit.ends(3)
+    assert training.status()["phase"] == "Cancelled"
+    until(lambda: "unwanted" not in shell.on_cluster(), "the end of the job")
+
+
+def test_an_api_server_that_is_away_while_a_run_restarts_loses_nothing(
+    shell: Shell, proxy: FaultProxy
+) -> None:
+    training = Training(shell, "away")
+    held = proxy.hold(f"{JOBS}/away", method="DELETE")
+    with training.started() as submit:
+        failed(training, submit)
+        held.wait()
+        training.prints("two")
+        with proxy.drop() as away:
+            held.end()
+            away.wait(3)
+        training.runs(2)
+        training.archives("two")
+        shell.namespace.finish("away")
+        submit.ends(5)
+    training.check_succeeded()
+
+
+def test_pods_that_do_not_go_are_named_and_no_attempt_is_created_beside_them(
+    own_cluster: OwnCluster, shell: Shell, proxy: FaultProxy
+) -> None:
+    """The master's node is lost: the API server has no word of its end."""
+    training = Training(shell, "stays")
+    held = proxy.hold(f"{JOBS}/stays", method="DELETE")
+    with training.started() as submit:
+        training.runs(1)
+        training.archives("one")
+        training.fails(alone=True)
+        held.wait()
+        with own_cluster.without("kwok"):
+            held.end()
+            submit.until("Attempt 2 of 4 is not created yet: pod stays-master-0 on node gpu-")
+            pods = shell.namespace.get("pods", "--selector=k8sbench.io/run=stays")
+            assert [_attempt(pod) for pod in pods] == [1]
+            submit.until("two attempts would write the same checkpoints")
+        training.prints("two")
+        training.runs(2)
+        training.archives("two")
+        shell.namespace.finish("stays")
+        submit.ends(5)
+    training.check_succeeded()
+
+
+def test_a_colleague_s_collector_and_the_submit_make_one_attempt_together(
+    shell: Shell, proxy: FaultProxy
+) -> None:
+    """Both follow it, both have all lines of both attempts, and there are never two jobs."""
+    training, colleague = Training(shell, "shared"), shell.colleague()
+    colleague.environment["KUBECONFIG"] = shell.environment["KUBECONFIG"]
+    created = proxy.hold(JOBS, method="POST", skip=1)
+    with training.started() as submit:
+        training.runs(1)
+        with colleague.started("collect", "--all", "--follow") as other:
+            until(lambda: "one" in colleague.archived("shared", "worker-0"), "the lines there")
+            failed(training, submit)
+            created.wait()
+            training.prints("two")
+            created.end()
+            training.runs(2)
+            training.archives("two")
+            until(lambda: "two" in colleague.archived("shared", "worker-0"), "the lines there")
+            shell.namespace.finish("shared")
+            submit.ends(5)
+            until(lambda: colleague.phase("shared") == "Succeeded", "the end there")
+            other.interrupt()
+    training.check_succeeded()
+    assert colleague.json("status", "shared")["restarts"] == 1
+    assert colleague.archived("shared") == ["one", "two"]
+
+
+def test_a_store_that_detached_learns_of_the_attempt_that_the_collector_has_begun(
+    shell: Shell, tmp_path: Path
+) -> None:
+    """It archives what there is still: the second attempt, from its first line on."""
+    training = Training(shell, "left")
+    collector = collectors.make(shell.namespace, tmp_path / "machine")
+    with fault_proxy.before(Path(collector.environment["KUBECONFIG"])) as (proxy, path):
+        collector.environment["KUBECONFIG"] = str(path)
+        created = proxy.hold(JOBS, method="POST")
+        shell.run("submit", *TRAIN, "--run-id=left", "--detach")
+        training.runs(1)
+        with collector.collecting() as running:
+            until(lambda: "one" in collector.archived("left", "worker-0"), "the lines there")
+            training.fails()
+            created.wait()
+            training.prints("two")
+            created.end()
+            training.runs(2)
+            with shell.started("watch", "left") as watch:
+                training.archives("two")
+                shell.namespace.finish("left")
+                watch.ends(5)
+            until(lambda: collector.phase("left") == "Succeeded", "the end there")
+            collectors.end(running)
+    status = training.status()
+    assert (status["phase"], status["restarts"]) == ("Succeeded", 1)
+    assert "Attempt 2 of 4: It was begun by another store." in shell.run("status", "left").out
+    assert shell.archived("left", "worker-0") == ["two"]
+    assert collector.archived("left", "worker-0") == ["one", "two"]
+    assert not (shell.store / "runs" / "left" / "log-gaps.json").exists()

@@ -1,0 +1,62 @@
+"""Folders of this machine as claims of a namespace.
+
+A pod may not mount a folder of its node itself where the restricted standard is enforced; a claim
+it may.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.harness.cluster.namespace import Namespace
+
+
+@contextlib.contextmanager
+def claimed(
+    namespace: Namespace, name: str, folder: Path | str, mode: str = "ReadWriteMany"
+) -> Iterator[None]:
+    """Have a claim in a namespace, bound; the volume goes with the end of the block."""
+    volume = f"{name}-{namespace.name}"
+    common: dict[str, Any] = {"accessModes": [mode], "storageClassName": ""}
+    namespace.create(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name},
+            "spec": {**common, "resources": {"requests": {"storage": "1Gi"}}},
+        }
+    )
+    # A volume that knows the claim's uid is bound when it appears; otherwise the controller may
+    # come to it only with its next round, up to 15 s later.
+    claim = namespace.get("persistentvolumeclaim", name)["metadata"]
+    namespace.cluster.create(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": volume},
+            "spec": {
+                **common,
+                "capacity": {"storage": "1Gi"},
+                "persistentVolumeReclaimPolicy": "Retain",
+                "claimRef": {key: claim[key] for key in ("namespace", "name", "uid")},
+                "hostPath": {"path": str(folder), "type": "Directory"},
+            },
+        }
+    )
+    try:
+        namespace.wait("jsonpath={.status.phase}=Bound", f"persistentvolumeclaim/{name}")
+        yield
+    finally:
+        namespace.cluster.kubectl("delete", "persistentvolume", volume, "--wait=false")
+
+
+def shared(folder: Path) -> Path:
+    """Make a folder that the users of pods may write to; ``folder`` lies in a test's own."""
+    folder.mkdir()
+    folder.chmod(0o777)
+    for above in folder.parents[:4]:
+        above.chmod(above.stat().st_mode | 0o755)
+    return folder

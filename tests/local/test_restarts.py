@@ -1,0 +1,106 @@
+"""A program on this machine that is killed once goes on as the next attempt of its run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from k8sbench.adapters.local.cluster import LocalCluster
+from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.app.context import run_context
+from k8sbench.model.phase import Phase
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.planning import DRAFT_ID
+from k8sbench.model.run import Run
+from k8sbench.runs import submitting
+from k8sbench.runs.context import PlannedCase, Stop
+from k8sbench.runs.submitting import RunOptions
+from tests.local.jobs import processes_of
+from tests.unit.local import examples
+from tests.unit.runs.played import Silent
+
+STEPS = 4
+TRAINER = f"""
+import os, pathlib, signal, subprocess, sys
+place = pathlib.Path(sys.argv[1], os.environ["RANK"])
+step = int(place.read_text()) if place.exists() else 0
+# Of the attempt before nothing runs, not even what its replicas have left behind.
+beside = pathlib.Path(sys.argv[1], "pids-" + os.environ["RANK"])
+for pid in beside.read_text().split() if beside.exists() else ():
+    assert not pathlib.Path("/proc", pid).exists(), "two attempts at once"
+child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+beside.write_text(f"{{os.getpid()}} {{child.pid}}")
+print("from step", step, flush=True)
+while step < {STEPS}:
+    step += 1
+    place.write_text(str(step))
+    if step == 2 and os.environ["RANK"] == "1":
+        os.kill(os.getpid(), signal.SIGKILL)
+child.kill()
+child.wait()
+"""
+REFUSING = "import sys; print('usage: little DIR'); sys.exit(2)"
+FAILING = "import sys; print('ValueError: no such thing'); sys.exit(1)"
+
+
+def submitted(store: SqlStore, trainer: str, *words: str, max_restarts: int = 3) -> Run:
+    """Run a trainer, given as its source text, as ``submit`` does."""
+    files = {"little.py": trainer}
+
+    def text(_: RunPlan) -> str:
+        return "kind: Job\n"
+
+    draft = examples.plan(*words, files=files, max_restarts=max_restarts, run_id=DRAFT_ID)
+    case = PlannedCase(
+        draft=draft, manifests=lambda plan: examples.rendered(plan, files), text=text
+    )
+    cluster = LocalCluster()
+    context = msgspec.structs.replace(
+        run_context(store, cluster), manifests=lambda run: examples.rendered(run.plan, files)
+    )
+    try:
+        options = RunOptions(set_name="tests", run_id="restarted")
+        list(submitting.submit([case], context, Silent(), Stop(), options))
+    finally:
+        cluster.close()
+    assert not processes_of("restarted")
+    return store.run("restarted")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqlStore]:
+    with open_store(str(tmp_path / "store")) as opened:
+        yield opened
+
+
+def printed(store: SqlStore, replica: str) -> list[str]:
+    (path,) = (path for path in store.log_files("restarted") if path.stem == replica)
+    return [line.partition(" ")[2] for line in path.read_text().splitlines()]
+
+
+def test_a_worker_that_is_killed_once_goes_on_when_all_of_its_attempt_are_gone(
+    store: SqlStore, tmp_path: Path
+) -> None:
+    run = submitted(store, TRAINER, str(tmp_path))
+    assert (run.phase, run.restarts) == (Phase.SUCCEEDED, 1)
+    (restart,) = (step for step in run.history if step.cause_id == "restarting")
+    assert restart.cause.startswith("Attempt 2 of 4: worker-0 was killed by signal 9 (SIGKILL)")
+    assert printed(store, "worker-0") == ["from step 0", "from step 2"]
+
+
+def test_a_program_that_refuses_its_words_is_not_started_again(store: SqlStore) -> None:
+    run = submitted(store, REFUSING)
+    assert (run.phase, run.restarts) == (Phase.FAILED, 0)
+    assert run.history[-1].cause_id == "usage-error"
+
+
+def test_a_program_that_always_fails_is_started_as_often_as_was_asked_for(
+    store: SqlStore,
+) -> None:
+    run = submitted(store, FAILING, max_restarts=2)
+    assert (run.phase, run.restarts) == (Phase.FAILED, 2)
+    assert run.history[-1].cause.startswith("Attempt 3 of 3 ended: ")
+    assert run.history[-1].cause_id == "replica-failed"

@@ -1,0 +1,126 @@
+"""``k8sbench data`` as typed: what is listed, what is drawn and checked, what is refused."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k8sbench.app.data import Said
+from k8sbench.cli.commands import data
+from k8sbench.cli.main import main
+from k8sbench.model.data_set import DATA_SETS, DataSet
+
+
+def run(capsys: Any, *words: str, code: int = 0) -> tuple[str, str]:
+    assert main(["data", *words]) == code
+    read = capsys.readouterr()
+    return read.out, read.err
+
+
+def test_every_data_set_is_listed_with_what_its_report_used(capsys: Any) -> None:
+    out, _ = run(capsys, "list")
+    assert [line.split()[0] for line in out.splitlines()[1:]] == [one.name for one in DATA_SETS]
+    found = json.loads(run(capsys, "list", "-o", "json")[0])["data_sets"]
+    cityscapes = found[0]
+    assert (cityscapes["archive"], cityscapes["md5"]) == (
+        "cityscapes.tar",
+        "37724b19b6e5d41f9f147936d60b3c29",
+    )
+    assert cityscapes["account"] is True
+    assert run(capsys, "list", "-o", "name")[0].split() == [one.name for one in DATA_SETS]
+
+
+@pytest.mark.parametrize("one", DATA_SETS, ids=lambda one: one.name)
+def test_the_numbers_of_samples_are_those_that_a_check_expects(one: DataSet) -> None:
+    module = importlib.import_module(f"k8sbench.trainers.data.{one.name}")
+    counts = getattr(module, "CLIPS", None) or module.PICTURES
+    expected = tuple(counts.values()) if isinstance(counts, dict) else (counts, module.PAIRS)
+    assert (one.training, one.validation) == expected
+
+
+@pytest.mark.parametrize("one", DATA_SETS, ids=lambda one: one.name)
+def test_a_set_that_is_drawn_is_whole_until_a_file_is_gone(
+    one: DataSet, tmp_path: Path, capsys: Any
+) -> None:
+    folder = tmp_path / "set"
+    _, err = run(capsys, "make-sample", one.name, str(folder), "--pictures=8", "--size=32x32")
+    assert "files were drawn" in err
+    _, err = run(capsys, "check", one.name, f"--data={folder}", "--deep")
+    assert f"{one.name}: all is there, in {folder}." in err
+    lost = max(path for path in folder.rglob("*") if path.suffix in {".png", ".jpg", ".JPEG"})
+    lost.unlink()
+    out, err = run(capsys, "check", one.name, f"--data={folder}", code=2)
+    assert " files" in out.splitlines()[-1]
+    assert "something is missing" in err
+
+
+def test_a_name_that_is_none_is_told_with_the_nearest(capsys: Any, tmp_path: Path) -> None:
+    _, err = run(capsys, "check", "cityscape", f"--data={tmp_path}", code=2)
+    assert "Did you mean cityscapes?" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--url=http://127.0.0.1:1/a", "--md5=12"), "'12' is no md5"),
+        (("--url=http://127.0.0.1:1/a", "--md5=" + "0" * 32, "--sha256=" + "0" * 64), "1 URLs"),
+        (("--url=file:///etc/hostname",), "none of http or https"),
+        (("--url=http://me:pw@127.0.0.1/a",), "holds a user or a password"),
+        (("--secret=account",), "names a Secret of a cluster"),
+    ],
+)
+def test_what_cannot_be_prepared_is_refused(
+    words: tuple[str, ...], why: str, tmp_path: Path, capsys: Any
+) -> None:
+    _, err = run(capsys, "prepare", "imagenet", f"--data={tmp_path / 'set'}", *words, code=2)
+    assert why in err
+
+
+def test_sizes_that_are_none_are_refused(tmp_path: Path, capsys: Any) -> None:
+    _, err = run(capsys, "make-sample", "faces", str(tmp_path / "set"), "--size=12", code=2)
+    assert "--size '12' is no size" in err
+
+
+def test_a_file_that_is_no_weights_is_refused(tmp_path: Path, capsys: Any) -> None:
+    wrong = tmp_path / "a.pth"
+    wrong.write_text("no weights")
+    _, err = run(capsys, "convert", str(wrong), "-o", str(tmp_path / "a.npz"), code=2)
+    assert f"{wrong} is not converted" in err
+    assert not (tmp_path / "a.npz").exists()
+
+
+def test_progress_is_a_line_at_the_beginning_and_the_end_of_a_step(capsys: Any) -> None:
+    drawn = data._Drawn()
+    for done in range(0, 101, 10):
+        drawn(Said("progress", step="fetch a.tar", done=done * 10**7, total=10**9))
+    assert capsys.readouterr().err.splitlines() == [
+        "fetch a.tar: 0.00 of 1.00 GB (0%)",
+        "fetch a.tar: 1.00 of 1.00 GB (100%)",
+    ]
+
+
+def test_progress_of_an_unknown_length_or_of_files(capsys: Any) -> None:
+    drawn = data._Drawn()
+    drawn(Said("progress", step="unpack", done=5_000_000))
+    drawn(Said("progress", step="make train ids", done=500, total=2975, unit="files"))
+    assert capsys.readouterr().err.splitlines() == [
+        "unpack: 5.0 MB",
+        "make train ids: 500 of 2,975 files (17%)",
+    ]
+
+
+def test_on_a_terminal_one_line_changes(capsys: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    drawn = data._Drawn()
+    drawn(Said("progress", step="fetch", done=1_000_000, total=4_000_000))
+    drawn(Said("progress", step="fetch", done=2_000_000, total=4_000_000))
+    drawn(Said("note", text="trying again"))
+    shown = capsys.readouterr().err
+    assert shown.split("\r\x1b[K")[1:] == [
+        "fetch: 1.0 of 4.0 MB (25%)",
+        "fetch: 2.0 of 4.0 MB (50%)\ntrying again\n",
+    ]

@@ -1,0 +1,197 @@
+"""Groups of runs that train to an accuracy, and what they have beside published figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from k8sbench.measure.group.comparison import results
+from k8sbench.measure.group.grouping import groups
+from k8sbench.model.group import Deviation, Group
+from k8sbench.model.measurement import DataSet, Weights
+from k8sbench.model.plan import PlannedTraining
+from k8sbench.model.run import Run
+from k8sbench.model.spec import Accuracy
+from tests.unit.measure.rows import catalog
+from tests.unit.report.factory import V100_32, accuracy, run
+
+TRAINING = PlannedTraining(
+    length=90,
+    unit="epochs",
+    evaluate_every=1,
+    metric="top-1",
+    target=75.9,
+    stop_at_target=False,
+    start="resnet50_v1c",
+)
+FILES = DataSet(name="imagenet", digest="d1", train=1_281_167, val=50_000)
+WEIGHTS = Weights(file="start.npz", digest="ab" * 32)
+
+
+def trained(seconds: float | None = 44000.0, rate: float = 2900.0, **changes: Any) -> Run:
+    """A run that trained to the target in so many seconds."""
+    measured: dict[str, Any] = {
+        "accuracy": msgspec.structs.replace(accuracy(76.5), at_target=75.95),
+        "time_to_train_s": seconds,
+        "mode": "train",
+        "target": 75.9,
+        "ended_by": "length",
+        "data_set": FILES,
+        "weights": WEIGHTS,
+    } | changes.pop("measured", {})
+    planned: dict[str, Any] = {"mode": "train", "data": "pvc:imagenet", "training": TRAINING}
+    return run(rate, measured=measured, **(planned | changes))
+
+
+def one_group(*runs: Run) -> Group:
+    (found,) = groups(runs)
+    return found
+
+
+def ids(group: Group) -> list[str]:
+    return [reason.id for member in group.members for reason in member.reasons]
+
+
+def test_the_time_to_train_is_the_median_over_all_runs() -> None:
+    times = (44000.0, 43000.0, None)
+    found = one_group(*(trained(seconds, repeat=n) for n, seconds in enumerate(times, 1)))
+    assert (found.time_to_train_s, found.runs_at_target, found.counted) == (44000.0, 2, 3)
+
+
+def test_what_runs_have_in_common_stands_in_the_group() -> None:
+    runs = [trained(repeat=n, measured={"restarts": n}) for n in (1, 2)]
+    found = one_group(*runs).training
+    assert found is not None
+    assert (found.target, found.ended_by, found.restarts) == (75.9, "length", 3)
+    assert (found.data_set, found.weights) == ("imagenet", "start.npz")
+    scratch = one_group(trained(measured={"weights": None})).training
+    assert scratch is not None
+    assert scratch.weights == "from scratch"
+
+
+def test_a_program_that_does_not_say_what_it_started_from_is_not_from_scratch() -> None:
+    own: dict[str, Any] = {"impl": "upstream", "trainer": None, "trainers_digest": None}
+    found = one_group(trained(measured={"mode": None, "weights": None}, **own)).training
+    assert found is not None
+    assert found.weights is None
+
+
+def test_a_throughput_run_is_no_repeat_of_one_that_trains() -> None:
+    found = groups([trained(), run(2900.0, data="pvc:imagenet", repeat=2)])
+    assert [group.key.mode for group in found] == ["throughput", "train"]
+    assert [group.training is None for group in found] == [True, False]
+
+
+def test_runs_to_another_target_are_another_group() -> None:
+    other = msgspec.structs.replace(TRAINING, target=70.0)
+    assert len(groups([trained(), trained(training=other, repeat=2)])) == 2
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        ({"data_set": msgspec.structs.replace(FILES, digest="d2")}, "mixed-data"),
+        ({"weights": msgspec.structs.replace(WEIGHTS, digest="cd" * 32)}, "mixed-weights"),
+        ({"weights": None}, "mixed-weights"),
+    ],
+)
+def test_what_read_something_else_than_the_majority_does_not_count(
+    other: dict[str, Any], reason: str
+) -> None:
+    runs = [trained(repeat=1), trained(repeat=2), trained(repeat=3, measured=other)]
+    found = one_group(*runs)
+    assert (found.counted, ids(found)) == (2, [reason])
+
+
+def test_throughput_runs_may_start_from_anything() -> None:
+    found = one_group(run(800.0), run(801.0, repeat=2, measured={"weights": WEIGHTS}))
+    assert (found.counted, ids(found)) == (2, [])
+
+
+def test_the_digests_stand_in_the_group_and_older_groups_keep_their_ids() -> None:
+    key = one_group(trained()).key
+    assert (key.data_digest, key.weights_digest) == ("d1", "ab" * 32)
+    old = one_group(run(800.0)).key
+    assert b"digest" not in msgspec.json.encode(old)
+
+
+# Published figures
+
+PUBLISHED: dict[str, Any] = {
+    "accuracy": {"metric": "top-1", "value": 75.9},
+    "time_to_train_s": 40000.0,
+    "data": "real",
+}
+
+
+def deviations(one: Run, **figure: Any) -> dict[str, Deviation]:
+    """By quantity, of the source ``dlperf``."""
+    spec = msgspec.structs.replace(
+        catalog(**(PUBLISHED | figure)), target_accuracy=Accuracy(metric="top-1", value=75.9)
+    )
+    (found,) = results(groups([one]), find=lambda _: spec, published=True)
+    return {d.quantity: d for d in found.deviations or () if d.source == "dlperf"}
+
+
+def test_time_to_train_and_accuracy_stand_beside_the_published_ones() -> None:
+    found = deviations(trained())
+    assert list(found) == ["throughput", "time_to_train", "accuracy"]
+    time, reached = found["time_to_train"], found["accuracy"]
+    assert (time.published, time.ours, time.not_comparable) == (40000.0, 44000.0, ())
+    assert time.ratio == pytest.approx(0.1)
+    assert (reached.published, reached.ours) == (75.9, 76.5)
+    assert reached.ratio == pytest.approx(76.5 / 75.9 - 1)
+    assert time.notes == reached.notes == ("impl k8sbench",)
+
+
+def test_runs_that_measure_throughput_have_no_accuracy_beside_the_published() -> None:
+    assert list(deviations(run(2900.0))) == ["throughput"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "figure", "unlike"),
+    [
+        ({"measured": {"weights": None}}, {}, ("weights",)),
+        ({"data": "unknown"}, {}, ("data",)),
+        ({}, {"data": "synthetic"}, ("data",)),
+        ({"measured": {"gpu_model": V100_32}}, {}, ("gpu-model",)),
+        ({"batch_size": 64}, {}, ("batch",)),
+        ({"preset": "smoke"}, {}, ("smoke",)),
+        ({"measured": {"target": 70.0}}, {}, ("target",)),
+        ({"measured": {"time_to_train_s": None}}, {}, ("no-figure",)),
+        ({}, {"estimator": "unknown"}, ()),
+    ],
+)
+def test_a_time_to_train_is_compared_between_equals_only(
+    changes: dict[str, Any], figure: dict[str, Any], unlike: tuple[str, ...]
+) -> None:
+    found = deviations(trained(**changes), **figure)["time_to_train"]
+    assert (found.not_comparable, found.ratio is None) == (unlike, bool(unlike))
+
+
+@pytest.mark.parametrize(("weights", "unlike"), [(None, ()), (WEIGHTS, ("weights",))])
+def test_a_report_from_scratch_is_compared_with_runs_from_scratch(
+    weights: Weights | None, unlike: tuple[str, ...]
+) -> None:
+    scratch = msgspec.structs.replace(TRAINING, start=None)
+    found = deviations(trained(training=scratch, measured={"weights": weights}))
+    assert found["accuracy"].not_comparable == unlike
+
+
+def test_an_accuracy_of_another_metric_is_not_compared() -> None:
+    figure: dict[str, Any] = {"accuracy": {"metric": "mIoU", "value": 75.9}}
+    assert deviations(trained(), **figure)["accuracy"].not_comparable == ("metric",)
+
+
+def test_an_accuracy_needs_no_target_and_says_where_the_run_stopped_at_it() -> None:
+    found = deviations(trained(measured={"target": None, "ended_by": "target"}))["accuracy"]
+    assert found.not_comparable == ()
+    assert found.notes == ("impl k8sbench", "stopped at the target")
+
+
+def test_the_published_system_itself_needs_no_weights_of_ours() -> None:
+    own: dict[str, Any] = {"impl": "upstream", "trainer": None, "trainers_digest": None}
+    found = deviations(trained(measured={"mode": None, "weights": None}, **own))
+    assert found["accuracy"].not_comparable == ()

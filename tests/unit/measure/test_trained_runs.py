@@ -1,0 +1,357 @@
+"""Runs of our own trainers that train to an accuracy: what their logs come to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from k8sbench.measure.run import expectation
+from k8sbench.measure.run.expectation import Expectation
+from k8sbench.measure.run.measuring import measure
+from k8sbench.model.measurement import DataSet, Measurement, Weights
+from k8sbench.model.plan import PlannedTraining
+from tests.unit.measure.support import Block, Lines, ids
+from tests.unit.measure.test_own_runs import PLAN
+from tests.unit.measure.train_logs import (
+    BEGINS,
+    EVALUATES,
+    LENGTH,
+    SAVES,
+    START,
+    airank,
+    attempt,
+    event,
+    texts,
+    to_target,
+    until,
+)
+
+TRAINING = PlannedTraining(
+    length=LENGTH,
+    unit="iterations",
+    evaluate_every=20,
+    metric="mIoU",
+    target=40.0,
+    stop_at_target=False,
+)
+
+
+def measured(
+    lines: list[str], training: PlannedTraining | None = TRAINING, *, blocks: bool = False
+) -> Measurement:
+    """Measure a log against its plan."""
+    plan = msgspec.structs.replace(
+        PLAN,
+        precision="fp32",
+        amp_dtype=None,
+        device="cuda",
+        replicas=1,
+        gpus_per_replica=2,
+        processes_per_replica=2,
+        preset="full",
+        mode="train",
+        data="path:/data",
+        window=msgspec.structs.replace(PLAN.window, warmup=10, iterations=80, log_interval=5),
+        training=training,
+    )
+    expected = msgspec.structs.replace(expectation.from_plan(plan), trainers=None)
+    return measure([Block(lines) if blocks else Lines(lines)], expected)
+
+
+def test_the_time_to_train_is_that_to_the_first_evaluation_at_the_target() -> None:
+    found = measured(texts(attempt()))
+    assert (found.verdict, ids(found)) == ("valid", [])
+    assert found.time_to_train_s == pytest.approx(to_target(80))
+    assert (found.mode, found.target, found.ended_by, found.restarts) == (
+        *("train", 40.0, "length", 0),
+    )
+
+
+def test_accuracy_is_that_at_the_target_the_best_and_the_last() -> None:
+    found = measured(texts(attempt())).accuracy
+    assert found is not None
+    assert (found.metric, found.unit, found.evaluations) == ("mIoU", "%", 5)
+    assert (found.at_target, found.best, found.final) == (40.0, 50.0, 50.0)
+
+
+def test_what_it_read_stands_in_the_measurement() -> None:
+    found = measured(texts(attempt()))
+    assert found.data_set == DataSet(name="cityscapes", digest="d1", train=2975, val=500)
+    assert found.weights == Weights(file="v1c.npz", digest="ab" * 32)
+    assert found.environment["aAcc (final)"] == 95.0
+    scratch = measured(texts(attempt(weights=False)))
+    assert (scratch.weights, scratch.missing["weights"]) == (None, "The run trained from scratch.")
+
+
+def test_the_throughput_is_of_training_alone() -> None:
+    found = measured(texts(attempt()))
+    assert found.throughput is not None
+    assert found.throughput.time_weighted == pytest.approx(8.0)
+    assert found.throughput.time_weighted_steady == pytest.approx(8.0)
+    assert found.throughput.timestamps == pytest.approx(8.0)
+    assert (found.iterations, found.records) == (90, 18)
+    # From the first to the last training line, with the four evaluations between them.
+    assert found.train_wall_s == pytest.approx(95 + 4 * (EVALUATES + SAVES))
+
+
+@pytest.mark.parametrize("stated", ["", '"paused_seconds": 22.0, '])
+def test_times_that_do_not_fit_the_stamps_are_rejected(stated: str) -> None:
+    right = f'"paused_seconds": {EVALUATES + SAVES}, '
+    lines = texts(attempt())
+    assert sum(right in line for line in lines) == 4
+    assert "clock-mismatch" in ids(measured([line.replace(right, stated) for line in lines]))
+
+
+def test_a_run_that_ends_at_its_target_is_complete() -> None:
+    found = measured(texts(attempt(stop=True)))
+    assert (found.verdict, ids(found)) == ("valid", [])
+    assert (found.ended_by, found.iterations) == ("target", 70)
+    assert found.time_to_train_s == pytest.approx(to_target(80))
+
+
+def test_a_run_that_ends_before_its_length_without_the_target_is_not() -> None:
+    lines = [line.text for line in attempt(stop=True, target=40.0)]
+    # The same steps, and the evaluation at their end is below the target.
+    lines = [line.replace('"value": 40.0', '"value": 39.9') for line in lines]
+    lines = [line.replace("eval_accuracy:0.40000", "eval_accuracy:0.39900") for line in lines]
+    found = measured(lines)
+    assert ids(found) == ["too-few-iterations", "ends-early", "airank-target"]
+    assert found.time_to_train_s is None
+    assert found.missing["time_to_train_s"] == "No evaluation reached the target of 40 %."
+
+
+def test_a_run_whose_log_breaks_off_is_rejected() -> None:
+    found = measured(texts(until(attempt(), 70)))
+    assert ids(found) == ["too-few-iterations", "ends-early"]
+
+
+def test_the_length_of_a_run_may_be_epochs() -> None:
+    epochs = msgspec.structs.replace(TRAINING, length=2, unit="epochs", evaluate_every=1)
+    assert ids(measured(texts(attempt()), epochs)) == []
+    assert ids(measured(texts(until(attempt(), 70)), epochs)) == [
+        *("too-few-iterations", "ends-early"),
+    ]
+    # Without a plan nothing was asked for.
+    log = [Lines(texts(until(attempt(), 70)))]
+    assert ids(measure(log, Expectation(format="k8sbench"))) == ["ends-early"]
+
+
+@pytest.mark.parametrize("changes", [{"data": "synthetic"}, {"data": "synthetic-host"}])
+def test_synthetic_data_have_no_time_to_train(changes: dict[str, Any]) -> None:
+    found = measured(texts(attempt(**changes)))
+    assert found.time_to_train_s is None
+    assert "synthetic" in found.missing["time_to_train_s"]
+
+
+def test_a_run_without_a_target_says_so() -> None:
+    aimless = msgspec.structs.replace(TRAINING, target=None)
+    found = measured(texts(attempt(target=None)), aimless)
+    assert (found.target, found.time_to_train_s) == (None, None)
+    assert found.missing["time_to_train_s"] == "The run has no target accuracy."
+    assert found.accuracy is not None
+    assert (found.accuracy.best, found.accuracy.at_target) == (50.0, None)
+
+
+def test_the_plans_target_comes_before_that_of_the_log() -> None:
+    later = msgspec.structs.replace(TRAINING, target=50.0)
+    assert measured(texts(attempt()), later).time_to_train_s == pytest.approx(to_target(100))
+
+
+def test_without_a_plan_a_log_is_measured_to_its_end_and_by_its_own_target() -> None:
+    found = measure([Lines(texts(attempt()))], Expectation(format="k8sbench"))
+    assert (found.verdict, ids(found)) == ("valid", [])
+    assert (found.iterations, found.target) == (90, 40.0)
+    assert found.time_to_train_s == pytest.approx(to_target(80))
+
+
+def test_a_target_of_another_metric_is_not_reached() -> None:
+    found = measured(texts(attempt(metric="top-1")))
+    assert found.time_to_train_s is None
+    assert found.missing["time_to_train_s"] == (
+        "The run evaluates top-1, the target is one of mIoU."
+    )
+
+
+def test_a_log_that_is_read_in_blocks_gives_the_same() -> None:
+    lines = again(to_target(60) + 2, resume=60)
+    assert measured(lines, blocks=True) == measured(lines)
+
+
+# Restarts
+
+
+def again(killed: float, *, resume: int | None, wait: float = 60.0, torn: str = "") -> list[str]:
+    """A run that is killed after some seconds, and goes on after a time from a step."""
+    first = until(attempt(), killed)
+    second = attempt(START + killed + wait, resume=resume, begun=START)
+    return [*texts(first), *([torn] if torn else []), *texts(second)]
+
+
+def test_a_restarted_run_is_one_run_and_its_time_to_train_has_the_restart_in_it() -> None:
+    # Killed at iteration 61 of 100; the last checkpoint is of 60.
+    killed = to_target(60) + SAVES + 1.5
+    found = measured(again(killed, resume=60))
+    assert (found.verdict, ids(found)) == ("valid", ["restarted"])
+    assert found.restarts == 1
+    assert found.time_to_train_s == pytest.approx(killed + 60 + BEGINS + 20 + EVALUATES)
+    assert found.accuracy is not None
+    assert found.accuracy.evaluations == 5
+
+
+@pytest.mark.parametrize("step", [40, None])
+def test_steps_that_are_repeated_count_once(step: int | None) -> None:
+    found = measured(again(to_target(80) + 2, resume=step))
+    assert ids(found) == ["restarted"]
+    assert found.throughput is not None
+    assert (found.iterations, found.records) == (90, 18)
+    assert found.throughput.time_weighted == pytest.approx(8.0)
+    assert found.accuracy is not None
+    assert found.accuracy.evaluations == 5
+    # Reached before the restart: that is when the target was first reached.
+    assert found.time_to_train_s == pytest.approx(to_target(80))
+
+
+def test_the_record_behind_a_restart_is_listed_and_not_steady() -> None:
+    found = measured(again(to_target(60) + 3, resume=60)).window
+    assert found is not None
+    assert [place.text.split('"step": ')[1][:2] for place in found.left_out] == ["65"]
+
+
+def test_steps_whose_line_a_restart_lost_are_not_missing() -> None:
+    # Killed at iteration 43, behind a checkpoint of 42; the line of 45 was never written.
+    lines = again(to_target(40) + SAVES + 3.5, resume=42)
+    found = measured(lines)
+    assert ids(found) == ["restarted"]
+    assert found.iterations == 88
+    assert found.throughput is not None
+    assert found.throughput.time_weighted == pytest.approx(8.0)
+
+
+def test_steps_of_a_record_that_an_earlier_one_has_are_no_progress() -> None:
+    # Lines of 45, 50 and 52, the warm-up's end of the second attempt; then of 50 and 55.
+    first = until(attempt(), to_target(40) + SAVES + 3.5)
+    second = until(attempt(START + 100, resume=42, begun=START), 100 + BEGINS + 12.5)
+    third = attempt(START + 200, resume=49, begun=START)
+    found = measured(texts(first, second, third))
+    assert ids(found) == ["restarted"]
+    assert found.iterations == 88
+    assert found.throughput is not None
+    assert found.throughput.time_weighted == pytest.approx(8.0)
+
+
+@pytest.mark.parametrize("torn", ['K8SBENCH {"event": "step", "step": 6', "AI-Rank-log 17724"])
+def test_a_torn_line_at_the_end_of_an_attempt_is_no_matter(torn: str) -> None:
+    killed = to_target(60) + SAVES + 1.5
+    whole, cut = measured(again(killed, resume=60)), measured(again(killed, resume=60, torn=torn))
+    assert ids(cut) == ["restarted"]
+    assert cut.time_to_train_s == whole.time_to_train_s
+    # Without its newline the next attempt's first line stands behind it.
+    lines = again(killed, resume=60, torn=torn)
+    at = lines.index(torn)
+    glued = [*lines[:at], torn + lines[at + 1], *lines[at + 2 :]]
+    assert measured(glued).time_to_train_s == whole.time_to_train_s
+    assert ids(measured(glued)) == ["restarted"]
+
+
+def test_a_log_that_ends_at_any_line_and_goes_on_is_one_run() -> None:
+    whole = list(attempt())
+    for count in range(1, len(whole) - 1):
+        saved = max((line.step for line in whole[:count] if '"checkpoint"' in line.text), default=0)
+        at = whole[count - 1].at + 30
+        begun = START if any("test_begin" in line.text for line in whole[:count]) else None
+        lines = texts(whole[:count], attempt(at, resume=saved or None, begun=begun))
+        found = measured(lines)
+        assert (found.verdict, ids(found)) == ("valid", ["restarted"]), count
+        assert (found.iterations, found.restarts) == (90, 1), count
+        assert found.accuracy is not None
+        assert found.accuracy.evaluations == 5, count
+
+
+def test_a_long_wait_between_attempts_is_no_contradiction_of_clocks() -> None:
+    assert ids(measured(again(to_target(60) + 2, resume=60, wait=7200.0))) == ["restarted"]
+
+
+def test_the_average_speed_of_the_last_attempt_is_not_held_against_all_of_them() -> None:
+    average = airank(START + 900, "avg_ips:2.000samples/sec")
+    assert ids(measured([*texts(attempt()), average])) == ["airank-ips"]
+    assert ids(measured([*again(to_target(60) + 2, resume=60), average])) == ["restarted"]
+
+
+def test_every_attempt_counts() -> None:
+    first = until(attempt(), to_target(20) + 5)
+    second = until(attempt(START + 100, resume=20, begun=START), 100 + to_target(20) + 5)
+    third = attempt(START + 200, resume=40, begun=START)
+    found = measured(texts(first, second, third))
+    assert (found.restarts, found.iterations) == (2, 90)
+    assert ids(found) == ["restarted"]
+
+
+def test_a_log_that_begins_with_a_resumed_attempt_has_no_time_to_train() -> None:
+    found = measured(texts(attempt(resume=60)))
+    assert found.restarts == 1
+    assert found.time_to_train_s is None
+    assert "test_begin" in found.missing["time_to_train_s"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"run_id": "deeplabv3p-260302-110000-other2"}, {"batch_size_per_gpu": 8}],
+)
+def test_another_run_behind_the_first_is_two_runs(changes: dict[str, Any]) -> None:
+    lines = texts(until(attempt(), 70), attempt(START + 100, resume=40, **changes))
+    assert "two-runs" in ids(measured(lines), "reject")
+
+
+def test_attempts_that_read_other_data_are_two_runs() -> None:
+    second = [line.replace('"d1"', '"d2"') for line in texts(attempt(START + 100, resume=40))]
+    assert "two-runs" in ids(measured([*texts(until(attempt(), 70)), *second]), "reject")
+
+
+# What the reader should know
+
+
+def broken(path: str, count: int) -> str:
+    return event("broken", START, part="train", path=path, why="truncated", count=count)
+
+
+def test_broken_samples_are_counted_once_each_and_named() -> None:
+    lines = texts(attempt())
+    for path in ("a.png", "b.png", "a.png"):
+        lines.insert(20, broken(path, 1))
+    found = measured(lines)
+    assert (found.verdict, ids(found), found.broken_samples) == ("valid", ["broken-samples"], 2)
+    (reason,) = found.reasons
+    assert reason.message == "Samples that could not be read: 2 of train."
+    assert "a.png" in reason.evidence[0].text
+
+
+def test_an_evaluation_that_lacks_samples_says_of_how_many_it_is() -> None:
+    lines = [line.replace('"samples": 500', '"samples": 499') for line in texts(attempt())]
+    (reason,) = measured(lines).reasons
+    assert (reason.id, reason.message) == (
+        "broken-samples",
+        "The evaluation at step 100 is of 499 of 500 samples.",
+    )
+
+
+def test_a_checkpoint_that_could_not_be_written_is_told() -> None:
+    lines = texts(attempt())
+    at = next(index for index, line in enumerate(lines) if '"checkpoint"' in line)
+    lines[at] = event("checkpoint", START, step=20, failed="No space left on device.")
+    (reason,) = measured(lines).reasons
+    assert (reason.id, reason.message) == (
+        "checkpoint-failed",
+        "1 of 5 checkpoints could not be written: No space left on device.",
+    )
+
+
+def test_airank_lines_that_say_something_else_are_told() -> None:
+    lines = [
+        line.replace("eval_accuracy:0.50000", "eval_accuracy:0.60000")
+        for line in texts(attempt())
+        if "target_quality_time" not in line
+    ]
+    lines.insert(-1, airank(START + 400, "target_quality_time:20.000sec"))
+    assert ids(measured(lines)) == ["airank-accuracy", "airank-target"]

@@ -1,0 +1,335 @@
+"""``--mode train``: from the catalog and the request to the plan and the trainer's options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from k8sbench.model import identity, sources
+from k8sbench.model.choices import Request, Site
+from k8sbench.model.errors import UsageError
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.planning import describe, make_plan
+from k8sbench.model.spec import BenchmarkSpec
+from tests.unit.model import specs
+from tests.unit.model.specs import CLUSTER, GPU_BOX, LAPTOP
+
+DATA = "pvc:sets/streets"
+TRAIN = {
+    "length": 80_000,
+    "unit": "iterations",
+    "evaluate_every": {"one_gpu": 4_000, "many_gpus": 8_000},
+    "metric": "mIoU",
+    "rule": "upstream's",
+    "start": "published weights",
+    "args": {"poly": True},
+}
+SMALL = {
+    "length": 4,
+    "unit": "epochs",
+    "evaluate_every": 2,
+    "args": {"crop": "32x32", "width-divisor": 8},
+}
+
+
+def spec(**changes: Any) -> BenchmarkSpec:
+    """The benchmark of the other tests, with a training of its first variant."""
+    found: Any = msgspec.to_builtins(specs.spec())
+    first = found["variants"][0]
+    first |= {"train": TRAIN, "smoke": {**specs.SMOKE, "train": SMALL}} | changes
+    target = {"metric": "mIoU", "value": 78.5}
+    return msgspec.convert({**found, "target_accuracy": target}, BenchmarkSpec)
+
+
+def planned(site: Site = CLUSTER, of: BenchmarkSpec | None = None, **asked: Any) -> RunPlan:
+    return make_plan(
+        spec() if of is None else of,
+        specs.SOURCE,
+        Request(**asked),
+        site,
+        run_id="seg-x",
+        set_name="s",
+        repeat=1,
+        trainers_digest="t" * 64,
+    )
+
+
+def trained(site: Site = CLUSTER, **asked: Any) -> RunPlan:
+    place = "/sets/streets" if site.backend == "local" else DATA
+    return planned(site, **{"mode": "train", "data": place} | asked)
+
+
+def told(plan: RunPlan) -> dict[str, str]:
+    """The options of the trainer's command that have a value."""
+    words = plan.command
+    return {
+        word.removeprefix("--"): words[at + 1]
+        for at, word in enumerate(words[:-1])
+        if word.startswith("--") and not words[at + 1].startswith("--")
+    }
+
+
+def test_upstream_s_values_are_the_plan_and_reach_the_trainer() -> None:
+    plan = trained(replicas=4, precision="amp")
+    assert msgspec.to_builtins(plan.training) == {
+        "length": 80_000,
+        "unit": "iterations",
+        "evaluate_every": 8_000,
+        "metric": "mIoU",
+        "target": 78.5,
+        "stop_at_target": True,
+        "checkpoint_every": 0,
+        "start": "published weights",
+    }
+    options = told(plan)
+    assert (options["mode"], options["data"]) == ("train", "/data")
+    assert (options["length"], options["length-unit"]) == ("80000", "iterations")
+    assert (options["evaluate-every"], options["target"]) == ("8000", "78.5")
+    assert {"--stop-at-target", "--poly"} <= {*plan.command}
+    assert "--checkpoints" not in plan.command
+    assert plan.timeout_s == 14 * 86_400
+    assert (
+        " · train 80000 iterations, evaluated every 8000, to mIoU 78.5 % · pool v100-32gb"
+        " · data pvc:sets/streets · "
+    ) in describe(plan)
+
+
+def test_a_throughput_run_s_command_says_nothing_of_training() -> None:
+    plan = planned(replicas=4)
+    assert plan.training is None
+    assert (plan.weights, plan.checkpoints, plan.max_restarts) == (None, None, 0)
+    words = {"--mode", "--length", "--weights", "--checkpoints", "--target", "--poly"}
+    assert not words & {*plan.command}
+    assert " · 20 + 80 iterations · " in describe(plan)
+
+
+def test_one_gpu_is_evaluated_as_upstream_evaluates_it() -> None:
+    plan = trained(gpus=1)
+    assert plan.training is not None
+    assert plan.training.evaluate_every == 4_000
+
+
+def test_no_gpu_takes_the_small_training_without_a_target() -> None:
+    plan = trained(LAPTOP)
+    options = told(plan)
+    assert (options["length"], options["length-unit"], options["evaluate-every"]) == (
+        *("4", "epochs", "2"),
+    )
+    assert (options["crop"], options["width-divisor"]) == ("32x32", "8")
+    assert "--target" not in plan.command
+    assert "--poly" not in plan.command
+    assert plan.timeout_s == 7200
+    assert told(planned(LAPTOP))["crop"] == "64x64"
+
+
+@pytest.mark.parametrize(
+    ("asked", "length", "unit", "every"),
+    [
+        ({"iterations": 20_000}, 20_000, "iterations", 8_000),
+        ({"iterations": 500}, 500, "iterations", 500),
+        ({"epochs": 30}, 30, "epochs", 1),
+        ({"epochs": 30, "evaluate_every": 10}, 30, "epochs", 10),
+        ({"evaluate_every": 1_000}, 80_000, "iterations", 1_000),
+    ],
+)
+def test_length_and_interval_are_overruled_one_by_one(
+    asked: dict[str, Any], length: int, unit: str, every: int
+) -> None:
+    found = trained(**asked).training
+    assert found is not None
+    assert (found.length, found.unit, found.evaluate_every) == (length, unit, every)
+
+
+def test_iterations_of_a_benchmark_in_epochs_are_evaluated_at_the_end() -> None:
+    found = trained(LAPTOP, iterations=50).training
+    assert found is not None
+    assert (found.length, found.unit, found.evaluate_every) == (50, "iterations", 50)
+
+
+def test_the_window_stays_within_the_length_and_needs_no_steps_after_it() -> None:
+    plan = trained(iterations=50)
+    assert (plan.window.warmup, plan.window.iterations) == (20, 30)
+    assert plan.window.min_steady_seconds == 0.0
+    assert (trained().window.warmup, trained().window.iterations) == (20, 80)
+    assert trained(iterations=8).window.total == 8
+
+
+@pytest.mark.parametrize(
+    ("asked", "target", "stops"),
+    [
+        ({"target": 70.0}, 70.0, True),
+        ({"target": "none"}, None, False),
+        ({"to_the_end": True}, 78.5, False),
+    ],
+)
+def test_the_target_is_the_benchmark_s_unless_another_is_given(
+    asked: dict[str, Any], target: float | None, stops: bool
+) -> None:
+    plan = trained(**asked)
+    assert plan.training is not None
+    assert (plan.training.target, plan.training.stop_at_target) == (target, stops)
+    assert ("--stop-at-target" in plan.command) == stops
+    assert ("--target" in plan.command) == (target is not None)
+
+
+def test_weights_and_checkpoints_of_claims_are_named_where_they_are_mounted() -> None:
+    plan = trained(weights="pvc:w/r50/start.npz", checkpoints="pvc:kept/team//")
+    assert told(plan)["weights"] == "/weights/start.npz"
+    assert told(plan)["checkpoints"] == "/checkpoints/$(K8SBENCH_RUN_ID)"
+    assert (plan.weights, plan.checkpoints) == ("pvc:w/r50/start.npz", "pvc:kept/team")
+    assert sources.claims(plan) == {"sets": False, "w": False, "kept": True}
+
+
+def test_a_claim_of_data_and_checkpoints_is_written_to() -> None:
+    assert sources.claims(trained(checkpoints="pvc:sets/kept")) == {"sets": True}
+
+
+def test_paths_of_this_machine_go_into_the_command_as_they_are() -> None:
+    plan = trained(GPU_BOX, data="/s/$(HOME)", weights="/w/a.npz", checkpoints="/c")
+    options = told(plan)
+    # $$ is how Kubernetes and the local backend read a dollar sign that begins no variable.
+    assert (options["data"], options["weights"]) == ("/s/$$(HOME)", "/w/a.npz")
+    assert options["checkpoints"] == "/c/$(K8SBENCH_RUN_ID)"
+    assert sources.claims(plan) == {}
+
+
+def test_real_data_are_for_throughput_too() -> None:
+    plan = planned(data=DATA)
+    assert (plan.data, told(plan)["data"], plan.training) == (DATA, "/data", None)
+    assert told(planned(GPU_BOX, data="/s"))["data"] == "/s"
+
+
+@pytest.mark.parametrize(
+    ("asked", "restarts"),
+    [
+        ({}, 0),
+        ({"checkpoints": "pvc:kept"}, 3),
+        ({"checkpoints": "pvc:kept", "max_restarts": 1}, 1),
+        ({"checkpoints": "pvc:kept", "max_restarts": 0}, 0),
+        ({"max_restarts": 0}, 0),
+    ],
+)
+def test_a_training_with_checkpoints_is_taken_up_again(
+    asked: dict[str, Any], restarts: int
+) -> None:
+    assert trained(**asked).max_restarts == restarts
+
+
+def test_what_the_row_cannot_be_compared_by_is_noted() -> None:
+    notes = trained(replicas=4, precision="amp").notes
+    assert any("from scratch, where the report starts from published weights" in n for n in notes)
+    assert any("no --checkpoints" in note for note in notes)
+    notes = trained(weights="pvc:w/a.npz", checkpoints="pvc:c").notes
+    assert not any("from scratch" in note or "no --checkpoints" in note for note in notes)
+    start = spec(train={**TRAIN, "start": None})
+    assert not any("scratch" in note for note in trained(of=start).notes)
+    assert not any("scratch" in note for note in trained(LAPTOP).notes)
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"data": "synthetic"}, "--mode train needs real data"),
+        ({"data": "synthetic-host"}, "no accuracy follows from --data synthetic-host"),
+        ({"epochs": 2, "iterations": 9}, "both say how long"),
+        ({"epochs": 2, "evaluate_every": 3}, "--evaluate-every 3 is beyond the length of 2 epochs"),
+        ({"epochs": 0}, "--epochs 0 is out of range"),
+        ({"evaluate_every": 0}, "--evaluate-every 0 is out of range"),
+        ({"max_restarts": 101}, "--max-restarts 101 is out of range"),
+        ({"max_restarts": 1}, "--max-restarts without --checkpoints"),
+        ({"target": 101.0}, "--target 101 is no percentage"),
+        ({"target": 0.0}, "--target 0 is no percentage"),
+        ({"target": float("nan")}, "--target nan is no percentage"),
+        ({"data": "/mnt/streets"}, "--data /mnt/streets: a path of the nodes"),
+        ({"weights": "/mnt/a.npz"}, "--weights /mnt/a.npz: a path of the nodes"),
+        ({"checkpoints": "/mnt"}, "--checkpoints /mnt: a path of the nodes"),
+        ({"data": "pvc:A"}, "--data 'pvc:A' names no volume claim"),
+        ({"data": "pvc:a/../b"}, "names no volume claim"),
+        ({"data": ""}, "--data '' is no source of samples"),
+        ({"weights": "pvc:w"}, "--weights 'pvc:w' names no volume claim"),
+        ({"weights": "pvc:w/a.pth"}, "--weights pvc:w/a.pth is no .npz file"),
+        ({"framework": "paddle"}, "The catalog does not say how seg (ps) trains"),
+        ({"impl": "upstream", "image": "a:1"}, "has no words for seg (mm) of upstream"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_one_sentence(asked: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        trained(**asked)
+    assert says in refused.value.message
+    assert refused.value.action
+    assert refused.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"epochs": 1},
+        {"evaluate_every": 1},
+        {"target": 70.0},
+        {"to_the_end": True},
+        {"checkpoints": "pvc:c"},
+        {"max_restarts": 1},
+    ],
+)
+def test_options_of_a_training_are_refused_without_one(asked: dict[str, Any]) -> None:
+    (name,) = asked
+    with pytest.raises(UsageError, match="is for --mode train") as refused:
+        planned(**asked)
+    assert f"--{name.replace('_', '-')} " in refused.value.message
+
+
+def test_claims_are_for_clusters_and_paths_absolute_here() -> None:
+    with pytest.raises(UsageError, match="is a volume of a cluster, and this run is local"):
+        trained(LAPTOP, data=DATA)
+    with pytest.raises(UsageError, match="no absolute path"):
+        trained(LAPTOP, data="streets")
+
+
+UPSTREAM: dict[str, Any] = {"impl": "upstream", "image": "a:1"}
+
+
+def of_upstream() -> BenchmarkSpec:
+    first: Any = msgspec.to_builtins(specs.spec())["variants"][0]
+    return spec(upstream={**first["upstream"], "added": {"train": ["--eval", "{data}"]}})
+
+
+def test_upstream_s_program_trains_by_its_own_words() -> None:
+    plan = trained(of=of_upstream(), **UPSTREAM)
+    assert plan.command == ("python", "train.py", "--batch", "2", "--eval", "/data")
+    assert plan.training is not None
+    assert (plan.training.length, plan.training.target) == (80_000, 78.5)
+    assert not plan.training.stop_at_target
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"epochs": 1},
+        {"iterations": 1},
+        {"weights": "pvc:w/a.npz"},
+        {"checkpoints": "pvc:c"},
+        {"to_the_end": True},
+    ],
+)
+def test_options_of_our_trainers_are_refused_for_upstream_s(asked: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="is for k8sbench's own trainers"):
+        trained(of=of_upstream(), **UPSTREAM, **asked)
+
+
+def test_repeats_are_one_case_whatever_their_run_ids_are() -> None:
+    plan = trained(checkpoints="pvc:kept")
+    again = msgspec.structs.replace(plan, run_id="seg-y", repeat=2)
+    elsewhere = trained(checkpoints="pvc:other")
+    assert identity.case_key(plan) == identity.case_key(again) == identity.case_key(elsewhere)
+
+
+def test_a_training_shares_no_group_with_a_throughput_run() -> None:
+    def group(plan: RunPlan) -> identity.GroupKey:
+        return identity.group_key(plan, precision_effective=None, gpu_model=None, image=None)
+
+    train, speed = group(trained()), group(planned(data=DATA))
+    assert train != speed
+    assert train.training == "80000 iterations, evaluated each 8000, ends at mIoU 78.5"
+    assert speed.training == "-"
