@@ -1,1 +1,1 @@
-"""The sides that trainers.py, loading.py and others here set against each other, and what they need."""
+"""The sides that the benches set against each other, and what these need."""
