@@ -131,6 +131,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """None unless the counted runs train to an accuracy."""
     gpu_hours: float | None = None
     """GPUs × hours that all ended runs held them, whether they count or not."""
+    data_fraction: float | None = None
+    """Median over the counted runs of the share of their steps that they wait for data."""
     gpu: dict[str, float] = {}
     """Median over the counted runs of each of :data:`GPU_FIGURES` that they have; of the memory
     used the most."""

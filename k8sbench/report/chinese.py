@@ -19,6 +19,7 @@ TITLES = {
     "case": "节点数×每节点GPU数",
     "CV": "变异系数",
     "data": "数据",
+    "data wait": "等待数据",
     "deviation": "偏差",
     "efficiency": "扩展效率",
     "estimator": "统计方法",

@@ -73,7 +73,9 @@ _OF_GROUP: dict[str, Field] = {
 _DERIVED = ("speedup", "efficiency", "tflops_per_gpu", "peak_share")
 _OVER_SETS = ("median", "low", "high", "coverage")
 """Figures of the sets' medians, as ``sets_median`` and so on beside the number of ``sets``."""
-_LAST = ("gpu_hours", "parameters", "gmac", "time_to_train_s", "runs_at_target")
+_LAST = (
+    *("gpu_hours", "data_fraction", "parameters", "gmac", "time_to_train_s", "runs_at_target"),
+)
 _DIGESTS = ("data_digest", "weights_digest")
 _OF_TRAINING: dict[str, Field] = {
     **_of("training", *TrainingOfGroup.__struct_fields__),
@@ -160,7 +162,7 @@ def _missing(group: Group) -> dict[str, str]:
         **dict.fromkeys(("cv", "interval_low", "interval_high", "interval_coverage"), alone),
     }
     of_valid_runs = (
-        ("time_to_train_s", "runs_at_target", "accuracy", *GPU_FIGURES)
+        ("data_fraction", "time_to_train_s", "runs_at_target", "accuracy", *GPU_FIGURES)
         if group.spread is None
         else ()
     )

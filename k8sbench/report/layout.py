@@ -29,7 +29,8 @@ OF_ONE_SET = (
 _RIGHT = (
     *("GPUs", "batch", "runs", "throughput", "min–max", "interval", "speedup", "efficiency"),
     "throughput(samples/sec)",
-    *("over sets", "mean", "CV", "TFLOP/s per GPU", "of peak", "GPU-hours", "parameters", "GMAC"),
+    *("over sets", "mean", "CV", "TFLOP/s per GPU", "of peak", "GPU-hours", "data wait"),
+    *("parameters", "GMAC"),
     *("Paddle", "PyTorch", "published", "ours"),
     *gpu_columns.TITLES,
     *training_columns.TITLES,
@@ -317,6 +318,7 @@ _WIDE_FIGURES: Cells = {
     "TFLOP/s per GPU": _figure("tflops_per_gpu", numbers.plain),
     "of peak": _figure("peak_share", numbers.percent),
     "GPU-hours": _optional("gpu_hours", numbers.plain),
+    "data wait": _optional("data_fraction", numbers.percent),
     "parameters": _optional("parameters", numbers.millions),
     "GMAC": _optional("gmac", _gmac),
 }

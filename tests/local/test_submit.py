@@ -111,6 +111,22 @@ def test_a_submit_ends_with_a_measured_row(shell: Shell) -> None:
     assert "smoke" in json.dumps(row)
 
 
+@pytest.mark.parametrize(
+    "mode", [(), ("--mode", "train", "--evaluate-every", "8", "--target", "none")], ids=str
+)
+def test_a_run_on_files_has_the_share_of_its_time_that_it_waits_for_them_in_its_row(
+    shell: Shell, tmp_path: pathlib.Path, mode: tuple[str, ...]
+) -> None:
+    shell.run("data", "make-sample", "imagenet", str(tmp_path / "pictures"))
+    shell.run(*RESNET, "--data", str(tmp_path / "pictures"), "--iterations", "8", *mode)
+    (row,) = shell.json("results")["rows"]
+    assert row["mode"] == ("train" if mode else "throughput")
+    assert 0 < row["data_fraction"] < 1
+    titles, cells, *_ = shell.run("results", "-o", "wide").splitlines()
+    place = titles.index("DATA WAIT")
+    assert re.fullmatch(r" *\d+\.\d %", cells[place - 3 : place + len("DATA WAIT")])
+
+
 def test_paddle_with_amp_on_a_cpu_says_that_it_ran_in_fp32(shell: Shell) -> None:
     shell.run(
         "submit", "deeplabv3p", "--framework", "paddle", "--replicas", "2", "--amp",

@@ -148,6 +148,16 @@ def gpu_hours(candidates: Sequence[Candidate], missing: dict[str, str]) -> float
     return hours
 
 
+def data_fraction(counted: Sequence[Candidate], missing: dict[str, str]) -> float | None:
+    """Median share of the steps that runs wait for data, of those that report it."""
+    found = [c.measured.data_fraction for c in counted]
+    known = [share for share in found if share is not None]
+    if not known:
+        missing["data_fraction"] = "the runs do not report how long they wait for data"
+        return None
+    return statistics.median(known)
+
+
 def gpu(counted: Sequence[Candidate], missing: dict[str, str]) -> dict[str, float]:
     """The GPU metrics of a row, of the runs that have them."""
     found: dict[str, float] = {}

@@ -106,6 +106,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         runs_at_target=reached,
         training=group_figures.training(counted),
         gpu_hours=group_figures.gpu_hours(candidates, missing),
+        data_fraction=group_figures.data_fraction(counted, missing),
         gpu=group_figures.gpu(counted, missing),
         judgements=group_figures.judgements(counted),
         missing=missing,
@@ -158,6 +159,7 @@ def _with_reasons(group: Group, new: Sequence[Reason]) -> Group:
         time_to_train_s=None,
         runs_at_target=None,
         training=None,
+        data_fraction=None,
         gpu={},
         judgements=(),
     )

@@ -47,8 +47,8 @@ class _Training:
         return len(self.names)
 
     def sample(self, number: int, random: np.random.Generator) -> tuple[Array, Array]:
-        path = self.folder / decoding.name(self.names[number])
-        image = _checked(decoding.picture(path), self.size, str(path))
+        path = f"{self.folder}/{decoding.name(self.names[number])}"
+        image = _checked(decoding.picture(path), self.size, path)
         return to_train(image, random), np.asarray(self.labels[number])
 
 

@@ -70,7 +70,7 @@ class _Part:
         return len(self.names)
 
     def sample(self, number: int, random: np.random.Generator) -> tuple[Array, Array]:
-        image = decoding.picture(self.folder / decoding.name(self.names[number]))
+        image = decoding.picture(f"{self.folder}/{decoding.name(self.names[number])}")
         made = (
             to_train(image, self.size, random) if self.training else to_validate(image, self.size)
         )

@@ -9,7 +9,7 @@ a first frame, a clip with a broken frame is a broken sample.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,16 +65,19 @@ def crop_box(width: int, height: int, size: int, random: np.random.Generator) ->
     return left, top, left + columns, top + rows
 
 
-def to_train(frames: Sequence[decoding.Picture], size: int, random: np.random.Generator) -> Array:
+def to_train(frames: Iterable[decoding.Picture], size: int, random: np.random.Generator) -> Array:
     """One part of all frames, resized and mirrored or not: uint8 [frames, 3, size, size]."""
-    box = crop_box(*frames[0].size, size, random)
-    parts = [frame.crop(box).resize((size, size), Image.Resampling.BILINEAR) for frame in frames]
-    if random.random() < 0.5:
-        parts = list(map(decoding.mirrored, parts))
-    return np.stack(list(map(decoding.pixels, parts)))
+    made: list[Array] = []
+    for frame in frames:
+        if not made:
+            box = crop_box(*frame.size, size, random)
+            mirrored = random.random() < 0.5
+        part = frame.crop(box).resize((size, size), Image.Resampling.BILINEAR)
+        made.append(decoding.pixels(decoding.mirrored(part) if mirrored else part))
+    return np.stack(made)
 
 
-def to_validate(frames: Sequence[decoding.Picture], size: int) -> Array:
+def to_validate(frames: Iterable[decoding.Picture], size: int) -> Array:
     """The middle of the frames, of which the shorter side is 256: as :func:`to_train`."""
     resized = (decoding.shorter_side(frame, size * 256 // 224) for frame in frames)
     return np.stack([decoding.pixels(decoding.centre(frame, size)) for frame in resized])
@@ -94,24 +97,31 @@ class _Part:
         return len(self.names)
 
     def sample(self, number: int, random: np.random.Generator) -> tuple[Array, Array]:
-        folder = self.folder / decoding.name(self.names[number])
+        folder = f"{self.folder}/{decoding.name(self.names[number])}"
         frames = int(self.frames[number])
         indices = (
             indices_to_train(frames, self.segments, random)
             if self.training
             else indices_to_validate(frames, self.segments)
         )
-        # A short clip has one frame many times.
-        read = {index: decoding.picture(_frame(folder, index)) for index in set(indices.tolist())}
-        pictures = [read[index] for index in indices.tolist()]
-        if len({picture.size for picture in pictures}) > 1:
-            raise BrokenSample(str(folder), "its frames have several sizes")
+        pictures = _decoded(folder, indices.tolist())
         made = (
             to_train(pictures, self.size, random)
             if self.training
             else to_validate(pictures, self.size)
         )
         return made, np.asarray(self.labels[number])
+
+
+def _decoded(folder: str, indices: Iterable[int]) -> Iterator[decoding.Picture]:
+    """Frames, each decoded when it is its turn: several at once would want new memory each time."""
+    size, before = None, 0
+    for index in indices:
+        if index != before:  # a short clip has one frame many times
+            picture, before = decoding.picture(_frame(folder, index)), index
+        if picture.size != (size := size or picture.size):
+            raise BrokenSample(folder, "its frames have several sizes")
+        yield picture
 
 
 def open_set(folder: Path, *, size: int = 224, segments: int = 8, classes: int = CLASSES) -> Files:
@@ -145,8 +155,8 @@ def _list(folder: Path, part: str) -> Path:
     return folder / "labels" / f"{part}_videofolder.txt"
 
 
-def _frame(folder: Path, index: int) -> Path:
-    return folder / f"img_{index:05d}.jpg"
+def _frame(folder: Path | str, index: int) -> str:
+    return f"{folder}/img_{index:05d}.jpg"
 
 
 def _listed(folder: Path, part: str, classes: int) -> list[Line]:
@@ -180,5 +190,5 @@ def problems(folder: Path, *, deep: bool = False) -> Iterator[str]:
                     yield from decoding.broken(_frame(at, index))
             else:
                 for index in {1, frames}:
-                    if not _frame(at, index).is_file():
+                    if not Path(_frame(at, index)).is_file():
                         yield f"{at}: no frame {index} of {frames}"

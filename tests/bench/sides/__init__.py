@@ -1,1 +1,1 @@
-"""The two sides that tests/bench/trainers.py sets against each other, and what it runs on a GPU."""
+"""The sides that the benches set against each other, and what these need."""

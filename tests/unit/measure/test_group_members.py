@@ -562,6 +562,21 @@ def test_a_wide_interval_is_a_warning() -> None:
     assert only(repeats([95.0, 100.0, 105.1])).ids("warn") == ("wide-interval",)
 
 
+def waiting(*shares: float | None) -> Group:
+    return only(
+        run(100.0, repeat=number, measured={"data_fraction": share})
+        for number, share in enumerate(shares, 1)
+    )
+
+
+def test_the_wait_for_data_is_the_median_of_the_runs_that_report_it() -> None:
+    assert waiting(0.0).data_fraction == 0.0
+    assert waiting(0.3, 0.02, None, 0.04).data_fraction == 0.04
+    group = waiting(None, None)
+    assert group.data_fraction is None
+    assert "do not report" in group.missing["data_fraction"]
+
+
 def test_gpu_hours_are_those_of_all_ended_runs() -> None:
     runs = [
         run(100.0, seconds=1800.0),
