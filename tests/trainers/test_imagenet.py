@@ -185,9 +185,7 @@ def test_problems_name_what_is_missing(folder: Path) -> None:
     empty = max(folder.glob("train/*/*.JPEG"))
     empty.write_bytes(b"")
     shallow = list(imagenet.problems(folder))
-    assert [line for line in shallow if line not in counts] == [
-        f"train/{empty.parent.name}/{empty.name}: the file is empty"
-    ]
+    assert [line for line in shallow if line not in counts] == [f"{empty}: the file is empty"]
     deep = set(imagenet.problems(folder, deep=True)) - set(shallow)
     assert [line for line in deep if line.startswith(str(broken))] == list(deep) != []
     assert list(imagenet.problems(folder / "nowhere")) == [
