@@ -223,9 +223,11 @@ def _pth(path: Path) -> Any:
         warnings.simplefilter("ignore")
         try:
             found = torch.load(path, map_location="cpu", weights_only=True)
-        except (pickle.UnpicklingError, RuntimeError) as error:
+        except (pickle.UnpicklingError, RuntimeError, LookupError) as error:
             # PyTorch's own texts advise to execute what is in the file.
             raise pickle.UnpicklingError("it is damaged, or not of tensors alone") from error
+    if not isinstance(found, Mapping):
+        raise pickle.UnpicklingError("it has no tensors with names")
     found = found.get("state_dict", found)
     return {
         name: each.float().numpy() for name, each in found.items() if isinstance(each, torch.Tensor)

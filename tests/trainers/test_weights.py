@@ -230,6 +230,20 @@ class Bomb:
         return os.mkdir, (str(self.path),)
 
 
+@pytest.mark.parametrize("made", [b"bad\n", None], ids=["no pickle", "a list"])
+def test_a_file_of_something_else_is_named_without_the_library_s_words(
+    made: bytes | None, tmp_path: pathlib.Path
+) -> None:
+    import torch
+
+    source = tmp_path / "a.pth"
+    torch.save([1, 2], source) if made is None else source.write_bytes(made)
+    done = run(source, tmp_path / "out.npz")
+    assert done.returncode == 2
+    why = "it has no tensors with names" if made is None else "it is damaged, or not of tensors"
+    assert done.stderr.startswith(f"k8sbench: error: {source} cannot be read as weights: {why}")
+
+
 @pytest.mark.parametrize("suffix", ["pth", "pdparams"])
 def test_nothing_in_a_published_file_is_executed(suffix: str, tmp_path: pathlib.Path) -> None:
     bomb = {"conv1.weight": Bomb(tmp_path / "executed")}

@@ -39,9 +39,11 @@ def unpack(archive: Path, folder: Path, wanted: frozenset[str], state: Path) -> 
             progress = Progress(f"unpack {archive.name}", total)
             _write_all(members, read, folder, wanted, state, progress)
     except _DAMAGED as error:
+        archive.unlink()  # on a claim nobody else can
+        why = str(error).partition(":")[0]
         raise Failed(
-            f"{archive.name} is damaged or no archive: {str(error).partition(':')[0]}.",
-            f"Delete {archive}, and prepare again with a checksum.",
+            f"{archive.name} is damaged or no archive: {why}. It was deleted.",
+            "Check the URL, and prepare again with a checksum.",
             EXIT_INPUT,
         ) from None
 

@@ -141,7 +141,7 @@ def test_a_link_that_was_there_before_leads_nowhere(
 
 
 @pytest.mark.parametrize("form", ["tar", "tar.gz", "zip"])
-def test_a_damaged_archive_is_named(
+def test_a_damaged_archive_is_named_and_deleted(
     tmp_path: Path, unpacked: Callable[..., Any], form: str
 ) -> None:
     files = {"gtFine/a.png": bytes(range(256)) * 400}
@@ -150,6 +150,17 @@ def test_a_damaged_archive_is_named(
     made.write_bytes(made.read_bytes()[: made.stat().st_size // 2])
     with pytest.raises(Failed, match=f"a.{form} is damaged or no archive"):
         unpacked(made)
+    assert not made.exists()
+
+
+def test_a_file_that_is_no_archive_is_named_in_one_line(
+    tmp_path: Path, unpacked: Callable[..., Any]
+) -> None:
+    made = tmp_path / "a.tar"
+    made.write_bytes(b"<html>log in</html>" * 100)
+    with pytest.raises(Failed, match="is damaged or no archive") as caught:
+        unpacked(made)
+    assert "\n" not in str(caught.value)
 
 
 def test_the_nineteen_classes_have_train_ids_and_all_else_is_ignored() -> None:
