@@ -139,6 +139,13 @@ def test_batch_norm_is_synchronised_and_gradients_are_clipped_where_upstream_doe
     }
 
 
+def test_pictures_are_normalised_as_upstream_does_it(work: Any) -> None:
+    of_imagenet = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
+    others = {"paddleseg": ((127.5,) * 3, (127.5,) * 3), "plsc": ((127.5,) * 3, (128.0,) * 3)}
+    found = {name: work(*RECIPES[name][:3]).normalise for name in RECIPES}
+    assert found == {**dict.fromkeys(RECIPES, of_imagenet), **others}
+
+
 def test_loss_scales_are_upstreams(work: Any) -> None:
     """Fixed in mmsegmentation (and its twin) and in DLE; PaddleSeg's adapts, and begins at 1024."""
     found = {name: work(*RECIPES[name][:3]) for name in RECIPES}
