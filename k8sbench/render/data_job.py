@@ -109,6 +109,7 @@ def manifests(
     packages = Claim.parse(pool.python_packages) if pool and pool.python_packages else None
     said = repr((job.command, job.image, job.secret, pool, trainers.digest))
     words = hashlib.sha256(said.encode()).hexdigest()
+    trainers = trainers.of_command(PROGRAM)
     values = {
         "name": job.name,
         "labels": labels,

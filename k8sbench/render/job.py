@@ -84,7 +84,8 @@ def sources(plan: RunPlan, mounted: TrainerSources) -> dict[str, dict[str, str]]
 
 
 def carried(plan: RunPlan, trainers: TrainerSources | None) -> TrainerSources | None:
-    """Return the sources that travel with ``plan``; None where the image has them.
+    """Return the sources that travel with ``plan``: what its command runs; None where the image
+    has them.
 
     Raises :class:`UsageError` where they are not those that it was planned with.
     """
@@ -98,7 +99,7 @@ def carried(plan: RunPlan, trainers: TrainerSources | None) -> TrainerSources | 
             f"({str(plan.trainers_digest)[:12]}) than this k8sbench has ({trainers.digest[:12]}).",
             "Submit it anew, so that the row says what really ran.",
         )
-    return trainers
+    return trainers.of_command(plan.command)
 
 
 def config_key(path: str) -> str:

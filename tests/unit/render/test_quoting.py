@@ -73,6 +73,7 @@ def faults(template: str) -> list[str]:
 def test_every_value_of_every_template_ends_in_the_quoting_filter() -> None:
     assert set(texts()) == {
         "collector-role.yaml.j2",
+        "data-job.yaml.j2",
         "job.yaml.j2",
         "metrics-role.yaml.j2",
         "pod.yaml.j2",

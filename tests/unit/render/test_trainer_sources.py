@@ -6,6 +6,7 @@ import ast
 import hashlib
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,10 +41,51 @@ def test_the_sources_are_in_the_order_of_their_paths() -> None:
 
 def test_the_sources_fit_a_config_map_with_room_to_grow() -> None:
     sources = trainer_sources.read()
-    assert sum(len(text.encode()) for text in sources.files.values()) < 2**20 / 2
+    assert sum(len(text.encode()) for text in sources.files.values()) < 2**20 * 0.75
     wanted = plan(trainers_digest=sources.digest)
     config, _ = manifests(wanted, templates=ready(), trainers=sources)
-    assert len(config["data"]) == len(sources.files)
+    assert config["metadata"]["annotations"]["k8sbench.io/trainers-digest"] == sources.digest
+    carried = sum(len(text.encode()) for text in config["data"].values())
+    assert carried < 2**20 / 4
+
+
+def imports(text: str) -> Iterator[str]:
+    """Every module of ours that a text imports, and what may be a module of it."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+            yield from (f"{node.module}.{each.name}" for each in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("python3", "-m", "k8sbench.trainers.resnet50", "--amp"),
+        ("torchrun", "-m", "k8sbench.trainers.deeplabv3p_pytorch"),
+        ("python3", "/t/k8sbench/trainers/paddle_launch.py", "/t/k8sbench/trainers/arcface.py"),
+    ],
+)
+def test_a_job_carries_the_programs_of_its_command_and_all_that_they_import(
+    command: tuple[str, ...],
+) -> None:
+    everything = trainer_sources.read()
+    found = everything.of_command(command)
+    programs = [path for path in found.files if path.count("/") == 2 and "__init__" not in path]
+    assert len(programs) == sum("k8sbench" in word for word in command)
+    ours = {path.removesuffix(".py").replace("/", "."): path for path in everything.files}
+    wanted = {ours[name] for text in found.files.values() for name in imports(text) if name in ours}
+    assert wanted <= set(found.files)
+    folders = {path.rpartition("/")[0] for path in found.files}
+    assert {f"{folder}/__init__.py" for folder in folders} <= set(found.files)
+    assert found.digest == everything.digest
+    assert len(found.files) < len(everything.files)
+
+
+def test_a_command_that_names_no_program_carries_all() -> None:
+    everything = trainer_sources.read()
+    assert everything.of_command(("bash", "-c", "true")).files == everything.files
 
 
 def test_the_sources_are_a_package_that_python_reads_from_a_bare_folder(tmp_path: Path) -> None:
