@@ -129,8 +129,8 @@ def test_a_clock_that_stood_still_prints_no_rate() -> None:
 def test_steps_of_real_data_are_counted_by_epochs_as_each_family_does(
     step: int, shown: tuple[str, ...]
 ) -> None:
-    families: tuple[Callable[[Progress], str], ...]
-    families = (lines.paddleseg, lines.tsm, lines.dle_resnet50, lines.plsc)
+    families: list[Callable[[Progress], str]]
+    families = [lines.paddleseg, lines.tsm, lines.dle_resnet50, lines.plsc]
     record = dataclasses.replace(RECORD, step=step)
     told = progress("loss", "top1", "top5")
     told = dataclasses.replace(told, record=record, epoch_steps=12)

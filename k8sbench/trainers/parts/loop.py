@@ -334,7 +334,8 @@ class Loop(abc.ABC, Generic[W, S]):
                 precision_effective=here.precision_effective,
                 sync_bn=self.sync_bn,
                 norm="SyncBatchNorm" if self.sync_bn else "BatchNorm",
-                final_loss=self.last_loss,
+                # None: all steps had been done before, and their loss was in an earlier summary.
+                final_loss=self.last_loss if timer.steps > self.plan.done else None,
                 max_memory_mib=here.memory_mib(),
                 machine=machine,
                 **self.more(),
