@@ -1,7 +1,8 @@
 """The tables of results: which columns a row has, and the text of each cell.
 
 The default table fits 80 columns: what a row is, its figure, and whether that holds. Where two rows
-would look the same it also has the column in which they differ. ``wide`` has the rest.
+would look the same it also has the column in which they differ. ``wide`` has the rest. The figure
+of rows that train to an accuracy is their time to train: a narrow table may lack their throughput.
 
 The rule of every cell: a figure, or ``–`` with the reason as a footnote; never 0 for "not
 measured". A group without a valid run has ``rejected: ids`` in place of its figure. Of the GPU
@@ -10,7 +11,7 @@ metrics that a row lacks the first cell has all reasons.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from k8sbench.model.group import Deviation, Figure, Group, Parity, Result, Spread
@@ -35,8 +36,13 @@ _RIGHT = (
     *training_columns.TITLES,
 )
 """Columns of numbers."""
-_KEPT = ("case", "throughput", "verdict", "Paddle ÷ PyTorch", "deviation")
+_KEPT = (
+    *("case", "throughput", "time to train", "accuracy", "verdict"),
+    *("Paddle ÷ PyTorch", "deviation"),
+)
 """Columns that stay in a narrow table although all rows are equal."""
+_OPTIONAL = {"min–max": 3, "restarts": 2}
+"""Columns that a narrow table may lack: the higher, the sooner."""
 _AIRANK = ("GPUs", "Time2train(sec)", "throughput", "accuracy(%)", "speedup")
 
 
@@ -61,7 +67,10 @@ def tables(
             notes.append(f"{'INTERVAL' if wide else 'interval'}: {OF_ONE_SET}")
     if "estimator" not in cells and results:
         notes.append(f"THROUGHPUT: median of the valid runs by {results[0].group.estimator}")
-    found = [_table(None, cells, rows, notes)]
+    # The figure of a row that trains is its time to train.
+    are_trained = bool(results) and all(r.group.plan.mode == "train" for r in results)
+    optional = _OPTIONAL | ({"throughput": 1} if are_trained else {})
+    found = [_table(None, cells, rows, notes, optional)]
     if parities:
         found.append(_table("Paddle : PyTorch", _PARITY, map(_parity, parities)))
     if any(r.deviations is not None or r.deviations_reason for r in results):
@@ -75,13 +84,14 @@ def _table(
     names: Iterable[str],
     rows: Iterable[Sequence[Cell]],
     notes: Iterable[str] = (),
+    optional: Mapping[str, int] = _OPTIONAL,
 ) -> Table:
     columns = (
         Column(
             name,
             right=name in _RIGHT,
             stays=name in _KEPT,
-            optional=int(name == "min–max"),
+            optional=optional.get(name, 0),
             states=name == "verdict",
         )
         for name in names

@@ -148,19 +148,22 @@ def said_once(table: Table) -> Table:
 
 
 def _without_optional(table: Table, numbers: dict[str, int], width: int | None) -> Table:
-    """Leave optional columns out, and say so, where the table fits without them alone."""
-    kept = [i for i, column in enumerate(table.columns) if not column.optional]
-    if width is None or not table.rows or len(kept) == len(table.columns):
+    """Leave as many optional columns out as it takes, and say so; none where that is no help."""
+    if width is None or not table.rows or _fitted(table, numbers, width)[-1] is not None:
         return table
-    out = ", ".join(column.title for column in table.columns if column.optional)
-    fewer = msgspec.structs.replace(
-        table,
-        columns=tuple(table.columns[i] for i in kept),
-        rows=tuple(tuple(row[i] for i in kept) for row in table.rows),
-        notes=(*table.notes, f"{out}: no room in {width} columns; -o wide has it"),
-    )
-    fits = [_fitted(one, numbers, width)[-1] is not None for one in (table, fewer)]
-    return fewer if fits == [False, True] else table
+    for least in sorted({column.optional for column in table.columns} - {0}, reverse=True):
+        kept = [i for i, column in enumerate(table.columns) if column.optional < least]
+        out = [column.title for column in table.columns if column.optional >= least]
+        notes = [n for n in table.notes if not set(n.partition(": ")[0].split(", ")) <= set(out)]
+        fewer = msgspec.structs.replace(
+            table,
+            columns=tuple(table.columns[i] for i in kept),
+            rows=tuple(tuple(row[i] for i in kept) for row in table.rows),
+            notes=(*notes, f"{', '.join(out)}: no room in {width} columns; -o wide has it"),
+        )
+        if _fitted(fewer, numbers, width)[-1] is not None:
+            return fewer
+    return table
 
 
 def _fitted(

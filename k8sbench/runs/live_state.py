@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from k8sbench.diagnose.job import exits
@@ -16,7 +17,7 @@ from k8sbench.model.kinds import rank_order
 from k8sbench.model.phase import RESTARTING, Phase, ReplicaState
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
-from k8sbench.model.sample import Record
+from k8sbench.model.sample import Evaluation, Item, Record
 from k8sbench.parse.cleaning import pieces
 from k8sbench.parse.family import Family, Reader
 from k8sbench.ports import JobEvent, LogLine
@@ -34,6 +35,8 @@ UNREAD_LINES = 2 * RECENT_STEPS
 _NAMES_GPU = '"gpu_uuid"'
 _GPU = re.compile(_NAMES_GPU + r':\s*"([^"]+)"')
 """In the event with which a rank of our trainers describes its machine."""
+_EVALUATES = '"event": "evaluation"'
+"""Of our trainers: hours lie between two such lines, so that none may be left unread."""
 _REPLICA = re.compile(r"\b[a-z]+-\d+\b")
 
 
@@ -65,6 +68,8 @@ class Output:
         self._report = exits.Report()
         self.last_at = 0.0
         """When its last line came, Unix seconds."""
+        self.evaluation: Evaluation | None = None
+        """The latest; None before the first, and of the published programs."""
         self.gpu_uuids: dict[str, None] = {}
         """The GPUs that it names."""
 
@@ -87,6 +92,10 @@ class Output:
         self.last_at = line.at - line.ahead
         if _NAMES_GPU in line.text and (match := _GPU.search(line.text)):
             self.gpu_uuids[match[1]] = None
+        if _EVALUATES in line.text:
+            found = [item for item in self._items(line) if isinstance(item, Evaluation)]
+            self.evaluation = found[0] if found else self.evaluation
+            return False
         may_have = any(needle in line.text for needle in self._needles)
         if may_have:
             self._unread.append(line)
@@ -105,14 +114,17 @@ class Output:
 
     def _found(self, line: LogLine) -> Step | None:
         record = None
-        for source, piece in pieces(line.text[-LONGEST_READ:]):
-            for item in self._reader.read(0, piece, source):
-                record = item if isinstance(item, Record) else record
+        for item in self._items(line):
+            record = item if isinstance(item, Record) else record
         if record is None:
             return None
         rate = curve.rate(record, self._plan)
         epoch = (record.epoch or 0) if record.shape.numbering == "epoch" else None
         return Step(line.at - line.ahead, record.iteration, record.total, epoch, rate, record.loss)
+
+    def _items(self, line: LogLine) -> Iterator[Item]:
+        for source, piece in pieces(line.text[-LONGEST_READ:]):
+            yield from self._reader.read(0, piece, source)
 
 
 class LiveRun:

@@ -223,8 +223,8 @@ def _pth(path: Path) -> Any:
         warnings.simplefilter("ignore")
         try:
             found = torch.load(path, map_location="cpu", weights_only=True)
-        except pickle.UnpicklingError as error:
-            # PyTorch's own text advises to execute what is in the file.
+        except (pickle.UnpicklingError, RuntimeError) as error:
+            # PyTorch's own texts advise to execute what is in the file.
             raise pickle.UnpicklingError("it is damaged, or not of tensors alone") from error
     found = found.get("state_dict", found)
     return {

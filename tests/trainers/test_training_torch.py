@@ -134,7 +134,7 @@ def test_a_number_of_loader_processes_is_reported(
     narrow: None, capfd: pytest.CaptureFixture[str]
 ) -> None:
     length = ("--batch-size", "2", "--warmup", "0", "--iterations", "1")
-    for given, told in (((), 8), (("--workers", "3"), 3)):
+    for given, told in (((), 8), (("--workers", "3"), 3), (("--preset", "smoke"), 1)):
         found = run(capfd, "resnet50", *TINY["resnet50"], *length, *given)
         assert found[0]["options"]["workers"] == told
 

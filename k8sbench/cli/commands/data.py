@@ -165,7 +165,7 @@ def _run(action: Any, words: list[str], access: ClusterAccess, **given: Any) -> 
         output.note(f"{name}: all is there, in {place}.")
     else:
         source = data_set(name).source
-        output.note(f"{name}: something is missing in {place}. {source}")
+        output.note(f"{name}: something is missing or broken in {place}. {source}")
     return code
 
 

@@ -12,6 +12,7 @@ from k8sbench.app.connections import ClusterAccess
 from k8sbench.cli.form import form_option
 from k8sbench.cli.options import access_options, store_option
 from k8sbench.cli.terminal import output
+from k8sbench.cli.terminal.progress import trained_words
 from k8sbench.model import times
 from k8sbench.model.counts import counted
 from k8sbench.model.gpu_metrics import BY_ID
@@ -157,6 +158,8 @@ def _verdict(status: RunStatus) -> list[tuple[str, str]]:
     else:
         figure = f"no figure{smoke}"
     lines = [("Verdict", f"{measured.verdict}, {figure}")]
+    if words := trained_words(measured):
+        lines.append(("Trained", f"to {words}"))
     for reason in measured.reasons:
         severity = "accepted" if reason.accepted else reason.severity
         lines.append(("Reasons", f"{severity} {reason.id}: {reason.message}"))

@@ -179,7 +179,25 @@ def figure_words(measured: Measurement, plan: RunPlan) -> str:
     if rate is not None and figure is not None:
         text = f"{numbers.rate(rate)} {figure.unit} ({measured.estimator})"
     smoke = ", smoke: checks the path, not the speed" if plan.preset == "smoke" else ""
-    return f"measured {text}, {measured.verdict}{smoke}"
+    trained = f", trained to {words}" if (words := trained_words(measured)) else ""
+    return f"measured {text}{trained}, {measured.verdict}{smoke}"
+
+
+def trained_words(measured: Measurement) -> str:
+    """Describe what a training reached at best: ``top-1 49.333 % (40 % after 98.109 s)``.
+
+    Empty where nothing was evaluated.
+    """
+    reached = measured.accuracy
+    if reached is None:
+        return ""
+    unit = "" if reached.unit == "unknown" else f" {reached.unit}"
+    words = f"{reached.metric} {numbers.plain(reached.best, 5)}{unit}"
+    if measured.target is None:
+        return words
+    if measured.time_to_train_s is None:
+        return f"{words} ({measured.target:g} % not reached)"
+    return f"{words} ({measured.target:g} % after {numbers.seconds(measured.time_to_train_s)} s)"
 
 
 def state_words(live: LiveRun, now: float) -> Iterator[str]:
@@ -203,6 +221,9 @@ def step_words(steps: Output, plan: RunPlan, now: float) -> Iterator[str]:
     yield f"{rate(step.rate)} {rate_unit(plan)}"
     if step.loss is not None:
         yield f"loss {step.loss:.4g}"
+    if steps.evaluation is not None:
+        percent = " %" if steps.evaluation.unit == "%" else ""
+        yield f"{steps.evaluation.metric} {steps.evaluation.value:.4g}{percent}"
     yield f"ETA {times.duration(steps.remaining(now))}"
 
 

@@ -93,11 +93,18 @@ def time_to_train(
         missing["runs_at_target"] = "no run evaluated its model"
         return None, None
     if reached * 2 <= len(found):
-        missing["time_to_train_s"] = (
-            f"{reached} of {len(found)} runs reached a target accuracy: no majority"
-        )
+        missing["time_to_train_s"] = _not_reached(counted, reached)
         return None, reached
     return statistics.median(math.inf if s is None else s for s in found), reached
+
+
+def _not_reached(counted: Sequence[Candidate], reached: int) -> str:
+    targets = {c.measured.target for c in counted if c.trains}
+    if targets == {None}:
+        return "the runs have no target accuracy"
+    if not reached:
+        return "no run reached its target accuracy"
+    return f"{reached} of {len(counted)} runs reached a target accuracy: no majority"
 
 
 def training(counted: Sequence[Candidate]) -> TrainingOfGroup | None:

@@ -171,6 +171,6 @@ def problems(folder: Path, *, deep: bool = False) -> Iterator[str]:
         for kind, held in classes.items():
             for name, length in held:
                 if not length:
-                    yield f"{part}/{kind}/{name}: the file is empty"
+                    yield f"{folder / part / kind / name}: the file is empty"
                 elif deep:
                     yield from decoding.broken(folder / part / kind / name)

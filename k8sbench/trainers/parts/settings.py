@@ -271,7 +271,8 @@ def parser(program: str, description: str, defaults: Defaults) -> Parser:
         "--workers",
         type=whole(0),
         default=None,
-        help=f"loader processes per rank, where the data need them (default: {defaults.workers})",
+        help=f"loader processes per rank, where the data need them (default: {defaults.workers}, "
+        "1 with --preset smoke)",
     )
     machine.add_argument(
         "--threads",
@@ -382,7 +383,8 @@ def read(
     workers = given.workers
     if workers is None:
         each = defaults.recipe_workers.get(given.recipe, (defaults.workers, defaults.workers))
-        workers = each[amp_dtype is not None]
+        # Starting as many as a full run takes would be most of what a small one does.
+        workers = 1 if given.preset == "smoke" else each[amp_dtype is not None]
     upstream = {
         "channels_last": amp_dtype is not None and given.recipe in defaults.channels_last_amp,
         "cudnn_benchmark": defaults.cudnn_benchmark,

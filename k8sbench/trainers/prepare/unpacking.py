@@ -40,7 +40,7 @@ def unpack(archive: Path, folder: Path, wanted: frozenset[str], state: Path) -> 
             _write_all(members, read, folder, wanted, state, progress)
     except _DAMAGED as error:
         raise Failed(
-            f"{archive.name} is damaged or no archive: {error}.",
+            f"{archive.name} is damaged or no archive: {str(error).partition(':')[0]}.",
             f"Delete {archive}, and prepare again with a checksum.",
             EXIT_INPUT,
         ) from None

@@ -55,7 +55,7 @@ def test_a_set_that_is_drawn_is_whole_until_a_file_is_gone(
     lost.unlink()
     out, err = run(capsys, "check", one.name, f"--data={folder}", code=2)
     assert " files" in out.splitlines()[-1]
-    assert "something is missing" in err
+    assert "something is missing or broken" in err
 
 
 def test_a_name_that_is_none_is_told_with_the_nearest(capsys: Any, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tracemalloc
@@ -9,7 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from k8sbench.cli.terminal.progress import Progress
+from k8sbench.cli.terminal.progress import Progress, figure_words, trained_words
+from k8sbench.model.measurement import AccuracyResult
 from k8sbench.model.phase import Phase
 from k8sbench.model.spec import LogFormat
 from k8sbench.runs.live_state import LAST_LINES
@@ -91,6 +93,22 @@ def test_a_step_is_reported_every_five_seconds_at_most(
     tell.on_event(run, step(15, at=clock.now))
     # 5 iterations in 5 seconds, 85 to go.
     assert said() == ["  step 15/100  2 samples/s  loss 0.5123  ETA 1m25s"]
+
+
+def test_the_latest_evaluation_stands_beside_the_steps_that_follow_it(
+    tell: Progress, clock: Clock, said: Callable[[], list[str]]
+) -> None:
+    run = live_runs.run()
+    for value in (60.0, 71.25):
+        event = {"event": "evaluation", "step": 10, "metric": "mIoU", "value": value, "unit": "%"}
+        tell.on_event(run, line(f"K8SBENCH {json.dumps(event | {'target': 78.5})}"))
+    tell.on_event(run, line('K8SBENCH {"event": "evaluation", "metr'))  # torn
+    for second in range(40):  # more lines than are kept until somebody looks
+        clock.now = NOW + second / 100
+        tell.on_event(run, step(11 + second, at=clock.now))
+    clock.now = NOW + 5
+    tell.on_event(run, step(60, at=clock.now))
+    assert "  mIoU 71.25 %  ETA " in said()[-1]
 
 
 def test_a_pace_is_of_the_present_attempt(
@@ -228,7 +246,7 @@ def test_a_run_that_is_not_simply_valid_says_why(
     run = live_runs.run()
     tell.planned(run)
     said()
-    rejected = measurement(reasons=(REJECTION,), verdict="rejected", throughput=None)
+    rejected = measurement(reasons=(REJECTION,), verdict="rejected", throughput=None, accuracy=None)
     tell.ended(live_runs.ended(run, measurement=rejected))
     assert said() == [
         "  measured no figure, rejected, smoke: checks the path, not the speed",
@@ -244,8 +262,25 @@ def test_a_run_that_ends_says_its_figure_by_which_estimator_and_how_far_it_goes(
         run = live_runs.run(preset=preset)
         tell.planned(run)
         said()
-        tell.ended(live_runs.ended(run, measurement=measurement()))
+        tell.ended(live_runs.ended(run, measurement=measurement(accuracy=None)))
         assert said() == [f"  measured 12.50 images/s (time_weighted), valid{mark}"]
+
+
+@pytest.mark.parametrize(
+    ("target", "seconds", "words"),
+    [
+        (None, None, "top-1 76.6 %"),
+        (75.9, None, "top-1 76.6 % (75.9 % not reached)"),
+        (75.9, 44338.456, "top-1 76.6 % (75.9 % after 44338.456 s)"),
+    ],
+)
+def test_a_training_that_ends_says_what_it_reached(
+    target: float | None, seconds: float | None, words: str
+) -> None:
+    reached = AccuracyResult(metric="top-1", best=76.6, final=76.0, unit="%", evaluations=2)
+    found = measurement(accuracy=reached, target=target, time_to_train_s=seconds)
+    assert trained_words(found) == words
+    assert f", trained to {words}, valid" in figure_words(found, live_runs.run().plan)
 
 
 def test_a_note_on_the_plans_of_many_cases_is_printed_once(
@@ -353,7 +388,7 @@ def test_a_sweep_says_after_each_run_how_far_it_is_and_what_the_run_reached(
     tell.planned(runs[0])
     clock.now += 60
     said()
-    tell.ended(live_runs.ended(runs[0], measurement=measurement()))
+    tell.ended(live_runs.ended(runs[0], measurement=measurement(accuracy=None)))
     assert said() == [
         (
             "1 of 3 ended, about 2m left (estimated from their times); seg pytorch fp32 1x1-cpu,"
@@ -366,7 +401,7 @@ def test_a_sweep_says_after_each_run_how_far_it_is_and_what_the_run_reached(
     assert said()[-1].startswith("2 of 3 ended, about 1m left")
     tell.planned(runs[2])
     said()
-    tell.ended(live_runs.ended(runs[2], measurement=measurement()))
+    tell.ended(live_runs.ended(runs[2], measurement=measurement(accuracy=None)))
     assert said() == ["3 of 3 ended; seg pytorch fp32 1x1-cpu, repeat 3: 12.5 samples/s"]
 
 
@@ -375,6 +410,6 @@ def test_one_run_is_no_sweep(tell: Progress, said: Callable[[], list[str]]) -> N
     tell.expect([run.plan], [], 1)
     tell.planned(run)
     said()
-    tell.ended(live_runs.ended(run, measurement=measurement()))
+    tell.ended(live_runs.ended(run, measurement=measurement(accuracy=None)))
     (line,) = said()
     assert line.startswith("  measured 12.50 images/s (time_weighted), valid")

@@ -539,7 +539,8 @@ def test_without_a_majority_at_the_target_there_is_no_time(
     reached = len([each for each in seconds if each])
     assert group.time_to_train_s is None
     assert group.runs_at_target == reached
-    assert group.missing["time_to_train_s"].startswith(f"{reached} of {len(seconds)} runs reached")
+    why = f"{reached} of {len(seconds)} runs reached" if reached else "no run reached its target"
+    assert group.missing["time_to_train_s"].startswith(why)
 
 
 def test_the_accuracy_is_that_of_the_middle_run_and_not_of_the_best() -> None:

@@ -315,8 +315,28 @@ def test_the_table_of_runs_that_train_fits_80_columns() -> None:
     shown = text(layout.tables(made.results, ()), width=80)
     assert re.search(r"^CASE .* TIME TO TRAIN .* ACCURACY .* RESTARTS", shown, re.MULTILINE)
     one = text(layout.tables(made.results[:1], ()), width=80)
-    assert "TIME TO TRAIN: 44338.456 s" in one  # a paragraph
+    assert re.search(r"^BENCHMARK .* TIME TO TRAIN .* ACCURACY .* VERDICT", one, re.MULTILINE)
+    assert "MIN–MAX, RESTARTS: no room in 80 columns; -o wide has it" in one
+    narrow = text(layout.tables(made.results[:1], ()), width=74)
+    assert "44338.456 s" in narrow.splitlines()[1]
+    assert "THROUGHPUT, MIN–MAX, RESTARTS: no room in 74 columns" in " ".join(narrow.split())
+    assert "THROUGHPUT: median" not in narrow  # a note on a column that is not there
     assert max(map(len, f"{shown}{one}".splitlines())) <= 80
+
+
+def test_a_narrow_table_of_throughput_keeps_its_figure() -> None:
+    made = report([run(800.0), run(100.0, case="1x1", measured=goal(), **TRAIN)], Wanted())
+    assert "800.00 images/s" in text(layout.tables(made.results, ()), width=74)
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [(None, "the runs have no target accuracy"), (75.9, "no run reached its target accuracy")],
+)
+def test_a_row_without_a_time_to_train_says_why(target: float | None, reason: str) -> None:
+    short = goal(target=target, time_to_train_s=None, accuracy=accuracy(60.0))
+    found = only(run(800.0, measured=short, **TRAIN))["time to train"]
+    assert (found.text, found.notes) == (ABSENT, (reason,))
 
 
 def test_ai_ranks_five_columns_come_first_in_its_order_and_words() -> None:
