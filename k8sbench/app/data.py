@@ -76,18 +76,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """After which a Job is ended."""
 
 
-class ListedDataSet(msgspec.Struct, frozen=True, kw_only=True):
-    """One data set of ``data list``."""
+class ListedDataSet(DataSet, frozen=True, kw_only=True):
+    """One data set of ``data list``, with the archive that a report used."""
 
-    name: str
-    title: str
-    benchmarks: tuple[str, ...]
-    samples: str
-    training: int
-    validation: int
-    form: tuple[str, ...]
-    account: bool
-    source: str
     archive: str | None = None
     md5: str | None = None
 

@@ -145,6 +145,8 @@ class Following:
         store.ensure_folder(run.run_id)
         is_restarting = attempts.is_restarting(run)
         if is_restarting and restarting.found(run, self._context):
+            # Who recorded it may have been killed before this, and another store have gone on.
+            store.begin_attempt(run.run_id)
             run = store.move(run.run_id, creation.created(self._context.clock()))
             is_restarting = False
         marks = store.log_marks(run.run_id)

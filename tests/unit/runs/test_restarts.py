@@ -442,6 +442,23 @@ def test_an_attempt_that_another_store_begins_meanwhile_is_read_from_its_first_l
     assert cluster.attempts == [1]
 
 
+def test_an_attempt_that_another_store_began_after_a_kill_is_read_from_its_first_line(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(_: str) -> None:
+        raise Killed
+
+    cluster = Restarted([line("one"), FAILED], [line("two"), ENDED])
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(store, "begin_attempt", killed)
+        submit(store, cluster)
+    cluster.there = 2
+    cluster.going_on.clear()
+    collect(store, cluster)
+    assert cluster.marks["mine"] == {}
+    assert texts(store) == ["one", "two"]
+
+
 def test_a_local_run_is_restarted_by_the_process_that_has_it(store: Store) -> None:
     planned = msgspec.structs.replace(case(1))
     local = msgspec.structs.replace(
