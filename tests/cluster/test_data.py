@@ -69,12 +69,13 @@ def test_two_that_begin_at_once_follow_one_job_whose_program_stays(shell: Shell)
         second = shell.colleague()
         shell.environment["KUBECONFIG"] = str(path)
         creation = proxy.hold("/jobs", method="POST")
-        with shell.started(*PREPARE) as late, second.started(*PREPARE) as first:
+        with shell.started(*PREPARE) as late:
             creation.wait()
-            first.until("Created Job")
-            creation.end()
-            late.until("is at work already; following it")
-            first.interrupt().ends(130)
+            with second.started(*PREPARE) as first:
+                first.until("Created Job")
+                creation.end()
+                late.until("is at work already; following it")
+                first.interrupt().ends(130)
             late.interrupt().ends(130)
     (job,) = jobs(shell)
     assert owner_of_sources(shell, job) == job["metadata"]["uid"]

@@ -449,9 +449,10 @@ def test_an_attempt_that_another_store_began_after_a_kill_is_read_from_its_first
         raise Killed
 
     cluster = Restarted([line("one"), FAILED], [line("two"), ENDED])
-    with monkeypatch.context() as patched, pytest.raises(Killed):
+    with monkeypatch.context() as patched:
         patched.setattr(store, "begin_attempt", killed)
-        submit(store, cluster)
+        with pytest.raises(Killed):
+            submit(store, cluster)
     cluster.there = 2
     cluster.going_on.clear()
     collect(store, cluster)
