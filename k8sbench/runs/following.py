@@ -151,7 +151,9 @@ class Following:
             is_restarting = False
         marks = store.log_marks(run.run_id)
         archive = store.archive(run.run_id)
-        if not is_restarting:
+        if is_restarting:
+            store.begin_attempt(run.run_id)
+        else:
             self._context.cluster.resume(run, marks)
         one = OpenRun(
             run=run,
@@ -337,14 +339,14 @@ class Following:
         """Record that another attempt comes, and begin it."""
         one.archive.close()
         one.run = self._context.store.move(one.run_id, transition)
+        self._context.store.begin_attempt(one.run_id)
         self._reporter.on_event(one.run, JobEvent(run_id=one.run_id, transition=transition))
         self._begin_attempt(one)
 
     def _begin_attempt(self, one: OpenRun) -> None:
         """Create the next attempt of a run, of which nothing was archived yet."""
-        one.is_restarted, one.known_at = True, self._context.clock()
+        one.is_restarted, one.known_at, one.tries = True, self._context.clock(), 0
         one.printed, one.read_until = {}, {}
-        self._context.store.begin_attempt(one.run_id)
         create = partial(restarting.create, one.run, self._context)
         if self._context.cluster.jobs_outlive_us:
             one.create = create

@@ -13,7 +13,7 @@ from tests.harness.cluster import fault_proxy, following
 from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.following import Port
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.cluster.shell import CASE, Shell
+from tests.harness.cluster.shell import CASE, Shell, until
 
 JOBS = "/pytorchjobs"
 COUNTED = "count/pytorchjobs.kubeflow.org"
@@ -43,7 +43,9 @@ def test_a_job_whose_answer_is_lost_is_found_and_followed_to_its_end(
         own_shell.submit("found", code=5)  # the pods print nothing
     assert lost.hits == 1
     assert own_shell.phase("found") == "Succeeded"
-    assert own_shell.on_cluster() == own_shell.on_cluster("configmaps") == []
+    assert own_shell.on_cluster() == []
+    # The cluster takes it away as the job's, a moment later.
+    until(lambda: own_shell.on_cluster("configmaps") == [], "the ConfigMap to go")
 
 
 def test_a_job_that_may_exist_is_unknown_and_one_that_was_not_asked_for_is_not_created(

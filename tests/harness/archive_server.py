@@ -29,6 +29,8 @@ class ArchiveServer(ThreadingHTTPServer):
         self.needs: str | None = None
         """Value of the header Authorization without which it answers 401."""
         self.redirects_to: str | None = None
+        self.redirects_once_to: str | None = None
+        """Where it redirects the next request to, if anywhere."""
         self.requests: list[dict[str, str]] = []
         """The headers of every request so far."""
         self.gate: threading.Event | None = None
@@ -59,9 +61,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(401)
         elif here.statuses:
             self.send_error(here.statuses.pop(0))
-        elif here.redirects_to is not None:
+        elif to := here.redirects_once_to or here.redirects_to:
+            here.redirects_once_to = None
             self.send_response(302)
-            self.send_header("Location", here.redirects_to)
+            self.send_header("Location", to)
             self.end_headers()
         else:
             self._serve(here)

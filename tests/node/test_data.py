@@ -90,13 +90,28 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
+def test_a_small_set_is_drawn_onto_a_claim_and_is_whole(
+    restricted: Namespace, folder: Path, tmp_path: Path
+) -> None:
+    shell = Shell(restricted, restricted.user(tmp_path), tmp_path / "shell")
+    site = on_the_node(tmp_path)
+    shell.run("data", "make-sample", "kinetics", "pvc:data/sets/clips", "--pictures=4", *site)
+    assert len(list((folder / "sets/clips/images").glob("*/*/*.jpg"))) == 6 * 12
+    shell.run("data", "check", "kinetics", "--data=pvc:data/sets/clips", "--deep", *site)
+
+
+def on_the_node(folder: Path) -> tuple[str, ...]:
+    """Give the options of Jobs that the nodes here can run."""
+    pools = folder / "pools.yaml"
+    pools.write_text(POOL)
+    return (f"--pools={pools}", "--node-pool=data", f"--image={image.PYTHON}")
+
+
 def test_a_set_is_fetched_onto_a_claim_though_its_pod_is_killed(
     restricted: Namespace, folder: Path, tmp_path: Path
 ) -> None:
     shell = Shell(restricted, restricted.user(tmp_path), tmp_path / "shell")
-    pools = tmp_path / "pools.yaml"
-    pools.write_text(POOL)
-    site = (f"--pools={pools}", "--node-pool=data", f"--image={image.PYTHON}")
+    site = on_the_node(tmp_path)
     drawn = tmp_path / "drawn"
     program = (sys.executable, "-m", "k8sbench.trainers.prepare_data", "make-sample", "cityscapes")
     subprocess.run([*program, str(drawn)], check=True, cwd=ROOT, capture_output=True)

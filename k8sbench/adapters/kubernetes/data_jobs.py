@@ -153,7 +153,16 @@ def follow(api: Api, name: str) -> Iterator[str | Note]:
             away_since = None
             pod = max(pods, key=lambda one: str(one["metadata"]["creationTimestamp"]), default=None)
             if pod is not None and _has_log(pod):
-                yield from _log(api, pod, marks)
+                try:
+                    yield from _log(api, pod, marks)
+                except ApiFault as fault:
+                    # Its node may be lost: then another pod takes its place.
+                    if fault.status in {None, 401, 403}:
+                        raise
+                    unread = f"The log of {name_of(pod)} cannot be read now: {fault.message}."
+                    if unread != told:
+                        told = unread
+                        yield Note(unread)
             condition = single_pod.ended(job)
             if condition is not None:
                 _check_end(name, condition, pod)

@@ -71,7 +71,6 @@ def test_what_an_earlier_process_fetched_is_not_fetched_again(
 ) -> None:
     server.cut_after = [200_000]
     monkeypatch.setattr(fetching, "TRIES", 1)
-    server.statuses = []
     with pytest.raises(Failed, match="200000 of 300000 bytes"):
         fetched(server.url)
     assert not target.exists()
@@ -100,6 +99,19 @@ def test_a_server_that_serves_no_parts_is_read_from_the_beginning(
 ) -> None:
     server.ranges, server.cut_after = False, [100_000]
     assert fetched(server.url) == CONTENT
+
+
+def test_a_part_of_another_file_is_not_gone_on_with(
+    server: ArchiveServer, fetched: Fetched, target: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(fetching, "TRIES", 1)
+    with serving(bytes(300_000)) as other:
+        other.cut_after = [100_000]
+        with pytest.raises(Failed):
+            fetched(other.url)
+    assert target.with_name("archive.partial").stat().st_size == 100_000
+    assert fetched(server.url) == CONTENT
+    assert server.asked("Range") == [None]
 
 
 def test_a_part_that_is_whole_already_is_only_verified(
@@ -203,6 +215,15 @@ def test_credentials_do_not_follow_a_redirect_to_another_host(
         first.redirects_to = server.url
         assert fetched(first.url, **{USER: "reader", PASSWORD: "open-sesame"}) == CONTENT
     assert server.asked("Authorization") == [None]
+
+
+def test_credentials_follow_a_redirect_within_the_host(
+    server: ArchiveServer, fetched: Fetched
+) -> None:
+    server.ask_for("reader", "open-sesame")
+    server.redirects_once_to = server.url + ".moved"
+    assert fetched(server.url, **{USER: "reader", PASSWORD: "open-sesame"}) == CONTENT
+    assert server.asked("Authorization") == [server.needs, server.needs]
 
 
 @pytest.mark.parametrize("to", ["file:///etc/hostname", "ftp://127.0.0.1/x"])

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.model import creation
+from k8sbench.model import attempts, creation
 from k8sbench.model.creation import SETTLE_SECONDS, unknown_error
 from k8sbench.model.errors import Interrupted, NoRoom, Unreachable, UsageError
-from k8sbench.model.phase import Phase
+from k8sbench.model.phase import RESTARTING, Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run, Wish
 from k8sbench.ports import FoundJob, JobEvent, Store
@@ -144,6 +144,7 @@ def test_the_page_says_what_each_state_of_a_creation_means() -> None:
     page = (ROOT / "docs" / "diagnosis.md").read_text()
     section = page.partition("## Creation\n")[2].partition("\n## ")[0]
     ids = {creation.JOB_CREATED, creation.CREATION_UNKNOWN, creation.QUOTA_FULL}
+    ids |= {RESTARTING, creation.RESTART_WAITS, attempts.RESTART_REFUSED}
     assert set(re.findall(r"^\| \w+ \| `(.+?)`", section, re.MULTILINE)) == {
         *ids,
         creation.NOT_CREATED,
