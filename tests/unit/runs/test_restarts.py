@@ -21,6 +21,7 @@ from k8sbench.model.errors import (
     BenchError,
     EarlierAttempt,
     Interrupted,
+    NoRoom,
     Unreachable,
     UsageError,
 )
@@ -372,6 +373,26 @@ def test_a_cluster_that_does_not_answer_is_asked_again(store: Store, call: str) 
     cluster = Restarted([FAILED], [ENDED], faults={call: [*skip, AWAY, AWAY]})
     assert submit(store, cluster).phase is Phase.SUCCEEDED
     assert cluster.attempts == [1, 2]
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_an_attempt_waits_for_room_in_a_quota_whoever_follows_it(
+    store: Store, is_killed: bool
+) -> None:
+    full = NoRoom("quota small has no room for it.")
+    faults = {"create": [None, full, Killed() if is_killed else full]}
+    cluster = Restarted([line("one"), FAILED], [line("two"), ENDED], faults=faults)
+    if is_killed:
+        with pytest.raises(Killed):
+            submit(store, cluster)
+        cluster.going_on.clear()
+        collect(store, cluster)
+    else:
+        submit(store, cluster)
+    run = store.run("mine")
+    assert (run.phase, run.restarts, cluster.attempts) == (Phase.SUCCEEDED, 1, [1, 2])
+    assert [step.cause_id for step in run.history].count("quota-full") == 1
+    assert texts(store) == ["one", "two"]
 
 
 def test_an_attempt_whose_answer_is_lost_is_found(store: Store) -> None:
