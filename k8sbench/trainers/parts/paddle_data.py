@@ -50,15 +50,20 @@ def _loaded(
 
 
 @dataclass(frozen=True)
-class Read:
-    """Batches of real files with their notes, as often as they are asked for."""
-
+class _Files:
     reader: Reader
     batches: Iterable[list[At]]
     session: Session
 
     def __iter__(self) -> Iterator[tuple[Any, Any, str]]:
         return _batches(self.reader, self.batches, self.session, collate_fn=file_samples.collate)
+
+
+def files(
+    reader: Reader, batches: Iterable[list[At]], session: Session
+) -> Iterable[tuple[Any, Any, str]]:
+    """Batches of real files with their notes, as often as they are asked for."""
+    return _Files(reader, batches, session)
 
 
 def _batches(data: Any, batches: Any, session: Session, **options: Any) -> Iterator[Any]:
