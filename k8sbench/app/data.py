@@ -21,7 +21,8 @@ from k8sbench.app.connections import ClusterAccess
 from k8sbench.model.data_set import DATA_SETS, DataSet, data_set
 from k8sbench.model.errors import InputError, Interrupted, JobFailed, TimedOut, UsageError
 from k8sbench.model.measurement import SCHEMA
-from k8sbench.render.data_job import Claim, DataJob
+from k8sbench.render.claims import Claim
+from k8sbench.render.data_job import DataJob
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
@@ -76,18 +77,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """After which a Job is ended."""
 
 
-class ListedDataSet(msgspec.Struct, frozen=True, kw_only=True):
-    """One data set of ``data list``."""
+class ListedDataSet(DataSet, frozen=True, kw_only=True):
+    """One data set of ``data list``, with the archive that a report used."""
 
-    name: str
-    title: str
-    benchmarks: tuple[str, ...]
-    samples: str
-    training: int
-    validation: int
-    form: tuple[str, ...]
-    account: bool
-    source: str
     archive: str | None = None
     md5: str | None = None
 
@@ -221,7 +213,7 @@ def _on_claim(task: Task, stop: Stop, watched: _Watched) -> None:
     def note(text: str) -> None:
         watched.take(Said(event="note", text=text))
 
-    claim = Claim.parse(task.place)
+    claim = Claim.parse(task.place, f"{task.place!r} names no claim.")
     api = connections.connect(task.access)
     with contextlib.closing(api):
         connections.note_silence(api, note)

@@ -184,4 +184,4 @@ def _target(case: Case, size: Preset) -> float | None:
             )
         return asked
     # What a full training reaches says nothing of a small one.
-    return known.value if known is not None and size == "full" else None
+    return known.percent if known is not None and size == "full" else None

@@ -17,9 +17,10 @@ from k8sbench.model.identity import LABEL_DOMAIN
 from k8sbench.model.planning import TRAINERS_MOUNT
 from k8sbench.model.pool import NodePool
 from k8sbench.render import syntax
+from k8sbench.render.claims import Claim
 from k8sbench.render.job import DIGEST_ANNOTATION, config_key
 from k8sbench.render.manifest import SOURCES_TEMPLATE, read
-from k8sbench.render.pod import PACKAGES_MOUNT, SIDECAR, toleration
+from k8sbench.render.pod import PACKAGES_MOUNT, SIDECAR, no_packages, toleration
 from k8sbench.render.security import USER
 from k8sbench.render.templates import render
 from k8sbench.render.trainer_sources import TrainerSources
@@ -39,31 +40,6 @@ SECRET_KEYS = {
     "K8SBENCH_DATA_URL": "url",
 }
 """Variable of the program → key of the Secret; each may be missing."""
-
-
-class Claim(msgspec.Struct, frozen=True):
-    """A folder of a persistent volume claim."""
-
-    name: str
-    folder: str | None
-
-    @classmethod
-    def parse(cls, text: str) -> Claim:
-        """Read ``pvc:NAME[/SUB]``; raises :class:`UsageError`."""
-        name, _, folder = text.removeprefix("pvc:").partition("/")
-        folder = folder.removesuffix("/")
-        sound = "\0" not in folder and not {"", ".", ".."} & set(folder.split("/"))
-        if not syntax.fits(syntax.DNS_1123_SUBDOMAIN, name) or (folder and not sound):
-            raise UsageError(
-                f"--data {text!r} names no claim.",
-                "Write pvc:NAME[/SUB] with the name of a claim and a folder in it.",
-            )
-        return cls(name, folder or None)
-
-    @property
-    def path(self) -> str:
-        """The folder as the container sees it: the program makes it where it is missing."""
-        return MOUNT if self.folder is None else f"{MOUNT}/{self.folder}"
 
 
 class DataJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +67,12 @@ class DataJob(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def command(self) -> tuple[str, ...]:
         """What its container runs."""
-        return (*PROGRAM, self.action, self.data_set, self.claim.path, *self.words)
+        return (*PROGRAM, self.action, self.data_set, self._folder, *self.words)
+
+    @property
+    def _folder(self) -> str:
+        """The folder as the container sees it: the program makes it where it is missing."""
+        return MOUNT if self.claim.folder is None else f"{MOUNT}/{self.claim.folder}"
 
 
 def manifests(
@@ -106,7 +87,9 @@ def manifests(
         LABEL: job.name,
     }
     pool = job.pool
-    packages = Claim.parse(pool.python_packages) if pool and pool.python_packages else None
+    packages = None
+    if pool is not None and pool.python_packages:
+        packages = Claim.parse(pool.python_packages, no_packages(pool))
     said = repr((job.command, job.image, job.secret, pool, trainers.digest))
     words = hashlib.sha256(said.encode()).hexdigest()
     trainers = trainers.of_command(PROGRAM)

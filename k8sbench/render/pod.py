@@ -19,6 +19,7 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import POD_VARIABLE, TRAINERS_MOUNT
 from k8sbench.model.pool import NodePool, Toleration
 from k8sbench.render import syntax
+from k8sbench.render.claims import Claim
 from k8sbench.render.security import Security
 
 SIDECAR = "sidecar.istio.io/inject"
@@ -251,8 +252,7 @@ def _mounts(plan: RunPlan) -> tuple[Mount, ...]:
         folder, wrong = plan.weights.rpartition("/")[0], f"--weights {plan.weights!r} is no file."
         found += _of_user(plan, "weights", folder, sources.WEIGHTS_MOUNT, wrong)
     if (packages := _packages(plan)) is not None:
-        wrong = f"Pool {plan.pool.name} has python_packages: {packages!r}, which names no claim."
-        found.append(_mount("packages", packages, PACKAGES_MOUNT, wrong))
+        found.append(_mount("packages", packages, PACKAGES_MOUNT, no_packages(plan.pool)))
     if plan.checkpoints is not None:
         wrong = f"--checkpoints {plan.checkpoints!r} names no folder."
         for one in _of_user(
@@ -295,20 +295,14 @@ def _packages(plan: RunPlan) -> str | None:
 
 
 def _mount(volume: str, text: str, path: str, wrong: str) -> Mount:
-    source, _, rest = text.partition(":")
-    name, _, folder = rest.partition("/")
-    folder = folder.removesuffix("/")
-    sound = "\0" not in folder and not {"", ".", ".."} & set(folder.split("/"))
-    if (
-        source != "pvc"
-        or not syntax.fits(syntax.DNS_1123_SUBDOMAIN, name)
-        or (folder and not sound)
-    ):
-        also = "synthetic, synthetic-host or " if volume == "data" else ""
-        raise UsageError(
-            wrong, f"Give {also}pvc:NAME[/SUB] with the name of a claim and a folder in it."
-        )
-    return Mount(volume=volume, claim=name, folder=folder or None, path=path)
+    also = "synthetic, synthetic-host or " if volume == "data" else ""
+    claim = Claim.parse(text, wrong, also)
+    return Mount(volume=volume, claim=claim.name, folder=claim.folder, path=path)
+
+
+def no_packages(pool: NodePool) -> str:
+    """Say that a pool's Python packages are on no claim."""
+    return f"Pool {pool.name} has python_packages: {pool.python_packages!r}, which names no claim."
 
 
 def _sorted(mapping: Mapping[str, str]) -> list[tuple[str, str]]:

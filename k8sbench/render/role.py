@@ -21,16 +21,18 @@ def text(templates: Environment) -> str:
 
 
 def collector(templates: Environment) -> str:
-    """Write the collector's Role as YAML: it creates no jobs. The chart has its rules."""
-    return render(templates, COLLECTOR_TEMPLATE, jobs=_jobs(without="create")) + "\n"
+    """Write the collector's Role as YAML, of which the chart has the rules.
+
+    It creates jobs, too: the next attempts of runs whose attempt has failed.
+    """
+    return render(templates, COLLECTOR_TEMPLATE, jobs=_jobs()) + "\n"
 
 
-def _jobs(*, without: str | None = None) -> dict[tuple[str, tuple[str, ...]], list[str]]:
-    """Group and verbs → plurals of the job kinds, without one of the verbs."""
+def _jobs() -> dict[tuple[str, tuple[str, ...]], list[str]]:
+    """Group and verbs → plurals of the job kinds."""
     jobs: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for kind in KINDS.values():
-        verbs = tuple(verb for verb in kind.verbs if verb != without)
-        jobs.setdefault((kind.group, verbs), []).append(kind.plural)
+        jobs.setdefault((kind.group, tuple(kind.verbs)), []).append(kind.plural)
     return jobs
 
 

@@ -234,10 +234,10 @@ def _over_time(axes: Axes, history: GpuHistory, metric: str) -> None:
 def _accuracy(axes: Axes, run_id: str, curve: Curve) -> None:
     axes.set_title(f"{run_id}: {curve.metric}", loc="left")
     if curve.target is not None:
-        axes.axhline(curve.target, color=GREY, linestyle="--", label="target")
+        axes.axhline(curve.target, color=GREY, linestyle="--")
     minutes = [curve.since(at) for at, _ in curve.evaluations]
     axes.plot(minutes, [value for _, value in curve.evaluations], marker="o", color=BLUE)
-    _of_training(axes, curve)
+    _of_training(axes, curve, "; dashed: the target" if curve.target is not None else "")
 
 
 def _loss(axes: Axes, run_id: str, curve: Curve) -> None:
@@ -247,12 +247,12 @@ def _loss(axes: Axes, run_id: str, curve: Curve) -> None:
     _of_training(axes, curve)
 
 
-def _of_training(axes: Axes, curve: Curve) -> None:
+def _of_training(axes: Axes, curve: Curve, said: str = "") -> None:
     for at in curve.restarts:
         axes.axvline(curve.since(at), color="black", linestyle=":", lw=0.8)
     axes.margins(y=0.1)
     axes.set_xlim(left=0)
-    axes.set_xlabel(f"minutes{'; dotted: restarts' if curve.restarts else ''}")
+    axes.set_xlabel(f"minutes{said}{'; dotted: restarts' if curve.restarts else ''}")
     axes.spines[["top", "right"]].set_visible(False)
 
 

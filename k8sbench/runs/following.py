@@ -144,14 +144,15 @@ class Following:
         store = self._context.store
         store.ensure_folder(run.run_id)
         is_restarting = attempts.is_restarting(run)
-        if is_restarting and restarting.found(run, self._context):
-            run = store.move(run.run_id, creation.created(self._context.clock()))
-            is_restarting = False
+        if is_restarting:
+            # Who recorded it may have been killed before this, and another store have gone on.
+            store.begin_attempt(run.run_id)
+            if restarting.found(run, self._context):
+                run = store.move(run.run_id, creation.created(self._context.clock()))
+                is_restarting = False
         marks = store.log_marks(run.run_id)
         archive = store.archive(run.run_id)
-        if is_restarting:
-            store.begin_attempt(run.run_id)
-        else:
+        if not is_restarting:
             self._context.cluster.resume(run, marks)
         one = OpenRun(
             run=run,

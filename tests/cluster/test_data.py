@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.harness.cluster import fault_proxy
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import Shell, until
+from tests.harness.cluster.volumes import claimed
 
 CLAIM = {
     "apiVersion": "v1",
@@ -22,28 +24,14 @@ CLAIM = {
         "storageClassName": "",
     },
 }
-VOLUME = {
-    "accessModes": ["ReadWriteOnce"],
-    "capacity": {"storage": "1Gi"},
-    "storageClassName": "",
-    "persistentVolumeReclaimPolicy": "Retain",
-    "hostPath": {"path": "/nowhere"},
-}
 PREPARE = ("data", "prepare", "cityscapes", "--data=pvc:data/city", "--url=http://127.0.0.1:1/a")
 
 
 @pytest.fixture
 def shell(restricted: Namespace, tmp_path: Path) -> Iterator[Shell]:
     """Give a user with the rights of role.yaml, where the restricted standard is enforced."""
-    restricted.create(CLAIM)
-    claim = restricted.get("persistentvolumeclaim", "data")["metadata"]
-    name = f"data-{restricted.name}"
-    bound = {**VOLUME, "claimRef": {key: claim[key] for key in ("namespace", "name", "uid")}}
-    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}}
-    restricted.cluster.create({**volume, "spec": bound})
-    restricted.wait("jsonpath={.status.phase}=Bound", "persistentvolumeclaim/data")
-    yield Shell(restricted, restricted.user(tmp_path), tmp_path / "shell")
-    restricted.cluster.kubectl("delete", "persistentvolume", name, "--wait=false")
+    with claimed(restricted, "data", "/nowhere"):
+        yield Shell(restricted, restricted.user(tmp_path), tmp_path / "shell")
 
 
 def jobs(shell: Shell) -> list[dict[str, Any]]:
@@ -51,6 +39,12 @@ def jobs(shell: Shell) -> list[dict[str, Any]]:
         shell.namespace.kubectl("get", "jobs.batch", "--output=json")
     )["items"]
     return found
+
+
+def owner_of_sources(shell: Shell, job: dict[str, Any]) -> Any:
+    found = shell.namespace.get("configmap", job["metadata"]["name"])["metadata"]
+    (owner,) = found["ownerReferences"]
+    return owner["uid"]
 
 
 def test_a_job_that_is_left_goes_on_and_the_same_command_follows_it_again(shell: Shell) -> None:
@@ -61,16 +55,30 @@ def test_a_job_that_is_left_goes_on_and_the_same_command_follows_it_again(shell:
     assert "goes on" in first.err
     assert "give the same command" in first.err
     (job,) = jobs(shell)
-    (owner,) = shell.namespace.get("configmap", job["metadata"]["name"])["metadata"][
-        "ownerReferences"
-    ]
-    assert owner["uid"] == job["metadata"]["uid"]
+    assert owner_of_sources(shell, job) == job["metadata"]["uid"]
     with shell.started(*PREPARE) as again:
         again.until("is at work already; following it")
         again.interrupt().ends(130)
     done = shell.run(*PREPARE, "--url=http://127.0.0.1:1/b", code=2)
     assert "at work on this folder with other options" in done.err
     assert [one["metadata"]["uid"] for one in jobs(shell)] == [job["metadata"]["uid"]]
+
+
+def test_two_that_begin_at_once_follow_one_job_whose_program_stays(shell: Shell) -> None:
+    with fault_proxy.before(Path(shell.environment["KUBECONFIG"])) as (proxy, path):
+        second = shell.colleague()
+        shell.environment["KUBECONFIG"] = str(path)
+        creation = proxy.hold("/jobs", method="POST")
+        with shell.started(*PREPARE) as late:
+            creation.wait()
+            with second.started(*PREPARE) as first:
+                first.until("Created Job")
+                creation.end()
+                late.until("is at work already; following it")
+                first.interrupt().ends(130)
+            late.interrupt().ends(130)
+    (job,) = jobs(shell)
+    assert owner_of_sources(shell, job) == job["metadata"]["uid"]
 
 
 def test_a_job_that_cannot_start_says_why_and_ends_at_its_time_limit(shell: Shell) -> None:

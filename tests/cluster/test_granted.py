@@ -6,7 +6,7 @@ import itertools
 import json
 import re
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,9 +20,10 @@ from tests.harness import helm as programs
 from tests.harness.cluster import audit, collectors, users
 from tests.harness.cluster.collectors import Collector
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.cluster.nodes import RUN_FOR
+from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR
 from tests.harness.cluster.own import OwnCluster
-from tests.harness.cluster.shell import ENDLESS, POOLS, Running, Shell, until
+from tests.harness.cluster.shell import CASE, ENDLESS, POOLS, REPLICAS, Running, Shell, until
+from tests.harness.cluster.volumes import claimed_all
 from tests.harness.helm import CHART, RELEASE, Helm, Values, merged, nested
 
 KUEUE = "kueue.x-k8s.io"
@@ -34,6 +35,8 @@ VALUES: Values = {
     "prometheus": {"url": "http://prometheus.monitoring.svc:9090"},
 }
 PADDLE = ("deeplabv3p", "--framework=paddle", "--replicas=2", "--gpus=1", "--preset=smoke")
+
+TRAINING = ("--mode=train", "--data=pvc:data", "--checkpoints=pvc:checkpoints", ENDLESS, "--detach")
 
 
 class Right(NamedTuple):
@@ -217,7 +220,8 @@ def test_the_collector_is_granted_what_its_whole_life_uses_and_nothing_else(
     config = tmp_path / "config.yaml"
     config.write_text(namespace.get("configmap", "dlperf-config")["data"]["config.yaml"])
     submitter = shell_of(Account(namespace, f"{RELEASE}-user"), tmp_path / "submitter")
-    with collector.collecting(f"--config={config}", f"--lease={COLLECTOR}") as running:
+    collecting = collector.collecting(f"--config={config}", f"--lease={COLLECTOR}")
+    with claimed_all(namespace, "data", "checkpoints"), collecting as running:
         # One run of each kind from its submit until its job is deleted; the submitter of the first
         # was killed before its ConfigMap belonged to its job.
         logs = submitter.printing("whole")
@@ -226,10 +230,12 @@ def test_the_collector_is_granted_what_its_whole_life_uses_and_nothing_else(
         running.until("step ")
         logs.end()
         submitter.finish("whole")
-        submitter.run("submit", *PADDLE, ENDLESS, "--run-id=other", "--detach")
-        submitter.finish("other")
         until(lambda: collector.on_cluster() == [], "the deletion of whole")
         until(lambda: "whole" not in collector.on_cluster("configmaps"), "that of its ConfigMap")
+        # One of each kind whose first attempt fails.
+        fails_once(submitter, "again", CASE)
+        fails_once(submitter, "other", PADDLE)
+        until(lambda: collector.on_cluster() == [], "the deletion of again")
         until(lambda: collector.on_cluster("paddlejobs") == [], "the deletion of other")
         # One that waits in its queue, and one that no node fits.
         submitter.submit("queued", "--queue=lab", "--detach")
@@ -246,6 +252,21 @@ def test_the_collector_is_granted_what_its_whole_life_uses_and_nothing_else(
 
     assert sorted(account.granted() - account.used()) == []
     assert sorted(account.refused()) == sorted(OF_COLLECTOR)
+
+
+def fails_once(shell: Shell, run_id: str, case: Sequence[str]) -> None:
+    """Leave a training, have its pods fail, and those of its next attempt succeed."""
+    of_run = f"--selector=k8sbench.io/run={run_id}"
+
+    def pods(selector: str) -> int:
+        return len(shell.namespace.get("pods", selector))
+
+    shell.run("submit", *case, *TRAINING, f"--run-id={run_id}")
+    until(lambda: pods(of_run) == REPLICAS, f"the pods of {run_id}")
+    end = (f"{RUN_FOR}=0s", f"{EXIT_CODE}=1")
+    shell.namespace.kubectl("annotate", "pods", of_run, "--overwrite", *end)
+    until(lambda: pods(f"{of_run},k8sbench.io/attempt=2") == REPLICAS, "the next attempt")
+    shell.namespace.finish(run_id)
 
 
 def served(running: Running, path: str) -> Any:

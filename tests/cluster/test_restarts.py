@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.cluster import collectors, fault_proxy, pod_logs
+from tests.harness.cluster import collectors, fault_proxy, pod_logs, volumes
 from tests.harness.cluster.fault_proxy import Fault, FaultProxy
 from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR, log_text
 from tests.harness.cluster.own import OwnCluster
@@ -28,32 +28,8 @@ STAGES = ("before-deletion", "deleted", "created")
 @pytest.fixture
 def shell(own_shell: Shell) -> Iterator[Shell]:
     """Give the user's namespace the claims of a training; fake pods mount nothing."""
-    namespace = own_shell.namespace
-    names = {claim: f"{namespace.name}-{claim}" for claim in ("data", "checkpoints")}
-    for claim, volume in names.items():
-        room = {"storage": "1Gi"}
-        modes = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
-        namespace.cluster.create(
-            {
-                "apiVersion": "v1",
-                "kind": "PersistentVolume",
-                "metadata": {"name": volume},
-                "spec": {"capacity": room, "hostPath": {"path": "/nowhere"}, **modes},
-            }
-        )
-        namespace.create(
-            {
-                "apiVersion": "v1",
-                "kind": "PersistentVolumeClaim",
-                "metadata": {"name": claim},
-                "spec": {"volumeName": volume, "resources": {"requests": room}, **modes},
-            }
-        )
-        namespace.wait("jsonpath={.status.phase}=Bound", f"pvc/{claim}")
-    yield own_shell
-    for volume in names.values():
-        words = ("persistentvolume", volume, "--wait=false")
-        namespace.cluster.kubectl("delete", *words)
+    with volumes.claimed_all(own_shell.namespace, "data", "checkpoints"):
+        yield own_shell
 
 
 @pytest.fixture

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.cluster import volumes
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import Shell, until
-from tests.harness.node import image, volumes
+from tests.harness.node import image
 from tests.tiers import ROOT
 
 SERVES = """

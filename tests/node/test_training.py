@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from tests.harness.cluster import volumes
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import Shell, until
-from tests.harness.node import image, volumes
+from tests.harness.node import image
 from tests.harness.node.cluster import NodeCluster
 from tests.tiers import ROOT
 

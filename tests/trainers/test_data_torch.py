@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import itertools
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from k8sbench.trainers.parts import settings
 from k8sbench.trainers.parts.events import Place
 from k8sbench.trainers.parts.segmentation import IGNORE
+from tests.trainers import paddle_runs
 from tests.trainers.references import form
 
 if TYPE_CHECKING:
@@ -122,3 +125,38 @@ def test_channels_last_data_are_in_that_layout() -> None:
     samples, *_ = kinds()["pictures"]
     images, _ = next(torch_data.source(samples, at(0, 1, "--channels-last")))
     assert images.is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("framework", ["torch", "paddle"])
+@pytest.mark.parametrize("clips", [False, True])
+def test_bytes_become_normalised_numbers_on_the_device(framework: str, clips: bool) -> None:
+    """Colour by colour, of pictures and of clips; numbers stay as they are."""
+    mean, deviation = (120.0, 110.0, 100.0), (60.0, 50.0, 40.0)
+    shape = (2, 4, 3, 5, 6) if clips else (2, 3, 5, 6)
+    images = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
+    told = np.stack([(images[..., i, :, :] - mean[i]) / deviation[i] for i in range(3)], axis=-3)
+    targets = np.array([3, 255], np.uint8)
+    data: Any
+    put: Any
+    here: Any
+    if framework == "torch":
+        import torch
+
+        from k8sbench.trainers.parts import torch_data as data
+
+        put, here = torch.from_numpy, at(0, 1)
+    else:
+        paddle_runs.import_paddle()
+        import paddle
+
+        from k8sbench.trainers.parts import paddle_data as data
+
+        paddle.set_device("cpu")
+        put, here = paddle.to_tensor, SimpleNamespace(layout="NCHW")
+    made, labels = data.on_device(put(images), put(targets), here, (mean, deviation))
+    same, _ = data.on_device(made, labels, here, (mean, deviation))
+    np.testing.assert_allclose(made.numpy(), told, rtol=1e-5, atol=1e-6)
+    assert made.numpy().dtype == np.float32
+    assert np.array_equal(same.numpy(), made.numpy())
+    assert labels.numpy().dtype == np.int64
+    assert labels.numpy().tolist() == [3, 255]

@@ -120,3 +120,29 @@ def test_a_refusal_is_one_line_and_2() -> None:
     out, err = process.communicate(timeout=100)
     assert (process.returncode, out) == (2, "")
     assert err == "k8sbench: error: no GPU here\n"
+
+
+@pytest.mark.tier("frameworks")
+def test_paddles_loader_processes_leave_no_batch_in_shared_memory() -> None:
+    """However the trainer ends: here at once, with batches that it has not asked for."""
+    process = start(
+        "import multiprocessing, os, signal\n"
+        "from types import SimpleNamespace\n"
+        "import numpy as np\n"
+        "class Data:\n"
+        "    def __getitem__(self, number):\n"
+        "        return np.zeros((64, 64))\n"
+        "def main():\n"
+        "    from k8sbench.trainers.parts import paddle_data, paddle_session\n"
+        "    paddle_session._end_by_signals()\n"
+        "    session = SimpleNamespace(settings=SimpleNamespace(workers=2))\n"
+        "    batches = paddle_data._batches(Data(), [[n] for n in range(40)], session)\n"
+        "    for _ in range(8):\n"
+        "        next(batches)\n"
+        "    print(*[each.pid for each in multiprocessing.active_children()], flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    loaders = process.communicate(timeout=100)[0].split()  # until they have ended, too
+    assert len(loaders) == 2
+    left = [path.name for path in pathlib.Path("/dev/shm").glob("paddle_*")]
+    assert [name for name in left if name.split("_")[1] in loaders] == []

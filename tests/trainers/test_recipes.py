@@ -40,7 +40,7 @@ RECIPES: dict[str, tuple[str, tuple[str, ...], tuple[int, int], float, float, di
     # 0.0025 × GPUs of a node; 234,584 clips are 458 steps of 32 × 16.
     "tsm": (
         *("tsm", (), (4, 8), 0.9, 1e-4),
-        {0: 0.02, 20 * 458 - 1: 0.02, 20 * 458: 0.002, 40 * 458: 0.0002},
+        {0: 0.02, 9159: 0.02, 9160: 0.002, 18_319: 0.002, 18_320: 0.0002},
     ),
     "tsm, all cards": ("tsm", ("--lr-cards", "all"), (4, 8), 0.9, 1e-4, {0: 0.08}),
     # 0.256 for a batch of 256, here 1024; 1,281,167 images are 1251 steps; 8 of 90 epochs warm-up.
@@ -56,7 +56,15 @@ RECIPES: dict[str, tuple[str, tuple[str, ...], tuple[int, int], float, float, di
     # 0.1 for a batch of 1024, here 4096.
     "plsc": (
         *("arcface", (), (4, 8), 0.9, 5e-4),
-        {0: 0.4, 99_999: 0.4, 100_000: 0.04, 160_000: 0.004, 220_000: 0.0004},
+        {
+            0: 0.4,
+            99_999: 0.4,
+            100_000: 0.04,
+            159_999: 0.04,
+            160_000: 0.004,
+            219_999: 0.004,
+            220_000: 0.0004,
+        },
     ),
 }
 
@@ -101,6 +109,24 @@ def test_a_recipe_is_upstreams(name: str, work: Any) -> None:
     assert {step: schedule(step) for step in rates} == pytest.approx(rates, rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("name", "rates"),
+    [
+        ("mmseg", {1000: 0.0099 * 0.5**0.9 + 1e-4, 2000: 1e-4}),
+        ("paddleseg", {1000: 0.01 * 0.5**0.9, 2000: 0.0}),
+        # 20 epochs, of which 8 are warm-up.
+        ("dle", {700: 1.024, 800: 1.024, 1400: 0.512, 2000: 0.0}),
+    ],
+)
+def test_a_rate_falls_over_the_length_of_a_training(
+    name: str, rates: dict[int, float], work: Any
+) -> None:
+    trainer, options, shape, *_ = RECIPES[name]
+    found = work(trainer, tuple(each for each in options if each not in WHOLE), shape)
+    schedule = found.schedule(Course(steps=2000, epoch_steps=100, trains=True))
+    assert {step: schedule(step) for step in rates} == pytest.approx(rates, rel=1e-9)
+
+
 def test_batch_norm_is_synchronised_and_gradients_are_clipped_where_upstream_does(
     work: Any,
 ) -> None:
@@ -111,6 +137,13 @@ def test_batch_norm_is_synchronised_and_gradients_are_clipped_where_upstream_doe
         "tsm": 20.0,
         "tsm, all cards": 20.0,
     }
+
+
+def test_pictures_are_normalised_as_upstream_does_it(work: Any) -> None:
+    of_imagenet = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
+    others = {"paddleseg": ((127.5,) * 3, (127.5,) * 3), "plsc": ((127.5,) * 3, (128.0,) * 3)}
+    found = {name: work(*RECIPES[name][:3]).normalise for name in RECIPES}
+    assert found == {**dict.fromkeys(RECIPES, of_imagenet), **others}
 
 
 def test_loss_scales_are_upstreams(work: Any) -> None:

@@ -53,6 +53,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(trainer: str, tmp_path: pathlib.P
     assert came
     after = trained(trainer, saving, world)
     assert goes_on(whole, before, after) == left
+    assert (after[-1]["final_loss"] is None) == (left == LENGTH)
     for event in only(after, "weights"):
         assert event["left"] == ["fc"]
     # It goes on with what it was, or not at all.

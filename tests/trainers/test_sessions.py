@@ -464,6 +464,7 @@ def test_batch_norm_needs_two_samples_wherever_they_are(
         weight_decay=0.0,
         schedule=lambda _: schedules.constant(0.1),
         line=lines.mmseg,
+        samples=mock.Mock(),
         sync_bn=True,
         norm_batch=2,
     )

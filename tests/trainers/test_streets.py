@@ -325,6 +325,16 @@ def test_another_crop_is_drawn_where_one_class_fills_it() -> None:
     assert several > 40
 
 
+@pytest.mark.parametrize(
+    ("labels", "mixed"),
+    [([0, 0, 1, 1], True), ([0, 0, 0, 1], False), ([0, 0, 1, IGNORE], True), ([0, IGNORE], False)],
+)
+def test_a_class_fills_a_crop_by_three_quarters_of_what_has_a_class(
+    labels: list[int], mixed: bool
+) -> None:
+    assert streets_mmseg._mixed(np.array(labels, np.uint8)) == mixed
+
+
 @pytest.mark.parametrize("module", [streets_mmseg, streets_paddleseg])
 def test_scenes_of_loader_processes_go_through_the_same_augmentations(module: Any) -> None:
     augment = partial(module.augmented, crop=(32, 48))

@@ -49,10 +49,10 @@ def told(found: list[Event], *names: str) -> list[tuple[Any, ...]]:
 @pytest.fixture(scope="module")
 def alone(toy: Runs, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[list[Event]]]:
     """One rank: trained, gone on with from step 28, trained without checkpoints and by loader
-    processes, and trained to a target.
+    processes, and trained to a target; and the first gone on with to another target.
     """
     folder = tmp_path_factory.mktemp("runs")
-    saving = [*EPOCHS, "--target", "60", "--checkpoints", f"{folder}/run"]
+    saving = [*EPOCHS, "--target", "45", "--checkpoints", f"{folder}/run"]
     saving += ["--checkpoint-every", "7"]
     broken = ["--broken", "5", "6", "--broken-val", "2"]
     text = toy(
@@ -63,6 +63,8 @@ def alone(toy: Runs, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, lis
             " ".join([*saving, *broken]),
             " ".join([*EPOCHS, *broken, "--workers", "2"]),
             " ".join([*EPOCHS, "--target", "50", "--stop-at-target"]),
+            f"REMOVE={folder}/run/step-{3 * OF_ONE:010d}",
+            " ".join([*saving, *broken, "--target", "99.9", "--stop-at-target"]),
         ],
     )[0]
     return text, separate(events(text))
@@ -74,9 +76,9 @@ def test_a_run_is_evaluated_each_epoch_and_at_its_end(
     whole = alone[1][0]
     assert told(whole, "step", "epoch") == [(OF_ONE, 1), (2 * OF_ONE, 2), (3 * OF_ONE, 3)]
     for event in only(whole, "evaluation"):
-        assert (event["metric"], event["unit"], event["target"]) == ("top-1", "%", 60)
+        assert (event["metric"], event["unit"], event["target"]) == ("top-1", "%", 45)
         assert event["value"] == event["figures"]["top-1"]
-        assert event["reached"] == (event["value"] >= 60)
+        assert event["reached"] == (event["value"] >= 45)
         assert (event["samples"], event["of"]) == (VALIDATION - 1, VALIDATION)
         assert event["figures"]["seen"] == VALIDATION - 1
     (data,) = only(whole, "data")
@@ -132,7 +134,7 @@ def test_a_resumed_run_trains_as_one_that_was_never_ended(
 def test_neither_checkpoints_nor_loader_processes_change_what_is_trained(
     alone: tuple[str, list[list[Event]]],
 ) -> None:
-    whole, _, plain, _ = alone[1]
+    whole, _, plain, *_ = alone[1]
     assert losses(plain) == losses(whole)
     assert told(plain, "step", "value") == told(whole, "step", "value")
     assert not only(plain, "checkpoint")
@@ -160,6 +162,16 @@ def test_a_run_ends_at_its_target_if_asked_to(alone: tuple[str, list[list[Event]
     assert len(losses(stopped)) == last
     took = only(stopped, "evaluation")[-1]["time"] - only(stopped, "data")[0]["time"]
     assert 0 < summary["time_to_target_seconds"] < took
+
+
+def test_another_target_is_not_reached_by_what_reached_the_one_before(
+    alone: tuple[str, list[list[Event]]],
+) -> None:
+    first, *_, other = alone[1]
+    assert any(event["reached"] for event in only(first, "evaluation")[:2])
+    (last,) = only(other, "evaluation")
+    assert (last["step"], last["target"]) == (3 * OF_ONE, 99.9)
+    assert (other[-1]["time_to_target_seconds"] is not None) == last["reached"]
 
 
 def test_ai_ranks_lines_tell_the_same(alone: tuple[str, list[list[Event]]]) -> None:

@@ -18,6 +18,7 @@ from k8sbench.diagnose.job import single_pod
 from k8sbench.model.errors import BenchError, JobFailed, TimedOut, Unreachable, UsageError
 from k8sbench.model.kube import KubeObject, annotations_of, labels_of, name_of
 from k8sbench.render.data_job import CONTAINER, LABEL, WORDS_ANNOTATION
+from k8sbench.render.job import DIGEST_ANNOTATION
 
 GOING_SECONDS = 60.0
 """How long a Job of the same name that has ended may take to go."""
@@ -27,6 +28,8 @@ SILENCE_SECONDS = 300.0
 """Without a line, after which a log is asked for anew."""
 AWAY_SECONDS = 300.0
 """How long the API server may be away while a Job is followed."""
+
+_CONFLICT, _GONE = 409, 404
 
 
 class Note(NamedTuple):
@@ -62,41 +65,71 @@ def start(api: Api, manifests: Sequence[Mapping[str, Any]]) -> bool:
     Raises :class:`UsageError` where a Job of the name does something else.
     """
     sources, job = manifests
-    name, namespace = job["metadata"]["name"], api.place.namespace
+    name = job["metadata"]["name"]
     try:
         found = _standing(api, name)
-        if found is not None:
-            if labels_of(found).get(LABEL) != name:
-                raise UsageError(
-                    f"There is a Job {name} in {namespace} that is not k8sbench's.",
-                    "Use another namespace or another folder.",
-                )
-            if annotations_of(found).get(WORDS_ANNOTATION) == job["metadata"]["annotations"].get(
-                WORDS_ANNOTATION
-            ):
-                return False
-            raise UsageError(
-                f"The Job {name} is at work on this folder with other options or another k8sbench.",
-                "Give the same ones to follow it, or end it with"
-                f" 'kubectl -n {namespace} delete job {name}': what it fetched is kept.",
-            )
-        path = kinds.path("ConfigMap", namespace)
-        with contextlib.suppress(_Gone):
-            _delete(api, "ConfigMap", name)
-        api.create(path, sources)
-        try:
-            created = api.create(kinds.path("Job", namespace), job)
-        except ApiFault:
-            with contextlib.suppress(ApiFault, _Gone):
-                _delete(api, "ConfigMap", name)
-            raise
-        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name}
-        owner["uid"] = created["metadata"]["uid"]
-        patch = {"metadata": {"ownerReferences": [owner]}}
-        api.patch(kinds.path("ConfigMap", namespace, name), patch)
+        is_new = found is None
+        if found is None:
+            _provide(api, sources)
+            try:
+                found = api.create(kinds.path("Job", api.place.namespace), job)
+            except ApiFault as fault:
+                found = _standing(api, name) if fault.status == _CONFLICT else None
+                if found is None:
+                    with contextlib.suppress(ApiFault, _Gone):
+                        _delete(api, "ConfigMap", name)
+                    raise
+                is_new = False  # another process was first
+        _check_same(found, job)
+        _own_sources(api, found)
     except ApiFault as fault:
         raise api.explained(fault, f"Job {name} be created") from fault
-    return True
+    return is_new
+
+
+def _provide(api: Api, sources: Mapping[str, Any]) -> None:
+    """Create the ConfigMap; one that no Job owns yet may be of a process that is at this, too."""
+    name = name_of(sources)
+    found = api.find(kinds.path("ConfigMap", api.place.namespace, name))
+    if found is not None and not found["metadata"].get("ownerReferences"):
+        same = annotations_of(found).get(DIGEST_ANNOTATION)
+        if same == annotations_of(sources)[DIGEST_ANNOTATION]:
+            return
+    with contextlib.suppress(_Gone):
+        _delete(api, "ConfigMap", name)
+    try:
+        api.create(kinds.path("ConfigMap", api.place.namespace), sources)
+    except ApiFault as fault:
+        if fault.status != _CONFLICT:
+            raise
+
+
+def _check_same(found: KubeObject, job: Mapping[str, Any]) -> None:
+    """Reject a Job of the name that is not ours, or does something else."""
+    name, namespace = name_of(found), found["metadata"]["namespace"]
+    if labels_of(found).get(LABEL) != name:
+        raise UsageError(
+            f"There is a Job {name} in {namespace} that is not k8sbench's.",
+            "Use another namespace or another folder.",
+        )
+    if annotations_of(found).get(WORDS_ANNOTATION) != annotations_of(job)[WORDS_ANNOTATION]:
+        raise UsageError(
+            f"The Job {name} is at work on this folder with other options or another k8sbench.",
+            "Give the same ones to follow it, or end it with"
+            f" 'kubectl -n {namespace} delete job {name}': what it fetched is kept.",
+        )
+
+
+def _own_sources(api: Api, job: KubeObject) -> None:
+    """Have the ConfigMap go with the Job, also where who made it was killed before that."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name_of(job)}
+    owner["uid"] = job["metadata"]["uid"]
+    patch = {"metadata": {"ownerReferences": [owner]}}
+    try:
+        api.patch(kinds.path("ConfigMap", api.place.namespace, name_of(job)), patch)
+    except ApiFault as fault:
+        if fault.status != _GONE:  # whoever makes it anew says whose it is
+            raise
 
 
 def follow(api: Api, name: str) -> Iterator[str | Note]:

@@ -6,7 +6,7 @@ NOT_COMPARABLE = (
     *("smoke", "cpu", "no-figure", "benchmark", "case", "precision", "batch", "gpu-model"),
     "device",
     *("estimator", "model", "arithmetic", "data", "backend", "mode"),
-    *("metric", "target", "weights"),
+    *("metric", "target", "weights", "length"),
 )
 
 _ID = {"batch_size": "batch", "gpu_model": "gpu-model"}

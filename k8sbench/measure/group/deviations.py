@@ -102,7 +102,14 @@ def _unlike_trained(
         return found
     if {data_source(group.plan.data), figure.data} != {"real"}:
         found.append("data")
-    planned, weights = group.plan.training, group.training and group.training.weights
+    planned, recipe = group.plan.training, variant.train
+    weights = group.training and group.training.weights
+    if (
+        planned is not None
+        and recipe is not None
+        and (planned.length, planned.unit) != (recipe.length, recipe.unit)
+    ):
+        found.append("length")
     # The report may itself have begun from scratch.
     theirs = planned is None or planned.start is not None
     if group.plan.impl != "upstream" and (weights is None or (weights != SCRATCH) != theirs):

@@ -15,6 +15,7 @@ import msgspec
 
 from k8sbench.measure.run import airank, redaction
 from k8sbench.measure.run.clocks import Clock
+from k8sbench.measure.run.evaluations import Evaluations
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.rank_series import RankSeries
 from k8sbench.measure.run.tally import Window
@@ -53,42 +54,6 @@ class Source(Protocol):
 
     def __iter__(self) -> Iterator[str]:
         """Whole lines with their ends, in blocks of one or many; none is longer than 64 KiB."""
-
-
-class Evaluations(msgspec.Struct):
-    """Evaluations of one metric on one data set."""
-
-    metric: str
-    unit: str
-    best: float = -math.inf
-    final: float = 0.0
-    count: int = 0
-    records_before: int = -1
-    """Records before the last evaluation."""
-    steps: set[int] = set()
-    """Iterations before each of them, where lines state them."""
-
-    def add(self, value: float, records_before: int, step: int | None) -> None:
-        """Add an evaluation, unless it is another rank's line of the same one, or repeats it."""
-        if step in self.steps or (step is None and records_before == self.records_before):
-            return
-        if step is not None:
-            self.steps.add(step)
-        self.records_before = records_before
-        self.count += 1
-        self.final = value
-        self.best = value if self.count == 1 else max(self.best, value)
-
-    @property
-    def result(self) -> AccuracyResult:
-        """What these evaluations reached."""
-        return AccuracyResult(
-            metric=self.metric,
-            best=self.best,
-            final=self.final,
-            unit=self.unit,
-            evaluations=self.count,
-        )
 
 
 class EpochEnd(msgspec.Struct, frozen=True):

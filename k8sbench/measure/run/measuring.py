@@ -9,12 +9,12 @@ import msgspec
 
 from k8sbench.measure import verdict
 from k8sbench.measure.run import (
-    agreement,
     data_set,
     gpu_metrics,
     integrity,
     redaction,
     selection,
+    stated,
     time_to_train,
 )
 from k8sbench.measure.run.case import Case
@@ -28,15 +28,10 @@ from k8sbench.model.errors import InputError
 from k8sbench.model.gpu_metrics import Wanted
 from k8sbench.model.measurement import (
     ESTIMATORS,
-    AccuracyResult,
-    Arithmetic,
-    DataSet,
     MeasuredWindow,
     Measurement,
     Reason,
     Throughput,
-    Weights,
-    arithmetic_digest,
 )
 from k8sbench.model.sample import Shape
 from k8sbench.model.spec import Estimator, LogFormat
@@ -44,19 +39,6 @@ from k8sbench.parse.families import FAMILIES
 from k8sbench.parse.reading import OURS
 
 NO_BATCH = "The batch is not known; give it with --batch-size."
-_TYPES = "arithmetic.types."
-_FIELDS = ("arithmetic.", "data.", "weights.")
-"""Beginnings of facts that are a field of their own."""
-_NOT_ENVIRONMENT = frozenset(
-    {
-        *("amp_dtype", "batch_size", "benchmark", "data"),
-        *("device", "framework", "gpu_ids", "gpus", "gpus_by_environment", "impl"),
-        *("iterations", "log_interval", "parameters", "planned_iterations", "precision"),
-        *("precision_assumed", "precision_effective", "samples", "unit", "warmup"),
-        *("broken_samples", "ended_by", "mode"),
-    }
-)
-"""Facts that have a field of their own, or are of no use to a reader."""
 
 
 def measure(
@@ -173,7 +155,7 @@ def of_log(log: LogFacts) -> Measurement:
     expected, series = log.expected, log.series
     assert log.family is not None
     assert log.window is not None
-    batch, precision = _batch(log), _precision(log)
+    batch, precision = stated.batch(log), stated.precision(log)
     gpus = expected.gpus or log.whole("gpus") or (data_set.certain(log, batch) if batch else None)
     if gpus is None:
         total = data_set.certain(log)
@@ -222,13 +204,13 @@ def of_log(log: LogFacts) -> Measurement:
     found = Measurement(
         files=tuple(log.files),
         format=log.family.name,
-        impl=_impl(log),
+        impl=stated.impl(log),
         framework=log.fact("framework") or log.family.framework or expected.framework,
         gpus=gpus,
         precision=precision,
         precision_effective=log.fact("precision_effective") or log.fact("precision") or precision,
-        amp_dtype=_amp_dtype(log, precision),
-        arithmetic=_arithmetic(log, missing),
+        amp_dtype=stated.amp_dtype(log),
+        arithmetic=stated.arithmetic(log, missing),
         batch_size_per_gpu=batch,
         warmup_iterations=log.window.warmup,
         iterations=span.iterations if (span := series and series.tally.span) else 0,
@@ -243,8 +225,8 @@ def of_log(log: LogFacts) -> Measurement:
         target=None if goal.target is None else goal.target.percent,
         ended_by=log.fact("ended_by"),
         restarts=log.restarted,
-        data_set=_data_set(log),
-        weights=_weights(log, missing),
+        data_set=stated.data_set(log),
+        weights=stated.weights(log, missing),
         broken_samples=log.training.broken or log.whole("broken_samples") or 0,
         data=log.fact("data") or expected.data,
         device=device,
@@ -255,52 +237,13 @@ def of_log(log: LogFacts) -> Measurement:
         window=_window(series, unit_seconds),
         steady=steady,
         ranks=tuple(log.rank_times[rank] for rank in sorted(log.rank_times)),
-        environment=_environment(log, accuracy),
+        environment=stated.environment(log, accuracy),
         log_digest=series.digest if series else None,
         missing=missing,
         verdict="valid",
         reasons=(),
     )
     return verdict.of_measurement(found, _unique(integrity.reasons(case)), expected.accept)
-
-
-def _batch(log: LogFacts) -> int | None:
-    """Batch per GPU: as the log has it, else as the user or plan gives it, else the catalog's."""
-    expected = log.expected
-    given = agreement.printed_batch(log) or expected.batch_size
-    if given is not None:
-        return given
-    # Where the catalog has one batch for all precisions, it does not matter which ran.
-    sizes = expected.batch_sizes_of(_precision(log))
-    return sizes.pop() if len(sizes) == 1 else None
-
-
-def _precision(log: LogFacts) -> str | None:
-    """What the log shows; what was asked only where it shows nothing."""
-    return log.fact("precision") or log.fact("precision_assumed") or log.expected.precision
-
-
-def _amp_dtype(log: LogFacts, precision: str | None) -> str | None:
-    if precision != "amp":
-        return None
-    return log.fact("amp_dtype") or log.expected.amp_dtype
-
-
-def _arithmetic(log: LogFacts, missing: dict[str, str]) -> Arithmetic | None:
-    """What our trainers state; other programs do not."""
-    types = {
-        name.removeprefix(_TYPES): next(iter(values))
-        for name, values in sorted(log.facts.items())
-        if name.startswith(_TYPES)
-    }
-    digest, by = log.fact("arithmetic.digest"), log.fact("arithmetic.by")
-    if not types:
-        missing["arithmetic"] = "The log does not state which operations computed in which type."
-    elif digest != arithmetic_digest(types) or by not in {"seen", "derived"}:
-        missing["arithmetic"] = "What the log states of it does not match its digest."
-    else:
-        return Arithmetic(types=types, digest=digest, by="seen" if by == "seen" else "derived")
-    return None
 
 
 def _scale(shape: Shape, gpus: int, batch: int | None) -> tuple[float | None, float | None]:
@@ -408,31 +351,14 @@ def _final_loss(log: LogFacts, series: RankSeries | None, missing: dict[str, str
     loss = series.last_loss if series else None
     for summary in (log.whole_run, log.summary):
         if loss is None and summary is not None:
-            stated = summary[0].values.get("final_loss")
-            loss = stated if isinstance(stated, float) else None
+            printed = summary[0].values.get("final_loss")
+            loss = printed if isinstance(printed, float) else None
     if loss is None:
         missing["final_loss"] = "No training line of the log holds a loss."
     elif not math.isfinite(loss):
         missing["final_loss"] = f"The last loss is {loss}."
         return None
     return loss
-
-
-def _data_set(log: LogFacts) -> DataSet | None:
-    name = log.fact("data.name")
-    if name is None:
-        return None
-    train, val = log.whole("data.train"), log.whole("data.val")
-    return DataSet(name=name, digest=log.fact("data.digest"), train=train, val=val)
-
-
-def _weights(log: LogFacts, missing: dict[str, str]) -> Weights | None:
-    file = log.fact("weights.file")
-    if file is None:
-        why = "The run trained from scratch." if log.trains else "The log names no start weights."
-        missing["weights"] = why
-        return None
-    return Weights(file=file, digest=log.fact("weights.digest"))
 
 
 def _wall(series: RankSeries | None, clock: Reading, missing: dict[str, str]) -> float | None:
@@ -446,8 +372,8 @@ def _wall(series: RankSeries | None, clock: Reading, missing: dict[str, str]) ->
 
 
 def _memory(log: LogFacts, series: RankSeries | None) -> float | None:
-    stated = log.number("max_memory_mib")
-    return series.memory_mib if stated is None and series is not None else stated
+    printed = log.number("max_memory_mib")
+    return series.memory_mib if printed is None and series is not None else printed
 
 
 def _window(series: RankSeries | None, unit_seconds: float | None) -> MeasuredWindow | None:
@@ -464,37 +390,6 @@ def _window(series: RankSeries | None, unit_seconds: float | None) -> MeasuredWi
         left_out=tuple(each.place for each in series.tally.left_out.first),
         left_out_count=series.tally.left_out.count,
     )
-
-
-def _impl(log: LogFacts) -> str:
-    """The program that wrote the log, as far as the log itself or the plan states it."""
-    impl = (log.fact("impl") if log.family is OURS else None) or log.expected.impl
-    if impl is not None:
-        return impl
-    if not isinstance(log.expected.format, str):
-        return "user"
-    return "upstream" if "program" in log.facts else "unknown"
-
-
-def _environment(
-    log: LogFacts, accuracy: AccuracyResult | None
-) -> dict[str, str | int | float | bool | None]:
-    found: dict[str, str | int | float | bool | None] = {
-        name: log.fact(name)
-        for name in sorted(log.facts)
-        if name not in _NOT_ENVIRONMENT and not name.startswith(_FIELDS)
-    }
-    total = data_set.certain(log)
-    if total is not None:
-        found.setdefault("global_batch", total)
-    planned = integrity.planned_iterations(log)
-    if planned is not None:
-        found["planned_iterations"] = planned
-    for series in log.evaluations.values():
-        # The accuracy field holds one metric on one data set; the others are not lost.
-        if accuracy is not None and series.metric != accuracy.metric:
-            found[f"{series.metric} (final)"] = series.final
-    return found
 
 
 def _unique(reasons: Iterable[Reason]) -> Iterable[Reason]:

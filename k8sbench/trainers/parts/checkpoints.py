@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from k8sbench.trainers.parts import weights
+
 MANIFEST = "manifest.json"
 _NONE, _REFUSED, _UNREADABLE = -1, -2, -3  # beside steps, in what rank 0 tells the others
 
@@ -254,11 +256,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _facts_of(path: Path) -> tuple[int, str]:
     """Size in bytes and SHA-256."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return path.stat().st_size, digest.hexdigest()
+    return path.stat().st_size, weights.digest(path)
 
 
 def _sum(told: Mapping[str, object]) -> str:

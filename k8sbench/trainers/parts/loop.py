@@ -23,7 +23,7 @@ from k8sbench.trainers.parts.evaluation import Evaluation
 from k8sbench.trainers.parts.events import Journal
 from k8sbench.trainers.parts.file_samples import At, Ledger, Reader, TrainingBatches, opened
 from k8sbench.trainers.parts.lines import Progress
-from k8sbench.trainers.parts.samples import Files, Normalise, Part
+from k8sbench.trainers.parts.samples import Files, Normalise, Part, Samples
 from k8sbench.trainers.parts.schedules import Schedule
 from k8sbench.trainers.parts.session import Session
 from k8sbench.trainers.parts.settings import refuse
@@ -40,6 +40,7 @@ class Work:
     weight_decay: float
     schedule: Callable[[Course], Schedule]
     line: Callable[[Progress], str]
+    samples: Samples[Any]  # synthetic
     # Samples of upstream's data set, by which synthetic data have epochs; 0: they have none.
     epoch_samples: int = 0
     # Opens the folder of `--data DIR`, or raises `DataError`; None: the trainer reads no files.
@@ -93,6 +94,9 @@ class Loop(abc.ABC, Generic[W, S]):
     # The framework's own kinds of layer.
     norms: ClassVar[tuple[Any, ...]]
     dropouts: ClassVar[tuple[Any, ...]]
+    # Its modules of loaders and of states.
+    data: ClassVar[Any]
+    state: ClassVar[Any]
     # Set by the framework's part when it builds the model.
     bare: Any
     model: Any
@@ -158,34 +162,37 @@ class Loop(abc.ABC, Generic[W, S]):
             self.training = Training(self, self.files, self.broken)
             self._plan(done=self.training.resume())
 
-    @abc.abstractmethod
-    def synthetic(self) -> Iterator[tuple[Any, Any]]:
-        """Inputs and targets on the device, without end."""
-
-    @abc.abstractmethod
     def loader(self, reader: Reader, batches: Iterable[list[At]]) -> Iterable[tuple[Any, Any, str]]:
         """Inputs, targets and notes, by the framework's loader; on the host perhaps."""
+        found: Iterable[tuple[Any, Any, str]] = self.data.files(reader, batches, self.here)
+        return found
 
-    @abc.abstractmethod
-    def on_device(self, inputs: Any, targets: Any) -> tuple[Any, Any]:
+    def on_device(self, inputs: Any, targets: Any) -> Any:
         """Inputs, normalised, and targets on the device."""
+        return self.data.on_device(inputs, targets, self.here, self.work.normalise)
 
     @abc.abstractmethod
     def statistics(self) -> Iterator[Any]:
         """Tensors of the bare model that are not trained."""
 
     @abc.abstractmethod
+    def parts(self) -> dict[str, Any]:
+        """What a checkpoint holds, as `state` takes it."""
+
     def save(self, folder: Path) -> None:
         """Fill this rank's folder of a checkpoint. Raises OSError."""
+        self.state.save(folder, first=self.here.place.first, **self.parts())
 
-    @abc.abstractmethod
     def restore(self, common: Path, own: Path) -> None:
         """Put back what `save` wrote: rank 0's folder and this rank's."""
+        self.state.restore(common, own, **self.parts())
 
     def batches(self) -> Iterator[tuple[Any, Any]]:
         """Inputs and targets on the device, without end."""
         if self.files is None or self.broken is None:
-            return self.synthetic()
+            found: Iterator[tuple[Any, Any]]
+            found = self.data.source(self.work.samples, self.here, self.work.normalise)
+            return found
         return self._training_batches(self.files.training, self.broken)
 
     def _training_batches(self, part: Part, broken: Ledger) -> Iterator[tuple[Any, Any]]:
@@ -334,7 +341,8 @@ class Loop(abc.ABC, Generic[W, S]):
                 precision_effective=here.precision_effective,
                 sync_bn=self.sync_bn,
                 norm="SyncBatchNorm" if self.sync_bn else "BatchNorm",
-                final_loss=self.last_loss,
+                # None: all steps had been done before, and their loss was in an earlier summary.
+                final_loss=self.last_loss if timer.steps > self.plan.done else None,
                 max_memory_mib=here.memory_mib(),
                 machine=machine,
                 **self.more(),

@@ -6,8 +6,11 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
+import signal
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,9 +50,7 @@ def _loaded(
 
 
 @dataclass(frozen=True)
-class Read:
-    """Batches of real files with their notes, as often as they are asked for."""
-
+class _Files:
     reader: Reader
     batches: Iterable[list[At]]
     session: Session
@@ -58,12 +59,20 @@ class Read:
         return _batches(self.reader, self.batches, self.session, collate_fn=file_samples.collate)
 
 
+def files(
+    reader: Reader, batches: Iterable[list[At]], session: Session
+) -> Iterable[tuple[Any, Any, str]]:
+    """Batches of real files with their notes, as often as they are asked for."""
+    return _Files(reader, batches, session)
+
+
 def _batches(data: Any, batches: Any, session: Session, **options: Any) -> Iterator[Any]:
     loader = paddle.io.DataLoader(
         data,
         batch_sampler=batches,
         num_workers=session.settings.workers,
         return_list=True,
+        worker_init_fn=_in_loader,
         **options,
     )
     found = iter(loader)
@@ -73,6 +82,17 @@ def _batches(data: Any, batches: Any, session: Session, **options: Any) -> Itera
         # Batches on their way lie in /dev/shm, and stay there unless this is called: Paddle leaves
         # it to the interpreter's clean-up, which never reaches an iterator with threads of its own.
         found._try_shutdown_all()
+
+
+def _in_loader(_: int) -> None:
+    """Leave no batch in /dev/shm where the trainer ends by an error or a signal (`ending`)."""
+
+    def remove(*_: object) -> None:
+        for batch in Path("/dev/shm").glob(f"paddle_{os.getpid()}_*"):  # noqa: S108
+            batch.unlink(missing_ok=True)
+        os._exit(1)
+
+    signal.signal(signal.SIGTERM, remove)
 
 
 def on_device(

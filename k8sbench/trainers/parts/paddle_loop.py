@@ -8,10 +8,9 @@ twin reads them where that does, so that the frameworks are compared and not the
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import paddle
 from paddle import _C_ops, nn
@@ -19,7 +18,6 @@ from paddle import _C_ops, nn
 from k8sbench.trainers.parts import loop, paddle_arithmetic, paddle_data, paddle_state
 from k8sbench.trainers.parts.arithmetic import Tally
 from k8sbench.trainers.parts.events import Journal
-from k8sbench.trainers.parts.file_samples import At, Reader
 from k8sbench.trainers.parts.loop import Outcome
 from k8sbench.trainers.parts.paddle_session import (
     AMP_NAMES,
@@ -27,7 +25,7 @@ from k8sbench.trainers.parts.paddle_session import (
     count_parameters,
     open_session,
 )
-from k8sbench.trainers.parts.samples import Files, Samples
+from k8sbench.trainers.parts.samples import Files
 from k8sbench.trainers.parts.settings import Settings, refuse
 
 # Paddle's own first scale; it halves itself until gradients are finite.
@@ -43,7 +41,6 @@ class Work(loop.Work):
 
     # The data parallel model.
     model: Callable[[Session], Any]
-    samples: Samples[Any]
     # Of (model, sharded, inputs, targets): scalars in printing order; "loss" is descended.
     losses: Callable[[Any, Any, Any, Any], Mapping[str, Any]]
     # A layer of which every rank trains a part of its own, and the size of the whole.
@@ -83,6 +80,8 @@ def train(work: Work, settings: Settings) -> Outcome:
 class _Run(loop.Loop[Work, Session]):
     norms = (nn.BatchNorm1D, nn.BatchNorm2D, nn.SyncBatchNorm)
     dropouts = (nn.Dropout, nn.Dropout2D)
+    data: ClassVar[Any] = paddle_data
+    state: ClassVar[Any] = paddle_state
 
     def __init__(self, work: Work, here: Session, journal: Journal, files: Files | None) -> None:
         super().__init__(work, here, journal, files)
@@ -131,25 +130,10 @@ class _Run(loop.Loop[Work, Session]):
         if rule is not None and rule.missed:
             tally.forget()
 
-    def synthetic(self) -> Iterator[tuple[Any, Any]]:
-        return paddle_data.source(self.work.samples, self.here, self.work.normalise)
-
-    def loader(self, reader: Reader, batches: Iterable[list[At]]) -> Iterable[tuple[Any, Any, str]]:
-        return paddle_data.Read(reader, batches, self.here)
-
-    def on_device(self, inputs: Any, targets: Any) -> tuple[Any, Any]:
-        return paddle_data.on_device(inputs, targets, self.here, self.work.normalise)
-
     def statistics(self) -> Iterator[Any]:
         return (each for each in self.bare.state_dict().values() if each.stop_gradient)
 
-    def save(self, folder: Path) -> None:
-        paddle_state.save(folder, first=self.here.place.first, **self._state())
-
-    def restore(self, common: Path, own: Path) -> None:
-        paddle_state.restore(common, own, **self._state())
-
-    def _state(self) -> dict[str, Any]:
+    def parts(self) -> dict[str, Any]:
         return {
             "model": self.bare,
             "optimizer": self.optimizer,

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -18,9 +17,8 @@ from torch import Tensor, nn
 from k8sbench.trainers.parts import loop, torch_data, torch_state
 from k8sbench.trainers.parts.arithmetic import Tally
 from k8sbench.trainers.parts.events import Journal
-from k8sbench.trainers.parts.file_samples import At, Reader
 from k8sbench.trainers.parts.loop import Outcome
-from k8sbench.trainers.parts.samples import Files, Samples
+from k8sbench.trainers.parts.samples import Files
 from k8sbench.trainers.parts.settings import Settings
 from k8sbench.trainers.parts.torch_arithmetic import Watch
 from k8sbench.trainers.parts.torch_session import Session, open_session
@@ -34,7 +32,6 @@ class Work(loop.Work):
     """What makes one trainer different from another."""
 
     model: Callable[[], nn.Module]
-    samples: Samples[Tensor]
     # Scalars in printing order; the one called "loss" is descended.
     losses: Callable[[nn.Module, Tensor, Tensor], Mapping[str, Tensor]]
     # Parameter groups as torch.optim takes them; a group's "lr_mult" (default 1) multiplies the
@@ -65,6 +62,8 @@ def train(work: Work, settings: Settings) -> Outcome:
 class _Run(loop.Loop[Work, Session]):
     norms = (nn.modules.batchnorm._BatchNorm,)
     dropouts = (nn.modules.dropout._DropoutNd,)
+    data: ClassVar[Any] = torch_data
+    state: ClassVar[Any] = torch_state
 
     def __init__(self, work: Work, here: Session, journal: Journal, files: Files | None) -> None:
         super().__init__(work, here, journal, files, sync_each_step=work.sync_each_step)
@@ -91,25 +90,10 @@ class _Run(loop.Loop[Work, Session]):
     def watch(self, tally: Tally) -> Watch:
         return Watch(tally)
 
-    def synthetic(self) -> Iterator[tuple[Tensor, Tensor]]:
-        return torch_data.source(self.work.samples, self.here, self.work.normalise)
-
-    def loader(self, reader: Reader, batches: Iterable[list[At]]) -> Iterable[tuple[Any, Any, str]]:
-        return torch_data.files(reader, batches, self.here)
-
-    def on_device(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        return torch_data.on_device(inputs, targets, self.here, self.work.normalise)
-
     def statistics(self) -> Iterator[Tensor]:
         return self.bare.buffers()
 
-    def save(self, folder: Path) -> None:
-        torch_state.save(folder, first=self.here.place.first, **self._state())
-
-    def restore(self, common: Path, own: Path) -> None:
-        torch_state.restore(common, own, **self._state())
-
-    def _state(self) -> dict[str, Any]:
+    def parts(self) -> dict[str, Any]:
         return {"model": self.bare, "optimizer": self.optimizer, "scaler": self.scaler}
 
     def grad_scale(self) -> float:

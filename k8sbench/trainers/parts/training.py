@@ -36,7 +36,8 @@ class Reached:
     began: float = math.nan  # unix time
     evaluations: int = 0
     best: dict[str, float] | None = None  # value, in percent, and step
-    target_seconds: float | None = None  # from `began`
+    target: float | None = None  # percent
+    target_seconds: float | None = None  # from `began` to `target`
 
 
 class Training:
@@ -52,7 +53,7 @@ class Training:
             Reader(files.validation, settings.seed),
             ValidationBatches(len(files.validation), self.evaluation.batch_size, run.here.place),
         )
-        self.reached = Reached()
+        self.reached = Reached(target=settings.target)
         self.resumed = False
         self.ended_by = "length"
         self.checkpoints = None
@@ -92,7 +93,9 @@ class Training:
         if found is None:
             return 0
         self.run.restore(found.of(0), found.of(self.run.here.place.rank))
-        self.reached = Reached(**found.facts["reached"])
+        target, self.reached = self.reached.target, Reached(**found.facts["reached"])
+        if self.reached.target != target:  # what was reached is another one
+            self.reached.target, self.reached.target_seconds = target, None
         self.resumed = True
         self._event("resume", {"step": found.step, "restored": found.folder.name})
         return found.step

@@ -12,8 +12,8 @@ import sysconfig
 from collections.abc import Iterator
 from typing import Any
 
+from tests.harness.cluster import volumes
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.node import volumes
 
 CLAIM = "frameworks"
 GPU_PRODUCT = "Tesla-T4"

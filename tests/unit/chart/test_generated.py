@@ -13,6 +13,7 @@ import yaml
 
 import k8sbench
 from k8sbench.adapters.files import templates
+from k8sbench.model.kinds import KINDS
 from k8sbench.model.pool import NodePool
 from k8sbench.render import role
 from tests.unit.chart import values
@@ -43,7 +44,7 @@ def test_the_chart_grants_what_k8sbench_asks_for_golden(name: str) -> None:
     holds(CHART / "files" / f"{name}-rules.yaml", of[name]())
 
 
-def test_the_collector_creates_nothing_and_has_no_more_than_a_user() -> None:
+def test_the_collector_has_less_than_a_user_and_creates_what_a_restart_needs() -> None:
     granted = {
         name: {
             (group, resource, verb)
@@ -55,7 +56,8 @@ def test_the_collector_creates_nothing_and_has_no_more_than_a_user() -> None:
         for name in ("user", "collector")
     }
     assert granted["collector"] < granted["user"]
-    assert "create" not in {verb for _, _, verb in granted["collector"]}
+    created = {resource for _, resource, verb in granted["collector"] if verb == "create"}
+    assert created == {"configmaps", *(kind.plural for kind in KINDS.values())}
 
 
 def pool_schema() -> dict[str, Any]:

@@ -80,6 +80,13 @@ def test_without_a_target_there_is_no_time() -> None:
     assert "--benchmark" in found.missing["time_to_train_s"]
 
 
+def test_an_evaluation_that_is_stamped_before_the_test_begins_gives_no_time() -> None:
+    lines = [airank(50, "test_begin"), *trained("60.0", "76.0")[1:]]
+    found = measured(lines, target=Accuracy(metric="x", value=75.9))
+    assert found.time_to_train_s is None
+    assert "stamped before the test" in found.missing["time_to_train_s"]
+
+
 def test_a_plain_wall_time_is_no_time_to_train() -> None:
     found = measured(run([0.5] * 8), target=Accuracy(metric="x", value=10.0))
     assert found.time_to_train_s is None

@@ -13,7 +13,7 @@ from k8sbench.model.group import Deviation, Group
 from k8sbench.model.measurement import DataSet, Weights
 from k8sbench.model.plan import PlannedTraining
 from k8sbench.model.run import Run
-from k8sbench.model.spec import Accuracy
+from k8sbench.model.spec import Accuracy, Train
 from tests.unit.measure.rows import catalog
 from tests.unit.report.factory import V100_32, accuracy, run
 
@@ -24,6 +24,14 @@ TRAINING = PlannedTraining(
     metric="top-1",
     target=75.9,
     stop_at_target=False,
+    start="resnet50_v1c",
+)
+TRAIN = Train(
+    length=90,
+    unit="epochs",
+    evaluate_every={"one_gpu": 1, "many_gpus": 1},
+    metric="top-1",
+    rule="as the report",
     start="resnet50_v1c",
 )
 FILES = DataSet(name="imagenet", digest="d1", train=1_281_167, val=50_000)
@@ -131,6 +139,8 @@ def deviations(one: Run, **figure: Any) -> dict[str, Deviation]:
     spec = msgspec.structs.replace(
         catalog(**(PUBLISHED | figure)), target_accuracy=Accuracy(metric="top-1", value=75.9)
     )
+    variants = [msgspec.structs.replace(one, train=TRAIN) for one in spec.variants]
+    spec = msgspec.structs.replace(spec, variants=variants)
     (found,) = results(groups([one]), find=lambda _: spec, published=True)
     return {d.quantity: d for d in found.deviations or () if d.source == "dlperf"}
 
@@ -178,6 +188,13 @@ def test_a_report_from_scratch_is_compared_with_runs_from_scratch(
     scratch = msgspec.structs.replace(TRAINING, start=None)
     found = deviations(trained(training=scratch, measured={"weights": weights}))
     assert found["accuracy"].not_comparable == unlike
+
+
+@pytest.mark.parametrize(("length", "unlike"), [(90, ()), (1, ("length",))])
+def test_a_shorter_training_is_not_compared(length: int, unlike: tuple[str, ...]) -> None:
+    shorter = msgspec.structs.replace(TRAINING, length=length)
+    found = deviations(trained(training=shorter))
+    assert [found[name].not_comparable for name in ("time_to_train", "accuracy")] == [unlike] * 2
 
 
 def test_an_accuracy_of_another_metric_is_not_compared() -> None:

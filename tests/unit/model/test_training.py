@@ -12,7 +12,7 @@ from k8sbench.model.choices import Request, Site
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe, make_plan
-from k8sbench.model.spec import BenchmarkSpec
+from k8sbench.model.spec import Accuracy, BenchmarkSpec
 from tests.unit.model import specs
 from tests.unit.model.specs import CLUSTER, GPU_BOX, LAPTOP
 
@@ -172,6 +172,13 @@ def test_the_target_is_the_benchmark_s_unless_another_is_given(
     assert (plan.training.target, plan.training.stop_at_target) == (target, stops)
     assert ("--stop-at-target" in plan.command) == stops
     assert ("--target" in plan.command) == (target is not None)
+
+
+def test_a_target_in_fractions_is_planned_in_percent() -> None:
+    fraction = Accuracy(metric="mIoU", value=0.75, unit="fraction")
+    plan = trained(of=msgspec.structs.replace(spec(), target_accuracy=fraction))
+    assert plan.training is not None
+    assert plan.training.target == 75.0
 
 
 def test_weights_and_checkpoints_of_claims_are_named_where_they_are_mounted() -> None:

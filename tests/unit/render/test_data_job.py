@@ -11,7 +11,8 @@ from k8sbench.adapters.files import templates
 from k8sbench.model.errors import UsageError
 from k8sbench.model.pool import NodePool, Toleration
 from k8sbench.render import data_job, to_yaml
-from k8sbench.render.data_job import Claim, DataJob
+from k8sbench.render.claims import Claim
+from k8sbench.render.data_job import DataJob
 from k8sbench.render.trainer_sources import TrainerSources
 from tests.tiers import ROOT
 from tests.unit.chart.test_generated import holds
@@ -20,7 +21,7 @@ from tests.unit.render import pod_security
 JOB = DataJob(
     action="prepare",
     data_set="cityscapes",
-    claim=Claim.parse("pvc:data/sets/city"),
+    claim=Claim("data", "sets/city"),
     words=("--url=https://example.com/a.tar",),
     image="example.com/python:3",
     secret="account",
@@ -68,8 +69,8 @@ def test_the_name_is_that_of_what_is_done_and_where() -> None:
     others = [
         changed(action="check"),
         changed(data_set="imagenet"),
-        changed(claim=Claim.parse("pvc:data")),
-        changed(claim=Claim.parse("pvc:other/sets/city")),
+        changed(claim=Claim("data", None)),
+        changed(claim=Claim("other", "sets/city")),
     ]
     assert len({JOB.name, *(job.name for job in others)}) == 5
 
@@ -100,6 +101,13 @@ def test_a_check_cannot_write(action: str, read_only: bool) -> None:
     assert mount["readOnly"] is read_only
 
 
+def test_packages_that_are_on_no_claim_are_the_pool_s_fault() -> None:
+    assert JOB.pool is not None
+    pool = msgspec.structs.replace(JOB.pool, python_packages="pvc:Packages")
+    with pytest.raises(UsageError, match="has python_packages: 'pvc:Packages'"):
+        rendered(changed(pool=pool))
+
+
 def test_packages_on_the_claim_of_the_data_are_no_second_volume_of_it() -> None:
     assert JOB.pool is not None
     pool = msgspec.structs.replace(JOB.pool, python_packages="pvc:data/packages")
@@ -116,7 +124,7 @@ def test_packages_on_the_claim_of_the_data_are_no_second_volume_of_it() -> None:
 )
 def test_a_claim_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="names no claim"):
-        Claim.parse(text)
+        Claim.parse(text, f"{text} names no claim.")
 
 
 @pytest.mark.parametrize("wrong", [{"image": "Not An Image"}, {"secret": "Not_a_name"}])

@@ -21,6 +21,7 @@ from k8sbench.model.errors import (
     BenchError,
     EarlierAttempt,
     Interrupted,
+    NoRoom,
     Unreachable,
     UsageError,
 )
@@ -198,7 +199,8 @@ def test_every_cause_of_an_end_is_restarted_or_not_for_a_reason() -> None:
     decided = restarts.RESTARTED.keys() | restarts.NOT_RESTARTED.keys()
     ends = itertools.dropwhile(lambda name: name != "replica-failed", ACTIONS)
     undecided = {"job-changed", "restart-loop"}  # a job that goes on
-    assert set(ends) - undecided <= decided
+    of_this_machine = {"port-taken"}
+    assert {*ends, *of_this_machine} - undecided <= decided
     assert not restarts.RESTARTED.keys() & restarts.NOT_RESTARTED.keys()
 
 
@@ -373,6 +375,26 @@ def test_a_cluster_that_does_not_answer_is_asked_again(store: Store, call: str) 
     assert cluster.attempts == [1, 2]
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_an_attempt_waits_for_room_in_a_quota_whoever_follows_it(
+    store: Store, is_killed: bool
+) -> None:
+    full = NoRoom("quota small has no room for it.")
+    faults = {"create": [None, full, Killed() if is_killed else full]}
+    cluster = Restarted([line("one"), FAILED], [line("two"), ENDED], faults=faults)
+    if is_killed:
+        with pytest.raises(Killed):
+            submit(store, cluster)
+        cluster.going_on.clear()
+        collect(store, cluster)
+    else:
+        submit(store, cluster)
+    run = store.run("mine")
+    assert (run.phase, run.restarts, cluster.attempts) == (Phase.SUCCEEDED, 1, [1, 2])
+    assert [step.cause_id for step in run.history].count("quota-full") == 1
+    assert texts(store) == ["one", "two"]
+
+
 def test_an_attempt_whose_answer_is_lost_is_found(store: Store) -> None:
     lost = unknown_error("mine", "the API server gave no clear answer.")
     cluster = Restarted([FAILED], [line("two"), ENDED], faults={"created": [None, lost]})
@@ -440,6 +462,24 @@ def test_an_attempt_that_another_store_begins_meanwhile_is_read_from_its_first_l
     assert (run.restarts, attempts.is_restarting(run)) == (1, False)
     assert store.log_marks("mine") == {}
     assert cluster.attempts == [1]
+
+
+def test_an_attempt_that_another_store_began_after_a_kill_is_read_from_its_first_line(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(_: str) -> None:
+        raise Killed
+
+    cluster = Restarted([line("one"), FAILED], [line("two"), ENDED])
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "begin_attempt", killed)
+        with pytest.raises(Killed):
+            submit(store, cluster)
+    cluster.there = 2
+    cluster.going_on.clear()
+    collect(store, cluster)
+    assert cluster.marks["mine"] == {}
+    assert texts(store) == ["one", "two"]
 
 
 def test_a_local_run_is_restarted_by_the_process_that_has_it(store: Store) -> None:

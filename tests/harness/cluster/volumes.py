@@ -53,6 +53,15 @@ def claimed(
         namespace.cluster.kubectl("delete", "persistentvolume", volume, "--wait=false")
 
 
+@contextlib.contextmanager
+def claimed_all(namespace: Namespace, *names: str) -> Iterator[None]:
+    """Have several, of a folder that is nowhere: fake pods mount nothing."""
+    with contextlib.ExitStack() as stack:
+        for name in names:
+            stack.enter_context(claimed(namespace, name, "/nowhere"))
+        yield
+
+
 def shared(folder: Path) -> Path:
     """Make a folder that the users of pods may write to; ``folder`` lies in a test's own."""
     folder.mkdir()
