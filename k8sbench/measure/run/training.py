@@ -95,7 +95,8 @@ class Training:
         if self._failed:
             why, _ = self._failed[-1]
             of = counted(self._checkpoints, "checkpoint")
-            text = f"{len(self._failed)} of {of} could not be written: {redaction.redact(why)}."
+            why = redaction.redact(why).rstrip(".")
+            text = f"{len(self._failed)} of {of} could not be written: {why}."
             yield reason("checkpoint-failed", text, [place for _, place in self._failed])
 
     def _broken_text(self) -> str:
