@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
+import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ from k8sbench.trainers.prepare.fetching import HEADER, PASSWORD, USER, Source, f
 from k8sbench.trainers.prepare.said import EXIT_FAILED, EXIT_INPUT, Failed
 from tests.harness.archive_server import ArchiveServer, serving
 
-CONTENT = os.urandom(300_000)
+CONTENT = random.Random(7).randbytes(300_000)
 MD5 = hashlib.md5(CONTENT, usedforsecurity=False).hexdigest()
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
