@@ -53,6 +53,8 @@ class Work(loop.Work):
     ddp: Mapping[str, Any] = field(default_factory=dict)
     # The trainer's own options, for the start line.
     options: Mapping[str, object] = field(default_factory=dict)
+    # What gives the batches of files to train on, in place of `torch_data.files`.
+    decoder: Callable[[Reader, Iterable[list[At]], Session], Iterable[Any]] | None = None
 
 
 def train(work: Work, settings: Settings) -> Outcome:
@@ -95,7 +97,9 @@ class _Run(loop.Loop[Work, Session]):
         return torch_data.source(self.work.samples, self.here, self.work.normalise)
 
     def loader(self, reader: Reader, batches: Iterable[list[At]]) -> Iterable[tuple[Any, Any, str]]:
-        return torch_data.files(reader, batches, self.here)
+        trains = self.files is not None and reader.part is self.files.training
+        files = self.work.decoder if trains else None
+        return (files or torch_data.files)(reader, batches, self.here)
 
     def on_device(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         return torch_data.on_device(inputs, targets, self.here, self.work.normalise)
